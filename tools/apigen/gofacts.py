@@ -70,7 +70,9 @@ def extract() -> dict[str, dict[str, str]]:
             if path.name.endswith("_test.go") or "zz_generated" in path.name or "generated.pb" in path.name:
                 continue
             package = ".".join(path.relative_to(root).parent.parts)
-            if not re.search(r"v\d+((alpha|beta)\d+)?$", package) and not package.endswith(("runtime", "resource", "intstr")):
+            if not re.search(r"v\d+((alpha|beta)\d+)?$", package) and not package.endswith(
+                ("runtime", "resource", "intstr")
+            ):
                 continue
             if "testapigroup" in package or "testing" in package:
                 continue
