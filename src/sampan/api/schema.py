@@ -1,0 +1,110 @@
+"""The shape of an API object as a tree: what patching, server-side apply, pruning, defaulting and OpenAPI work on.
+
+Built-in kinds have generated trees (`schemas.definition`), custom ones are read from their openAPIV3Schema
+(`from_openapi`); everything above treats both alike. A tree may be cyclic (JSONSchemaProps holds itself), so walk it
+along a value, never on its own.
+"""
+
+from collections.abc import Mapping
+from typing import Any, Literal
+
+from msgspec import UNSET, Struct, UnsetType
+
+Type = Literal["object", "array", "string", "integer", "number", "boolean", ""]
+
+
+class Schema(Struct, kw_only=True, omit_defaults=True):
+    """One node. The defaults of the fields mean "says nothing"."""
+
+    type: Type = ""
+    """Empty: any value."""
+    format: str = ""
+    """int32, int64, double, byte, date-time, micro-time, quantity, int-or-string."""
+    name: str = ""
+    """For an object: the name of its definition (io.k8s.api.core.v1.PodSpec)."""
+    properties: dict[str, "Schema"] = {}
+    additional: "Schema | None" = None
+    """The values of a map; an object has either properties or this, or (any content) neither."""
+    items: "Schema | None" = None
+    required: tuple[str, ...] = ()
+    default: Any | UnsetType = UNSET
+    enum: tuple[Any, ...] = ()
+    nullable: bool = False
+    list_type: Literal["", "atomic", "set", "map"] = ""
+    """Empty on a list means atomic."""
+    list_keys: tuple[str, ...] = ()
+    map_type: Literal["", "granular", "atomic"] = ""
+    """Of a map or an object; empty means granular."""
+    patch_strategy: tuple[Literal["merge", "retainKeys"], ...] = ()
+    """How a strategic merge patch treats this field; empty means replace for lists, merge for objects."""
+    patch_key: str = ""
+    preserve_unknown: bool = False
+    """Unknown fields are kept below here (x-kubernetes-preserve-unknown-fields, RawExtension, JSON)."""
+    embedded: bool = False
+    """A whole object with apiVersion, kind and metadata of its own."""
+    openapi: dict[str, Any] | None = None
+    """For a custom resource: the source of this node, with the value checks that only validation reads."""
+
+    @property
+    def is_int_or_string(self) -> bool:
+        return self.format == "int-or-string"
+
+    @property
+    def is_map(self) -> bool:
+        return self.type == "object" and self.additional is not None
+
+    def child(self, field: str) -> "Schema | None":
+        """What lies at a key of this object, None where the schema does not know."""
+        found = self.properties.get(field)
+        return found if found is not None else self.additional
+
+
+ANY = Schema(preserve_unknown=True)
+
+_PLAIN = {
+    "nullable": "nullable",
+    "x-kubernetes-list-type": "list_type",
+    "x-kubernetes-map-type": "map_type",
+    "x-kubernetes-patch-merge-key": "patch_key",
+    "x-kubernetes-preserve-unknown-fields": "preserve_unknown",
+    "x-kubernetes-embedded-resource": "embedded",
+}
+
+
+def from_openapi(source: Mapping[str, Any]) -> Schema:
+    """The tree of a structural openAPIV3Schema (a custom resource's). Value checks stay in `openapi`."""
+    node = Schema(openapi=dict(source))
+    kind = source.get("type", "")
+    node.type = kind if kind in ("object", "array", "string", "integer", "number", "boolean") else ""
+    node.format = "int-or-string" if source.get("x-kubernetes-int-or-string") else source.get("format", "")
+    for key, field in _PLAIN.items():
+        if source.get(key):
+            setattr(node, field, source[key])
+    node.list_keys = tuple(source.get("x-kubernetes-list-map-keys") or ())
+    strategy = source.get("x-kubernetes-patch-strategy") or ""
+    node.patch_strategy = tuple(s for s in strategy.split(",") if s in ("merge", "retainKeys"))  # type: ignore[misc]
+    node.required = tuple(source.get("required") or ())
+    node.enum = tuple(source.get("enum") or ())
+    if "default" in source:
+        node.default = source["default"]
+    node.properties = {name: from_openapi(sub) for name, sub in (source.get("properties") or {}).items()}
+    additional = source.get("additionalProperties")
+    if isinstance(additional, Mapping):
+        node.additional = from_openapi(additional)
+    elif additional is True:
+        node.additional = ANY
+    if isinstance(source.get("items"), Mapping):
+        node.items = from_openapi(source["items"])
+    return node
+
+
+def copy_value(value: Any) -> Any:
+    """A deep copy of a JSON value."""
+    if isinstance(value, dict):
+        return {k: copy_value(v) for k, v in value.items()}
+    if isinstance(value, list):
+        return [copy_value(v) for v in value]
+    return value
+
+
+__all__ = ["ANY", "Schema", "Type", "copy_value", "from_openapi"]
