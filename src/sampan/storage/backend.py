@@ -15,7 +15,7 @@ Rules that every implementation keeps:
 - Keys are compared as bytes; values are opaque.
 """
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -107,15 +107,29 @@ class Batch:
     """Everything under the watched prefix up to this revision has been delivered."""
 
 
+OnBatch = Callable[[Batch], None]
+
+
 class Watch(Protocol):
-    """An open watch: iterate for batches; leaving the `async with` block ends it."""
+    """A watch begins when its `async with` block is entered and ends when the block is left.
+
+    Iterate for batches; the iteration ends by raising what ended the watch (`Compacted`, `Closed`), never quietly.
+
+    With `on_batch` the batches go to that function instead, called on the event loop, one call at a time, in revision
+    order, without waiting for anyone to iterate; the iteration then yields nothing and only reports the end. Where the
+    store lives in this process (`memory`, `sqlite`) the function has been called with a write's event before the writer
+    is answered, so a cache filled by it always shows its owner's own writes. It must be quick, may not await, and does
+    not call the backend. An exception it raises ends this watch, and is what the iteration raises; it harms no writer
+    and no other watch.
+    """
 
     async def __aenter__(self) -> "Watch": ...
     async def __aexit__(self, *exc: object) -> None: ...
     def __aiter__(self) -> AsyncIterator[Batch]: ...
 
     async def request_progress(self) -> None:
-        """Ask for an (empty) batch at a revision no older than the store's present one, soon."""
+        """Ask for an (empty) batch at a revision no older than the store's present one, soon; where the store lives in
+        this process, `on_batch` has been called with it when this returns."""
 
 
 class Backend(Protocol):
@@ -144,9 +158,9 @@ class Backend(Protocol):
         """Remove and return the revision of the removal. A key that does not exist is a `Conflict` with current None;
         `expected` as for put."""
 
-    def watch(self, prefix: str, *, after: int) -> Watch:
+    def watch(self, prefix: str, *, after: int, on_batch: OnBatch | None = None) -> Watch:
         """Events of keys that begin with `prefix` with a revision greater than `after`. The watch raises `Compacted` if
-        some of those are gone. `after` may lie ahead of the current revision."""
+        some of those are gone. `after` may lie ahead of the current revision. See `Watch` for `on_batch`."""
 
     async def current_revision(self) -> int:
         """The store's revision now, linearizable: no smaller than that of any write acknowledged by anyone before the
