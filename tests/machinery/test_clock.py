@@ -1,0 +1,101 @@
+import asyncio
+import time
+
+from sampan.machinery.clock import Clock, RealClock, VirtualClock, utc
+
+
+def test_real_clock_is_the_wall_clock() -> None:
+    clock: Clock = RealClock()
+    assert abs(clock.now() - time.time()) < 1
+    assert utc(clock).utcoffset() is not None
+    asyncio.run(clock.sleep(-1))
+    asyncio.run(clock.sleep_until(clock.now() + 0.001))
+
+
+def test_sleepers_wake_in_the_order_of_their_times_and_see_their_own_time() -> None:
+    async def scenario() -> list[tuple[str, float]]:
+        clock, woke = VirtualClock(start=1000), []
+
+        async def sleeper(name: str, seconds: float) -> None:
+            await clock.sleep(seconds)
+            woke.append((name, clock.now()))
+
+        async with asyncio.TaskGroup() as tasks:
+            for name, seconds in [("late", 30), ("soon", 1), ("soon too", 1), ("now", 0)]:
+                tasks.create_task(sleeper(name, seconds))
+            await clock.advance(29)
+            assert [name for name, _ in woke] == ["now", "soon", "soon too"]
+            assert clock.now() == 1029
+            assert clock.next_wake() == 1030
+            await clock.advance(1)
+        return woke
+
+    assert asyncio.run(scenario()) == [("now", 1000), ("soon", 1001), ("soon too", 1001), ("late", 1030)]
+
+
+def test_a_periodic_task_runs_once_per_period() -> None:
+    async def scenario() -> list[float]:
+        clock, ticks = VirtualClock(start=0), []
+
+        async def ticker() -> None:
+            while True:
+                await clock.sleep(60)
+                ticks.append(clock.now())
+
+        task = asyncio.create_task(ticker())
+        await clock.advance(30 * 24 * 3600)
+        task.cancel()
+        return ticks
+
+    ticks = asyncio.run(scenario())
+    assert len(ticks) == 30 * 24 * 60
+    assert ticks[:2] == [60, 120]
+
+
+def test_time_stands_until_what_a_sleeper_set_off_is_done() -> None:
+    """A thread's work is not over in some loop turns: the idle hook makes the clock wait for it."""
+
+    async def scenario() -> tuple[list[float], int]:
+        clock, done, asked = VirtualClock(start=0), [], 0
+        under_way: set[asyncio.Future[None]] = set()
+
+        async def idle() -> bool:
+            nonlocal asked
+            asked += 1
+            busy = bool(under_way)
+            while under_way:
+                await asyncio.wait(under_way)
+            return busy
+
+        async def worker() -> None:
+            await clock.sleep(1)
+            job = asyncio.get_running_loop().run_in_executor(None, time.sleep, 0.01)
+            under_way.add(job)
+            await job
+            under_way.discard(job)
+            done.append(clock.now())
+
+        stop = clock.on_idle(idle)
+        task = asyncio.create_task(worker())
+        await clock.advance(100)
+        await task
+        before = asked
+        stop()
+        await clock.advance(1)
+        return done, asked - before
+
+    assert asyncio.run(scenario()) == ([1], 0)
+
+
+def test_a_cancelled_sleeper_is_forgotten() -> None:
+    async def scenario() -> None:
+        clock = VirtualClock()
+        task = asyncio.create_task(clock.sleep(5))
+        await clock.settle()
+        assert clock.next_wake() == clock.now() + 5
+        task.cancel()
+        await clock.settle()
+        assert clock.next_wake() is None
+        await clock.advance(10)
+
+    asyncio.run(scenario())
