@@ -1,7 +1,7 @@
 """Repeatable measurements: `make bench` runs them all and prints one table.
 
-A measurement is a module `benchmarks/<topic>_bench.py` with a function `rows()` that yields `Row`s. Goals are stated for
-the reference machine; `benchmarks.run` scales them by how fast this machine is at the moment.
+A measurement is a module `benchmarks/<topic>_bench.py` with a function `rows()` that yields `Row`s. Goals are stated
+for the reference machine; `benchmarks.run` scales them by how fast this machine is at the moment.
 """
 
 from typing import NamedTuple

@@ -30,7 +30,7 @@ def repository() -> Path:
 
 @pytest.fixture(scope="session")
 def shared_dir() -> Path:
-    """Reference material that lies beside the repository (recordings, schemas, protobuf vectors) and is not part of it."""
+    """Reference material that lies beside the repository (recordings, schemas, protobuf vectors), not part of it."""
     path = Path(os.environ.get("SAMPAN_SHARED", ROOT.parent / "shared"))
     if not path.is_dir():
         pytest.skip("the reference material (../shared) is not here")
@@ -38,12 +38,33 @@ def shared_dir() -> Path:
 
 
 @pytest.fixture(autouse=True)
-def _no_threads_left() -> Iterator[None]:
-    """A test that leaves a thread behind fails: something was not closed."""
-    before = set(threading.enumerate())
+def _nothing_left_running() -> Iterator[None]:
+    """A test that leaves a thread or a process behind fails: something was not closed."""
+    threads, children = set(threading.enumerate()), _children()
     yield
-    left = [thread for thread in threading.enumerate() if thread not in before and not thread.daemon]
+    left = [thread for thread in threading.enumerate() if thread not in threads and not thread.daemon]
     for thread in left:
         thread.join(timeout=5)
-    alive = [thread.name for thread in left if thread.is_alive()]
-    assert not alive, f"threads left running: {alive}"
+    assert not (alive := [thread.name for thread in left if thread.is_alive()]), f"threads left running: {alive}"
+    assert not (more := _children() - children), f"processes left running: {sorted(more)}"
+
+
+def _children() -> set[str]:
+    """Child processes as "pid command", without those that multiprocessing keeps for itself."""
+    pids = {pid for task in Path("/proc/self/task").glob("*/children") for pid in _read(task).split()}
+    found = {f"{pid} {_read(Path('/proc', pid, 'cmdline')).replace(chr(0), ' ').strip()}" for pid in pids}
+    return {child for child in found if "multiprocessing." not in child}
+
+
+def _read(path: Path) -> str:
+    try:
+        return path.read_text()
+    except OSError:  # it ended meanwhile
+        return ""
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Say again, just above the last line, which of the checkers that ran before pytest failed (tools/check.sh)."""
+    if failed := os.environ.get("FAILED_CHECKS"):
+        terminalreporter.section("checks that failed before the tests", red=True)
+        terminalreporter.line(failed.replace(",", ", "))

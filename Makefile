@@ -1,0 +1,33 @@
+# `make run` and `make test` are all that a newcomer needs; `make` lists the rest.
+SHELL := /bin/bash
+PYTHON ?=
+export PYTHON
+VENV := .venv/bin
+
+.DEFAULT_GOAL := help
+.PHONY: help run test bench format soak clean
+
+help: ## this list
+	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+run: .venv/ready ## see Sampan at work: there is no server yet, so this measures what there is
+	@$(VENV)/python -m benchmarks
+
+test: .venv/ready ## lint, types, import contracts, tests; ARGS="-k name" goes to pytest
+	@tools/check.sh $(ARGS)
+
+bench: .venv/ready ## measure, and write benchmarks/RESULTS.md
+	@$(VENV)/python -m benchmarks --write
+
+format: .venv/ready ## put the code into the house format
+	@$(VENV)/python -m ruff check --fix . && $(VENV)/python -m ruff format .
+
+soak: .venv/ready ## the long tests that `make test` leaves out
+	@$(VENV)/python -m pytest -m soak $(ARGS)
+
+clean: ## remove the virtual environment and all caches
+	rm -rf .venv .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis build dist
+	find src tests tools benchmarks -name __pycache__ -prune -exec rm -rf {} +
+
+.venv/ready: pyproject.toml tools/setup.sh
+	@tools/setup.sh

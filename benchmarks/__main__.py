@@ -1,0 +1,41 @@
+"""`python -m benchmarks [--write] [TOPIC ...]`: measure everything, or some topics, and print one table.
+
+The exit code is 1 if a measurement fails to run or, with --strict, misses its goal.
+"""
+
+from pathlib import Path
+
+import click
+from rich.console import Console
+
+from benchmarks.machine import describe
+from benchmarks.report import markdown, print_table
+from benchmarks.run import Failed, Result, measure, topics
+
+RESULTS = Path(__file__).parent / "RESULTS.md"
+
+
+@click.command()
+@click.argument("chosen", metavar="[TOPIC]...", nargs=-1, type=click.Choice(topics()))
+@click.option("--write", is_flag=True, help=f"Also write {RESULTS.parent.name}/{RESULTS.name}.")
+@click.option("--strict", is_flag=True, help="Fail if a goal is missed.")
+def main(chosen: tuple[str, ...], write: bool, strict: bool) -> None:
+    """Measure everything, or some topics, and print one table."""
+    console, results, broken = Console(), list[Result](), False
+    for topic in chosen or topics():
+        console.print(f"measuring {topic} ...", style="dim")
+        try:
+            results += measure(topic)
+        except Failed as failure:
+            broken = True
+            console.print(f"{topic} failed:\n{failure}", style="red", markup=False, highlight=False)
+    machine = describe()
+    print_table(console, machine, results)
+    if write and not broken and not chosen:
+        RESULTS.write_text(markdown(machine, results))
+        console.print(f"  written to {RESULTS.parent.name}/{RESULTS.name}")
+    missed = any(result.is_met is False for result in results)
+    raise SystemExit(broken or (strict and missed))
+
+
+main()

@@ -1,0 +1,73 @@
+"""Run every measurement and judge it. Each module runs in a process of its own, so that none warms up or burdens the
+next; the machine is calibrated beside each, since its speed changes."""
+
+import importlib
+import json
+import subprocess
+import sys
+from collections.abc import Iterable
+from pathlib import Path
+from typing import NamedTuple
+
+from benchmarks import Row
+from benchmarks.machine import calibration
+
+ROOT = Path(__file__).resolve().parent.parent
+
+
+class Result(NamedTuple):
+    """A row, and what was asked of it on this machine."""
+
+    row: Row
+    factor: float
+
+    @property
+    def goal(self) -> float | None:
+        """The row's goal for a machine this fast: times grow with the factor, rates shrink, sizes stay."""
+        goal = self.row.goal
+        if goal is None or self.row.unit in SIZES:
+            return goal
+        return goal / self.factor if self.row.is_rate else goal * self.factor
+
+    @property
+    def is_met(self) -> bool | None:
+        """None where there is no goal."""
+        if self.goal is None:
+            return None
+        return self.row.value >= self.goal if self.row.is_rate else self.row.value <= self.goal
+
+
+SIZES = frozenset({"bytes", "KB", "MB", "GB", "count"})
+
+
+class Failed(Exception):
+    """A measurement ended with an error; the message is what it wrote."""
+
+
+def topics() -> list[str]:
+    return sorted(path.stem.removesuffix("_bench") for path in Path(__file__).parent.glob("*_bench.py"))
+
+
+def measure(topic: str) -> list[Result]:
+    """Run one module's `rows()` in a fresh interpreter."""
+    command = [sys.executable, "-m", "benchmarks.run", topic]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+    if done.returncode:
+        raise Failed(done.stderr.strip() or f"exit code {done.returncode}")
+    answer = json.loads(done.stdout.splitlines()[-1])
+    return [Result(Row(*row), answer["factor"]) for row in answer["rows"]]
+
+
+def _rows(topic: str) -> Iterable[Row]:
+    rows: Iterable[Row] = importlib.import_module(f"benchmarks.{topic}_bench").rows()
+    return rows
+
+
+def _answer(topic: str) -> str:
+    before = calibration()
+    rows = list(_rows(topic))
+    return json.dumps({"factor": (before + calibration()) / 2, "rows": rows})
+
+
+if __name__ == "__main__":
+    print(_answer(sys.argv[1]))

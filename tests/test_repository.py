@@ -1,0 +1,198 @@
+"""The repository keeps its own promises: commands, documents, names, layers."""
+
+import ast
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+FORBIDDEN_NAMES = {"utils", "util", "helpers", "helper", "common", "misc"}
+
+REGISTRY_HOSTS = ("docker" + ".io", "gcr" + ".io", "quay" + ".io", "ghcr" + ".io", "registry" + ".k8s.io")
+MACHINE_PATHS = ("/ro" + "ot/", "/wo" + "rk/", "/ho" + "me/")
+
+
+@pytest.fixture(scope="module")
+def tracked(repository: Path) -> list[Path]:
+    """Files under version control; without git, what does not look like a build product."""
+    listed = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
+    if (repository / ".git").exists() and shutil.which("git"):
+        names = subprocess.run(listed, cwd=repository, capture_output=True, text=True, check=True).stdout.split("\0")
+        return [repository / name for name in names if name and (repository / name).is_file()]
+    places = ["src", "tests", "tools", "benchmarks", "docs"]
+    inside = [path for place in places for path in (repository / place).rglob("*") if "__pycache__" not in path.parts]
+    return [path for path in [*inside, *repository.iterdir()] if path.is_file()]
+
+
+@pytest.fixture(scope="module")
+def modules(tracked: list[Path]) -> list[Path]:
+    return [path for path in tracked if path.suffix == ".py"]
+
+
+def targets(makefile: str) -> set[str]:
+    return set(re.findall(r"^([a-z]+):", makefile, re.MULTILINE))
+
+
+@pytest.mark.parametrize("document", ["README.md", "docs/development.md", "benchmarks/README.md"])
+def test_documented_commands_exist(repository: Path, document: str) -> None:
+    named = set(re.findall(r"`make ([a-z]+)", (repository / document).read_text()))
+    assert named
+    assert named <= targets((repository / "Makefile").read_text())
+
+
+def test_readme_has_the_two_commands(repository: Path) -> None:
+    text = (repository / "README.md").read_text()
+    assert "make run" in text
+    assert "make test" in text
+
+
+def test_make_alone_explains_every_target(repository: Path) -> None:
+    shown = subprocess.run(["make", "--no-print-directory"], cwd=repository, capture_output=True, text=True, check=True)
+    assert set(re.findall(r"^make ([a-z]+)", shown.stdout, re.MULTILINE)) == targets(
+        (repository / "Makefile").read_text()
+    )
+
+
+@pytest.mark.parametrize("script", [".ci/run", "tools/setup.sh", "tools/check.sh"])
+def test_scripts_can_be_run(repository: Path, script: str) -> None:
+    path = repository / script
+    assert path.stat().st_mode & 0o111
+    subprocess.run(["bash", "-n", str(path)], check=True)
+
+
+def test_continuous_integration_runs_the_tests(repository: Path) -> None:
+    assert (repository / ".ci/run").read_text().rstrip().endswith("make test")
+
+
+def test_changelog_has_an_open_section(repository: Path) -> None:
+    text = (repository / "CHANGELOG.md").read_text()
+    section = re.search(r"^## \[?Unreleased\]?\n(.*?)(?=^## |\Z)", text, re.MULTILINE | re.DOTALL)
+    assert section
+    assert re.search(r"^- \S", section[1], re.MULTILINE)
+
+
+def test_every_module_says_what_it_is_for(modules: list[Path], repository: Path) -> None:
+    mute = [path for path in modules if path.stat().st_size and not ast.get_docstring(ast.parse(path.read_bytes()))]
+    assert [str(path.relative_to(repository)) for path in mute] == []
+
+
+def test_every_package_says_what_belongs_there(repository: Path) -> None:
+    folders = {path.parent for path in (repository / "src/sampan").rglob("*.py")}
+    empty = [folder for folder in folders if not _docstring(folder / "__init__.py")]
+    assert [str(folder) for folder in empty] == []
+
+
+def _docstring(module: Path) -> str | None:
+    return ast.get_docstring(ast.parse(module.read_bytes())) if module.exists() else None
+
+
+def test_no_file_is_a_drawer_for_odds_and_ends(modules: list[Path]) -> None:
+    assert [path for path in modules if FORBIDDEN_NAMES & {*path.stem.split("_"), path.parent.name}] == []
+
+
+def test_links_in_documents_lead_somewhere(tracked: list[Path]) -> None:
+    documents = [path for path in tracked if path.suffix == ".md"]
+    broken = [(document.name, link) for document in documents for link in local_links(document) if not leads(link)]
+    assert broken == []
+
+
+def local_links(document: Path) -> list[tuple[Path, str]]:
+    """Targets of Markdown and HTML links to other files, and the heading each names."""
+    text = re.sub(r"```.*?```", "", document.read_text(), flags=re.DOTALL)
+    found = re.findall(r"\]\(([^)\s]+)\)|(?:src|href|srcset)=\"([^\"]+)\"", text)
+    links = ["".join(pair) for pair in found]
+    split = [link.partition("#") for link in links if "://" not in link and not link.startswith("mailto:")]
+    return [(document.parent / name if name else document, heading) for name, _, heading in split]
+
+
+def leads(link: tuple[Path, str]) -> bool:
+    path, heading = link
+    if not path.exists():
+        return False
+    return not heading or heading in {anchor(line) for line in path.read_text().splitlines() if line.startswith("#")}
+
+
+def anchor(heading: str) -> str:
+    return re.sub(r"[^\w\- ]", "", heading.lstrip("# ").lower()).replace(" ", "-")
+
+
+def test_documents_name_files_that_exist(repository: Path, tracked: list[Path]) -> None:
+    """A path in backquotes that starts at the top of the repository is there."""
+    places = ("src", "tests", "tools", "docs", "benchmarks", ".ci")
+    pattern = re.compile(r"`((?:" + "|".join(map(re.escape, places)) + r")/[\w./-]+)`")
+    documents = [path for path in tracked if path.suffix == ".md"]
+    missing = [(path.name, name) for path in documents for name in pattern.findall(path.read_text())]
+    assert [(path, name) for path, name in missing if not (repository / name).exists()] == []
+
+
+def test_docs_index_lists_every_page(repository: Path) -> None:
+    index = (repository / "docs/README.md").read_text()
+    pages = [path.name for path in (repository / "docs").glob("*.md") if path.name != "README.md"]
+    assert pages
+    assert [page for page in pages if f"({page})" not in index] == []
+
+
+@pytest.mark.parametrize("words", [REGISTRY_HOSTS, MACHINE_PATHS], ids=["registry hosts", "paths of one machine"])
+def test_nothing_is_tied_to_a_place(tracked: list[Path], words: tuple[str, ...]) -> None:
+    pattern = re.compile(rb"(?<![\w.$/-])(?:" + b"|".join(re.escape(word.encode()) for word in words) + rb")")
+    assert [path for path in tracked if pattern.search(path.read_bytes())] == []
+
+
+def test_generated_code_is_marked(repository: Path) -> None:
+    """Every module under api/types says on top that it is generated, and no other module of Sampan does."""
+    generated = repository / "src/sampan/api/types"
+    for path in (repository / "src").rglob("*.py"):
+        says_so = "generated by" in path.read_text()[:300].lower()
+        assert says_so == (generated in path.parents or path.parent == generated), path
+
+
+Edit = Callable[[Path], None]
+
+
+def add(name: str, line: str) -> Edit:
+    def edit(package: Path) -> None:
+        path = package / name
+        path.parent.mkdir(exist_ok=True)
+        (path.parent / "__init__.py").touch()
+        path.write_text((path.read_text() if path.exists() else "") + f"\n{line}\n")
+
+    return edit
+
+
+@pytest.mark.parametrize(
+    "edit",
+    [
+        add("api/schema.py", "import sampan.machinery.clock"),
+        add("machinery/clock.py", "import sampan.storage.backend"),
+        add("scheduler/queue.py", "import sampan.storage.backend"),
+        add("controllers/job.py", "import sampan.runtimes"),
+        add("kubelet/sync.py", "import sampan.apiserver"),
+        add("odds/ends.py", "import sampan.api"),
+        add("api/schema.py", "import numpy"),
+    ],
+    ids=[
+        "api-machinery",
+        "machinery-storage",
+        "scheduler-storage",
+        "controllers-runtimes",
+        "siblings",
+        "unknown",
+        "numpy",
+    ],
+)
+def test_import_contracts_catch(repository: Path, tmp_path: Path, edit: Edit) -> None:
+    """A forbidden import, put into a copy of the package, is found."""
+    package = tmp_path / "sampan"
+    shutil.copytree(repository / "src/sampan", package, ignore=shutil.ignore_patterns("types", "__pycache__"))
+    shutil.copy(repository / "pyproject.toml", tmp_path)
+    for name in ("apiserver", "runtimes"):
+        add(f"{name}/__init__.py", "")(package)
+    lint = [str(Path(sys.executable).parent / "lint-imports"), "--no-logo", "--no-cache"]
+    before = subprocess.run(lint, cwd=tmp_path, env={"PYTHONPATH": str(tmp_path)}, capture_output=True, text=True)
+    edit(package)
+    after = subprocess.run(lint, cwd=tmp_path, env={"PYTHONPATH": str(tmp_path)}, capture_output=True, text=True)
+    assert (before.returncode, after.returncode) == (0, 1), before.stdout + after.stdout + after.stderr
