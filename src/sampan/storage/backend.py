@@ -13,11 +13,13 @@ Rules that every implementation keeps:
 - Reads at an old revision answer as of that revision, or raise `Compacted`; a revision not reached yet raises
   `FutureRevision`.
 - Keys are compared as bytes; values are opaque.
+- An empty store is at revision 1, since 0 has a meaning of its own to clients.
 """
 
 from collections.abc import AsyncIterator, Callable, Sequence
-from dataclasses import dataclass
 from typing import Protocol
+
+from msgspec import Struct
 
 
 class StorageError(Exception):
@@ -61,8 +63,7 @@ class Closed(StorageError):
     """The backend was closed."""
 
 
-@dataclass(frozen=True, slots=True)
-class Entry:
+class Entry(Struct, frozen=True, gc=False):
     key: str
     value: bytes
     revision: int
@@ -71,8 +72,7 @@ class Entry:
     """When the key was created, since it last did not exist."""
 
 
-@dataclass(frozen=True, slots=True)
-class Page:
+class Page(Struct, frozen=True):
     entries: Sequence[Entry]
     revision: int
     """The revision that the page shows."""
@@ -80,8 +80,7 @@ class Page:
     """How many more keys of the range lie after the last entry."""
 
 
-@dataclass(frozen=True, slots=True)
-class Event:
+class Event(Struct, frozen=True, gc=False):
     revision: int
     key: str
     value: bytes | None
@@ -98,8 +97,7 @@ class Event:
         return self.value is not None and self.create_revision == self.revision
 
 
-@dataclass(frozen=True, slots=True)
-class Batch:
+class Batch(Struct, frozen=True):
     """Events in revision order, at least one; or none and a progress mark."""
 
     events: Sequence[Event]
