@@ -1,0 +1,91 @@
+"""Keys that go away by themselves: when each is due, and the task that removes them.
+
+A removal is an ordinary delete that expects the revision which set the deadline, so a key that was written meanwhile
+stays.
+"""
+
+import asyncio
+import heapq
+from collections.abc import Awaitable, Callable, Iterable
+from typing import Any
+
+from sampan.machinery.clock import Clock
+from sampan.storage.backend import Conflict, Unavailable
+
+_AT_ONCE = 256
+"""How many due keys are removed together."""
+_RETRY_S = 5.0
+
+Remove = Callable[[str, int], Awaitable[object]]
+"""Delete a key that is at this revision."""
+
+
+class Expiry:
+    def __init__(self, *, clock: Clock, remove: Remove) -> None:
+        self._clock = clock
+        self._remove = remove
+        self._deadlines: dict[str, tuple[float, int]] = {}
+        """When each such key is due, and the revision that said so."""
+        self._heap: list[tuple[float, int, str]] = []
+        """All of `_deadlines` in order, and old ones that no longer count."""
+        self._earlier = asyncio.Event()
+        """The first deadline may have moved forward."""
+
+    def note(self, key: str, expires: float | None, revision: int) -> None:
+        """A key was written (or, with `expires` None, made permanent or deleted)."""
+        if expires is None:
+            if self._deadlines:
+                self._deadlines.pop(key, None)
+            return
+        self._deadlines[key] = (expires, revision)
+        if not self._heap or expires < self._heap[0][0]:
+            self._earlier.set()
+        heapq.heappush(self._heap, (expires, revision, key))
+
+    async def run(self) -> None:
+        while True:
+            self._earlier.clear()
+            if due := self._take_due():
+                await self._remove_all(due)
+            else:
+                await self._until_next()
+
+    def _take_due(self) -> list[tuple[float, int, str]]:
+        due: list[tuple[float, int, str]] = []
+        while self._heap and len(due) < _AT_ONCE:
+            expires, revision, key = self._heap[0]
+            if self._deadlines.get(key) == (expires, revision):
+                if expires > self._clock.now():
+                    break
+                due.append((expires, revision, key))
+                del self._deadlines[key]
+            heapq.heappop(self._heap)
+        return due
+
+    async def _remove_all(self, due: Iterable[tuple[float, int, str]]) -> None:
+        outcomes = await asyncio.gather(*(self._remove_one(*one) for one in due))
+        if not all(outcomes):
+            await self._clock.sleep(_RETRY_S)
+
+    async def _remove_one(self, expires: float, revision: int, key: str) -> bool:
+        """False if the store could not write; the key is then due again."""
+        try:
+            await self._remove(key, revision)
+        except Conflict:
+            pass  # it was written meanwhile
+        except Unavailable:
+            if key not in self._deadlines:
+                self.note(key, expires, revision)
+            return False
+        return True
+
+    async def _until_next(self) -> None:
+        """Until a deadline is reached or an earlier one is set."""
+        waits: list[asyncio.Future[Any]] = [asyncio.ensure_future(self._earlier.wait())]
+        if self._heap:
+            waits.append(asyncio.ensure_future(self._clock.sleep_until(self._heap[0][0])))
+        try:
+            await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for wait in waits:
+                wait.cancel()

@@ -1,0 +1,158 @@
+"""A store in memory, with full history until it is compacted. For tests; nothing survives."""
+
+import asyncio
+from bisect import bisect_left, insort
+from collections.abc import Iterator
+from contextlib import AsyncExitStack
+
+from sampan.machinery.clock import Clock
+from sampan.storage.backend import (
+    Batch,
+    Closed,
+    Compacted,
+    Conflict,
+    Entry,
+    Event,
+    FutureRevision,
+    OnBatch,
+    Page,
+    Watch,
+)
+from sampan.storage.expiry import Expiry
+from sampan.storage.keyrange import prefix_end
+from sampan.storage.watching import WatchHub
+from sampan.storage.write import Write, is_allowed
+
+_FIRST_REVISION = 1
+
+
+class MemoryBackend:
+    def __init__(self, *, clock: Clock) -> None:
+        self._clock = clock
+        self._compacted = 0
+        self._histories: dict[str, list[Event]] = {}
+        """Each key's events, oldest first; never empty."""
+        self._keys: list[str] = []
+        """The keys of `_histories`, sorted."""
+        self._log: list[Event] = []
+        """All events after `_compacted`, in revision order."""
+        self._hub = WatchHub(revision=_FIRST_REVISION, read_log=self._read_log)
+        self._expiry = Expiry(clock=clock, remove=lambda key, revision: self.delete(key, expected=revision))
+        self._running = AsyncExitStack()
+        self._is_open = False
+
+    async def __aenter__(self) -> "MemoryBackend":
+        tasks = await self._running.enter_async_context(asyncio.TaskGroup())
+        expiring = tasks.create_task(self._expiry.run())
+        self._running.callback(expiring.cancel)
+        self._is_open = True
+        return self
+
+    async def __aexit__(self, *exc: object) -> None:
+        await self._running.aclose()
+        self._is_open = False
+        self._hub.close()
+
+    async def get(self, key: str, *, revision: int = 0) -> tuple[Entry | None, int]:
+        shown = self._readable(revision)
+        return self._entry(key, shown), shown
+
+    async def range(self, prefix: str, *, start: str = "", limit: int = 0, revision: int = 0) -> Page:
+        shown = self._readable(revision)
+        found = list(self._entries(prefix, start, shown))
+        kept = found[:limit] if limit else found
+        return Page(kept, shown, len(found) - len(kept))
+
+    async def count(self, prefix: str) -> int:
+        return sum(1 for _ in self._entries(prefix, "", self._readable(0)))
+
+    async def put(self, key: str, value: bytes, *, expected: int | None = None, ttl_s: float | None = None) -> int:
+        expires = None if ttl_s is None else self._clock.now() + ttl_s
+        return await self._write(Write(key, value, expected, expires))
+
+    async def delete(self, key: str, *, expected: int | None = None) -> int:
+        return await self._write(Write(key, None, expected))
+
+    def watch(self, prefix: str, *, after: int, on_batch: OnBatch | None = None) -> Watch:
+        return self._hub.watch(prefix, after=after, on_batch=on_batch)
+
+    async def current_revision(self) -> int:
+        return self._readable(0)
+
+    async def compact(self, revision: int) -> None:
+        if revision > self._readable(0):
+            raise FutureRevision(revision, self._hub.revision)
+        if revision <= self._compacted:
+            return
+        self._compacted = revision
+        self._log = self._log[bisect_left(self._log, revision + 1, key=lambda event: event.revision) :]
+        for key in list(self._keys):
+            self._forget(key, revision)
+        self._keys = [key for key in self._keys if key in self._histories]
+
+    async def size(self) -> int:
+        self._readable(0)
+        return sum(len(event.value or b"") for history in self._histories.values() for event in history)
+
+    async def _write(self, write: Write) -> int:
+        await asyncio.sleep(0)  # let others in between, as every real store does
+        current = self._entry(write.key, self._readable(0))
+        if not is_allowed(write, current.revision if current else 0):
+            raise Conflict(write.key, current)
+        revision = self._hub.revision + 1
+        created = 0 if write.value is None else current.create_revision if current else revision
+        self._commit(Event(revision, write.key, write.value, created))
+        self._expiry.note(write.key, write.expires, revision)
+        return revision
+
+    def _commit(self, event: Event) -> None:
+        if event.key not in self._histories:
+            insort(self._keys, event.key)
+        self._histories.setdefault(event.key, []).append(event)
+        self._log.append(event)
+        self._hub.publish((event,), event.revision)
+
+    def _readable(self, revision: int) -> int:
+        """The revision that a read asked to be at `revision` shows."""
+        if not self._is_open:
+            raise Closed("the store is closed")
+        if revision > self._hub.revision:
+            raise FutureRevision(revision, self._hub.revision)
+        if revision and revision < self._compacted:
+            raise Compacted(self._compacted, self._hub.revision)
+        return revision or self._hub.revision
+
+    def _entry(self, key: str, revision: int) -> Entry | None:
+        for event in reversed(self._histories.get(key, ())):
+            if event.revision <= revision:
+                if event.value is None:
+                    return None
+                return Entry(key, event.value, event.revision, event.create_revision)
+        return None
+
+    def _entries(self, prefix: str, start: str, revision: int) -> Iterator[Entry]:
+        end = prefix_end(prefix)
+        first = bisect_left(self._keys, max(prefix, start))
+        last = len(self._keys) if end is None else bisect_left(self._keys, end)
+        for key in self._keys[first:last]:
+            if (entry := self._entry(key, revision)) is not None:
+                yield entry
+
+    def _forget(self, key: str, revision: int) -> None:
+        """Drop of a key's history what no read from `revision` on can see."""
+        history = self._histories[key]
+        later = bisect_left(history, revision + 1, key=lambda event: event.revision)
+        kept = history[max(later - 1, 0) :]
+        if kept and kept[0].value is None and kept[0].revision <= revision:
+            kept = kept[1:]
+        if kept:
+            self._histories[key] = kept
+        else:
+            del self._histories[key]
+
+    async def _read_log(self, prefix: str, after: int, through: int) -> Batch:
+        if after < self._compacted:
+            raise Compacted(self._compacted, self._hub.revision)
+        first = bisect_left(self._log, after + 1, key=lambda event: event.revision)
+        last = bisect_left(self._log, through + 1, key=lambda event: event.revision)
+        return Batch([event for event in self._log[first:last] if event.key.startswith(prefix)], through)

@@ -1,0 +1,222 @@
+"""Watches on a store that lives in this process: who is told of which event, and how a watch catches up.
+
+The hub is told of each batch of writes after it is durable and before the writers are answered. A watch that begins in
+the past subscribes first and reads the log afterwards, up to the revision at which it subscribed: what comes later is
+already waiting for it, so nothing is missed and nothing comes twice. What a slow reader has not taken yet is not kept
+for ever: beyond a bound its queue is dropped, and it reads the log again from where it was.
+"""
+
+import asyncio
+from collections import deque
+from collections.abc import Awaitable, Callable, Sequence
+
+from sampan.storage.backend import Batch, Closed, Event, OnBatch, StorageError
+
+QUEUED_EVENTS = 10_000
+QUEUED_BYTES = 32 << 20
+_REMEMBERED_ROUTES = 4096
+
+ReadLog = Callable[[str, int, int], Awaitable[Batch]]
+"""`(prefix, after, through)`: events under the prefix with `after < revision <= through`, or the first part of them; the
+batch's revision says how far it reaches. Raises `Compacted`."""
+
+
+class WatchHub:
+    """The open watches of one store, and the revision they have been told of."""
+
+    def __init__(self, *, revision: int, read_log: ReadLog) -> None:
+        self.revision = revision
+        self.read_log = read_log
+        self._is_closed = False
+        self._folders: dict[str, list[LocalWatch]] = {}
+        """Watches whose prefix ends in a slash, by prefix."""
+        self._others: list[LocalWatch] = []
+        self._routes: dict[str, tuple[LocalWatch, ...]] = {}
+        """For the folder part of a key seen lately: the watches in `_folders` that it concerns."""
+
+    def watch(self, prefix: str, *, after: int, on_batch: OnBatch | None) -> "LocalWatch":
+        return LocalWatch(hub=self, prefix=prefix, after=after, on_batch=on_batch)
+
+    def publish(self, events: Sequence[Event], revision: int) -> None:
+        """Hand events, the ones that follow what was published before, to the watches they concern."""
+        self.revision = revision
+        concerned: dict[LocalWatch, list[Event]] = {}
+        for event in events:
+            for watch in self._concerned(event.key):
+                concerned.setdefault(watch, []).append(event)
+        for watch, its_events in concerned.items():
+            watch.offer(Batch(its_events, revision))
+
+    def close(self) -> None:
+        self._is_closed = True
+        for watch in [*self._others, *(watch for watches in self._folders.values() for watch in watches)]:
+            watch.end(Closed("the store was closed"))
+
+    def add(self, watch: "LocalWatch") -> None:
+        if self._is_closed:
+            raise Closed("the store is closed")
+        self._home(watch).append(watch)
+        self._routes.clear()
+
+    def remove(self, watch: "LocalWatch") -> None:
+        home = self._home(watch)
+        if watch in home:
+            home.remove(watch)
+        if not self._folders.get(watch.prefix, True):
+            del self._folders[watch.prefix]
+        self._routes.clear()
+
+    def _home(self, watch: "LocalWatch") -> "list[LocalWatch]":
+        return self._folders.setdefault(watch.prefix, []) if watch.prefix.endswith("/") else self._others
+
+    def _concerned(self, key: str) -> "Sequence[LocalWatch]":
+        folder = key[: key.rfind("/") + 1]
+        routed = self._routes.get(folder)
+        if routed is None:
+            routed = self._route(folder)
+        if not self._others:
+            return routed
+        return [*routed, *(watch for watch in self._others if key.startswith(watch.prefix))]
+
+    def _route(self, folder: str) -> "tuple[LocalWatch, ...]":
+        if len(self._routes) >= _REMEMBERED_ROUTES:
+            self._routes.clear()
+        ends = (i + 1 for i, letter in enumerate(folder) if letter == "/")
+        routed = tuple(watch for end in ends for watch in self._folders.get(folder[:end], ()))
+        self._routes[folder] = routed
+        return routed
+
+
+class LocalWatch:
+    """A `Watch` on a hub. It is its own iterator, for one reader at a time."""
+
+    def __init__(self, *, hub: WatchHub, prefix: str, after: int, on_batch: OnBatch | None) -> None:
+        self.prefix = prefix
+        self._hub = hub
+        self._on_batch = on_batch
+        self._position = after
+        """The reader has been given everything up to here, or did not ask for it."""
+        self._log_through = 0
+        """What lies after `_position` up to here is to be read from the log; what is queued lies after it."""
+        self._queue: deque[Batch] = deque()
+        self._queued_events = self._queued_bytes = 0
+        self._is_direct = False
+        """Batches go straight to `_on_batch`: it has caught up."""
+        self._end: BaseException | None = None
+        self._waiting: asyncio.Future[None] | None = None
+
+    async def __aenter__(self) -> "LocalWatch":
+        self._hub.add(self)
+        self._log_through = self._hub.revision
+        if self._on_batch is not None:
+            await self._catch_up()
+        return self
+
+    async def __aexit__(self, *exc: object) -> None:
+        self._queue.clear()
+        self.end(Closed("the watch was left"))
+
+    def __aiter__(self) -> "LocalWatch":
+        return self
+
+    async def __anext__(self) -> Batch:
+        while True:
+            if self._position < self._log_through:
+                if self._end is not None:
+                    raise self._end
+                if (batch := await self._read_log()).events:
+                    return batch
+            elif self._queue:
+                return self._take()
+            elif self._end is not None:
+                raise self._end
+            else:
+                await self._wait()
+
+    async def request_progress(self) -> None:
+        mark = Batch((), self._hub.revision)
+        self._deliver(mark) if self._is_direct else self._enqueue(mark)
+
+    def offer(self, batch: Batch) -> None:
+        """Take over a batch that was just written."""
+        if batch.events[0].revision <= self._position:
+            later = [event for event in batch.events if event.revision > self._position]
+            if not later:
+                return
+            batch = Batch(later, batch.revision)
+        self._deliver(batch) if self._is_direct else self._enqueue(batch)
+
+    def end(self, reason: BaseException) -> None:
+        """End the watch, once what is queued has been read."""
+        if self._end is None:
+            self._end = reason
+            self._is_direct = False
+            self._hub.remove(self)
+            self._wake()
+
+    def _deliver(self, batch: Batch) -> None:
+        assert self._on_batch is not None
+        if self._end is not None:
+            return
+        self._position = max(self._position, batch.revision)
+        try:
+            self._on_batch(batch)
+        except Exception as error:
+            self.end(error)
+
+    async def _catch_up(self) -> None:
+        """Give `_on_batch` what the log has and what was written meanwhile; from then on it is told directly."""
+        try:
+            while self._position < self._log_through and self._end is None:
+                if (batch := await self._read_log()).events:
+                    self._deliver(batch)
+        except StorageError:
+            pass  # it ended the watch, and the iteration reports it
+        except BaseException:
+            self.end(Closed("the watch was given up while it caught up"))
+            raise
+        while self._queue:
+            self._deliver(self._take())
+        self._is_direct = self._end is None
+
+    async def _read_log(self) -> Batch:
+        """The next part of what is to be read from the log, perhaps without events."""
+        try:
+            batch = await self._hub.read_log(self.prefix, self._position, self._log_through)
+        except StorageError as error:
+            self.end(error)
+            raise
+        self._position = batch.revision
+        return batch
+
+    def _enqueue(self, batch: Batch) -> None:
+        self._queued_events += len(batch.events)
+        self._queued_bytes += _weight(batch)
+        self._queue.append(batch)
+        if self._queued_events > QUEUED_EVENTS or self._queued_bytes > QUEUED_BYTES:
+            self._queue.clear()
+            self._queued_events = self._queued_bytes = 0
+            self._log_through = batch.revision
+        self._wake()
+
+    def _take(self) -> Batch:
+        batch = self._queue.popleft()
+        self._queued_events -= len(batch.events)
+        self._queued_bytes -= _weight(batch)
+        self._position = max(self._position, batch.revision)
+        return batch
+
+    async def _wait(self) -> None:
+        self._waiting = asyncio.get_running_loop().create_future()
+        try:
+            await self._waiting
+        finally:
+            self._waiting = None
+
+    def _wake(self) -> None:
+        if self._waiting is not None and not self._waiting.done():
+            self._waiting.set_result(None)
+
+
+def _weight(batch: Batch) -> int:
+    return sum(len(event.value) for event in batch.events if event.value is not None)
