@@ -20,9 +20,10 @@ MACHINE_PATHS = ("/ro" + "ot/", "/wo" + "rk/", "/ho" + "me/")
 def tracked(repository: Path) -> list[Path]:
     """Files under version control; without git, what does not look like a build product."""
     listed = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
-    if (repository / ".git").exists() and shutil.which("git"):
-        names = subprocess.run(listed, cwd=repository, capture_output=True, text=True, check=True).stdout.split("\0")
-        return [repository / name for name in names if name and (repository / name).is_file()]
+    if shutil.which("git"):
+        answer = subprocess.run(listed, cwd=repository, capture_output=True, text=True)
+        if names := [name for name in answer.stdout.split("\0") if (repository / name).is_file()]:
+            return [repository / name for name in names]
     places = ["src", "tests", "tools", "benchmarks", "docs"]
     inside = [path for place in places for path in (repository / place).rglob("*") if "__pycache__" not in path.parts]
     return [path for path in [*inside, *repository.iterdir()] if path.is_file()]
