@@ -1,0 +1,218 @@
+"""Times of the API as text: Time (whole seconds) and MicroTime (six digits), both RFC 3339 in UTC.
+
+Reading is as lenient, and complains in the same words, as the real server's; inside Sampan a moment is seconds since
+the epoch, as a float. Durations (`1h2m3s`) are in `durations`.
+"""
+
+import re
+from datetime import date
+from functools import lru_cache
+from typing import Final, NamedTuple
+
+LAYOUT: Final = "2006-01-02T15:04:05Z07:00"
+MICRO_LAYOUT: Final = "2006-01-02T15:04:05.000000Z07:00"
+ZERO: Final = "0001-01-01T00:00:00Z"
+"""The moment that means "not set": the real server writes it as null, or leaves it out."""
+
+_EPOCH_DAY = date(1970, 1, 1).toordinal()
+_LAST_DAY = date.max.toordinal()
+_CYCLE_YEARS, _CYCLE_DAYS = 400, 146_097
+
+_DAY = (
+    r"(?:(?:0[1-9]|1[0-2])-(?:0[1-9]|1[0-9]|2[0-8])"
+    r"|(?:0[13-9]|1[0-2])-(?:29|30)|(?:0[13578]|1[02])-31)"
+)
+_SECOND = rf"[0-9]{{4}}-{_DAY}T(?:[01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9]"
+_is_plain = re.compile(rf"{_SECOND}Z").fullmatch
+_is_plain_micro = re.compile(rf"{_SECOND}\.[0-9]{{6}}Z").fullmatch
+
+
+class TimeError(ValueError):
+    """A text that is not a time; the message is the API server's."""
+
+
+class Moment(NamedTuple):
+    """A point in time, exactly."""
+
+    second: int
+    """Since the epoch, rounded down."""
+    nanosecond: int
+
+    @property
+    def epoch(self) -> float:
+        return self.second + self.nanosecond / 1e9
+
+
+def canonical_time(text: str) -> str:
+    """A Time as the API server writes it."""
+    return text if _is_plain(text) else _seconds(_parse(text, LAYOUT).second)
+
+
+def canonical_micro_time(text: str) -> str:
+    """A MicroTime as the API server writes it; just six digits of fraction are accepted."""
+    if _is_plain_micro(text):
+        return text
+    moment = _parse(text, MICRO_LAYOUT)
+    return f"{_seconds(moment.second)[:-1]}.{moment.nanosecond // 1000:06d}Z"
+
+
+def format_time(epoch: float) -> str:
+    return _seconds(int(epoch // 1))
+
+
+def format_micro_time(epoch: float) -> str:
+    second, micro = divmod(round(epoch * 1e6), 1_000_000)
+    return f"{_seconds(second)[:-1]}.{micro:06d}Z"
+
+
+def parse_time(text: str) -> float:
+    """Seconds since the epoch of a Time or MicroTime."""
+    return parse_moment(text).epoch
+
+
+def parse_moment(text: str) -> Moment:
+    return _parse(text, LAYOUT)
+
+
+@lru_cache(maxsize=1024)
+def _seconds(second: int) -> str:
+    days, rest = divmod(second, 86_400)
+    minutes, seconds = divmod(rest, 60)
+    ordinal, years = days + _EPOCH_DAY, 0
+    if ordinal < 1:
+        ordinal, years = ordinal + _CYCLE_DAYS, -_CYCLE_YEARS
+    elif ordinal > _LAST_DAY:
+        ordinal, years = ordinal - _CYCLE_DAYS, _CYCLE_YEARS
+    day = date.fromordinal(ordinal)
+    year = day.year + years
+    sign = "-" if year < 0 else ""
+    return f"{sign}{abs(year):04d}-{day.month:02d}-{day.day:02d}T{minutes // 60:02d}:{minutes % 60:02d}:{seconds:02d}Z"
+
+
+@lru_cache(maxsize=4096)
+def _parse(text: str, layout: str) -> Moment:
+    return _Reader(text=text, layout=layout).read()
+
+
+def quote(text: str) -> str:
+    """In double quotes, as messages about times and durations show a text."""
+    escaped = (
+        f"\\x{byte:02x}" if byte >= 0x80 or byte < 0x20 else ("\\" if byte in b'"\\' else "") + chr(byte)
+        for byte in text.encode("utf-8", "surrogatepass")
+    )
+    return f'"{"".join(escaped)}"'
+
+
+class _Reader:
+    """Reads one text, element by element of the layout, and says where it fails."""
+
+    def __init__(self, *, text: str, layout: str) -> None:
+        self._text, self._layout = text, layout
+        self._rest = text.encode("utf-8", "surrogatepass").decode("latin-1")
+        """One character per byte."""
+
+    def read(self) -> Moment:
+        year = self._year()
+        self._skip("-")
+        month = self._two_digits("01", 1, 12, "month")
+        self._skip("-")
+        day = self._two_digits("02", 0, 99, "day")
+        self._skip("T")
+        hour = self._hour()
+        self._skip(":")
+        minute = self._two_digits("04", 0, 59, "minute")
+        self._skip(":")
+        second = self._two_digits("05", 0, 59, "second")
+        nanosecond = self._micros() if self._layout is MICRO_LAYOUT else self._any_fraction()
+        offset = self._zone()
+        if self._rest:
+            raise self._fault(f"extra text: {_quote_bytes(self._rest)}")
+        days = self._days(year, month, day)
+        return Moment(days * 86_400 + hour * 3600 + minute * 60 + second - offset, nanosecond)
+
+    def _fault(self, message: str) -> TimeError:
+        return TimeError(f"parsing time {quote(self._text)}: {message}")
+
+    def _mismatch(self, element: str, rest: str | None = None) -> TimeError:
+        found = _quote_bytes(self._rest if rest is None else rest)
+        return TimeError(f'parsing time {quote(self._text)} as "{self._layout}": cannot parse {found} as "{element}"')
+
+    def _take(self, count: int) -> str:
+        taken, self._rest = self._rest[:count], self._rest[count:]
+        return taken
+
+    def _skip(self, mark: str) -> None:
+        if not self._rest.startswith(mark):
+            raise self._mismatch(mark)
+        self._take(1)
+
+    def _year(self) -> int:
+        if not _is_digits(self._rest[:4], 4):
+            raise self._mismatch("2006")
+        return int(self._take(4))
+
+    def _two_digits(self, element: str, low: int, high: int, name: str) -> int:
+        if not _is_digits(self._rest[:2], 2):
+            raise self._mismatch(element)
+        number = int(self._take(2))
+        if not low <= number <= high:
+            raise self._fault(f"{name} out of range")
+        return number
+
+    def _hour(self) -> int:
+        """One digit will do."""
+        if not _is_digits(self._rest[:1], 1):
+            raise self._mismatch("15")
+        number = int(self._take(2 if _is_digits(self._rest[:2], 2) else 1))
+        if number > 23:
+            raise self._fault("hour out of range")
+        return number
+
+    def _any_fraction(self) -> int:
+        found = re.match(r"[.,]([0-9]+)", self._rest)
+        if found is None:
+            return 0
+        self._take(found.end())
+        return int(found[1][:9].ljust(9, "0"))
+
+    def _micros(self) -> int:
+        found = re.match(r"[.,]([+-]?)([0-9]{5,6})", self._rest)
+        if found is None or found.end() < 7 or (found[1] and len(found[2]) == 6):
+            raise self._mismatch(".000000")
+        self._take(7)
+        if found[1] == "-" and int(found[2]):
+            raise self._fault("fractional second out of range")
+        return int(found[2]) * 1000
+
+    def _zone(self) -> int:
+        """Seconds east of UTC."""
+        if self._rest.startswith("Z"):
+            self._take(1)
+            return 0
+        found = re.match(r"(.)([0-9][0-9]):([0-9][0-9])", self._rest, re.DOTALL)
+        if found is None:
+            raise self._mismatch("Z07:00")
+        rest = self._take(6) + self._rest
+        hours, minutes = int(found[2]), int(found[3])
+        if minutes > 60 or hours > 24:
+            raise self._fault(f"time zone offset {'minute' if minutes > 60 else 'hour'} out of range")
+        if found[1] not in "+-":
+            raise self._mismatch("Z07:00", rest)
+        return (hours * 3600 + minutes * 60) * (-1 if found[1] == "-" else 1)
+
+    def _days(self, year: int, month: int, day: int) -> int:
+        """Days since the epoch; Python's dates lack the year 0, which looks like the year 400."""
+        shift = _CYCLE_YEARS if year == 0 else 0
+        try:
+            ordinal = date(year + shift, month, day).toordinal()
+        except ValueError:
+            raise self._fault("day out of range") from None
+        return ordinal - (_CYCLE_DAYS if shift else 0) - _EPOCH_DAY
+
+
+def _is_digits(text: str, count: int) -> bool:
+    return len(text) == count and text.isascii() and text.isdigit()
+
+
+def _quote_bytes(text: str) -> str:
+    return quote(text.encode("latin-1").decode("utf-8", "surrogateescape"))
