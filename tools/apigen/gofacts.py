@@ -1,8 +1,8 @@
 """Read which API fields are pointers and which are always printed, off the published Go types.
 
 The OpenAPI schemas say neither, yet both show on the wire: a pointer tells "absent" from "zero", a field without
-`omitempty` is printed even when empty, and the protobuf form writes every plain scalar. This needs a Go toolchain and is
-run by hand when the Kubernetes version changes; its output, gofacts.json, is checked in and holds facts only:
+`omitempty` is printed even when empty, and the protobuf form writes every plain scalar. This needs a Go toolchain and
+is run by hand when the Kubernetes version changes; its output, gofacts.json, is checked in and holds facts only:
 
     {"io.k8s.api.core.v1.PodSpec": {"volumes": "[]Volume", "hostname": "string", "nodeName": "string", ...}}
 
@@ -46,6 +46,7 @@ def module_folder(module: str) -> pathlib.Path:
 
 def fields_of(body: str) -> dict[str, str]:
     found: dict[str, str] = {}
+    body = re.sub(r"/\*.*?\*/", "", body, flags=re.S)
     code = "\n".join(line for line in body.splitlines() if not line.lstrip().startswith("//"))
     for _, go_type, tags in FIELD.findall(code):
         tag = TAG.search(tags)

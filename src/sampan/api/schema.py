@@ -28,6 +28,8 @@ class Schema(Struct, kw_only=True, omit_defaults=True):
     items: "Schema | None" = None
     required: tuple[str, ...] = ()
     default: Any | UnsetType = UNSET
+    zero: bool = False
+    """OpenAPI shows the type's zero value as the default: Go holds this field as a plain value."""
     enum: tuple[Any, ...] = ()
     nullable: bool = False
     list_type: Literal["", "atomic", "set", "map"] = ""
@@ -35,13 +37,19 @@ class Schema(Struct, kw_only=True, omit_defaults=True):
     list_keys: tuple[str, ...] = ()
     map_type: Literal["", "granular", "atomic"] = ""
     """Of a map or an object; empty means granular."""
-    patch_strategy: tuple[Literal["merge", "retainKeys"], ...] = ()
+    patch_strategy: tuple[Literal["merge", "retainKeys", "replace"], ...] = ()
     """How a strategic merge patch treats this field; empty means replace for lists, merge for objects."""
     patch_key: str = ""
     preserve_unknown: bool = False
     """Unknown fields are kept below here (x-kubernetes-preserve-unknown-fields, RawExtension, JSON)."""
     embedded: bool = False
     """A whole object with apiVersion, kind and metadata of its own."""
+    ref: str = ""
+    """For a field of a built-in kind: the definition that it has its shape from, whose properties it shares."""
+    kinds: tuple[tuple[str, str, str], ...] = ()
+    """For a definition: group, version and kind of each place that it is registered at."""
+    unions: tuple[dict[str, Any], ...] = ()
+    """For a definition: which of its fields exclude each other, as published."""
     openapi: dict[str, Any] | None = None
     """For a custom resource: the source of this node, with the value checks that only validation reads."""
 
@@ -61,6 +69,7 @@ class Schema(Struct, kw_only=True, omit_defaults=True):
 
 ANY = Schema(preserve_unknown=True)
 
+_STRATEGIES = ("merge", "retainKeys", "replace")
 _PLAIN = {
     "nullable": "nullable",
     "x-kubernetes-list-type": "list_type",
@@ -82,7 +91,7 @@ def from_openapi(source: Mapping[str, Any]) -> Schema:
             setattr(node, field, source[key])
     node.list_keys = tuple(source.get("x-kubernetes-list-map-keys") or ())
     strategy = source.get("x-kubernetes-patch-strategy") or ""
-    node.patch_strategy = tuple(s for s in strategy.split(",") if s in ("merge", "retainKeys"))  # type: ignore[misc]
+    node.patch_strategy = tuple(s for s in strategy.split(",") if s in _STRATEGIES)  # type: ignore[misc]
     node.required = tuple(source.get("required") or ())
     node.enum = tuple(source.get("enum") or ())
     if "default" in source:

@@ -1,0 +1,55 @@
+"""API values that write themselves: quantities, times, int-or-string, opaque field sets.
+
+At run time a quantity or time is a plain `str` in canonical form. The classes here only mark fields, so that the
+decoder knows which strings to bring into that form (`decode_hook`).
+"""
+
+from functools import lru_cache
+from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
+
+from msgspec import Meta, Raw
+
+from sampan.api import quantity, times
+
+Int32 = Annotated[int, Meta(ge=-(2**31), le=2**31 - 1)]
+Int64 = Annotated[int, Meta(ge=-(2**63), le=2**63 - 1)]
+IntOrString = Int32 | str
+FieldsV1: TypeAlias = Raw
+"""The fields that a manager owns, as JSON bytes: most readers only pass them on."""
+
+if TYPE_CHECKING:
+    Quantity: TypeAlias = str
+    Time: TypeAlias = str
+    MicroTime: TypeAlias = str
+else:
+
+    class _AnyString(type):
+        """Makes a plain string an instance, which is what msgspec asks after `decode_hook`."""
+
+        def __instancecheck__(cls, value):
+            return isinstance(value, str)
+
+    class Quantity(metaclass=_AnyString):
+        pass
+
+    class Time(metaclass=_AnyString):
+        pass
+
+    class MicroTime(metaclass=_AnyString):
+        pass
+
+
+_time = lru_cache(maxsize=4096)(times.canonical_time)
+_micro_time = lru_cache(maxsize=4096)(times.canonical_micro_time)
+
+
+def decode_hook(kind: type, value: Any) -> Any:
+    """The canonical form of a scalar, for msgspec. Raises ValueError with the real server's words."""
+    if kind is Quantity:
+        return quantity.canonical(value)
+    if not isinstance(value, str):
+        raise NotImplementedError
+    return _time(value) if kind is Time else _micro_time(value)
+
+
+__all__ = ["FieldsV1", "Int32", "Int64", "IntOrString", "MicroTime", "Quantity", "Time", "decode_hook"]

@@ -1,0 +1,68 @@
+"""The schema trees of the built-in kinds, by the names they are published under, read from data/schemas.json.
+
+The file is split into definitions on first use; a definition is decoded when it, or one that refers to it, is asked
+for.
+"""
+
+from collections.abc import Iterator, Mapping
+from functools import cache
+from importlib import resources
+
+import msgspec
+
+from sampan.api.schema import Schema
+
+
+def definition(name: str) -> Schema:
+    """The tree of `io.k8s.api.core.v1.Pod`, the same object at every call. KeyError for a name that is not known."""
+    return _definitions()[name]
+
+
+def names() -> Iterator[str]:
+    """All definitions' names, sorted."""
+    return iter(_definitions())
+
+
+class _Definitions(Mapping[str, Schema]):
+    def __init__(self, encoded: dict[str, msgspec.Raw]) -> None:
+        self._encoded = encoded
+        self._decoded: dict[str, Schema] = {}
+        self._decoder = msgspec.json.Decoder(Schema)
+
+    def __getitem__(self, name: str) -> Schema:
+        if (found := self._decoded.get(name)) is None:
+            found = self._decoded[name] = self._decoder.decode(self._encoded[name])
+            self._link(found)  # after it is known, for it may hold itself
+        return found
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._encoded)
+
+    def __len__(self) -> int:
+        return len(self._encoded)
+
+    def _link(self, node: Schema) -> None:
+        if node.ref:
+            self._share(node, self[node.ref])
+            return
+        for child in node.properties.values():
+            self._link(child)
+        for below in (node.items, node.additional):
+            if below is not None:
+                self._link(below)
+
+    @staticmethod
+    def _share(node: Schema, target: Schema) -> None:
+        node.type, node.format, node.name = target.type, target.format, target.name
+        node.properties, node.items, node.required = target.properties, target.items, target.required
+        node.preserve_unknown = target.preserve_unknown
+        node.map_type = node.map_type or target.map_type
+
+
+@cache
+def _definitions() -> _Definitions:
+    data = (resources.files("sampan.api") / "data/schemas.json").read_bytes()
+    return _Definitions(msgspec.json.decode(data, type=dict[str, msgspec.Raw]))
+
+
+__all__ = ["definition", "names"]
