@@ -13,9 +13,14 @@ need() {
     [ "$(id -u)" = 0 ] || die "$why. Run as root: apt-get install $*"
     command -v apt-get >/dev/null || die "$why. Install what Debian calls: $*"
     say "$why: installing $*"
-    export DEBIAN_FRONTEND=noninteractive
-    apt-get update -qq >/dev/null || die "apt-get update failed"
-    apt-get install -y -qq --no-install-recommends "$@" >/dev/null || die "apt-get install $* failed"
+    quietly apt-get update
+    quietly apt-get install --yes --no-install-recommends "$@"
+}
+
+# Run a command, and show what it wrote only if it fails.
+quietly() {
+    local output
+    output=$(DEBIAN_FRONTEND=noninteractive "$@" 2>&1) || die "$* failed:"$'\n'"$output"
 }
 
 is_recent() { "$1" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; }
