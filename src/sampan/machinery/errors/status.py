@@ -1,0 +1,190 @@
+"""`ApiError`: a failure as the API tells it, with a class for every reason."""
+
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+Status = dict[str, Any]
+"""The body of a failure: kind Status, with message, reason, details and code."""
+
+
+class ApiError(Exception):
+    """A failed request. Raised by the server, which sends `status`; rebuilt from it by the client.
+
+    As such it has no reason: the real server answers 500 like this where something unforeseen went wrong.
+    """
+
+    default_code: ClassVar[int] = 500
+    default_reason: ClassVar[str] = ""
+
+    def __init__(
+        self,
+        message: str = "",
+        *,
+        details: Mapping[str, Any] | None = None,
+        code: int | None = None,
+        reason: str | None = None,
+    ) -> None:
+        super().__init__(message)
+        reason = self.default_reason if reason is None else reason
+        self.status: Status = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure"}
+        if message:
+            self.status["message"] = message
+        if reason:
+            self.status["reason"] = reason
+        if details is not None:
+            self.status["details"] = {key: part for key, part in details.items() if part}
+        self.status["code"] = self.default_code if code is None else code
+
+    @property
+    def message(self) -> str:
+        return str(self.status.get("message", ""))
+
+    @property
+    def code(self) -> int:
+        return int(self.status.get("code") or self.default_code)
+
+    @property
+    def reason(self) -> str:
+        return str(self.status.get("reason", ""))
+
+    @property
+    def details(self) -> dict[str, Any]:
+        return self.status.get("details") or {}
+
+    @property
+    def causes(self) -> list[dict[str, str]]:
+        return self.details.get("causes") or []
+
+    @property
+    def retry_after_s(self) -> int:
+        """How long the client should wait before it tries again; 0 says nothing."""
+        return int(self.details.get("retryAfterSeconds", 0))
+
+    def has_cause(self, reason: str) -> bool:
+        return any(cause.get("reason") == reason for cause in self.causes)
+
+    def __str__(self) -> str:
+        return self.message
+
+
+class BadRequest(ApiError):
+    default_code, default_reason = 400, "BadRequest"
+
+
+class Unauthorized(ApiError):
+    default_code, default_reason = 401, "Unauthorized"
+
+
+class Forbidden(ApiError):
+    default_code, default_reason = 403, "Forbidden"
+
+
+class NotFound(ApiError):
+    default_code, default_reason = 404, "NotFound"
+
+
+class MethodNotSupported(ApiError):
+    default_code, default_reason = 405, "MethodNotAllowed"
+
+
+class NotAcceptable(ApiError):
+    default_code, default_reason = 406, "NotAcceptable"
+
+
+class AlreadyExists(ApiError):
+    default_code, default_reason = 409, "AlreadyExists"
+
+
+class Conflict(ApiError):
+    default_code, default_reason = 409, "Conflict"
+
+
+class Gone(ApiError):
+    default_code, default_reason = 410, "Gone"
+
+
+class Expired(ApiError):
+    default_code, default_reason = 410, "Expired"
+
+
+class RequestEntityTooLarge(ApiError):
+    default_code, default_reason = 413, "RequestEntityTooLarge"
+
+
+class UnsupportedMediaType(ApiError):
+    default_code, default_reason = 415, "UnsupportedMediaType"
+
+
+class Invalid(ApiError):
+    default_code, default_reason = 422, "Invalid"
+
+
+class TooManyRequests(ApiError):
+    default_code, default_reason = 429, "TooManyRequests"
+
+
+class InternalError(ApiError):
+    default_code, default_reason = 500, "InternalError"
+
+
+class ServerTimeout(ApiError):
+    """The server could not do it in time; trying again is safe."""
+
+    default_code, default_reason = 500, "ServerTimeout"
+
+
+class StoreReadError(ApiError):
+    """What the store holds cannot be read."""
+
+    default_code, default_reason = 500, "StorageReadError"
+
+
+class ServiceUnavailable(ApiError):
+    default_code, default_reason = 503, "ServiceUnavailable"
+
+
+class Timeout(ApiError):
+    """It took too long; the work may still be done."""
+
+    default_code, default_reason = 504, "Timeout"
+
+
+BY_REASON: dict[str, type[ApiError]] = {cls.default_reason: cls for cls in ApiError.__subclasses__()}
+_NOT_TOLD_BY_CODE = {AlreadyExists, Expired, InternalError, ServerTimeout, StoreReadError}
+BY_CODE: dict[int, type[ApiError]] = {
+    cls.default_code: cls for cls in ApiError.__subclasses__() if cls not in _NOT_TOLD_BY_CODE
+}
+
+
+def from_status(status: Mapping[str, Any]) -> ApiError:
+    """The error that a Status body tells of. The reason decides what it is; where it says nothing, the code does."""
+    cls = BY_REASON.get(status.get("reason", "")) or BY_CODE.get(status.get("code", 0)) or ApiError
+    error = cls(status.get("message", ""))
+    error.status = dict(status)
+    return error
+
+
+__all__ = [
+    "AlreadyExists",
+    "ApiError",
+    "BadRequest",
+    "Conflict",
+    "Expired",
+    "Forbidden",
+    "Gone",
+    "InternalError",
+    "Invalid",
+    "MethodNotSupported",
+    "NotAcceptable",
+    "NotFound",
+    "RequestEntityTooLarge",
+    "ServerTimeout",
+    "ServiceUnavailable",
+    "Status",
+    "StoreReadError",
+    "Timeout",
+    "TooManyRequests",
+    "Unauthorized",
+    "UnsupportedMediaType",
+    "from_status",
+]

@@ -1,0 +1,138 @@
+"""How Go prints JSON values. The real server's error texts hold values printed by Go's `fmt`, `strconv` and
+`encoding/json`; clients and tests compare those texts, so Sampan prints the same."""
+
+import re
+from typing import Any
+
+from msgspec import Struct, to_builtins
+
+_NAMED = {"\a": "\\a", "\b": "\\b", "\f": "\\f", "\n": "\\n", "\r": "\\r", "\t": "\\t", "\v": "\\v"}
+_NAMED |= {'"': '\\"', "\\": "\\\\"}
+_PLAIN = re.compile(r"[ !#-\[\]-~]*")
+_JSON_NAMED = {'"': '\\"', "\\": "\\\\", "\b": "\\b", "\f": "\\f", "\n": "\\n", "\r": "\\r", "\t": "\\t"}
+_JSON_ESCAPED = re.compile(r'[\x00-\x1f"\\<>&\u2028\u2029]')
+
+
+def quote(text: str) -> str:
+    """`%q`: in double quotes, with what is not printable escaped."""
+    if _PLAIN.fullmatch(text):
+        return f'"{text}"'
+    return '"' + "".join(_escaped(char) for char in text) + '"'
+
+
+def _escaped(char: str) -> str:
+    if char in _NAMED:
+        return _NAMED[char]
+    if char.isprintable():
+        return char
+    code = ord(char)
+    if code < 0x80:
+        return f"\\x{code:02x}"
+    return f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
+
+
+def value(json: Any) -> str:
+    """`%v`: maps as map[key:value] sorted by key, lists as [a b], text bare."""
+    if isinstance(json, str):
+        return json
+    if isinstance(json, dict):
+        return "map[" + " ".join(f"{key}:{value(json[key])}" for key in sorted(json)) + "]"
+    if isinstance(json, list):
+        return "[" + " ".join(map(value, json)) + "]"
+    return _scalar(json)
+
+
+def text(json: Any) -> str:
+    """`%s`: as `%v` for text and what holds it; anything else is marked as the mistake that it is."""
+    if isinstance(json, str):
+        return json
+    if isinstance(json, dict):
+        return "map[" + " ".join(f"{key}:{text(json[key])}" for key in sorted(json)) + "]"
+    if isinstance(json, list):
+        return "[" + " ".join(map(text, json)) + "]"
+    return "%!s(<nil>)" if json is None else f"%!s({type_name(json)}={_scalar(json)})"
+
+
+def type_name(json: Any) -> str:
+    """The type that Go decodes a JSON value into."""
+    if json is None:
+        return "%!s(<nil>)"
+    return _TYPE_NAMES[type(json)]
+
+
+_TYPE_NAMES: dict[type, str] = {
+    str: "string",
+    bool: "bool",
+    int: "int64",
+    float: "float64",
+    dict: "map[string]interface {}",
+    list: "[]interface {}",
+}
+
+
+def _scalar(json: bool | int | float | None) -> str:
+    if json is None:
+        return "<nil>"
+    if isinstance(json, bool):
+        return "true" if json else "false"
+    return str(json) if isinstance(json, int) else number(json, exponent_from=-4, exponent_to=6)
+
+
+def number(json: float, *, exponent_from: int, exponent_to: int) -> str:
+    """The shortest form of a float, with an exponent below and from these powers of ten on."""
+    sign, digits, point = _decimal(json)
+    power = point - 1
+    if digits != "0" and (power < exponent_from or power >= exponent_to):
+        mantissa = digits[0] + ("." + digits[1:] if len(digits) > 1 else "")
+        return f"{sign}{mantissa}e{'-' if power < 0 else '+'}{abs(power):02d}"
+    if point <= 0:
+        return f"{sign}0.{'0' * -point}{digits}"
+    whole = digits[:point].ljust(point, "0")
+    return sign + whole + ("." + digits[point:] if len(digits) > point else "")
+
+
+def _decimal(json: float) -> tuple[str, str, int]:
+    """Sign, digits without zeros at either end, and where the decimal point stands in them."""
+    mantissa, _, exponent = repr(json).lower().partition("e")
+    sign, mantissa = ("-", mantissa[1:]) if mantissa.startswith("-") else ("", mantissa)
+    whole, _, fraction = mantissa.partition(".")
+    digits = (whole + fraction).lstrip("0")
+    point = len(whole) + int(exponent or 0) - (len(whole + fraction) - len(digits))
+    return (sign, digits.rstrip("0"), point) if digits else (sign, "0", 1)
+
+
+def json_text(json: Any) -> str:
+    """`json.Marshal`: nothing between the tokens, <, > and & escaped. The keys of dicts are sorted, as Go does with its
+    maps; Structs keep the order of their fields."""
+    if isinstance(json, dict):
+        return _json_object(sorted(json.items()))
+    if isinstance(json, list | tuple):
+        return "[" + ",".join(map(json_text, json)) + "]"
+    if isinstance(json, Struct):
+        return _json_object(list(to_builtins(json).items()))
+    return _json_scalar(json)
+
+
+def _json_object(items: list[tuple[str, Any]]) -> str:
+    return "{" + ",".join(f"{_json_scalar(key)}:{json_text(part)}" for key, part in items) + "}"
+
+
+def _json_scalar(json: Any) -> str:
+    if isinstance(json, str):
+        return '"' + _JSON_ESCAPED.sub(_json_escape, json) + '"'
+    if isinstance(json, float):
+        return _json_number(json)
+    return "null" if json is None else _scalar(json)
+
+
+def _json_number(json: float) -> str:
+    written = number(json, exponent_from=-6, exponent_to=21)
+    return re.sub(r"e-0(\d)$", r"e-\1", written)
+
+
+def _json_escape(match: re.Match[str]) -> str:
+    char = match[0]
+    return _JSON_NAMED.get(char) or f"\\u{ord(char):04x}"
+
+
+__all__ = ["json_text", "number", "quote", "text", "type_name", "value"]

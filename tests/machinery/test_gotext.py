@@ -1,0 +1,104 @@
+"""Go's ways of printing; the expected texts were printed by Go."""
+
+import json
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sampan.machinery import gotext
+
+
+@pytest.mark.parametrize(
+    ("text", "quoted"),
+    [
+        ("plain", '"plain"'),
+        ("", '""'),
+        ('a "b" \\ c', '"a \\"b\\" \\\\ c"'),
+        ("tab\tline\nbell\a", '"tab\\tline\\nbell\\a"'),
+        ("\x00\x7f", '"\\x00\\x7f"'),
+        ("héllo ☃", '"héllo ☃"'),
+        ("\u200b\ufeff", '"\\u200b\\ufeff"'),
+        ("\u00a0", '"\\u00a0"'),
+        ("\U000e0001", '"\\U000e0001"'),
+        ("it's <b>", '"it\'s <b>"'),
+    ],
+)
+def test_quote(text: str, quoted: str) -> None:
+    assert gotext.quote(text) == quoted
+
+
+@pytest.mark.parametrize(
+    ("value", "shown"),
+    [
+        ({"b": 1, "a": ["x", None, True]}, "map[a:[x <nil> true] b:1]"),
+        ([], "[]"),
+        ({}, "map[]"),
+        (1.5, "1.5"),
+        (1.0, "1"),
+        (0.0, "0"),
+        (100000.0, "100000"),
+        (1000000.0, "1e+06"),
+        (123456789.0, "1.23456789e+08"),
+        (0.0001, "0.0001"),
+        (0.00001, "1e-05"),
+        (-2.5e-7, "-2.5e-07"),
+        (1e100, "1e+100"),
+    ],
+)
+def test_value(value: Any, shown: str) -> None:
+    assert gotext.value(value) == shown
+
+
+@pytest.mark.parametrize(
+    ("value", "shown"),
+    [
+        ("word", "word"),
+        (5, "%!s(int64=5)"),
+        (1.5, "%!s(float64=1.5)"),
+        (True, "%!s(bool=true)"),
+        (None, "%!s(<nil>)"),
+        ({"a": 1, "b": "c"}, "map[a:%!s(int64=1) b:c]"),
+        (["a", None], "[a %!s(<nil>)]"),
+    ],
+)
+def test_text(value: Any, shown: str) -> None:
+    assert gotext.text(value) == shown
+
+
+@pytest.mark.parametrize(
+    ("value", "shown"),
+    [
+        ({"b": "<&>", "a": [1, 2.0, None]}, '{"a":[1,2,null],"b":"\\u003c\\u0026\\u003e"}'),
+        (1e21, "1e+21"),
+        (1e20, "100000000000000000000"),
+        (1e-7, "1e-7"),
+        (1e-6, "0.000001"),
+        ("\x01\b\u2028", '"\\u0001\\b\\u2028"'),
+    ],
+)
+def test_json_text(value: Any, shown: str) -> None:
+    assert gotext.json_text(value) == shown
+
+
+SCALARS = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text()
+
+
+def nested(inner: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
+    return st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3)
+
+
+@given(st.recursive(SCALARS, nested, max_leaves=8))
+def test_json_text_is_json(value: Any) -> None:
+    assert json.loads(gotext.json_text(value), parse_int=float) == json.loads(json.dumps(value), parse_int=float)
+
+
+class Port(msgspec.Struct):
+    port: int
+    name: str = ""
+
+
+def test_structs_keep_the_order_of_their_fields() -> None:
+    assert gotext.json_text([Port(port=80, name="b<c")]) == '[{"port":80,"name":"b\\u003cc"}]'
