@@ -17,7 +17,7 @@ QUEUED_BYTES = 32 << 20
 _REMEMBERED_ROUTES = 4096
 
 ReadLog = Callable[[str, int, int], Awaitable[Batch]]
-"""`(prefix, after, through)`: events under the prefix with `after < revision <= through`, or the first part of them; the
+"""`(prefix, after, through)`: events under the prefix with `after < revision <= through`, or the first part; the
 batch's revision says how far it reaches. Raises `Compacted`."""
 
 

@@ -1,0 +1,212 @@
+"""get, range and count: now, at a revision, in pages, at the edges of a prefix."""
+
+import asyncio
+
+from sampan.storage.backend import Backend, Entry, FutureRevision
+from sampan.testing.backend_conformance.subject import Check, Subject, put_all, raises
+
+
+async def a_missing_key_is_none(subject: Subject) -> None:
+    async with subject.open() as backend:
+        entry, revision = await backend.get(subject.key("pods/default/none"))
+        assert entry is None
+        assert revision == await backend.current_revision() >= 1
+
+
+async def get_shows_value_and_revisions(subject: Subject) -> None:
+    key = subject.key("pods/default/a")
+    async with subject.open() as backend:
+        first = await backend.put(key, b"one")
+        assert (await backend.get(key))[0] == Entry(key, b"one", first, first)
+        second = await backend.put(key, b"two")
+        assert (await backend.get(key))[0] == Entry(key, b"two", second, first)
+        await backend.delete(key)
+        third = await backend.put(key, b"three")
+        entry, revision = await backend.get(key)
+        assert entry == Entry(key, b"three", third, third), "a key that was deleted is created anew"
+        assert revision >= third
+
+
+async def get_at_every_old_revision(subject: Subject) -> None:
+    key, other = subject.key("pods/default/a"), subject.key("pods/default/b")
+    async with subject.open() as backend:
+        before = await backend.put(other, b"x")
+        created = await backend.put(key, b"1")
+        between = await backend.put(other, b"y")
+        updated = await backend.put(key, b"2")
+        deleted = await backend.delete(key)
+        again = await backend.put(key, b"3")
+        expected = {
+            before: None,
+            created: Entry(key, b"1", created, created),
+            between: Entry(key, b"1", created, created),
+            updated: Entry(key, b"2", updated, created),
+            deleted: None,
+            again: Entry(key, b"3", again, again),
+        }
+        for revision, entry in expected.items():
+            assert await backend.get(key, revision=revision) == (entry, revision)
+
+
+async def a_revision_not_reached_is_refused(subject: Subject) -> None:
+    async with subject.open() as backend:
+        ahead = await backend.put(subject.key("pods/default/a"), b"1") + 1000
+        with raises(FutureRevision):
+            await backend.get(subject.key("pods/default/a"), revision=ahead)
+        with raises(FutureRevision):
+            await backend.range(subject.key("pods/"), revision=ahead)
+
+
+async def range_is_in_byte_order(subject: Subject) -> None:
+    names = ["a", "a-", "a0", "aa", "b", "é", "日本", "\uffee", "😀", "𐀀", "~", "A"]
+    keys = {subject.key(f"pods/{name}"): name.encode() for name in names}
+    async with subject.open() as backend:
+        await put_all(backend, keys)
+        page = await backend.range(subject.key("pods/"))
+        assert [entry.key for entry in page.entries] == sorted(keys, key=str.encode)
+        assert {entry.key: entry.value for entry in page.entries} == keys
+        assert page.remaining == 0
+        assert page.revision == await backend.current_revision()
+
+
+async def a_prefix_ends_where_it_ends(subject: Subject) -> None:
+    keys = {subject.key(name): b"x" for name in ("pod", "pods", "pods/a", "pods/b/c", "pods0", "podtemplates/a", "po")}
+    async with subject.open() as backend:
+        await put_all(backend, keys)
+        assert await _keys(backend, subject.key("pods/")) == [subject.key("pods/a"), subject.key("pods/b/c")]
+        assert await _keys(backend, subject.key("pods/a")) == [subject.key("pods/a")]
+        assert await _keys(backend, subject.key("podt")) == [subject.key("podtemplates/a")]
+        assert await _keys(backend, subject.key("nothing/")) == []
+        assert await _keys(backend, subject.root) == sorted(keys)
+
+
+async def range_begins_at_start(subject: Subject) -> None:
+    prefix = subject.key("pods/")
+    async with subject.open() as backend:
+        await put_all(backend, {subject.key(name): b"x" for name in ("pods/a", "pods/b", "pods/c", "poda", "podz")})
+        assert await _keys(backend, prefix, start=prefix + "b") == [prefix + "b", prefix + "c"]
+        assert await _keys(backend, prefix, start=prefix + "b\0") == [prefix + "c"]
+        assert await _keys(backend, prefix, start=subject.key("a")) == [prefix + "a", prefix + "b", prefix + "c"]
+        assert await _keys(backend, prefix, start=subject.key("z")) == []
+
+
+async def limit_and_remaining(subject: Subject) -> None:
+    prefix = subject.key("pods/")
+    async with subject.open() as backend:
+        await put_all(backend, {f"{prefix}{i:02}": b"x" for i in range(10)})
+        page = await backend.range(prefix, limit=4)
+        assert ([entry.key[-2:] for entry in page.entries], page.remaining) == (["00", "01", "02", "03"], 6)
+        page = await backend.range(prefix, start=f"{prefix}08", limit=4)
+        assert ([entry.key[-2:] for entry in page.entries], page.remaining) == (["08", "09"], 0)
+        page = await backend.range(prefix, limit=10)
+        assert (len(page.entries), page.remaining) == (10, 0)
+
+
+async def range_at_every_old_revision(subject: Subject) -> None:
+    prefix = subject.key("pods/")
+    async with subject.open() as backend:
+        states: dict[int, dict[str, bytes]] = {}
+        state: dict[str, bytes] = {}
+        for step in range(40):
+            key = f"{prefix}{step * 7 % 5}"
+            if step % 3 == 2 and key in state:
+                del state[key]
+                revision = await backend.delete(key)
+            else:
+                state[key] = str(step).encode()
+                revision = await backend.put(key, state[key])
+            states[revision] = dict(state)
+        for revision, expected in states.items():
+            page = await backend.range(prefix, revision=revision)
+            assert {entry.key: entry.value for entry in page.entries} == expected
+            assert page.revision == revision
+
+
+async def pages_are_consistent_while_others_write(subject: Subject) -> None:
+    prefix, size, limit = subject.key("pods/"), 60, 7
+    async with subject.open() as backend:
+        written = await put_all(backend, {f"{prefix}{i:03}": str(i).encode() for i in range(size)})
+        snapshot = [Entry(key, str(i).encode(), written[key], written[key]) for i, key in enumerate(written)]
+        async with asyncio.TaskGroup() as tasks:
+            writer = tasks.create_task(_disturb(backend, prefix, size))
+            page = await backend.range(prefix, limit=limit)
+            if page.revision > max(written.values()):  # the writer was quicker than the first page
+                page = await backend.range(prefix, limit=limit, revision=max(written.values()))
+            revision, found = page.revision, list(page.entries)
+            while page.remaining:
+                assert page.remaining == size - len(found)
+                after = found[-1].key + "\0"
+                page = await backend.range(prefix, start=after, limit=limit, revision=revision)
+                assert page.revision == revision
+                found += page.entries
+            writer.cancel()
+        assert found == snapshot
+
+
+async def count_is_of_now(subject: Subject) -> None:
+    async with subject.open() as backend:
+        assert await backend.count(subject.root) == 0
+        await put_all(backend, {subject.key(f"pods/{i}"): b"x" for i in range(7)})
+        await backend.put(subject.key("podtemplates/a"), b"x")
+        await backend.put(subject.key("pods/0"), b"again")
+        await backend.delete(subject.key("pods/1"))
+        assert await backend.count(subject.key("pods/")) == 6
+        assert await backend.count(subject.root) == 7
+
+
+async def values_are_opaque(subject: Subject) -> None:
+    values = {
+        "all": bytes(range(256)),
+        "empty": b"",
+        "zero": b"\0",
+        "text": "ünïcode 😀".encode(),
+        "big": b"\xff" * 1_000_000,
+    }
+    async with subject.open() as backend:
+        for name, value in values.items():
+            revision = await backend.put(subject.key(name), value)
+            assert (await backend.get(subject.key(name)))[0] == Entry(subject.key(name), value, revision, revision)
+        page = await backend.range(subject.root)
+        assert {entry.key.removeprefix(subject.root): entry.value for entry in page.entries} == values
+
+
+async def a_large_range_is_complete(subject: Subject) -> None:
+    prefix = subject.key("pods/")
+    items = {f"{prefix}{i:04}": b"x" * 2000 for i in range(1500)}
+    async with subject.open() as backend:
+        written = await put_all(backend, items)
+        page = await backend.range(prefix)
+        assert {entry.key: entry.revision for entry in page.entries} == written
+        assert len(page.entries) == len(items)
+
+
+async def _keys(backend: Backend, prefix: str, *, start: str = "") -> list[str]:
+    return [entry.key for entry in (await backend.range(prefix, start=start)).entries]
+
+
+async def _disturb(backend: Backend, prefix: str, size: int) -> None:
+    """Update, delete and create keys all over the range until cancelled."""
+    step = 0
+    while True:
+        step += 1
+        key = f"{prefix}{step * 13 % size:03}"
+        await backend.put(key, b"changed")
+        await backend.delete(key)
+        await backend.put(f"{key}-new", b"new")
+
+
+CHECKS: tuple[Check, ...] = (
+    a_missing_key_is_none,
+    get_shows_value_and_revisions,
+    get_at_every_old_revision,
+    a_revision_not_reached_is_refused,
+    range_is_in_byte_order,
+    a_prefix_ends_where_it_ends,
+    range_begins_at_start,
+    limit_and_remaining,
+    range_at_every_old_revision,
+    pages_are_consistent_while_others_write,
+    count_is_of_now,
+    values_are_opaque,
+    a_large_range_is_complete,
+)

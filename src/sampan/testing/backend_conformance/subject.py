@@ -1,0 +1,104 @@
+"""The store under test, and the small tools that the checks share."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Coroutine, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Generic, TypeVar
+
+from sampan.storage.backend import Backend, Batch, Event, Watch
+
+TIMEOUT_S = 20.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Subject:
+    """What the checks know about a store."""
+
+    open: Callable[[], Backend]
+    """A backend that is not entered yet, on a store with nothing under `root`."""
+    root: str = "/registry/"
+    """Where the checks keep their keys; ends in a slash."""
+    advance: Callable[[float], Awaitable[None]] = asyncio.sleep
+    """Let so many seconds of the store's clock pass."""
+    is_local: bool = False
+    """The store lives in this process: `on_batch` comes before the writer's answer."""
+
+    def key(self, name: str) -> str:
+        return self.root + name
+
+
+Check = Callable[[Subject], Coroutine[None, None, None]]
+
+
+def run(check: Check, subject: Subject, *, timeout_s: float = 60.0) -> None:
+    """Run one check on an event loop of its own."""
+    asyncio.run(asyncio.wait_for(check(subject), timeout_s))
+
+
+E_co = TypeVar("E_co", bound=BaseException, covariant=True)
+
+
+@dataclass
+class Caught(Generic[E_co]):
+    errors: list[E_co] = field(default_factory=list)
+
+    @property
+    def error(self) -> E_co:
+        return self.errors[0]
+
+
+@contextmanager
+def raises(kind: type[E_co]) -> Iterator[Caught[E_co]]:
+    """Fail unless the block raises `kind`; the error is in what is yielded."""
+    caught: Caught[E_co] = Caught()
+    try:
+        yield caught
+    except kind as error:
+        caught.errors.append(error)
+        return
+    raise AssertionError(f"{kind.__name__} was not raised")
+
+
+class Reading:
+    """Reads a watch batch by batch and checks what holds for every batch."""
+
+    def __init__(self, watch: Watch, *, after: int) -> None:
+        self.revision = after
+        self._last = after
+        self._batches = aiter(watch)
+
+    async def batch(self) -> Batch:
+        batch = await asyncio.wait_for(anext(self._batches), TIMEOUT_S)
+        self.check(batch)
+        return batch
+
+    def check(self, batch: Batch) -> None:
+        revisions = [event.revision for event in batch.events]
+        assert revisions == sorted(revisions), f"events out of order: {revisions}"
+        if revisions:
+            assert revisions[0] > self._last, f"event {revisions[0]} after {self._last}: repeated or out of order"
+            assert batch.revision >= revisions[-1], f"batch at {batch.revision} has an event of {revisions[-1]}"
+            self._last = revisions[-1]
+        self.revision = max(self.revision, batch.revision)
+
+    async def events(self, count: int) -> list[Event]:
+        """The next `count` events; fails if a batch has more."""
+        found: list[Event] = []
+        while len(found) < count:
+            found += (await self.batch()).events
+        assert len(found) == count, f"{len(found) - count} events too many: {found[count:]}"
+        return found
+
+    async def until(self, revision: int) -> list[Event]:
+        """All events up to and including that revision."""
+        found: list[Event] = []
+        while self.revision < revision:
+            found += (await self.batch()).events
+        return found
+
+
+async def put_all(backend: Backend, items: dict[str, bytes]) -> dict[str, int]:
+    """Put all at once; the revision of each."""
+    revisions = await asyncio.gather(*(backend.put(key, value) for key, value in items.items()))
+    return dict(zip(items, revisions, strict=True))

@@ -1,0 +1,72 @@
+"""Keys that go away by themselves. Times are whole seconds, for stores whose leases are."""
+
+import asyncio
+
+from sampan.storage.backend import Backend
+from sampan.testing.backend_conformance.subject import Check, Reading, Subject
+
+_SLACK_S = 4.0
+"""How much later than asked for a key may go."""
+
+
+async def a_key_with_ttl_goes_away(subject: Subject) -> None:
+    key, other = subject.key("events/default/a"), subject.key("events/default/b")
+    async with subject.open() as backend:
+        start = await backend.put(other, b"stays")
+        async with backend.watch(subject.root, after=start) as watch:
+            reading = Reading(watch, after=start)
+            revision = await backend.put(key, b"x", ttl_s=2)
+            [event] = await reading.events(1)
+            assert (event.revision, event.value) == (revision, b"x")
+            assert (await backend.get(key))[0] is not None
+            passing = asyncio.ensure_future(subject.advance(2 + _SLACK_S))
+            [event] = await reading.events(1)
+            await passing
+            assert (event.key, event.is_delete) == (key, True)
+            assert event.revision > revision
+        assert (await backend.get(key))[0] is None
+        assert (await backend.get(other))[0] is not None
+        assert await backend.put(key, b"again", expected=0) > event.revision
+
+
+async def writing_again_sets_the_ttl_again(subject: Subject) -> None:
+    """A put without one makes the key permanent, with a longer one it stays longer; a new key of that name too."""
+    kept, longer, anew, going = (subject.key(f"events/{name}") for name in ("kept", "longer", "anew", "going"))
+    async with subject.open() as backend:
+        for key in (kept, longer, anew, going):
+            await backend.put(key, b"1", ttl_s=2)
+        await backend.put(kept, b"2")
+        await backend.put(longer, b"2", ttl_s=60)
+        await backend.delete(anew)
+        await backend.put(anew, b"2", expected=0)
+        passing = asyncio.ensure_future(subject.advance(2 + _SLACK_S))
+        await _gone(backend, going)
+        await passing
+        for key in (kept, longer, anew):
+            entry, _ = await backend.get(key)
+            assert entry is not None, f"{key} is gone"
+            assert entry.value == b"2"
+
+
+async def many_keys_go_together(subject: Subject) -> None:
+    async with subject.open() as backend:
+        start = await backend.current_revision()
+        await asyncio.gather(*(backend.put(subject.key(f"events/{i}"), b"x", ttl_s=2) for i in range(40)))
+        async with backend.watch(subject.root, after=start) as watch:
+            passing = asyncio.ensure_future(subject.advance(2 + _SLACK_S))
+            events = await Reading(watch, after=start).events(80)
+            await passing
+        gone = {event.key for event in events if event.is_delete}
+        assert gone == {subject.key(f"events/{i}") for i in range(40)}
+        assert await backend.count(subject.root) == 0
+
+
+async def _gone(backend: Backend, key: str) -> None:
+    """Until a key is deleted."""
+    entry, revision = await backend.get(key)
+    if entry is not None:
+        async with backend.watch(key, after=revision) as watch:
+            assert (await Reading(watch, after=revision).events(1))[0].is_delete
+
+
+CHECKS: tuple[Check, ...] = (a_key_with_ttl_goes_away, writing_again_sets_the_ttl_again, many_keys_go_together)

@@ -1,0 +1,299 @@
+"""watch: from now, the past and the future; complete, in order, once; iterated and by `on_batch`."""
+
+import asyncio
+from itertools import chain
+
+from sampan.storage.backend import Backend, Batch, Event
+from sampan.testing.backend_conformance.subject import TIMEOUT_S, Check, Reading, Subject, put_all, raises
+
+_NAMES = ["pods/a", "podtemplates/a", "pods/b/c", "pod", "pods", "pods0", "po/ds/", "pods/"]
+_UNDER_PREFIX = {
+    "pods/": ["pods/a", "pods/b/c", "pods/"],
+    "pods/b/": ["pods/b/c"],
+    "pods": ["pods/a", "pods/b/c", "pods", "pods0", "pods/"],
+    "podt": ["podtemplates/a"],
+    "none/": [],
+}
+
+
+async def a_watch_from_now(subject: Subject) -> None:
+    key = subject.key("pods/default/a")
+    async with subject.open() as backend:
+        start = await backend.put(key, b"before")
+        async with backend.watch(subject.key("pods/"), after=start) as watch:
+            reading = Reading(watch, after=start)
+            updated = await backend.put(key, b"1")
+            assert await reading.events(1) == [Event(updated, key, b"1", start)]
+            deleted = await backend.delete(key)
+            [event] = await reading.events(1)
+            assert (event.revision, event.key, event.value, event.is_delete) == (deleted, key, None, True)
+            assert not event.is_create
+            created = await backend.put(key, b"2")
+            [event] = await reading.events(1)
+            assert event == Event(created, key, b"2", created)
+            assert event.is_create
+            assert not event.is_delete
+
+
+async def a_watch_from_the_past(subject: Subject) -> None:
+    async with subject.open() as backend:
+        start = await backend.current_revision()
+        expected = await _history(backend, subject)
+        async with backend.watch(subject.root, after=start) as watch:
+            reading = Reading(watch, after=start)
+            assert await reading.events(len(expected)) == expected
+            later = await backend.put(subject.key("pods/later"), b"x")
+            assert [event.revision for event in await reading.events(1)] == [later]
+
+
+async def a_watch_from_the_future(subject: Subject) -> None:
+    async with subject.open() as backend:
+        start = await backend.current_revision()
+        async with backend.watch(subject.root, after=start + 3) as watch:
+            revisions = [await backend.put(subject.key(f"pods/{i}"), b"x") for i in range(6)]
+            due = [revision for revision in revisions if revision > start + 3]
+            events = await Reading(watch, after=start + 3).events(len(due))
+            assert [event.revision for event in events] == due
+
+
+async def a_watch_resumes_after_each_event(subject: Subject) -> None:
+    async with subject.open() as backend:
+        start = await backend.current_revision()
+        expected = await _history(backend, subject)
+        for i, event in enumerate(expected):
+            left = expected[i + 1 :]
+            async with backend.watch(subject.root, after=event.revision) as watch:
+                reading = Reading(watch, after=event.revision)
+                assert await reading.events(len(left)) == left
+        async with backend.watch(subject.root, after=start) as watch:
+            assert await Reading(watch, after=start).events(len(expected)) == expected
+
+
+async def a_watch_keeps_to_its_prefix(subject: Subject) -> None:
+    async with subject.open() as backend:
+        for prefix, expected in _UNDER_PREFIX.items():
+            start = await backend.current_revision()
+            live = backend.watch(subject.key(prefix), after=start)
+            past = backend.watch(subject.key(prefix), after=start)
+            async with live:
+                end = [await backend.put(subject.key(name), b"x") for name in _NAMES][-1]
+                async with past:
+                    for watch in (live, past):
+                        reading = Reading(watch, after=start)
+                        told = await reading.events(len(expected))
+                        await watch.request_progress()
+                        told += await reading.until(end)
+                        assert [event.key for event in told] == [subject.key(name) for name in expected], prefix
+
+
+async def nothing_is_lost_where_past_and_present_meet(subject: Subject) -> None:
+    async with subject.open() as backend:
+        start = await backend.current_revision()
+        writers = [asyncio.ensure_future(_write(backend, subject, i, 25)) for i in range(8)]
+        told = await asyncio.gather(*(_follow(backend, subject, start, 200, pause=i) for i in range(10)))
+        written = sorted(chain(*await asyncio.gather(*writers)))
+        for revisions in told:
+            assert revisions == written
+
+
+async def order_holds_among_many_writers(subject: Subject) -> None:
+    writers, turns = 32, 15
+    async with subject.open() as backend:
+        start = await backend.current_revision()
+        async with backend.watch(subject.root, after=start) as watch:
+            written = await asyncio.gather(*(_write(backend, subject, i, turns) for i in range(writers)))
+            events = await Reading(watch, after=start).events(writers * turns)
+        assert [event.revision for event in events] == sorted(chain(*written))
+        for i, revisions in enumerate(written):
+            assert revisions == sorted(revisions)
+            mine = [event for event in events if event.key == subject.key(f"pods/{i}")]
+            assert [event.revision for event in mine] == revisions
+            assert [event.value for event in mine] == [f"{i} {turn}".encode() for turn in range(turns)]
+
+
+async def many_watchers_are_told_the_same(subject: Subject) -> None:
+    async with subject.open() as backend:
+        start = await backend.current_revision()
+        following = [asyncio.ensure_future(_follow(backend, subject, start, 20, pause=i % 5)) for i in range(100)]
+        written = [await backend.put(subject.key(f"pods/{i % 3}"), b"x") for i in range(20)]
+        for told in await asyncio.gather(*following):
+            assert told == written
+
+
+async def a_slow_reader_gets_everything(subject: Subject) -> None:
+    async with subject.open() as backend:
+        start = await backend.current_revision()
+        async with backend.watch(subject.root, after=start) as watch:
+            written = await put_all(backend, {subject.key(f"pods/{i}"): b"x" * 1000 for i in range(600)})
+            events = await Reading(watch, after=start).events(600)
+            assert [event.revision for event in events] == sorted(written.values())
+            assert {event.key: event.revision for event in events} == written
+
+
+async def progress_on_request(subject: Subject) -> None:
+    """A watch whose own prefix is quiet can be told that it is as fresh as the store."""
+    async with subject.open() as backend:
+        start = await backend.current_revision()
+        async with backend.watch(subject.key("pods/"), after=start) as watch:
+            reading = Reading(watch, after=start)
+            for i in range(3):
+                elsewhere = await backend.put(subject.key("secrets/a"), str(i).encode())
+                await watch.request_progress()
+                assert await reading.until(elsewhere) == []
+            mine = await backend.put(subject.key("pods/a"), b"x")
+            assert [event.revision for event in await reading.until(mine)] == [mine]
+
+
+async def values_are_those_of_their_revision(subject: Subject) -> None:
+    async with subject.open() as backend:
+        start = await backend.current_revision()
+        await _history(backend, subject)
+        end = await backend.current_revision()
+        async with backend.watch(subject.root, after=start) as watch:
+            for event in await Reading(watch, after=start).until(end):
+                entry, _ = await backend.get(event.key, revision=event.revision)
+                if entry is None:
+                    assert event.is_delete
+                else:
+                    told = (event.value, event.revision, event.create_revision)
+                    assert told == (entry.value, entry.revision, entry.create_revision)
+
+
+async def on_batch_gets_past_and_present(subject: Subject) -> None:
+    async with subject.open() as backend:
+        start = await backend.current_revision()
+        expected = await _history(backend, subject)
+        told = _Told(start)
+        async with backend.watch(subject.root, after=start, on_batch=told) as watch:
+            later = await backend.put(subject.key("pods/later"), b"x")
+            await told.until(later)
+            assert told.events[:-1] == expected
+            assert told.events[-1].revision == later
+            elsewhere = await backend.put("/" + subject.root.strip("/") + "-elsewhere", b"x")
+            await watch.request_progress()
+            if subject.is_local:
+                assert told.revision >= elsewhere, "in this process the mark comes before the answer"
+            await told.until(elsewhere)
+            await backend.delete("/" + subject.root.strip("/") + "-elsewhere")
+        await backend.put(subject.key("pods/after"), b"x")
+        assert told.events[-1].revision == later, "a watch that was left is still told"
+
+
+async def on_batch_comes_before_the_answer(subject: Subject) -> None:
+    """In this process: when a writer is answered, every `on_batch` has been called with its event."""
+    async with subject.open() as backend:
+        start = await backend.current_revision()
+        told = _Told(start)
+        async with backend.watch(subject.key("pods/"), after=start, on_batch=told):
+
+            async def write(i: int) -> None:
+                for turn in range(10):
+                    revision = await backend.put(subject.key(f"pods/{i}"), str(turn).encode())
+                    if subject.is_local:
+                        assert told.revision >= revision, "the writer was answered first"
+
+            await asyncio.gather(*(write(i) for i in range(16)))
+            await told.until(await backend.current_revision())
+            assert len(told.events) == 160
+
+
+async def on_batch_in_company_of_writers(subject: Subject) -> None:
+    """Catching up while others write: in order, once, complete."""
+    async with subject.open() as backend:
+        start = await backend.current_revision()
+        writers = [asyncio.ensure_future(_write(backend, subject, i, 25)) for i in range(8)]
+        for _ in range(40):
+            await asyncio.sleep(0)
+        told = _Told(start)
+        async with backend.watch(subject.root, after=start, on_batch=told):
+            written = sorted(chain(*await asyncio.gather(*writers)))
+            await told.until(written[-1])
+            assert [event.revision for event in told.events] == written
+
+
+async def a_failing_on_batch_ends_its_own_watch(subject: Subject) -> None:
+    def fail(batch: Batch) -> None:
+        raise ZeroDivisionError
+
+    async with subject.open() as backend:
+        start = await backend.current_revision()
+        told = _Told(start)
+        async with (
+            backend.watch(subject.root, after=start, on_batch=fail) as failing,
+            backend.watch(subject.root, after=start, on_batch=told),
+        ):
+            first = await backend.put(subject.key("pods/a"), b"x")
+            with raises(ZeroDivisionError):
+                await asyncio.wait_for(anext(aiter(failing)), TIMEOUT_S)
+            second = await backend.put(subject.key("pods/a"), b"y")
+            await told.until(second)
+            assert [event.revision for event in told.events] == [first, second]
+
+
+class _Told:
+    """An `on_batch` that remembers, and can be waited for."""
+
+    def __init__(self, after: int) -> None:
+        self.events: list[Event] = []
+        self.revision = after
+        self._more = asyncio.Event()
+
+    def __call__(self, batch: Batch) -> None:
+        for event in batch.events:
+            assert not self.events or event.revision > self.events[-1].revision
+            self.events.append(event)
+        assert batch.revision >= self.revision
+        self.revision = batch.revision
+        self._more.set()
+
+    async def until(self, revision: int) -> None:
+        async with asyncio.timeout(TIMEOUT_S):
+            while self.revision < revision:
+                self._more.clear()
+                await self._more.wait()
+
+
+async def _history(backend: Backend, subject: Subject) -> list[Event]:
+    """Creates, updates and deletes of a few keys; the events that they are."""
+    events: list[Event] = []
+    created: dict[str, int] = {}
+    for step in range(24):
+        key = subject.key(f"pods/{step * 5 % 7}")
+        if step % 4 == 3 and key in created:
+            del created[key]
+            events.append(Event(await backend.delete(key), key, None, 0))
+        else:
+            revision = await backend.put(key, str(step).encode())
+            events.append(Event(revision, key, str(step).encode(), created.setdefault(key, revision)))
+    return events
+
+
+async def _write(backend: Backend, subject: Subject, i: int, turns: int) -> list[int]:
+    return [await backend.put(subject.key(f"pods/{i}"), f"{i} {turn}".encode()) for turn in range(turns)]
+
+
+async def _follow(backend: Backend, subject: Subject, after: int, count: int, *, pause: int) -> list[int]:
+    """The revisions that a watch tells which is opened some turns of the loop from now."""
+    for _ in range(pause * 3):
+        await asyncio.sleep(0)
+    async with backend.watch(subject.root, after=after) as watch:
+        return [event.revision for event in await Reading(watch, after=after).events(count)]
+
+
+CHECKS: tuple[Check, ...] = (
+    a_watch_from_now,
+    a_watch_from_the_past,
+    a_watch_from_the_future,
+    a_watch_resumes_after_each_event,
+    a_watch_keeps_to_its_prefix,
+    nothing_is_lost_where_past_and_present_meet,
+    order_holds_among_many_writers,
+    many_watchers_are_told_the_same,
+    a_slow_reader_gets_everything,
+    progress_on_request,
+    values_are_those_of_their_revision,
+    on_batch_gets_past_and_present,
+    on_batch_comes_before_the_answer,
+    on_batch_in_company_of_writers,
+    a_failing_on_batch_ends_its_own_watch,
+)

@@ -1,0 +1,185 @@
+"""put and delete: the compare-and-swap, alone and in a crowd."""
+
+import asyncio
+
+from sampan.storage.backend import Backend, Conflict, Entry
+from sampan.testing.backend_conformance.subject import Check, Reading, Subject, raises
+
+
+async def a_write_is_seen_at_once(subject: Subject) -> None:
+    key = subject.key("pods/default/a")
+    async with subject.open() as backend:
+        for i in range(50):
+            revision = await backend.put(key, str(i).encode())
+            assert await backend.current_revision() >= revision
+            entry, shown = await backend.get(key)
+            assert entry is not None
+            assert (entry.value, entry.revision) == (str(i).encode(), revision)
+            assert shown >= revision
+            page = await backend.range(subject.key("pods/"))
+            assert [found.revision for found in page.entries] == [revision]
+
+
+async def each_write_takes_a_revision(subject: Subject) -> None:
+    key = subject.key("pods/default/a")
+    async with subject.open() as backend:
+        start = await backend.current_revision()
+        revisions = [await backend.put(key, b"same") for _ in range(5)]
+        revisions.append(await backend.delete(key))
+        assert revisions == sorted(set(revisions))
+        assert revisions[0] > start
+
+
+async def a_failed_write_takes_none(subject: Subject) -> None:
+    key = subject.key("pods/default/a")
+    async with subject.open() as backend:
+        revision = await backend.put(key, b"1")
+        for write in (backend.put(key, b"2", expected=0), backend.delete(key, expected=revision - 1)):
+            with raises(Conflict):
+                await write
+        assert await backend.current_revision() == revision
+        assert (await backend.get(key))[0] == Entry(key, b"1", revision, revision)
+
+
+async def put_expects(subject: Subject) -> None:
+    key = subject.key("pods/default/a")
+    async with subject.open() as backend:
+        with raises(Conflict) as absent:
+            await backend.put(key, b"1", expected=7)
+        assert (absent.error.key, absent.error.current) == (key, None)
+        first = await backend.put(key, b"1", expected=0)
+        with raises(Conflict) as exists:
+            await backend.put(key, b"2", expected=0)
+        assert exists.error.current == Entry(key, b"1", first, first)
+        second = await backend.put(key, b"2", expected=first)
+        with raises(Conflict) as stale:
+            await backend.put(key, b"3", expected=first)
+        assert stale.error.current == Entry(key, b"2", second, first)
+        await backend.put(key, b"3")
+        await backend.delete(key)
+        await backend.put(key, b"4", expected=0)
+
+
+async def delete_expects(subject: Subject) -> None:
+    key = subject.key("pods/default/a")
+    async with subject.open() as backend:
+        for expected in (None, 0, 7):
+            with raises(Conflict) as absent:
+                await backend.delete(key, expected=expected)
+            assert absent.error.current is None
+        first = await backend.put(key, b"1")
+        for expected in (0, first - 1, first + 1):
+            with raises(Conflict) as stale:
+                await backend.delete(key, expected=expected)
+            assert stale.error.current == Entry(key, b"1", first, first)
+        deleted = await backend.delete(key, expected=first)
+        assert deleted > first
+        assert (await backend.get(key))[0] is None
+        with raises(Conflict):
+            await backend.delete(key)
+        await backend.put(key, b"2")
+        assert await backend.delete(key) > deleted
+
+
+async def one_winner_per_revision(subject: Subject) -> None:
+    key = subject.key("pods/default/a")
+    async with subject.open() as backend:
+        at = 0
+        for turn in range(20):
+            writes = [backend.put(key, f"{turn} {i}".encode(), expected=at) for i in range(16)]
+            outcomes = await asyncio.gather(*writes, return_exceptions=True)
+            won = [(i, outcome) for i, outcome in enumerate(outcomes) if isinstance(outcome, int)]
+            lost = [outcome for outcome in outcomes if isinstance(outcome, Conflict)]
+            assert (len(won), len(lost)) == (1, 15), outcomes
+            [(winner, at)] = won
+            entry, _ = await backend.get(key)
+            assert entry is not None
+            assert (entry.value, entry.revision) == (f"{turn} {winner}".encode(), at)
+
+
+async def counting_together_loses_nothing(subject: Subject) -> None:
+    key, writers, turns = subject.key("counters/a"), 12, 8
+    async with subject.open() as backend:
+        await backend.put(key, b"0")
+        await asyncio.gather(*(_count_up(backend, key, turns) for _ in range(writers)))
+        entry, _ = await backend.get(key)
+        assert entry is not None
+        assert int(entry.value) == writers * turns
+
+
+async def one_deletes(subject: Subject) -> None:
+    key = subject.key("pods/default/a")
+    async with subject.open() as backend:
+        for _ in range(10):
+            at = await backend.put(key, b"x")
+            outcomes = await asyncio.gather(
+                *(backend.delete(key, expected=at) for _ in range(8)), return_exceptions=True
+            )
+            assert sum(isinstance(outcome, int) for outcome in outcomes) == 1
+            assert sum(isinstance(outcome, Conflict) for outcome in outcomes) == 7
+
+
+async def a_conflict_harms_nobody_else(subject: Subject) -> None:
+    async with subject.open() as backend:
+        taken = await backend.put(subject.key("taken"), b"x")
+        writes = [backend.put(subject.key("taken" if i % 3 == 0 else f"free{i}"), b"y", expected=0) for i in range(30)]
+        outcomes = await asyncio.gather(*writes, return_exceptions=True)
+        for i, outcome in enumerate(outcomes):
+            assert isinstance(outcome, Conflict if i % 3 == 0 else int), f"write {i}: {outcome!r}"
+        assert (await backend.get(subject.key("taken")))[0] == Entry(subject.key("taken"), b"x", taken, taken)
+        assert await backend.count(subject.key("free")) == 20
+
+
+async def writes_at_once_get_different_revisions(subject: Subject) -> None:
+    async with subject.open() as backend:
+        start = await backend.current_revision()
+        revisions = await asyncio.gather(*(backend.put(subject.key(f"k{i % 10}"), b"x") for i in range(100)))
+        assert len(set(revisions)) == 100
+        assert min(revisions) > start
+        assert max(revisions) <= await backend.current_revision()
+
+
+async def a_cancelled_write_happens_or_not(subject: Subject) -> None:
+    """Never half: what a read shows and what a watch told agree, and the store goes on."""
+    async with subject.open() as backend:
+        start = await backend.current_revision()
+        for i in range(30):
+            others = [asyncio.ensure_future(backend.put(subject.key(f"other{i}"), b"x")) for _ in range(2)]
+            write = asyncio.ensure_future(backend.put(subject.key(f"cancelled{i}"), b"x"))
+            for _ in range(i % 4):
+                await asyncio.sleep(0)
+            write.cancel()
+            await asyncio.gather(write, return_exceptions=True)
+            await asyncio.gather(*others)
+        last = await backend.put(subject.key("last"), b"x")
+        async with backend.watch(subject.root, after=start) as watch:
+            told = {event.key for event in await Reading(watch, after=start).until(last)}
+        page = await backend.range(subject.root, revision=last)
+        assert {entry.key for entry in page.entries} == told
+        assert len([key for key in told if "other" in key]) == 30
+
+
+async def _count_up(backend: Backend, key: str, turns: int) -> None:
+    while turns:
+        entry, _ = await backend.get(key)
+        assert entry is not None
+        try:
+            await backend.put(key, str(int(entry.value) + 1).encode(), expected=entry.revision)
+            turns -= 1
+        except Conflict:
+            pass
+
+
+CHECKS: tuple[Check, ...] = (
+    a_write_is_seen_at_once,
+    each_write_takes_a_revision,
+    a_failed_write_takes_none,
+    put_expects,
+    delete_expects,
+    one_winner_per_revision,
+    counting_together_loses_nothing,
+    one_deletes,
+    a_conflict_harms_nobody_else,
+    writes_at_once_get_different_revisions,
+    a_cancelled_write_happens_or_not,
+)
