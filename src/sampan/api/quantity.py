@@ -26,6 +26,8 @@ _SCAN = re.compile(
 _EXPONENT = re.compile(r"[eE]([+-]?[0-9]+)")
 _SPACES = " \u0085\u00a0\u1680\u2028\u2029\u202f\u205f\u3000" + "".join(map(chr, range(0x2000, 0x200B)))
 _NANO = -9
+_SHORT = 40
+"""Texts longer than that are not kept, or a client could fill the memory with them."""
 _PLAIN_DIGITS = 18
 _NO_DIGITS = ("", "+", "-", ".", "+.", "-.")
 
@@ -145,9 +147,12 @@ class Quantity:
         return Quantity(rounded, scale=scale, format=self._format)
 
 
-@lru_cache(maxsize=16384)
 def parse(text: str) -> Quantity:
     """Read a quantity. Nothing is trimmed."""
+    return _parse_short(text) if len(text) <= _SHORT else _parse(text)
+
+
+def _parse(text: str) -> Quantity:
     found = _SCAN.fullmatch(text)
     if not text or found is None:
         raise QuantityError(f"quantities must match the regular expression '{PATTERN}'")
@@ -163,8 +168,11 @@ def parse(text: str) -> Quantity:
     return _rounded(text, whole + fraction, len(fraction), exponent, format)
 
 
+_parse_short = lru_cache(maxsize=16384)(_parse)
+
+
 @lru_cache(maxsize=16384)
-def _canonical(text: str) -> str:
+def _canonical_short(text: str) -> str:
     return str(parse(text.strip(_SPACES)))
 
 
@@ -175,7 +183,8 @@ def from_json(value: object) -> Quantity:
 
 def canonical(value: str | int | float) -> str:
     """The text in which the API server writes a quantity that it read as this JSON value."""
-    return _canonical(value if type(value) is str else _json_text(value))
+    text = value if type(value) is str else _json_text(value)
+    return _canonical_short(text) if len(text) <= _SHORT else str(from_json(text))
 
 
 def _json_text(value: object) -> str:

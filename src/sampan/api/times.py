@@ -16,6 +16,8 @@ ZERO: Final = "0001-01-01T00:00:00Z"
 
 _EPOCH_DAY = date(1970, 1, 1).toordinal()
 _LAST_DAY = date.max.toordinal()
+_SHORT = 40
+"""Texts longer than that are not kept, or a client could fill the memory with them."""
 _CYCLE_YEARS, _CYCLE_DAYS = 400, 146_097
 
 _DAY = (
@@ -89,17 +91,27 @@ def _seconds(second: int) -> str:
     return f"{sign}{abs(year):04d}-{day.month:02d}-{day.day:02d}T{minutes // 60:02d}:{minutes % 60:02d}:{seconds:02d}Z"
 
 
-@lru_cache(maxsize=4096)
 def _parse(text: str, layout: str) -> Moment:
+    return _parse_short(text, layout) if len(text) <= _SHORT else _Reader(text=text, layout=layout).read()
+
+
+@lru_cache(maxsize=4096)
+def _parse_short(text: str, layout: str) -> Moment:
     return _Reader(text=text, layout=layout).read()
 
 
 def quote(text: str) -> str:
     """In double quotes, as messages about times and durations show a text."""
-    escaped = (
-        f"\\x{byte:02x}" if byte >= 0x80 or byte < 0x20 else ("\\" if byte in b'"\\' else "") + chr(byte)
-        for byte in text.encode("utf-8", "surrogatepass")
-    )
+    return _quote_bytes(_bytewise(text))
+
+
+def _bytewise(text: str) -> str:
+    """One character per byte of UTF-8: messages and lengths count bytes."""
+    return text if text.isascii() else text.encode("utf-8", "surrogatepass").decode("latin-1")
+
+
+def _quote_bytes(text: str) -> str:
+    escaped = (f"\\x{ord(c):02x}" if c >= "\x80" or c < " " else "\\" + c if c in '"\\' else c for c in text)
     return f'"{"".join(escaped)}"'
 
 
@@ -108,8 +120,7 @@ class _Reader:
 
     def __init__(self, *, text: str, layout: str) -> None:
         self._text, self._layout = text, layout
-        self._rest = text.encode("utf-8", "surrogatepass").decode("latin-1")
-        """One character per byte."""
+        self._rest = _bytewise(text)
 
     def read(self) -> Moment:
         year = self._year()
@@ -123,7 +134,7 @@ class _Reader:
         minute = self._two_digits("04", 0, 59, "minute")
         self._skip(":")
         second = self._two_digits("05", 0, 59, "second")
-        nanosecond = self._micros() if self._layout is MICRO_LAYOUT else self._any_fraction()
+        nanosecond = self._micros() if self._layout == MICRO_LAYOUT else self._any_fraction()
         offset = self._zone()
         if self._rest:
             raise self._fault(f"extra text: {_quote_bytes(self._rest)}")
@@ -133,8 +144,8 @@ class _Reader:
     def _fault(self, message: str) -> TimeError:
         return TimeError(f"parsing time {quote(self._text)}: {message}")
 
-    def _mismatch(self, element: str, rest: str | None = None) -> TimeError:
-        found = _quote_bytes(self._rest if rest is None else rest)
+    def _mismatch(self, element: str) -> TimeError:
+        found = _quote_bytes(self._rest)
         return TimeError(f'parsing time {quote(self._text)} as "{self._layout}": cannot parse {found} as "{element}"')
 
     def _take(self, count: int) -> str:
@@ -176,8 +187,8 @@ class _Reader:
         return int(found[1][:9].ljust(9, "0"))
 
     def _micros(self) -> int:
-        found = re.match(r"[.,]([+-]?)([0-9]{5,6})", self._rest)
-        if found is None or found.end() < 7 or (found[1] and len(found[2]) == 6):
+        found = re.fullmatch(r"[.,]([+-]?)([0-9]{5,6})", self._rest[:7])
+        if found is None or found.end() != 7:
             raise self._mismatch(".000000")
         self._take(7)
         if found[1] == "-" and int(found[2]):
@@ -189,16 +200,17 @@ class _Reader:
         if self._rest.startswith("Z"):
             self._take(1)
             return 0
-        found = re.match(r"(.)([0-9][0-9]):([0-9][0-9])", self._rest, re.DOTALL)
-        if found is None:
+        rest = self._rest[:6]
+        if len(rest) < 6 or rest[3] != ":":
             raise self._mismatch("Z07:00")
-        rest = self._take(6) + self._rest
-        hours, minutes = int(found[2]), int(found[3])
+        hours = int(rest[1:3]) if _is_digits(rest[1:3], 2) else -1
+        minutes = int(rest[4:6]) if hours >= 0 and _is_digits(rest[4:6], 2) else -1
         if minutes > 60 or hours > 24:
             raise self._fault(f"time zone offset {'minute' if minutes > 60 else 'hour'} out of range")
-        if found[1] not in "+-":
-            raise self._mismatch("Z07:00", rest)
-        return (hours * 3600 + minutes * 60) * (-1 if found[1] == "-" else 1)
+        if minutes < 0 or rest[0] not in "+-":
+            raise self._mismatch("Z07:00")
+        self._take(6)
+        return (hours * 3600 + minutes * 60) * (-1 if rest[0] == "-" else 1)
 
     def _days(self, year: int, month: int, day: int) -> int:
         """Days since the epoch; Python's dates lack the year 0, which looks like the year 400."""
@@ -212,7 +224,3 @@ class _Reader:
 
 def _is_digits(text: str, count: int) -> bool:
     return len(text) == count and text.isascii() and text.isdigit()
-
-
-def _quote_bytes(text: str) -> str:
-    return quote(text.encode("latin-1").decode("utf-8", "surrogateescape"))
