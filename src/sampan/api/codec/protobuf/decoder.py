@@ -1,0 +1,268 @@
+"""From protobuf bytes to the JSON value that Go's JSON encoder would print for the same object.
+
+A message is compiled into a plan when it is first met: a table from tag to what to do with the field. `read_message`
+runs it; it is one long loop because it is the hot path, and does strings, messages and integers itself. Everything
+else is a closure.
+"""
+
+import struct
+from base64 import b64encode
+from collections.abc import Callable
+from typing import Any, Final
+
+from sampan.api.codec.protobuf import stores
+from sampan.api.codec.protobuf.leaves import LEAVES, RAW_EXTENSION, json_value, raw_json
+from sampan.api.codec.protobuf.stores import Budget, JsonObject, Read, Store
+from sampan.api.codec.protobuf.table import MAX_DEPTH, Field, Table
+from sampan.api.codec.protobuf.unions import union_of
+from sampan.api.codec.protobuf.wire import (
+    BYTES,
+    FIXED64,
+    PREFIX,
+    VARINT,
+    ProtobufError,
+    read_varint,
+    skip,
+    text,
+    truncated,
+)
+
+OpenEnvelope = Callable[[bytes, int], Any]
+"""Reads a whole object, at a depth."""
+
+_ENVELOPE_DEPTH: Final = 8
+"""What an envelope inside an object counts for: its way through the code takes that many more stack frames."""
+_FREE_ITEMS: Final = 50_000
+_BYTES_PER_ITEM: Final = 16
+"""An item of two bytes can become an object of a kilobyte, so beyond the free ones items have to bring some content."""
+
+_TEXT, _MESSAGE, _OTHER, _INTEGER, _DOUBLE = range(5)
+
+Entry = tuple[int, str, Any]
+Blank = tuple[str, Callable[[int, Budget], Any]]
+
+
+class Plan:
+    """What to do with the fields of one message."""
+
+    __slots__ = ("blanks", "entries", "name", "names")
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.entries: dict[int, Entry] | None = None
+        """By tag: how the value is read, its JSON name, and what the way of reading needs."""
+        self.names: dict[int, str] = {}
+        self.blanks: list[Blank] = []
+        """Fields that JSON prints even if they were not sent, and what makes their values."""
+
+
+class Decoder:
+    def __init__(self, *, table: Table, open_envelope: OpenEnvelope) -> None:
+        """`open_envelope` reads a whole object that stands in place of raw JSON."""
+        self._table = table
+        self._open_envelope = open_envelope
+        self._plans: dict[str, Plan] = {}
+
+    def decode(self, message: str, buf: bytes, depth: int = 0) -> JsonObject:
+        budget = [_FREE_ITEMS + len(buf) // _BYTES_PER_ITEM]
+        try:
+            return self.read_message(self._plan(message), buf, 0, len(buf), {}, depth, budget)
+        except (IndexError, struct.error) as error:
+            raise truncated() from error
+
+    def read_message(
+        self, plan: Plan, buf: bytes, pos: int, end: int, out: JsonObject, depth: int, budget: Budget
+    ) -> JsonObject:
+        """Read fields into `out`, which may hold an earlier part of the same message."""
+        entries = plan.entries
+        if entries is None:
+            entries = self._compile(plan)
+        if depth > MAX_DEPTH:
+            raise ProtobufError(f"{plan.name}: nested more than {MAX_DEPTH} deep")
+        while pos < end:
+            tag = buf[pos]
+            pos += 1
+            if tag > 127:
+                tag, pos = read_varint(buf, pos - 1)
+            entry = entries.get(tag)
+            if entry is None:
+                pos = _skip(plan, tag, buf, pos, end)
+                continue
+            kind, name, extra = entry
+            if kind > _OTHER:
+                if kind == _DOUBLE:
+                    extra(out, struct.unpack_from("<d", buf, pos)[0])
+                    pos += 8
+                    continue
+                value = buf[pos]
+                pos += 1
+                if value > 127:
+                    value, pos = read_varint(buf, pos - 1)
+                extra(out, value)
+                continue
+            size = buf[pos]
+            pos += 1
+            if size > 127:
+                size, pos = read_varint(buf, pos - 1)
+            stop = pos + size
+            if stop > end:
+                raise truncated()
+            if kind == _TEXT:
+                if size or extra:
+                    out[name] = buf[pos:stop].decode("utf-8", "replace")
+                elif name in out:
+                    del out[name]
+            elif kind == _MESSAGE:
+                part = out.get(name)
+                out[name] = self.read_message(extra, buf, pos, stop, {} if part is None else part, depth + 1, budget)
+            else:
+                extra(out, buf, pos, stop, depth + 1, budget)
+            pos = stop
+        if pos != end:
+            raise truncated()
+        for name, blank in plan.blanks:
+            if name not in out:
+                out[name] = blank(depth + 1, budget)
+        return out
+
+    def _plan(self, message: str) -> Plan:
+        """The plan of a message, its entries not made yet."""
+        found = self._plans.get(message)
+        if found is None:
+            found = self._plans[message] = Plan(message)
+        return found
+
+    def _compile(self, plan: Plan) -> dict[int, Entry]:
+        fields = self._table.fields(plan.name)
+        plan.names = {field.number: field.name for field in fields}
+        plan.blanks = [blank for field in fields for blank in self._blanks(field)]
+        plan.entries = {
+            field.number << 3 | wire: (kind, field.name, extra)
+            for field in fields
+            for wire, kind, extra in self._ways(field)
+        }
+        return plan.entries
+
+    def _ways(self, field: Field) -> list[tuple[int, int, Any]]:
+        """The wire types that a field may come in, and how each is read."""
+        if field.many == "{}":
+            return [(BYTES, _OTHER, self._map(field))]
+        if field.type in stores.INTEGERS:
+            if field.many:
+                append, append_packed = stores.append_integer(field), stores.append_packed(field)
+                return [(VARINT, _INTEGER, append), (BYTES, _OTHER, append_packed)]
+            return [(VARINT, _INTEGER, stores.integer(field))]
+        if field.type == "double":
+            return [(FIXED64, _DOUBLE, stores.double(field))]
+        if field.many:
+            return [(BYTES, _OTHER, self._list(field))]
+        if field.type == "string":
+            return [(BYTES, _TEXT, stores.kept(field))]
+        if field.type == "bytes":
+            return [(BYTES, _OTHER, stores.base64(field))]
+        if field.embedded:
+            return [(BYTES, _OTHER, self._embedded(field))]
+        if field.type in LEAVES or self._is_union(field.type):
+            return [(BYTES, _OTHER, self._single(field))]
+        return [(BYTES, _MESSAGE, self._plan(field.type))]
+
+    def _is_union(self, message: str) -> bool:
+        return union_of(message, self._table.fields(message)) is not None
+
+    def _reader(self, kind: str) -> Read:
+        """How a list's item, a map's value or a leaf is read."""
+        if kind == "string":
+            return lambda buf, pos, stop, depth, budget: text(buf[pos:stop])
+        if kind == "bytes":
+            return lambda buf, pos, stop, depth, budget: b64encode(buf[pos:stop]).decode()
+        if kind == RAW_EXTENSION:
+            return self._read_raw_extension
+        if kind in LEAVES:
+            read = LEAVES[kind].read
+            return lambda buf, pos, stop, depth, budget: read(buf[pos:stop])
+        plan, read_message = self._plan(kind), self.read_message
+        if union := union_of(kind, self._table.fields(kind)):
+            unwrap = union.unwrap
+            return lambda buf, pos, stop, depth, budget: unwrap(read_message(plan, buf, pos, stop, {}, depth, budget))
+        return lambda buf, pos, stop, depth, budget: read_message(plan, buf, pos, stop, {}, depth, budget)
+
+    def _read_raw_extension(self, buf: bytes, pos: int, stop: int, depth: int, budget: Budget) -> Any:
+        raw = raw_json(buf[pos:stop])
+        if not raw.startswith(PREFIX):
+            return json_value(raw)
+        return self._open_envelope(raw, depth + _ENVELOPE_DEPTH)
+
+    def _single(self, field: Field) -> Store:
+        name, drops_none, read = field.name, field.shown == "~", self._reader(field.type)
+
+        def store(out: JsonObject, buf: bytes, pos: int, stop: int, depth: int, budget: Budget) -> None:
+            out[name] = value = read(buf, pos, stop, depth, budget)
+            if value is None and drops_none:
+                del out[name]
+
+        return store
+
+    def _list(self, field: Field) -> Store:
+        name, read = field.name, self._reader(field.type)
+
+        def store(out: JsonObject, buf: bytes, pos: int, stop: int, depth: int, budget: Budget) -> None:
+            items = out.get(name)
+            if items is None:
+                items = out[name] = []
+            _spend(budget)
+            items.append(read(buf, pos, stop, depth, budget))
+
+        return store
+
+    def _map(self, field: Field) -> Store:
+        name, read = field.name, self._reader(field.type)
+
+        def store(out: JsonObject, buf: bytes, pos: int, stop: int, depth: int, budget: Budget) -> None:
+            entries = out.get(name)
+            if entries is None:
+                entries = out[name] = {}
+            _spend(budget)
+            key, value = stores.map_entry(buf, pos, stop, depth, budget, read)
+            entries[key] = read(b"", 0, 0, depth, budget) if value is stores.ABSENT else value
+
+        return store
+
+    def _embedded(self, field: Field) -> Store:
+        plan, read_message = self._plan(field.type), self.read_message
+
+        def store(out: JsonObject, buf: bytes, pos: int, stop: int, depth: int, budget: Budget) -> None:
+            read_message(plan, buf, pos, stop, out, depth, budget)
+
+        return store
+
+    def _blanks(self, field: Field) -> list[Blank]:
+        if field.embedded:
+            plan = self._plan(field.type)
+            if plan.entries is None:
+                self._compile(plan)
+            return plan.blanks
+        if field.shown == "~":
+            return []
+        if field.pointer or field.many or field.is_scalar:
+            zero = None if field.pointer or field.many else stores.ZEROES[field.type]
+            return [(field.name, lambda depth, budget: zero)] if field.shown else []
+        if field.type in LEAVES:
+            zero = LEAVES[field.type].zero
+            return [(field.name, lambda depth, budget: zero)]
+        if self._is_union(field.type):
+            return [(field.name, lambda depth, budget: None)] if field.shown else []
+        plan, read_message = self._plan(field.type), self.read_message
+        return [(field.name, lambda depth, budget: read_message(plan, b"", 0, 0, {}, depth, budget))]
+
+
+def _spend(budget: Budget) -> None:
+    budget[0] -= 1
+    if budget[0] < 0:
+        raise ProtobufError("too many nearly empty items")
+
+
+def _skip(plan: Plan, tag: int, buf: bytes, pos: int, end: int) -> int:
+    name = plan.names.get(tag >> 3)
+    if name is not None:
+        raise ProtobufError(f"proto: wrong wireType = {tag & 7} for field {name} of {plan.name}")
+    return skip(tag, buf, pos, end)

@@ -1,0 +1,169 @@
+"""Whole objects: the envelope that names their kind, lists joined from encoded items, watch events and their frames."""
+
+from collections.abc import Iterable, Iterator
+from functools import cache
+from typing import Any, Final
+
+from sampan.api.codec.protobuf.decoder import Decoder
+from sampan.api.codec.protobuf.encoder import Encoder
+from sampan.api.codec.protobuf.leaves import ONE
+from sampan.api.codec.protobuf.table import UnknownKindError, table
+from sampan.api.codec.protobuf.wire import (
+    BYTES,
+    PREFIX,
+    ProtobufError,
+    delimited,
+    small_fields,
+    tag_bytes,
+    text,
+    truncated,
+)
+
+JsonObject = dict[str, Any]
+
+_TWO: Final = tag_bytes(2, BYTES)
+_TAIL: Final = b"\x1a\x00\x22\x00"
+"""contentEncoding and contentType, which are always empty and always written."""
+_LENGTH: Final = 4
+MAX_FRAME: Final = 1 << 30
+EVENT: Final = "meta.v1.WatchEvent"
+
+
+@cache
+def _decoder() -> Decoder:
+    return Decoder(table=table(), open_envelope=lambda data, depth: _decode(data, None, depth))
+
+
+@cache
+def _encoder() -> Encoder:
+    return Encoder(table=table())
+
+
+def supports(api_version: str, kind: str) -> bool:
+    """Whether the kind has a protobuf form; custom resources have none."""
+    try:
+        table().message_of(api_version, kind)
+    except UnknownKindError:
+        return False
+    return True
+
+
+def decode(data: bytes, *, default: tuple[str, str] | None = None) -> JsonObject:
+    """The object in an enveloped message, with apiVersion and kind. `default` serves where the envelope has none."""
+    return _decode(data, default, 0)
+
+
+def _decode(data: bytes, default: tuple[str, str] | None, depth: int) -> JsonObject:
+    api_version, kind, raw = unwrap(data)
+    if default is not None:
+        api_version, kind = api_version or default[0], kind or default[1]
+    if not kind:
+        raise ProtobufError("Object 'Kind' is missing")
+    if not api_version:
+        raise ProtobufError("Object 'apiVersion' is missing")
+    found = _decoder().decode(table().message_of(api_version, kind), raw, depth)
+    return {"kind": kind, "apiVersion": api_version} | found
+
+
+def encode(obj: JsonObject) -> bytes:
+    """An object with apiVersion and kind as an enveloped message."""
+    api_version, kind = obj.get("apiVersion"), obj.get("kind")
+    if not isinstance(api_version, str) or not isinstance(kind, str):
+        raise ProtobufError("an object without apiVersion and kind has no protobuf form")
+    return wrap(api_version, kind, encode_body(api_version, kind, obj))
+
+
+def encode_body(api_version: str, kind: str, obj: JsonObject) -> bytes:
+    """An object without its envelope: what `wrap` and `join_list` take."""
+    return _encoder().encode(table().message_of(api_version, kind), obj)
+
+
+def join_list(api_version: str, kind: str, metadata: JsonObject, bodies: Iterable[bytes]) -> bytes:
+    """An enveloped list of items that are encoded already."""
+    message = table().message_of(api_version, kind)
+    head = _encoder().encode(message, {"metadata": metadata})
+    tag = tag_bytes(_encoder().field(message, "items").number, BYTES)
+    return wrap(api_version, kind, b"".join([head, *(delimited(tag, body) for body in bodies)]))
+
+
+def wrap(api_version: str, kind: str, body: bytes) -> bytes:
+    type_meta = delimited(ONE, api_version.encode()) + delimited(_TWO, kind.encode())
+    return b"".join((PREFIX, delimited(ONE, type_meta), delimited(_TWO, body), _TAIL))
+
+
+def unwrap(data: bytes) -> tuple[str, str, bytes]:
+    """apiVersion, kind and body of an envelope."""
+    if not data:
+        raise ProtobufError("empty data")
+    if not data.startswith(PREFIX):
+        expected = " ".join(map(str, PREFIX))
+        raise ProtobufError(f"provided data does not appear to be a protobuf message, expected prefix [{expected}]")
+    if len(data) == len(PREFIX):
+        raise ProtobufError("empty body")
+    try:
+        parts = dict(small_fields(data[len(PREFIX) :]))
+        names = dict(small_fields(_content(parts, 1)))
+    except IndexError as error:
+        raise truncated() from error
+    return text(_content(names, 1)), text(_content(names, 2)), _content(parts, 2)
+
+
+def _content(parts: dict[int, int | bytes], number: int) -> bytes:
+    found = parts.get(number, b"")
+    if not isinstance(found, bytes):
+        raise ProtobufError(f"proto: wrong wireType = 0 for field {number} of an envelope")
+    return found
+
+
+def encode_event(kind: str, obj: bytes) -> bytes:
+    """A watch event around an enveloped object. Events have no envelope of their own."""
+    return delimited(ONE, kind.encode()) + delimited(_TWO, delimited(ONE, obj))
+
+
+def decode_event(data: bytes) -> JsonObject:
+    """The `type` and `object` of a watch event; the object is decoded too."""
+    return _decoder().decode(EVENT, data)
+
+
+def frame(event: JsonObject) -> bytes:
+    """A watch event with its object, ready for the stream."""
+    return frame_bytes(encode_event(event["type"], encode(event["object"])))
+
+
+def frame_bytes(message: bytes) -> bytes:
+    """A message of a stream behind its length."""
+    return len(message).to_bytes(_LENGTH, "big") + message
+
+
+class Unframer:
+    """Takes a stream apart into messages, however the bytes arrive."""
+
+    def __init__(self, *, max_size: int = MAX_FRAME) -> None:
+        self._max_size = max_size
+        self._rest = bytearray()
+
+    def feed(self, data: bytes) -> Iterator[bytes]:
+        """The messages that are complete with these bytes. Iterate to the end before feeding more."""
+        self._rest += data
+        while len(self._rest) >= _LENGTH:
+            stop = _LENGTH + int.from_bytes(self._rest[:_LENGTH], "big")
+            if stop - _LENGTH > self._max_size:
+                raise ProtobufError(f"a frame of {stop - _LENGTH} bytes is larger than {self._max_size}")
+            if len(self._rest) < stop:
+                return
+            message = bytes(self._rest[_LENGTH:stop])
+            del self._rest[:stop]
+            yield message
+
+    def finish(self) -> None:
+        """The stream has ended: nothing may be left over."""
+        if self._rest:
+            raise truncated()
+
+
+def unframe(stream: bytes) -> list[JsonObject]:
+    """The watch events of a complete stream."""
+    unframer = Unframer()
+    events = [decode_event(message) for message in unframer.feed(stream)]
+    unframer.finish()
+    return events

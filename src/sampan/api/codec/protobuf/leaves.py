@@ -1,0 +1,178 @@
+"""Messages that are a single value in JSON: times, quantities, int-or-string, raw JSON.
+
+Each is a pair: `read` takes the content of the message, `write` makes it. `zero` is the value of an empty message, that
+is, of a field that is not a pointer and was not sent. Times, quantities and ports repeat all the time, hence the
+caches; only short values are cached, so that nobody can fill the memory with long ones.
+"""
+
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from functools import lru_cache
+from typing import Any, Final, NamedTuple
+
+import msgspec
+
+from sampan.api.codec.protobuf.wire import (
+    BYTES,
+    ProtobufError,
+    delimited,
+    signed32,
+    signed64,
+    small_fields,
+    tag_bytes,
+    text,
+    varint,
+)
+
+ONE: Final = tag_bytes(1, BYTES)
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_YEAR_ONE = -62135596800
+"""Go's zero time, which JSON shows as null."""
+_LAST_SECOND = 253402300799
+_CACHED = 4096
+_SHORT = 40
+
+
+class Leaf(NamedTuple):
+    read: Callable[[bytes], Any]
+    write: Callable[[Any], bytes]
+    zero: Any
+
+
+def _cached(function: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    remembered = lru_cache(_CACHED)(function)
+
+    def call(value: Any) -> Any:
+        if value.__class__ in (bytes, str) and len(value) <= _SHORT:
+            return remembered(value)
+        return function(value)
+
+    return call
+
+
+def _timestamp(data: bytes) -> tuple[int, int]:
+    parts = dict(small_fields(data))
+    seconds, nanos = parts.get(1, 0), parts.get(2, 0)
+    if not isinstance(seconds, int) or not isinstance(nanos, int):
+        raise ProtobufError("proto: wrong wireType = 2 for field Seconds")
+    seconds = signed64(seconds)
+    if not _YEAR_ONE <= seconds <= _LAST_SECOND:
+        raise ProtobufError(f"a time of {seconds} seconds is out of range")
+    return seconds, signed32(nanos)
+
+
+@_cached
+def read_time(data: bytes) -> str | None:
+    if not data or (seconds := _timestamp(data)[0]) == _YEAR_ONE:
+        return None
+    return f"{(_EPOCH + timedelta(seconds=seconds)).isoformat()[:19]}Z"
+
+
+@_cached
+def read_micro_time(data: bytes) -> str | None:
+    if not data:
+        return None
+    seconds, nanos = _timestamp(data)
+    micros = int(nanos / 1000)
+    try:
+        moment = _EPOCH + timedelta(seconds=seconds, microseconds=micros)
+    except OverflowError as error:
+        raise ProtobufError(f"a time of {seconds} seconds is out of range") from error
+    return None if moment.year == 1 and (seconds, micros) == (_YEAR_ONE, 0) else _micro_text(moment)
+
+
+def _micro_text(moment: datetime) -> str:
+    return f"{moment.isoformat()[:19]}.{moment.microsecond:06d}Z"
+
+
+def _moment(value: Any) -> tuple[int, int]:
+    try:
+        moment = datetime.fromisoformat(value)
+        since = moment - _EPOCH
+    except (TypeError, ValueError, OverflowError) as error:
+        raise ProtobufError(f"{value!r} is not a time") from error
+    return since.days * 86400 + since.seconds, since.microseconds
+
+
+@_cached
+def write_time(value: Any) -> bytes:
+    seconds, _ = _moment(value)
+    return b"" if seconds == _YEAR_ONE else b"\x08%b\x10\x00" % varint(seconds)
+
+
+@_cached
+def write_micro_time(value: Any) -> bytes:
+    seconds, micros = _moment(value)
+    return b"" if (seconds, micros) == (_YEAR_ONE, 0) else b"\x08%b\x10%b" % (varint(seconds), varint(micros * 1000))
+
+
+@_cached
+def read_quantity(data: bytes) -> str:
+    """The text as sent: whoever takes quantities from clients makes them canonical, from JSON and protobuf alike."""
+    value = dict(small_fields(data)).get(1, b"0")
+    if not isinstance(value, bytes) or not value:
+        raise ProtobufError("quantities must match the regular expression of quantities")
+    return text(value)
+
+
+@_cached
+def write_quantity(value: Any) -> bytes:
+    if isinstance(value, bool) or not isinstance(value, str | int | float):
+        raise ProtobufError(f"{value!r} is not a quantity")
+    return delimited(ONE, str(value).encode())
+
+
+@_cached
+def read_int_or_string(data: bytes) -> int | str:
+    parts = dict(small_fields(data))
+    kind, number, string = parts.get(1, 0), parts.get(2, 0), parts.get(3, b"")
+    if kind not in (0, 1) or not isinstance(number, int) or not isinstance(string, bytes):
+        raise ProtobufError("impossible IntOrString.Type")
+    return text(string) if kind else signed32(number)
+
+
+@_cached
+def write_int_or_string(value: Any) -> bytes:
+    if isinstance(value, str):
+        return b"\x08\x01\x10\x00" + delimited(tag_bytes(3, BYTES), value.encode())
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise ProtobufError(f"{value!r} is neither an integer nor a string")
+    return b"\x08\x00\x10%b\x1a\x00" % varint(value)
+
+
+def raw_json(data: bytes) -> bytes:
+    """What a message with one bytes field holds; empty if nothing was sent."""
+    found = dict(small_fields(data)).get(1, b"")
+    if not isinstance(found, bytes):
+        raise ProtobufError("proto: wrong wireType = 0 for field Raw")
+    return found
+
+
+def json_value(raw: bytes) -> Any:
+    try:
+        return msgspec.json.decode(raw) if raw else None
+    except (msgspec.MsgspecError, RecursionError) as error:
+        raise ProtobufError(f"raw JSON: {error}") from error
+
+
+def read_json(data: bytes) -> Any:
+    return json_value(raw_json(data))
+
+
+def write_json(value: Any) -> bytes:
+    try:
+        return delimited(ONE, msgspec.json.encode(value))
+    except (msgspec.MsgspecError, TypeError, RecursionError, UnicodeEncodeError) as error:
+        raise ProtobufError(f"raw JSON: {error}") from error
+
+
+RAW_EXTENSION: Final = "runtime.RawExtension"
+LEAVES: Final = {
+    "meta.v1.Time": Leaf(read_time, write_time, None),
+    "meta.v1.MicroTime": Leaf(read_micro_time, write_micro_time, None),
+    "meta.v1.FieldsV1": Leaf(read_json, write_json, None),
+    "quantity.Quantity": Leaf(read_quantity, write_quantity, "0"),
+    "intstr.IntOrString": Leaf(read_int_or_string, write_int_or_string, 0),
+    "apiextensions.v1.JSON": Leaf(read_json, write_json, None),
+    RAW_EXTENSION: Leaf(read_json, write_json, None),
+}

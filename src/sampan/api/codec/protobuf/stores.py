@@ -1,0 +1,115 @@
+"""What the decoder does with the plain fields of a message: integers, numbers, bytes, map entries.
+
+Each function makes the closure that puts a field's value into the object under construction. A value that is empty and
+that JSON would not print takes an earlier one out again, for the last of several values counts.
+"""
+
+from base64 import b64encode
+from collections.abc import Callable
+from typing import Any, Final
+
+from sampan.api.codec.protobuf.table import Field
+from sampan.api.codec.protobuf.wire import (
+    ProtobufError,
+    read_size,
+    read_varint,
+    signed32,
+    signed64,
+    skip,
+    text,
+    truncated,
+)
+
+JsonObject = dict[str, Any]
+Budget = list[int]
+"""One number: how many more messages lists and maps may hold, over the whole object."""
+Store = Callable[[JsonObject, bytes, int, int, int, Budget], None]
+"""Takes the object under construction, the buffer, where the field's content starts and stops, depth and budget."""
+Read = Callable[[bytes, int, int, int, Budget], Any]
+"""The same without the object: returns the value."""
+
+ABSENT: Final = object()
+INTEGERS: Final[dict[str, Callable[[int], Any]]] = {"int32": signed32, "int64": signed64, "bool": bool}
+ZEROES: Final[dict[str, Any]] = {"string": "", "bool": False, "int32": 0, "int64": 0, "double": 0, "bytes": None}
+
+
+def kept(field: Field) -> bool:
+    """Whether JSON prints the field's zero value."""
+    return field.pointer or field.shown == "!"
+
+
+def map_entry(buf: bytes, pos: int, stop: int, depth: int, budget: Budget, read: Read) -> tuple[str, Any]:
+    key, value = "", ABSENT
+    while pos < stop:
+        tag, pos = read_varint(buf, pos)
+        if tag == 10:
+            start, pos = read_size(buf, pos, stop)
+            key = text(buf[start:pos])
+        elif tag == 18:
+            start, pos = read_size(buf, pos, stop)
+            value = read(buf, start, pos, depth, budget)
+        elif tag >> 3 in (1, 2):
+            raise ProtobufError(f"proto: wrong wireType = {tag & 7} in a map entry")
+        else:
+            pos = skip(tag, buf, pos, stop)
+    if pos != stop:
+        raise truncated()
+    return key, value
+
+
+def integer(field: Field) -> Callable[[JsonObject, int], None]:
+    name, keep, convert = field.name, kept(field), INTEGERS[field.type]
+
+    def store(out: JsonObject, value: int) -> None:
+        number = convert(value)
+        if number or keep:
+            out[name] = number
+        elif name in out:
+            del out[name]
+
+    return store
+
+
+def append_integer(field: Field) -> Callable[[JsonObject, int], None]:
+    name, convert = field.name, INTEGERS[field.type]
+    return lambda out, value: out.setdefault(name, []).append(convert(value))
+
+
+def append_packed(field: Field) -> Store:
+    append = append_integer(field)
+
+    def store(out: JsonObject, buf: bytes, pos: int, stop: int, depth: int, budget: Budget) -> None:
+        while pos < stop:
+            value, pos = read_varint(buf, pos)
+            append(out, value)
+        if pos != stop:
+            raise truncated()
+
+    return store
+
+
+def double(field: Field) -> Callable[[JsonObject, float], None]:
+    """Go prints a whole number without a fraction, so it becomes an int."""
+    name, keep = field.name, kept(field)
+
+    def store(out: JsonObject, value: float) -> None:
+        if value != value or value in (float("inf"), float("-inf")):
+            raise ProtobufError(f"json: unsupported value: {value}")
+        if value or keep:
+            out[name] = int(value) if value.is_integer() and abs(value) < 1e21 else value
+        else:
+            out.pop(name, None)
+
+    return store
+
+
+def base64(field: Field) -> Store:
+    name, keep = field.name, kept(field)
+
+    def store(out: JsonObject, buf: bytes, pos: int, stop: int, depth: int, budget: Budget) -> None:
+        if pos < stop or keep:
+            out[name] = b64encode(buf[pos:stop]).decode()
+        else:
+            out.pop(name, None)
+
+    return store

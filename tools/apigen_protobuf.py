@@ -1,0 +1,192 @@
+"""Make the protobuf field table that sampan.api.codec.protobuf reads.
+
+Joins the published field numbers with the facts about Go fields (tools/apigen/gofacts.json): the numbers say how a
+field is written, the Go type says when it is (a pointer only if set, a plain value always) and when JSON prints it.
+
+    python tools/apigen_protobuf.py ../shared/reference/protobuf-fields-v1.36.json > src/sampan/api/data/protobuf.json
+
+The output holds `groups` (apiVersion -> package), `kinds` (package -> names that are whole objects) and `messages`
+(package -> message -> JSON field -> "NUMBER TYPE"). TYPE is one of string, bool, int32, int64, double, bytes or a message
+("Container", "meta.v1.Time"), behind `*` (pointer), `[]` (list), `{}` (map from string), `^` (embedded: in JSON its
+fields stand among the outer ones), before `!` (printed even when empty) or `~` (left out when zero).
+A message whose only field is called `[]` is a list in JSON.
+"""
+
+import json
+import pathlib
+import re
+import sys
+from typing import Any
+
+GOFACTS = pathlib.Path(__file__).parent / "apigen" / "gofacts.json"
+
+META = "k8s.io.apimachinery.pkg.apis.meta."
+PLAIN_GROUPS = {"core": "", "apps": "apps", "autoscaling": "autoscaling", "batch": "batch", "policy": "policy"}
+OTHER_GROUPS = {
+    "flowcontrol": "flowcontrol.apiserver.k8s.io",
+    "meta": "meta.k8s.io",
+    "rbac": "rbac.authorization.k8s.io",
+}
+API_VERSIONS = {
+    "admission": ["v1"],
+    "admissionregistration": ["v1"],
+    "apidiscovery": ["v2"],
+    "apps": ["v1"],
+    "authentication": ["v1"],
+    "authorization": ["v1"],
+    "autoscaling": ["v1", "v2"],
+    "batch": ["v1"],
+    "certificates": ["v1"],
+    "coordination": ["v1"],
+    "core": ["v1"],
+    "discovery": ["v1"],
+    "events": ["v1"],
+    "flowcontrol": ["v1"],
+    "networking": ["v1"],
+    "node": ["v1"],
+    "policy": ["v1"],
+    "rbac": ["v1"],
+    "resource": ["v1", "v1beta1", "v1beta2"],
+    "scheduling": ["v1", "v1alpha2"],
+    "storage": ["v1"],
+}
+"""What a default server serves, and what `--runtime-config` may switch on."""
+PACKAGES = {
+    f"k8s.io.api.{group}.{version}": f"{group}.{version}"
+    for group, versions in API_VERSIONS.items()
+    for version in versions
+} | {
+    "k8s.io.apiextensions_apiserver.pkg.apis.apiextensions.v1": "apiextensions.v1",
+    "k8s.io.kube_aggregator.pkg.apis.apiregistration.v1": "apiregistration.v1",
+    META + "v1": "meta.v1",
+    META + "v1beta1": "meta.v1beta1",
+}
+NAMES = PACKAGES | {
+    "k8s.io.apimachinery.pkg.api.resource": "quantity",
+    "k8s.io.apimachinery.pkg.runtime": "runtime",
+    "k8s.io.apimachinery.pkg.util.intstr": "intstr",
+}
+SPECIAL = {
+    "meta.v1.Time",
+    "meta.v1.MicroTime",
+    "meta.v1.Duration",
+    "meta.v1.FieldsV1",
+    "apiextensions.v1.JSON",
+}
+"""Messages whose JSON form is not an object of their fields: the codec knows them by name."""
+ALIASES = {"core.v1.List"}
+"""Go aliases of a meta type."""
+UNIONS = {
+    "apiextensions.v1.JSONSchemaPropsOrArray",
+    "apiextensions.v1.JSONSchemaPropsOrBool",
+    "apiextensions.v1.JSONSchemaPropsOrStringArray",
+}
+"""One of several JSON forms; what is a message in them is a pointer in Go."""
+SCALARS = {"string", "bool", "int32", "int64", "double", "bytes"}
+
+Facts = dict[str, dict[str, str]]
+Messages = dict[str, dict[str, list[Any]]]
+
+
+def api_version(package: str) -> str:
+    group, version = package.split(".")
+    name = PLAIN_GROUPS.get(group, OTHER_GROUPS.get(group, f"{group}.k8s.io"))
+    return f"{name}/{version}" if name else version
+
+
+def go_name(package: str, message: str) -> str:
+    return f"io.k8s.{package.removeprefix('k8s.io.')}.{message}".replace("_", "-")
+
+
+def short(package: str, kind: str) -> str:
+    """The name of a message type, relative to the package that mentions it."""
+    kind = kind.lstrip(".")
+    if kind in SCALARS or "." not in kind:
+        return kind
+    home, _, name = kind.rpartition(".")
+    return name if home == package else f"{NAMES[home]}.{name}"
+
+
+def type_text(package: str, kind: str) -> str:
+    if kind.startswith("repeated "):
+        return "[]" + short(package, kind.removeprefix("repeated "))
+    if found := re.fullmatch(r"map<string,(.*)>", kind):
+        return "{}" + short(package, found.group(1))
+    return short(package, kind)
+
+
+def bare(name: str) -> str:
+    """What a JSON name and its protobuf spelling have in common ("x-kubernetes-list-type", "xKubernetesListType")."""
+    return re.sub(r"\W", "", name).lower()
+
+
+def embedded(kind: str, facts: dict[str, str]) -> bool:
+    return "^" + kind.rpartition(".")[2] in facts
+
+
+def without_facts(package: str, message: str, fields: dict[str, list[Any]]) -> dict[str, str]:
+    if f"{PACKAGES[package]}.{message}" in UNIONS:
+        texts = {name: (number, type_text(package, kind)) for name, (number, kind) in fields.items()}
+        return {name: f"{number} {'*' if text[0].isupper() else ''}{text}" for name, (number, text) in texts.items()}
+    if list(fields) == ["items"]:
+        number, kind = fields["items"]
+        return {"[]": f"{number} {type_text(package, kind)}"}
+    if fields:
+        raise SystemExit(f"no facts about {package}.{message}")
+    return {}
+
+
+def message_fields(package: str, message: str, fields: dict[str, list[Any]], facts: Facts) -> dict[str, str]:
+    go_fields = facts.get(go_name(package, message))
+    if go_fields is None:
+        return without_facts(package, message, fields)
+    by_bare = {bare(name): name for name in go_fields if not name.startswith("^")}
+    table: dict[str, str] = {}
+    for name, (number, kind) in fields.items():
+        text = type_text(package, kind)
+        if bare(name) not in by_bare:
+            if not embedded(kind, go_fields):
+                raise SystemExit(f"{package}.{message}.{name} has no Go field")
+            table[name] = f"{number} ^{text}"
+            continue
+        json_name = by_bare[bare(name)]
+        go_type = go_fields[json_name]
+        pointer = "*" if go_type.startswith("*") else ""
+        table[json_name] = f"{number} {pointer}{text}{go_type[-1] if go_type[-1] in '!~' else ''}"
+    return table
+
+
+def kinds_of(package: str, messages: Messages, facts: Facts) -> list[str]:
+    return sorted(
+        name for name in messages if {"^metav1.TypeMeta", "^TypeMeta"} & set(facts.get(go_name(package, name), ()))
+    )
+
+
+def make(published: dict[str, Messages], facts: Facts) -> dict[str, Any]:
+    kinds, messages = {}, {}
+    for package, name in sorted(PACKAGES.items(), key=lambda item: item[1]):
+        messages[name] = {
+            message: message_fields(package, message, fields, facts)
+            for message, fields in sorted(published[package].items())
+            if f"{name}.{message}" not in SPECIAL | ALIASES
+        }
+        kinds[name] = kinds_of(package, published[package], facts)
+    return {"groups": {api_version(name): name for name in messages}, "kinds": kinds, "messages": messages}
+
+
+def render(table: dict[str, Any]) -> str:
+    """JSON with one line for each message, so that a change of the API reads as one."""
+    lines = ["{", f'"groups":{json.dumps(table["groups"])},', f'"kinds":{json.dumps(table["kinds"])},', '"messages":{']
+    packages = []
+    for package, messages in table["messages"].items():
+        rows = (f'"{name}":{json.dumps(fields, separators=(",", ":"))}' for name, fields in messages.items())
+        packages.append(f'"{package}":{{\n' + ",\n".join(rows) + "}")
+    return "\n".join([*lines, ",\n".join(packages), "}}", ""])
+
+
+def main(published: pathlib.Path) -> str:
+    return render(make(json.loads(published.read_text()), json.loads(GOFACTS.read_text())))
+
+
+if __name__ == "__main__":
+    sys.stdout.write(main(pathlib.Path(sys.argv[1])))
