@@ -13,16 +13,14 @@ A check takes a `Subject`, opens the store, and fails with an AssertionError (or
 contract. The store may hold other keys and be at any revision; nobody else writes under the subject's root meanwhile.
 """
 
-from sampan.testing.backend_conformance import history, lifecycle, reads, ttl, watches, writes
+from sampan.testing.backend_conformance.history import CHECKS as HISTORY
+from sampan.testing.backend_conformance.lifecycle import CHECKS as LIFECYCLE
+from sampan.testing.backend_conformance.reads import CHECKS as READS
 from sampan.testing.backend_conformance.subject import Check, Subject, run
+from sampan.testing.backend_conformance.ttl import CHECKS as TTL
+from sampan.testing.backend_conformance.watches import CHECKS as WATCHES
+from sampan.testing.backend_conformance.writes import CHECKS as WRITES
 
-CHECKS: tuple[Check, ...] = (
-    *reads.CHECKS,
-    *writes.CHECKS,
-    *history.CHECKS,
-    *watches.CHECKS,
-    *ttl.CHECKS,
-    *lifecycle.CHECKS,
-)
+CHECKS: tuple[Check, ...] = (*READS, *WRITES, *HISTORY, *WATCHES, *TTL, *LIFECYCLE)
 
 __all__ = ["CHECKS", "Check", "Subject", "run"]
