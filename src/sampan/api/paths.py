@@ -1,0 +1,56 @@
+"""What a request path speaks of: group, version, resource, namespace, name, subresource. Knows no resources."""
+
+from dataclasses import dataclass
+
+NAMESPACE_SUBRESOURCES = ("status", "finalize")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ResourcePath:
+    group: str
+    version: str
+    plural: str
+    namespace: str = ""
+    name: str = ""
+    subresource: str = ""
+    rest: tuple[str, ...] = ()
+    """What follows the subresource: the path beyond a proxy."""
+    watch: bool = False
+    """The old form of a watch, /api/v1/watch/…"""
+    in_namespace: bool = False
+    """Whether the path goes through namespaces/NAME/, even with an empty name."""
+
+
+def parse(path: str) -> ResourcePath | None:
+    """The parts of a decoded path below /api/V/ or /apis/G/V/; None for any other path."""
+    parts = path.strip("/").split("/")
+    if parts[0] == "api" and len(parts) >= 3:
+        group, version, parts = "", parts[1], parts[2:]
+    elif parts[0] == "apis" and len(parts) >= 4:
+        group, version, parts = parts[1], parts[2], parts[3:]
+    else:
+        return None
+    watch = parts[0] == "watch" and len(parts) > 1
+    return _below_version(group, version, parts[1:] if watch else parts, watch)
+
+
+def _below_version(group: str, version: str, parts: list[str], watch: bool) -> ResourcePath:
+    namespace, in_namespace = "", False
+    if parts[0] == "namespaces" and len(parts) > 1:
+        namespace = parts[1]
+        if len(parts) > 2 and parts[2] not in NAMESPACE_SUBRESOURCES:
+            parts, in_namespace = parts[2:], True
+    return ResourcePath(
+        group=group,
+        version=version,
+        plural=parts[0],
+        namespace=namespace,
+        name=parts[1] if len(parts) > 1 else "",
+        subresource=parts[2] if len(parts) > 2 else "",
+        rest=tuple(parts[3:]),
+        watch=watch,
+        in_namespace=in_namespace,
+    )
+
+
+__all__ = ["ResourcePath", "parse"]

@@ -1,0 +1,112 @@
+"""What a resource is: its names, scope, verbs, subresources and where it is kept.
+
+One `Resource` per group, version and plural name. The identity only: the API server attaches behaviour (strategy, table
+columns) in declarations of its own that refer to it. Built-in resources are rows of `resources`; custom ones are made
+from their CustomResourceDefinition.
+"""
+
+import base64
+import hashlib
+from dataclasses import dataclass
+
+from sampan.api.schema import Schema
+
+STANDARD_VERBS = ("create", "delete", "deletecollection", "get", "list", "patch", "update", "watch")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupVersionKind:
+    group: str
+    version: str
+    kind: str
+
+    @property
+    def api_version(self) -> str:
+        return f"{self.group}/{self.version}" if self.group else self.version
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Subresource:
+    name: str
+    verbs: tuple[str, ...]
+    kind: GroupVersionKind | str
+    """What it takes and gives; a plain name is a kind of the resource's own group and version."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SelectableField:
+    """A field selector's label, beside metadata.name and metadata.namespace which every resource has."""
+
+    label: str
+    paths: tuple[str, ...]
+    """Where its value lies in the stored object; the first that is set counts. None: nothing is ever selected by it."""
+    default: str = ""
+    """The value where no path is set."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Resource:
+    group: str
+    version: str
+    kind: str
+    plural: str
+    singular: str
+    namespaced: bool = True
+    short_names: tuple[str, ...] = ()
+    categories: tuple[str, ...] = ()
+    verbs: tuple[str, ...] = STANDARD_VERBS
+    subresources: tuple[Subresource, ...] = ()
+    """In order of name."""
+    selectable: tuple[SelectableField, ...] = ()
+    storage: GroupVersionKind | None = None
+    """The form that its objects are stored in; None for what is not stored (reviews, bindings)."""
+    storage_prefix: str = ""
+    """The start of its keys, without a slash at the end."""
+    advertised_storage: GroupVersionKind | None = None
+    """Where discovery's hash speaks of another storage form than `storage`."""
+    schema: Schema | None = None
+    """Of a custom resource, whose objects are dicts; None for a built-in one, whose objects have a generated type."""
+
+    @property
+    def api_version(self) -> str:
+        return f"{self.group}/{self.version}" if self.group else self.version
+
+    @property
+    def gvk(self) -> GroupVersionKind:
+        return GroupVersionKind(group=self.group, version=self.version, kind=self.kind)
+
+    @property
+    def list_kind(self) -> str:
+        return self.kind + "List"
+
+    @property
+    def is_custom(self) -> bool:
+        return self.schema is not None
+
+    @property
+    def qualified(self) -> str:
+        """The name that errors and RBAC show: deployments.apps, pods."""
+        return f"{self.plural}.{self.group}" if self.group else self.plural
+
+    def subresource(self, name: str) -> Subresource | None:
+        return next((sub for sub in self.subresources if sub.name == name), None)
+
+    def kind_of(self, subresource: Subresource) -> GroupVersionKind:
+        if isinstance(subresource.kind, GroupVersionKind):
+            return subresource.kind
+        return GroupVersionKind(group=self.group, version=self.version, kind=subresource.kind)
+
+    def storage_key(self, name: str, namespace: str = "") -> str:
+        return f"{self.storage_prefix}/{namespace}/{name}" if self.namespaced else f"{self.storage_prefix}/{name}"
+
+    @property
+    def storage_version_hash(self) -> str:
+        """What discovery publishes so that clients notice a change of the storage form; empty if not stored."""
+        stored = self.advertised_storage or self.storage
+        if stored is None:
+            return ""
+        text = f"{stored.group}/{stored.version}/{stored.kind}"
+        return base64.b64encode(hashlib.sha256(text.encode()).digest()[:8]).decode()
+
+
+__all__ = ["STANDARD_VERBS", "GroupVersionKind", "Resource", "SelectableField", "Subresource"]

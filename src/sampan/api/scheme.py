@@ -1,0 +1,166 @@
+"""Which resources there are now, and which Python type a kind has.
+
+A `Scheme` starts with the built-in resources that are served and changes as CustomResourceDefinitions come and go. Types
+are imported when they are first asked for.
+"""
+
+import importlib
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import cache
+
+from sampan.api import paths, runtime_config
+from sampan.api.paths import ResourcePath
+from sampan.api.resource import GroupVersionKind, Resource
+from sampan.api.resources import GroupVersion
+from sampan.api.types.base import Struct
+
+MODULES = {
+    "": "core",
+    "internal.apiserver.k8s.io": "apiserverinternal",
+    "meta.k8s.io": "meta",
+}
+"""Groups whose module is not the first word of their name."""
+META_KINDS = frozenset(
+    "APIGroup APIGroupList APIResourceList APIVersions CreateOptions DeleteOptions GetOptions List ListOptions "
+    "PatchOptions Status UpdateOptions WatchEvent".split()
+)
+"""Kinds that every group has, or that are called v1 though they are no part of the core group."""
+CUSTOM_GROUP_PRIORITY = 1000
+CUSTOM_VERSION_PRIORITY = 100
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Route:
+    """A path with the resource that it leads to."""
+
+    resource: Resource
+    path: ResourcePath
+
+
+class Scheme:
+    def __init__(self, group_versions: Iterable[GroupVersion] = ()) -> None:
+        self._resources: dict[tuple[str, str, str], Resource] = {}
+        self._kinds: dict[tuple[str, str, str], Resource] = {}
+        self._group_priority: dict[str, int] = {}
+        self._version_priority: dict[tuple[str, str], int] = {}
+        for group_version in group_versions:
+            self._group_priority[group_version.group] = group_version.group_priority
+            self._version_priority[group_version.group, group_version.version] = group_version.version_priority
+            for resource in group_version.resources:
+                self.add(resource)
+
+    def add(self, resource: Resource) -> None:
+        """Serve a resource; one with the same group, version and plural is replaced."""
+        self.remove(resource)
+        self._resources[resource.group, resource.version, resource.plural] = resource
+        self._kinds[resource.group, resource.version, resource.kind] = resource
+
+    def remove(self, resource: Resource) -> None:
+        """Stop serving what has this group, version and plural, if anything does."""
+        found = self._resources.pop((resource.group, resource.version, resource.plural), None)
+        if found is not None:
+            del self._kinds[found.group, found.version, found.kind]
+
+    def resource(self, group: str, version: str, plural: str) -> Resource | None:
+        return self._resources.get((group, version, plural))
+
+    def by_kind(self, group: str, version: str, kind: str) -> Resource | None:
+        return self._kinds.get((group, version, kind))
+
+    def resources(self, group: str, version: str) -> list[Resource]:
+        """In order of name."""
+        found = [r for (g, v, _), r in self._resources.items() if (g, v) == (group, version)]
+        return sorted(found, key=lambda resource: resource.plural)
+
+    def __iter__(self) -> Iterator[Resource]:
+        return iter(list(self._resources.values()))
+
+    def groups(self) -> list[str]:
+        """In order of priority, the core group first."""
+        found = {group for group, _, _ in self._resources}
+        return sorted(found, key=lambda group: (group != "", -self.group_priority(group), group))
+
+    def versions(self, group: str) -> list[str]:
+        """In order of preference."""
+        found = {version for g, version, _ in self._resources if g == group}
+        return sorted(found, key=lambda version: (-self.version_priority(group, version), *_version_rank(version)))
+
+    def group_priority(self, group: str) -> int:
+        return self._group_priority.get(group, CUSTOM_GROUP_PRIORITY)
+
+    def version_priority(self, group: str, version: str) -> int:
+        return self._version_priority.get((group, version), CUSTOM_VERSION_PRIORITY)
+
+    def same_objects(self, resource: Resource) -> list[Resource]:
+        """The resources that show the same stored objects, this one included: other versions, Events in both groups."""
+        if resource.storage is None:
+            return [resource]
+        return [other for other in self if other.storage_prefix == resource.storage_prefix and other.storage]
+
+    def resolve(self, path: str) -> Route | None:
+        """The resource that a decoded path leads to; None if it leads to none, or not in this way."""
+        parsed = paths.parse(path)
+        if parsed is None:
+            return None
+        resource = self.resource(parsed.group, parsed.version, parsed.plural)
+        if resource is None or not _fits(resource, parsed):
+            return None
+        return Route(resource=resource, path=parsed)
+
+    def type_of(self, resource: Resource) -> type[Struct] | None:
+        """The type of its objects; None for a custom resource, whose objects are dicts."""
+        return None if resource.is_custom else type_for(resource.gvk)
+
+
+def _fits(resource: Resource, path: ResourcePath) -> bool:
+    if path.subresource and resource.subresource(path.subresource) is None:
+        return False
+    if not resource.namespaced:
+        return not path.in_namespace
+    return path.in_namespace or not path.name
+
+
+def _version_rank(version: str) -> tuple[int, int, int, str]:
+    """Sorts v2 before v1 before v2beta1 before v1alpha1 before anything else by name."""
+    match = re.fullmatch(r"v(\d+)(?:(alpha|beta)(\d+))?", version)
+    if match is None:
+        return (3, 0, 0, version)
+    stage = {None: 0, "beta": 1, "alpha": 2}[match[2]]
+    return (stage, -int(match[1]), -int(match[3] or 0), version)
+
+
+@cache
+def type_for(gvk: GroupVersionKind) -> type[Struct] | None:
+    """The generated type of a kind, None if there is none."""
+    if gvk.kind in META_KINDS:
+        return _lookup("meta_v1", gvk.kind)
+    group = MODULES.get(gvk.group) or gvk.group.split(".")[0]
+    found = _lookup(f"{group}_{gvk.version}", gvk.kind)
+    return found if found is not None and _is_registered(found, gvk) else None
+
+
+def _lookup(module: str, name: str) -> type[Struct] | None:
+    if not re.fullmatch(r"[a-z]+_v\d\w*", module):
+        return None
+    try:
+        loaded = importlib.import_module(f"sampan.api.types.{module}")
+    except ModuleNotFoundError:
+        return None
+    found = getattr(loaded, name, None)
+    return found if isinstance(found, type) and issubclass(found, Struct) else None
+
+
+def _is_registered(found: type[Struct], gvk: GroupVersionKind) -> bool:
+    """Whether objects of the type call themselves so: `apps.example.com` is not `apps`."""
+    empty = found()
+    return getattr(empty, "apiVersion", "") == gvk.api_version and getattr(empty, "kind", "") == gvk.kind
+
+
+def builtin_scheme(config: Mapping[str, bool] | None = None) -> Scheme:
+    """The resources of a server with this --runtime-config."""
+    return Scheme(runtime_config.served(config or {}))
+
+
+__all__ = ["Route", "Scheme", "builtin_scheme", "type_for"]

@@ -1,0 +1,84 @@
+"""The resource table against what a real server's discovery says."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from sampan.api import discovery, runtime_config
+from sampan.api.resource import Resource
+from sampan.api.resources import OPTIONAL, SERVED
+from sampan.api.scheme import Scheme, builtin_scheme, type_for
+
+
+def recorded(shared_dir: Path, name: str) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = json.loads((shared_dir / f"golden/recorded/{name}.json").read_text())
+    return found
+
+
+def plain(value: object) -> Any:
+    return json.loads(msgspec.json.encode(value))
+
+
+def test_resource_lists_are_those_of_a_real_server(shared_dir: Path) -> None:
+    scheme, compared = builtin_scheme(), 0
+    for step in recorded(shared_dir, "discovery-core") + recorded(shared_dir, "discovery-resources"):
+        body = step["body"]
+        if not isinstance(body, dict) or body.get("kind") != "APIResourceList":
+            continue
+        group, _, version = body["groupVersion"].rpartition("/")
+        assert plain(discovery.api_resources(scheme.resources(group, version))) == body["resources"], step["request"]
+        compared += 1
+    assert compared == 18
+
+
+def test_aggregated_discovery_is_that_of_a_real_server(shared_dir: Path) -> None:
+    scheme = builtin_scheme()
+    core, others = (step["body"]["items"] for step in recorded(shared_dir, "discovery-aggregated")[:2])
+    shown = [
+        {
+            "metadata": {"name": group} if group else {},
+            "versions": [
+                plain(discovery.version_discovery(version, scheme.resources(group, version)))
+                for version in scheme.versions(group)
+            ],
+        }
+        for group in scheme.groups()
+    ]
+    assert shown == core + others
+
+
+def test_groups_are_in_the_order_of_a_real_server(shared_dir: Path) -> None:
+    groups = next(s["body"] for s in recorded(shared_dir, "discovery-core") if s["request"] == "GET /apis")["groups"]
+    scheme = builtin_scheme()
+    shown = [
+        {"name": name, "versions": scheme.versions(name)}
+        for name in scheme.groups()
+        if name  # the core group is no member of that list
+    ]
+    assert shown == [{"name": g["name"], "versions": [v["version"] for v in g["versions"]]} for g in groups]
+
+
+@pytest.mark.parametrize(
+    "resource", [r for gv in (*SERVED, *OPTIONAL) for r in gv.resources], ids=lambda r: r.qualified
+)
+def test_every_resource_has_a_type_and_every_stored_one_a_list(resource: Resource) -> None:
+    found = type_for(resource.gvk)
+    assert found is not None
+    assert found().__class__.__name__ == resource.kind
+    if "list" in resource.verbs:
+        assert Scheme().type_of(resource) is found
+        assert type_for(replace(resource.gvk, kind=resource.list_kind)) is not None
+    if resource.storage is not None:
+        assert type_for(resource.storage) is not None
+
+
+def test_runtime_config() -> None:
+    assert runtime_config.parse("api/all=true, batch/v1=false,resource.k8s.io/v1beta1") == {
+        "api/all": True,
+        "batch/v1": False,
+        "resource.k8s.io/v1beta1": True,
+    }
