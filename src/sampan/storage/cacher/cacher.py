@@ -1,0 +1,240 @@
+"""The watch cache of one resource: answers GET, LIST and WATCH from bytes that it has.
+
+It is filled from the store by `run()`. If the connection is lost it goes on where it was; if the store has forgotten
+that point it reads everything anew and ends its watchers with `Expired`, since what happened in between cannot be told.
+"""
+
+import asyncio
+import contextlib
+import time
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from sampan.storage.backend import Backend, StorageError
+from sampan.storage.cacher import continuing, reads
+from sampan.storage.cacher.bookmarks import INTERVAL_S, BookmarkSchedule
+from sampan.storage.cacher.errors import Expired, InvalidContinue, NotReady, TooLargeVersion, WatchClosed
+from sampan.storage.cacher.event import ADDED, WatchEvent, bookmark
+from sampan.storage.cacher.extract import DecodeValue, no_decoder
+from sampan.storage.cacher.freshness import SharedRevision
+from sampan.storage.cacher.history import HistoryLimits
+from sampan.storage.cacher.item import Item, ItemMaker
+from sampan.storage.cacher.listing import ListQuery, ListResult
+from sampan.storage.cacher.reflector import Reflector
+from sampan.storage.cacher.routes import as_event, seen_as
+from sampan.storage.cacher.selection import Matcher
+from sampan.storage.cacher.shape import Shape
+from sampan.storage.cacher.state import State
+from sampan.storage.cacher.versions import Rule, Wanted, parse_version, wanted_of_get, wanted_of_list
+from sampan.storage.cacher.watcher import Watcher, WatchLimits, WatchQuery
+
+
+@dataclass(frozen=True, slots=True)
+class CacherConfig:
+    history: HistoryLimits = field(default_factory=HistoryLimits)
+    watch: WatchLimits = field(default_factory=WatchLimits)
+    wait_s: float = 3.0
+    """How long a read waits for a version that has not been reached."""
+    ready_s: float = 10.0
+    """How long a read waits for the first fill."""
+    retry_s: tuple[float, float] = (0.05, 5.0)
+    """Pause after a failure of the store: at first, at most."""
+    bookmark_s: float = INTERVAL_S
+
+
+@dataclass(frozen=True, slots=True)
+class CacherStats:
+    revision: int
+    items: int
+    item_bytes: int
+    corrupt: int
+    history_events: int
+    history_bytes: int
+    history_floor: int
+    watchers: int
+    queued_events: int
+    cut_off: int
+    fills: int
+
+
+class Cacher:
+    def __init__(
+        self,
+        *,
+        backend: Backend,
+        shape: Shape,
+        decode: Callable[[bytes], Any],
+        decode_value: DecodeValue = no_decoder,
+        current_revision: Callable[[], Awaitable[int]] | None = None,
+        config: CacherConfig | None = None,
+    ) -> None:
+        """`decode` makes the object of an item's bytes, for `object`; `decode_value` makes JSON of protobuf values.
+        `current_revision` lets the cachers of one backend share their questions (`SharedRevision`)."""
+        self.shape = shape
+        self._backend = backend
+        self._config = config or CacherConfig()
+        self._decode = decode
+        self._current_revision = current_revision or SharedRevision(backend.current_revision)
+        self._maker = ItemMaker(shape=shape, decode_value=decode_value)
+        self._state = State(shape=shape, maker=self._maker, limits=self._config.history, now=time.monotonic)
+        retry_s = self._config.retry_s
+        self._reflector = Reflector(backend=backend, state=self._state, maker=self._maker, retry_s=retry_s)
+        self._bookmarks = BookmarkSchedule(send=self._send_bookmarks, interval_s=self._config.bookmark_s)
+
+    async def run(self) -> None:
+        """Fill the cache and keep it filled until the backend is closed or this is cancelled."""
+        try:
+            async with asyncio.TaskGroup() as group:
+                chores = [group.create_task(self._bookmarks.run()), group.create_task(self._trim())]
+                await self._reflector.run()
+                for chore in chores:
+                    chore.cancel()
+        finally:
+            for watcher in list(self._state.routes.watchers()):
+                self.close(watcher)
+                watcher.end(WatchClosed(f"the watch cache of {self.shape.plural} has stopped"))
+
+    @property
+    def is_ready(self) -> bool:
+        return self._reflector.ready.is_set()
+
+    @property
+    def revision(self) -> int:
+        return self._state.revision
+
+    async def wait_ready(self) -> None:
+        """Wait for the first fill; `NotReady` after a while."""
+        if self.is_ready:
+            return
+        try:
+            async with asyncio.timeout(self._config.ready_s):
+                await self._reflector.ready.wait()
+        except TimeoutError:
+            raise NotReady(f"the watch cache of {self.shape.plural} is not filled yet") from None
+
+    async def wait_for(self, revision: int, *, timeout_s: float | None = None) -> None:
+        """Wait until the cache shows `revision`; `TooLargeVersion` after a while."""
+        timeout_s = self._config.wait_s if timeout_s is None else timeout_s
+        await self._state.fresh.wait_for(revision, timeout_s=timeout_s, ask=self._reflector.request_progress)
+
+    async def get(self, namespace: str, name: str, resource_version: str = "") -> Item | None:
+        wanted = wanted_of_get(resource_version)
+        key = self.shape.key(namespace, name)
+        if wanted.rule is not Rule.CONSISTENT:
+            await self.wait_ready()
+        elif not self.is_ready:
+            return await self._stored(key)
+        if not await self._reached(wanted):
+            return await self._stored(key)
+        if key in self._state.corrupt:
+            raise self._state.corrupt[key]
+        return self._state.contents.items.get(key)
+
+    async def list(self, query: ListQuery) -> ListResult:
+        wanted, start = self._page(query)
+        await self.wait_ready()
+        is_reached = await self._reached(wanted)
+        state = self._state
+        revision = wanted.revision if wanted.rule is Rule.EXACT else state.revision
+        if is_reached and revision >= state.history.floor:
+            return reads.from_cache(state.contents, state.history, query, start, revision, state.revision)
+        revision = wanted.revision if wanted.rule is Rule.EXACT else 0
+        return await reads.from_store(self._backend, self._maker, self.shape, query, start, revision)
+
+    def watch(self, query: WatchQuery) -> Watcher:
+        """See `Watcher`. What is wrong with the query, or too old, is raised on entering it."""
+        return Watcher(query=query, host=self, limits=self._config.watch)
+
+    def object(self, item: Item) -> Any:
+        """The decoded object, shared by all who ask: read-only."""
+        return item.object(self._decode)
+
+    def stats(self) -> CacherStats:
+        state = self._state
+        return CacherStats(
+            revision=state.revision,
+            items=len(state.contents.items),
+            item_bytes=state.contents.bytes,
+            corrupt=len(state.corrupt),
+            history_events=len(state.history),
+            history_bytes=state.history.bytes,
+            history_floor=state.history.floor,
+            watchers=len(state.routes),
+            queued_events=sum([watcher.queued for watcher in state.routes.watchers()]),
+            cut_off=state.routes.cut_off,
+            fills=self._reflector.fills,
+        )
+
+    async def open(self, watcher: Watcher) -> None:
+        query, state = watcher.query, self._state
+        matcher = Matcher(query.selection, self.shape)
+        revision = parse_version(query.resource_version)
+        await self.wait_ready()
+        if not query.resource_version:
+            revision = await self._current_revision()
+        if _wants_initial(query):
+            await self.wait_for(revision)
+            end = bookmark(self.shape, state.revision, ends_initial_events=True) if query.allow_bookmarks else None
+            initial = state.contents.select(matcher).items
+            events = (WatchEvent(ADDED, item) for item in initial)
+            watcher.begin(after=state.revision, initial=events, initial_end=end)
+        else:
+            after = state.revision if query.resource_version == "0" else revision
+            if after < state.history.floor:
+                raise Expired.of_watch(after, state.history.floor)
+            changes = state.history.after(after)
+            events = (as_event(kind, change) for change in changes if (kind := seen_as(matcher, change)) is not None)
+            watcher.begin(after=after, initial=events if changes else None, initial_end=None)
+        state.routes.add(watcher, matcher)
+        if query.allow_bookmarks:
+            self._bookmarks.add(watcher)
+
+    def close(self, watcher: Watcher) -> None:
+        self._state.routes.remove(watcher)
+
+    def _page(self, query: ListQuery) -> tuple[Wanted, str]:
+        """The version wanted and the first key."""
+        if not query.continue_token:
+            return wanted_of_list(query.resource_version, query.match, query.limit), ""
+        token = continuing.decode(query.continue_token, self.shape.scope(query.selection.namespace))
+        if query.resource_version not in ("", "0"):
+            raise InvalidContinue("specifying resource version is not allowed when using continue")
+        if token.revision < 0:
+            return Wanted(Rule.CONSISTENT), token.start
+        return Wanted(Rule.EXACT, token.revision), token.start
+
+    async def _reached(self, wanted: Wanted) -> bool:
+        """Wait until the cache is as new as wanted. False: it is not, and the store must answer."""
+        if wanted.rule is not Rule.CONSISTENT:
+            await self.wait_for(wanted.revision)
+            return True
+        try:
+            await self.wait_for(await self._current_revision())
+        except TooLargeVersion:
+            return False
+        return True
+
+    async def _stored(self, key: str) -> Item | None:
+        entry, _ = await self._backend.get(key)
+        return None if entry is None else self._maker.make(key, entry.value, entry.revision)
+
+    async def _send_bookmarks(self, watchers: Sequence[Watcher]) -> None:
+        with contextlib.suppress(StorageError):
+            await self._reflector.request_progress()
+        revision = self._state.revision
+        event = bookmark(self.shape, revision)
+        for watcher in watchers:
+            if revision > watcher.after:
+                watcher.offer(event, 0)
+
+    async def _trim(self) -> None:
+        while True:
+            await asyncio.sleep(60)
+            self._state.history.trim()
+
+
+def _wants_initial(query: WatchQuery) -> bool:
+    if query.send_initial_events is None:
+        return query.resource_version in ("", "0")
+    return query.send_initial_events

@@ -1,0 +1,60 @@
+"""What a watcher gets: an event with its type, encoded once for all who want it in the same form."""
+
+from collections.abc import Hashable
+from typing import Protocol
+
+import msgspec
+
+from sampan.storage.cacher.item import Item
+from sampan.storage.cacher.shape import Shape
+
+ADDED, MODIFIED, DELETED, BOOKMARK = "ADDED", "MODIFIED", "DELETED", "BOOKMARK"
+
+_FRAME = {kind: b'{"type":"%b","object":' % kind.encode() for kind in (ADDED, MODIFIED, DELETED, BOOKMARK)}
+_END_MARK = b',"annotations":{"k8s.io/initial-events-end":"true"}'
+
+
+class FrameEncoder(Protocol):
+    """Another form of watch events than plain JSON: protobuf, tables, metadata alone, another API version."""
+
+    @property
+    def key(self) -> Hashable:
+        """Encoders with equal keys make equal frames, so that one of them does it for all."""
+
+    def frame(self, type: str, item: Item) -> bytes:
+        """The whole frame. `item` of a bookmark has no key, and only metadata."""
+
+
+class WatchEvent(msgspec.Struct, gc=False, eq=False):
+    """Shared by all watchers that see the change in the same way; not to be changed by them."""
+
+    type: str
+    item: Item
+    """The object; of a deletion (or of leaving the selection) its last state, at the version of the deletion."""
+    _plain: bytes | None = None
+    _others: dict[Hashable, bytes] | None = None
+
+    @property
+    def revision(self) -> int:
+        return self.item.revision
+
+    def frame(self, encoder: FrameEncoder | None = None) -> bytes:
+        if encoder is not None:
+            return self._other(encoder)
+        if self._plain is None:
+            self._plain = b"".join((_FRAME[self.type], self.item.head, self.item.body, b"}\n"))
+        return self._plain
+
+    def _other(self, encoder: FrameEncoder) -> bytes:
+        if self._others is None:
+            self._others = {}
+        frame = self._others.get(encoder.key)
+        if frame is None:
+            frame = self._others[encoder.key] = encoder.frame(self.type, self.item)
+        return frame
+
+
+def bookmark(shape: Shape, revision: int, *, ends_initial_events: bool = False) -> WatchEvent:
+    mark = _END_MARK if ends_initial_events else b""
+    body = b'"metadata":{"resourceVersion":"%d"%b}%b}' % (revision, mark, shape.bookmark_rest)
+    return WatchEvent(BOOKMARK, Item("", "", revision, shape.head, body, {}, ()))

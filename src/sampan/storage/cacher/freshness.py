@@ -1,0 +1,141 @@
+"""How new the cache is, and waiting until it is new enough."""
+
+import asyncio
+import itertools
+from bisect import bisect_left, insort
+from collections.abc import Awaitable, Callable
+
+from sampan.storage.backend import StorageError
+from sampan.storage.cacher.errors import TooLargeVersion
+
+Ask = Callable[[], Awaitable[None]]
+
+
+class SharedRevision:
+    """The store's current revision, one question for all who ask at the same time.
+
+    An answer is good only for those who asked before the question went out: who comes later shares the next one.
+    """
+
+    def __init__(self, current_revision: Callable[[], Awaitable[int]]) -> None:
+        self._current_revision = current_revision
+        self._is_asking = False
+        self._waiting: list[asyncio.Future[int | None]] = []
+        """Of those who wait for the question after the one that is out; None for an answer means: ask it."""
+
+    async def __call__(self) -> int:
+        while self._is_asking:
+            answer: asyncio.Future[int | None] = asyncio.get_running_loop().create_future()
+            self._waiting.append(answer)
+            revision = await self._awaited(answer)
+            if revision is not None:
+                return revision
+        return await self._ask()
+
+    async def _awaited(self, answer: "asyncio.Future[int | None]") -> int | None:
+        try:
+            return await answer
+        except asyncio.CancelledError:
+            if answer.done() and not answer.cancelled():
+                self._hand_over()
+            raise
+
+    async def _ask(self) -> int:
+        mine, self._waiting = self._waiting, []
+        self._is_asking = True
+        try:
+            revision = await self._current_revision()
+        except StorageError as fault:
+            _settle(mine, fault)
+            raise
+        except asyncio.CancelledError:
+            self._waiting = mine + self._waiting
+            raise
+        else:
+            _settle(mine, revision)
+            return revision
+        finally:
+            self._is_asking = False
+            self._hand_over()
+
+    def _hand_over(self) -> None:
+        """Let one of those who wait ask for all of them."""
+        while self._waiting and not self._is_asking:
+            next_one = self._waiting.pop(0)
+            if not next_one.done():
+                next_one.set_result(None)
+                return
+
+
+def _settle(futures: "list[asyncio.Future[int | None]]", answer: int | StorageError) -> None:
+    for future in futures:
+        if future.done():
+            continue
+        if isinstance(answer, int):
+            future.set_result(answer)
+        else:
+            future.set_exception(answer)
+
+
+class Freshness:
+    """The revision that the cache shows."""
+
+    RETRY_S = 0.1
+    """How long an unanswered request for progress is left before another is made."""
+
+    def __init__(self) -> None:
+        self.revision = 0
+        self._order = itertools.count()
+        self._waiting: list[tuple[int, int, asyncio.Future[None]]] = []
+        """In order of the revisions waited for."""
+        self._asked = 0
+        """The greatest revision that a request for progress now under way will lead to."""
+
+    def advance(self, revision: int) -> None:
+        self.revision = revision
+        if self._waiting and self._waiting[0][0] <= revision:
+            reached = bisect_left(self._waiting, (revision + 1,))
+            for _, _, woken in self._waiting[:reached]:
+                _wake(woken)
+
+    async def wait_for(self, revision: int, *, timeout_s: float, ask: Ask) -> None:
+        """Return once the cache shows `revision`, or raise `TooLargeVersion`. `ask` requests progress of the store's
+        watch; it is called only if nobody did so already for a revision as great."""
+        if self.revision >= revision:
+            return
+        loop = asyncio.get_running_loop()
+        end = loop.time() + timeout_s
+        is_asked = self._asked >= revision
+        while self.revision < revision:
+            if (left := end - loop.time()) <= 0:
+                raise TooLargeVersion(revision, self.revision)
+            if not is_asked:
+                await self._ask(revision, ask)
+            is_asked = False
+            if self.revision < revision:
+                await self._reached(revision, min(left, self.RETRY_S))
+
+    async def _ask(self, revision: int, ask: Ask) -> None:
+        self._asked = max(self._asked, revision)
+        try:
+            await ask()
+        except StorageError:
+            # The watch has ended; it will be opened again, and the wait goes on until then.
+            self._asked = 0
+
+    async def _reached(self, revision: int, timeout_s: float) -> None:
+        """Return when the revision is reached or the time is over."""
+        loop = asyncio.get_running_loop()
+        waiting = (revision, next(self._order), loop.create_future())
+        insort(self._waiting, waiting)
+        timer = loop.call_later(timeout_s, _wake, waiting[2])
+        try:
+            await waiting[2]
+        finally:
+            timer.cancel()
+            del self._waiting[bisect_left(self._waiting, waiting[:2])]
+
+
+def _wake(woken: "asyncio.Future[None]") -> None:
+    if not woken.done():
+        woken.set_result(None)

@@ -1,0 +1,77 @@
+"""One object in the cache, and how it is made from what the store holds."""
+
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+
+from sampan.storage.cacher.errors import CorruptValue
+from sampan.storage.cacher.extract import DecodeValue, Extract, Labels
+from sampan.storage.cacher.shape import Shape
+from sampan.storage.cacher.splice import respliced, splice
+
+_PROTOBUF = b"k8s\x00"
+
+
+class Item(msgspec.Struct, gc=False, eq=False):
+    """An object at one version. Immutable, but for the decoded form that is kept once somebody asked for it.
+
+    Opts out of the cyclic collector: nothing that an item holds leads back to it.
+    """
+
+    key: str
+    namespace: str
+    revision: int
+    head: bytes
+    """Kind and apiVersion; for nearly all items of a resource the very same object."""
+    body: bytes
+    """The rest, from the metadata on, with the resource version in place."""
+    labels: Labels
+    fields: tuple[str, ...]
+    decoded: Any = None
+
+    @property
+    def name(self) -> str:
+        return self.key.rpartition("/")[2]
+
+    @property
+    def raw(self) -> bytes:
+        """The object as JSON."""
+        return self.head + self.body
+
+    def at(self, revision: int) -> "Item":
+        """The same content with another version: what a deletion shows."""
+        body = respliced(self.body, self.revision, revision)
+        return Item(self.key, self.namespace, revision, self.head, body, self.labels, self.fields)
+
+    def object(self, decode: Callable[[bytes], Any]) -> Any:
+        """The decoded object, shared and read-only; decoded once."""
+        if self.decoded is None:
+            self.decoded = decode(self.raw)
+        return self.decoded
+
+
+class ItemMaker:
+    """Makes items of one resource from keys and stored values."""
+
+    def __init__(self, *, shape: Shape, decode_value: DecodeValue) -> None:
+        self._shape = shape
+        self._extract = Extract(shape)
+        self._decode_value = decode_value
+
+    def make(self, key: str, value: bytes, revision: int, like: Item | None = None) -> Item:
+        """`like` is the item that this one follows, whose equal parts it shares. Raises `CorruptValue`."""
+        try:
+            if value.startswith(_PROTOBUF):
+                value = self._decode_value(value)
+            labels, fields, has_version = self._extract(value)
+            head, body = splice(value, revision, self._shape.head, is_clean=not has_version)
+            if like is None:
+                namespace = sys.intern(self._shape.namespace_of(key))
+            else:
+                key, namespace = like.key, like.namespace
+                fields = like.fields if like.fields == fields else fields
+        except (msgspec.MsgspecError, ValueError, RecursionError) as fault:
+            raise CorruptValue(key, str(fault)) from fault
+        return Item(key, namespace, revision, head, body, labels, fields)

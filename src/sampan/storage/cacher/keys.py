@@ -1,0 +1,115 @@
+"""Keys in order: the sequence that lists, pages and initial events follow.
+
+Storage keys are ordered as a whole, so namespaces follow each other by name *and slash* (`a-b/` before `a/`).
+"""
+
+from bisect import bisect_left, bisect_right, insort
+from collections.abc import Iterator
+
+from sampan.storage.cacher.shape import Shape
+
+
+class SortedKeys:
+    """A sorted list of strings cut into blocks, so that an insertion moves little."""
+
+    _BLOCK = 1024
+
+    def __init__(self) -> None:
+        self._blocks: list[list[str]] = []
+        self._lasts: list[str] = []
+        self._size = 0
+
+    def __len__(self) -> int:
+        return self._size
+
+    def add(self, key: str) -> None:
+        """`key` must not be there yet."""
+        self._size += 1
+        if not self._blocks:
+            self._blocks, self._lasts = [[key]], [key]
+            return
+        at = min(bisect_left(self._lasts, key), len(self._lasts) - 1)
+        block = self._blocks[at]
+        insort(block, key)
+        self._lasts[at] = block[-1]
+        if len(block) > 2 * self._BLOCK:
+            self._blocks[at : at + 1] = [block[: self._BLOCK], block[self._BLOCK :]]
+            self._lasts.insert(at, block[self._BLOCK - 1])
+
+    def remove(self, key: str) -> None:
+        """`key` must be there."""
+        at = bisect_left(self._lasts, key)
+        block = self._blocks[at]
+        del block[bisect_left(block, key)]
+        self._size -= 1
+        if block:
+            self._lasts[at] = block[-1]
+        else:
+            del self._blocks[at], self._lasts[at]
+
+    def blocks(self, start: str = "") -> Iterator[list[str]]:
+        """The keys from `start` on, in lists that the caller may not change and uses before anything else changes."""
+        at = bisect_left(self._lasts, start)
+        if at == len(self._blocks):
+            return
+        first = self._blocks[at]
+        cut = bisect_left(first, start)
+        yield first[cut:] if cut else first
+        yield from self._blocks[at + 1 :]
+
+    def count(self, start: str = "") -> int:
+        """How many keys there are from `start` on."""
+        at = bisect_left(self._lasts, start)
+        if at == len(self._blocks):
+            return 0
+        before = sum(map(len, self._blocks[:at])) + bisect_left(self._blocks[at], start)
+        return self._size - before
+
+    def last(self) -> str:
+        return self._lasts[-1] if self._lasts else ""
+
+
+class KeySpace:
+    """The keys of a resource by namespace; those of a cluster-scoped one are all in the namespace ''."""
+
+    def __init__(self, shape: Shape) -> None:
+        self._shape = shape
+        self._spaces: dict[str, SortedKeys] = {}
+        """By the key prefix of the namespace; only those that have keys."""
+        self._scopes: list[str] = []
+        """The prefixes in order."""
+
+    def add(self, namespace: str, key: str) -> None:
+        scope = self._shape.scope(namespace)
+        keys = self._spaces.get(scope)
+        if keys is None:
+            keys = self._spaces[scope] = SortedKeys()
+            insort(self._scopes, scope)
+        keys.add(key)
+
+    def remove(self, namespace: str, key: str) -> None:
+        scope = self._shape.scope(namespace)
+        keys = self._spaces[scope]
+        keys.remove(key)
+        if not keys:
+            del self._spaces[scope]
+            self._scopes.remove(scope)
+
+    def blocks(self, namespace: str = "", start: str = "") -> Iterator[list[str]]:
+        """The keys of a namespace, or of all, from `start` on; see `SortedKeys.blocks`."""
+        for keys in self._from(namespace, start):
+            yield from keys.blocks(start)
+
+    def count(self, namespace: str = "", start: str = "") -> int:
+        return sum([keys.count(start) for keys in self._from(namespace, start)])
+
+    def last(self, namespace: str = "") -> str:
+        spaces = self._from(namespace, "")
+        return spaces[-1].last() if spaces else ""
+
+    def _from(self, namespace: str, start: str) -> list[SortedKeys]:
+        if namespace or not self._shape.is_namespaced:
+            keys = self._spaces.get(self._shape.scope(namespace))
+            return [] if keys is None else [keys]
+        first = max(bisect_right(self._scopes, start) - 1, 0)
+        return [self._spaces[scope] for scope in self._scopes[first:]]

@@ -1,0 +1,83 @@
+"""The options of a list or watch request: their defaults, and what is wrong with them."""
+
+from dataclasses import dataclass, replace
+
+from sampan.storage.cacher.versions import EXACT, NOT_OLDER_THAN
+
+_MATCH = "resourceVersionMatch"
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    is_watch: bool = False
+    resource_version: str = ""
+    match: str = ""
+    continue_token: str = ""
+    send_initial_events: bool | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """A cause of a 422 for kind ListOptions in group meta.k8s.io."""
+
+    field: str
+    reason: str
+    message: str
+
+
+def defaulted(options: Options) -> Options:
+    """A watch from no version or from 0 is a streamed list."""
+    is_plain = options.send_initial_events is None and not options.match
+    if options.is_watch and is_plain and options.resource_version in ("", "0"):
+        return replace(options, send_initial_events=True, match=NOT_OLDER_THAN)
+    return options
+
+
+def faults(options: Options) -> list[Fault]:
+    return _watch_faults(options) if options.is_watch else _list_faults(options)
+
+
+def _list_faults(options: Options) -> list[Fault]:
+    found = []
+    if options.match:
+        if not options.resource_version:
+            found.append(_forbidden(_MATCH, "resourceVersionMatch is forbidden unless resourceVersion is provided"))
+        if options.continue_token:
+            found.append(_with_continue())
+        if options.match not in (EXACT, NOT_OLDER_THAN):
+            found.append(_unsupported(options.match, (EXACT, NOT_OLDER_THAN, "")))
+        if options.match == EXACT and options.resource_version == "0":
+            text = 'resourceVersionMatch "exact" is forbidden for resourceVersion "0"'
+            found.append(_forbidden(_MATCH, text))
+    if options.send_initial_events is not None:
+        found.append(_forbidden("sendInitialEvents", "sendInitialEvents is forbidden for list"))
+    return found
+
+
+def _watch_faults(options: Options) -> list[Fault]:
+    found = []
+    if options.send_initial_events is not None and options.match != NOT_OLDER_THAN:
+        text = f"sendInitialEvents requires setting resourceVersionMatch to {NOT_OLDER_THAN}"
+        found.append(_forbidden(_MATCH, text))
+    if options.match:
+        if options.send_initial_events is None:
+            text = "resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided"
+            found.append(_forbidden(_MATCH, text))
+        if options.match != NOT_OLDER_THAN:
+            found.append(_unsupported(options.match, (NOT_OLDER_THAN,)))
+        if options.continue_token:
+            found.append(_with_continue())
+    return found
+
+
+def _with_continue() -> Fault:
+    return _forbidden(_MATCH, "resourceVersionMatch is forbidden when continue is provided")
+
+
+def _forbidden(field: str, text: str) -> Fault:
+    return Fault(field, "FieldValueForbidden", f"Forbidden: {text}")
+
+
+def _unsupported(value: str, supported: tuple[str, ...]) -> Fault:
+    choices = ", ".join(f'"{choice}"' for choice in supported)
+    return Fault(_MATCH, "FieldValueNotSupported", f'Unsupported value: "{value}": supported values: {choices}')

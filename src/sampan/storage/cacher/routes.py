@@ -1,0 +1,173 @@
+"""Which watchers a change is for, found without asking those it is not for.
+
+Watchers with the same selection form a group, whose selection is judged once for each change that may concern it. A
+group is registered under the one key that tells most: an object, a name, a field's value, a label's value, a namespace,
+or nothing. A change looks up the keys that its object has or had.
+"""
+
+from collections.abc import Iterator
+
+from sampan.storage.cacher.errors import TooSlow
+from sampan.storage.cacher.event import ADDED, DELETED, MODIFIED, WatchEvent
+from sampan.storage.cacher.history import Change
+from sampan.storage.cacher.item import Item
+from sampan.storage.cacher.selection import Matcher, Selection
+from sampan.storage.cacher.shape import Shape
+from sampan.storage.cacher.watcher import Watcher
+
+
+class Group:
+    """The watchers that share a selection."""
+
+    def __init__(self, matcher: Matcher) -> None:
+        self.matcher = matcher
+        self.watchers: dict[Watcher, None] = {}
+
+    def deliver(self, event: WatchEvent) -> list[Watcher]:
+        """Queue it for all; gives back those that are too slow."""
+        revision, size = event.item.revision, len(event.item.body)
+        return [w for w in self.watchers if revision > w.after and not w.offer(event, size)]
+
+
+def seen_as(matcher: Matcher, change: Change) -> str | None:
+    """The type of event that a change is for a selection; entering it is ADDED, leaving it DELETED."""
+    new, old = change.new, change.old
+    is_in = new is not None and matcher.matches(new)
+    was_in = old is not None and matcher.matches(old)
+    if is_in:
+        return MODIFIED if was_in else ADDED
+    return DELETED if was_in else None
+
+
+def as_event(kind: str, change: Change) -> WatchEvent:
+    if kind is DELETED:
+        if change.old is None:
+            raise ValueError("nothing was there to delete")
+        return WatchEvent(kind, change.old.at(change.revision))
+    if change.new is None:
+        raise ValueError("nothing is there")
+    return WatchEvent(kind, change.new)
+
+
+Table = dict[str, list[Group]]
+
+
+class Routes:
+    def __init__(self, shape: Shape) -> None:
+        self._shape = shape
+        self._groups: dict[Selection, Group] = {}
+        self._objects: Table = {}
+        self._names: Table = {}
+        self._fields: dict[int, Table] = {}
+        self._labels: dict[str, Table] = {}
+        self._namespaces: Table = {}
+        self._everything: Table = {}
+        self.cut_off = 0
+        """How many watchers were too slow so far."""
+
+    def __len__(self) -> int:
+        return sum([len(group.watchers) for group in self._groups.values()])
+
+    def watchers(self) -> Iterator[Watcher]:
+        for group in self._groups.values():
+            yield from group.watchers
+
+    def add(self, watcher: Watcher, matcher: Matcher) -> None:
+        selection = watcher.query.selection
+        group = self._groups.get(selection)
+        if group is None:
+            group = self._groups[selection] = Group(matcher)
+            table, key = self._place(matcher)
+            table.setdefault(key, []).append(group)
+        group.watchers[watcher] = None
+
+    def remove(self, watcher: Watcher) -> None:
+        """Does nothing if it is not there."""
+        selection = watcher.query.selection
+        group = self._groups.get(selection)
+        if group is None or watcher not in group.watchers:
+            return
+        del group.watchers[watcher]
+        if not group.watchers:
+            del self._groups[selection]
+            table, key = self._place(group.matcher)
+            table[key].remove(group)
+            if not table[key]:
+                del table[key]
+            self._drop_empty()
+
+    def dispatch(self, change: Change) -> None:
+        """Queue a change for every watcher that it concerns."""
+        events: dict[str, WatchEvent] = {}
+        for group in self._concerned(change):
+            kind = seen_as(group.matcher, change)
+            if kind is None:
+                continue
+            event = events.get(kind)
+            if event is None:
+                event = events[kind] = as_event(kind, change)
+            if slow := group.deliver(event):
+                self._cut_off(slow)
+
+    def _cut_off(self, watchers: list[Watcher]) -> None:
+        for watcher in watchers:
+            self.cut_off += 1
+            self.remove(watcher)
+            watcher.end(TooSlow("the watcher did not take its events"))
+
+    def _place(self, matcher: Matcher) -> tuple[Table, str]:
+        if matcher.name:
+            if matcher.namespace or not self._shape.is_namespaced:
+                return self._objects, self._shape.key(matcher.namespace, matcher.name)
+            return self._names, matcher.name
+        if matcher.equal:
+            position, value = max(matcher.equal, key=lambda term: self._shape.fields[term[0]].indexed)
+            return self._fields.setdefault(position, {}), value
+        if matcher.required:
+            label, value = next(iter(matcher.required.items()))
+            return self._labels.setdefault(label, {}), value
+        if matcher.namespace:
+            return self._namespaces, matcher.namespace
+        return self._everything, ""
+
+    def _drop_empty(self) -> None:
+        for position in [at for at, table in self._fields.items() if not table]:
+            del self._fields[position]
+        for label in [label for label, table in self._labels.items() if not table]:
+            del self._labels[label]
+
+    def _concerned(self, change: Change) -> list[Group]:
+        item = change.new or change.old
+        if item is None or not self._groups:
+            return []
+        found = list(self._everything.get("", ()))
+        if self._objects:
+            found += self._objects.get(item.key, ())
+        if self._names:
+            found += self._names.get(item.name, ())
+        if self._namespaces:
+            found += self._namespaces.get(item.namespace, ())
+        other = change.old if item is change.new else None
+        if self._fields:
+            self._add_by_field(item, other, found)
+        if self._labels:
+            self._add_by_label(item, other, found)
+        return found
+
+    def _add_by_field(self, item: Item, other: Item | None, found: list[Group]) -> None:
+        for position, table in self._fields.items():
+            value = item.fields[position]
+            found += table.get(value, ())
+            if other is not None and (before := other.fields[position]) != value:
+                found += table.get(before, ())
+
+    def _add_by_label(self, item: Item, other: Item | None, found: list[Group]) -> None:
+        tables = self._labels
+        for label, value in item.labels.items():
+            if label in tables:
+                found += tables[label].get(value, ())
+        if other is None or other.labels is item.labels:
+            return
+        for label, value in other.labels.items():
+            if label in tables and item.labels.get(label) != value:
+                found += tables[label].get(value, ())

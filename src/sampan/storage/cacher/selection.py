@@ -1,0 +1,113 @@
+"""Which objects a list or a watch is about."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Protocol
+
+from sampan.storage.cacher.errors import UnsupportedField
+from sampan.storage.cacher.item import Item
+from sampan.storage.cacher.shape import Shape
+
+_NAME, _NAMESPACE = "metadata.name", "metadata.namespace"
+
+
+class LabelSelector(Protocol):
+    """Hashable, and equal to another that selects by the same terms."""
+
+    def matches(self, labels: Mapping[str, str]) -> bool: ...
+
+    def required(self) -> Mapping[str, str]:
+        """Labels that everything selected has with that very value."""
+
+    def __hash__(self) -> int: ...
+
+
+@dataclass(frozen=True, slots=True)
+class FieldTerm:
+    field: str
+    value: str
+    is_negated: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """Everything, narrowed by what is given."""
+
+    namespace: str = ""
+    name: str = ""
+    labels: LabelSelector | None = None
+    fields: tuple[FieldTerm, ...] = ()
+
+    @property
+    def is_filtered(self) -> bool:
+        """Whether a selector is given; the namespace is none."""
+        return bool(self.labels is not None or self.fields or self.name)
+
+
+class Matcher:
+    """A selection made ready for the items of one resource; raises `UnsupportedField`."""
+
+    def __init__(self, selection: Selection, shape: Shape) -> None:
+        self.namespace = selection.namespace if shape.is_namespaced else ""
+        self.name = selection.name
+        self.equal: list[tuple[int, str]] = []
+        self.is_impossible = False
+        """Two terms contradict each other; decided without looking at an object."""
+        self._unequal: list[tuple[int, str]] = []
+        self._other_names: list[str] = []
+        self._other_namespaces: list[str] = []
+        self._labels = selection.labels
+        self.required = dict(selection.labels.required()) if selection.labels is not None else {}
+        for term in selection.fields:
+            self._add(term, shape)
+        self.is_whole = not (selection.is_filtered or self.name or self._other_namespaces)
+        """Takes everything in its namespace."""
+
+    def matches(self, item: Item) -> bool:
+        if self.namespace and item.namespace != self.namespace:
+            return False
+        if self.is_whole:
+            return True
+        if self.name and item.name != self.name:
+            return False
+        fields = item.fields
+        for position, value in self.equal:
+            if fields[position] != value:
+                return False
+        for position, value in self._unequal:
+            if fields[position] == value:
+                return False
+        if self._labels is not None and not self._labels.matches(item.labels):
+            return False
+        return self._is_elsewhere(item)
+
+    def _is_elsewhere(self, item: Item) -> bool:
+        if self.is_impossible or (self._other_names and item.name in self._other_names):
+            return False
+        return not (self._other_namespaces and item.namespace in self._other_namespaces)
+
+    def _add(self, term: FieldTerm, shape: Shape) -> None:
+        if term.field == _NAME:
+            self._add_name(term)
+        elif term.field == _NAMESPACE:
+            self._add_namespace(term, shape)
+        elif (position := shape.positions.get(term.field)) is None:
+            raise UnsupportedField(term.field)
+        else:
+            (self._unequal if term.is_negated else self.equal).append((position, term.value))
+
+    def _add_name(self, term: FieldTerm) -> None:
+        if term.is_negated:
+            self._other_names.append(term.value)
+        else:
+            self.is_impossible |= not term.value or bool(self.name and self.name != term.value)
+            self.name = term.value
+
+    def _add_namespace(self, term: FieldTerm, shape: Shape) -> None:
+        if term.is_negated:
+            self._other_namespaces.append(term.value)
+        elif not shape.is_namespaced:
+            self.is_impossible |= bool(term.value)
+        else:
+            self.is_impossible |= not term.value or bool(self.namespace and self.namespace != term.value)
+            self.namespace = term.value

@@ -1,0 +1,73 @@
+"""The cache itself: contents, history and the routes to watchers, moved forward together by the store's events.
+
+Everything here is synchronous: between two awaits of anybody the state is that of exactly one revision.
+"""
+
+import logging
+from collections.abc import Callable
+
+from sampan.storage.backend import Batch, Event
+from sampan.storage.cacher.contents import Contents
+from sampan.storage.cacher.errors import CorruptValue, Expired
+from sampan.storage.cacher.freshness import Freshness
+from sampan.storage.cacher.history import History, HistoryLimits
+from sampan.storage.cacher.item import Item, ItemMaker
+from sampan.storage.cacher.routes import Routes
+from sampan.storage.cacher.shape import Shape
+
+log = logging.getLogger(__name__)
+
+
+class State:
+    def __init__(self, *, shape: Shape, maker: ItemMaker, limits: HistoryLimits, now: Callable[[], float]) -> None:
+        self.shape = shape
+        self.contents = Contents(shape)
+        self.history = History(limits=limits, now=now)
+        self.routes = Routes(shape)
+        self.fresh = Freshness()
+        self.corrupt: dict[str, CorruptValue] = {}
+        """Keys whose value cannot be read. They are in no list, and reading one is an error."""
+        self._maker = maker
+
+    @property
+    def revision(self) -> int:
+        return self.fresh.revision
+
+    def replace(self, contents: Contents, corrupt: dict[str, CorruptValue], revision: int) -> None:
+        """Take what was read anew. Watchers cannot be told what happened in between: they end."""
+        self.contents, self.corrupt = contents, corrupt
+        self.history.reset(revision)
+        for watcher in list(self.routes.watchers()):
+            self.routes.remove(watcher)
+            watcher.end(Expired.of_watch(max(watcher.after, self.revision), revision))
+        self.fresh.advance(revision)
+
+    def apply(self, batch: Batch) -> None:
+        """Take the next events of the store's watch."""
+        for event in batch.events:
+            self._apply(event)
+        self.fresh.advance(batch.revision)
+
+    def _apply(self, event: Event) -> None:
+        old = self.contents.items.get(event.key)
+        new = self.item(event.key, event.value, event.revision, old)
+        if new is not None:
+            self.contents.put(new, old)
+        elif old is not None:
+            self.contents.remove(old)
+        else:
+            return
+        self.routes.dispatch(self.history.append(event.revision, event.key, old, new))
+
+    def item(self, key: str, value: bytes | None, revision: int, old: Item | None) -> Item | None:
+        """The item, None for a deletion or for what cannot be read."""
+        if self.corrupt:
+            self.corrupt.pop(key, None)
+        if value is None:
+            return None
+        try:
+            return self._maker.make(key, value, revision, old)
+        except CorruptValue as fault:
+            log.error("%s", fault)
+            self.corrupt[key] = fault
+            return None

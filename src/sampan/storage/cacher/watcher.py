@@ -1,0 +1,168 @@
+"""One client's watch: its start, its bounded queue, its end."""
+
+import asyncio
+from collections.abc import AsyncIterator, Iterator
+from dataclasses import dataclass, field
+from itertools import islice
+from types import TracebackType
+from typing import Protocol
+
+from sampan.storage.cacher.errors import TooSlow
+from sampan.storage.cacher.event import WatchEvent
+from sampan.storage.cacher.selection import Selection
+
+
+@dataclass(frozen=True, slots=True)
+class WatchQuery:
+    selection: Selection = field(default_factory=Selection)
+    resource_version: str = ""
+    send_initial_events: bool | None = None
+    allow_bookmarks: bool = False
+    timeout_s: float | None = None
+    """The watch ends quietly after that time."""
+
+
+@dataclass(frozen=True, slots=True)
+class WatchLimits:
+    events: int = 10_000
+    bytes: int = 64 << 20
+    """A watcher that leaves more than this untaken is cut off."""
+
+
+class Host(Protocol):
+    """What a watcher needs of its cacher."""
+
+    async def open(self, watcher: "Watcher") -> None:
+        """Wait until the watch can begin, give the watcher its start, and have events routed to it."""
+
+    def close(self, watcher: "Watcher") -> None:
+        """Route nothing to it any more."""
+
+
+class Watcher:
+    """`async with cacher.watch(query) as watcher: async for events in watcher: ...`
+
+    Each turn of the loop gives all events that are ready, so that they can go out together. The loop ends quietly at
+    the query's timeout, and with an error (`TooSlow`, `Expired`, `WatchClosed`) when events can no longer be delivered
+    without a gap; events that came before the end are delivered before it, except to a watcher that is too slow.
+    """
+
+    BATCH = 500
+    """How many initial events are made ready at a time."""
+
+    def __init__(self, *, query: WatchQuery, host: Host, limits: WatchLimits) -> None:
+        self.query = query
+        self.after = 0
+        """Only events with a greater revision are for this watcher."""
+        self.deadline: float | None = None
+        self._host = host
+        self._limits = limits
+        self._initial: Iterator[WatchEvent] | None = None
+        self._initial_end: WatchEvent | None = None
+        self._queue: list[WatchEvent] = []
+        self._bytes = 0
+        self._idle: asyncio.Future[None] | None = None
+        self._is_ended = False
+        self._error: Exception | None = None
+        self._timer: asyncio.TimerHandle | None = None
+
+    async def __aenter__(self) -> "Watcher":
+        if self.query.timeout_s is not None:
+            loop = asyncio.get_running_loop()
+            self.deadline = loop.time() + self.query.timeout_s
+            self._timer = loop.call_at(self.deadline, self.end)
+        try:
+            await self._host.open(self)
+        except BaseException:
+            self._stop_timer()
+            raise
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._stop_timer()
+        self._host.close(self)
+        self.end()
+        self._clear()
+
+    def begin(self, *, after: int, initial: Iterator[WatchEvent] | None, initial_end: WatchEvent | None) -> None:
+        """Start with what exists or happened (`initial`, made as it is taken), then `initial_end`, then what is
+        offered."""
+        self.after = after
+        self._initial, self._initial_end = initial, initial_end
+
+    def offer(self, event: WatchEvent, size: int) -> bool:
+        """Queue an event; False if that is more than the watcher may leave untaken."""
+        queue = self._queue
+        queue.append(event)
+        self._bytes += size
+        idle = self._idle
+        if idle is not None:
+            self._idle = None
+            if not idle.done():
+                idle.set_result(None)
+        return self._bytes <= self._limits.bytes and len(queue) <= self._limits.events
+
+    def end(self, error: Exception | None = None) -> None:
+        """No more events will come. The first end counts."""
+        if self._is_ended:
+            return
+        self._is_ended, self._error = True, error
+        if isinstance(error, TooSlow):
+            self._clear()
+        if self._idle is not None and not self._idle.done():
+            self._idle.set_result(None)
+
+    @property
+    def is_ended(self) -> bool:
+        return self._is_ended
+
+    @property
+    def queued(self) -> int:
+        return len(self._queue)
+
+    def pop_ready(self) -> list[WatchEvent]:
+        """The events that are ready now, perhaps none; does not wait."""
+        ready: list[WatchEvent] = []
+        if self._initial is not None:
+            ready = list(islice(self._initial, self.BATCH))
+            if len(ready) == self.BATCH:
+                return ready
+            self._initial = None
+        if self._initial_end is not None:
+            ready.append(self._initial_end)
+            self._initial_end = None
+        if self._queue:
+            ready = ready + self._queue if ready else self._queue
+            self._queue, self._bytes = [], 0
+        return ready
+
+    def __aiter__(self) -> AsyncIterator[list[WatchEvent]]:
+        return self
+
+    async def __anext__(self) -> list[WatchEvent]:
+        is_starting = self._initial is not None
+        ready = self.pop_ready()
+        while not ready:
+            if self._is_ended:
+                raise self._error or StopAsyncIteration
+            await self._more()
+            ready = self.pop_ready()
+        if is_starting:
+            await asyncio.sleep(0)
+        return ready
+
+    async def _more(self) -> None:
+        self._idle = asyncio.get_running_loop().create_future()
+        try:
+            await self._idle
+        finally:
+            self._idle = None
+
+    def _stop_timer(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+
+    def _clear(self) -> None:
+        self._queue, self._initial, self._initial_end = [], None, None
