@@ -1,0 +1,137 @@
+"""Checks of IP addresses and CIDRs. Each returns the faults of a value at a field, in the real server's words.
+
+Fields that are older than the strict rules (`legacy_*`) take any spelling of an IPv6 address; with `strict=False` they
+also take leading zeros, IPv4-mapped IPv6 addresses and bits beyond the prefix. All others take the canonical spelling.
+"""
+
+import ipaddress
+import re
+from functools import lru_cache
+from ipaddress import IPv4Address, IPv6Address
+
+from sampan.api.faults import Fault, invalid, quote
+
+Address = IPv4Address | IPv6Address
+
+_strip_zeros = re.compile(r"(?<![0-9A-Fa-f])0+(?=[0-9A-Fa-f])").sub
+_LONGEST = 64
+"""No address is that long but by zeros in front; `parse` looks no further."""
+
+
+def ip(value: str, field: str) -> list[Fault]:
+    address, faults = _ip(value, field, strict=True)
+    if address is not None and not faults and value != str(address):
+        faults.append(_not_canonical(value, field, str(address)))
+    return faults
+
+
+def legacy_ip(value: str, field: str, *, strict: bool = True) -> list[Fault]:
+    return _ip(value, field, strict=strict)[1]
+
+
+def cidr(value: str, field: str) -> list[Fault]:
+    """A subnet."""
+    network, faults = _cidr(value, field, strict=True)
+    if network and not faults:
+        address, bits = network
+        canonical = f"{_masked(address, bits)}/{bits}"
+        faults = [] if value == canonical else [_not_canonical(value, field, canonical)]
+    return faults
+
+
+def legacy_cidr(value: str, field: str, *, strict: bool = True) -> list[Fault]:
+    return _cidr(value, field, strict=strict)[1]
+
+
+def interface_address(value: str, field: str) -> list[Fault]:
+    """An address with the length of its subnet's prefix."""
+    network = _parse_cidr(value)
+    if network is None:
+        detail = "must be a valid address in CIDR form, (e.g. 10.9.8.7/24 or 2001:db8::1/64)"
+        return [invalid(field, value, detail)]
+    address, bits = network
+    plain = _unmapped(address)
+    if isinstance(plain, IPv4Address) and bits > 32:
+        bits -= 96
+    canonical = f"{plain}/{bits}"
+    return [] if value == canonical else [_not_canonical(value, field, canonical)]
+
+
+@lru_cache(maxsize=4096)
+def _parse_short(value: str) -> Address | None:
+    try:
+        return ipaddress.ip_address(_strip_zeros("", value))
+    except ValueError:
+        return None
+
+
+def parse(value: str) -> Address | None:
+    """The address, however it is spelled: leading zeros mean nothing. None if it is none."""
+    if len(value) > _LONGEST:
+        value = _strip_zeros("", value)
+    return _parse_short(value) if len(value) <= _LONGEST and "%" not in value else None
+
+
+def _is_plain(value: str) -> bool:
+    """Whether an address has no zeros that are one too many."""
+    try:
+        ipaddress.ip_address(value)
+    except ValueError:
+        return False
+    return True
+
+
+def _unmapped(address: Address) -> Address:
+    return (address.ipv4_mapped or address) if isinstance(address, IPv6Address) else address
+
+
+def _is_mapped(address: Address) -> bool:
+    return isinstance(address, IPv6Address) and address.ipv4_mapped is not None
+
+
+def _not_canonical(value: str, field: str, canonical: str) -> Fault:
+    return invalid(field, value, f"must be in canonical form ({quote(canonical)})")
+
+
+def _ip(value: str, field: str, *, strict: bool) -> tuple[Address | None, list[Fault]]:
+    address = parse(value)
+    if address is None:
+        return None, [invalid(field, value, "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)")]
+    if not strict:
+        return address, []
+    if not _is_plain(value):
+        return address, [invalid(field, value, "must not have leading 0s")]
+    if _is_mapped(address):
+        return address, [invalid(field, value, "must not be an IPv4-mapped IPv6 address")]
+    return address, []
+
+
+def _parse_cidr(value: str) -> tuple[Address, int] | None:
+    text, slash, bits = value.partition("/")
+    address = parse(text)
+    if address is None or not slash or not bits.isascii() or not bits.isdigit():
+        return None
+    bits = bits.lstrip("0") or "0"
+    return (address, int(bits)) if len(bits) <= 3 and int(bits) <= address.max_prefixlen else None
+
+
+def _cidr(value: str, field: str, *, strict: bool) -> tuple[tuple[Address, int] | None, list[Fault]]:
+    network = _parse_cidr(value)
+    if network is None:
+        return None, [invalid(field, value, "must be a valid CIDR value, (e.g. 10.9.8.0/24 or 2001:db8::/64)")]
+    detail = _strict_cidr_detail(value, *network) if strict else ""
+    return network, [invalid(field, value, detail)] if detail else []
+
+
+def _strict_cidr_detail(value: str, address: Address, bits: int) -> str:
+    text, _, length = value.partition("/")
+    if not _is_plain(text) or (len(length) > 1 and length[0] == "0"):
+        return "must not have leading 0s in IP or prefix length"
+    if _is_mapped(address):
+        return "must not have an IPv4-mapped IPv6 address"
+    return "" if address == _masked(address, bits) else "must not have bits set beyond the prefix length"
+
+
+def _masked(address: Address, bits: int) -> Address:
+    host_bits = address.max_prefixlen - bits
+    return type(address)(int(address) >> host_bits << host_bits)

@@ -1,0 +1,260 @@
+"""Checks of names and keys. Each returns the faults it finds, in the real server's words; none means that it is good.
+
+`prefix=True` checks a generateName, which may end in a dash. IP addresses and CIDRs are in `addresses`.
+"""
+
+import re
+from functools import lru_cache
+from typing import Final, Protocol
+
+LABEL_MAX: Final = 63
+SUBDOMAIN_MAX: Final = 253
+
+_LABEL = r"[a-z0-9]([-a-z0-9]*[a-z0-9])?"
+_SUBDOMAIN = rf"{_LABEL}(\.{_LABEL})*"
+_CASELESS_SUBDOMAIN = _SUBDOMAIN.replace("a-z", "A-Za-z")
+_UNDERSCORE_LABEL = r"_?[a-z0-9]([-_a-z0-9]*[a-z0-9])?"
+_KEY_NAME = r"([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]"
+_ENDS = "and must start and end with an alphanumeric character"
+
+
+class NameCheck(Protocol):
+    """What a kind's names are checked by."""
+
+    def __call__(self, value: str, *, prefix: bool = False) -> list[str]: ...
+
+
+class Form:
+    """A check by one pattern and, if `limit` is given, by length in bytes."""
+
+    def __init__(
+        self, *, pattern: str, fault: str, limit: int = 0, unit: str = "characters", shown: str | None = None
+    ) -> None:
+        """`shown` is the pattern that the fault quotes if it is not the one that decides."""
+        self._match = re.compile(pattern.replace("(", "(?:")).fullmatch
+        self._fault = fault.replace("REGEX", f"regex used for validation is '{shown or pattern}'")
+        self._limit = limit
+        self._too_long = too_long(limit, unit)
+
+    def __call__(self, value: str, *, prefix: bool = False) -> list[str]:
+        if prefix:
+            value = _masked(value)
+        is_match = self._match(value) is not None
+        is_long = bool(self._limit) and size(value) > self._limit
+        if is_match and not is_long:
+            return []
+        return [self._too_long] * is_long + [self._fault] * (not is_match)
+
+    def matches(self, value: str) -> bool:
+        return self._match(value) is not None
+
+    @property
+    def fault(self) -> str:
+        """What is said of a value that does not match."""
+        return self._fault
+
+
+def size(value: str) -> int:
+    """Length in bytes, which is what the limits count, whatever their messages say."""
+    return len(value) if value.isascii() else len(value.encode("utf-8", "surrogatepass"))
+
+
+def too_long(limit: int, unit: str = "characters") -> str:
+    return f"must be no more than {limit} {unit}"
+
+
+def out_of_range(low: int, high: int) -> str:
+    return f"must be between {low} and {high}, inclusive"
+
+
+def _masked(name: str) -> str:
+    """A prefix as a whole name: the dash at its end, and the (ASCII) character before, could be anything."""
+    if len(name) < 2 or not name.endswith("-"):
+        return name
+    return (name[:-2] if name[-2].isascii() else name[:-1]) + "a"
+
+
+dns1123_subdomain = Form(
+    pattern=_SUBDOMAIN,
+    fault="a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', "
+    f"{_ENDS} (e.g. 'example.com', REGEX)",
+    limit=SUBDOMAIN_MAX,
+)
+
+dns1123_subdomain_caseless = Form(
+    pattern=_CASELESS_SUBDOMAIN,
+    shown=_SUBDOMAIN,
+    fault=f"an RFC 1123 subdomain must consist of alphanumeric characters, '-' or '.', {_ENDS} "
+    "(e.g. 'Example.com', REGEX)",
+    limit=SUBDOMAIN_MAX,
+    unit="bytes",
+)
+"""For names of drivers."""
+
+dns1123_subdomain_with_underscore = Form(
+    pattern=rf"{_UNDERSCORE_LABEL}(\.{_UNDERSCORE_LABEL})*",
+    fault="a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '_', '-' or '.', "
+    f"{_ENDS} (e.g. 'example.com', REGEX)",
+    limit=SUBDOMAIN_MAX,
+)
+"""For search domains of pods."""
+
+_dns1123_label = Form(
+    pattern=_LABEL,
+    fault="a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', "
+    f"{_ENDS} (e.g. 'my-name',  or '123-abc', REGEX)",
+    limit=LABEL_MAX,
+)
+
+
+def dns1123_label(value: str, *, prefix: bool = False) -> list[str]:
+    faults = _dns1123_label(value, prefix=prefix)
+    if faults and faults[-1] is _dns1123_label.fault and dns1123_subdomain.matches(_masked(value) if prefix else value):
+        faults[-1] = "must not contain dots"
+    return faults
+
+
+dns1035_label = Form(
+    pattern=r"[a-z]([-a-z0-9]*[a-z0-9])?",
+    fault="a DNS-1035 label must consist of lower case alphanumeric characters or '-', start with an alphabetic "
+    "character, and end with an alphanumeric character (e.g. 'my-name',  or 'abc-123', REGEX)",
+    limit=LABEL_MAX,
+)
+
+wildcard_dns1123_subdomain = Form(
+    pattern=rf"\*\.{_SUBDOMAIN}",
+    fault="a wildcard DNS-1123 subdomain must start with '*.', followed by a valid DNS subdomain, which must consist "
+    "of lower case alphanumeric characters, '-' or '.' and end with an alphanumeric character "
+    "(e.g. '*.example.com', REGEX)",
+    limit=SUBDOMAIN_MAX,
+)
+
+label_value = Form(
+    pattern=rf"({_KEY_NAME})?",
+    fault="a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', "
+    f"{_ENDS} (e.g. 'MyValue',  or 'my_value',  or '12345', REGEX)",
+    limit=LABEL_MAX,
+    unit="bytes",
+)
+
+_key_name = Form(
+    pattern=_KEY_NAME,
+    fault="must consist of alphanumeric characters, '-', '_' or '.', "
+    f"{_ENDS} (e.g. 'MyName',  or 'my.name',  or '123-abc', REGEX)",
+    limit=LABEL_MAX,
+    unit="bytes",
+)
+_key_prefix = Form(pattern=_SUBDOMAIN, fault=dns1123_subdomain.fault, limit=SUBDOMAIN_MAX, unit="bytes")
+
+
+def label_key(value: str) -> list[str]:
+    """A qualified name: a name, or a DNS subdomain, a slash and a name."""
+    return [] if len(value) <= SUBDOMAIN_MAX + LABEL_MAX + 1 and _is_label_key(value) else _label_key_faults(value)
+
+
+qualified_name = label_key
+
+
+@lru_cache(maxsize=8192)
+def _is_label_key(value: str) -> bool:
+    return not _label_key_faults(value)
+
+
+def _label_key_faults(value: str) -> list[str]:
+    *prefixes, name = value.split("/")
+    if len(prefixes) > 1:
+        return [
+            f"a valid label key {_key_name.fault} with an optional DNS subdomain prefix and '/' "
+            "(e.g. 'example.com/MyName')"
+        ]
+    faults = ["prefix part must be non-empty"] if prefixes == [""] else []
+    if prefixes and prefixes[0]:
+        faults += [f"prefix part {fault}" for fault in _key_prefix(prefixes[0])]
+    if not name:
+        faults.append("name part must be non-empty")
+    return faults + [f"name part {fault}" for fault in _key_name(name)]
+
+
+c_identifier = Form(
+    pattern=r"[A-Za-z_][A-Za-z0-9_]*",
+    fault="a valid C identifier must start with alphabetic character or '_', followed by a string of alphanumeric "
+    "characters or '_' (e.g. 'my_name',  or 'MY_NAME',  or 'MyName', REGEX)",
+)
+
+percent = Form(
+    pattern=r"[0-9]+%",
+    fault="a valid percent string must be a numeric string followed by an ending '%' (e.g. '1%',  or '93%', REGEX)",
+)
+
+http_header_name = Form(
+    pattern=r"[-A-Za-z0-9]+",
+    fault="a valid HTTP header must consist of alphanumeric characters or '-' (e.g. 'X-Header-Name', REGEX)",
+)
+
+_strict_env_var = Form(
+    pattern=r"[-._a-zA-Z][-._a-zA-Z0-9]*",
+    fault="a valid environment variable name must consist of alphabetic characters, digits, '_', '-', or '.', and "
+    "must not start with a digit (e.g. 'my.env-name',  or 'MY_ENV.NAME',  or 'MyEnvName1', REGEX)",
+)
+
+_config_key = Form(
+    pattern=r"[-._a-zA-Z0-9]+",
+    fault="a valid config key must consist of alphanumeric characters, '-', '_' or '.' "
+    "(e.g. 'key.name',  or 'KEY_NAME',  or 'key-name', REGEX)",
+    limit=SUBDOMAIN_MAX,
+)
+
+
+def strict_env_var_name(value: str) -> list[str]:
+    """As environment variables were checked before v1.34; some fields still are."""
+    return _strict_env_var(value) + _climbs(value)
+
+
+def env_var_name(value: str) -> list[str]:
+    if not value:
+        return ["environment variable name must be non-empty"]
+    if value.isascii() and value.isprintable() and "=" not in value:
+        return []
+    return ["a valid environment variable name must consist only of printable ASCII characters other than '='"]
+
+
+def config_map_key(value: str) -> list[str]:
+    """A key of a ConfigMap or Secret."""
+    return _config_key(value) + _climbs(value)
+
+
+def _climbs(value: str) -> list[str]:
+    if value in (".", ".."):
+        return [f"must not be '{value}'"]
+    return ["must not start with '..'"] if value.startswith("..") else []
+
+
+_port_characters = re.compile(r"[-a-z0-9]+").fullmatch
+_port_letter = re.compile(r"[a-z]").search
+
+
+def port_name(value: str) -> list[str]:
+    """An IANA service name."""
+    checks = (
+        (size(value) > 15, too_long(15)),
+        (not _port_characters(value), "must contain only alpha-numeric characters (a-z, 0-9), and hyphens (-)"),
+        (not _port_letter(value), "must contain at least one letter (a-z)"),
+        ("--" in value, "must not contain consecutive hyphens"),
+        (value.startswith("-") or value.endswith("-"), "must not begin or end with a hyphen"),
+    )
+    return [fault for is_bad, fault in checks if is_bad]
+
+
+def port_number(value: int) -> list[str]:
+    return in_range(value, 1, 65535)
+
+
+def in_range(value: int, low: int, high: int) -> list[str]:
+    return [] if low <= value <= high else [out_of_range(low, high)]
+
+
+def path_segment(value: str, *, prefix: bool = False) -> list[str]:
+    """A name that only has to fit in a URL, as roles have."""
+    if not prefix and value in (".", ".."):
+        return [f"may not be '{value}'"]
+    return [f"may not contain '{mark}'" for mark in "/%" if mark in value]
