@@ -151,6 +151,14 @@ def test_generated_code_is_marked(repository: Path) -> None:
     assert "src/sampan/api/types/*_v*.py linguist-generated" in (repository / ".gitattributes").read_text()
 
 
+@pytest.mark.parametrize("module", ["api.scheme", "machinery.clock", "storage", "storage.cacher", "storage.sqlite"])
+def test_importing_loads_no_large_library(module: str) -> None:
+    heavy = {"aiohttp", "cryptography", "google.protobuf", "grpc", "numpy", "rich"}
+    code = f"import sys, sampan.{module}; print(*({heavy!r} & set(sys.modules)))"
+    loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert loaded.stdout.split() == []
+
+
 Edit = Callable[[Path], None]
 
 
