@@ -1,0 +1,38 @@
+"""Patches of JSON values: JSON patch, JSON merge patch and strategic merge patch, applied and made.
+
+The API server applies them; `kubectl apply`, `edit` and `diff` make them, from two versions of an object or from three
+(last applied, wanted, live). All functions are pure: they change none of their arguments, and what they return shares
+unchanged parts with these, so copy before changing a result in place.
+
+A strategic patch is guided by the `Schema` of the object's kind; what the schema does not know is merged as JSON. A
+patch that does not work raises a PatchError, whose `as_api_error()` is the real server's answer.
+"""
+
+from sampan.machinery.patch.faults import MalformedPatch, PatchError, RefusedPatch, TestFailed, TooManyOperations
+from sampan.machinery.patch.json_diff import json_diff
+from sampan.machinery.patch.json_patch import Operation, apply_json_patch, check_json_patch, unknown_parts
+from sampan.machinery.patch.merge import apply_merge_patch, check_merge_patch, merge_diff, three_way_merge_diff
+from sampan.machinery.patch.strategic import apply_strategic_patch, check_strategic_patch, join_strategic_patches
+from sampan.machinery.patch.strategic_diff import strategic_diff, three_way_strategic_diff
+
+__all__ = [
+    "MalformedPatch",
+    "Operation",
+    "PatchError",
+    "RefusedPatch",
+    "TestFailed",
+    "TooManyOperations",
+    "apply_json_patch",
+    "apply_merge_patch",
+    "apply_strategic_patch",
+    "check_json_patch",
+    "check_merge_patch",
+    "check_strategic_patch",
+    "join_strategic_patches",
+    "json_diff",
+    "merge_diff",
+    "strategic_diff",
+    "three_way_merge_diff",
+    "three_way_strategic_diff",
+    "unknown_parts",
+]

@@ -1,0 +1,126 @@
+"""The special keys of a strategic merge patch."""
+
+from collections.abc import Iterable
+from typing import Any
+
+from sampan.api.schema import ANY, Schema
+from sampan.machinery import gotext
+from sampan.machinery.patch.faults import MalformedPatch, PatchError, RefusedPatch
+
+PATCH = "$patch"
+"""On an object or an item of a list: replace or delete it instead of merging."""
+RETAIN_KEYS = "$retainKeys"
+"""The keys of an object that stay; all others go."""
+DELETE_FROM = "$deleteFromPrimitiveList"
+"""With /FIELD after it: values to take out of that list."""
+SET_ORDER = "$setElementOrder"
+"""With /FIELD after it: the order that the items of that list shall have."""
+
+NOTHING = object()
+"""What `without_directives` leaves of a value that is a directive itself."""
+
+
+def field_named_by(key: str, prefix: str) -> str:
+    """The list that a key like $setElementOrder/containers is about."""
+    start, slash, field = key.partition("/")
+    if start != prefix or not slash:
+        what = "primitive" if prefix == DELETE_FROM else "setElementOrder"
+        raise MalformedPatch(f"invalid patch format of {what} list")
+    return field
+
+
+def without_directives(value: Any, *, keep_nulls: bool) -> Any:
+    """A value of a patch for which the object has nothing to merge with: it is taken as it is, without objects that
+    carry `$patch`, and without nulls unless these are still to be sent to a server."""
+    if isinstance(value, dict):
+        return NOTHING if PATCH in value else _clean_object(value, keep_nulls)
+    if isinstance(value, list):
+        return _clean_list(value, keep_nulls)
+    return value
+
+
+def _clean_object(value: dict[str, Any], keep_nulls: bool) -> dict[str, Any]:
+    parts = {
+        key: without_directives(part, keep_nulls=keep_nulls)
+        for key, part in value.items()
+        if keep_nulls or part is not None
+    }
+    return {key: part for key, part in parts.items() if part is not NOTHING}
+
+
+def _clean_list(value: list[Any], keep_nulls: bool) -> list[Any]:
+    items = [without_directives(item, keep_nulls=keep_nulls) for item in value]
+    return [item for item in items if item is not NOTHING]
+
+
+def lookup(schema: Schema, field: str) -> Schema:
+    """The schema of a field; ANY below what is open to any content. An unknown field of a known type is a fault."""
+    found = schema.child(field)
+    if found is not None:
+        return found
+    if schema.properties and not schema.preserve_unknown:
+        struct = schema.name.rpartition(".")[2]
+        raise PatchError(f"unable to find api field in struct {struct} for the json field {gotext.quote(field)}")
+    return ANY
+
+
+def holds_objects(*lists: Iterable[Any]) -> bool:
+    """Whether these are lists of objects (or of scalars); they must be of one type, and not lists again."""
+    first: type | None = None
+    for item in (item for items in lists for item in items):
+        if first is None:
+            first = type(item)
+            if first is list:
+                raise RefusedPatch("lists of lists are not supported")
+        if type(item) is not first or item is None:
+            raise PatchError(f"list element types are not identical: {gotext.value(list(lists))}")
+    if first is None:
+        raise PatchError("no elements in any of the given slices")
+    return first is dict
+
+
+def wrong_type(expected: type, value: Any) -> PatchError:
+    return PatchError(f"expected a {gotext.type_name(expected())}, but received a {gotext.type_name(value)}")
+
+
+Identity = Any
+"""A hashable stand-in for a scalar that tells 1, 1.0 and true apart. What is not a scalar equals nothing."""
+
+
+def identity(scalar: Any) -> Identity:
+    if isinstance(scalar, str):
+        return scalar
+    if isinstance(scalar, dict | list):
+        return object()
+    return type(scalar), scalar
+
+
+def identities(items: Iterable[Any], key: str) -> list[Identity]:
+    """What tells the items of a list apart: the value of their merge key, or for scalars (no key) themselves."""
+    return [identity(merge_value(item, key)) for item in items] if key else [identity(item) for item in items]
+
+
+def merge_value(item: Any, key: str) -> Any:
+    if not isinstance(item, dict):
+        raise wrong_type(dict, item)
+    if key not in item:
+        raise PatchError(f"map: {gotext.value(item)} does not contain declared merge key: {key}")
+    return item[key]
+
+
+__all__ = [
+    "DELETE_FROM",
+    "NOTHING",
+    "PATCH",
+    "RETAIN_KEYS",
+    "SET_ORDER",
+    "Identity",
+    "field_named_by",
+    "holds_objects",
+    "identities",
+    "identity",
+    "lookup",
+    "merge_value",
+    "without_directives",
+    "wrong_type",
+]

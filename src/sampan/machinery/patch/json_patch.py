@@ -1,0 +1,267 @@
+"""JSON patch (RFC 6902), with the liberties that the real server takes.
+
+- `replace` of a key that is not there adds it, `add` without a value adds null, `copy` of a missing key copies null.
+- `test` for null holds where the key is missing.
+- Indices count from the end when negative; a path needs no first slash; the whole document can only be replaced.
+"""
+
+import re
+from typing import Any
+
+import msgspec
+
+from sampan.api.schema import copy_value
+from sampan.machinery.patch.equality import same
+from sampan.machinery.patch.faults import (
+    MalformedPatch,
+    RefusedPatch,
+    TestFailed,
+    TooManyOperations,
+    cannot_unmarshal,
+)
+
+MAX_OPERATIONS = 10_000
+MAX_COPIED_BYTES = 3 * 1024 * 1024
+
+Operation = dict[str, Any]
+_PARTS = ("op", "path", "from", "value")
+_INDEX = re.compile(r"[+-]?[0-9]+")
+
+
+def check_json_patch(patch: Any) -> list[Operation]:
+    """The operations of a decoded patch body, or MalformedPatch in the real server's words."""
+    if patch is None:
+        return []
+    if not isinstance(patch, list):
+        raise MalformedPatch(f"error decoding patch: {cannot_unmarshal(patch, 'value of type []handlers.jsonPatchOp')}")
+    for operation in patch:
+        if fault := _malformed(operation):
+            raise MalformedPatch(f"error decoding patch: {fault}")
+    return [operation or {} for operation in patch]
+
+
+def _malformed(operation: Any) -> str:
+    if operation is None:
+        return ""
+    if not isinstance(operation, dict):
+        return cannot_unmarshal(operation, "value of type handlers.jsonPatchOp")
+    for part in _PARTS[:3]:
+        if not isinstance(operation.get(part, ""), str | None):
+            return cannot_unmarshal(operation[part], f"struct field jsonPatchOp.{part} of type string")
+    return ""
+
+
+def unknown_parts(operations: list[Operation]) -> list[str]:
+    """What field validation says of the parts of operations that RFC 6902 does not know."""
+    places = [(i, key) for i, operation in enumerate(operations) for key in operation if key not in _PARTS]
+    return [f'json patch unknown field "[{i}].{key}"' for i, key in places]
+
+
+def apply_json_patch(document: Any, patch: list[Operation], *, max_copied_bytes: int = MAX_COPIED_BYTES) -> Any:
+    """The document after all operations. Shares what is unchanged with the document and the patch."""
+    if len(patch) > MAX_OPERATIONS:
+        raise TooManyOperations(f"The allowed maximum operations in a JSON patch is {MAX_OPERATIONS}, got {len(patch)}")
+    work = _Work(document, max_copied_bytes)
+    for operation in patch:
+        work.run(operation)
+    return work.root
+
+
+class _Work:
+    """A document under change. A list or dict is copied the first time it changes, and only then."""
+
+    def __init__(self, document: Any, max_copied_bytes: int) -> None:
+        self.root = document
+        self._copies_left = max_copied_bytes
+        self._max_copied_bytes = max_copied_bytes
+        self._own: dict[int, Any] = {}
+        """Our copies by id. They are kept here so that no other object can take the id of one."""
+
+    def run(self, operation: Operation) -> None:
+        kind = operation.get("op")
+        act = _ACTIONS.get(kind) if isinstance(kind, str) else None
+        if act is None:
+            raise RefusedPatch(f"Unexpected kind: {kind if isinstance(kind, str) else 'unknown'}")
+        act(self, operation)
+
+    def add(self, operation: Operation) -> None:
+        path = _pointer(operation, "path", "add operation failed to decode path: missing value")
+        parent, key = self._parent(path, f'add operation does not apply: doc is missing path: "{path}": missing value')
+        _insert(parent, key, operation.get("value"), f"error in add for path: '{path}'")
+
+    def remove(self, operation: Operation) -> None:
+        path = _pointer(operation, "path", "remove operation failed to decode path: missing value")
+        missing = f'remove operation does not apply: doc is missing path: "{path}": missing value'
+        parent, key = self._parent(path, missing)
+        _delete(parent, key, f"error in remove for path: '{path}'")
+
+    def replace(self, operation: Operation) -> None:
+        path = _pointer(operation, "path", "replace operation failed to decode path: " + _NO_PATH)
+        if path == "":
+            self._replace_all(operation.get("value"))
+            return
+        missing = f"replace operation does not apply: doc is missing path: {path}: missing value"
+        parent, key = self._parent(path, missing)
+        if isinstance(parent, list):
+            missing = f"replace operation does not apply: doc is missing key: {path}: missing value"
+            parent[_position(parent, key, missing, is_whole=True)] = operation.get("value")
+        else:
+            parent[key] = operation.get("value")
+
+    def _replace_all(self, value: Any) -> None:
+        if not isinstance(value, dict | list):
+            raise RefusedPatch("replace operation value must be object or array: %!w(<nil>)")
+        self.root = value
+
+    def move(self, operation: Operation) -> None:
+        source = _pointer(operation, "from", "move operation failed to decode from: " + _NO_FROM)
+        missing = f"move operation does not apply: doc is missing from path: {source}: missing value"
+        parent, key = self._parent(source, missing)
+        failed = f"error in move for path: '{key}'"
+        value = _read(parent, key, failed)
+        _delete(parent, key, failed)
+        path = _pointer(operation, "path", "move operation failed to decode path: " + _NO_PATH)
+        missing = f"move operation does not apply: doc is missing destination path: {path}: missing value"
+        parent, key = self._parent(path, missing)
+        _insert(parent, key, value, f"error in move for path: '{path}'")
+
+    def copy(self, operation: Operation) -> None:
+        source = _pointer(operation, "from", "copy operation failed to decode from: " + _NO_FROM)
+        missing = f"copy operation does not apply: doc is missing from path: {source}: missing value"
+        value = self._look(source, missing, f"error in copy for from: '{source}'")
+        path = _pointer(operation, "path", "copy operation failed to decode path: missing value")
+        missing = f"copy operation does not apply: doc is missing destination path: {path}: missing value"
+        parent, key = self._parent(path, missing)
+        self._count_copied(value)
+        _insert(parent, key, copy_value(value), "error while adding value during copy")
+
+    def _count_copied(self, value: Any) -> None:
+        if value is None:
+            return
+        self._copies_left -= len(msgspec.json.encode(value))
+        if self._copies_left < 0:
+            grown, limit = self._max_copied_bytes - self._copies_left, self._max_copied_bytes
+            told = f"the accumulated size increase of copy is {grown}, exceeding the limit {limit}"
+            raise RefusedPatch(f"Unable to complete the copy, {told}")
+
+    def test(self, operation: Operation) -> None:
+        path = _pointer(operation, "path", "test operation failed to decode path: " + _NO_PATH)
+        missing = f"test operation does not apply: is missing path: {path}: missing value"
+        found = self._look(path, missing, f"error in test for path: '{path}'") if path else self.root
+        if not same(found, operation.get("value")):
+            raise TestFailed(f"testing value {path} failed: test failed")
+
+    def _look(self, path: str, missing: str, failed: str) -> Any:
+        """The value at a path, null for a missing key of an object. Copies nothing."""
+        keys = _keys(path, missing)
+        place = self.root
+        for key in keys[:-1]:
+            place = _step(place, key, missing)
+        return _read(_container(place, missing), keys[-1], failed)
+
+    def _parent(self, path: str, missing: str) -> tuple[dict[str, Any] | list[Any], str]:
+        """The container that the path ends in, made our own together with all above it, and the last key."""
+        keys = _keys(path, missing)
+        place = self.root = self._owned(_container(self.root, missing))
+        for key in keys[:-1]:
+            below = self._owned(_container(_step(place, key, missing), missing))
+            if isinstance(place, list):
+                place[_position(place, key, missing, is_whole=True)] = below
+            else:
+                place[key] = below
+            place = below
+        return place, keys[-1]
+
+    def _owned(self, container: dict[str, Any] | list[Any]) -> dict[str, Any] | list[Any]:
+        if id(container) in self._own:
+            return container
+        copied = container.copy()
+        self._own[id(copied)] = copied
+        return copied
+
+
+_ACTIONS = {
+    "add": _Work.add,
+    "remove": _Work.remove,
+    "replace": _Work.replace,
+    "move": _Work.move,
+    "copy": _Work.copy,
+    "test": _Work.test,
+}
+_NO_PATH = "operation missing path field: missing value"
+_NO_FROM = "operation, missing from field: missing value"
+
+
+def _pointer(operation: Operation, part: str, missing: str) -> str:
+    pointer = operation.get(part)
+    if not isinstance(pointer, str):
+        raise RefusedPatch(missing)
+    return pointer
+
+
+def _keys(path: str, missing: str) -> list[str]:
+    """What stands before the first slash is not looked at."""
+    parts = path.split("/")[1:]
+    if not parts:
+        raise RefusedPatch(missing)
+    return [part.replace("~1", "/").replace("~0", "~") for part in parts] if "~" in path else parts
+
+
+def _container(value: Any, missing: str) -> dict[str, Any] | list[Any]:
+    if not isinstance(value, dict | list):
+        raise RefusedPatch(missing)
+    return value
+
+
+def _step(place: Any, key: str, missing: str) -> Any:
+    """The value below; anything wrong on the way to a path's end reads as a missing path."""
+    place = _container(place, missing)
+    return place[_position(place, key, missing, is_whole=True)] if isinstance(place, list) else place.get(key)
+
+
+def _read(parent: dict[str, Any] | list[Any], key: str, failed: str) -> Any:
+    return parent[_position(parent, key, failed)] if isinstance(parent, list) else parent.get(key)
+
+
+def _insert(parent: dict[str, Any] | list[Any], key: str, value: Any, failed: str) -> None:
+    if isinstance(parent, dict):
+        parent[key] = value
+    elif key == "-":
+        parent.append(value)
+    else:
+        parent.insert(
+            _index(key, len(parent) + 1, failed, "value was not a proper array index: '" + key + "': "), value
+        )
+
+
+def _delete(parent: dict[str, Any] | list[Any], key: str, failed: str) -> None:
+    if isinstance(parent, list):
+        del parent[_position(parent, key, failed)]
+    elif key in parent:
+        del parent[key]
+    else:
+        raise RefusedPatch(f"{failed}: Unable to remove nonexistent key: {key}: missing value")
+
+
+def _position(parent: list[Any], key: str, failed: str, *, is_whole: bool = False) -> int:
+    """The index of an item; `is_whole` if `failed` is all there is to say where it is not there."""
+    try:
+        return _index(key, len(parent), failed)
+    except RefusedPatch:
+        if is_whole:
+            raise RefusedPatch(failed) from None
+        raise
+
+
+def _index(key: str, length: int, failed: str, prefix: str = "") -> int:
+    if not _INDEX.fullmatch(key):
+        raise RefusedPatch(f'{failed}: {prefix}strconv.Atoi: parsing "{key}": invalid syntax')
+    index = int(key)
+    if abs(index) >= 1 << 63:
+        raise RefusedPatch(f'{failed}: {prefix}strconv.Atoi: parsing "{key}": value out of range')
+    if not -length <= index < length:
+        raise RefusedPatch(f"{failed}: Unable to access invalid index: {index}: invalid index referenced")
+    return index % length
+
+
+__all__ = ["MAX_OPERATIONS", "Operation", "apply_json_patch", "check_json_patch", "unknown_parts"]

@@ -1,0 +1,96 @@
+"""JSON merge patch (RFC 7386): applying it, and making it from two or three versions of an object."""
+
+from typing import Any
+
+from sampan.machinery.patch.equality import same
+from sampan.machinery.patch.faults import MalformedPatch, cannot_unmarshal
+
+Object = dict[str, Any]
+
+
+def check_merge_patch(patch: Any) -> Object:
+    """A decoded patch body, or MalformedPatch in the real server's words."""
+    if patch is None:
+        raise MalformedPatch("Invalid JSON Patch")
+    if not isinstance(patch, dict):
+        complaint = cannot_unmarshal(patch, "value of type map[string]interface {}")
+        raise MalformedPatch(f"error decoding patch: {complaint}")
+    return patch
+
+
+def apply_merge_patch(document: Object, patch: Object) -> Object:
+    """The document after the patch. Shares what is unchanged with both.
+
+    As on the real server, nulls do not get into a new value even inside its lists, except where a list replaces an
+    object.
+    """
+    result = document.copy()
+    for key, value in patch.items():
+        if value is None:
+            result.pop(key, None)
+        else:
+            result[key] = _merged(result.get(key), value)
+    return result
+
+
+def _merged(current: Any, value: Any) -> Any:
+    if not isinstance(current, dict):
+        return _without_nulls(value)
+    return apply_merge_patch(current, value) if isinstance(value, dict) else value
+
+
+def _without_nulls(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _without_nulls(part) for key, part in value.items() if part is not None}
+    if isinstance(value, list):
+        return [_without_nulls(part) for part in value]
+    return value
+
+
+def merge_diff(original: Object, modified: Object) -> Object:
+    """The merge patch that makes `modified` of `original`. Nulls in `modified` count as missing keys."""
+    patch: Object = {}
+    for key, new in modified.items():
+        old = original.get(key)
+        if isinstance(old, dict) and isinstance(new, dict):
+            if below := merge_diff(old, new):
+                patch[key] = below
+        elif key not in original or not same(old, new):
+            patch[key] = new
+    patch.update((key, None) for key in original if key not in modified)
+    return patch
+
+
+def three_way_merge_diff(original: Object, modified: Object, current: Object) -> Object:
+    """The merge patch that brings `current` to what `modified` asks for.
+
+    What `modified` has is set; what `original` (applied last time) had and `modified` no longer has is removed; the
+    rest of `current` belongs to others and stays.
+    """
+    changes = _only_changes(merge_diff(current, modified))
+    removals = _only_removals(merge_diff(original, modified))
+    return apply_merge_patch(removals, changes)
+
+
+def _only_changes(patch: Object) -> Object:
+    kept: Object = {}
+    for key, value in patch.items():
+        if isinstance(value, dict) and value:
+            if below := _only_changes(value):
+                kept[key] = below
+        elif value is not None:
+            kept[key] = value
+    return kept
+
+
+def _only_removals(patch: Object) -> Object:
+    kept: Object = {}
+    for key, value in patch.items():
+        if value is None:
+            kept[key] = None
+        elif isinstance(value, dict) and (below := _only_removals(value)):
+            kept[key] = below
+    return kept
+
+
+__all__ = ["apply_merge_patch", "check_merge_patch", "merge_diff", "three_way_merge_diff"]

@@ -1,0 +1,271 @@
+"""Strategic merge patch: a merge patch that knows, from the schema, which lists to merge by which key.
+
+Lists with the strategy `merge` are merged item by item, others are replaced; directives in the patch (`directives`)
+delete, replace and order. The same rules join two patches into one, which a three-way diff needs: then directives are
+kept for the server instead of carried out (`_JOIN`).
+"""
+
+from typing import Any
+
+from sampan.api.schema import Schema
+from sampan.machinery import gotext
+from sampan.machinery.patch.directives import (
+    DELETE_FROM,
+    NOTHING,
+    PATCH,
+    RETAIN_KEYS,
+    SET_ORDER,
+    field_named_by,
+    holds_objects,
+    identities,
+    identity,
+    lookup,
+    merge_value,
+    without_directives,
+    wrong_type,
+)
+from sampan.machinery.patch.equality import same
+from sampan.machinery.patch.faults import MalformedPatch, PatchError, cannot_unmarshal
+from sampan.machinery.patch.order import arranged
+
+Object = dict[str, Any]
+_APPLY, _JOIN = False, True
+
+
+def check_strategic_patch(patch: Any) -> Object:
+    """A decoded patch body, or MalformedPatch in the real server's words."""
+    if not isinstance(patch, dict | None):
+        raise MalformedPatch(cannot_unmarshal(patch, "value of type map[string]interface {}"))
+    return patch or {}
+
+
+def apply_strategic_patch(document: Object, patch: Object, schema: Schema) -> Object:
+    """The document after the patch. Shares what is unchanged with both."""
+    return _merge_object(document, patch, schema, _APPLY)
+
+
+def join_strategic_patches(first: Object, second: Object, schema: Schema) -> Object:
+    """One patch that does what the two do one after the other."""
+    return _merge_object(first, second, schema, _JOIN)
+
+
+def _merge_object(original: Object, patch: Object, schema: Schema, join: bool) -> Object:
+    if PATCH in patch:
+        return _directed(patch)
+    result = original.copy()
+    if any(key[:1] == "$" for key in patch):
+        patch = patch.copy()
+        _retain_keys(result, patch, join)
+        _order_lists(result, patch, schema, join)
+        _delete_from_lists(result, patch, schema, join)
+    for key, value in patch.items():
+        _merge_field(result, key, value, schema, join)
+    return result
+
+
+def _directed(patch: Object) -> Object:
+    match patch[PATCH]:
+        case "replace":
+            return {key: value for key, value in patch.items() if key != PATCH}
+        case "delete":
+            return {}
+    raise _unknown_directive(patch)
+
+
+def _unknown_directive(patch: Object) -> PatchError:
+    return PatchError(f"unknown patch type: {gotext.text(patch[PATCH])} in map: {gotext.value(patch)}")
+
+
+def _merge_field(result: Object, key: str, value: Any, schema: Schema, join: bool) -> None:
+    current = result.get(key)
+    if value is None:
+        result.pop(key, None)
+        if join:
+            result[key] = None
+    elif isinstance(value, dict) and isinstance(current, dict):
+        field = lookup(schema, key)
+        is_replaced = "replace" in field.patch_strategy
+        result[key] = value if is_replaced else _merge_object(current, value, field, join)
+    elif isinstance(value, list) and isinstance(current, list):
+        field = lookup(schema, key)
+        result[key] = _merge_list(current, value, field, join) if "merge" in field.patch_strategy else value
+    else:
+        _take(result, key, without_directives(value, keep_nulls=join))
+
+
+def _take(result: Object, key: str, value: Any) -> None:
+    if value is NOTHING:
+        result.pop(key, None)
+    else:
+        result[key] = value
+
+
+def _retain_keys(result: Object, patch: Object, join: bool) -> None:
+    """Carry out $retainKeys on the result and take it out of the patch."""
+    if RETAIN_KEYS not in patch:
+        return
+    listed = patch.pop(RETAIN_KEYS)
+    if join:
+        if not same(result.setdefault(RETAIN_KEYS, listed), listed):
+            told = f"{gotext.value(result[RETAIN_KEYS])} and {gotext.value(listed)} are not deep equal"
+            raise PatchError(f"{told}: this may happen when calculating the 3-way diff patch")
+        return
+    if not isinstance(listed, list):
+        raise MalformedPatch("invalid patch format of retainKeys")
+    kept = {key for key in listed if isinstance(key, str)}
+    if any(value is not None and key not in kept for key, value in patch.items() if not _is_about_a_list(key)):
+        raise MalformedPatch("invalid patch format of retainKeys")
+    for key in result.keys() - kept:
+        del result[key]
+
+
+def _is_about_a_list(key: str) -> bool:
+    return key.startswith((DELETE_FROM, SET_ORDER))
+
+
+def _order_lists(result: Object, patch: Object, schema: Schema, join: bool) -> None:
+    """Merge the lists that the patch gives an order for, put them in order, and take both out of the patch."""
+    for key in [key for key in patch if key.startswith(SET_ORDER)]:
+        order = patch.pop(key)
+        if join and not same(result.setdefault(key, order), order):
+            raise MalformedPatch("invalid patch format of setElementOrder list")
+        if not isinstance(order, list):
+            raise wrong_type(list, order)
+        _order_list(result, patch, field_named_by(key, SET_ORDER), order, schema, join)
+
+
+def _order_list(result: Object, patch: Object, name: str, order: list[Any], schema: Schema, join: bool) -> None:
+    current, value = result.get(name, []), patch.get(name, [])
+    for part in (current, value):
+        if not isinstance(part, list):
+            raise wrong_type(list, part)
+    field = _lookup_list(schema, name)
+    _check_against_order(value, order, field.patch_key)
+    if name not in result and name not in patch:
+        return
+    if name not in result:
+        merged = without_directives(value, keep_nulls=True)
+    elif name not in patch:
+        merged = current
+    else:
+        merged = _merge_list(current, value, field, join) if "merge" in field.patch_strategy else value
+    key = _merge_key(field) if holds_objects(current, value) else field.patch_key
+    result[name] = arranged(merged, key, wanted=order, live=current)
+    patch.pop(name, None)
+
+
+def _lookup_list(schema: Schema, name: str) -> Schema:
+    field = lookup(schema, name)
+    if field.type not in ("array", ""):
+        raise PatchError("expected slice or array type, but got: struct")
+    return field
+
+
+def _check_against_order(patch: list[Any], order: list[Any], key: str) -> None:
+    """The items of the patch must be in the order that the patch asks for. Deletions do not count."""
+    if not patch or not order:
+        return
+    items = [item for item in patch if not (key and _directive_of(item) == "delete")]
+    place = asked = 0
+    while place < len(items) and asked < len(order):
+        if isinstance(items[place], dict) and PATCH in items[place]:
+            place += 1
+            continue
+        left, right = identities([items[place], order[asked]], key)
+        place += left == right
+        asked += 1
+    if place < len(items):
+        shown = f"The order in patch list:\n{gotext.value(patch)}\n doesn't match {SET_ORDER} list:"
+        raise PatchError(f"{shown}\n{gotext.value(order)}\n")
+
+
+def _directive_of(item: Any) -> Any:
+    if not isinstance(item, dict):
+        raise wrong_type(dict, item)
+    return item.get(PATCH)
+
+
+def _delete_from_lists(result: Object, patch: Object, schema: Schema, join: bool) -> None:
+    """Carry out $deleteFromPrimitiveList on the result, after the list itself was merged, and take both out."""
+    for key in [key for key in patch if key.startswith(DELETE_FROM)]:
+        gone = patch.pop(key)
+        if join:
+            result[key] = gone
+            continue
+        name = field_named_by(key, DELETE_FROM)
+        if name in patch:
+            _merge_field(result, name, patch.pop(name), schema, join)
+        _delete_from(result, name, gone, schema)
+
+
+def _delete_from(result: Object, name: str, gone: Any, schema: Schema) -> None:
+    current = result.get(name)
+    if gone is None:
+        result.pop(name, None)
+    elif not isinstance(current, list) or not isinstance(gone, list):
+        # The real server then takes it for a plain patch of the field, if only the types agree.
+        if type(current) is type(gone):
+            _merge_field(result, name, gone, schema, _APPLY)
+    elif current or gone:
+        field = lookup(schema, name)
+        if holds_objects(current, gone):
+            result[name] = _merge_list(current, gone, field, _APPLY)
+        else:
+            marks = set(identities(gone, ""))
+            result[name] = [item for item in current if identity(item) not in marks]
+
+
+def _merge_list(original: list[Any], patch: list[Any], field: Schema, join: bool) -> list[Any]:
+    if not original and not patch:
+        return original
+    if not holds_objects(original, patch):
+        merged = {identity(item): item for item in (*original, *patch)}
+        return arranged(list(merged.values()), field.patch_key, wanted=patch, live=original)
+    key = _merge_key(field)
+    original, patch = _special_items(original, patch, key)
+    merged_items = _merge_items(original, patch, field.items or field, key, join)
+    return arranged(merged_items, key, wanted=patch, live=original)
+
+
+def _merge_key(field: Schema) -> str:
+    if not field.patch_key:
+        raise PatchError("cannot merge lists without merge key for struct")
+    return field.patch_key
+
+
+def _special_items(original: list[Any], patch: list[Any], key: str) -> tuple[list[Any], list[Any]]:
+    """Carry out the items that carry `$patch`; returns what they leave of the object's list and of the patch's."""
+    plain: list[Any] = []
+    is_replaced = False
+    for item in patch:
+        if PATCH not in item:
+            plain.append(item)
+        elif item[PATCH] == "delete":
+            mark = identity(merge_value(item, key))
+            original = [other for other in original if key not in other or identity(other[key]) != mark]
+        elif item[PATCH] == "replace":
+            is_replaced = True
+        elif item[PATCH] == "merge":
+            raise PatchError("merging lists cannot yet be specified in the patch")
+        else:
+            raise _unknown_directive(item)
+    return (plain, []) if is_replaced else (original, plain)
+
+
+def _merge_items(original: list[Any], patch: list[Any], schema: Schema, key: str, join: bool) -> list[Any]:
+    merged = list(original)
+    places: dict[Any, int] = {}
+    for place, item in enumerate(original):
+        if key in item:
+            places.setdefault(identity(item[key]), place)
+    for item in patch:
+        mark = identity(merge_value(item, key))
+        if mark in places:
+            merged[places[mark]] = _merge_object(merged[places[mark]], item, schema, join)
+        else:
+            places[mark] = len(merged)
+            merged.append(item)
+    return merged
+
+
+__all__ = ["apply_strategic_patch", "check_strategic_patch", "join_strategic_patches"]

@@ -1,0 +1,170 @@
+"""Making strategic merge patches: from two versions of an object, or from three as `kubectl apply` does."""
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import zip_longest
+from typing import Any
+
+from sampan.api.schema import Schema
+from sampan.machinery import gotext
+from sampan.machinery.patch.directives import (
+    DELETE_FROM,
+    PATCH,
+    RETAIN_KEYS,
+    SET_ORDER,
+    holds_objects,
+    identities,
+    lookup,
+    merge_value,
+)
+from sampan.machinery.patch.equality import same
+from sampan.machinery.patch.strategic import join_strategic_patches
+
+Object = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Scope:
+    """Which differences to tell."""
+
+    changes: bool = True
+    removals: bool = True
+    order: bool = True
+
+
+_ALL = _Scope()
+
+
+def strategic_diff(original: Object, modified: Object, schema: Schema) -> Object:
+    """The strategic merge patch that makes `modified` of `original`. Nulls in `modified` count as missing keys."""
+    return _diff_objects(original, modified, schema, _ALL)
+
+
+def three_way_strategic_diff(original: Object, modified: Object, current: Object, schema: Schema) -> Object:
+    """The strategic merge patch that brings `current` to what `modified` asks for.
+
+    What `modified` has is set; what `original` (applied last time) had and `modified` no longer has is removed; the
+    rest of `current` belongs to others and stays.
+    """
+    changes = _diff_objects(current, modified, schema, _Scope(removals=False))
+    removals = _diff_objects(original, modified, schema, _Scope(changes=False))
+    return join_strategic_patches(removals, changes, schema)
+
+
+def _diff_objects(original: Object, modified: Object, schema: Schema, scope: _Scope, retain: bool = False) -> Object:
+    patch: Object = {}
+    for key, new in modified.items():
+        if key not in original:
+            if scope.changes:
+                patch[key] = new
+        else:
+            _diff_field(patch, key, original[key], new, schema, scope)
+    if scope.removals:
+        patch.update((key, None) for key in original if key not in modified)
+    if retain:
+        _retain_keys(patch, original, modified)
+    return patch
+
+
+def _retain_keys(patch: Object, original: Object, modified: Object) -> None:
+    """Others may have set keys that exclude the ones we set (one of several sources of a volume), so we name ours."""
+    kept = sorted(key for key, value in modified.items() if value is not None)
+    has_more = any(value is not None and key not in modified for key, value in original.items())
+    if kept and (patch or has_more):
+        patch[RETAIN_KEYS] = kept
+
+
+def _diff_field(patch: Object, key: str, old: Any, new: Any, schema: Schema, scope: _Scope) -> None:
+    if same(old, new):
+        return
+    if isinstance(old, dict) and isinstance(new, dict):
+        field = lookup(schema, key)
+        if "replace" not in field.patch_strategy:
+            if below := _diff_objects(old, new, field, scope, "retainKeys" in field.patch_strategy):
+                patch[key] = below
+            return
+    elif isinstance(old, list) and isinstance(new, list):
+        field = lookup(schema, key)
+        if "merge" in field.patch_strategy:
+            _diff_lists(patch, key, old, new, field, scope)
+            return
+    if scope.changes:
+        patch[key] = new
+
+
+def _diff_lists(patch: Object, key: str, old: list[Any], new: list[Any], field: Schema, scope: _Scope) -> None:
+    if not old:
+        if new and scope.changes:
+            patch[key] = new
+        return
+    if holds_objects(old, new):
+        _diff_object_lists(patch, key, old, new, field, scope)
+    else:
+        _diff_scalar_lists(patch, key, old, new, scope)
+
+
+def _diff_object_lists(patch: Object, key: str, old: list[Any], new: list[Any], field: Schema, scope: _Scope) -> None:
+    merge_key = field.patch_key
+    items = [*_changed_items(old, new, field, scope), *_removed_items(old, new, merge_key, scope)]
+    if items:
+        patch[key] = items
+    moved = scope.changes and identities(old, merge_key) != identities(new, merge_key)
+    if scope.order and new and (items or moved):
+        patch[f"{SET_ORDER}/{key}"] = [{merge_key: item[merge_key]} for item in new]
+
+
+def _changed_items(old: list[Any], new: list[Any], field: Schema, scope: _Scope) -> Iterator[Object]:
+    """Patches of the items that stay and the items that are new, in the order of the new list."""
+    merge_key, retain = field.patch_key, "retainKeys" in field.patch_strategy
+    before, after = _by_key(old, merge_key), _by_key(new, merge_key)
+    for text, items in after.items():
+        for was, item in zip_longest(before.get(text, [])[: len(items)], items):
+            if was is None:
+                if scope.changes:
+                    yield item
+            elif below := _diff_objects(was, item, field.items or field, scope, retain):
+                yield {**below, merge_key: item[merge_key]}
+
+
+def _removed_items(old: list[Any], new: list[Any], key: str, scope: _Scope) -> Iterator[Object]:
+    before, after = _by_key(old, key), _by_key(new, key)
+    for text in sorted(before) if scope.removals else ():
+        for item in before[text][len(after.get(text, [])) :]:
+            yield {key: item[key], PATCH: "delete"}
+
+
+def _by_key(items: list[Any], key: str) -> dict[str, list[Object]]:
+    """Items by the text of their key (80 and "80" are one), keys in the order of the list. Where several have one key,
+    the last comes first, since the real one pairs them so."""
+    found: dict[str, list[Object]] = {}
+    for item in items:
+        found.setdefault(gotext.value(merge_value(item, key)), []).insert(0, item)
+    return found
+
+
+def _diff_scalar_lists(patch: Object, key: str, old: list[Any], new: list[Any], scope: _Scope) -> None:
+    had, has = Counter(map(gotext.value, old)), Counter(map(gotext.value, new))
+    added = _not_in(new, had) if scope.changes else []
+    removed = sorted(_not_in(old, has), key=gotext.value) if scope.removals else []
+    if added:
+        patch[key] = added
+    if removed:
+        patch[f"{DELETE_FROM}/{key}"] = list({gotext.value(item): item for item in removed}.values())
+    if scope.order and new and (removed or (scope.changes and not same(old, new))):
+        patch[f"{SET_ORDER}/{key}"] = new
+
+
+def _not_in(items: list[Any], others: Counter[str]) -> list[Any]:
+    left = others.copy()
+    kept = []
+    for item in items:
+        text = gotext.value(item)
+        if left[text] > 0:
+            left[text] -= 1
+        else:
+            kept.append(item)
+    return kept
+
+
+__all__ = ["strategic_diff", "three_way_strategic_diff"]
