@@ -1,0 +1,176 @@
+"""`SqliteBackend`: the `Backend` contract on one SQLite file.
+
+Writes go through group commit. A single key near the present is read on the event loop, which takes a few microseconds;
+to hand it to a thread and back would take several times as long. Everything that may be long is read in threads.
+"""
+
+import asyncio
+from collections.abc import Sequence
+from contextlib import AsyncExitStack
+from dataclasses import dataclass
+from pathlib import Path
+
+from sampan.machinery.clock import Clock
+from sampan.storage.backend import Batch, Closed, Entry, Event, FutureRevision, OnBatch, Page, Watch
+from sampan.storage.expiry import Expiry
+from sampan.storage.sqlite.commits import GroupCommit
+from sampan.storage.sqlite.driver import Driver, StandardDriver
+from sampan.storage.sqlite.log import Log, Outcome
+from sampan.storage.sqlite.owner import Owner
+from sampan.storage.sqlite.readers import Readers
+from sampan.storage.sqlite.schema import FIRST_REVISION
+from sampan.storage.sqlite.upkeep import Upkeep
+from sampan.storage.sqlite.worker import Worker
+from sampan.storage.watching import WatchHub
+from sampan.storage.write import Write
+
+
+@dataclass(frozen=True, kw_only=True)
+class SqliteConfig:
+    history_s: float = 300.0
+    """History is kept for at least so long..."""
+    history_revisions: int = 1000
+    """...and for at least so many revisions."""
+    max_bytes: int = 8 << 30
+    """Beyond this only deletes are taken."""
+    reader_threads: int = 2
+    """How many ranges and old revisions are read at the same time."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Parts:
+    """What an open store is made of."""
+
+    commits: GroupCommit
+    readers: Readers
+    upkeep: Upkeep
+
+
+class SqliteBackend:
+    """Entered once. What a second process gets is `InUse`, what a file of a newer format gives is `FormatError`."""
+
+    def __init__(
+        self, *, path: Path, clock: Clock, config: SqliteConfig | None = None, driver: Driver | None = None
+    ) -> None:
+        self._path = path
+        self._clock = clock
+        self._config = config or SqliteConfig()
+        self._driver = driver or StandardDriver()
+        self._hub = WatchHub(revision=FIRST_REVISION, read_log=self._read_log)
+        self._expiry = Expiry(clock=clock, remove=lambda key, revision: self.delete(key, expected=revision))
+        self._parts: _Parts | None = None
+        self._running = AsyncExitStack()
+
+    async def __aenter__(self) -> "SqliteBackend":
+        async with AsyncExitStack() as running:
+            owner = Owner(self._path)
+            owner.acquire()
+            running.callback(owner.release)
+            self._parts = await self._open(running)
+            running.push_async_callback(self._finish)
+            tasks = await running.enter_async_context(asyncio.TaskGroup())
+            for background in (self._expiry.run(), self._parts.upkeep.run()):
+                running.callback(tasks.create_task(background).cancel)
+            self._running = running.pop_all()
+        return self
+
+    async def __aexit__(self, *exc: object) -> None:
+        await self._running.aclose()
+
+    async def idle(self) -> None:
+        """Until no write is under way: what a virtual clock waits for."""
+        if self._parts is not None:
+            await self._parts.commits.idle()
+
+    async def get(self, key: str, *, revision: int = 0) -> tuple[Entry | None, int]:
+        parts, shown = self._open_parts(), self._shown(revision)
+        if shown < self._hub.revision:
+            return await parts.readers.read(lambda reader: reader.get(key, shown)), shown
+        if parts.commits.is_idle:
+            return parts.readers.quick.get_newest(key), shown
+        return parts.readers.quick.get(key, shown), shown
+
+    async def range(self, prefix: str, *, start: str = "", limit: int = 0, revision: int = 0) -> Page:
+        parts, shown = self._open_parts(), self._shown(revision)
+        return await parts.readers.read(lambda reader: reader.range(prefix, start, limit, shown))
+
+    async def count(self, prefix: str) -> int:
+        parts, shown = self._open_parts(), self._shown(0)
+        return await parts.readers.read(lambda reader: reader.count(prefix, shown))
+
+    async def put(self, key: str, value: bytes, *, expected: int | None = None, ttl_s: float | None = None) -> int:
+        expires = None if ttl_s is None else self._clock.now() + ttl_s
+        return await self._open_parts().commits.write(Write(key, value, expected, expires))
+
+    async def delete(self, key: str, *, expected: int | None = None) -> int:
+        return await self._open_parts().commits.write(Write(key, None, expected))
+
+    def watch(self, prefix: str, *, after: int, on_batch: OnBatch | None = None) -> Watch:
+        return self._hub.watch(prefix, after=after, on_batch=on_batch)
+
+    async def current_revision(self) -> int:
+        self._open_parts()
+        return self._hub.revision
+
+    async def compact(self, revision: int) -> None:
+        upkeep = self._open_parts().upkeep
+        await upkeep.compact(self._shown(revision))
+
+    async def size(self) -> int:
+        self._open_parts()
+        files = [self._path, self._path.with_name(self._path.name + "-wal")]
+        return sum(file.stat().st_size for file in files if file.exists())
+
+    async def _open(self, running: AsyncExitStack) -> _Parts:
+        worker = Worker(name=f"sqlite writer {self._path.name}")
+        running.push_async_callback(worker.stop)
+        log = Log(driver=self._driver, path=self._path, max_bytes=self._config.max_bytes)
+        running.push_async_callback(worker.call, log.close)
+        for key, expires, revision in await worker.call(log.open):
+            self._expiry.note(key, expires, revision)
+        self._hub.revision = log.revision
+        readers = Readers(driver=self._driver, path=self._path, threads=self._config.reader_threads)
+        running.push_async_callback(readers.close)
+        commits = GroupCommit(worker=worker, log=log, publish=self._publish)
+        upkeep = Upkeep(
+            clock=self._clock,
+            log=log,
+            commits=commits,
+            history_s=self._config.history_s,
+            history_revisions=self._config.history_revisions,
+        )
+        return _Parts(commits=commits, readers=readers, upkeep=upkeep)
+
+    async def _finish(self) -> None:
+        """Take nothing new, finish what is under way, and tell the watches last, since they get that too."""
+        commits, self._parts = self._open_parts().commits, None
+        try:
+            await commits.idle()
+        finally:
+            self._hub.close()
+
+    def _open_parts(self) -> _Parts:
+        if self._parts is None:
+            raise Closed(f"{self._path} is closed")
+        return self._parts
+
+    def _shown(self, revision: int) -> int:
+        """The revision that a read asked to be at `revision` shows."""
+        if revision > self._hub.revision:
+            raise FutureRevision(revision, self._hub.revision)
+        return revision or self._hub.revision
+
+    def _publish(self, writes: Sequence[Write], outcomes: Sequence[Outcome]) -> None:
+        events = []
+        for write, outcome in zip(writes, outcomes, strict=True):
+            if isinstance(outcome, Event):
+                events.append(outcome)
+                self._expiry.note(write.key, write.expires, outcome.revision)
+        if events:
+            self._hub.publish(events, events[-1].revision)
+            if self._parts is not None:
+                self._parts.upkeep.note(events[-1].revision)
+
+    async def _read_log(self, prefix: str, after: int, through: int) -> Batch:
+        readers = self._open_parts().readers
+        return await readers.read(lambda reader: reader.log(prefix, after, through))

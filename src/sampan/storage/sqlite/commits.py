@@ -1,0 +1,117 @@
+"""Group commit: writes that arrive while one transaction is on its way to the disk share the next one.
+
+One batch is under way at a time. When it is on disk its events are published on the event loop and then its writers are
+answered, in one turn of the loop; only then does the next batch start. So what is published is never ahead of the disk,
+and the disk at most one batch ahead of what is published.
+"""
+
+import asyncio
+from collections import deque
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any, TypeVar
+
+from sampan.storage.backend import Event
+from sampan.storage.sqlite.log import Log, Outcome
+from sampan.storage.sqlite.worker import Worker, answer
+from sampan.storage.write import Write
+
+T = TypeVar("T")
+Publish = Callable[[Sequence[Write], Sequence[Outcome]], None]
+
+_BATCH_WRITES = 512
+_BATCH_BYTES = 8 << 20
+
+
+class GroupCommit:
+    def __init__(self, *, worker: Worker, log: Log, publish: Publish) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._worker = worker
+        self._log = log
+        self._publish = publish
+        self._writes: deque[tuple[Write, asyncio.Future[int]]] = deque()
+        self._jobs: deque[tuple[Callable[[], Any], asyncio.Future[Any]]] = deque()
+        self._is_job_next = False
+        """Jobs and batches take turns, so that neither waits for the other for long."""
+        self._is_busy = False
+        self._idle: list[asyncio.Future[None]] = []
+
+    @property
+    def is_idle(self) -> bool:
+        """Everything on disk is published, and nothing is waiting."""
+        return not self._is_busy
+
+    def write(self, write: Write) -> asyncio.Future[int]:
+        """Resolved with the revision when the write is durable and published."""
+        answered: asyncio.Future[int] = self._loop.create_future()
+        self._writes.append((write, answered))
+        self._wake()
+        return answered
+
+    def job(self, job: Callable[[], T]) -> asyncio.Future[T]:
+        """Run something short in the writer's thread between two batches."""
+        answered: asyncio.Future[T] = self._loop.create_future()
+        self._jobs.append((job, answered))
+        self._wake()
+        return answered
+
+    async def idle(self) -> None:
+        """Until there is nothing left to do."""
+        while self._is_busy:
+            idle = self._loop.create_future()
+            self._idle.append(idle)
+            await idle
+
+    def _wake(self) -> None:
+        if not self._is_busy:
+            self._is_busy = True
+            self._loop.call_soon(self._start_next)  # not now: others of this turn of the loop join the batch
+
+    def _start_next(self) -> None:
+        if self._jobs and (self._is_job_next or not self._writes):
+            self._is_job_next = False
+            job, answered = self._jobs.popleft()
+            self._worker.submit(job, partial(self._finish_job, answered))
+        elif self._writes:
+            self._is_job_next = True
+            batch = self._take_batch()
+            writes = [write for write, _ in batch]
+            self._worker.submit(partial(self._log.commit, writes), partial(self._finish_batch, batch, writes))
+        else:
+            self._is_busy = False
+            for idle in self._idle:
+                if not idle.done():
+                    idle.set_result(None)
+            self._idle.clear()
+
+    def _take_batch(self) -> list[tuple[Write, asyncio.Future[int]]]:
+        batch, size = [], 0
+        while self._writes and len(batch) < _BATCH_WRITES and size < _BATCH_BYTES:
+            batch.append(self._writes.popleft())
+            size += len(batch[-1][0].value or b"")
+        return batch
+
+    def _finish_batch(
+        self,
+        batch: Sequence[tuple[Write, asyncio.Future[int]]],
+        writes: Sequence[Write],
+        outcomes: Sequence[Outcome] | None,
+        error: BaseException | None,
+    ) -> None:
+        try:
+            if outcomes is None:
+                for _, answered in batch:
+                    answer(answered, None, error)
+                return
+            self._publish(writes, outcomes)
+            for (_, answered), outcome in zip(batch, outcomes, strict=True):
+                if isinstance(outcome, Event):
+                    answer(answered, outcome.revision, None)
+                else:
+                    answer(answered, None, outcome)
+        finally:
+            self._start_next()
+
+    def _finish_job(self, answered: asyncio.Future[Any], result: Any, error: BaseException | None) -> None:
+        answer(answered, result, error)
+        self._start_next()

@@ -1,0 +1,53 @@
+"""The little that is used of a SQLite driver, so that tests can run the store on another build of SQLite (one whose file
+system forgets what was not synced) and so that errors are told apart in one place."""
+
+import sqlite3
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Any, Protocol
+
+BUSY, READ_ONLY, IO_ERROR, CORRUPT, FULL, CANNOT_OPEN, NOT_A_DATABASE = 5, 8, 10, 11, 13, 14, 26
+"""Primary result codes of SQLite."""
+
+
+class Cursor(Protocol):
+    def __iter__(self) -> Iterator[Any]: ...
+    def fetchone(self) -> Any: ...
+    def fetchall(self) -> list[Any]: ...
+
+
+class Connection(Protocol):
+    """In autocommit mode: transactions are begun and ended by statements. Used by one thread at a time."""
+
+    @property
+    def in_transaction(self) -> bool: ...
+    def execute(self, sql: str, parameters: Sequence[Any] = ..., /) -> Cursor: ...
+    def executemany(self, sql: str, parameters: Iterable[Sequence[Any]], /) -> Cursor: ...
+    def close(self) -> None: ...
+
+
+class Driver(Protocol):
+    @property
+    def error(self) -> type[Exception]:
+        """The class of everything that connections raise."""
+
+    def connect(self, path: Path) -> Connection:
+        """Open a file that exists."""
+
+    def code(self, error: Exception) -> int:
+        """The primary result code behind an `error`."""
+
+
+class StandardDriver:
+    """`sqlite3` of the standard library."""
+
+    error: type[Exception] = sqlite3.Error
+
+    def connect(self, path: Path) -> Connection:
+        return sqlite3.connect(
+            f"{path.absolute().as_uri()}?mode=rw", uri=True, isolation_level=None, check_same_thread=False
+        )
+
+    def code(self, error: Exception) -> int:
+        code: int = getattr(error, "sqlite_errorcode", 0)
+        return code & 0xFF

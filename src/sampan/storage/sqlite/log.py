@@ -1,0 +1,233 @@
+"""The writer's side of the tables: decides on writes, stores them, forgets old history. Runs in the writer's thread.
+
+A batch of writes is one transaction. Each write sees those before it in its batch; one that finds another state than it
+expects fails alone; an error of the database fails the batch, which then did not happen.
+"""
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TypeVar
+
+from msgspec import Struct, field
+
+from sampan.storage.backend import Conflict, Entry, Event, StorageError, Unavailable
+from sampan.storage.sqlite.driver import BUSY, FULL, Connection, Driver
+from sampan.storage.sqlite.schema import FIRST_REVISION, open_for_writing
+from sampan.storage.write import Write, is_allowed
+
+T = TypeVar("T")
+Outcome = Event | StorageError
+
+COMPACTED_AT_ONCE = 1000
+"""Revisions that one step of a compaction deals with."""
+VACUUMED_AT_ONCE = 512
+"""Pages that one step of giving space back moves."""
+_WORTH_VACUUMING = 0.25
+
+
+class _Plan(Struct):
+    """What a batch comes to: the new rows, and the state of the keys that it wrote."""
+
+    revision: int
+    outcomes: list[Outcome] = field(default_factory=list)
+    revisions: list[tuple[int, str, int, int]] = field(default_factory=list)
+    bodies: dict[int, bytes] = field(default_factory=dict)
+    live: dict[str, tuple[int, int, float | None] | None] = field(default_factory=dict)
+    """Revision, creation and expiry of each key that was written, None if it is deleted."""
+
+
+class Log:
+    def __init__(self, *, driver: Driver, path: Path, max_bytes: int) -> None:
+        self._driver = driver
+        self._path = path
+        self._max_bytes = max_bytes
+        self._connection: Connection | None = None
+        self.revision = FIRST_REVISION
+        """That of the last write on disk."""
+
+    def open(self) -> list[tuple[str, float, int]]:
+        """Open the file; the keys that will expire, with the time and their revision."""
+        connection = self._usable()
+        expiring = "SELECT key, expires, revision FROM live WHERE expires IS NOT NULL"
+        return list(connection.execute(expiring).fetchall())
+
+    def close(self) -> None:
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
+
+    def commit(self, writes: Sequence[Write]) -> list[Outcome]:
+        """What became of each write, durably. Raises `Unavailable` if that is nothing."""
+        return self._transaction(lambda connection: self._store(connection, writes))
+
+    def compacted(self) -> int:
+        return _compacted(self._usable())
+
+    def compact_step(self, revision: int) -> bool:
+        """Forget a part of the history before `revision`; whether that was the last part."""
+        return self._transaction(lambda connection: self._forget(connection, revision))
+
+    def vacuum_step(self) -> bool:
+        """Give a part of the free space back to the file system; whether there is no more worth it."""
+        return self._transaction(self._shrink)
+
+    def truncate(self) -> None:
+        """Move what is in the write-ahead log into the file, and make it short again, if no reader is in the way."""
+        connection = self._usable()
+        try:
+            connection.execute("PRAGMA busy_timeout = 0").fetchall()
+            connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+            connection.execute("PRAGMA busy_timeout = 5000").fetchall()
+        except self._driver.error as error:
+            raise self._unavailable(error) from error
+
+    def _usable(self) -> Connection:
+        if self._connection is None:
+            try:
+                self._connection = open_for_writing(self._driver, self._path)
+                [last] = self._connection.execute("SELECT max(revision) FROM revisions").fetchone()
+            except self._driver.error as error:
+                self.close()
+                raise self._unavailable(error) from error
+            self.revision = max(last or 0, FIRST_REVISION)
+        return self._connection
+
+    def _transaction(self, work: Callable[[Connection], T]) -> T:
+        """Do `work` and commit it, or nothing."""
+        connection = self._usable()
+        revision = self.revision
+        try:
+            connection.execute("BEGIN IMMEDIATE")
+            result = work(connection)
+        except self._driver.error as error:
+            self._undo(connection, revision)
+            raise self._unavailable(error) from error
+        except BaseException:
+            self._undo(connection, revision)
+            raise
+        try:
+            connection.execute("COMMIT")
+        except self._driver.error as error:
+            self._undo(connection, revision)
+            raise self._unavailable(error, may_have_happened=not self._is_undone(error)) from error
+        return result
+
+    def _undo(self, connection: Connection, revision: int) -> None:
+        self.revision = revision
+        try:
+            if connection.in_transaction:
+                connection.execute("ROLLBACK")
+        except self._driver.error:
+            self.close()  # and open it anew for the next batch
+
+    def _is_undone(self, error: Exception) -> bool:
+        """Whether a failed COMMIT is certain to be without effect.
+
+        If all of the transaction was written and only the sync failed, it is not part of the database now, but it lies
+        in the write-ahead log after the last good transaction, and a crash would bring it back. The next transaction
+        goes to the same place; once one is through, the failed one is gone for good.
+        """
+        if self._driver.code(error) in (FULL, BUSY):
+            return True  # the last frame, the one that counts, was never written
+        try:
+            connection = self._usable()
+            connection.execute("UPDATE meta SET value = value + 1 WHERE name = 'settled'")
+        except (self._driver.error, StorageError):
+            return False
+        return True
+
+    def _unavailable(self, error: Exception, *, may_have_happened: bool = False) -> Unavailable:
+        what = "no space left" if self._driver.code(error) == FULL else "cannot write"
+        return Unavailable(f"{self._path}: {what}: {error}", may_have_happened=may_have_happened)
+
+    def _store(self, connection: Connection, writes: Sequence[Write]) -> list[Outcome]:
+        plan = _Plan(self.revision)
+        is_full = self._used_bytes(connection) > self._max_bytes
+        for write in writes:
+            if is_full and write.value is not None:
+                plan.outcomes.append(Unavailable(f"{self._path}: database space exceeded ({self._max_bytes} bytes)"))
+            else:
+                plan.outcomes.append(_decide(connection, plan, write))
+        _carry_out(connection, plan)
+        self.revision = plan.revision
+        return plan.outcomes
+
+    def _used_bytes(self, connection: Connection) -> int:
+        pages, free, size = (
+            connection.execute(f"PRAGMA {name}").fetchone()[0] for name in ("page_count", "freelist_count", "page_size")
+        )
+        return int((pages - free) * size)
+
+    def _forget(self, connection: Connection, revision: int) -> bool:
+        """A row goes when the state as of `revision` does not show it: it was replaced up to there, or is a deletion from
+        before. The row of `revision` itself always stays, so the newest row still tells the store's revision."""
+        start = _compacted(connection)
+        end = min(revision, start + COMPACTED_AT_ONCE)
+        replaced = "SELECT previous FROM revisions WHERE revision > ? AND revision <= ? AND previous > 0"
+        connection.execute(f"DELETE FROM bodies WHERE revision IN ({replaced})", (start, end))
+        connection.execute(f"DELETE FROM revisions WHERE revision IN ({replaced})", (start, end))
+        deletions = "DELETE FROM revisions WHERE revision >= ? AND revision < ? AND created = 0"
+        connection.execute(deletions, (start, end))
+        connection.execute("UPDATE meta SET value = max(value, ?) WHERE name = 'compacted'", (end,))
+        return end >= revision
+
+    def _shrink(self, connection: Connection) -> bool:
+        [pages] = connection.execute("PRAGMA page_count").fetchone()
+        [free] = connection.execute("PRAGMA freelist_count").fetchone()
+        if free < VACUUMED_AT_ONCE or free < pages * _WORTH_VACUUMING:
+            return True
+        connection.execute(f"PRAGMA incremental_vacuum({VACUUMED_AT_ONCE})").fetchall()
+        return False
+
+
+def _compacted(connection: Connection) -> int:
+    [compacted] = connection.execute("SELECT value FROM meta WHERE name = 'compacted'").fetchone()
+    return int(compacted)
+
+
+def _decide(connection: Connection, plan: _Plan, write: Write) -> Outcome:
+    """Add a write to the plan if it may happen."""
+    current = _live(connection, plan, write.key)
+    found, created = current or (0, 0)
+    if not is_allowed(write, found):
+        return Conflict(write.key, _entry(connection, plan, write.key, found, created))
+    plan.revision = revision = plan.revision + 1
+    if write.value is None:
+        created, plan.live[write.key] = 0, None
+    else:
+        created = created or revision
+        plan.live[write.key] = (revision, created, write.expires)
+        plan.bodies[revision] = write.value
+    plan.revisions.append((revision, write.key, created, found))
+    return Event(revision, write.key, write.value, created)
+
+
+def _live(connection: Connection, plan: _Plan, key: str) -> tuple[int, int] | None:
+    """Revision and creation of a key, as of the writes planned so far."""
+    if key in plan.live:
+        planned = plan.live[key]
+        return None if planned is None else (planned[0], planned[1])
+    found: tuple[int, int] | None = connection.execute(
+        "SELECT revision, created FROM live WHERE key = ?", (key,)
+    ).fetchone()
+    return found
+
+
+def _entry(connection: Connection, plan: _Plan, key: str, revision: int, created: int) -> Entry | None:
+    if not revision:
+        return None
+    if (value := plan.bodies.get(revision)) is None:
+        [value] = connection.execute("SELECT value FROM bodies WHERE revision = ?", (revision,)).fetchone()
+    return Entry(key, value, revision, created)
+
+
+def _carry_out(connection: Connection, plan: _Plan) -> None:
+    if not plan.revisions:
+        return
+    connection.executemany("INSERT INTO revisions VALUES (?, ?, ?, ?)", plan.revisions)
+    if plan.bodies:
+        connection.executemany("INSERT INTO bodies VALUES (?, ?)", plan.bodies.items())
+        written = [(key, *state) for key, state in plan.live.items() if state is not None]
+        connection.executemany("INSERT OR REPLACE INTO live VALUES (?, ?, ?, ?)", written)
+    if deleted := [(key,) for key, state in plan.live.items() if state is None]:
+        connection.executemany("DELETE FROM live WHERE key = ?", deleted)

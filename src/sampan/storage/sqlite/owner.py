@@ -1,0 +1,65 @@
+"""One process owns a store: files with the right permissions, and a lock that refuses a second owner."""
+
+import fcntl
+import os
+from pathlib import Path
+
+from sampan.storage.backend import StorageError
+
+
+class InUse(StorageError):
+    """Another process has the store open."""
+
+
+class Owner:
+    """Holds the lock on the file beside the store; the kernel lets it go when the process ends, however it ends."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._lock_path = path.with_name(path.name + ".lock")
+        self._lock: int | None = None
+
+    def acquire(self) -> None:
+        """Make sure that the store's file exists, readable by its owner alone, and take the lock."""
+        _make_directory(self._path.parent)
+        lock = os.open(self._lock_path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            holder = os.read(lock, 32).decode(errors="replace").strip() or "unknown"
+            os.close(lock)
+            raise InUse(f"{self._path} is in use by another process (pid {holder})") from None
+        self._lock = lock
+        os.ftruncate(lock, 0)
+        os.pwrite(lock, f"{os.getpid()}\n".encode(), 0)
+        _make_file(self._path)
+
+    def release(self) -> None:
+        if self._lock is not None:
+            os.close(self._lock)
+            self._lock = None
+
+
+def _make_directory(directory: Path) -> None:
+    if directory.is_dir():
+        return
+    _make_directory(directory.parent)
+    directory.mkdir(mode=0o700, exist_ok=True)
+    _sync_directory(directory.parent)
+
+
+def _make_file(path: Path) -> None:
+    try:
+        os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
+    except FileExistsError:
+        return
+    _sync_directory(path.parent)
+
+
+def _sync_directory(directory: Path) -> None:
+    """Without this a new file's name may be gone after a power loss, however well its contents were synced."""
+    descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

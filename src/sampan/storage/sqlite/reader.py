@@ -1,0 +1,133 @@
+"""The readers' side of the tables. Each read is one snapshot, and answers as of one revision.
+
+Connections of readers never write and never checkpoint.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from sampan.storage.backend import Batch, Compacted, Entry, Event, Page, Unavailable
+from sampan.storage.keyrange import prefix_end
+from sampan.storage.sqlite.driver import Connection, Driver
+
+_LOG_EVENTS = 1000
+_LOG_BYTES = 4 << 20
+_AFTER_ALL_TEXT = b""
+"""To SQLite every blob, even an empty one, is greater than every text."""
+
+_LIVE = "SELECT key, revision, created FROM live WHERE key >= ?1 AND key < ?2 AND revision <= ?3"
+_REPLACED_LATER = (
+    "SELECT old.key, old.revision, old.created FROM revisions AS new CROSS JOIN revisions AS old"
+    " ON old.revision = new.previous WHERE new.revision > ?3 AND new.previous BETWEEN 1 AND ?3"
+    " AND new.key >= ?1 AND new.key < ?2"
+)
+_STATE = f"{_LIVE} UNION ALL {_REPLACED_LATER} ORDER BY key"
+_VALUES = "SELECT state.key, value, state.revision, created FROM ({}) AS state CROSS JOIN bodies USING (revision)"
+_RANGE_NOW = _VALUES.format(f"{_LIVE} ORDER BY key LIMIT ?4")
+_RANGE_THEN = _VALUES.format(f"{_STATE} LIMIT ?4")
+_LOG = (
+    "SELECT revision, key, value, created FROM revisions LEFT JOIN bodies USING (revision)"
+    " WHERE revision > ? AND revision <= ? AND key >= ? AND key < ? ORDER BY revision"
+)
+
+
+class Reader:
+    def __init__(self, *, driver: Driver, path: Path) -> None:
+        self._path = path
+        self._error = driver.error
+        self._connection = driver.connect(path)
+        for pragma in ("busy_timeout = 5000", "query_only = ON", "wal_autocheckpoint = 0", "temp_store = MEMORY"):
+            self._connection.execute(f"PRAGMA {pragma}").fetchall()
+
+    def __enter__(self) -> "Reader":
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self._connection.close()
+
+    def get_newest(self, key: str) -> Entry | None:
+        """The entry as of the last write on disk."""
+        with self._translated():
+            newest = "SELECT value, live.revision, created FROM live CROSS JOIN bodies USING (revision) WHERE key = ?"
+            row = self._connection.execute(newest, (key,)).fetchone()
+        return None if row is None else Entry(key, *row)
+
+    def get(self, key: str, revision: int) -> Entry | None:
+        with self._snapshot(revision) as connection:
+            row = connection.execute("SELECT revision, created FROM live WHERE key = ?", (key,)).fetchone()
+            if row is None or row[0] > revision:
+                row = self._replaced(connection, key, revision)
+            if row is None:
+                return None
+            [value] = connection.execute("SELECT value FROM bodies WHERE revision = ?", (row[0],)).fetchone()
+            return Entry(key, value, *row)
+
+    def range(self, prefix: str, start: str, limit: int, revision: int) -> Page:
+        end = prefix_end(prefix) or _AFTER_ALL_TEXT
+        with self._snapshot(revision) as connection:
+            query = _RANGE_NOW if self._is_newest(connection, revision) else _RANGE_THEN
+            rows = connection.execute(query, (max(prefix, start), end, revision, limit or -1))
+            entries = [Entry(*row) for row in rows]
+            remaining = 0
+            if limit and len(entries) == limit:
+                remaining = self._count(connection, entries[-1].key + "\0", end, revision)
+            return Page(entries, revision, remaining)
+
+    def count(self, prefix: str, revision: int) -> int:
+        with self._snapshot(revision) as connection:
+            return self._count(connection, prefix, prefix_end(prefix) or _AFTER_ALL_TEXT, revision)
+
+    def log(self, prefix: str, after: int, through: int) -> Batch:
+        """Events with `after < revision <= through`, or the first part of them."""
+        end = prefix_end(prefix) or _AFTER_ALL_TEXT
+        events: list[Event] = []
+        size = 0
+        with self._snapshot(after) as connection:
+            for row in connection.execute(_LOG, (after, through, prefix, end)):
+                events.append(Event(*row))
+                size += len(row[2] or b"")
+                if len(events) == _LOG_EVENTS or size > _LOG_BYTES:
+                    return Batch(events, row[0])
+        return Batch(events, through)
+
+    def _is_newest(self, connection: Connection, revision: int) -> bool:
+        [newest] = connection.execute("SELECT max(revision) FROM revisions").fetchone()
+        return (newest or 0) <= revision
+
+    def _count(self, connection: Connection, start: str, end: str | bytes, revision: int) -> int:
+        state = _LIVE if self._is_newest(connection, revision) else _STATE
+        [count] = connection.execute(f"SELECT count(*) FROM ({state})", (start, end, revision)).fetchone()
+        return int(count)
+
+    def _replaced(self, connection: Connection, key: str, revision: int) -> tuple[int, int] | None:
+        """Revision and creation of what a key had at `revision`, if that was replaced or deleted later."""
+        replaced: tuple[int, int] | None = connection.execute(
+            "SELECT revision, created FROM revisions WHERE revision ="
+            " (SELECT previous FROM revisions WHERE revision > ? AND key = ? ORDER BY revision LIMIT 1)",
+            (revision, key),
+        ).fetchone()
+        return replaced
+
+    @contextmanager
+    def _snapshot(self, revision: int) -> Iterator[Connection]:
+        """A read transaction in which history from `revision` on is there."""
+        connection = self._connection
+        with self._translated():
+            connection.execute("BEGIN")
+            try:
+                [compacted] = connection.execute("SELECT value FROM meta WHERE name = 'compacted'").fetchone()
+                if revision < compacted:
+                    [newest] = connection.execute("SELECT max(revision) FROM revisions").fetchone()
+                    raise Compacted(compacted, newest)
+                yield connection
+            finally:
+                if connection.in_transaction:
+                    connection.execute("ROLLBACK")
+
+    @contextmanager
+    def _translated(self) -> Iterator[None]:
+        try:
+            yield
+        except self._error as error:
+            raise Unavailable(f"{self._path}: cannot read: {error}") from error
