@@ -6,7 +6,7 @@ field is written, the Go type says when it is (a pointer only if set, a plain va
     python tools/apigen_protobuf.py ../shared/reference/protobuf-fields-v1.36.json > src/sampan/api/data/protobuf.json
 
 The output holds `groups` (apiVersion -> package), `kinds` (package -> names that are whole objects) and `messages`
-(package -> message -> JSON field -> "NUMBER TYPE"). TYPE is one of string, bool, int32, int64, double, bytes or a message
+(package -> message -> JSON field -> "NUMBER TYPE"). TYPE is string, bool, int32, int64, double, bytes or a message
 ("Container", "meta.v1.Time"), behind `*` (pointer), `[]` (list), `{}` (map from string), `^` (embedded: in JSON its
 fields stand among the outer ones), before `!` (printed even when empty) or `~` (left out when zero).
 A message whose only field is called `[]` is a list in JSON.

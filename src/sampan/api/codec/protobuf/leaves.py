@@ -151,7 +151,7 @@ def raw_json(data: bytes) -> bytes:
 def json_value(raw: bytes) -> Any:
     try:
         return msgspec.json.decode(raw) if raw else None
-    except (msgspec.MsgspecError, RecursionError) as error:
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         raise ProtobufError(f"raw JSON: {error}") from error
 
 
