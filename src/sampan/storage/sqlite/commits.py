@@ -85,7 +85,8 @@ class GroupCommit:
             self._idle.clear()
 
     def _take_batch(self) -> list[tuple[Write, asyncio.Future[int]]]:
-        batch, size = [], 0
+        batch: list[tuple[Write, asyncio.Future[int]]] = []
+        size = 0
         while self._writes and len(batch) < _BATCH_WRITES and size < _BATCH_BYTES:
             batch.append(self._writes.popleft())
             size += len(batch[-1][0].value or b"")

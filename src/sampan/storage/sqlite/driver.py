@@ -1,5 +1,8 @@
-"""The little that is used of a SQLite driver, so that tests can run the store on another build of SQLite (one whose file
-system forgets what was not synced) and so that errors are told apart in one place."""
+"""The little that is used of a SQLite driver.
+
+So errors are told apart in one place, and tests can run the store on another build of SQLite, whose file system forgets
+what was not synced.
+"""
 
 import sqlite3
 from collections.abc import Iterable, Iterator, Sequence

@@ -159,8 +159,8 @@ class Log:
         return int((pages - free) * size)
 
     def _forget(self, connection: Connection, revision: int) -> bool:
-        """A row goes when the state as of `revision` does not show it: it was replaced up to there, or is a deletion from
-        before. The row of `revision` itself always stays, so the newest row still tells the store's revision."""
+        """A row goes when the state as of `revision` does not show it: it was replaced up to there, or is a deletion
+        from before. The row of `revision` itself always stays, so the newest row still tells the store's revision."""
         start = _compacted(connection)
         end = min(revision, start + COMPACTED_AT_ONCE)
         replaced = "SELECT previous FROM revisions WHERE revision > ? AND revision <= ? AND previous > 0"

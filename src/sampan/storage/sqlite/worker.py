@@ -31,7 +31,7 @@ class Worker:
 
     async def stop(self) -> None:
         """Return once everything submitted is done."""
-        for thread in self._threads:
+        for _ in self._threads:
             ended = self._loop.create_future()
             self.submit(lambda: None, lambda *_, ended=ended: ended.done() or ended.set_result(None))
             self._work.put(None)
@@ -55,7 +55,7 @@ class Worker:
             del item, work, done, result, failure  # hold on to nothing while waiting
 
 
-def answer(answered: asyncio.Future[T], result: T, error: BaseException | None) -> None:
+def answer(answered: asyncio.Future[T], result: Any, error: BaseException | None) -> None:
     """Resolve a future, unless its caller was cancelled."""
     if answered.done():
         return
