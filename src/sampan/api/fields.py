@@ -1,0 +1,122 @@
+"""Field selectors: `metadata.name=a,status.phase!=Running`. A backslash escapes comma, equals sign and backslash."""
+
+import re
+from collections.abc import Collection, Mapping
+from functools import lru_cache
+from typing import Final, NamedTuple
+
+METADATA_FIELDS: Final = ("metadata.name", "metadata.namespace")
+"""What every kind can be selected by."""
+
+_LONGEST_KEPT = 512
+_term_text = re.compile(r"((?:[^\\,]|\\.?)*)(,?)", re.DOTALL)
+_operator = re.compile(r"!=|==|=")
+
+
+class FieldSelectorError(ValueError):
+    """A selector that cannot be read or names a field that cannot be selected by; the message is the API server's."""
+
+
+class Term(NamedTuple):
+    field: str
+    value: str
+    is_negated: bool = False
+
+    def __str__(self) -> str:
+        return f"{self.field}{'!=' if self.is_negated else '='}{escape(self.value)}"
+
+    def matches(self, fields: Mapping[str, str]) -> bool:
+        """A field that is not there is empty."""
+        return (fields.get(self.field, "") == self.value) is not self.is_negated
+
+
+class Selector(NamedTuple):
+    """Terms, all of which hold for what matches; in the order of their texts."""
+
+    terms: tuple[Term, ...] = ()
+
+    def __str__(self) -> str:
+        return ",".join(map(str, self.terms))
+
+    @property
+    def is_everything(self) -> bool:
+        return not self.terms
+
+    def matches(self, fields: Mapping[str, str]) -> bool:
+        for term in self.terms:  # noqa: SIM110 - quicker than all()
+            if not term.matches(fields):
+                return False
+        return True
+
+    def exact(self) -> list[tuple[str, str]]:
+        """Fields that everything selected has with that very value; one may come twice."""
+        return [(term.field, term.value) for term in self.terms if not term.is_negated]
+
+    def check(self, supported: Collection[str] | None) -> None:
+        """Raise `FieldSelectorError` for a field that is not `supported`. None stands for a kind that says nothing of
+        its fields and so has those of its metadata alone; the message is another then."""
+        for term in self.terms:
+            if supported is None and term.field not in METADATA_FIELDS:
+                known = ", ".join(f'"{field}"' for field in METADATA_FIELDS)
+                raise FieldSelectorError(f'"{term.field}" is not a known field selector: only {known}')
+            if supported is not None and term.field not in supported:
+                raise FieldSelectorError(f"field label not supported: {term.field}")
+
+
+EVERYTHING: Final = Selector()
+
+
+def parse(text: str) -> Selector:
+    return _parse_kept(text) if len(text) <= _LONGEST_KEPT else _parse(text)
+
+
+def _parse(text: str) -> Selector:
+    parts = sorted(filter(None, _split(text)), key=lambda part: part.encode("utf-8", "surrogatepass"))
+    terms = [_term(text, part) for part in parts]
+    return Selector(tuple(term for term in terms if term.field or term.value))
+
+
+_parse_kept = lru_cache(maxsize=2048)(_parse)
+
+
+def _split(text: str) -> list[str]:
+    parts, at = [], 0
+    while match := _term_text.match(text, at):
+        parts.append(match[1])
+        at = match.end()
+        if not match[2]:
+            break
+    return parts
+
+
+def _term(selector: str, part: str) -> Term:
+    operator = _operator.search(part)
+    if operator is None:
+        raise FieldSelectorError(f"invalid selector: '{selector}'; can't understand '{part}'")
+    return Term(part[: operator.start()], unescape(part[operator.end() :]), operator[0] == "!=")
+
+
+def escape(value: str) -> str:
+    return value.replace("\\", "\\\\").replace(",", "\\,").replace("=", "\\=")
+
+
+def unescape(text: str) -> str:
+    if not any(mark in text for mark in "\\,="):
+        return text
+    value, at = [], 0
+    while at < len(text):
+        char = text[at]
+        if char == "\\":
+            at += 1
+            char = _escaped(text[at : at + 1])
+        elif char in ",=":
+            raise FieldSelectorError(f"invalid field selector: unescaped character in value: {ord(char)}")
+        value.append(char)
+        at += 1
+    return "".join(value)
+
+
+def _escaped(char: str) -> str:
+    if not char or char not in "\\,=":
+        raise FieldSelectorError(f"invalid field selector: invalid escape sequence: \\{char}")
+    return char

@@ -1,0 +1,128 @@
+"""The text form of label selectors: `a=b,c!=d,e in (x,y),f notin (z),g,!h,i>1`."""
+
+import re
+from typing import NamedTuple, NoReturn
+
+_TOKEN = re.compile(r"[ \t\r\n]*(?:(==|!=|[=!(),<>])|([^=!(),<> \t\r\n\0]+))\0?")
+_END = ""
+_COMMA_OR_END = (",", _END)
+
+
+class SelectorError(ValueError):
+    """A selector that cannot be read or is not valid; the message is the API server's."""
+
+
+class _Token(NamedTuple):
+    kind: str
+    """The symbol or keyword itself, `word`, or empty at the end."""
+    text: str
+
+
+class Term(NamedTuple):
+    key: str
+    operator: str
+    """As written; `exists` or `!` where there is no value."""
+    values: tuple[str, ...]
+
+
+def _tokens(text: str) -> list[_Token]:
+    found, at = [], 0
+    while match := _TOKEN.match(text, at):
+        symbol, word = match.groups()
+        found.append(_Token(symbol, symbol) if symbol else _Token(word if word in ("in", "notin") else "word", word))
+        at = match.end()
+    return [*found, _Token(_END, "")]
+
+
+class Grammar:
+    """Reads terms one by one. A word may be a keyword where only a word makes sense."""
+
+    def __init__(self, text: str) -> None:
+        self._tokens = _tokens(text)
+        self._at = 0
+
+    def is_at_end(self) -> bool:
+        """Whether nothing is left; what cannot begin a term is a fault."""
+        token = self._peek()
+        if token.kind not in ("word", "!", _END):
+            _fail(token, ", expected: !, identifier, or 'end of string'")
+        return token.kind == _END
+
+    def key(self) -> tuple[str, bool]:
+        """The key, and whether `!` came before it."""
+        token = self._next()
+        is_absent = token.kind == "!"
+        if is_absent:
+            token = self._next()
+        if token.kind != "word":
+            _fail(token, ", expected: identifier")
+        return token.text, is_absent
+
+    def rest(self, key: str, is_absent: bool) -> Term:
+        """What follows the key."""
+        if is_absent or self._peek().kind in _COMMA_OR_END:
+            return Term(key, "!" if is_absent else "exists", ())
+        token = self._tokens[self._at]
+        self._at += 1
+        if token.kind not in ("in", "notin", "=", "==", "!=", ">", "<"):
+            _fail(token, ", expected: in, notin, =, ==, !=, gt, lt")
+        values = self._set() if token.kind in ("in", "notin") else {self._value()}
+        return Term(key, token.kind, tuple(sorted(values)))
+
+    def separator(self) -> None:
+        """A comma and the beginning of another term, or the end."""
+        token = self._next()
+        if token.kind not in _COMMA_OR_END:
+            _fail(token, ", expected: ',' or 'end of string'")
+        if token.kind == "," and self._peek().kind not in ("word", "!"):
+            _fail(self._peek(), ", expected: identifier after ','")
+
+    def _peek(self) -> _Token:
+        token = self._tokens[min(self._at, len(self._tokens) - 1)]
+        return _Token("word", token.text) if token.kind in ("in", "notin") else token
+
+    def _next(self) -> _Token:
+        token = self._peek()
+        self._at += 1
+        return token
+
+    def _value(self) -> str:
+        if self._peek().kind in _COMMA_OR_END:
+            return ""
+        token = self._next()
+        if token.kind != "word":
+            _fail(token, ", expected: identifier")
+        return token.text
+
+    def _set(self) -> set[str]:
+        opening = self._next()
+        if opening.kind != "(":
+            _fail(opening, " expected: '('")
+        if self._peek().kind == ")":
+            self._next()
+            return {""}
+        if self._peek().kind not in ("word", ","):
+            _fail(self._peek(), ", expected: ',', ')' or identifier")
+        return self._members()
+
+    def _members(self) -> set[str]:
+        """Up to the closing parenthesis; nothing between two marks is the empty value."""
+        members: set[str] = set()
+        while True:
+            token = self._next()
+            if token.kind == "word":
+                members.add(token.text)
+                if self._peek().kind not in (",", ")"):
+                    _fail(self._peek(), ", expected: ',' or ')'")
+            elif token.kind == ",":
+                if not members or self._peek().kind in (",", ")"):
+                    members.add("")
+            else:
+                _fail(token, ", expected: ',', or identifier")
+            if self._peek().kind == ")":
+                self._next()
+                return members
+
+
+def _fail(token: _Token, expectation: str) -> NoReturn:
+    raise SelectorError(f"found '{token.text}'{expectation}")

@@ -1,0 +1,138 @@
+"""One requirement of a label selector: whether it makes sense, how it is written, and the test that it stands for."""
+
+import re
+from collections.abc import Callable, Mapping
+from enum import StrEnum
+from typing import NamedTuple
+
+from sampan.api import names
+from sampan.api.faults import Fault, invalid, join
+from sampan.api.label_grammar import SelectorError
+
+Test = Callable[[Mapping[str, str]], bool]
+
+
+class Operator(StrEnum):
+    IN = "in"
+    NOT_IN = "notin"
+    EQUALS = "="
+    DOUBLE_EQUALS = "=="
+    NOT_EQUALS = "!="
+    EXISTS = "exists"
+    DOES_NOT_EXIST = "!"
+    GREATER_THAN = "gt"
+    LESS_THAN = "lt"
+
+
+_SETS = (Operator.IN, Operator.NOT_IN)
+_SINGLE = (Operator.EQUALS, Operator.DOUBLE_EQUALS, Operator.NOT_EQUALS)
+_ORDER = (Operator.GREATER_THAN, Operator.LESS_THAN)
+_BARE = (Operator.EXISTS, Operator.DOES_NOT_EXIST)
+_EXACT = (Operator.EQUALS, Operator.DOUBLE_EQUALS, Operator.IN)
+
+_MIN, _MAX = -(2**63), 2**63 - 1
+_is_integer = re.compile(r"[+-]?[0-9]{1,4000}").fullmatch
+
+
+class Requirement(NamedTuple):
+    key: str
+    operator: Operator
+    values: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        values = ",".join(sorted(self.values))
+        match self.operator:
+            case Operator.EXISTS:
+                return self.key
+            case Operator.DOES_NOT_EXIST:
+                return f"!{self.key}"
+            case Operator.IN | Operator.NOT_IN:
+                return f"{self.key} {self.operator} ({values})"
+            case Operator.GREATER_THAN:
+                return f"{self.key}>{values}"
+            case Operator.LESS_THAN:
+                return f"{self.key}<{values}"
+        return f"{self.key}{self.operator}{values}"
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether it asks for one label with one value."""
+        return self.operator in _EXACT and len(self.values) == 1
+
+    def check(self) -> None:
+        """Raise `SelectorError` unless key, operator and values go together."""
+        faults = [*self._key_faults(), *self._count_faults()]
+        for at, value in enumerate(self.values):
+            if found := names.label_value(value):
+                faults.append(invalid(f"values[{at}][{self.key}]", value, "; ".join(found)))
+        if faults:
+            raise SelectorError(join(faults))
+
+    def _key_faults(self) -> list[Fault]:
+        found = names.label_key(self.key)
+        return [invalid("key", self.key, "; ".join(found))] if found else []
+
+    def _count_faults(self) -> list[Fault]:
+        shown = list(self.values) if self.values else None
+        count = len(self.values)
+        if self.operator in _SETS and count == 0:
+            return [invalid("values", shown, "for 'in', 'notin' operators, values set can't be empty")]
+        if self.operator in _SINGLE and count != 1:
+            return [invalid("values", shown, "exact-match compatibility requires one single value")]
+        if self.operator in _BARE and count != 0:
+            return [invalid("values", shown, "values set must be empty for exists and does not exist")]
+        if self.operator not in _ORDER:
+            return []
+        detail = "for 'Gt', 'Lt' operators, exactly one value is required"
+        faults = [invalid("values", shown, detail)] if count != 1 else []
+        detail = "for 'Gt', 'Lt' operators, the value must be an integer"
+        wrong = ((at, value) for at, value in enumerate(self.values) if _int64(value) is None)
+        return faults + [invalid(f"values[{at}]", value, detail) for at, value in wrong]
+
+
+def test_of(requirement: Requirement) -> Test:
+    """A function that tells whether the requirement holds for a label set."""
+    key, operator, values = requirement
+    match operator:
+        case Operator.IN | Operator.EQUALS | Operator.DOUBLE_EQUALS:
+            return _test_in(key, values)
+        case Operator.NOT_IN | Operator.NOT_EQUALS:
+            is_in = _test_in(key, values)
+            return lambda labels: not is_in(labels)
+        case Operator.EXISTS:
+            return lambda labels: key in labels
+        case Operator.DOES_NOT_EXIST:
+            return lambda labels: key not in labels
+    return _test_order(key, operator, values)
+
+
+def _test_in(key: str, values: tuple[str, ...]) -> Test:
+    if len(values) == 1:
+        (only,) = values
+        return lambda labels: labels.get(key) == only
+    members = frozenset(values)
+    return lambda labels: labels.get(key) in members
+
+
+def _test_order(key: str, operator: Operator, values: tuple[str, ...]) -> Test:
+    limit = _int64(values[0]) if len(values) == 1 else None
+    if limit is None:
+        return never
+    low, high = (limit + 1, _MAX) if operator is Operator.GREATER_THAN else (_MIN, limit - 1)
+
+    def test(labels: Mapping[str, str]) -> bool:
+        number = _int64(labels.get(key, ""))
+        return number is not None and low <= number <= high
+
+    return test
+
+
+def _int64(text: str) -> int | None:
+    if not _is_integer(text):
+        return None
+    number = int(text)
+    return number if _MIN <= number <= _MAX else None
+
+
+def never(labels: Mapping[str, str]) -> bool:
+    return False

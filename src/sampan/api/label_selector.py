@@ -1,0 +1,105 @@
+"""LabelSelector objects (matchLabels and matchExpressions): what they select, and what is wrong with them."""
+
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
+from typing import Protocol
+
+from sampan.api import names
+from sampan.api.faults import Fault, forbidden, invalid, quote, required
+from sampan.api.label_grammar import SelectorError
+from sampan.api.labels import EVERYTHING, NOTHING, Operator, Requirement, Selector
+
+OPERATORS = {
+    "In": Operator.IN,
+    "NotIn": Operator.NOT_IN,
+    "Exists": Operator.EXISTS,
+    "DoesNotExist": Operator.DOES_NOT_EXIST,
+}
+
+_MOST_KEPT = 50
+"""Selectors with more parts than that are made anew each time, or they could fill the memory."""
+
+
+class Expression(Protocol):
+    """A LabelSelectorRequirement."""
+
+    @property
+    def key(self) -> str: ...
+    @property
+    def operator(self) -> str: ...
+    @property
+    def values(self) -> Sequence[str]: ...
+
+
+class LabelSelector(Protocol):
+    @property
+    def matchLabels(self) -> Mapping[str, str]: ...
+    @property
+    def matchExpressions(self) -> Sequence[Expression]: ...
+
+
+def selector_of(source: LabelSelector | None) -> Selector:
+    """What the object selects: nothing where there is none, everything where it is empty. `SelectorError` if it is not
+    valid."""
+    if source is None:
+        return NOTHING
+    labels, expressions = source.matchLabels, source.matchExpressions
+    if not labels and not expressions:
+        return EVERYTHING
+    terms = tuple((e.key, e.operator, tuple(e.values)) for e in expressions)
+    is_small = len(labels) + sum(1 + len(values) for _, _, values in terms) <= _MOST_KEPT
+    return (_selector_kept if is_small else _selector)(tuple(labels.items()), terms)
+
+
+def _selector(
+    labels: tuple[tuple[str, str], ...], expressions: tuple[tuple[str, str, tuple[str, ...]], ...]
+) -> Selector:
+    found = [Requirement(key, Operator.EQUALS, (value,)) for key, value in labels]
+    for requirement in found:
+        requirement.check()
+    for key, operator, values in expressions:
+        if operator not in OPERATORS:
+            raise SelectorError(f"{quote(operator)} is not a valid label selector operator")
+        found.append(Requirement(key, OPERATORS[operator], values))
+        found[-1].check()
+    return Selector(found)
+
+
+_selector_kept = lru_cache(maxsize=4096)(_selector)
+
+
+def selector_faults(source: LabelSelector | None, field: str, *, allow_bad_values: bool = False) -> list[Fault]:
+    """What is wrong with the object at `field`. Bad label values are let pass in objects that have them already."""
+    if source is None:
+        return []
+    faults = label_faults(source.matchLabels, f"{field}.matchLabels")
+    for at, expression in enumerate(source.matchExpressions):
+        faults += _expression_faults(expression, f"{field}.matchExpressions[{at}]", allow_bad_values)
+    return faults
+
+
+def label_faults(labels: Mapping[str, str], field: str) -> list[Fault]:
+    faults = []
+    for key, value in labels.items():
+        faults += [invalid(field, key, fault) for fault in names.label_key(key)]
+        faults += [invalid(field, value, fault) for fault in names.label_value(value)]
+    return faults
+
+
+def _expression_faults(expression: Expression, field: str, allow_bad_values: bool) -> list[Fault]:
+    faults = _operator_faults(expression, field)
+    faults += [invalid(f"{field}.key", expression.key, fault) for fault in names.label_key(expression.key)]
+    if not allow_bad_values:
+        for at, value in enumerate(expression.values):
+            faults += [invalid(f"{field}.values[{at}]", value, fault) for fault in names.label_value(value)]
+    return faults
+
+
+def _operator_faults(expression: Expression, field: str) -> list[Fault]:
+    if expression.operator not in OPERATORS:
+        return [invalid(f"{field}.operator", expression.operator, "not a valid selector operator")]
+    if expression.operator in ("In", "NotIn"):
+        detail = "must be specified when `operator` is 'In' or 'NotIn'"
+        return [] if expression.values else [required(f"{field}.values", detail)]
+    detail = "may not be specified when `operator` is 'Exists' or 'DoesNotExist'"
+    return [forbidden(f"{field}.values", detail)] if expression.values else []
