@@ -4,8 +4,9 @@ The decoder is a tree of structs made from the field paths of a `Shape`: everyth
 without being built.
 """
 
-import sys
 from collections.abc import Callable
+from operator import attrgetter
+from sys import intern
 from typing import Any, cast
 
 import msgspec
@@ -15,6 +16,9 @@ from sampan.storage.cacher.shape import Shape
 Scalar = str | int | float | bool | None
 Labels = dict[str, str]
 _NO_LABELS: Labels = {}
+_NOTHING = msgspec.Raw(b"")
+_UNSET = (None, "")
+"""Both count as not set."""
 _decode_labels = msgspec.json.Decoder(dict[str, str | None] | None).decode
 
 
@@ -29,35 +33,48 @@ class Extract:
 
     def __init__(self, shape: Shape) -> None:
         tree: dict[str, Any] = {"metadata": {"labels": msgspec.Raw, "resourceVersion": msgspec.Raw}}
-        for field in shape.fields:
-            for path in field.paths:
-                _plant(tree, path.split("."))
+        paths = [path for field in shape.fields for path in field.paths]
+        for path in paths:
+            _plant(tree, path.split("."))
         struct, names = _struct("Object", tree)
+        wanted = ["metadata.labels", "metadata.resourceVersion", *paths]
         self._decode = msgspec.json.Decoder(struct).decode
-        metadata = names["metadata"]
-        self._metadata = metadata[0]
-        self._labels, self._version = metadata[1]["labels"][0], metadata[1]["resourceVersion"][0]
-        self._plan = [([_attributes(names, path) for path in field.paths], field.default) for field in shape.fields]
-        self._paths = [([path.split(".") for path in field.paths], field.default) for field in shape.fields]
+        self._get = attrgetter(*[_attribute(names, path) for path in wanted])
+        self._defaults = [field.default for field in shape.fields]
+        self._is_simple = all(len(field.paths) == 1 for field in shape.fields)
+        self._paths = [[path.split(".") for path in field.paths] for field in shape.fields]
         self._pool: dict[bytes, Labels] = {}
 
     def __call__(self, value: bytes) -> tuple[Labels, tuple[str, ...], bool]:
         try:
-            found = self._decode(value)
-        except msgspec.ValidationError:
+            raw, version, *values = self._get(self._decode(value))
+        except (msgspec.ValidationError, AttributeError):  # something else, or null, where a part is expected
             return self._slowly(value)
-        metadata = getattr(found, self._metadata)
-        fields = tuple([_first(found, paths, default) for paths, default in self._plan])
-        if metadata is None:
-            return _NO_LABELS, fields, False
-        labels = getattr(metadata, self._labels)
-        has_version = getattr(metadata, self._version) is not None
-        return (_NO_LABELS if labels is None else self._shared(bytes(labels))), fields, has_version
+        labels = bytes(raw)
+        fields = self._texts(values) if self._is_simple else self._first_texts(values)
+        return (self._shared(labels) if labels else _NO_LABELS), fields, bool(bytes(version))
+
+    def _texts(self, values: list[Scalar]) -> tuple[str, ...]:
+        return tuple(
+            [
+                intern(value) if value.__class__ is str and value else default if value in _UNSET else _text(value)
+                for value, default in zip(values, self._defaults, strict=False)
+            ]
+        )
+
+    def _first_texts(self, values: list[Scalar]) -> tuple[str, ...]:
+        at = iter(values)
+        return tuple(
+            [
+                next((_text(value) for value in [next(at) for _ in paths] if value not in _UNSET), default)
+                for paths, default in zip(self._paths, self._defaults, strict=True)
+            ]
+        )
 
     def _shared(self, raw: bytes) -> Labels:
         labels = self._pool.get(raw)
         if labels is None:
-            labels = {sys.intern(k): sys.intern(v or "") for k, v in (_decode_labels(raw) or {}).items()}
+            labels = {intern(k): intern(v or "") for k, v in (_decode_labels(raw) or {}).items()}
             if len(self._pool) >= self._POOL:
                 self._pool.clear()
             self._pool[raw] = labels
@@ -72,8 +89,8 @@ class Extract:
         metadata = metadata if isinstance(metadata, dict) else {}
         labels = metadata.get("labels")
         pairs = labels.items() if isinstance(labels, dict) else ()
-        fields = tuple([_first_in(found, paths, default) for paths, default in self._paths])
-        return {k: v for k, v in pairs if isinstance(v, str)}, fields, "resourceVersion" in metadata
+        fields = [_first_in(found, paths, default) for paths, default in zip(self._paths, self._defaults, strict=True)]
+        return {k: v for k, v in pairs if isinstance(v, str)}, tuple(fields), "resourceVersion" in metadata
 
 
 def _plant(tree: dict[str, Any], path: list[str]) -> None:
@@ -89,41 +106,30 @@ Names = dict[str, tuple[str, "Names"]]
 
 
 def _struct(name: str, tree: dict[str, Any]) -> tuple[type[msgspec.Struct], Names]:
-    """A struct with an optional member for each entry, and the attribute that each key became."""
+    """A struct with a member for each entry, empty by default, and the attribute that each key became."""
     names: Names = {}
     members: list[tuple[str, Any, Any]] = []
     for number, (key, inner) in enumerate(tree.items()):
         attribute = f"f{number}"
-        kind: Any = inner
         below: Names = {}
         if isinstance(inner, dict):
             kind, below = _struct(f"{name}_{attribute}", inner)
+            members.append((attribute, kind | None, kind()))
+        elif inner is msgspec.Raw:  # a union with None would not take anything but null
+            members.append((attribute, inner, _NOTHING))
+        else:
+            members.append((attribute, inner, None))
         names[key] = (attribute, below)
-        members.append((attribute, kind | None if kind is not Scalar else kind, None))
     rename = {attribute: key for key, (attribute, _) in names.items()}
-    return msgspec.defstruct(name, members, rename=rename, gc=False), names
+    return msgspec.defstruct(name, members, rename=rename, gc=False, frozen=True), names
 
 
-def _attributes(names: Names, path: str) -> tuple[str, ...]:
+def _attribute(names: Names, path: str) -> str:
     found = []
     for part in path.split("."):
         attribute, names = names[part]
         found.append(attribute)
-    return tuple(found)
-
-
-def _first(found: object, paths: list[tuple[str, ...]], default: str) -> str:
-    for path in paths:
-        value: Any = found
-        for attribute in path:
-            value = getattr(value, attribute)
-            if value is None:
-                break
-        else:
-            text = value if type(value) is str else _text(value)
-            if text:
-                return sys.intern(text)
-    return default
+    return ".".join(found)
 
 
 def _first_in(found: dict[str, Any], paths: list[list[str]], default: str) -> str:
@@ -131,15 +137,15 @@ def _first_in(found: dict[str, Any], paths: list[list[str]], default: str) -> st
         value: Any = found
         for part in path:
             value = value.get(part) if isinstance(value, dict) else None
-        if isinstance(value, str | int | float | bool) and (text := _text(value)):
-            return text
+        if isinstance(value, str | int | float | bool) and value != "":
+            return _text(value)
     return default
 
 
 def _text(value: Scalar) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
-    return str(value)
+    return intern(str(value))
 
 
 DecodeValue = Callable[[bytes], bytes]

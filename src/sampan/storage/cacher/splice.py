@@ -25,13 +25,14 @@ def splice(value: bytes, revision: int, head: bytes, *, is_clean: bool = True) -
     rest = value[at:]
     if rest[-1] != _BRACE:
         rest = rest.rstrip()
-    comma = b"" if rest[0] == _BRACE else b","
-    return head, b'%b%d"%b%b' % (_VERSION, revision, comma, rest)
+    if rest[0] == _BRACE:
+        return head, b'"metadata":{"resourceVersion":"%d"' % revision + rest
+    return head, b'"metadata":{"resourceVersion":"%d",' % revision + rest
 
 
 def respliced(body: bytes, old: int, new: int) -> bytes:
     """The same body at another version."""
-    return b"%b%d%b" % (_VERSION, new, body[len(_VERSION) + len(str(old)) :])
+    return b'"metadata":{"resourceVersion":"%d' % new + body[len(_VERSION) + len(str(old)) :]
 
 
 def _rearranged(value: bytes, revision: int, head: bytes) -> tuple[bytes, bytes]:

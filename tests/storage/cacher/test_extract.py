@@ -1,0 +1,76 @@
+import msgspec
+import pytest
+
+from sampan.storage.cacher.extract import Extract
+from sampan.storage.cacher.shape import Field, Shape
+
+SHAPE = Shape(
+    prefix="/registry/events/",
+    kind="Event",
+    api_version="v1",
+    plural="events",
+    fields=(
+        Field("involvedObject.name", ("involvedObject.name",)),
+        Field("source", ("source.component", "reportingComponent"), default="nobody"),
+        Field("count", ("count",), default="0"),
+        Field("done", ("done",), default="false"),
+        Field("never", ()),
+    ),
+)
+
+
+@pytest.mark.parametrize(
+    ("value", "fields"),
+    [
+        ({}, ("", "nobody", "0", "false", "")),
+        ({"involvedObject": {"name": "a", "kind": "Pod"}}, ("a", "nobody", "0", "false", "")),
+        ({"source": {"component": "x"}, "reportingComponent": "y"}, ("", "x", "0", "false", "")),
+        ({"source": {"component": ""}, "reportingComponent": "y"}, ("", "y", "0", "false", "")),
+        ({"source": None, "reportingComponent": "y"}, ("", "y", "0", "false", "")),
+        ({"count": 3, "done": True, "other": [1, {"a": 2}]}, ("", "nobody", "3", "true", "")),
+        ({"count": {"odd": 1}, "source": "text", "involvedObject": []}, ("", "nobody", "0", "false", "")),
+    ],
+)
+def test_fields(value: dict[str, object], fields: tuple[str, ...]) -> None:
+    assert Extract(SHAPE)(msgspec.json.encode(value)) == ({}, fields, False)
+
+
+@pytest.mark.parametrize(
+    ("metadata", "labels"),
+    [
+        ({"name": "a"}, {}),
+        ({"labels": None}, {}),
+        ({"labels": {}}, {}),
+        ({"labels": {"a": "1", "b": ""}}, {"a": "1", "b": ""}),
+        ({"labels": {"é\n": "ü"}}, {"é\n": "ü"}),
+    ],
+)
+def test_labels(metadata: dict[str, object], labels: dict[str, str]) -> None:
+    extract = Extract(SHAPE)
+    assert extract(msgspec.json.encode({"metadata": metadata}))[0] == labels
+    assert extract(msgspec.json.encode({"metadata": metadata, "count": {}}))[0] == labels
+
+
+def test_equal_labels_are_shared() -> None:
+    extract = Extract(SHAPE)
+    value = msgspec.json.encode({"metadata": {"labels": {"a": "1"}}})
+    assert extract(value)[0] is extract(value)[0]
+
+
+def test_a_version_inside_is_noticed() -> None:
+    assert Extract(SHAPE)(b'{"metadata":{"resourceVersion":"3"}}')[2]
+    assert Extract(SHAPE)(b'{"metadata":{"resourceVersion":"3"},"count":[]}')[2]
+
+
+@pytest.mark.parametrize("value", [b"[]", b"1", b"{", b"", b'{"metadata":{"labels":{"a":1}}}'])
+def test_what_is_no_object_is_refused(value: bytes) -> None:
+    with pytest.raises(msgspec.DecodeError):
+        Extract(SHAPE)(value)
+
+
+def test_a_path_may_not_go_through_another() -> None:
+    shape = Shape(
+        prefix="/", kind="X", api_version="v1", plural="xs", fields=(Field("a", ("a",)), Field("b", ("a.b",)))
+    )
+    with pytest.raises(ValueError, match="goes through a value"):
+        Extract(shape)

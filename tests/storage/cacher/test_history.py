@@ -1,0 +1,75 @@
+import pytest
+
+from sampan.storage.cacher.history import History, HistoryLimits
+from sampan.storage.cacher.item import Item
+
+KEY = "/registry/pods/default/a"
+
+
+def item(revision: int, size: int = 10) -> Item:
+    return Item(KEY, "default", revision, b"", b"x" * size, {}, ())
+
+
+class Time:
+    now = 1000.0
+
+
+def history(**limits: float) -> History:
+    kept = History(limits=HistoryLimits(**limits), now=lambda: Time.now)  # type: ignore[arg-type]
+    kept.reset(5)
+    return kept
+
+
+def revisions(kept: History, after: int) -> list[int]:
+    return [change.revision for change in kept.after(after)]
+
+
+def test_changes_after_a_revision() -> None:
+    kept = history()
+    for revision in (7, 9, 9, 12):
+        kept.append(revision, KEY, None, item(revision))
+    assert revisions(kept, 5) == [7, 9, 9, 12]
+    assert revisions(kept, 8) == [9, 9, 12]
+    assert revisions(kept, 9) == [12]
+    assert revisions(kept, 12) == revisions(kept, 99) == []
+    with pytest.raises(ValueError, match="begins after 5"):
+        kept.after(4)
+
+
+def test_at_most_so_many() -> None:
+    kept = history(events=3)
+    for revision in range(6, 12):
+        kept.append(revision, KEY, None, item(revision))
+    assert (kept.floor, len(kept), revisions(kept, 8)) == (8, 3, [9, 10, 11])
+
+
+def test_at_most_so_many_bytes_of_old_objects() -> None:
+    kept = history(bytes=3000)
+    for revision in range(6, 12):
+        kept.append(revision, KEY, item(revision - 1, 1000), item(revision, 1_000_000))
+    assert (len(kept), kept.floor) == (2, 9)
+    assert kept.bytes <= 3000
+
+
+def test_an_object_too_large_for_the_limit_is_forgotten_at_once() -> None:
+    kept = history(bytes=3000)
+    kept.append(6, KEY, item(5, 5000), item(6))
+    assert (len(kept), kept.floor, kept.bytes) == (0, 6, 0)
+
+
+def test_not_longer_than_so_long(monkeypatch: pytest.MonkeyPatch) -> None:
+    kept = history(age_s=60.0)
+    for revision in range(6, 10):
+        kept.append(revision, KEY, None, item(revision))
+        monkeypatch.setattr(Time, "now", Time.now + 25)
+    kept.trim()
+    assert (kept.floor, revisions(kept, 7)) == (7, [8, 9])
+
+
+def test_memory_of_what_is_gone_is_given_back() -> None:
+    kept = history(events=100)
+    for revision in range(6, 6 + 10_000):
+        kept.append(revision, KEY, None, item(revision))
+    assert len(kept) == 100
+    assert len(kept._changes) < 2500
+    assert revisions(kept, 10_000) == [10_001, 10_002, 10_003, 10_004, 10_005]

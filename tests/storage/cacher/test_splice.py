@@ -1,0 +1,90 @@
+import json
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sampan.storage.cacher.splice import respliced, splice
+
+HEAD = b'{"kind":"Pod","apiVersion":"v1",'
+
+
+def whole(value: bytes, revision: int = 7, **kwargs: bool) -> bytes:
+    return b"".join(splice(value, revision, HEAD, **kwargs))
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [
+        pytest.param(
+            b'{"kind":"Pod","apiVersion":"v1","metadata":{"name":"a"},"spec":{}}',
+            b'{"kind":"Pod","apiVersion":"v1","metadata":{"resourceVersion":"7","name":"a"},"spec":{}}',
+            id="as it is stored",
+        ),
+        pytest.param(
+            b'{"kind":"Pod","apiVersion":"v1","metadata":{"name":"a"}}\n',
+            b'{"kind":"Pod","apiVersion":"v1","metadata":{"resourceVersion":"7","name":"a"}}',
+            id="with the line end that the real server stores",
+        ),
+        pytest.param(
+            b'{"kind":"Pod","apiVersion":"v1","metadata":{}}',
+            b'{"kind":"Pod","apiVersion":"v1","metadata":{"resourceVersion":"7"}}',
+            id="empty metadata",
+        ),
+        pytest.param(
+            b'{"apiVersion":"v1","kind":"Pod","metadata":{"name":"a"},"x":1e400}',
+            b'{"kind":"Pod","apiVersion":"v1","metadata":{"resourceVersion":"7","name":"a"},"x":1e400}',
+            id="another order, and a number that no float holds",
+        ),
+        pytest.param(
+            b'{\n "spec": {"metadata": {}},\n "metadata": {"name": "a"},\n "kind": "Pod", "apiVersion": "v1"}',
+            b'{"kind":"Pod","apiVersion":"v1","metadata":{"resourceVersion":"7","name":"a"},"spec":{"metadata":{}}}',
+            id="spaces, and another metadata first",
+        ),
+        pytest.param(
+            b'{"kind":"Pod","apiVersion":"v1"}',
+            b'{"kind":"Pod","apiVersion":"v1","metadata":{"resourceVersion":"7"}}',
+            id="no metadata",
+        ),
+        pytest.param(
+            b'{"kind":"Pod","apiVersion":"v2","metadata":{"name":"a"}}',
+            b'{"kind":"Pod","apiVersion":"v2","metadata":{"resourceVersion":"7","name":"a"}}',
+            id="another version",
+        ),
+    ],
+)
+def test_the_version_goes_to_the_start_of_the_metadata(value: bytes, expected: bytes) -> None:
+    assert whole(value) == expected
+
+
+def test_a_version_that_is_there_already_is_replaced() -> None:
+    value = b'{"kind":"Pod","apiVersion":"v1","metadata":{"name":"a","resourceVersion":"3"},"spec":{}}'
+    assert whole(value, is_clean=False) == (
+        b'{"kind":"Pod","apiVersion":"v1","metadata":{"resourceVersion":"7","name":"a"},"spec":{}}'
+    )
+
+
+def test_all_usual_objects_share_one_head() -> None:
+    for value in (HEAD + b'"metadata":{}}', b'{"metadata":{},"apiVersion":"v1","kind":"Pod"}'):
+        assert splice(value, 1, HEAD)[0] is HEAD
+
+
+@pytest.mark.parametrize("value", [b"", b"null", b"[]", b'{"metadata":[]}', b'{"kind":"Pod"', b"\xff\xfe"])
+def test_what_is_no_object_is_refused(value: bytes) -> None:
+    with pytest.raises((msgspec.MsgspecError, UnicodeDecodeError)):
+        splice(value, 1, HEAD)
+
+
+texts = st.text(max_size=8)
+metadata = st.dictionaries(texts.filter(lambda key: key != "resourceVersion"), texts, max_size=4)
+
+
+@given(metadata, st.dictionaries(texts, st.integers(), max_size=3), st.integers(1, 2**63), st.integers(1, 2**63))
+def test_only_the_version_differs(meta: dict[str, str], spec: dict[str, int], revision: int, later: int) -> None:
+    value = {"kind": "Pod", "apiVersion": "v1", "metadata": meta, "spec": spec}
+    head, body = splice(msgspec.json.encode(value), revision, HEAD)
+    expected = {**value, "metadata": {**meta, "resourceVersion": str(revision)}}
+    assert json.loads(head + body) == expected
+    expected["metadata"] = {**meta, "resourceVersion": str(later)}
+    assert json.loads(head + respliced(body, revision, later)) == expected

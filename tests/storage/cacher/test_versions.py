@@ -1,0 +1,91 @@
+import json
+from pathlib import Path
+from typing import Any
+from urllib.parse import parse_qs, urlsplit
+
+import pytest
+
+from sampan.storage.cacher import InvalidVersion, Options, defaulted, faults
+from sampan.storage.cacher.versions import Rule, Wanted, parse_version, wanted_of_get, wanted_of_list
+
+INVALID = 'resourceVersion: Invalid value: "{0}": strconv.ParseUint: parsing "{0}": {1}'
+
+
+@pytest.mark.parametrize(("text", "number"), [("", 0), ("0", 0), ("17", 17), ("007", 7), (str(2**64 - 1), 2**64 - 1)])
+def test_numbers(text: str, number: int) -> None:
+    assert parse_version(text) == number
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("abc", "invalid syntax"),
+        ("-1", "invalid syntax"),
+        ("+1", "invalid syntax"),
+        ("1_0", "invalid syntax"),
+        (" 1", "invalid syntax"),
+        ("٣", "invalid syntax"),
+        (str(2**64), "value out of range"),
+        ("9" * 5000, "value out of range"),
+    ],
+)
+def test_what_is_not_a_number(text: str, why: str) -> None:
+    with pytest.raises(InvalidVersion) as fault:
+        parse_version(text)
+    assert str(fault.value) == INVALID.format(text, why)
+    with pytest.raises(InvalidVersion) as fault:
+        wanted_of_list(text, "", 0)
+    assert str(fault.value) == "invalid resource version: " + INVALID.format(text, why)
+
+
+@pytest.mark.parametrize(
+    ("version", "match", "limit", "wanted"),
+    [
+        ("", "", 0, Wanted(Rule.CONSISTENT)),
+        ("", "", 5, Wanted(Rule.CONSISTENT)),
+        ("0", "", 0, Wanted(Rule.ANY)),
+        ("0", "NotOlderThan", 0, Wanted(Rule.ANY)),
+        ("0", "", 5, Wanted(Rule.ANY)),
+        ("7", "", 0, Wanted(Rule.NOT_OLDER, 7)),
+        ("7", "", -1, Wanted(Rule.NOT_OLDER, 7)),
+        ("7", "", 5, Wanted(Rule.EXACT, 7)),
+        ("7", "NotOlderThan", 5, Wanted(Rule.NOT_OLDER, 7)),
+        ("7", "Exact", 0, Wanted(Rule.EXACT, 7)),
+    ],
+)
+def test_what_a_list_wants(version: str, match: str, limit: int, wanted: Wanted) -> None:
+    assert wanted_of_list(version, match, limit) == wanted
+
+
+@pytest.mark.parametrize(
+    ("version", "wanted"),
+    [("", Wanted(Rule.CONSISTENT)), ("0", Wanted(Rule.ANY)), ("7", Wanted(Rule.NOT_OLDER, 7))],
+)
+def test_what_a_get_wants(version: str, wanted: Wanted) -> None:
+    assert wanted_of_get(version) == wanted
+
+
+def _options(request: str) -> Options:
+    query = {name: values[0] for name, values in parse_qs(urlsplit(request.split()[1]).query).items()}
+    initial = query.get("sendInitialEvents")
+    return Options(
+        is_watch=query.get("watch", "0") not in ("0", "false"),
+        resource_version=query.get("resourceVersion", ""),
+        match=query.get("resourceVersionMatch", ""),
+        continue_token=query.get("continue", ""),
+        send_initial_events=None if initial is None else initial not in ("0", "false"),
+    )
+
+
+@pytest.mark.parametrize("recording", ["lists-versions", "lists-paging", "watch-bad", "watch-stream-list"])
+def test_faults_are_those_that_were_recorded(shared_dir: Path, recording: str) -> None:
+    steps: list[dict[str, Any]] = json.loads((shared_dir / "golden" / "recorded" / f"{recording}.json").read_text())
+    refused = 0
+    for step in steps:
+        found = faults(defaulted(_options(step["request"])))
+        details = step["body"].get("details", {}) if isinstance(step["body"], dict) else {}
+        recorded = details.get("causes", []) if step["status"] == 422 else []
+        expected = [(cause["field"], cause["reason"], cause["message"]) for cause in recorded]
+        assert [(fault.field, fault.reason, fault.message) for fault in found] == expected, step["name"]
+        refused += bool(found)
+    assert refused or recording == "watch-stream-list"

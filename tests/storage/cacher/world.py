@@ -1,0 +1,187 @@
+"""What the cacher's tests share: a pod shape, stored values, a label selector, a store with cachers on it, virtual
+loop time."""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from functools import wraps
+from typing import Any, ParamSpec, cast
+
+import msgspec
+
+from sampan.machinery.clock import RealClock
+from sampan.storage.backend import Backend
+from sampan.storage.cacher import (
+    Cacher,
+    CacherConfig,
+    Field,
+    FieldTerm,
+    ListQuery,
+    ListResult,
+    Selection,
+    Shape,
+    Watcher,
+    WatchEvent,
+    WatchQuery,
+)
+from sampan.storage.memory import MemoryBackend
+
+PODS = Shape(
+    prefix="/registry/pods/",
+    kind="Pod",
+    api_version="v1",
+    plural="pods",
+    fields=(
+        Field("spec.nodeName", ("spec.nodeName",), indexed=True),
+        Field("status.phase", ("status.phase",), default="Pending"),
+        Field("spec.hostNetwork", ("spec.hostNetwork",), default="false"),
+    ),
+)
+NODES = Shape(prefix="/registry/minions/", kind="Node", api_version="v1", plural="nodes", is_namespaced=False)
+
+
+def pod(name: str, namespace: str = "default", *, labels: Mapping[str, str] | None = None, **rest: Any) -> bytes:
+    """A stored pod; `node` and `phase` go where they belong, the rest is annotations."""
+    metadata: dict[str, Any] = {"name": name, "namespace": namespace}
+    if labels:
+        metadata["labels"] = dict(labels)
+    node, phase = rest.pop("node", None), rest.pop("phase", None)
+    if rest:
+        metadata["annotations"] = {k: str(v) for k, v in rest.items()}
+    found = {"kind": "Pod", "apiVersion": "v1", "metadata": metadata, "spec": {}, "status": {}}
+    if node:
+        found["spec"] = {"nodeName": node}
+    if phase:
+        found["status"] = {"phase": phase}
+    return msgspec.json.encode(found)
+
+
+@dataclass(frozen=True)
+class Labels:
+    """A label selector of terms: ("app", "=", ("web",)), with =, !=, in, notin, exists, !."""
+
+    terms: tuple[tuple[str, str, tuple[str, ...]], ...]
+
+    def matches(self, labels: Mapping[str, str]) -> bool:
+        return all(_holds(labels.get(label), operator, values) for label, operator, values in self.terms)
+
+    def required(self) -> Mapping[str, str]:
+        return {label: values[0] for label, op, values in self.terms if op in ("=", "in") and len(values) == 1}
+
+
+def _holds(value: str | None, operator: str, values: tuple[str, ...]) -> bool:
+    match operator:
+        case "=" | "in":
+            return value in values
+        case "!=" | "notin":
+            return value not in values
+        case "exists":
+            return value is not None
+    return value is None
+
+
+def labelled(**pairs: str) -> Labels:
+    return Labels(tuple((label, "=", (value,)) for label, value in pairs.items()))
+
+
+def where(namespace: str = "", *, labels: Labels | None = None, name: str = "", **fields: str) -> Selection:
+    """`node="n1"` and `phase="Running"` are field terms; a value that begins with ! is negated."""
+    known = {"node": "spec.nodeName", "phase": "status.phase", "metadata_name": "metadata.name"}
+    terms = tuple(FieldTerm(known[k], v.removeprefix("!"), v.startswith("!")) for k, v in fields.items())
+    return Selection(namespace=namespace, name=name, labels=labels, fields=terms)
+
+
+P = ParamSpec("P")
+
+
+class VirtualTimeLoop(asyncio.SelectorEventLoop):
+    """Time passes only when nothing else is to be done, and then at once. Nothing may wait for another thread."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._now = 0.0
+        selector = cast(Any, self)._selector
+        select = selector.select
+
+        def skip(timeout: float | None) -> Any:
+            if timeout is None:
+                raise RuntimeError("everything waits for ever")
+            self._now += timeout
+            return select(0)
+
+        selector.select = skip
+
+    def time(self) -> float:
+        return self._now
+
+
+def virtual(test: Callable[P, Coroutine[Any, Any, None]]) -> Callable[P, None]:
+    """Run an async test in virtual loop time."""
+
+    @wraps(test)
+    def run(*args: P.args, **kwargs: P.kwargs) -> None:
+        with asyncio.Runner(loop_factory=VirtualTimeLoop) as runner:
+            runner.run(test(*args, **kwargs))
+
+    return run
+
+
+class World:
+    """A store and a cacher of pods on it."""
+
+    def __init__(self, backend: Backend, cacher: Cacher) -> None:
+        self.backend, self.cacher = backend, cacher
+
+    async def put(self, name: str, namespace: str = "default", **content: Any) -> int:
+        return await self.backend.put(PODS.key(namespace, name), pod(name, namespace, **content))
+
+    async def delete(self, name: str, namespace: str = "default") -> int:
+        return await self.backend.delete(PODS.key(namespace, name))
+
+    async def list(self, selection: Selection | None = None, version: str = "", **query: Any) -> ListResult:
+        return await self.cacher.list(ListQuery(selection or Selection(), version, **query))
+
+    def watch(self, selection: Selection | None = None, version: str = "", **query: Any) -> Watcher:
+        return self.cacher.watch(WatchQuery(selection or Selection(), version, **query))
+
+
+@asynccontextmanager
+async def running(
+    backend: Backend, shape: Shape = PODS, config: CacherConfig | None = None, **rest: Any
+) -> AsyncIterator[Cacher]:
+    cacher = Cacher(backend=backend, shape=shape, decode=msgspec.json.decode, config=config, **rest)
+    async with asyncio.TaskGroup() as tasks:
+        task = tasks.create_task(cacher.run())
+        try:
+            yield cacher
+        finally:
+            task.cancel()
+
+
+@asynccontextmanager
+async def pods(config: CacherConfig | None = None, **rest: Any) -> AsyncIterator[World]:
+    async with MemoryBackend(clock=RealClock()) as backend, running(backend, PODS, config, **rest) as cacher:
+        await cacher.wait_ready()
+        yield World(backend, cacher)
+
+
+def names(result: ListResult) -> list[str]:
+    return [item.name for item in result.items]
+
+
+def seen(events: "list[WatchEvent]") -> list[tuple[str, str]]:
+    return [(event.type, event.item.name) for event in events]
+
+
+def obj(event: WatchEvent) -> dict[str, Any]:
+    return cast(dict[str, Any], json.loads(event.item.raw))
+
+
+def ready(watcher: Watcher) -> "list[WatchEvent]":
+    """Everything that the watcher has now."""
+    found: list[WatchEvent] = []
+    while batch := watcher.pop_ready():
+        found += batch
+    return found
