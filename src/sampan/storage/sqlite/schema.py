@@ -2,8 +2,8 @@
 
 `revisions` and `bodies` are the log: one row for each write, its revision the row id. They are two tables so that what
 follows a revision can be found without reading values, and without an index that every write would have to keep up.
-`live` is the present state. A row of `revisions` names the revision that it replaced, so the state as of an old revision
-R is: what is live and not newer than R, and what was replaced or deleted after R and was written up to R.
+`live` is the present state. A row of `revisions` names the revision that it replaced, so the state as of an old
+revision R is: what is live and not newer than R, and what was replaced or deleted after R and was written up to R.
 """
 
 from collections.abc import Callable, Sequence

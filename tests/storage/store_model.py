@@ -1,0 +1,283 @@
+"""A store next to a model of it: a list of writes and what follows from it. Hypothesis looks for where they differ.
+
+A subclass of `StoreMachine` says how to open the store; see test_store_model.py.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from contextlib import AsyncExitStack
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, TypeVar
+
+import pytest
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+
+from sampan.storage.backend import Backend, Batch, Compacted, Conflict, Entry, Event, Page, Watch
+
+T = TypeVar("T")
+
+NAMES = ["pods/a", "pods/a/b", "pods/b", "pods", "podtemplates/a", "secrets/é", "secrets/😀"]
+PREFIXES = ["", "pods/", "pods", "podt", "secrets/", "none/", "pods/a"]
+names = st.sampled_from(NAMES)
+prefixes = st.sampled_from(PREFIXES)
+values = st.binary(max_size=8)
+far_back = st.integers(0, 12)
+"""How many writes ago; counted from the present so that small numbers stay interesting."""
+
+
+@dataclass
+class Model:
+    """All writes since the start, and how far history is forgotten."""
+
+    first: int
+    """The revision before any of them."""
+    log: list[Event] = field(default_factory=list)
+    compacted: int = 0
+
+    @property
+    def revision(self) -> int:
+        return self.log[-1].revision if self.log else self.first
+
+    def ago(self, writes: int) -> int:
+        """The revision as of some writes ago."""
+        return self.log[-1 - writes].revision if writes < len(self.log) else self.first
+
+    def state(self, revision: int) -> dict[str, Entry]:
+        state: dict[str, Entry] = {}
+        for event in self.log:
+            if event.revision > revision:
+                break
+            if event.value is None:
+                del state[event.key]
+            else:
+                state[event.key] = Entry(event.key, event.value, event.revision, event.create_revision)
+        return state
+
+    def write(self, revision: int, key: str, value: bytes | None) -> None:
+        assert revision > self.revision
+        before = self.state(self.revision).get(key)
+        created = 0 if value is None else before.create_revision if before else revision
+        self.log.append(Event(revision, key, value, created))
+
+    def page(self, prefix: str, start: str, limit: int, revision: int) -> Page:
+        found = [
+            entry for key, entry in sorted(self.state(revision).items()) if key.startswith(prefix) and key >= start
+        ]
+        shown = found[:limit] if limit else found
+        return Page(shown, revision, len(found) - len(shown))
+
+    def events(self, prefix: str, after: int) -> list[Event]:
+        return [event for event in self.log if event.revision > after and event.key.startswith(prefix)]
+
+
+@dataclass
+class OpenWatch:
+    watch: Watch
+    prefix: str
+    after: int
+    told: list[Event] = field(default_factory=list)
+    revision: int = 0
+    is_called: bool = False
+
+    def take(self, batch: Batch) -> None:
+        assert not batch.events or batch.revision >= batch.events[-1].revision
+        self.told += batch.events
+        self.revision = batch.revision
+
+
+class StoreMachine(RuleBasedStateMachine):
+    is_durable: ClassVar[bool] = False
+    """What was written is there when the store is opened again."""
+    root: str = "/registry/"
+
+    def open(self) -> Backend:
+        raise NotImplementedError
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.runner = asyncio.Runner()
+        self.watches: list[OpenWatch] = []
+        self._start()
+        self.model = Model(self.run(self.backend.current_revision()))
+
+    def run(self, work: Awaitable[T]) -> T:
+        async def within_time() -> T:
+            return await asyncio.wait_for(work, 30)
+
+        return self.runner.run(within_time())
+
+    def key(self, name: str) -> str:
+        return self.root + name
+
+    def _start(self) -> None:
+        """Enter the store in a task that lives on, as its background tasks do."""
+        self.backend = self.open()
+        self._leave: asyncio.Event = asyncio.Event()
+        self._host = self.run(self._hosted())
+
+    async def _hosted(self) -> "asyncio.Task[None]":
+        entered = asyncio.Event()
+
+        async def host() -> None:
+            async with self.backend:
+                entered.set()
+                await self._leave.wait()
+
+        task = asyncio.ensure_future(host())
+        waiting = asyncio.ensure_future(entered.wait())
+        await asyncio.wait([task, waiting], return_when=asyncio.FIRST_COMPLETED)
+        if not entered.is_set():
+            waiting.cancel()
+            await task
+        return task
+
+    def _stop(self) -> None:
+        for open_watch in self.watches:
+            self.run(open_watch.watch.__aexit__(None, None, None))
+        self.watches.clear()
+        self._leave.set()
+        self.run(self._host)
+
+    def teardown(self) -> None:
+        try:
+            self._stop()
+        finally:
+            self.runner.close()
+
+    @initialize(first=values)
+    def never_empty(self, first: bytes) -> None:
+        self.put("pods/a", first)
+
+    @rule(name=names, value=values)
+    def put(self, name: str, value: bytes) -> None:
+        self.model.write(self.run(self.backend.put(self.key(name), value)), self.key(name), value)
+
+    @rule(name=names, value=values, is_stale=st.booleans(), ago=far_back)
+    def compare_and_swap(self, name: str, value: bytes, is_stale: bool, ago: int) -> None:
+        expected = self.model.ago(ago) if is_stale else self._at(name)
+        self._attempt(name, value, expected, lambda: self.backend.put(self.key(name), value, expected=expected))
+
+    @rule(name=names, is_checked=st.booleans(), ago=far_back)
+    def delete(self, name: str, is_checked: bool, ago: int) -> None:
+        expected = self.model.ago(ago) if is_checked else None
+        self._attempt(name, None, expected, lambda: self.backend.delete(self.key(name), expected=expected))
+
+    @rule(writes=st.lists(st.tuples(names, values), min_size=2, max_size=12))
+    def put_together(self, writes: list[tuple[str, bytes]]) -> None:
+        async def all_at_once() -> list[int]:
+            return list(await asyncio.gather(*(self.backend.put(self.key(name), value) for name, value in writes)))
+
+        for revision, (name, value) in sorted(zip(self.run(all_at_once()), writes, strict=True)):
+            self.model.write(revision, self.key(name), value)
+
+    @rule(name=names, ago=far_back)
+    def get(self, name: str, ago: int) -> None:
+        revision = self.model.ago(ago)
+        expected = self.model.state(revision).get(self.key(name))
+        self._read(revision, self.backend.get(self.key(name), revision=revision), (expected, revision))
+
+    @rule(prefix=prefixes, start=st.none() | names, limit=st.integers(0, 5), ago=far_back)
+    def range(self, prefix: str, start: str | None, limit: int, ago: int) -> None:
+        first = "" if start is None else self.key(start)
+        revision = self.model.ago(ago)
+        expected = self.model.page(self.key(prefix), first, limit, revision)
+        work = self.backend.range(self.key(prefix), start=first, limit=limit, revision=revision)
+        self._read(revision, work, expected)
+
+    @rule(ago=far_back)
+    def compact(self, ago: int) -> None:
+        revision = self.model.ago(ago)
+        self.run(self.backend.compact(revision))
+        self.model.compacted = max(self.model.compacted, revision)
+
+    @precondition(lambda self: len(self.watches) < 4)
+    @rule(prefix=prefixes, ago=far_back, is_called=st.booleans())
+    def watch(self, prefix: str, ago: int, is_called: bool) -> None:
+        after = self.model.ago(ago)
+        told: list[OpenWatch] = []
+        watch = self.backend.watch(
+            self.key(prefix), after=after, on_batch=(lambda batch: told[0].take(batch)) if is_called else None
+        )
+        told.append(OpenWatch(watch, self.key(prefix), after, is_called=is_called))
+        self.run(watch.__aenter__())
+        if after < self.model.compacted:
+            self._is_refused(told[0])
+        else:
+            self.watches.append(told[0])
+            self._catch_up(told[0])
+
+    @precondition(lambda self: self.watches)
+    @rule()
+    def follow(self) -> None:
+        for open_watch in self.watches:
+            self._catch_up(open_watch)
+
+    @precondition(lambda self: self.watches)
+    @rule()
+    def leave_a_watch(self) -> None:
+        self.run(self.watches.pop(0).watch.__aexit__(None, None, None))
+
+    @precondition(lambda self: self.is_durable)
+    @rule()
+    def open_again(self) -> None:
+        self._stop()
+        self._start()
+
+    @invariant()
+    def shows_the_present(self) -> None:
+        assert self.run(self.backend.current_revision()) == self.model.revision
+        assert self.run(self.backend.range(self.root)) == self.model.page(self.root, "", 0, self.model.revision)
+        assert self.run(self.backend.count(self.key("pods"))) == len(
+            self.model.page(self.key("pods"), "", 0, self.model.revision).entries
+        )
+
+    def _at(self, name: str) -> int:
+        entry = self.model.state(self.model.revision).get(self.key(name))
+        return entry.revision if entry else 0
+
+    def _attempt(
+        self, name: str, value: bytes | None, expected: int | None, work: Callable[[], Awaitable[int]]
+    ) -> None:
+        current = self.model.state(self.model.revision).get(self.key(name))
+        found = current.revision if current else 0
+        is_allowed = (expected is None or expected == found) and (value is not None or current is not None)
+        if is_allowed:
+            self.model.write(self.run(work()), self.key(name), value)
+        else:
+            with pytest.raises(Conflict) as caught:
+                self.run(work())
+            assert caught.value.current == current
+
+    def _read(self, revision: int, work: Awaitable[Any], expected: object) -> None:
+        if revision >= self.model.compacted:
+            assert self.run(work) == expected
+        else:
+            with pytest.raises(Compacted):
+                self.run(work)
+
+    def _catch_up(self, open_watch: OpenWatch) -> None:
+        async def until_now() -> None:
+            await open_watch.watch.request_progress()
+            batches = aiter(open_watch.watch)
+            while open_watch.revision < self.model.revision:
+                if open_watch.is_called:
+                    await asyncio.sleep(0)
+                else:
+                    open_watch.take(await anext(batches))
+
+        self.run(until_now())
+        assert open_watch.told == self.model.events(open_watch.prefix, open_watch.after)
+
+    def _is_refused(self, open_watch: OpenWatch) -> None:
+        async def end() -> None:
+            async with AsyncExitStack() as left:
+                left.push_async_exit(open_watch.watch.__aexit__)
+                await anext(aiter(open_watch.watch))
+
+        try:
+            self.run(end())
+        except Compacted:
+            return
+        # a store may still know the very event at which it was compacted
+        assert open_watch.after == self.model.compacted - 1, "a watch from before the compaction was accepted"
