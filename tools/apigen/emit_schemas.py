@@ -28,15 +28,18 @@ def _compact(value: object) -> str:
 
 
 def go_types(definitions: dict[str, Definition]) -> str:
-    """For error messages: per definition and field, the type as Go prints it, where it is not the plain one."""
-    found = {name: _go_fields(definition) for name, definition in definitions.items() if definition.fields}
-    lines = (f"{json.dumps(name)}:{_compact(fields)}" for name, fields in found.items() if fields)
+    """For error messages, per definition: the fields' types as Go prints them, where they are not the plain ones, and
+    the embedded types that fields come through."""
+    found = {name: _go_facts(definition) for name, definition in definitions.items()}
+    lines = (f"{json.dumps(name)}:{_compact(facts)}" for name, facts in found.items() if facts)
     return "{\n" + ",\n".join(lines) + "\n}\n"
 
 
-def _go_fields(definition: Definition) -> dict[str, str]:
+def _go_facts(definition: Definition) -> dict[str, dict[str, str]]:
     shown = {f.wire: go.printed_type(definition.name, f.go.text) for f in definition.fields}
-    return {wire: text for wire, text in shown.items() if text not in go.PRIMITIVES}
+    types = {wire: text for wire, text in shown.items() if text not in go.PRIMITIVES}
+    via = {f.wire: ".".join(f.via) for f in definition.fields if f.via and f.via != ("TypeMeta",)}
+    return ({"types": types} if types else {}) | ({"via": via} if via else {})
 
 
 def _definition(found: Definition) -> dict[str, Any]:

@@ -7,7 +7,7 @@ types that no schema shows (Table, WatchEvent, AdmissionReview, aggregated disco
 
 import importlib.resources
 import json
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -75,6 +75,8 @@ class Field:
     schema: dict[str, Any]
     """As published."""
     go: go.GoField
+    via: tuple[str, ...] = ()
+    """The embedded Go types that it comes through, from the outside in."""
 
 
 @dataclass
@@ -167,7 +169,9 @@ class _Builder:
         return list(found.values())
 
     def _embedded(self, owner: str, text: str) -> "list[Field]":
-        return self._fields(self._resolve(owner, text.lstrip("*")))
+        short = text.lstrip("*").rpartition(".")[2]
+        inner = self._fields(self._resolve(owner, text.lstrip("*")))
+        return [replace(field, via=(short, *field.via)) for field in inner]
 
     def _resolve(self, owner: str, text: str) -> str:
         """The full name of a Go type as `owner` writes it; empty if it is none of the API's structs."""

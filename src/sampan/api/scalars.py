@@ -44,11 +44,12 @@ _micro_time = lru_cache(maxsize=4096)(times.canonical_micro_time)
 
 
 def decode_hook(kind: type, value: Any) -> Any:
-    """The canonical form of a scalar, for msgspec. Raises ValueError with the real server's words."""
-    if kind is Quantity:
+    """The canonical form of a scalar, for msgspec. Raises ValueError for what is none, and for a decimal number: how it
+    was written matters to a quantity, and msgspec does not tell."""
+    if kind is Quantity and isinstance(value, str | int):
         return quantity.canonical(value)
     if not isinstance(value, str):
-        raise NotImplementedError
+        raise ValueError(f"{value!r} needs a closer look")
     return _time(value) if kind is Time else _micro_time(value)
 
 

@@ -4,6 +4,7 @@ The file is split into definitions on first use; a definition is decoded when it
 for.
 """
 
+import sys
 from collections.abc import Iterator, Mapping
 from functools import cache
 from importlib import resources
@@ -11,11 +12,17 @@ from importlib import resources
 import msgspec
 
 from sampan.api.schema import Schema
+from sampan.api.types.base import Struct
 
 
 def definition(name: str) -> Schema:
     """The tree of `io.k8s.api.core.v1.Pod`, the same object at every call. KeyError for a name that is not known."""
     return _definitions()[name]
+
+
+def of(type: type[Struct]) -> Schema:
+    """The tree of a generated type."""
+    return definition(f"{sys.modules[type.__module__].PACKAGE}.{type.__name__}")
 
 
 def names() -> Iterator[str]:
@@ -65,4 +72,4 @@ def _definitions() -> _Definitions:
     return _Definitions(msgspec.json.decode(data, type=dict[str, msgspec.Raw]))
 
 
-__all__ = ["definition", "names"]
+__all__ = ["definition", "names", "of"]

@@ -1,7 +1,7 @@
 """Which resources there are now, and which Python type a kind has.
 
-A `Scheme` starts with the built-in resources that are served and changes as CustomResourceDefinitions come and go. Types
-are imported when they are first asked for.
+A `Scheme` starts with the built-in resources that are served and changes as CustomResourceDefinitions come and go.
+Types are imported when they are first asked for.
 """
 
 import importlib
@@ -22,10 +22,10 @@ MODULES = {
     "meta.k8s.io": "meta",
 }
 """Groups whose module is not the first word of their name."""
-META_KINDS = frozenset(
-    "APIGroup APIGroupList APIResourceList APIVersions CreateOptions DeleteOptions GetOptions List ListOptions "
-    "PatchOptions Status UpdateOptions WatchEvent".split()
-)
+META_KINDS = {
+    *("APIGroup", "APIGroupList", "APIResourceList", "APIVersions", "List", "Status", "WatchEvent"),
+    *("CreateOptions", "DeleteOptions", "GetOptions", "ListOptions", "PatchOptions", "UpdateOptions"),
+}
 """Kinds that every group has, or that are called v1 though they are no part of the core group."""
 CUSTOM_GROUP_PRIORITY = 1000
 CUSTOM_VERSION_PRIORITY = 100

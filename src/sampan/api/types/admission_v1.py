@@ -7,6 +7,8 @@ from msgspec import field
 from sampan.api.types import authentication_v1, meta_v1
 from sampan.api.types.base import DICT, FALSE, LIST, NULL, TEXT, Object, Struct, always
 
+PACKAGE = "io.k8s.api.admission.v1"
+
 
 class AdmissionRequest(Struct, kw_only=True):
     uid: str = TEXT

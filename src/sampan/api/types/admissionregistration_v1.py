@@ -6,6 +6,8 @@ from sampan.api.scalars import Int32, Int64
 from sampan.api.types import meta_v1
 from sampan.api.types.base import LIST, NULL, TEXT, Object, Struct, always
 
+PACKAGE = "io.k8s.api.admissionregistration.v1"
+
 
 class ApplyConfiguration(Struct, kw_only=True):
     expression: str = ""

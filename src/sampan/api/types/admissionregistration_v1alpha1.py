@@ -5,6 +5,8 @@ from msgspec import field
 from sampan.api.types import meta_v1
 from sampan.api.types.base import LIST, NULL, TEXT, Object, Struct, always
 
+PACKAGE = "io.k8s.api.admissionregistration.v1alpha1"
+
 
 class ApplyConfiguration(Struct, kw_only=True):
     expression: str = ""

@@ -5,6 +5,8 @@ from msgspec import field
 from sampan.api.types import meta_v1
 from sampan.api.types.base import LIST, NULL, TEXT, Object, Struct, always
 
+PACKAGE = "io.k8s.api.apidiscovery.v2"
+
 
 class APISubresourceDiscovery(Struct, kw_only=True):
     subresource: str = TEXT

@@ -8,6 +8,8 @@ from sampan.api.scalars import Int32, Int64, Time
 from sampan.api.types import meta_v1
 from sampan.api.types.base import DICT, FALSE, LIST, NULL, TEXT, Object, Struct, always
 
+PACKAGE = "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1"
+
 
 class CustomResourceColumnDefinition(Struct, kw_only=True):
     name: str = TEXT

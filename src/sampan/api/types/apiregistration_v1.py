@@ -6,6 +6,8 @@ from sampan.api.scalars import Int32, Time
 from sampan.api.types import meta_v1
 from sampan.api.types.base import LIST, NULL, TEXT, ZERO, Object, Struct, always
 
+PACKAGE = "io.k8s.kube-aggregator.pkg.apis.apiregistration.v1"
+
 
 class ServiceReference(Struct, kw_only=True):
     namespace: str = ""

@@ -8,6 +8,8 @@ from sampan.api.scalars import Int32, Int64, IntOrString, Time
 from sampan.api.types import core_v1, meta_v1
 from sampan.api.types.base import LIST, NULL, TEXT, ZERO, Object, Struct, always
 
+PACKAGE = "io.k8s.api.apps.v1"
+
 
 class ControllerRevision(Object, kw_only=True):
     kind: str = always("ControllerRevision")

@@ -6,6 +6,8 @@ from sampan.api.scalars import Int64, Time
 from sampan.api.types import meta_v1
 from sampan.api.types.base import DICT, LIST, NULL, TEXT, Object, Struct, always
 
+PACKAGE = "io.k8s.api.authentication.v1"
+
 
 class BoundObjectReference(Struct, kw_only=True):
     kind: str = ""

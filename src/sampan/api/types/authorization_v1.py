@@ -5,6 +5,8 @@ from msgspec import field
 from sampan.api.types import meta_v1
 from sampan.api.types.base import DICT, FALSE, LIST, NULL, Object, Struct, always
 
+PACKAGE = "io.k8s.api.authorization.v1"
+
 
 class FieldSelectorAttributes(Struct, kw_only=True):
     rawSelector: str = ""

@@ -6,6 +6,8 @@ from sampan.api.scalars import Int32, Int64, Time
 from sampan.api.types import meta_v1
 from sampan.api.types.base import NULL, TEXT, ZERO, Object, Struct, always
 
+PACKAGE = "io.k8s.api.autoscaling.v1"
+
 
 class CrossVersionObjectReference(Struct, kw_only=True):
     kind: str = TEXT

@@ -6,6 +6,8 @@ from sampan.api.scalars import Int32, Int64, Quantity, Time
 from sampan.api.types import meta_v1
 from sampan.api.types.base import LIST, NULL, TEXT, ZERO, Object, Struct, always
 
+PACKAGE = "io.k8s.api.autoscaling.v2"
+
 
 class MetricTarget(Struct, kw_only=True):
     type: str = TEXT

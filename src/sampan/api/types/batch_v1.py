@@ -6,6 +6,8 @@ from sampan.api.scalars import Int32, Int64, Time
 from sampan.api.types import core_v1, meta_v1
 from sampan.api.types.base import LIST, NULL, TEXT, Object, Struct, always
 
+PACKAGE = "io.k8s.api.batch.v1"
+
 
 class PodFailurePolicyOnExitCodesRequirement(Struct, kw_only=True):
     containerName: str | None = None

@@ -6,6 +6,8 @@ from sampan.api.scalars import Int32, Time
 from sampan.api.types import meta_v1
 from sampan.api.types.base import DICT, LIST, NULL, TEXT, Object, Struct, always
 
+PACKAGE = "io.k8s.api.certificates.v1beta1"
+
 
 class ClusterTrustBundleSpec(Struct, kw_only=True):
     signerName: str = ""

@@ -6,6 +6,8 @@ from sampan.api.scalars import Int32, MicroTime
 from sampan.api.types import meta_v1
 from sampan.api.types.base import NULL, Object, Struct, always
 
+PACKAGE = "io.k8s.api.coordination.v1"
+
 
 class LeaseSpec(Struct, kw_only=True):
     holderIdentity: str | None = None

@@ -6,6 +6,8 @@ from sampan.api.scalars import MicroTime
 from sampan.api.types import meta_v1
 from sampan.api.types.base import NULL, TEXT, Object, Struct, always
 
+PACKAGE = "io.k8s.api.coordination.v1beta1"
+
 
 class LeaseCandidateSpec(Struct, kw_only=True):
     leaseName: str = TEXT

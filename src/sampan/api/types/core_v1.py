@@ -6,6 +6,8 @@ from sampan.api.scalars import Int32, Int64, IntOrString, MicroTime, Quantity, T
 from sampan.api.types import meta_v1
 from sampan.api.types.base import DICT, FALSE, LIST, NULL, TEXT, ZERO, ZERO_QUANTITY, Object, Struct, always
 
+PACKAGE = "io.k8s.api.core.v1"
+
 
 class AWSElasticBlockStoreVolumeSource(Struct, kw_only=True):
     volumeID: str = TEXT

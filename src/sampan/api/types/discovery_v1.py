@@ -6,6 +6,8 @@ from sampan.api.scalars import Int32
 from sampan.api.types import core_v1, meta_v1
 from sampan.api.types.base import DICT, LIST, NULL, TEXT, Object, Struct, always
 
+PACKAGE = "io.k8s.api.discovery.v1"
+
 
 class EndpointConditions(Struct, kw_only=True):
     ready: bool | None = None

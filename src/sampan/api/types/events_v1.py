@@ -6,6 +6,8 @@ from sampan.api.scalars import Int32, MicroTime, Time
 from sampan.api.types import core_v1, meta_v1
 from sampan.api.types.base import NULL, ZERO, Object, Struct, always
 
+PACKAGE = "io.k8s.api.events.v1"
+
 
 class EventSeries(Struct, kw_only=True):
     count: Int32 = ZERO

@@ -6,6 +6,8 @@ from sampan.api.scalars import Int32, Time
 from sampan.api.types import meta_v1
 from sampan.api.types.base import LIST, NULL, TEXT, ZERO, Object, Struct, always
 
+PACKAGE = "io.k8s.api.flowcontrol.v1"
+
 
 class ExemptPriorityLevelConfiguration(Struct, kw_only=True):
     nominalConcurrencyShares: Int32 | None = None

@@ -7,6 +7,8 @@ from msgspec import field
 from sampan.api.scalars import FieldsV1, Int32, Int64, Time
 from sampan.api.types.base import DICT, FALSE, LIST, NO_FIELDS, NULL, TEXT, ZERO, Object, Struct, always
 
+PACKAGE = "io.k8s.apimachinery.pkg.apis.meta.v1"
+
 
 class GroupVersionForDiscovery(Struct, kw_only=True):
     groupVersion: str = TEXT

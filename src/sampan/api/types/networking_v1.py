@@ -6,6 +6,8 @@ from sampan.api.scalars import Int32, IntOrString
 from sampan.api.types import core_v1, meta_v1
 from sampan.api.types.base import LIST, NULL, TEXT, ZERO, Object, Struct, always
 
+PACKAGE = "io.k8s.api.networking.v1"
+
 
 class ServiceBackendPort(Struct, kw_only=True):
     name: str = ""

@@ -6,6 +6,8 @@ from sampan.api.scalars import Quantity
 from sampan.api.types import core_v1, meta_v1
 from sampan.api.types.base import DICT, LIST, NULL, TEXT, Object, Struct, always
 
+PACKAGE = "io.k8s.api.node.v1"
+
 
 class Overhead(Struct, kw_only=True):
     podFixed: dict[str, Quantity] = DICT

@@ -6,6 +6,8 @@ from sampan.api.scalars import Int32, Int64, IntOrString, Time
 from sampan.api.types import meta_v1
 from sampan.api.types.base import DICT, LIST, NULL, ZERO, Object, Struct, always
 
+PACKAGE = "io.k8s.api.policy.v1"
+
 
 class Eviction(Object, kw_only=True):
     kind: str = always("Eviction")

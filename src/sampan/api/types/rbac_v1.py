@@ -5,6 +5,8 @@ from msgspec import field
 from sampan.api.types import meta_v1
 from sampan.api.types.base import LIST, NULL, TEXT, Object, Struct, always
 
+PACKAGE = "io.k8s.api.rbac.v1"
+
 
 class AggregationRule(Struct, kw_only=True):
     clusterRoleSelectors: list[meta_v1.LabelSelector] = LIST

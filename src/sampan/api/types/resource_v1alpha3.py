@@ -6,6 +6,8 @@ from sampan.api.scalars import Int32, Int64, Time
 from sampan.api.types import meta_v1
 from sampan.api.types.base import LIST, NULL, TEXT, ZERO, Object, Struct, always
 
+PACKAGE = "io.k8s.api.resource.v1alpha3"
+
 
 class DeviceTaint(Struct, kw_only=True):
     key: str = TEXT

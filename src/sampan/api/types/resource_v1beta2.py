@@ -8,6 +8,8 @@ from sampan.api.scalars import Int64, Quantity, Time
 from sampan.api.types import core_v1, meta_v1
 from sampan.api.types.base import DICT, LIST, NULL, TEXT, ZERO, ZERO_QUANTITY, Bool, Object, Struct, always
 
+PACKAGE = "io.k8s.api.resource.v1beta2"
+
 
 class NetworkDeviceData(Struct, kw_only=True):
     interfaceName: str = ""

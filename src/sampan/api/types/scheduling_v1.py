@@ -6,6 +6,8 @@ from sampan.api.scalars import Int32
 from sampan.api.types import meta_v1
 from sampan.api.types.base import NULL, ZERO, Object, always
 
+PACKAGE = "io.k8s.api.scheduling.v1"
+
 
 class PriorityClass(Object, kw_only=True):
     kind: str = always("PriorityClass")

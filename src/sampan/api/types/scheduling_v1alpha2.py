@@ -6,6 +6,8 @@ from sampan.api.scalars import Int32
 from sampan.api.types import meta_v1
 from sampan.api.types.base import LIST, NULL, TEXT, ZERO, Object, Struct, always
 
+PACKAGE = "io.k8s.api.scheduling.v1alpha2"
+
 
 class BasicSchedulingPolicy(Struct, kw_only=True):
     pass

@@ -6,6 +6,8 @@ from sampan.api.scalars import Int32, Int64, Quantity, Time
 from sampan.api.types import core_v1, meta_v1
 from sampan.api.types.base import DICT, FALSE, LIST, NULL, TEXT, Object, Struct, always
 
+PACKAGE = "io.k8s.api.storage.v1"
+
 
 class TokenRequest(Struct, kw_only=True):
     audience: str = TEXT

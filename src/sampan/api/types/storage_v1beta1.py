@@ -5,6 +5,8 @@ from msgspec import field
 from sampan.api.types import meta_v1
 from sampan.api.types.base import DICT, NULL, TEXT, Object, always
 
+PACKAGE = "io.k8s.api.storage.v1beta1"
+
 
 class VolumeAttributesClass(Object, kw_only=True):
     kind: str = always("VolumeAttributesClass")

@@ -5,6 +5,8 @@ from msgspec import field
 from sampan.api.types import meta_v1
 from sampan.api.types.base import LIST, NULL, Object, Struct, always
 
+PACKAGE = "io.k8s.api.storagemigration.v1beta1"
+
 
 class StorageVersionMigrationSpec(Struct, kw_only=True):
     resource: meta_v1.GroupResource = field(default_factory=meta_v1.GroupResource)

@@ -2,6 +2,8 @@
 
 from sampan.api.types.base import TEXT, Struct
 
+PACKAGE = "io.k8s.apimachinery.pkg.version"
+
 
 class Info(Struct, kw_only=True):
     major: str = TEXT

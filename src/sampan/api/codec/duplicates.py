@@ -1,0 +1,25 @@
+"""Whether a JSON text has an object with a repeated key, cheaply: msgspec keeps the last one and says nothing.
+
+The text is parsed and written again, which drops repeated keys with their values, and nothing else that has quotes. So
+the text has more quotes than its second form exactly if a key is repeated. The one thing that could hide it is a quote
+written as \\u0022, which comes out as \\" and adds one: a text with such an escape is taken for suspect.
+"""
+
+import msgspec
+
+_decode = msgspec.json.Decoder().decode
+_encode = msgspec.json.Encoder().encode
+
+
+def suspected(body: bytes) -> bool:
+    """False if no key is repeated in this JSON text; True if one is, or if this cheap way cannot tell."""
+    if b"\\u0022" in body:
+        return True
+    try:
+        again = _encode(_decode(body))
+    except (msgspec.MsgspecError, RecursionError):
+        return True
+    return again.count(b'"') != body.count(b'"')
+
+
+__all__ = ["suspected"]

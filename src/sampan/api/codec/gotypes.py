@@ -1,0 +1,61 @@
+"""The names that Go's decoder uses in its errors, from data/gotypes.json; read on the first such error."""
+
+from functools import cache
+from importlib import resources
+
+import msgspec
+
+from sampan.api.schema import Schema
+
+JSON_SCHEMA_PROPS = "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.JSONSchemaProps"
+PLAIN = {"string": "string", "boolean": "bool", "number": "float64"}
+
+
+class _Facts(msgspec.Struct):
+    types: dict[str, str] = {}
+    via: dict[str, str] = {}
+
+
+@cache
+def _facts() -> dict[str, _Facts]:
+    data = (resources.files("sampan.api") / "data/gotypes.json").read_bytes()
+    return msgspec.json.decode(data, type=dict[str, _Facts])
+
+
+_NONE = _Facts()
+
+
+def name_of(schema: Schema) -> str:
+    """v1.Pod for io.k8s.api.core.v1.Pod; the plain type for what has no name."""
+    if not schema.name:
+        return _plain(schema)
+    return ".".join(schema.name.split(".")[-2:])
+
+
+def type_of(definition: str, field: str, schema: Schema) -> str:
+    """The type of a struct's field: []v1.Container."""
+    return _facts().get(definition, _NONE).types.get(field) or _plain(schema)
+
+
+def field_path(definition: str, field: str) -> list[str]:
+    """The field with the embedded structs that it comes through."""
+    via = _facts().get(definition, _NONE).via.get(field)
+    return [*via.split("."), field] if via else [field]
+
+
+def element(go_type: str, schema: Schema) -> str:
+    """The type of a list's or map's elements, for a type as Go prints it."""
+    if go_type.startswith(("[]", "map[")):
+        return go_type.split("]", 1)[1].lstrip("*")
+    return name_of(schema)
+
+
+def _plain(schema: Schema) -> str:
+    if schema.type == "integer":
+        return schema.format or "int64"
+    if schema.format == "byte":
+        return "[]uint8"
+    return PLAIN.get(schema.type, "interface {}")
+
+
+__all__ = ["JSON_SCHEMA_PROPS", "element", "field_path", "name_of", "type_of"]

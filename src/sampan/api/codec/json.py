@@ -1,0 +1,193 @@
+"""JSON: between bytes and typed objects, and between bytes and plain values.
+
+`decode` is for what clients send: it finds every unknown and repeated field and speaks like the real server. `read` is
+for bytes of our own or of a store: what it does not know is dropped. Both try msgspec's single pass first; only a body
+with something odd in it goes the careful way.
+"""
+
+import re
+from typing import Any, TypeVar
+
+import msgspec
+
+from sampan.api import schemas
+from sampan.api.codec import careful, duplicates, parsed, syntax
+from sampan.api.codec.errors import DecodeError, SyntaxFault
+from sampan.api.scalars import decode_hook
+from sampan.api.types.base import Object, Struct
+
+T = TypeVar("T", bound=Struct)
+
+_encoder = msgspec.json.Encoder()
+
+
+def encode(value: Any) -> bytes:
+    """The bytes of a typed object or plain value. The items of a typed list do not repeat kind and apiVersion."""
+    if _is_list(value) and value.items:
+        return _encode_list(value)
+    return _encoder.encode(value)
+
+
+def decode(body: bytes, type: type[T]) -> tuple[T, list[str]]:
+    """The object in a client's body, and what is strictly wrong with it: unknown and repeated fields.
+
+    Raises SyntaxFault for what is not JSON, DecodeError for a value of a wrong type.
+    """
+    try:
+        found = _decoder(type).decode(body)
+    except (msgspec.MsgspecError, ValueError, RecursionError):
+        return _decode_carefully(body, type)
+    return _decode_carefully(body, type) if duplicates.suspected(body) else (found, [])
+
+
+def read(body: bytes, type: type[T]) -> T:
+    """The object in bytes that are known to be one; fields that the type does not have are dropped."""
+    try:
+        return _decoder(type).decode(body)
+    except (msgspec.MsgspecError, ValueError, RecursionError):
+        return _decode_carefully(body, type)[0]
+
+
+def decode_any(body: bytes) -> tuple[Any, list[str]]:
+    """The plain value in a client's body (a custom object, a patch), and its repeated fields."""
+    try:
+        found = _any_decoder.decode(body)
+    except (msgspec.MsgspecError, RecursionError):
+        return _decode_any_carefully(body)
+    return _decode_any_carefully(body) if duplicates.suspected(body) else (found, [])
+
+
+def read_any(body: bytes) -> Any:
+    """The plain value in bytes that are known to be JSON."""
+    try:
+        return _any_decoder.decode(body)
+    except (msgspec.MsgspecError, RecursionError):
+        return parsed.plain(parsed.parse(body))
+
+
+def to_value(obj: Any) -> Any:
+    """A typed object as a plain value: what its JSON says."""
+    return _any_decoder.decode(_encoder.encode(obj))
+
+
+def from_value(value: Any, type: type[T]) -> T:
+    """A plain value as a typed object; fields that the type does not have are dropped. DecodeError for a wrong type."""
+    return convert(careful.decode(value, schemas.of(type))[0], type)
+
+
+def read_kind(body: bytes) -> tuple[str, str]:
+    """apiVersion and kind of a body, empty where it has none."""
+    try:
+        found = _kind_decoder.decode(body)
+    except (msgspec.MsgspecError, RecursionError):
+        return _read_kind_carefully(body)
+    return found.apiVersion or "", found.kind or ""
+
+
+class _Kind(msgspec.Struct):
+    apiVersion: str | None = None
+    kind: str | None = None
+
+
+_kind_decoder = msgspec.json.Decoder(_Kind)
+_any_decoder = msgspec.json.Decoder(float_hook=lambda text: parsed.number(float(text)))
+_STRUCT_FOR_KIND = (
+    'struct { APIVersion string "json:\\"apiVersion,omitempty\\""; Kind string "json:\\"kind,omitempty\\"" }'
+)
+
+
+_decoders: dict[type, msgspec.json.Decoder[Any]] = {}
+
+
+def _decoder(type: type[T]) -> "msgspec.json.Decoder[T]":
+    found = _decoders.get(type)
+    if found is None:
+        found = _decoders[type] = msgspec.json.Decoder(type, dec_hook=decode_hook)
+    return found
+
+
+def _decode_carefully(body: bytes, type: type[T]) -> tuple[T, list[str]]:
+    value, strict = careful.decode(parsed.parse(body), schemas.of(type))
+    return convert(value, type), strict
+
+
+def convert(value: Any, type: type[T]) -> T:
+    """A value that `careful.decode` has gone through as a typed object."""
+    try:
+        return msgspec.convert(value, type, dec_hook=decode_hook)
+    except (msgspec.MsgspecError, ValueError, RecursionError) as error:
+        raise DecodeError(str(error)) from error
+
+
+def _decode_any_carefully(body: bytes) -> tuple[Any, list[str]]:
+    value = parsed.parse(body)
+    found: dict[str, None] = {}
+    try:
+        _note_duplicates(value, [], found)
+        return parsed.plain(value), list(found)[: careful.MAX_STRICT_ERRORS]
+    except RecursionError:
+        raise SyntaxFault(syntax.TOO_DEEP) from None
+
+
+def _note_duplicates(value: Any, path: list[str], found: dict[str, None]) -> None:
+    if isinstance(value, parsed.Pairs):
+        seen: set[str] = set()
+        for key, item in value:
+            if key in seen:
+                found[f"duplicate field {careful.quoted(careful.joined([*path, parsed.text(key)]))}"] = None
+            seen.add(key)
+            _note_duplicates(item, [*path, key], found)
+    elif isinstance(value, list):
+        for index, item in enumerate(value):
+            _note_duplicates(item, [*path, f"[{index}]"], found)
+
+
+def _read_kind_carefully(body: bytes) -> tuple[str, str]:
+    value = parsed.parse(body)
+    if not isinstance(value, parsed.Pairs):
+        if value is None:
+            return "", ""
+        raise DecodeError(f"json: cannot unmarshal {careful.kind(value)} into Go value of type {_STRUCT_FOR_KIND}")
+    found = {"apiVersion": "", "kind": ""}
+    for key, item in value:
+        if key in found and item is not None:
+            if not isinstance(item, str):
+                kind = careful.kind(item)
+                raise DecodeError(f"json: cannot unmarshal {kind} into Go struct field .{key} of type string")
+            found[key] = parsed.text(item)
+    return found["apiVersion"], found["kind"]
+
+
+def _is_list(value: Any) -> bool:
+    """Whether it is a typed list, whose items have the list's version and a kind that follows from the list's."""
+    return isinstance(value, Object) and value.__class__.__name__.endswith("List") and hasattr(value, "items")
+
+
+_TITLE = re.compile(rb'\{"kind":"[^"]*","apiVersion":"[^"]*",?')
+
+
+def _encode_list(value: Any) -> bytes:
+    """The list with its items' titles cut off, which are the first two fields of each."""
+    pieces = []
+    for item in value.items:
+        piece = _encoder.encode(item)
+        title = _TITLE.match(piece)
+        pieces.append(b"{" + piece[title.end() :] if title else piece)
+    empty = msgspec.structs.replace(value, items=[])
+    head, _, tail = _encoder.encode(empty).rpartition(b'"items":[]')
+    return head + b'"items":[' + b",".join(pieces) + b"]" + tail
+
+
+__all__ = [
+    "DecodeError",
+    "SyntaxFault",
+    "convert",
+    "decode",
+    "decode_any",
+    "encode",
+    "from_value",
+    "read",
+    "read_any",
+    "read_kind",
+    "to_value",
+]

@@ -1,0 +1,165 @@
+"""Where a text stops being JSON, in Go's words. Only asked after a parser has refused it."""
+
+import re
+
+MAX_DEPTH = 10_000
+END = "unexpected end of JSON input"
+TOO_DEEP = "exceeded max depth"
+
+_SPACE = re.compile(rb"[ \t\r\n]*")
+_PLAIN = re.compile(rb'[^"\\\x00-\x1f]*')
+_DIGITS = re.compile(rb"[0-9]*")
+_WORDS = {ord("t"): b"true", ord("f"): b"false", ord("n"): b"null"}
+
+
+class _Stop(Exception):
+    """Carries the message."""
+
+
+def fault(body: bytes) -> str | None:
+    """What is wrong with `body`, None if it is JSON."""
+    try:
+        _Scanner(body).document()
+    except _Stop as stop:
+        return str(stop)
+    return None
+
+
+class _Scanner:
+    def __init__(self, body: bytes) -> None:
+        self.body, self.at = body, 0
+        self.open: list[bytes] = []
+        """The brackets that are still open."""
+
+    def document(self) -> None:
+        self.space()
+        more = self.value()
+        while more or self.open:
+            more = self.value() if more else self.after_value()
+        self.space()
+        if self.at < len(self.body):
+            self.stop("after top-level value")
+
+    def value(self) -> bool:
+        """One value; True if it is the beginning of a list or object whose first value comes next."""
+        byte = self.body[self.at : self.at + 1]
+        if byte in (b"{", b"["):
+            return self.enter(byte)
+        if byte == b'"':
+            self.string()
+        elif byte and byte in b"-0123456789":
+            self.number()
+        elif byte and byte[0] in _WORDS:
+            self.word(_WORDS[byte[0]])
+        else:
+            self.stop("looking for beginning of value")
+        return False
+
+    def enter(self, byte: bytes) -> bool:
+        self.at += 1
+        self.open.append(byte)
+        if len(self.open) > MAX_DEPTH:
+            raise _Stop(TOO_DEEP)
+        self.space()
+        if self.take(b"}" if byte == b"{" else b"]"):
+            self.open.pop()
+            return False
+        if byte == b"{":
+            self.key()
+        return True
+
+    def after_value(self) -> bool:
+        """The end of the innermost list or object, or a comma (and key): then True, for another value."""
+        self.space()
+        is_object = self.open[-1] == b"{"
+        if self.take(b"}" if is_object else b"]"):
+            self.open.pop()
+            return False
+        if not self.take(b","):
+            self.stop("after object key:value pair" if is_object else "after array element")
+        self.space()
+        if is_object:
+            self.key()
+        return True
+
+    def key(self) -> None:
+        if self.body[self.at : self.at + 1] != b'"':
+            self.stop("looking for beginning of object key string")
+        self.string()
+        self.space()
+        if not self.take(b":"):
+            self.stop("after object key")
+        self.space()
+
+    def string(self) -> None:
+        self.at += 1
+        while True:
+            self.skip(_PLAIN)
+            if self.take(b'"'):
+                return
+            if not self.take(b"\\"):
+                self.stop("in string literal")
+            self.escape()
+
+    def escape(self) -> None:
+        if self.take(b"u"):
+            for _ in range(4):
+                self.one_of(b"0123456789abcdefABCDEF", "in \\u hexadecimal character escape")
+        else:
+            self.one_of(b'bfnrt\\/"', "in string escape code")
+
+    def number(self) -> None:
+        if self.take(b"-") and not self.body[self.at : self.at + 1].isdigit():
+            self.stop("in numeric literal")
+        if not self.take(b"0"):
+            self.skip(_DIGITS)
+        if self.take(b"."):
+            self.one_of(b"0123456789", "after decimal point in numeric literal")
+            self.skip(_DIGITS)
+        if self.take(b"e") or self.take(b"E"):
+            _ = self.take(b"+") or self.take(b"-")
+            self.one_of(b"0123456789", "in exponent of numeric literal")
+            self.skip(_DIGITS)
+
+    def word(self, word: bytes) -> None:
+        for expected in word:
+            self.one_of(bytes([expected]), f"in literal {word.decode()} (expecting {chr(expected)!r})")
+
+    def space(self) -> None:
+        self.skip(_SPACE)
+
+    def skip(self, pattern: re.Pattern[bytes]) -> None:
+        match = pattern.match(self.body, self.at)
+        self.at = match.end() if match else self.at
+
+    def take(self, byte: bytes) -> bool:
+        found = self.body[self.at : self.at + 1] == byte
+        self.at += found
+        return found
+
+    def one_of(self, allowed: bytes, where: str) -> None:
+        if self.body[self.at : self.at + 1] not in [allowed[i : i + 1] for i in range(len(allowed))]:
+            self.stop(where)
+        self.at += 1
+
+    def stop(self, where: str) -> None:
+        if self.at >= len(self.body):
+            raise _Stop(END)
+        raise _Stop(f"invalid character {_quoted(self.body[self.at])} {where}")
+
+
+_ESCAPES = {7: "\\a", 8: "\\b", 9: "\\t", 10: "\\n", 11: "\\v", 12: "\\f", 13: "\\r", 0x27: "\\'", 0x5C: "\\\\"}
+
+
+def _quoted(byte: int) -> str:
+    """A byte as Go's %q shows the character of that number, in single quotes."""
+    if byte in _ESCAPES:
+        return f"'{_ESCAPES[byte]}'"
+    if byte < 0x20 or byte == 0x7F:
+        return f"'\\x{byte:02x}'"
+    if 0x80 <= byte < 0xA1 or byte == 0xAD:
+        return f"'\\u{byte:04x}'"
+    return f"'{chr(byte)}'"
+
+
+__all__ = ["END", "TOO_DEEP", "fault"]
