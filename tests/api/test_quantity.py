@@ -152,6 +152,12 @@ def test_long_numbers_are_read_or_refused_but_never_fail_otherwise() -> None:
         parse("1e" + "9" * 100_000)
 
 
+def test_hostile_texts_are_refused_at_once() -> None:
+    for text in ("0" * 1_000_000 + "x", "1" * 1_000_000 + "x", "m" * 1_000_000 + "x", "0." + "0" * 1_000_000 + "x"):
+        with pytest.raises(QuantityError):
+            parse(text)
+
+
 def test_long_texts_are_not_kept() -> None:
     before = quantity._parse_short.cache_info().currsize
     parse("0" * 100_000 + "1")

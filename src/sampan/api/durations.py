@@ -32,29 +32,25 @@ class DurationError(ValueError):
 
 def parse_duration(text: str) -> int:
     """Nanoseconds."""
-    negative, rest = text.startswith("-"), text[1:] if text[:1] in ("+", "-") and text else text
-    if rest == "0":
+    is_negative, at, total = text.startswith("-"), int(text.startswith(("+", "-"))), 0
+    if text[at:] == "0":
         return 0
-    if not rest:
-        raise _invalid(text)
-    total = 0
-    while rest:
-        term = _TERM.match(rest)
-        assert term is not None
+    for term in _TERM.finditer(text, at):
         total += _term(text, term)
-        rest = rest[term.end() :]
         if total > _LIMIT:
             raise _invalid(text)
-    if total == _LIMIT and not negative:
+        if term.end() == len(text):
+            break
+    if total == _LIMIT and not is_negative:
         raise _invalid(text)
-    return -total if negative else total
+    return -total if is_negative else total
 
 
 def _term(text: str, term: re.Match[str]) -> int:
-    whole, fraction, unit_name = term[1], (term[2] or ".")[1:], term[3]
-    if not whole and not fraction:
+    whole, fraction, unit_name = term[1].lstrip("0"), (term[2] or ".")[1:], term[3]
+    if not term[1] and not fraction:
         raise _invalid(text)
-    number = int(whole or "0") if len(whole.lstrip("0")) < 20 else _LIMIT + 1
+    number = int(whole or "0") if len(whole) < 20 else _LIMIT + 1
     if number > _LIMIT:
         raise _invalid(text)
     if not unit_name:

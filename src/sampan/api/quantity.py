@@ -21,7 +21,8 @@ MAX_DIGITS: Final = 2000
 the sum. So `1e2000000000` costs no more than `1`, and texts stay within what Python's int prints."""
 
 _SCAN = re.compile(
-    r"(?P<number>[+-]?0*(?P<whole>[0-9]*)(?:\.(?P<fraction>[0-9]*))?)(?P<suffix>[eEinumkKMGTP]*[-+]?[0-9]*)"
+    r"(?P<number>[+-]?+0*+(?P<whole>[0-9]*+)(?:\.(?P<fraction>[0-9]*+))?+)"
+    r"(?P<suffix>[eEinumkKMGTP]*+[-+]?+[0-9]*+)"
 )
 _EXPONENT = re.compile(r"[eE]([+-]?[0-9]+)")
 _SPACES = " \u0085\u00a0\u1680\u2028\u2029\u202f\u205f\u3000" + "".join(map(chr, range(0x2000, 0x200B)))
