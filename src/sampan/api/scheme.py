@@ -19,7 +19,6 @@ from sampan.api.types.base import Struct
 MODULES = {
     "": "core",
     "internal.apiserver.k8s.io": "apiserverinternal",
-    "meta.k8s.io": "meta",
 }
 """Groups whose module is not the first word of their name."""
 META_KINDS = {
@@ -135,6 +134,8 @@ def _version_rank(version: str) -> tuple[int, int, int, str]:
 def type_for(gvk: GroupVersionKind) -> type[Struct] | None:
     """The generated type of a kind, None if there is none."""
     if gvk.kind in META_KINDS:
+        return _lookup("meta_v1", gvk.kind)
+    if gvk.group == "meta.k8s.io":  # both versions of it mean the same types
         return _lookup("meta_v1", gvk.kind)
     group = MODULES.get(gvk.group) or gvk.group.split(".")[0]
     found = _lookup(f"{group}_{gvk.version}", gvk.kind)

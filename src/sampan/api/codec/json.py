@@ -159,8 +159,9 @@ def _read_kind_carefully(body: bytes) -> tuple[str, str]:
 
 
 def _is_list(value: Any) -> bool:
-    """Whether it is a typed list, whose items have the list's version and a kind that follows from the list's."""
-    return isinstance(value, Object) and value.__class__.__name__.endswith("List") and hasattr(value, "items")
+    """Whether it is a list of one kind, which its own kind tells."""
+    name = value.__class__.__name__
+    return isinstance(value, Object) and name.endswith("List") and name not in ("List", "PartialObjectMetadataList")
 
 
 _TITLE = re.compile(rb'\{"kind":"[^"]*","apiVersion":"[^"]*",?')

@@ -1,0 +1,70 @@
+"""The recorded answers of a real server, with sane values in place of what no two runs share."""
+
+import json
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+PLACEHOLDER = re.compile(r"<[A-Za-z]+>")
+MICRO_TIMES = {"eventTime", "acquireTime", "renewTime", "lastObservedTime"}
+NUMBERS = {"<nodePort>": 30001, "<healthCheckNodePort>": 30002}
+TIME = re.compile(r"<(time|\w*Time|\w*Timestamp)>")
+
+
+@dataclass(frozen=True)
+class Answer:
+    scenario: str
+    step: int
+    request: str
+    status: int
+    body: Any
+    ignored: tuple[str, ...]
+    """Dotted paths that the recording leaves out of the body; `*` stands for every key or index."""
+
+    def without_ignored(self, value: Any) -> Any:
+        """A copy of a whole body with those paths left out."""
+        copied = json.loads(json.dumps(value))
+        for path in self.ignored:
+            _drop(copied, path)
+        return copied
+
+
+def answers(shared: Path) -> Iterator[Answer]:
+    """Every recorded answer, in order."""
+    for path in sorted((shared / "golden/recorded").glob("*.json")):
+        scenario = yaml.load((shared / f"golden/scenarios/{path.stem}.yaml").read_text(), Loader=yaml.CSafeLoader)
+        for found in json.loads(path.read_text()):
+            ignored = tuple(scenario["steps"][found["step"]].get("ignore") or ())
+            yield Answer(path.stem, found["step"], found["request"], found["status"], filled(found["body"]), ignored)
+
+
+def filled(value: Any, key: str = "") -> Any:
+    """The value without placeholders where a type would refuse them."""
+    if isinstance(value, dict):
+        return {k: filled(v, k) for k, v in value.items()}
+    if isinstance(value, list):
+        return [filled(v, key) for v in value]
+    if not isinstance(value, str) or not PLACEHOLDER.fullmatch(value):
+        return value
+    if value in NUMBERS:
+        return NUMBERS[value]
+    if TIME.fullmatch(value) and key != "cells":
+        return "2026-01-02T03:04:05.000006Z" if key in MICRO_TIMES else "2026-01-02T03:04:05Z"
+    return value
+
+
+def _drop(value: Any, path: str) -> None:
+    head, _, rest = path.partition(".")
+    keys: list[Any] = list(value) if isinstance(value, dict) else list(range(len(value))) if value else []
+    for key in keys:
+        if head in ("*", str(key)):
+            if rest:
+                _drop(value[key], rest)
+                if value[key] == {} and isinstance(value, dict):  # it had nothing else
+                    value.pop(key)
+            elif isinstance(value, dict):
+                value.pop(key)
