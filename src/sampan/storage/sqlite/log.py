@@ -4,7 +4,9 @@ A batch of writes is one transaction. Each write sees those before it in its bat
 expects fails alone; an error of the database fails the batch, which then did not happen.
 """
 
+import logging
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import TypeVar
 
@@ -15,6 +17,7 @@ from sampan.storage.sqlite.driver import BUSY, FULL, Connection, Driver
 from sampan.storage.sqlite.schema import FIRST_REVISION, open_for_writing
 from sampan.storage.write import Write, is_allowed
 
+logger = logging.getLogger(__name__)
 T = TypeVar("T")
 Outcome = Event | StorageError
 
@@ -52,9 +55,12 @@ class Log:
         return list(connection.execute(expiring).fetchall())
 
     def close(self) -> None:
-        if self._connection is not None:
-            self._connection.close()
-            self._connection = None
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            try:
+                connection.close()
+            except self._driver.error as error:
+                logger.warning("%s: what is committed stays in the write-ahead log: %s", self._path, error)
 
     def commit(self, writes: Sequence[Write]) -> list[Outcome]:
         """What became of each write, durably. Raises `Unavailable` if that is nothing."""
@@ -101,6 +107,7 @@ class Log:
             result = work(connection)
         except self._driver.error as error:
             self._undo(connection, revision)
+            self._make_room(error)
             raise self._unavailable(error) from error
         except BaseException:
             self._undo(connection, revision)
@@ -109,6 +116,7 @@ class Log:
             connection.execute("COMMIT")
         except self._driver.error as error:
             self._undo(connection, revision)
+            self._make_room(error)
             raise self._unavailable(error, may_have_happened=not self._is_undone(error)) from error
         return result
 
@@ -119,6 +127,12 @@ class Log:
                 connection.execute("ROLLBACK")
         except self._driver.error:
             self.close()  # and open it anew for the next batch
+
+    def _make_room(self, error: Exception) -> None:
+        """On a full disk: what moves from the write-ahead log into the file leaves room in the log, perhaps enough."""
+        if self._driver.code(error) == FULL and self._connection is not None:
+            with suppress(self._driver.error):
+                self._connection.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()
 
     def _is_undone(self, error: Exception) -> bool:
         """Whether a failed COMMIT is certain to be without effect.

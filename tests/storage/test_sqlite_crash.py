@@ -1,0 +1,51 @@
+"""A process that writes is killed again and again: every acknowledged write is there, and no revision goes back."""
+
+import os
+import random
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import IO
+
+from tests.storage.crash_check import Acknowledged, check_file
+from tests.storage.crash_writer import pad
+
+ROUNDS = 50
+
+
+def test_kill_in_a_loop(tmp_path: Path, repository: Path) -> None:
+    path, chance = tmp_path / "state.db", random.Random(20)
+    acknowledged: list[Acknowledged] = []
+    revision = 1
+    command = [sys.executable, "-m", "tests.storage.crash_writer"]
+    with subprocess.Popen(command, cwd=repository, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as writer:
+        assert writer.stdin is not None
+        assert writer.stdout is not None
+        for turn in range(ROUNDS):
+            patience = chance.choice([0, 1, chance.randrange(2, 40), chance.randrange(40, 400)])
+            print(path, turn, file=writer.stdin, flush=True)
+            acknowledged += _kill_after(writer.stdout, patience)
+            revision = check_file(path, acknowledged, at_least=revision)
+        writer.stdin.close()
+    assert writer.returncode == 0
+    assert len(acknowledged) > 500
+
+
+def _kill_after(told: IO[str], patience: int) -> list[Acknowledged]:
+    """Kill the writer once it has told of so many writes; all that it told until it was dead."""
+    pid, acknowledged = 0, []
+    while not pid or len(acknowledged) < patience:
+        first, *rest = told.readline().split()
+        if first == "pid":
+            pid = int(rest[0])
+        else:
+            acknowledged.append(_acknowledged(first, *rest))
+    os.kill(pid, signal.SIGKILL)
+    while (line := told.readline()) != "dead\n":
+        acknowledged.append(_acknowledged(*line.split()))
+    return acknowledged
+
+
+def _acknowledged(revision: str, key: str, value: str) -> Acknowledged:
+    return Acknowledged(int(revision), key, None if value == "-" else pad(value))

@@ -1,0 +1,172 @@
+"""No space left: clear errors, nothing acknowledged lost, and writing goes on when there is space again."""
+
+import asyncio
+import os
+import subprocess
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import apsw
+import pytest
+
+from sampan.machinery.clock import VirtualClock
+from sampan.storage.backend import Batch, Unavailable
+from sampan.storage.sqlite import SqliteBackend, SqliteConfig
+from tests.storage.crash_check import Acknowledged, check_file
+from tests.storage.faulty_disk import Disk, FaultyDriver
+
+
+class Client:
+    """Writes values of 3 KB, sixteen at once, and remembers what was acknowledged and what a watch was told."""
+
+    def __init__(self, backend: SqliteBackend) -> None:
+        self.backend = backend
+        self.acknowledged: list[Acknowledged] = []
+        self.told: list[int] = []
+        self._number = 0
+
+    def on_batch(self, batch: Batch) -> None:
+        self.told += [event.revision for event in batch.events]
+
+    async def write(self) -> list[BaseException]:
+        """One round; the errors."""
+        outcomes = await asyncio.gather(*(self._put() for _ in range(16)), return_exceptions=True)
+        return [outcome for outcome in outcomes if outcome is not None]
+
+    async def write_until_it_fails(self, rounds: int = 2000) -> list[BaseException]:
+        for _ in range(rounds):
+            if errors := await self.write():
+                return errors
+        raise AssertionError("the disk never ran full")
+
+    async def _put(self) -> None:
+        self._number += 1
+        key, value = f"/registry/pods/{self._number}", os.urandom(3000)
+        self.acknowledged.append(Acknowledged(await self.backend.put(key, value, expected=0), key, value))
+
+    def check(self) -> None:
+        assert self.told == sorted(ack.revision for ack in self.acknowledged)
+
+
+@asynccontextmanager
+async def _client(backend: SqliteBackend) -> AsyncIterator[Client]:
+    async with backend:
+        client = Client(backend)
+        async with backend.watch("/", after=1, on_batch=client.on_batch):
+            yield client
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    """A file system of 6 MB."""
+    if os.geteuid() != 0:
+        pytest.skip("mounting a small file system needs root")
+    directory = tmp_path / "small"
+    directory.mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o", "size=6m", "tmpfs", str(directory)]
+    if subprocess.run(mount, capture_output=True).returncode:
+        pytest.skip("mounting is not allowed here")
+    yield directory
+    subprocess.run(["umount", str(directory)], check=True)
+
+
+def test_a_file_system_runs_full(small_disk: Path) -> None:
+    path, ballast = small_disk / "state.db", small_disk / "ballast"
+    ballast.write_bytes(bytes(3 << 20))
+
+    async def work() -> list[Acknowledged]:
+        async with _client(SqliteBackend(path=path, clock=VirtualClock())) as client:
+            for error in await client.write_until_it_fails():
+                assert isinstance(error, Unavailable)
+                assert not error.may_have_happened
+                assert str(path) in str(error)
+            assert len(client.acknowledged) > 100
+            assert await client.write(), "still full"
+            client.check()
+            page = await client.backend.range("/")
+            assert {entry.key: entry.value for entry in page.entries} == {
+                ack.key: ack.value for ack in client.acknowledged
+            }
+            ballast.unlink()
+            for _ in range(5):
+                assert not await client.write()
+            client.check()
+            return client.acknowledged
+
+    check_file(path, asyncio.run(work()))
+
+
+def test_sqlite_reports_full(tmp_path: Path) -> None:
+    """The same with a disk that says so at one write out of many, wherever in a transaction that is."""
+    disk, writes = Disk(), 0
+
+    def full_now_and_then(operation: str, name: str) -> None:
+        nonlocal writes
+        writes += operation == "write"
+        if operation == "write" and writes % 97 == 0:
+            raise apsw.exception_for(apsw.SQLITE_FULL)
+
+    async def work() -> list[Acknowledged]:
+        backend = SqliteBackend(path=tmp_path / "state.db", clock=VirtualClock(), driver=FaultyDriver(disk))
+        async with _client(backend) as client:
+            disk.before_operation = full_now_and_then
+            failed = 0
+            for _ in range(40):
+                errors = await client.write()
+                assert len(errors) in (0, 16), "a batch fails as a whole"
+                failed += bool(errors)
+                for error in errors:
+                    assert isinstance(error, Unavailable)
+                    assert not error.may_have_happened
+                    assert "no space left" in str(error)
+            assert 0 < failed < 40
+            client.check()
+            return client.acknowledged
+
+    check_file(tmp_path / "state.db", asyncio.run(work()))
+
+
+def test_io_errors(tmp_path: Path) -> None:
+    """Any other error of the disk: what is acknowledged stays, what is refused for certain is not there."""
+    disk, operations = Disk(), 0
+
+    def fail_now_and_then(operation: str, name: str) -> None:
+        nonlocal operations
+        operations += 1
+        if operations % 89 == 0:
+            code = {"write": apsw.SQLITE_IOERR_WRITE, "sync": apsw.SQLITE_IOERR_FSYNC}
+            raise apsw.exception_for(code.get(operation, apsw.SQLITE_IOERR_TRUNCATE))
+
+    async def work() -> list[Acknowledged]:
+        backend = SqliteBackend(path=tmp_path / "state.db", clock=VirtualClock(), driver=FaultyDriver(disk))
+        async with _client(backend) as client:
+            disk.before_operation = fail_now_and_then
+            failures = [errors for _ in range(60) if (errors := await client.write())]
+            disk.before_operation = lambda operation, name: None
+            assert 0 < len(failures) < 60
+            assert all(isinstance(error, Unavailable) for errors in failures for error in errors)
+            client.check()
+            assert not await client.write()
+            return client.acknowledged
+
+    check_file(tmp_path / "state.db", asyncio.run(work()))
+
+
+def test_a_store_that_is_too_large_takes_deletes(tmp_path: Path) -> None:
+    async def work() -> None:
+        config = SqliteConfig(max_bytes=500_000)
+        async with _client(SqliteBackend(path=tmp_path / "state.db", clock=VirtualClock(), config=config)) as client:
+            backend = client.backend
+            for error in await client.write_until_it_fails():
+                assert isinstance(error, Unavailable)
+                assert "database space exceeded" in str(error)
+                assert not error.may_have_happened
+            assert 100 < len(client.acknowledged) < 200
+            for ack in client.acknowledged[:120]:
+                await backend.delete(ack.key)
+            assert await client.write(), "the history still takes up the space"
+            await backend.compact(await backend.current_revision())
+            assert not await client.write()
+
+    asyncio.run(work())
