@@ -1,0 +1,53 @@
+import ipaddress
+import json
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sampan.api import addresses
+from sampan.api.faults import Fault
+
+VECTORS = json.loads((Path(__file__).parent / "data" / "address_vectors.json").read_text())
+
+CHECKS = {
+    "ip": addresses.ip,
+    "legacy_ip": lambda value, field: addresses.legacy_ip(value, field, strict=False),
+    "legacy_ip_strict": addresses.legacy_ip,
+    "cidr": addresses.cidr,
+    "legacy_cidr": lambda value, field: addresses.legacy_cidr(value, field, strict=False),
+    "legacy_cidr_strict": addresses.legacy_cidr,
+    "interface_address": addresses.interface_address,
+}
+
+
+@pytest.mark.parametrize(("check", "value", "faults"), VECTORS)
+def test_as_the_real_server(check: str, value: str, faults: list[str]) -> None:
+    found: list[Fault] = CHECKS[check](value, "p")
+    assert [str(fault) for fault in found] == faults
+
+
+@given(st.ip_addresses())
+def test_canonical_addresses_are_good(address: ipaddress.IPv4Address | ipaddress.IPv6Address) -> None:
+    if isinstance(address, ipaddress.IPv6Address) and address.ipv4_mapped:
+        assert addresses.ip(str(address), "p")
+    else:
+        assert addresses.ip(str(address), "p") == []
+        assert addresses.legacy_ip(address.exploded, "p") == []
+        assert addresses.parse(address.exploded) == address
+
+
+@given(st.ip_addresses(v=4), st.integers(0, 32))
+def test_networks(address: ipaddress.IPv4Address, bits: int) -> None:
+    network = ipaddress.ip_network((int(address), bits), strict=False)
+    assert addresses.cidr(str(network), "p") == []
+    assert addresses.interface_address(f"{address}/{bits}", "p") == []
+    assert bool(addresses.cidr(f"{address}/{bits}", "p")) == (address != network.network_address)
+
+
+def test_zeros_in_front_mean_nothing_where_they_are_let_pass() -> None:
+    assert str(addresses.parse("010.002.000.1")) == "10.2.0.1"
+    assert str(addresses.parse("0" * 10_000 + "1.2.3.4")) == "1.2.3.4"
+    assert addresses.parse("1.2.3." + "4" * 100) is None
+    assert addresses.parse("fe80::1%eth0") is None

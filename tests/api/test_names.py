@@ -1,0 +1,152 @@
+import json
+import re
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sampan.api import domains, names
+
+VECTORS = json.loads((Path(__file__).parent / "data" / "name_vectors.json").read_text())
+
+Check = Callable[[str], list[str]]
+
+
+def check_called(name: str) -> Check:
+    if hasattr(domains, name):
+        return lambda value: [str(fault) for fault in getattr(domains, name)(value, "p")]
+    plain = name.removesuffix("_prefix")
+    if plain != name:
+        return lambda value: list(getattr(names, plain)(value, prefix=True))
+    return lambda value: list(getattr(names, name)(value))
+
+
+@pytest.mark.parametrize("name", sorted({name for name, _, _ in VECTORS}))
+def test_as_the_real_server(name: str) -> None:
+    check = check_called(name)
+    cases = {value: faults for kind, value, faults in VECTORS if kind == name}
+    assert {value: check(value) for value in cases} == cases
+
+
+CHECKS: dict[str, Check] = {
+    name: check_called(name)
+    for name in (
+        "dns1123_label",
+        "dns1123_subdomain",
+        "dns1035_label",
+        "label_key",
+        "label_value",
+        "c_identifier",
+        "config_map_key",
+        "percent",
+        "http_header_name",
+        "wildcard_dns1123_subdomain",
+        "dns1123_subdomain_caseless",
+        "dns1123_subdomain_with_underscore",
+        "path_segment",
+        "port_name",
+        "env_var_name",
+    )
+}
+
+
+def causes(value: Any) -> Iterator[str]:
+    if isinstance(value, dict):
+        if str(value.get("reason", "")).startswith("FieldValue"):
+            yield value.get("message", "")
+        for inner in value.values():
+            yield from causes(inner)
+    elif isinstance(value, list):
+        for inner in value:
+            yield from causes(inner)
+
+
+def recorded_faults(shared: Path) -> set[tuple[str, str]]:
+    """Values and what the real server found wrong with them."""
+    found = set()
+    for path in sorted((shared / "golden" / "recorded").glob("*.json")):
+        for message in causes(json.loads(path.read_text())):
+            if match := re.fullmatch(r'Invalid value: ("(?:[^"\\]|\\.)*"): (.*)', message, re.DOTALL):
+                found.add((json.loads(match[1]), FOREWORD.sub("", match[2])))
+    return found
+
+
+FOREWORD = re.compile(r"^(segment\[\d\]|may have mixed case, but should otherwise match): ")
+"""What a caller puts before a fault."""
+
+OURS = re.compile(
+    r"regex used for validation|must be no more than (15|63|253) (characters|bytes)|name part must be non-empty"
+    r"|must not contain dots|^may not (be '\.|contain '[/%]')|alpha-numeric|at least one letter|hyphen"
+)
+
+
+def is_found(value: str, fault: str) -> bool:
+    faults = [check(value) for check in CHECKS.values()]
+    return any(fault in found or fault == ",".join(found) for found in faults)
+
+
+def test_every_recorded_fault_of_a_name_is_found(shared_dir: Path) -> None:
+    recorded = {(value, fault) for value, fault in recorded_faults(shared_dir) if OURS.search(fault)}
+    assert len(recorded) > 40
+    assert {pair for pair in recorded if not is_found(*pair)} == set()
+
+
+@pytest.mark.parametrize(
+    ("check", "value", "fault"),
+    [
+        ("dns1123_label", "a.b", "must not contain dots"),
+        ("dns1123_label", "a" * 64, "must be no more than 63 characters"),
+        ("dns1123_subdomain", "a" * 254, "must be no more than 253 characters"),
+        ("label_value", "a" * 64, "must be no more than 63 bytes"),
+        ("label_key", "/a", "prefix part must be non-empty"),
+        ("label_key", "a/", "name part must be non-empty"),
+        ("config_map_key", "..", "must not be '..'"),
+        ("config_map_key", "..a", "must not start with '..'"),
+        ("path_segment", "..", "may not be '..'"),
+        ("path_segment", "a/b", "may not contain '/'"),
+        ("port_name", "a--b", "must not contain consecutive hyphens"),
+        ("port_name", "80", "must contain at least one letter (a-z)"),
+        ("env_var_name", "", "environment variable name must be non-empty"),
+    ],
+)
+def test_faults(check: str, value: str, fault: str) -> None:
+    assert fault in CHECKS[check](value)
+
+
+def test_a_prefix_may_end_in_a_dash() -> None:
+    assert names.dns1123_subdomain("web-", prefix=True) == []
+    assert names.dns1123_subdomain("web-") != []
+    assert names.dns1123_subdomain("-", prefix=True) != []
+    assert names.path_segment("..", prefix=True) == []
+
+
+def test_lengths_count_bytes() -> None:
+    assert names.label_value("é" * 32)[0] == "must be no more than 63 bytes"
+
+
+def test_numbers() -> None:
+    assert names.port_number(65535) == []
+    assert names.port_number(0) == ["must be between 1 and 65535, inclusive"]
+    assert names.in_range(5, 1, 4) == ["must be between 1 and 4, inclusive"]
+
+
+@given(st.from_regex(r"[a-z0-9]([-a-z0-9]{0,60}[a-z0-9])?", fullmatch=True))
+def test_labels_are_good_in_every_place(label: str) -> None:
+    for check in ("dns1123_label", "dns1123_subdomain", "label_key", "label_value", "config_map_key", "path_segment"):
+        assert CHECKS[check](label) == []
+
+
+@given(st.text(max_size=80))
+def test_any_text_gets_an_answer_that_a_line_break_does_not_change(value: str) -> None:
+    for name, check in CHECKS.items():
+        if not check(value) and name not in ("path_segment",):
+            assert check(value + "\n")
+
+
+def test_hostile_names_are_refused_at_once() -> None:
+    for value in ("a" * 500_000 + "_", "a" + "-" * 500_000, "a." * 250_000 + "-", "aa." * 200_000 + "é"):
+        for name in ("dns1123_label", "dns1123_subdomain", "label_key", "label_value", "wildcard_dns1123_subdomain"):
+            assert CHECKS[name](value)
