@@ -14,11 +14,11 @@ _TOGETHER_S = 1.0
 
 
 def next_due(now: float, deadline: float | None, *, interval_s: float = INTERVAL_S) -> float | None:
-    """When the next bookmark is due; None if the watch is over before."""
+    """When the next bookmark is due; None if that is over for this watch."""
     due = now + interval_s
     if deadline is not None:
         due = min(due, deadline - BEFORE_END_S)
-    return due if due >= now else None
+    return due if due > now else None
 
 
 class BookmarkSchedule:
@@ -32,9 +32,10 @@ class BookmarkSchedule:
         self._sooner = asyncio.Event()
         """Set when a watcher is due before all others."""
 
-    def add(self, watcher: Watcher) -> None:
-        now = asyncio.get_running_loop().time()
-        due = next_due(now, watcher.deadline, interval_s=self._interval_s)
+    def add(self, watcher: Watcher, *, after_s: float = 0.0) -> None:
+        """`after_s`: not before that much time has passed."""
+        now = asyncio.get_running_loop().time() + after_s
+        due = next_due(now, watcher.deadline, interval_s=self._interval_s - after_s)
         if due is None:
             return
         if not self._due or due < self._due[0][0]:
@@ -49,7 +50,7 @@ class BookmarkSchedule:
                 continue
             await self._send(watchers)
             for watcher in watchers:
-                self.add(watcher)
+                self.add(watcher, after_s=_TOGETHER_S)
 
     async def _sleep(self) -> None:
         """Until the first is due, or another comes before it."""

@@ -131,6 +131,10 @@ class Cacher:
             raise self._state.corrupt[key]
         return self._state.contents.items.get(key)
 
+    def peek(self, namespace: str, name: str) -> Item | None:
+        """What the cache has now, without waiting for anything."""
+        return self._state.contents.items.get(self.shape.key(namespace, name))
+
     async def list(self, query: ListQuery) -> ListResult:
         wanted, start = self._page(query)
         await self.wait_ready()
