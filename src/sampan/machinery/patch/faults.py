@@ -1,6 +1,8 @@
 """What can be wrong with a patch, and the answer that the real server gives for each."""
 
-from typing import Any
+from collections.abc import Callable
+from functools import wraps
+from typing import Any, ParamSpec, TypeVar
 
 from sampan.machinery import errors
 
@@ -36,6 +38,23 @@ class TooManyOperations(PatchError):
         return errors.request_entity_too_large(str(self))
 
 
+Given = ParamSpec("Given")
+Returned = TypeVar("Returned")
+
+
+def within_depth(function: Callable[Given, Returned]) -> Callable[Given, Returned]:
+    """Values are walked by recursion; one that is nested too deeply for that is refused."""
+
+    @wraps(function)
+    def bounded(*args: Given.args, **kwargs: Given.kwargs) -> Returned:
+        try:
+            return function(*args, **kwargs)
+        except RecursionError:
+            raise MalformedPatch("exceeded max depth") from None
+
+    return bounded
+
+
 _JSON_NAMES: dict[type, str] = {
     str: "string",
     bool: "bool",
@@ -51,4 +70,12 @@ def cannot_unmarshal(value: Any, into: str) -> str:
     return f"json: cannot unmarshal {_JSON_NAMES[type(value)]} into Go {into}"
 
 
-__all__ = ["MalformedPatch", "PatchError", "RefusedPatch", "TestFailed", "TooManyOperations", "cannot_unmarshal"]
+__all__ = [
+    "MalformedPatch",
+    "PatchError",
+    "RefusedPatch",
+    "TestFailed",
+    "TooManyOperations",
+    "cannot_unmarshal",
+    "within_depth",
+]

@@ -4,9 +4,11 @@ from collections.abc import Iterator
 from typing import Any
 
 from sampan.machinery.patch.equality import same
+from sampan.machinery.patch.faults import within_depth
 from sampan.machinery.patch.json_patch import Operation
 
 
+@within_depth
 def json_diff(original: Any, modified: Any) -> list[Operation]:
     """The operations that make `modified` of `original`, both objects or lists."""
     return list(_changes(original, modified, ""))

@@ -18,6 +18,7 @@ from sampan.machinery.patch.faults import (
     TestFailed,
     TooManyOperations,
     cannot_unmarshal,
+    within_depth,
 )
 
 MAX_OPERATIONS = 10_000
@@ -57,6 +58,7 @@ def unknown_parts(operations: list[Operation]) -> list[str]:
     return [f'json patch unknown field "[{i}].{key}"' for i, key in places]
 
 
+@within_depth
 def apply_json_patch(document: Any, patch: list[Operation], *, max_copied_bytes: int = MAX_COPIED_BYTES) -> Any:
     """The document after all operations. Shares what is unchanged with the document and the patch."""
     if len(patch) > MAX_OPERATIONS:

@@ -3,7 +3,7 @@
 from typing import Any
 
 from sampan.machinery.patch.equality import same
-from sampan.machinery.patch.faults import MalformedPatch, cannot_unmarshal
+from sampan.machinery.patch.faults import MalformedPatch, cannot_unmarshal, within_depth
 
 Object = dict[str, Any]
 
@@ -18,12 +18,17 @@ def check_merge_patch(patch: Any) -> Object:
     return patch
 
 
+@within_depth
 def apply_merge_patch(document: Object, patch: Object) -> Object:
     """The document after the patch. Shares what is unchanged with both.
 
     As on the real server, nulls do not get into a new value even inside its lists, except where a list replaces an
     object.
     """
+    return _merge(document, patch)
+
+
+def _merge(document: Object, patch: Object) -> Object:
     result = document.copy()
     for key, value in patch.items():
         if value is None:
@@ -36,7 +41,7 @@ def apply_merge_patch(document: Object, patch: Object) -> Object:
 def _merged(current: Any, value: Any) -> Any:
     if not isinstance(current, dict):
         return _without_nulls(value)
-    return apply_merge_patch(current, value) if isinstance(value, dict) else value
+    return _merge(current, value) if isinstance(value, dict) else value
 
 
 def _without_nulls(value: Any) -> Any:
@@ -47,13 +52,18 @@ def _without_nulls(value: Any) -> Any:
     return value
 
 
+@within_depth
 def merge_diff(original: Object, modified: Object) -> Object:
     """The merge patch that makes `modified` of `original`. Nulls in `modified` count as missing keys."""
+    return _diff(original, modified)
+
+
+def _diff(original: Object, modified: Object) -> Object:
     patch: Object = {}
     for key, new in modified.items():
         old = original.get(key)
         if isinstance(old, dict) and isinstance(new, dict):
-            if below := merge_diff(old, new):
+            if below := _diff(old, new):
                 patch[key] = below
         elif key not in original or not same(old, new):
             patch[key] = new
@@ -61,15 +71,16 @@ def merge_diff(original: Object, modified: Object) -> Object:
     return patch
 
 
+@within_depth
 def three_way_merge_diff(original: Object, modified: Object, current: Object) -> Object:
     """The merge patch that brings `current` to what `modified` asks for.
 
     What `modified` has is set; what `original` (applied last time) had and `modified` no longer has is removed; the
     rest of `current` belongs to others and stays.
     """
-    changes = _only_changes(merge_diff(current, modified))
-    removals = _only_removals(merge_diff(original, modified))
-    return apply_merge_patch(removals, changes)
+    changes = _only_changes(_diff(current, modified))
+    removals = _only_removals(_diff(original, modified))
+    return _merge(removals, changes)
 
 
 def _only_changes(patch: Object) -> Object:

@@ -25,7 +25,7 @@ from sampan.machinery.patch.directives import (
     wrong_type,
 )
 from sampan.machinery.patch.equality import same
-from sampan.machinery.patch.faults import MalformedPatch, PatchError, cannot_unmarshal
+from sampan.machinery.patch.faults import MalformedPatch, PatchError, cannot_unmarshal, within_depth
 from sampan.machinery.patch.order import arranged
 
 Object = dict[str, Any]
@@ -39,11 +39,13 @@ def check_strategic_patch(patch: Any) -> Object:
     return patch or {}
 
 
+@within_depth
 def apply_strategic_patch(document: Object, patch: Object, schema: Schema) -> Object:
     """The document after the patch. Shares what is unchanged with both."""
     return _merge_object(document, patch, schema, _APPLY)
 
 
+@within_depth
 def join_strategic_patches(first: Object, second: Object, schema: Schema) -> Object:
     """One patch that does what the two do one after the other."""
     return _merge_object(first, second, schema, _JOIN)
@@ -143,15 +145,29 @@ def _order_list(result: Object, patch: Object, name: str, order: list[Any], sche
     _check_against_order(value, order, field.patch_key)
     if name not in result and name not in patch:
         return
+    key = field.patch_key
+    if holds_objects(current, value):
+        key = _merge_key(field)
+    merged, live = current, current
     if name not in result:
         merged = without_directives(value, keep_nulls=True)
-    elif name not in patch:
-        merged = current
-    else:
-        merged = _merge_list(current, value, field, join) if "merge" in field.patch_strategy else value
-    key = _merge_key(field) if holds_objects(current, value) else field.patch_key
-    result[name] = arranged(merged, key, wanted=order, live=current)
+    elif name in patch and "merge" in field.patch_strategy:
+        merged, live = _merge_list(current, value, field, join), _live_order(current, value, key)
+    elif name in patch:
+        merged = value
+    result[name] = arranged(merged, key, wanted=order, live=live)
     patch.pop(name, None)
+
+
+def _live_order(current: list[Any], patch: list[Any], key: str) -> list[Any]:
+    """The object's order as the real server sees it after merging: it takes deleted items out of the list in place, and
+    new ones get the room at its end, as many as fit. So these count as old ones that come after all others."""
+    if not key or not current or any(item.get(PATCH) == "replace" for item in patch):
+        return current
+    left, plain = _special_items(current, patch, key)
+    marks = set(identities(left, key))
+    new = {mark: item for mark, item in zip(identities(plain, key), plain, strict=True) if mark not in marks}
+    return left + list(new.values())[: len(current) - len(left)]
 
 
 def _lookup_list(schema: Schema, name: str) -> Schema:

@@ -19,6 +19,7 @@ from sampan.machinery.patch.directives import (
     merge_value,
 )
 from sampan.machinery.patch.equality import same
+from sampan.machinery.patch.faults import within_depth
 from sampan.machinery.patch.strategic import join_strategic_patches
 
 Object = dict[str, Any]
@@ -36,11 +37,13 @@ class _Scope:
 _ALL = _Scope()
 
 
+@within_depth
 def strategic_diff(original: Object, modified: Object, schema: Schema) -> Object:
     """The strategic merge patch that makes `modified` of `original`. Nulls in `modified` count as missing keys."""
     return _diff_objects(original, modified, schema, _ALL)
 
 
+@within_depth
 def three_way_strategic_diff(original: Object, modified: Object, current: Object, schema: Schema) -> Object:
     """The strategic merge patch that brings `current` to what `modified` asks for.
 

@@ -1,0 +1,92 @@
+"""Hypothesis strategies: small random schemas, and values that fit them."""
+
+from typing import Any
+
+from hypothesis import strategies as st
+
+from sampan.api.schema import Schema
+
+WORDS = st.sampled_from(["x", "y", "z"])
+SCALARS = st.one_of(WORDS, st.integers(0, 2), st.booleans(), st.sampled_from([0.5, 1.0]))
+NAMES = ("a", "b", "c", "d")
+
+TEXT = Schema(type="string")
+MAP = Schema(type="object", additional=TEXT)
+ATOMIC = Schema(type="array", items=TEXT)
+WORD_SET = Schema(type="array", items=TEXT, list_type="set", patch_strategy=("merge",))
+
+
+def schemas(*, retain_keys: bool = True) -> st.SearchStrategy[Schema]:
+    """Objects with fields of all kinds that a strategic patch treats differently."""
+    leaves = st.sampled_from([TEXT, Schema(), MAP, ATOMIC, WORD_SET])
+    fields = st.recursive(leaves, lambda inner: _nested(inner, retain_keys), max_leaves=6)
+    return st.dictionaries(st.sampled_from(NAMES), fields, min_size=1, max_size=4).map(object_of)
+
+
+def object_of(properties: dict[str, Schema], **more: Any) -> Schema:
+    return Schema(type="object", name="example.Thing", properties=properties, **more)
+
+
+def _nested(inner: st.SearchStrategy[Schema], retain_keys: bool) -> st.SearchStrategy[Schema]:
+    properties = st.dictionaries(st.sampled_from(NAMES), inner, min_size=1, max_size=3)
+    kinds = [properties.map(object_of), properties.map(_replaced), properties.map(_keyed)]
+    if retain_keys:
+        kinds += [properties.map(_retaining), properties.map(_keyed_retaining)]
+    return st.one_of(kinds)
+
+
+def _replaced(properties: dict[str, Schema]) -> Schema:
+    return object_of(properties, patch_strategy=("replace",))
+
+
+def _retaining(properties: dict[str, Schema]) -> Schema:
+    return object_of(properties, patch_strategy=("retainKeys",))
+
+
+def _keyed(properties: dict[str, Schema], *more: Any) -> Schema:
+    items = object_of({**properties, "name": TEXT})
+    return Schema(type="array", items=items, patch_key="name", patch_strategy=("merge", *more))
+
+
+def _keyed_retaining(properties: dict[str, Schema]) -> Schema:
+    return _keyed(properties, "retainKeys")
+
+
+def values(schema: Schema) -> st.SearchStrategy[Any]:
+    if schema.type == "object" and schema.properties:
+        return st.fixed_dictionaries({}, optional={key: values(part) for key, part in schema.properties.items()})
+    if schema.type == "object":
+        return st.dictionaries(st.sampled_from(NAMES), WORDS, max_size=3)
+    if schema is WORD_SET:
+        return st.lists(st.sampled_from(NAMES), unique=True, max_size=4)
+    if schema.patch_key and schema.items:
+        item = st.builds(dict, values(schema.items), name=st.sampled_from(NAMES))
+        return st.lists(item, unique_by=lambda one: one["name"], max_size=3)
+    return st.lists(WORDS, max_size=3) if schema.type == "array" else SCALARS if schema.type == "" else WORDS
+
+
+def shaped(count: int, **options: bool) -> st.SearchStrategy[tuple[Any, ...]]:
+    """A schema and so many values of it."""
+    return schemas(**options).flatmap(lambda schema: st.tuples(st.just(schema), *[values(schema)] * count))
+
+
+def without_strategies(schema: Schema) -> Schema:
+    return Schema(
+        type=schema.type,
+        properties={key: without_strategies(part) for key, part in schema.properties.items()},
+        additional=schema.additional,
+        items=without_strategies(schema.items) if schema.items else None,
+    )
+
+
+DIRECTIVES = st.sampled_from(["$patch", "$retainKeys", *(f"${what}/{name}" for name in NAMES for what in
+                              ("setElementOrder", "deleteFromPrimitiveList"))])  # fmt: skip
+ANYTHING = st.recursive(
+    st.none() | SCALARS | st.sampled_from(["replace", "delete", "merge"]),
+    lambda inner: (
+        st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from([*NAMES, "name"]) | DIRECTIVES, inner, max_size=3)
+    ),
+    max_leaves=12,
+)
+PATCHES = st.dictionaries(st.sampled_from(NAMES) | DIRECTIVES, ANYTHING, max_size=4)
+"""Objects full of directives, right and wrong."""
