@@ -1,0 +1,176 @@
+"""`EtcdBackend`: the storage contract on a real etcd cluster. Composition and lifetime; the work is done elsewhere."""
+
+import asyncio
+from collections.abc import Sequence
+from contextlib import AsyncExitStack
+from pathlib import Path
+
+from sampan.storage.backend import (
+    Closed,
+    Compacted,
+    Entry,
+    Event,
+    FutureRevision,
+    OnBatch,
+    Page,
+    StorageError,
+    Unavailable,
+)
+from sampan.storage.etcd.client import Client, Timeouts
+from sampan.storage.etcd.endpoints import Endpoints, Tls
+from sampan.storage.etcd.faults import Fault, Kind
+from sampan.storage.etcd.feed import Feed
+from sampan.storage.etcd.history import compacted_at
+from sampan.storage.etcd.lease import Leases
+from sampan.storage.etcd.lifetime import UnderWay, running
+from sampan.storage.etcd.question import SharedQuestion
+from sampan.storage.etcd.reader import Reader
+from sampan.storage.etcd.stream import WatchStream
+from sampan.storage.etcd.watch import EtcdWatch
+from sampan.storage.etcd.wire import Keys
+from sampan.storage.etcd.writer import Writer
+
+
+class EtcdBackend:
+    """`endpoints` are URLs (`https://` for TLS, with `ca`, `cert` and `key` as PEM files). All keys are kept under
+    `prefix`, which callers do not see. Opening raises `Unavailable` if no member answers within the time for a request.
+
+    Time to live is counted by etcd, in real time: there is no clock to inject.
+    """
+
+    def __init__(
+        self,
+        *,
+        endpoints: Sequence[str],
+        ca: Path | None = None,
+        cert: Path | None = None,
+        key: Path | None = None,
+        prefix: str = "",
+        timeouts: Timeouts | None = None,
+    ) -> None:
+        self._timeouts = timeouts or Timeouts()
+        keys, tls = Keys(prefix), Tls(ca=ca, cert=cert, key=key)
+        self._endpoints = Endpoints(urls=endpoints, tls=tls, connect_timeout_s=self._timeouts.connect_s)
+        self._client = Client(endpoints=self._endpoints, timeouts=self._timeouts)
+        self._stream = WatchStream(client=self._client, endpoints=self._endpoints, keys=keys)
+        self._reader = Reader(
+            client=self._client, keys=keys, current_revision=self.current_revision, gone=self._what_is_left
+        )
+        self._revision = SharedQuestion(self._reader.revision)
+        self._feed = Feed(stream=self._stream)
+        self._leases = Leases(self._grant)
+        self._writer = Writer(
+            client=self._client,
+            keys=keys,
+            leases=self._leases,
+            seen=lambda: self._feed.position,
+            since=self._events_since,
+        )
+        self._writes = UnderWay()
+        self._is_open = False
+        self._resources = AsyncExitStack()
+
+    async def __aenter__(self) -> "EtcdBackend":
+        self._is_open = True
+        try:
+            await self._resources.enter_async_context(self._endpoints)
+            await self._resources.enter_async_context(running(self._revision.run()))
+            self._feed.begin(await self.current_revision())
+            await self._resources.enter_async_context(running(self._stream.run(), self._feed.run()))
+            await self._established()
+        except BaseException:
+            await self._release()
+            raise
+        return self
+
+    async def __aexit__(self, *exc: object) -> None:
+        self._is_open = False
+        await self._writes.finished()
+        await self._release()
+
+    async def _established(self) -> None:
+        try:
+            async with asyncio.timeout(self._timeouts.request_s):
+                await self._stream.established()
+        except TimeoutError as error:
+            raise Unavailable("etcd: no member takes a watch") from error
+
+    async def _release(self) -> None:
+        self._is_open = False
+        self._feed.close(_closed())
+        self._revision.close()
+        await self._resources.aclose()
+
+    async def get(self, key: str, *, revision: int = 0) -> tuple[Entry | None, int]:
+        self._check_open()
+        return await self._reader.get(key, revision)
+
+    async def range(self, prefix: str, *, start: str = "", limit: int = 0, revision: int = 0) -> Page:
+        self._check_open()
+        return await self._reader.range(prefix, start, limit, revision)
+
+    async def count(self, prefix: str) -> int:
+        self._check_open()
+        return await self._reader.count(prefix)
+
+    async def put(self, key: str, value: bytes, *, expected: int | None = None, ttl_s: float | None = None) -> int:
+        self._check_open()
+        with self._writes:
+            return await self._writer.put(key, value, expected, ttl_s)
+
+    async def delete(self, key: str, *, expected: int | None = None) -> int:
+        self._check_open()
+        with self._writes:
+            return await self._writer.delete(key, expected)
+
+    def watch(self, prefix: str, *, after: int, on_batch: OnBatch | None = None) -> EtcdWatch:
+        return EtcdWatch(
+            source=self._feed,
+            prefix=prefix,
+            after=after,
+            on_batch=on_batch,
+            current_revision=self.current_revision,
+        )
+
+    async def current_revision(self) -> int:
+        self._check_open()
+        return await self._revision.ask()
+
+    async def compact(self, revision: int) -> None:
+        self._check_open()
+        try:
+            await self._client.call(self._client.compact, self._client.compact.request(revision=revision))
+        except Fault as fault:
+            if fault.kind is Kind.FUTURE:
+                raise FutureRevision(revision, await self.current_revision()) from fault
+        self._feed.forget_before(revision)
+
+    async def size(self) -> int:
+        self._check_open()
+        size: int = (await self._client.call(self._client.status, self._client.status.request())).dbSize
+        return size
+
+    def _check_open(self) -> None:
+        if not self._is_open:
+            raise _closed()
+
+    async def _grant(self, ttl_s: int) -> tuple[int, int]:
+        answer = await self._client.call(self._client.grant, self._client.grant.request(TTL=ttl_s))
+        if answer.error:
+            raise StorageError(f"etcd grants no lease: {answer.error}")
+        return answer.ID, answer.TTL
+
+    async def _what_is_left(self, revision: int, current: int) -> Compacted:
+        return await compacted_at(self._stream, revision, current=current, timeout_s=self._timeouts.connect_s)
+
+    async def _events_since(self, key: str, after: int) -> Sequence[Event] | None:
+        try:
+            async with asyncio.timeout(self._timeouts.request_s):
+                await self._feed.reached(await self._revision.ask())
+        except (TimeoutError, StorageError):
+            return None
+        return self._feed.since(key, after)
+
+
+def _closed() -> Closed:
+    return Closed("the etcd backend was closed")

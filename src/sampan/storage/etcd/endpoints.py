@@ -1,0 +1,141 @@
+"""The members of an etcd cluster as this process reaches them: one connection each, the next ready one in turn.
+
+A connection is kept to every member, so that leaving a dead one costs nothing but the failed request: `pick` hands out
+members whose connection stands, in turn, and passes over those that failed a moment ago (a member may accept
+connections and still not answer: stopped, or cut off from its leader).
+"""
+
+import asyncio
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import grpc  # type: ignore[import-untyped]
+from grpc import aio
+from msgspec import Struct
+
+from sampan.storage.etcd.proto import Method
+
+SHUNNED_S = 2.0
+"""How long a member that failed to answer is asked only if there is no other."""
+
+_OPTIONS = (
+    ("grpc.max_receive_message_length", -1),
+    ("grpc.max_send_message_length", -1),
+    # etcd takes a ping each five seconds for good manners.
+    ("grpc.keepalive_time_ms", 10_000),
+    ("grpc.keepalive_timeout_ms", 3_000),
+    ("grpc.http2.max_pings_without_data", 0),
+    ("grpc.initial_reconnect_backoff_ms", 50),
+    ("grpc.max_reconnect_backoff_ms", 1_000),
+    # Connections of one backend are its own, and close with it.
+    ("grpc.use_local_subchannel_pool", 1),
+    ("grpc.enable_http_proxy", 0),
+)
+
+
+class Tls(Struct, frozen=True, kw_only=True):
+    """Files in PEM form, as for etcd's own clients."""
+
+    ca: Path | None = None
+    cert: Path | None = None
+    key: Path | None = None
+
+    def credentials(self) -> grpc.ChannelCredentials:
+        return grpc.ssl_channel_credentials(*(file and file.read_bytes() for file in (self.ca, self.key, self.cert)))
+
+
+class Endpoint:
+    """One member and the channel to it."""
+
+    def __init__(self, url: str, tls: Tls, connect_timeout_s: float) -> None:
+        self.url = url
+        self.shunned_until = 0.0
+        address, is_secure = parse_url(url)
+        options = [*_OPTIONS, ("grpc.min_reconnect_backoff_ms", int(connect_timeout_s * 1000))]
+        self.channel = (
+            aio.secure_channel(address, tls.credentials(), options)
+            if is_secure
+            else aio.insecure_channel(address, options)
+        )
+        self._calls: dict[str, Any] = {}
+
+    def is_ready(self) -> bool:
+        """Whether the connection stands; if not, this sees to it that it is tried for."""
+        state: grpc.ChannelConnectivity = self.channel.get_state(try_to_connect=True)
+        return state is grpc.ChannelConnectivity.READY
+
+    def unary(self, method: Method) -> Any:
+        """The callable for a method; made once, since making it costs as much as calling it."""
+        call = self._calls.get(method.path)
+        if call is None:
+            call = self._calls[method.path] = self.channel.unary_unary(
+                method.path, method.request.SerializeToString, method.response.FromString
+            )
+        return call
+
+    def stream(self, method: Method, **options: Any) -> Any:
+        open_call = self.channel.stream_stream(
+            method.path, method.request.SerializeToString, method.response.FromString
+        )
+        return open_call(**options)
+
+
+class Endpoints:
+    """Connects inside its `async with` block, and keeps connected while it is asked."""
+
+    def __init__(self, *, urls: Sequence[str], tls: Tls, connect_timeout_s: float) -> None:
+        if not urls:
+            raise ValueError("no etcd endpoint given")
+        self._urls, self._tls, self._connect_timeout_s = urls, tls, connect_timeout_s
+        self._all: list[Endpoint] = []
+        self._next = 0
+
+    async def __aenter__(self) -> "Endpoints":
+        self._all = [Endpoint(url, self._tls, self._connect_timeout_s) for url in self._urls]
+        return self
+
+    async def __aexit__(self, *exc: object) -> None:
+        for endpoint in self._all:
+            await endpoint.channel.close()
+
+    async def pick(self) -> Endpoint:
+        """A member to ask. If none is connected within the time for that, one all the same: the request then fails with
+        the reason why it is not (refused, certificate, name)."""
+        ready = self._ready() or await self._connected()
+        now = asyncio.get_running_loop().time()
+        return self._in_turn([each for each in ready if each.shunned_until <= now] or ready)
+
+    def _ready(self) -> list[Endpoint]:
+        return [endpoint for endpoint in self._all if endpoint.is_ready()]
+
+    async def _connected(self) -> list[Endpoint]:
+        """Looks again and again, which only costs something while there is no connection at all; to be told of changes
+        instead would leave gRPC an answer to give when the event loop may have gone."""
+        end = asyncio.get_running_loop().time() + self._connect_timeout_s
+        pause_s = 0.001
+        while not (ready := self._ready()):
+            if asyncio.get_running_loop().time() > end:
+                return self._all
+            await asyncio.sleep(pause_s)
+            pause_s = min(pause_s * 2, 0.05)
+        return ready
+
+    def _in_turn(self, choice: list[Endpoint]) -> Endpoint:
+        self._next += 1
+        return choice[self._next % len(choice)]
+
+    def shun(self, endpoint: Endpoint) -> None:
+        endpoint.shunned_until = asyncio.get_running_loop().time() + SHUNNED_S
+
+
+def parse_url(url: str) -> tuple[str, bool]:
+    """The address to dial, and whether with TLS. A bare `host:port` is without, as for etcdctl."""
+    if "://" not in url:
+        return url, False
+    parts = urlsplit(url)
+    if parts.scheme not in ("http", "https") or not parts.hostname:
+        raise ValueError(f"not an etcd endpoint: {url} (want http://host:port or https://host:port)")
+    host = f"[{parts.hostname}]" if ":" in parts.hostname else parts.hostname
+    return f"{host}:{parts.port or 2379}", parts.scheme == "https"

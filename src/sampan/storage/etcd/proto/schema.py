@@ -1,0 +1,46 @@
+"""Message classes and method paths, from a .proto file."""
+
+from functools import cache
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from google.protobuf.descriptor_pool import DescriptorPool  # type: ignore[import-untyped]
+from google.protobuf.message_factory import GetMessageClass  # type: ignore[import-untyped]
+
+from sampan.storage.etcd.proto.parser import parse
+
+Message = Any
+"""A class or an instance made at run time: no type checker can see its fields."""
+
+
+class Method(NamedTuple):
+    path: str
+    request: Message
+    response: Message
+
+
+class Schema:
+    """`schema.RangeRequest` is a message class; `schema.method("KV", "Range")` what a call needs."""
+
+    def __init__(self, text: str, *, name: str) -> None:
+        pool = DescriptorPool()
+        pool.AddSerializedFile(parse(text, name=name).SerializeToString())
+        self._file = pool.FindFileByName(name)
+        self._classes = {key: GetMessageClass(value) for key, value in self._file.message_types_by_name.items()}
+
+    def __getattr__(self, name: str) -> Message:
+        try:
+            return self._classes[name]
+        except KeyError:
+            raise AttributeError(f"no message {name} in {self._file.name}") from None
+
+    def method(self, service: str, name: str) -> Method:
+        found = self._file.services_by_name[service].methods_by_name[name]
+        request, response = self._classes[found.input_type.name], self._classes[found.output_type.name]
+        return Method(f"/{found.containing_service.full_name}/{name}", request, response)
+
+
+@cache
+def load() -> Schema:
+    file = Path(__file__).with_name("etcd.proto")
+    return Schema(file.read_text(), name=file.name)

