@@ -1,6 +1,6 @@
 """What is wrong with a field of an object: the kind of fault, where, the value, and why, in the real server's words."""
 
-from enum import Enum
+from enum import StrEnum
 from typing import Any, NamedTuple
 
 import msgspec
@@ -18,31 +18,37 @@ _ESCAPES = {
 }
 
 
-class FaultType(Enum):
-    """The value is the `reason` of a cause; `title` begins the message."""
+class FaultType(StrEnum):
+    """The value is the `reason` of a cause in a Status."""
 
-    NOT_FOUND = "FieldValueNotFound", "Not found"
-    REQUIRED = "FieldValueRequired", "Required value"
-    DUPLICATE = "FieldValueDuplicate", "Duplicate value"
-    INVALID = "FieldValueInvalid", "Invalid value"
-    NOT_SUPPORTED = "FieldValueNotSupported", "Unsupported value"
-    FORBIDDEN = "FieldValueForbidden", "Forbidden"
-    TOO_LONG = "FieldValueTooLong", "Too long"
-    TOO_SHORT = "FieldValueTooShort", "Too short"
-    TOO_MANY = "FieldValueTooMany", "Too many"
-    TOO_FEW = "FieldValueTooFew", "Too few"
-    TYPE_INVALID = "FieldValueTypeInvalid", "Invalid value"
-    INTERNAL = "InternalError", "Internal error"
-
-    title: str
-
-    def __new__(cls, reason: str, title: str) -> "FaultType":
-        member = object.__new__(cls)
-        member._value_ = reason
-        member.title = title
-        return member
+    NOT_FOUND = "FieldValueNotFound"
+    REQUIRED = "FieldValueRequired"
+    DUPLICATE = "FieldValueDuplicate"
+    INVALID = "FieldValueInvalid"
+    NOT_SUPPORTED = "FieldValueNotSupported"
+    FORBIDDEN = "FieldValueForbidden"
+    TOO_LONG = "FieldValueTooLong"
+    TOO_SHORT = "FieldValueTooShort"
+    TOO_MANY = "FieldValueTooMany"
+    TOO_FEW = "FieldValueTooFew"
+    TYPE_INVALID = "FieldValueTypeInvalid"
+    INTERNAL = "InternalError"
 
 
+_TITLES = {
+    FaultType.NOT_FOUND: "Not found",
+    FaultType.REQUIRED: "Required value",
+    FaultType.DUPLICATE: "Duplicate value",
+    FaultType.INVALID: "Invalid value",
+    FaultType.NOT_SUPPORTED: "Unsupported value",
+    FaultType.FORBIDDEN: "Forbidden",
+    FaultType.TOO_LONG: "Too long",
+    FaultType.TOO_SHORT: "Too short",
+    FaultType.TOO_MANY: "Too many",
+    FaultType.TOO_FEW: "Too few",
+    FaultType.TYPE_INVALID: "Invalid value",
+    FaultType.INTERNAL: "Internal error",
+}
 _SHOWS_VALUE = frozenset(FaultType) - {
     FaultType.REQUIRED,
     FaultType.FORBIDDEN,
@@ -61,7 +67,8 @@ class Fault(NamedTuple):
     @property
     def message(self) -> str:
         """Without the field."""
-        text = f"{self.type.title}: {show(self.value)}" if self.type in _SHOWS_VALUE else self.type.title
+        title = _TITLES[self.type]
+        text = f"{title}: {show(self.value)}" if self.type in _SHOWS_VALUE else title
         return f"{text}: {self.detail}" if self.detail else text
 
     def __str__(self) -> str:
