@@ -213,6 +213,17 @@ def test_three_ways() -> None:
     assert [item["name"] for item in changed["spec"]["containers"]] == ["a", "sidecar", "c", "d"]
 
 
+def test_long_lists_take_no_longer_than_their_length() -> None:
+    """Twenty thousand deletions and additions at once, with and without an order: minutes, were any step quadratic."""
+    names = [str(i) for i in range(20_000)]
+    live = spec(containers=[{"name": name} for name in names])
+    patch = [{"name": name, "$patch": "delete"} for name in names] + [{"name": f"new-{name}"} for name in names]
+    changed = p.apply_strategic_patch(live, spec(containers=patch), POD)
+    assert [item["name"] for item in changed["spec"]["containers"]] == [f"new-{name}" for name in names]
+    unordered = spec(containers=patch[20_000:], **{"$setElementOrder/containers": []})
+    assert len(p.apply_strategic_patch(live, unordered, POD)["spec"]["containers"]) == 40_000
+
+
 def test_malformed() -> None:
     assert p.check_strategic_patch(None) == {}
     with pytest.raises(p.MalformedPatch, match="cannot unmarshal array into Go value"):

@@ -11,13 +11,16 @@ from typing import Any
 from sampan.machinery.patch.directives import PATCH, Identity, identities
 
 Ranks = dict[Identity, int]
+Marked = list[tuple[Identity, Any]]
+"""Items with what tells them apart."""
+_SHORT = 20
 
 
 def arranged(items: Sequence[Any], key: str, *, wanted: Sequence[Any], live: Sequence[Any]) -> list[Any]:
     """`items` in order. `wanted` has the patch's order, `live` the object's; both may hold only the merge keys."""
     by_patch, by_object = _ranks(identities(wanted, key)), _ranks(identities(live, key))
-    named: list[tuple[Identity, Any]] = []
-    others: list[tuple[Identity, Any]] = []
+    named: Marked = []
+    others: Marked = []
     for mark, item in zip(identities(items, key), items, strict=True):
         (named if mark in by_patch else others).append((mark, item))
     return _interleaved(_sorted(others, by_object), _sorted(named, by_patch), by_object)
@@ -30,21 +33,23 @@ def _ranks(marks: Sequence[Identity]) -> Ranks:
     return ranks
 
 
-def _sorted(marked: list[tuple[Identity, Any]], ranks: Ranks) -> list[tuple[Identity, Any]]:
+def _sorted(marked: Marked, ranks: Ranks) -> Marked:
     """By rank; items that are to be deleted (in a patch of a patch) come last, as they are."""
-    deletions = [pair for pair in marked if isinstance(pair[1], dict) and pair[1].get(PATCH) == "delete"]
-    kept = [pair for pair in marked if pair not in deletions] if deletions else marked
-    if all(mark in ranks for mark, _ in kept):
-        kept = sorted(kept, key=lambda pair: ranks[pair[0]])
-    else:
-        kept = _insertion_sorted(kept, ranks)
-    return kept + deletions
+    kept = [pair for pair in marked if not _is_deletion(pair[1])]
+    deletions = [pair for pair in marked if _is_deletion(pair[1])]
+    if len(kept) <= _SHORT and not all(mark in ranks for mark, _ in kept):
+        return _insertion_sorted(kept, ranks) + deletions
+    return sorted(kept, key=lambda pair: ranks.get(pair[0], -1)) + deletions
 
 
-def _insertion_sorted(marked: list[tuple[Identity, Any]], ranks: Ranks) -> list[tuple[Identity, Any]]:
+def _is_deletion(item: Any) -> bool:
+    return isinstance(item, dict) and item.get(PATCH) == "delete"
+
+
+def _insertion_sorted(marked: Marked, ranks: Ranks) -> Marked:
     """An item without a rank counts as smaller than all, and all as smaller than it: the real server's comparison,
-    whose outcome depends on how one sorts. It sorts short lists by insertion."""
-    done: list[tuple[Identity, Any]] = []
+    whose outcome depends on how one sorts. It sorts short lists by insertion; in long ones we put such items first."""
+    done: Marked = []
     for pair in marked:
         place = len(done)
         while place and _is_before(pair[0], done[place - 1][0], ranks):
@@ -57,7 +62,7 @@ def _is_before(left: Identity, right: Identity, ranks: Ranks) -> bool:
     return ranks[left] < ranks[right] if left in ranks and right in ranks else True
 
 
-def _interleaved(others: list[tuple[Identity, Any]], named: list[tuple[Identity, Any]], by_object: Ranks) -> list[Any]:
+def _interleaved(others: Marked, named: Marked, by_object: Ranks) -> list[Any]:
     result: list[Any] = []
     place = 0
     for mark, item in named:

@@ -251,21 +251,22 @@ def _merge_key(field: Schema) -> str:
 
 def _special_items(original: list[Any], patch: list[Any], key: str) -> tuple[list[Any], list[Any]]:
     """Carry out the items that carry `$patch`; returns what they leave of the object's list and of the patch's."""
-    plain: list[Any] = []
-    is_replaced = False
-    for item in patch:
-        if PATCH not in item:
-            plain.append(item)
-        elif item[PATCH] == "delete":
-            mark = identity(merge_value(item, key))
-            original = [other for other in original if key not in other or identity(other[key]) != mark]
-        elif item[PATCH] == "replace":
-            is_replaced = True
-        elif item[PATCH] == "merge":
-            raise PatchError("merging lists cannot yet be specified in the patch")
-        else:
-            raise _unknown_directive(item)
-    return (plain, []) if is_replaced else (original, plain)
+    plain = [item for item in patch if PATCH not in item]
+    if len(plain) == len(patch):
+        return original, plain
+    special = [item for item in patch if PATCH in item]
+    gone = {identity(merge_value(item, key)) for item in special if _checked_directive(item) == "delete"}
+    if any(item[PATCH] == "replace" for item in special):
+        return plain, []
+    return [item for item in original if key not in item or identity(item[key]) not in gone], plain
+
+
+def _checked_directive(item: Object) -> Any:
+    if item[PATCH] == "merge":
+        raise PatchError("merging lists cannot yet be specified in the patch")
+    if item[PATCH] not in ("delete", "replace"):
+        raise _unknown_directive(item)
+    return item[PATCH]
 
 
 def _merge_items(original: list[Any], patch: list[Any], schema: Schema, key: str, join: bool) -> list[Any]:
