@@ -30,6 +30,9 @@ class Expiry:
         """All of `_deadlines` in order, and old ones that no longer count."""
         self._earlier = asyncio.Event()
         """The first deadline may have moved forward."""
+        self._resting = asyncio.Event()
+        """Nothing is due."""
+        self._resting.set()
 
     def note(self, key: str, expires: float | None, revision: int) -> None:
         """A key was written (or, with `expires` None, made permanent or deleted)."""
@@ -46,9 +49,15 @@ class Expiry:
         while True:
             self._earlier.clear()
             if due := self._take_due():
+                self._resting.clear()
                 await self._remove_all(due)
             else:
+                self._resting.set()
                 await self._until_next()
+
+    async def idle(self) -> None:
+        """Until everything that is due is removed."""
+        await self._resting.wait()
 
     def _take_due(self) -> list[tuple[float, int, str]]:
         due: list[tuple[float, int, str]] = []
@@ -65,6 +74,7 @@ class Expiry:
     async def _remove_all(self, due: Iterable[tuple[float, int, str]]) -> None:
         outcomes = await asyncio.gather(*(self._remove_one(*one) for one in due))
         if not all(outcomes):
+            self._resting.set()
             await self._clock.sleep(_RETRY_S)
 
     async def _remove_one(self, expires: float, revision: int, key: str) -> bool:

@@ -53,6 +53,10 @@ class MemoryBackend:
         self._is_open = False
         self._hub.close()
 
+    async def idle(self) -> None:
+        """Until everything that is due is removed: what a virtual clock waits for."""
+        await self._expiry.idle()
+
     async def get(self, key: str, *, revision: int = 0) -> tuple[Entry | None, int]:
         shown = self._readable(revision)
         return self._entry(key, shown), shown

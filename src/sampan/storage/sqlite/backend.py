@@ -78,8 +78,10 @@ class SqliteBackend:
         await self._running.aclose()
 
     async def idle(self) -> None:
-        """Until no write is under way: what a virtual clock waits for."""
+        """Until nothing is being written, removed or compacted: what a virtual clock waits for."""
         if self._parts is not None:
+            await self._expiry.idle()
+            await self._parts.upkeep.idle()
             await self._parts.commits.idle()
 
     async def get(self, key: str, *, revision: int = 0) -> tuple[Entry | None, int]:

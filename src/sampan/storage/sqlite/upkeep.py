@@ -23,6 +23,9 @@ class Upkeep:
         self._wrote = asyncio.Event()
         """Set by a write; while there is none there is nothing to do, and nothing wakes up."""
         self._revision = log.revision
+        self._resting = asyncio.Event()
+        """Nothing is being compacted or given back."""
+        self._resting.set()
 
     def note(self, revision: int) -> None:
         """Something was written."""
@@ -36,12 +39,19 @@ class Upkeep:
             self._wrote.clear()
             revision = self._revision
             await self._clock.sleep(self._history_s)
+            self._resting.clear()
             try:
                 await self.compact(min(revision, self._revision - self._history_revisions))
                 await self._reclaim()
             except Unavailable as error:
                 logger.warning("history was not compacted: %s", error)
                 self._wrote.set()
+            finally:
+                self._resting.set()
+
+    async def idle(self) -> None:
+        """Until a round that has begun is over."""
+        await self._resting.wait()
 
     async def compact(self, revision: int) -> None:
         while not await self._commits.job(lambda: self._log.compact_step(revision)):

@@ -1,0 +1,32 @@
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sampan.storage.keyrange import prefix_end
+
+texts = st.text(st.characters(exclude_categories=["Cs"]) | st.sampled_from("/\ud7ff\ue000\U0010ffff"), max_size=6)
+
+
+@pytest.mark.parametrize(
+    ("prefix", "end"),
+    [
+        ("/registry/pods/", "/registry/pods0"),
+        ("", None),
+        ("a\U0010ffff", "b"),
+        ("\U0010ffff", None),
+        ("\ud7ff", "\ue000"),
+    ],
+)
+def test_the_end_of_a_prefix(prefix: str, end: str | None) -> None:
+    assert prefix_end(prefix) == end
+
+
+@given(texts, texts)
+def test_a_key_is_in_the_range_if_it_begins_with_the_prefix(prefix: str, key: str) -> None:
+    end = prefix_end(prefix)
+    assert (key >= prefix and (end is None or key < end)) == key.startswith(prefix)
+
+
+@given(texts, texts)
+def test_text_and_bytes_have_one_order(one: str, other: str) -> None:
+    assert (one < other) == (one.encode() < other.encode())

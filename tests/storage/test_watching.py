@@ -1,0 +1,78 @@
+"""The hub: routes that stay right as watches come and go, and slow readers that go back to the log."""
+
+import asyncio
+from contextlib import AsyncExitStack
+
+import pytest
+
+from sampan.machinery.clock import VirtualClock
+from sampan.storage.backend import Batch, Compacted, Event
+from sampan.storage.memory import MemoryBackend
+from sampan.storage.watching import QUEUED_BYTES, QUEUED_EVENTS, WatchHub
+
+
+async def _no_log(prefix: str, after: int, through: int) -> Batch:
+    raise AssertionError("nothing to read")
+
+
+PREFIXES = ["", "/", "/registry/", "/registry/pods/", "/registry/pods/ns/", "/registry/po", "/registry/pods/ns/a"]
+KEYS = ["/registry/pods/ns/a", "/registry/pods/ns/b", "/registry/pods/x", "/registry/nodes/n", "/other", "none"]
+
+
+class Told:
+    def __init__(self) -> None:
+        self.keys: list[str] = []
+
+    def __call__(self, batch: Batch) -> None:
+        self.keys += [event.key for event in batch.events]
+
+
+def _publish_all(hub: WatchHub) -> None:
+    for key in KEYS:
+        hub.publish([Event(hub.revision + 1, key, b"x", hub.revision + 1)], hub.revision + 1)
+
+
+def test_events_reach_the_watches_of_their_prefixes() -> None:
+    """Also just after a watch was opened or left, when routes have to be found anew."""
+
+    async def work() -> None:
+        hub = WatchHub(revision=1, read_log=_no_log)
+        told = {prefix: Told() for prefix in PREFIXES}
+        async with AsyncExitStack() as watches:
+            for count, prefix in enumerate(PREFIXES, 1):
+                await watches.enter_async_context(hub.watch(prefix, after=hub.revision, on_batch=told[prefix]))
+                _publish_all(hub)
+                for opened in PREFIXES[:count]:
+                    assert told[opened].keys == [key for key in KEYS if key.startswith(opened)]
+                    told[opened].keys.clear()
+        _publish_all(hub)
+        assert not any(watch.keys for watch in told.values())
+
+    asyncio.run(work())
+
+
+def test_a_reader_that_is_far_behind_goes_back_to_the_log() -> None:
+    async def work() -> None:
+        async with MemoryBackend(clock=VirtualClock()) as backend, backend.watch("/", after=1) as watch:
+            for i in range(QUEUED_EVENTS + 500):
+                await backend.put(f"/{i % 50}", b"x")
+            told: list[int] = []
+            batches = aiter(watch)
+            while len(told) < QUEUED_EVENTS + 500:
+                told += [event.revision for event in (await anext(batches)).events]
+            assert told == list(range(2, QUEUED_EVENTS + 502))
+
+    asyncio.run(work())
+
+
+def test_a_reader_behind_what_was_compacted_is_told() -> None:
+    async def work() -> None:
+        async with MemoryBackend(clock=VirtualClock()) as backend, backend.watch("/", after=1) as watch:
+            for _ in range(40):
+                await backend.put("/a", bytes(QUEUED_BYTES // 30))
+            await backend.compact(30)
+            with pytest.raises(Compacted) as caught:
+                await anext(aiter(watch))
+            assert caught.value.compacted == 30
+
+    asyncio.run(work())
