@@ -1,15 +1,19 @@
 """One requirement of a label selector: whether it makes sense, how it is written, and the test that it stands for."""
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from enum import StrEnum
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from sampan.api import names
 from sampan.api.faults import Fault, invalid, join
 from sampan.api.label_grammar import SelectorError
 
-Test = Callable[[Mapping[str, str]], bool]
+
+class Predicate(Protocol):
+    """Whether something holds for a label set."""
+
+    def __call__(self, labels: Mapping[str, str]) -> bool: ...
 
 
 class Operator(StrEnum):
@@ -90,23 +94,23 @@ class Requirement(NamedTuple):
         return faults + [invalid(f"values[{at}]", value, detail) for at, value in wrong]
 
 
-def test_of(requirement: Requirement) -> Test:
+def predicate_of(requirement: Requirement) -> Predicate:
     """A function that tells whether the requirement holds for a label set."""
     key, operator, values = requirement
     match operator:
         case Operator.IN | Operator.EQUALS | Operator.DOUBLE_EQUALS:
-            return _test_in(key, values)
+            return _membership(key, values)
         case Operator.NOT_IN | Operator.NOT_EQUALS:
-            is_in = _test_in(key, values)
+            is_in = _membership(key, values)
             return lambda labels: not is_in(labels)
         case Operator.EXISTS:
             return lambda labels: key in labels
         case Operator.DOES_NOT_EXIST:
             return lambda labels: key not in labels
-    return _test_order(key, operator, values)
+    return _order(key, operator, values)
 
 
-def _test_in(key: str, values: tuple[str, ...]) -> Test:
+def _membership(key: str, values: tuple[str, ...]) -> Predicate:
     if len(values) == 1:
         (only,) = values
         return lambda labels: labels.get(key) == only
@@ -114,7 +118,7 @@ def _test_in(key: str, values: tuple[str, ...]) -> Test:
     return lambda labels: labels.get(key) in members
 
 
-def _test_order(key: str, operator: Operator, values: tuple[str, ...]) -> Test:
+def _order(key: str, operator: Operator, values: tuple[str, ...]) -> Predicate:
     limit = _int64(values[0]) if len(values) == 1 else None
     if limit is None:
         return never

@@ -10,7 +10,7 @@ from typing import Final
 from sampan.api import names
 from sampan.api.faults import invalid
 from sampan.api.label_grammar import Grammar, SelectorError
-from sampan.api.label_requirement import Operator, Requirement, Test, never, test_of
+from sampan.api.label_requirement import Operator, Requirement, Predicate, never, predicate_of
 
 _LONGEST_KEPT = 512
 """Longer texts are read anew each time, or a client could fill the memory with them."""
@@ -22,7 +22,7 @@ def _always(labels: Mapping[str, str]) -> bool:
     return True
 
 
-def _all(tests: list[Test]) -> Test:
+def _all(tests: list[Predicate]) -> Predicate:
     if not tests:
         return _always
     if len(tests) == 1:
@@ -50,14 +50,14 @@ class Selector:
 
     is_nothing: Final[bool]
     """Nothing at all is selected."""
-    matches: Final[Test]
+    matches: Final[Predicate]
     requirements: Final[tuple[Requirement, ...]]
     """In the order of their keys."""
 
     def __init__(self, requirements: Iterable[Requirement] = (), *, is_nothing: bool = False) -> None:
         self.requirements = tuple(sorted(requirements, key=lambda requirement: requirement.key))
         self.is_nothing = is_nothing
-        self.matches = never if is_nothing else _all([test_of(requirement) for requirement in self.requirements])
+        self.matches = never if is_nothing else _all([predicate_of(requirement) for requirement in self.requirements])
 
     def __str__(self) -> str:
         return ",".join(map(str, self.requirements))

@@ -193,6 +193,8 @@ def _json_text(value: object) -> str:
         return value
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise QuantityError(f"quantities must match the regular expression '{PATTERN}'")
+    if isinstance(value, int) and value.bit_length() > 4 * MAX_DIGITS:
+        raise QuantityError("unable to parse numeric part of quantity")
     return repr(value)
 
 
