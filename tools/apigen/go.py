@@ -77,6 +77,8 @@ def package_of(name: str) -> str:
 def printed_type(owner: str, text: str) -> str:
     """A field's type as Go's error messages print it: the element of a pointer, names with their package."""
     text = text.removeprefix("*")
+    if text == "[]byte":
+        return "[]uint8"
     if text.startswith("[]"):
         return "[]" + _printed_element(owner, text[2:])
     if text.startswith("map["):

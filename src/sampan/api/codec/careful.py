@@ -6,8 +6,6 @@ result is a plain value without oddities that fits the type. Slower than msgspec
 refuses a body or repeated keys are suspected.
 """
 
-import base64
-import binascii
 import re
 from collections.abc import Iterable
 from typing import Any
@@ -294,32 +292,38 @@ def _code(point: int) -> str:
     return f"\\u{point:04x}" if point < 0x10000 else f"\\U{point:08x}"
 
 
+_BASE64 = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/")
+
+
 def base64_fault(value: str) -> str | None:
     """What Go says of a string that is not standard base64, None if it is."""
-    data = value.encode()
-    clean = data.replace(b"\r", b"").replace(b"\n", b"")
-    try:
-        base64.b64decode(clean, validate=True)
-        return None
-    except binascii.Error:
-        return f"illegal base64 data at input byte {_first_illegal(data)}"
+    at = _first_illegal(value.encode())
+    return None if at is None else f"illegal base64 data at input byte {at}"
 
 
-def _first_illegal(data: bytes) -> int:
-    """Where Go's decoder stops: at a byte outside the alphabet, or where padding is missing or wrong."""
-    count, padding = 0, 0
-    for index, byte in enumerate(data):
-        if byte in b"\r\n":
-            continue
+def _first_illegal(data: bytes) -> int | None:
+    """Where Go's decoder stops: at a byte that cannot be there, or at the start of an unfinished group of four."""
+    letters = [(index, byte) for index, byte in enumerate(data) if byte not in b"\r\n"]
+    for place, (index, byte) in enumerate(letters):
         if byte == ord("="):
-            if count % 4 < 2 or (padding and count % 4 + padding > 3):
-                return index
-            padding += 1
-        elif padding or not ((chr(byte).isalnum() and byte < 0x80) or byte in b"+/"):
+            return _padding_fault(data, letters[place:], place % 4)
+        if byte not in _BASE64:
             return index
-        else:
-            count += 1
-    return len(data)
+    unfinished = len(letters) % 4
+    return len(data) - unfinished if unfinished else None
+
+
+def _padding_fault(data: bytes, rest: list[tuple[int, int]], place: int) -> int | None:
+    """What is wrong from the first = on, which is the letter number `place` of its group."""
+    if place < 2:
+        return rest[0][0]
+    if place == 2:
+        if len(rest) == 1:
+            return len(data)
+        if rest[1][1] != ord("="):
+            return rest[1][0] - 1
+        rest = rest[1:]
+    return rest[1][0] if len(rest) > 1 else None
 
 
 __all__ = ["base64_fault", "decode", "joined", "kind", "quoted"]

@@ -18,6 +18,9 @@ from sampan.api.types.base import Object, Struct
 
 T = TypeVar("T", bound=Struct)
 
+MAX_DEPTH = 500
+"""Of plain values. Go stops at 10,000; objects that mean something stay below 100."""
+
 _encoder = msgspec.json.Encoder()
 
 
@@ -49,11 +52,14 @@ def read(body: bytes, type: type[T]) -> T:
 
 
 def decode_any(body: bytes) -> tuple[Any, list[str]]:
-    """The plain value in a client's body (a custom object, a patch), and its repeated fields."""
+    """The plain value in a client's body (a custom object, a patch), and its repeated fields. It is nested at most
+    MAX_DEPTH deep, so that functions that follow it downwards are safe."""
     try:
         found = _any_decoder.decode(body)
     except (msgspec.MsgspecError, RecursionError):
         return _decode_any_carefully(body)
+    if body.count(b"{") + body.count(b"[") > MAX_DEPTH:
+        _refuse_depth(found)
     return _decode_any_carefully(body) if duplicates.suspected(body) else (found, [])
 
 
@@ -121,12 +127,20 @@ def convert(value: Any, type: type[T]) -> T:
 
 def _decode_any_carefully(body: bytes) -> tuple[Any, list[str]]:
     value = parsed.parse(body)
+    _refuse_depth(value)
     found: dict[str, None] = {}
-    try:
-        _note_duplicates(value, [], found)
-        return parsed.plain(value), list(found)[: careful.MAX_STRICT_ERRORS]
-    except RecursionError:
-        raise SyntaxFault(syntax.TOO_DEEP) from None
+    _note_duplicates(value, [], found)
+    return parsed.plain(value), list(found)[: careful.MAX_STRICT_ERRORS]
+
+
+def _refuse_depth(value: Any) -> None:
+    """SyntaxFault for a value that is nested more than MAX_DEPTH deep; level by level, so that depth does no harm."""
+    level = [value]
+    for _ in range(MAX_DEPTH + 1):
+        level = [child for node in level for child in parsed.children(node)]
+        if not level:
+            return
+    raise SyntaxFault(syntax.TOO_DEEP)
 
 
 def _note_duplicates(value: Any, path: list[str], found: dict[str, None]) -> None:

@@ -32,6 +32,14 @@ def parse(body: bytes) -> Any:
         raise SyntaxFault(syntax.fault(body) or str(error)) from None
 
 
+def children(value: Any) -> list[Any]:
+    """The lists and objects directly in a parsed or plain value."""
+    if isinstance(value, Pairs):
+        return [item for _, item in value if isinstance(item, list | dict)]
+    inner = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+    return [item for item in inner if isinstance(item, list | dict)]
+
+
 def plain(value: Any) -> Any:
     """The value with dicts for objects; the last of repeated keys counts."""
     if isinstance(value, Pairs):
@@ -82,4 +90,4 @@ _DECODER = json.JSONDecoder(
     object_pairs_hook=Pairs, parse_float=_decimal, parse_int=_whole, parse_constant=_no_constant
 )
 
-__all__ = ["Decimal", "Pairs", "number", "parse", "plain", "spelled", "text"]
+__all__ = ["Decimal", "Pairs", "children", "number", "parse", "plain", "spelled", "text"]

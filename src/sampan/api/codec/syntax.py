@@ -110,7 +110,7 @@ class _Scanner:
 
     def number(self) -> None:
         if self.take(b"-") and not self.body[self.at : self.at + 1].isdigit():
-            self.stop("in numeric literal")
+            self.stop("in numeric literal", at_end=" ")
         if not self.take(b"0"):
             self.skip(_DIGITS)
         if self.take(b"."):
@@ -139,12 +139,13 @@ class _Scanner:
 
     def one_of(self, allowed: bytes, where: str) -> None:
         if self.body[self.at : self.at + 1] not in [allowed[i : i + 1] for i in range(len(allowed))]:
-            self.stop(where)
+            self.stop(where, at_end=" ")
         self.at += 1
 
-    def stop(self, where: str) -> None:
+    def stop(self, where: str, at_end: str = "") -> None:
+        """Go reads a blank after the end: where that is in place, only more was missing; elsewhere it is the fault."""
         if self.at >= len(self.body):
-            raise _Stop(END)
+            raise _Stop(f"invalid character '{at_end}' {where}" if at_end else END)
         raise _Stop(f"invalid character {_quoted(self.body[self.at])} {where}")
 
 

@@ -1,0 +1,54 @@
+"""Custom objects in a client's JSON body: a dict whose metadata is sound and whose fields the schema knows."""
+
+from typing import Any
+
+from sampan.api.codec import fields, json
+from sampan.api.codec.careful import kind, quoted
+from sampan.api.codec.errors import DecodeError
+from sampan.api.schema import Schema
+from sampan.api.types.meta_v1 import ObjectMeta
+
+
+def decode(body: bytes, schema: Schema) -> tuple[dict[str, Any], list[str]]:
+    """The object without fields that the schema does not know, and the strict errors: repeated fields, then unknown
+    ones. Raises SyntaxFault or DecodeError as for typed objects."""
+    value, strict = json.decode_any(body)
+    if not isinstance(value, dict):
+        raise DecodeError(f"json: cannot unmarshal {kind(value)} into Go value of type map[string]interface {{}}")
+    unknown = accept(value, schema)
+    return value, strict + [f"unknown field {quoted(path)}" for path in unknown]
+
+
+def accept(value: dict[str, Any], schema: Schema) -> list[str]:
+    """Bring a dict into shape in place; the paths of the fields that were dropped."""
+    unknown = _sound_metadata(value, "")
+    unknown += fields.prune(value, schema)
+    fields.drop_nulls(value, schema)
+    for path, inner in fields.embedded_objects(value, schema):
+        unknown += _sound_inner(inner, path)
+    return unknown
+
+
+def _sound_inner(inner: dict[str, Any], path: str) -> list[str]:
+    for key in ("apiVersion", "kind"):
+        if key in inner and not isinstance(inner[key], str):
+            shown = json.encode(inner[key]).decode()
+            raise DecodeError(f"{path}.{key}: Invalid value: {shown}: must be a string")
+    shown = json.encode(inner.get("metadata")).decode()
+    try:
+        return _sound_metadata(inner, path)
+    except DecodeError as error:
+        raise DecodeError(f"{path}.metadata: Invalid value: {shown}: {error}") from None
+
+
+def _sound_metadata(value: dict[str, Any], path: str) -> list[str]:
+    """Put metadata in its canonical form; the paths of its fields that do not exist."""
+    if "metadata" not in value:
+        return []
+    meta, strict = json.decode(json.encode(value["metadata"]), ObjectMeta)
+    value["metadata"] = json.to_value(meta)
+    prefix = f"{path}.metadata" if path else "metadata"
+    return [f"{prefix}.{error.split(chr(34), 1)[1][:-1]}" for error in strict]
+
+
+__all__ = ["accept", "decode"]

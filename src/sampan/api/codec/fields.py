@@ -1,0 +1,116 @@
+"""Custom objects, which are plain dicts, along their schema: unknown fields, nulls, defaults, embedded metadata.
+
+All of these change the value in place, except `check_fields`.
+"""
+
+from collections.abc import Iterator
+from typing import Any
+
+from msgspec import UNSET
+
+from sampan.api.schema import Schema, copy_value
+
+TITLE_FIELDS = ("apiVersion", "kind", "metadata")
+"""Fields that every whole object has, whether its schema says so or not."""
+
+
+def check_fields(value: Any, schema: Schema) -> list[str]:
+    """The paths of fields that the schema does not know, sorted."""
+    return sorted(_Unknown(remove=False).below(value, schema, "", is_object=True))
+
+
+def prune(value: Any, schema: Schema) -> list[str]:
+    """Remove the fields that the schema does not know; their paths, sorted."""
+    return sorted(_Unknown(remove=True).below(value, schema, "", is_object=True))
+
+
+class _Unknown:
+    def __init__(self, *, remove: bool) -> None:
+        self.remove = remove
+
+    def below(
+        self, value: Any, schema: Schema | None, path: str, *, is_object: bool = False, keep: bool = False
+    ) -> Iterator[str]:
+        """`is_object`: a whole object, which has its title fields; `keep`: what is not known is let be. Without a
+        schema no field is known."""
+        keep = keep or (schema is not None and schema.preserve_unknown)
+        is_object = is_object or (schema is not None and schema.embedded)
+        if isinstance(value, list) and not (keep and schema and schema.items is None):
+            for index, item in enumerate(value):
+                yield from self.below(item, schema.items if schema else None, f"{path}[{index}]", keep=keep)
+        elif isinstance(value, dict):
+            yield from self._fields(value, schema, path, TITLE_FIELDS if is_object else (), keep)
+
+    def _fields(
+        self, value: dict[str, Any], schema: Schema | None, path: str, known: tuple[str, ...], keep: bool
+    ) -> Iterator[str]:
+        for key in [key for key in value if key not in known]:
+            where = f"{path}.{key}" if path else key
+            child = schema.child(key) if schema else None
+            if child is not None:
+                yield from self.below(value[key], child, where)
+            elif not keep:
+                yield where
+                if self.remove:
+                    del value[key]
+
+
+def drop_nulls(value: Any, schema: Schema | None) -> None:
+    """Remove nulls where the schema neither allows them nor has a default to put in their place."""
+    if isinstance(value, list):
+        for item in value:
+            drop_nulls(item, schema.items if schema else None)
+    elif isinstance(value, dict) and schema is not None:
+        for key in list(value):
+            child = schema.child(key)
+            if value[key] is None and child is not None and not child.nullable and child.default is UNSET:
+                del value[key]
+            else:
+                drop_nulls(value[key], child)
+
+
+def apply_defaults(value: Any, schema: Schema | None) -> None:
+    """Put defaults where a field is missing, or null where it may not be."""
+    if schema is None:
+        return
+    if isinstance(value, dict):
+        for key, child in schema.properties.items():
+            if child.default not in (UNSET, None) and (key not in value or _forbidden_null(value[key], child)):
+                value[key] = copy_value(child.default)
+        for key in value:
+            if (child_schema := schema.child(key)) is not None:
+                if key not in schema.properties and _forbidden_null(value[key], child_schema):
+                    value[key] = _default(child_schema)
+                apply_defaults(value[key], child_schema)
+    elif isinstance(value, list) and schema.items is not None:
+        for index, item in enumerate(value):
+            if _forbidden_null(item, schema.items):
+                value[index] = _default(schema.items)
+            apply_defaults(value[index], schema.items)
+
+
+def _forbidden_null(value: Any, schema: Schema) -> bool:
+    return value is None and not schema.nullable
+
+
+def _default(schema: Schema) -> Any:
+    return None if schema.default is UNSET else copy_value(schema.default)
+
+
+def embedded_objects(value: Any, schema: Schema | None, path: str = "") -> Iterator[tuple[str, dict[str, Any]]]:
+    """The whole objects inside an object that the schema marks as such, with their paths."""
+    if schema is None:
+        return
+    if isinstance(value, dict):
+        if schema.embedded and path:
+            yield path, value
+        for key in list(value):
+            if (child := schema.child(key)) is not None:
+                step = f"[{key}]" if key not in schema.properties else f".{key}" if path else key
+                yield from embedded_objects(value[key], child, path + step)
+    elif isinstance(value, list):
+        for index, item in enumerate(value):
+            yield from embedded_objects(item, schema.items, f"{path}[{index}]")
+
+
+__all__ = ["apply_defaults", "check_fields", "drop_nulls", "embedded_objects", "prune"]
