@@ -1,0 +1,128 @@
+"""The first document of a YAML text as a tree of nodes, aliases still in place.
+
+Built from the C parser's events with a stack of its own: nesting is bounded here, and nothing recurses on the input.
+"""
+
+from collections.abc import Iterator
+from typing import Any, Final, Literal
+
+import yaml
+from yaml.error import MarkedYAMLError
+from yaml.reader import ReaderError
+from yaml.scanner import ScannerError
+
+Kind = Literal["scalar", "mapping", "sequence", "alias"]
+
+MAX_DEPTH: Final = 250
+"""Reading takes up to three stack frames a level; this stays well within Python's stack."""
+_LONG_TAG: Final = "tag:yaml.org,2002:"
+_KINDS: Final[dict[type, Kind]] = {
+    yaml.ScalarEvent: "scalar",
+    yaml.MappingStartEvent: "mapping",
+    yaml.SequenceStartEvent: "sequence",
+    yaml.AliasEvent: "alias",
+}
+
+
+class YamlError(ValueError):
+    """A text that is not YAML, or YAML that has no JSON form. The message is the real server's."""
+
+
+class Node:
+    __slots__ = ("children", "implicit", "kind", "line", "tag", "target", "value")
+
+    def __init__(self, kind: Kind, line: int) -> None:
+        self.kind = kind
+        self.line = line
+        self.value = ""
+        """A scalar's text, an alias's name."""
+        self.tag = ""
+        """As written, `!!` for the standard prefix; empty if there is none."""
+        self.implicit = False
+        """A scalar without quotes or tag: its text decides what it is."""
+        self.children: list[Node] = []
+        """Of a mapping: keys and values in turn."""
+        self.target: Node | None = None
+        """What an alias stands for."""
+
+
+def first_document(source: bytes) -> Node | None:
+    """None where the text holds no document."""
+    try:
+        return _build(_events(source))
+    except ReaderError as error:
+        raise YamlError(f"yaml: {error.reason}") from error
+    except MarkedYAMLError as error:
+        raise YamlError(f"yaml: {_where(error)}{error.problem or 'unknown problem parsing YAML content'}") from error
+
+
+def _events(source: bytes) -> Iterator[Any]:
+    """Up to the end of the first document, behind which nothing is looked at."""
+    loader = yaml.CSafeLoader(source or b"\n")
+    try:
+        while loader.check_event():
+            event = loader.get_event()
+            yield event
+            if isinstance(event, yaml.DocumentEndEvent):
+                return
+    finally:
+        loader.dispose()
+
+
+def _where(error: MarkedYAMLError) -> str:
+    """The line as the real server counts it: from one in what its scanner finds, from zero in what its parser does."""
+    if error.problem_mark is not None and error.problem_mark.line:
+        line = error.problem_mark.line + isinstance(error, ScannerError)
+    elif error.context_mark is not None:
+        line = error.context_mark.line
+    else:
+        line = 0
+    return f"line {line}: " if line else ""
+
+
+def _build(events: Iterator[Any]) -> Node | None:
+    anchors: dict[str, Node] = {}
+    stack: list[Node] = []
+    root: Node | None = None
+    for event in events:
+        if isinstance(event, yaml.CollectionEndEvent):
+            stack.pop()
+            continue
+        if isinstance(event, yaml.DocumentStartEvent):
+            _check_version(event)
+        node = _node(event, anchors)
+        if node is None:
+            continue
+        if stack:
+            stack[-1].children.append(node)
+        else:
+            root = node
+        if isinstance(event, yaml.CollectionStartEvent):
+            stack.append(node)
+            if len(stack) > MAX_DEPTH:
+                raise YamlError(f"yaml: exceeded max depth of {MAX_DEPTH}")
+    return root
+
+
+def _check_version(event: Any) -> None:
+    if event.version not in (None, (1, 1)):
+        line = event.start_mark.line
+        raise YamlError(f"yaml: {f'line {line}: ' if line else ''}found incompatible YAML document")
+
+
+def _node(event: Any, anchors: dict[str, Node]) -> Node | None:
+    kind = _KINDS.get(type(event))
+    if kind is None:
+        return None
+    node = Node(kind, event.start_mark.line)
+    if kind == "alias":
+        node.value, node.target = event.anchor, anchors.get(event.anchor)
+        if node.target is None:
+            raise YamlError(f"yaml: unknown anchor '{event.anchor}' referenced")
+        return node
+    if kind == "scalar":
+        node.value, node.implicit = event.value, event.implicit[0]
+        node.tag = (event.tag or "").replace(_LONG_TAG, "!!", 1)
+    if event.anchor is not None:
+        anchors[event.anchor] = node
+    return node

@@ -1,0 +1,228 @@
+"""YAML to JSON values, with what the real server makes of its oddities.
+
+Only the first document is read. Of a key that is there twice the last value counts, and the strict errors name it.
+Merge keys are followed in the order of the text. Keys that are not strings become strings. Aliases are expanded, within
+the share of the document that the real server allows them.
+"""
+
+import math
+from base64 import b64decode
+from binascii import Error as Base64Error
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, Final, NamedTuple
+
+from sampan.api.codec.yaml.nodes import MAX_DEPTH, Node, YamlError, first_document
+from sampan.api.codec.yaml.scalars import Tag, float_text, resolve
+
+_RESOLVED_TAGS: Final = frozenset({"", "!!str", "!!bool", "!!int", "!!float", "!!null", "!!timestamp"})
+_MAX_INT: Final = 2**63 - 1
+
+_ALIASES_FREE: Final = 100
+_DECODED_FREE: Final = 1000
+_RATIO_LOW: Final = 400_000
+_RATIO_HIGH: Final = 4_000_000
+
+
+class Decoded(NamedTuple):
+    value: Any
+    strict_errors: list[str]
+    """What strict decoding refuses, such as `line 5: key "data" already set in map`."""
+
+
+def decode(source: bytes) -> Decoded:
+    """The first document of a text. Raises YamlError."""
+    root = first_document(source)
+    reader = _Reader()
+    value = None if root is None else reader.value(root, 0)
+    return Decoded(value, reader.strict_errors)
+
+
+def strict_message(strict_errors: list[str]) -> str:
+    """The text of the one error that strict decoding answers with."""
+    return "yaml: unmarshal errors:\n" + "\n".join(f"  {error}" for error in strict_errors)
+
+
+class _Mapping:
+    """A mapping under construction. Keys of different types are different keys, until they become strings."""
+
+    __slots__ = ("seen", "values")
+
+    def __init__(self) -> None:
+        self.values: dict[str, Any] = {}
+        self.seen: set[tuple[type, Any]] = set()
+
+
+class _Reader:
+    def __init__(self) -> None:
+        self.strict_errors: list[str] = []
+        self._decoded = 0
+        self._aliased = 0
+        self._alias_depth = 0
+        self._open_aliases: set[int] = set()
+
+    def value(self, node: Node, depth: int) -> Any:
+        self._count(depth)
+        if node.kind == "scalar":
+            return _json_number(_scalar(node))
+        if node.kind == "sequence":
+            return [self.value(child, depth + 1) for child in node.children]
+        if node.kind == "alias":
+            with self._expanded(node) as target:
+                return self.value(target, depth + 1)
+        mapping = _Mapping()
+        self._fill(node, mapping, depth)
+        return mapping.values
+
+    def _count(self, depth: int) -> None:
+        if depth > MAX_DEPTH:
+            raise YamlError(f"yaml: exceeded max depth of {MAX_DEPTH}")
+        self._decoded += 1
+        if self._alias_depth:
+            self._aliased += 1
+            if self._aliased > _ALIASES_FREE and self._decoded > _DECODED_FREE:
+                self._check_aliases()
+
+    def _check_aliases(self) -> None:
+        beyond = (min(self._decoded, _RATIO_HIGH) - _RATIO_LOW) / (_RATIO_HIGH - _RATIO_LOW)
+        if self._aliased / self._decoded > 0.99 - 0.89 * max(beyond, 0):
+            raise YamlError("yaml: document contains excessive aliasing")
+
+    @contextmanager
+    def _expanded(self, alias: Node) -> Iterator[Node]:
+        """What an alias stands for, read inside the block as part of its expansion."""
+        if id(alias) in self._open_aliases:
+            raise YamlError(f"yaml: anchor '{alias.value}' value contains itself")
+        assert alias.target is not None
+        self._open_aliases.add(id(alias))
+        self._alias_depth += 1
+        yield alias.target
+        self._alias_depth -= 1
+        self._open_aliases.discard(id(alias))
+
+    def _fill(self, node: Node, mapping: _Mapping, depth: int) -> None:
+        pairs = iter(node.children)
+        for key_node, value_node in zip(pairs, pairs, strict=True):
+            if _is_merge(key_node):
+                self._merge(value_node, mapping, depth + 1)
+                continue
+            key = self._key(key_node, depth + 1)
+            value = self.value(value_node, depth + 1)
+            text = _key_text(key, value)
+            typed = (type(key), key)
+            if typed in mapping.seen:
+                self.strict_errors.append(f"line {value_node.line + 1}: key {go_syntax(key)} already set in map")
+            mapping.seen.add(typed)
+            mapping.values[text] = value
+
+    def _key(self, node: Node, depth: int) -> Any:
+        if node.kind == "scalar":
+            self._count(depth)
+            return _scalar(node)
+        if node.kind == "alias":
+            self._count(depth)
+            with self._expanded(node) as target:
+                return self._key(target, depth + 1)
+        raise YamlError(f"yaml: invalid map key: {go_syntax(self.value(node, depth))}")
+
+    def _merge(self, node: Node, mapping: _Mapping, depth: int) -> None:
+        if node.kind != "sequence":
+            self._merge_one(node, mapping, depth)
+            return
+        for child in reversed(node.children):  # the earlier ones take precedence
+            self._merge_one(child, mapping, depth)
+
+    def _merge_one(self, node: Node, mapping: _Mapping, depth: int) -> None:
+        target = node.target if node.kind == "alias" else node
+        if target is None or target.kind != "mapping":
+            raise YamlError("yaml: map merge requires map or sequence of maps as the value")
+        self._count(depth)
+        if node.kind == "alias":
+            with self._expanded(node):
+                self._count(depth + 1)
+                self._fill(target, mapping, depth + 1)
+        else:
+            self._fill(node, mapping, depth)
+
+
+def _is_merge(node: Node) -> bool:
+    return node.kind == "scalar" and node.value == "<<" and (node.implicit or node.tag == "!!merge")
+
+
+def _scalar(node: Node) -> Any:
+    """The value of a scalar: a string, a number, a boolean or None."""
+    if not node.tag and not node.implicit:
+        return node.value
+    if node.tag == "!!binary":
+        return _binary(node.value)
+    if node.tag not in _RESOLVED_TAGS or node.tag == "!!str":
+        return node.value
+    tag, value = resolve(node.value)
+    return _as_tagged(node, tag, value) if node.tag else value
+
+
+def _as_tagged(node: Node, tag: Tag, value: Any) -> Any:
+    if node.tag != "!!timestamp" and tag == "timestamp":
+        tag, value = "str", node.value
+    if node.tag == f"!!{tag}":
+        return value
+    if node.tag == "!!float" and tag == "int" and value <= _MAX_INT:
+        return float(value)
+    raise YamlError(f"yaml: cannot decode !!{tag} `{node.value}` as a {node.tag}")
+
+
+def _binary(text: str) -> str:
+    try:
+        return b64decode(text.replace("\r", "").replace("\n", ""), validate=True).decode("utf-8", "replace")
+    except Base64Error as error:
+        raise YamlError("yaml: !!binary value contains invalid base64 data") from error
+
+
+def _json_number(value: Any) -> Any:
+    """A number as it comes back from JSON: a whole float is an integer there."""
+    if isinstance(value, float):
+        if not math.isfinite(value):
+            shown = "NaN" if math.isnan(value) else "+Inf" if value > 0 else "-Inf"
+            raise YamlError(f"json: unsupported value: {shown}")
+        if value.is_integer() and abs(value) < 2**63:
+            return int(value)
+    return value
+
+
+def _key_text(key: Any, value: Any) -> str:
+    if isinstance(key, str):
+        return key
+    if isinstance(key, bool):
+        return "true" if key else "false"
+    if isinstance(key, int) and key <= _MAX_INT:
+        return str(key)
+    if isinstance(key, float):
+        return float_text(key, 32)
+    kind, shown = ("%!s(<nil>)", "interface {}(nil)") if key is None else ("uint64", f"0x{key:x}")
+    shown = "<nil>" if key is None else shown
+    raise YamlError(f"unsupported map key of type: {kind}, key: {shown}, value: {go_syntax(value, is_inner=False)}")
+
+
+def go_syntax(value: Any, *, is_inner: bool = True) -> str:
+    """A value as Go's `%#v` shows it in errors."""
+    if value is None:
+        return "interface {}(nil)" if is_inner else "<nil>"
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, str):
+        return _quoted(value)
+    if isinstance(value, float):
+        return float_text(value)
+    if isinstance(value, dict):
+        pairs = ", ".join(f"{go_syntax(key)}:{go_syntax(item)}" for key, item in value.items())
+        return f"map[interface {{}}]interface {{}}{{{pairs}}}"
+    if isinstance(value, list):
+        return f"[]interface {{}}{{{', '.join(map(go_syntax, value))}}}"
+    return str(value)
+
+
+def _quoted(text: str) -> str:
+    shown = (
+        text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n").replace("\t", "\\t").replace("\r", "\\r")
+    )
+    return '"' + "".join(char if char.isprintable() else f"\\u{ord(char):04x}" for char in shown) + '"'

@@ -1,0 +1,290 @@
+"""JSON values as the YAML that kubectl and the real server print: block style, sorted keys, lines folded at 80.
+
+The layout rules are those of the emitter that they use; output that people diff and scripts read has to be the same to
+the byte. State is what the emitter knows about the line so far.
+"""
+
+import math
+import re
+from functools import lru_cache
+from typing import Any, Final, Literal
+
+from sampan.api.codec.yaml.keys import sorted_keys
+from sampan.api.codec.yaml.nodes import MAX_DEPTH, YamlError
+from sampan.api.codec.yaml.scalars import float_text, needs_quotes
+
+Style = Literal["plain", "single", "double", "literal"]
+
+_WIDTH: Final = 80
+_INDENT: Final = 2
+_MAX_SIMPLE_KEY: Final = 128
+_SHORT: Final = 64
+_MAX_UINT: Final = 2**64 - 1
+_MIN_INT: Final = -(2**63)
+
+_BREAKS: Final = "\r\n\x85\u2028\u2029"
+_BOM: Final = "\ufeff"
+_UNPRINTABLE = re.compile("[^\n\x20-\x7e\xa0-\ud7ff\ue000-\ufefe\uff00-\ufffd]")
+_BREAK = re.compile(f"[{_BREAKS}]")
+_BREAK_SPACE = re.compile(f"[{_BREAKS}] ")
+_SPACE_BREAK = re.compile(f" [{_BREAKS}]")
+_INDICATOR = re.compile(
+    r"""---|\.\.\.|[#,\[\]{}&*!|>'"%@`]|[?:-](?:[ \t]|\Z)"""  # at the start
+    rf"""|(?s:.)*?(?::(?:[ \t]|\Z)|[ \t\0{_BREAKS}]\#)""",  # anywhere
+)
+_ESCAPED = re.compile('[^\x20-\x7e\xa0-\ud7ff\ue000-\ufefe\uff00-\ufffd]|["\\\\\u2028\u2029]')
+_ESCAPES: Final = {
+    "\0": "0",
+    "\x07": "a",
+    "\x08": "b",
+    "\t": "t",
+    "\n": "n",
+    "\x0b": "v",
+    "\x0c": "f",
+    "\r": "r",
+    "\x1b": "e",
+    '"': '"',
+    "\\": "\\",
+    "\x85": "N",
+    "\xa0": "_",
+    "\u2028": "L",
+    "\u2029": "P",
+}
+
+
+def encode(value: Any) -> bytes:
+    """A JSON value as YAML. Raises YamlError where it is nested more deeply than could be read again."""
+    writer = _Writer()
+    writer.node(value)
+    writer.line_start()
+    return "".join(writer.parts).encode()
+
+
+class _Writer:
+    def __init__(self) -> None:
+        self.parts: list[str] = []
+        self._column = 0
+        self._indent = -1
+        self._depth = 0
+        self._after_space = True
+        """Nothing needs a space before it here."""
+        self._only_indents = True
+        """The line holds nothing but indentation and block indicators so far."""
+
+    def node(self, value: Any, *, in_mapping: bool = False) -> None:
+        if isinstance(value, dict | list) and value:
+            self._depth += 1
+            if self._depth > MAX_DEPTH:
+                raise YamlError(f"yaml: exceeded max depth of {MAX_DEPTH}")
+            if isinstance(value, dict):
+                self._mapping(value)
+            else:
+                self._sequence(value, in_mapping=in_mapping)
+            self._depth -= 1
+        elif isinstance(value, dict | list):
+            self._indicator("{}" if isinstance(value, dict) else "[]")
+        else:
+            self._scalar(value, is_simple_key=False)
+
+    def line_start(self) -> None:
+        """Go to the current indent: on this line if it holds no more than that, else on a new one."""
+        indent = max(self._indent, 0)
+        if not self._only_indents or self._column > indent or (self._column == indent and not self._after_space):
+            self._put_break("\n")
+        if self._column < indent:
+            self._put(" " * (indent - self._column))
+        self._after_space = self._only_indents = True
+
+    def _put(self, text: str) -> None:
+        self.parts.append(text)
+        self._column += len(text)
+
+    def _put_break(self, char: str) -> None:
+        self.parts.append(char)
+        self._column = 0
+
+    def _indicator(self, text: str, *, is_block: bool = False, needs_space: bool = True) -> None:
+        if needs_space and not self._after_space:
+            self._put(" ")
+        self._put(text)
+        self._after_space = False
+        self._only_indents = self._only_indents and is_block
+
+    def _mapping(self, value: dict[str, Any]) -> None:
+        outer = self._indent
+        self._indent = outer + _INDENT if outer >= 0 else 0
+        for key in sorted_keys(list(value)):
+            self.line_start()
+            if _BREAK.search(key) or len(key.encode()) > _MAX_SIMPLE_KEY:
+                self._indicator("?", is_block=True)
+                self._scalar(key, is_simple_key=False)
+                self.line_start()
+                self._indicator(":", is_block=True)
+            else:
+                self._scalar(key, is_simple_key=True)
+                self._indicator(":", needs_space=False)
+            self.node(value[key], in_mapping=True)
+        self._indent = outer
+
+    def _sequence(self, value: list[Any], *, in_mapping: bool) -> None:
+        outer = self._indent
+        if outer < 0:
+            self._indent = 0
+        elif not in_mapping or self._only_indents:
+            self._indent = outer + _INDENT
+        for item in value:
+            self.line_start()
+            self._indicator("-", is_block=True)
+            self.node(item)
+        self._indent = outer
+
+    def _scalar(self, value: Any, *, is_simple_key: bool) -> None:
+        outer = self._indent
+        self._indent = outer + _INDENT if outer >= 0 else _INDENT
+        if isinstance(value, str):
+            self._string(value, is_simple_key=is_simple_key)
+        else:
+            self._indicator(_plain_text(value))
+        self._indent = outer
+
+    def _string(self, text: str, *, is_simple_key: bool) -> None:
+        style = _style(text, is_simple_key=is_simple_key)
+        may_fold = not is_simple_key
+        if style == "literal":
+            self._literal(text)
+        elif style == "double":
+            self._indicator('"')
+            self._double_quoted(text, may_fold=may_fold)
+            self._indicator('"', needs_space=False)
+        elif style == "single":
+            self._indicator("'")
+            self._flow_text(text, may_fold=may_fold, is_quoted=True)
+            self._indicator("'", needs_space=False)
+        else:
+            if not self._after_space:
+                self._put(" ")
+            self._flow_text(text, may_fold=may_fold, is_quoted=False)
+            self._after_space = self._only_indents = False
+
+    def _flow_text(self, text: str, *, may_fold: bool, is_quoted: bool) -> None:
+        """A plain or single-quoted text, folded at spaces beyond the width, its line breaks doubled."""
+        whole = text.replace("'", "''") if is_quoted else text
+        if (not may_fold or self._column + len(whole) <= _WIDTH) and not _BREAK.search(text):
+            self._put(whole)
+            return
+        was_space = was_break = False
+        last = len(text) - 1
+        for at, char in enumerate(text):
+            if char == " ":
+                inner = not is_quoted or 0 < at < last
+                folds = may_fold and not was_space and self._column > _WIDTH and inner and text[at + 1 : at + 2] != " "
+                if folds:
+                    self.line_start()
+                else:
+                    self._put(" ")
+                was_space = True
+            elif char in _BREAKS:
+                if not was_break and char == "\n":
+                    self._put_break("\n")
+                self._put_break(char)
+                self._only_indents = was_break = True
+            else:
+                if was_break:
+                    self.line_start()
+                self._put("''" if is_quoted and char == "'" else char)
+                self._only_indents = was_space = was_break = False
+
+    def _double_quoted(self, text: str, *, may_fold: bool) -> None:
+        if text.startswith(_BOM):  # the real emitter then takes every character for a byte order mark
+            self._put("".join(map(_escaped, text)))
+            return
+        whole = _ESCAPED.sub(_escape, text)
+        if not may_fold or self._column + len(whole) <= _WIDTH:
+            self._put(whole)
+            return
+        was_space = False
+        last = len(text) - 1
+        for at, char in enumerate(text):
+            if char == " " and not was_space and self._column > _WIDTH and 0 < at < last:
+                self.line_start()
+                if text[at + 1] == " ":
+                    self._put("\\")
+            else:
+                self._put(_ESCAPED.sub(_escape, char))
+            was_space = char == " "
+
+    def _literal(self, text: str) -> None:
+        self._indicator("|" + _block_hints(text))
+        self._put_break("\n")
+        self._only_indents = self._after_space = was_break = True
+        for char_or_run in re.findall(f"[{_BREAKS}]|[^{_BREAKS}]+", text):
+            if char_or_run in _BREAKS:
+                self._put_break(char_or_run)
+                self._only_indents = was_break = True
+            else:
+                if was_break:
+                    self.line_start()
+                self._put(char_or_run)
+                self._only_indents = was_break = False
+
+
+def _plain_text(value: Any) -> str:
+    if value is None:
+        return "null"
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, float) and (not value.is_integer() or not math.isfinite(value)):
+        return float_text(value)
+    if isinstance(value, int | float) and _MIN_INT <= value <= _MAX_UINT:
+        return str(int(value))
+    if isinstance(value, int | float):
+        return float_text(float(value))
+    raise TypeError(f"{type(value).__name__} is not a JSON value")
+
+
+def _style(text: str, *, is_simple_key: bool) -> Style:
+    return (_remembered_style if len(text) <= _SHORT else _find_style)(text, is_simple_key)
+
+
+def _find_style(text: str, is_simple_key: bool) -> Style:
+    if not text:
+        return "double"
+    is_special = _UNPRINTABLE.search(text) is not None
+    if _BREAK.search(text):
+        return _broken_style(text, is_special=is_special, is_simple_key=is_simple_key)
+    if is_special or needs_quotes(text):
+        return "double"
+    return "single" if text[0] == " " or text[-1] == " " or _INDICATOR.match(text) else "plain"
+
+
+_remembered_style = lru_cache(8192)(_find_style)
+"""Field names and common values come again and again."""
+
+
+def _broken_style(text: str, *, is_special: bool, is_simple_key: bool) -> Style:
+    """The style of a text of several lines."""
+    if is_simple_key or is_special or _SPACE_BREAK.search(text):
+        return "double"
+    if "\n" in text:
+        return "double" if text[-1] == " " else "literal"
+    if needs_quotes(text) or _BREAK_SPACE.search(text):
+        return "double"
+    return "single"
+
+
+def _block_hints(text: str) -> str:
+    indent = str(_INDENT) if text[0] == " " or text[0] in _BREAKS else ""
+    if text[-1] not in _BREAKS:
+        return indent + "-"
+    return indent + ("+" if len(text) == 1 or text[-2] in _BREAKS else "")
+
+
+def _escape(found: re.Match[str]) -> str:
+    return _escaped(found[0])
+
+
+def _escaped(char: str) -> str:
+    if char in _ESCAPES:
+        return "\\" + _ESCAPES[char]
+    code = ord(char)
+    return f"\\x{code:02X}" if code <= 0xFF else f"\\u{code:04X}" if code <= 0xFFFF else f"\\U{code:08X}"
