@@ -10,7 +10,7 @@ from typing import Final
 from sampan.api import names
 from sampan.api.faults import invalid
 from sampan.api.label_grammar import Grammar, SelectorError
-from sampan.api.label_requirement import Operator, Requirement, Predicate, never, predicate_of
+from sampan.api.label_requirement import Operator, Predicate, Requirement, never, predicate_of
 
 _LONGEST_KEPT = 512
 """Longer texts are read anew each time, or a client could fill the memory with them."""
