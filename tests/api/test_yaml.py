@@ -125,7 +125,7 @@ class TestHostile:
             "{a: " * 100_000,
             "- " * 100_000,
             "\n".join(" " * n + "a:" for n in range(MAX_DEPTH + 10)),
-            "\n".join([f"a0: &a0 {'[' * 200}{']' * 200}", f"b: {'[' * 100}*a0{']' * 100}"]),
+            "\n".join([f"a0: &a0 {'[' * 400}{']' * 400}", f"b: {'[' * 200}*a0{']' * 200}"]),
         ],
         ids=["lists", "maps", "dashes", "blocks", "through an alias"],
     )
@@ -196,11 +196,14 @@ TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=30) | st.sampl
 NUMBERS = st.integers(-(2**63), 2**63 - 1) | st.floats(allow_nan=False, allow_infinity=False)
 VALUES = st.recursive(
     st.none() | st.booleans() | NUMBERS | TEXT,
-    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(TEXT, inner, max_size=4),
+    lambda inner: (
+        st.lists(inner, max_size=4) | st.dictionaries(TEXT.filter(lambda key: key != "<<"), inner, max_size=4)
+    ),
     max_leaves=20,
 )
 
 
+# The key << is written without quotes and read as a merge, by the real library too.
 @given(VALUES)
 def test_what_is_written_is_read_back(value: Any) -> None:
     assert yaml.decode(yaml.encode(value)) == (value, [])

@@ -31,6 +31,7 @@ _YEAR_ONE = -62135596800
 _LAST_SECOND = 253402300799
 _CACHED = 4096
 _SHORT = 40
+_JSON_DEPTH = 500
 
 
 class Leaf(NamedTuple):
@@ -150,9 +151,22 @@ def raw_json(data: bytes) -> bytes:
 
 def json_value(raw: bytes) -> Any:
     try:
-        return msgspec.json.decode(raw) if raw else None
+        value = msgspec.json.decode(raw) if raw else None
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         raise ProtobufError(f"raw JSON: {error}") from error
+    if raw.count(b"{") + raw.count(b"[") > _JSON_DEPTH:
+        _refuse_depth(value)
+    return value
+
+
+def _refuse_depth(value: Any) -> None:
+    level = [value]
+    for _ in range(_JSON_DEPTH + 1):
+        level = [child for node in level for child in (node.values() if isinstance(node, dict) else node)]
+        level = [node for node in level if isinstance(node, dict | list)]
+        if not level:
+            return
+    raise ProtobufError("raw JSON: exceeded max depth")
 
 
 def read_json(data: bytes) -> Any:

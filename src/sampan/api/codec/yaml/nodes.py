@@ -13,8 +13,8 @@ from yaml.scanner import ScannerError
 
 Kind = Literal["scalar", "mapping", "sequence", "alias"]
 
-MAX_DEPTH: Final = 250
-"""Reading takes up to three stack frames a level; this stays well within Python's stack."""
+MAX_DEPTH: Final = 500
+"""Reading and writing take a stack frame a level; this stays well within Python's stack."""
 _LONG_TAG: Final = "tag:yaml.org,2002:"
 _KINDS: Final[dict[type, Kind]] = {
     yaml.ScalarEvent: "scalar",

@@ -8,15 +8,18 @@ the share of the document that the real server allows them.
 import math
 from base64 import b64decode
 from binascii import Error as Base64Error
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, Final, NamedTuple
 
+from sampan.api.codec.yaml.gosyntax import go_syntax
 from sampan.api.codec.yaml.nodes import MAX_DEPTH, Node, YamlError, first_document
 from sampan.api.codec.yaml.scalars import Tag, float_text, resolve
 
 _RESOLVED_TAGS: Final = frozenset({"", "!!str", "!!bool", "!!int", "!!float", "!!null", "!!timestamp"})
 _MAX_INT: Final = 2**63 - 1
+_MAX_SHOWN: Final = 2000
+"""Characters of a value in an error."""
 
 _ALIASES_FREE: Final = 100
 _DECODED_FREE: Final = 1000
@@ -62,17 +65,51 @@ class _Reader:
         self._open_aliases: set[int] = set()
 
     def value(self, node: Node, depth: int) -> Any:
-        self._count(depth)
+        return self._way(node)(node, depth)
+
+    def _way(self, node: Node) -> Callable[[Node, int], Any]:
+        """What reads a node. Called in two steps, so that a level of nesting takes one stack frame."""
         if node.kind == "scalar":
-            return _json_number(_scalar(node))
+            return self._scalar
         if node.kind == "sequence":
-            return [self.value(child, depth + 1) for child in node.children]
-        if node.kind == "alias":
-            with self._expanded(node) as target:
-                return self.value(target, depth + 1)
-        mapping = _Mapping()
-        self._fill(node, mapping, depth)
+            return self._sequence
+        return self._alias if node.kind == "alias" else self._mapping
+
+    def _scalar(self, node: Node, depth: int) -> Any:
+        self._count(depth)
+        return _json_number(_scalar(node))
+
+    def _sequence(self, node: Node, depth: int) -> list[Any]:
+        self._count(depth)
+        items = []
+        for child in node.children:
+            items.append(self._way(child)(child, depth + 1))  # noqa: PERF401 - a comprehension takes a frame
+        return items
+
+    def _alias(self, node: Node, depth: int) -> Any:
+        self._count(depth)
+        with self._expanded(node) as target:
+            return self._way(target)(target, depth + 1)
+
+    def _mapping(self, node: Node, depth: int, into: _Mapping | None = None) -> dict[str, Any]:
+        self._count(depth)
+        mapping = _Mapping() if into is None else into
+        pairs = iter(node.children)
+        for key_node, value_node in zip(pairs, pairs, strict=True):
+            if _is_merge(key_node):
+                self._merge(value_node, mapping, depth + 1)
+            else:
+                key = self._key(key_node, depth + 1)
+                value = self._way(value_node)(value_node, depth + 1)
+                self._set(mapping, key, value, value_node.line)
         return mapping.values
+
+    def _set(self, mapping: _Mapping, key: Any, value: Any, line: int) -> None:
+        text, typed = _key_text(key, value), (type(key), key)
+        if typed in mapping.seen:
+            self.strict_errors.append(f"line {line + 1}: key {go_syntax(key)} already set in map")
+        mapping.seen.add(typed)
+        mapping.values[text] = value
 
     def _count(self, depth: int) -> None:
         if depth > MAX_DEPTH:
@@ -100,21 +137,6 @@ class _Reader:
         self._alias_depth -= 1
         self._open_aliases.discard(id(alias))
 
-    def _fill(self, node: Node, mapping: _Mapping, depth: int) -> None:
-        pairs = iter(node.children)
-        for key_node, value_node in zip(pairs, pairs, strict=True):
-            if _is_merge(key_node):
-                self._merge(value_node, mapping, depth + 1)
-                continue
-            key = self._key(key_node, depth + 1)
-            value = self.value(value_node, depth + 1)
-            text = _key_text(key, value)
-            typed = (type(key), key)
-            if typed in mapping.seen:
-                self.strict_errors.append(f"line {value_node.line + 1}: key {go_syntax(key)} already set in map")
-            mapping.seen.add(typed)
-            mapping.values[text] = value
-
     def _key(self, node: Node, depth: int) -> Any:
         if node.kind == "scalar":
             self._count(depth)
@@ -123,7 +145,7 @@ class _Reader:
             self._count(depth)
             with self._expanded(node) as target:
                 return self._key(target, depth + 1)
-        raise YamlError(f"yaml: invalid map key: {go_syntax(self.value(node, depth))}")
+        raise YamlError(f"yaml: invalid map key: {go_syntax(self.value(node, depth))[:_MAX_SHOWN]}")
 
     def _merge(self, node: Node, mapping: _Mapping, depth: int) -> None:
         if node.kind != "sequence":
@@ -136,13 +158,12 @@ class _Reader:
         target = node.target if node.kind == "alias" else node
         if target is None or target.kind != "mapping":
             raise YamlError("yaml: map merge requires map or sequence of maps as the value")
-        self._count(depth)
         if node.kind == "alias":
+            self._count(depth)
             with self._expanded(node):
-                self._count(depth + 1)
-                self._fill(target, mapping, depth + 1)
+                self._mapping(target, depth + 1, mapping)
         else:
-            self._fill(node, mapping, depth)
+            self._mapping(node, depth, mapping)
 
 
 def _is_merge(node: Node) -> bool:
@@ -198,31 +219,6 @@ def _key_text(key: Any, value: Any) -> str:
         return str(key)
     if isinstance(key, float):
         return float_text(key, 32)
-    kind, shown = ("%!s(<nil>)", "interface {}(nil)") if key is None else ("uint64", f"0x{key:x}")
-    shown = "<nil>" if key is None else shown
-    raise YamlError(f"unsupported map key of type: {kind}, key: {shown}, value: {go_syntax(value, is_inner=False)}")
-
-
-def go_syntax(value: Any, *, is_inner: bool = True) -> str:
-    """A value as Go's `%#v` shows it in errors."""
-    if value is None:
-        return "interface {}(nil)" if is_inner else "<nil>"
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    if isinstance(value, str):
-        return _quoted(value)
-    if isinstance(value, float):
-        return float_text(value)
-    if isinstance(value, dict):
-        pairs = ", ".join(f"{go_syntax(key)}:{go_syntax(item)}" for key, item in value.items())
-        return f"map[interface {{}}]interface {{}}{{{pairs}}}"
-    if isinstance(value, list):
-        return f"[]interface {{}}{{{', '.join(map(go_syntax, value))}}}"
-    return str(value)
-
-
-def _quoted(text: str) -> str:
-    shown = (
-        text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n").replace("\t", "\\t").replace("\r", "\\r")
-    )
-    return '"' + "".join(char if char.isprintable() else f"\\u{ord(char):04x}" for char in shown) + '"'
+    kind, shown = ("%!s(<nil>)", "<nil>") if key is None else ("uint64", f"0x{key:x}")
+    shown_value = go_syntax(value, is_inner=False)[:_MAX_SHOWN]
+    raise YamlError(f"unsupported map key of type: {kind}, key: {shown}, value: {shown_value}")

@@ -6,6 +6,7 @@ the byte. State is what the emitter knows about the line so far.
 
 import math
 import re
+from collections.abc import Callable
 from functools import lru_cache
 from typing import Any, Final, Literal
 
@@ -55,7 +56,7 @@ _ESCAPES: Final = {
 def encode(value: Any) -> bytes:
     """A JSON value as YAML. Raises YamlError where it is nested more deeply than could be read again."""
     writer = _Writer()
-    writer.node(value)
+    writer.way(value)(value, False)
     writer.line_start()
     return "".join(writer.parts).encode()
 
@@ -71,20 +72,14 @@ class _Writer:
         self._only_indents = True
         """The line holds nothing but indentation and block indicators so far."""
 
-    def node(self, value: Any, *, in_mapping: bool = False) -> None:
-        if isinstance(value, dict | list) and value:
-            self._depth += 1
-            if self._depth > MAX_DEPTH:
-                raise YamlError(f"yaml: exceeded max depth of {MAX_DEPTH}")
-            if isinstance(value, dict):
-                self._mapping(value)
-            else:
-                self._sequence(value, in_mapping=in_mapping)
-            self._depth -= 1
-        elif isinstance(value, dict | list):
-            self._indicator("{}" if isinstance(value, dict) else "[]")
-        else:
-            self._scalar(value, is_simple_key=False)
+    def way(self, value: Any) -> Callable[[Any, bool], None]:
+        """What writes a value, which may be that of a mapping. Called in two steps, so that a level of nesting takes
+        one stack frame."""
+        if isinstance(value, dict):
+            return self._mapping if value else self._empty
+        if isinstance(value, list):
+            return self._sequence if value else self._empty
+        return self._scalar
 
     def line_start(self) -> None:
         """Go to the current indent: on this line if it holds no more than that, else on a new one."""
@@ -110,35 +105,53 @@ class _Writer:
         self._after_space = False
         self._only_indents = self._only_indents and is_block
 
-    def _mapping(self, value: dict[str, Any]) -> None:
-        outer = self._indent
-        self._indent = outer + _INDENT if outer >= 0 else 0
+    def _empty(self, value: Any, in_mapping: bool) -> None:
+        self._indicator("{}" if isinstance(value, dict) else "[]")
+
+    def _mapping(self, value: dict[str, Any], in_mapping: bool) -> None:
+        outer = self._open(indents=True)
         for key in sorted_keys(list(value)):
             self.line_start()
-            if _BREAK.search(key) or len(key.encode()) > _MAX_SIMPLE_KEY:
-                self._indicator("?", is_block=True)
-                self._scalar(key, is_simple_key=False)
-                self.line_start()
-                self._indicator(":", is_block=True)
-            else:
-                self._scalar(key, is_simple_key=True)
-                self._indicator(":", needs_space=False)
-            self.node(value[key], in_mapping=True)
-        self._indent = outer
+            self._key(key)
+            item = value[key]
+            self.way(item)(item, True)
+        self._close(outer)
 
-    def _sequence(self, value: list[Any], *, in_mapping: bool) -> None:
-        outer = self._indent
-        if outer < 0:
-            self._indent = 0
-        elif not in_mapping or self._only_indents:
-            self._indent = outer + _INDENT
+    def _key(self, key: str) -> None:
+        if _BREAK.search(key) or len(key.encode()) > _MAX_SIMPLE_KEY:
+            self._indicator("?", is_block=True)
+            self._scalar(key, False)
+            self.line_start()
+            self._indicator(":", is_block=True)
+        else:
+            self._scalar(key, False, is_simple_key=True)
+            self._indicator(":", needs_space=False)
+
+    def _sequence(self, value: list[Any], in_mapping: bool) -> None:
+        outer = self._open(indents=not in_mapping or self._only_indents)
         for item in value:
             self.line_start()
             self._indicator("-", is_block=True)
-            self.node(item)
-        self._indent = outer
+            self.way(item)(item, False)
+        self._close(outer)
 
-    def _scalar(self, value: Any, *, is_simple_key: bool) -> None:
+    def _open(self, *, indents: bool) -> int:
+        """Begin a collection; returns the indent to go back to."""
+        self._depth += 1
+        if self._depth > MAX_DEPTH:
+            raise YamlError(f"yaml: exceeded max depth of {MAX_DEPTH}")
+        outer = self._indent
+        if outer < 0:
+            self._indent = 0
+        elif indents:
+            self._indent = outer + _INDENT
+        return outer
+
+    def _close(self, outer: int) -> None:
+        self._indent = outer
+        self._depth -= 1
+
+    def _scalar(self, value: Any, in_mapping: bool, is_simple_key: bool = False) -> None:
         outer = self._indent
         self._indent = outer + _INDENT if outer >= 0 else _INDENT
         if isinstance(value, str):
