@@ -15,13 +15,19 @@ from benchmarks.run import Failed, Result, measure, topics
 RESULTS = Path(__file__).parent / "RESULTS.md"
 
 
+def _console() -> Console:
+    """As wide as the terminal; wide enough for a row a line where there is none."""
+    console = Console()
+    return console if console.is_terminal else Console(width=150)
+
+
 @click.command()
 @click.argument("chosen", metavar="[TOPIC]...", nargs=-1, type=click.Choice(topics()))
 @click.option("--write", is_flag=True, help=f"Also write {RESULTS.parent.name}/{RESULTS.name}.")
 @click.option("--strict", is_flag=True, help="Fail if a goal is missed.")
 def main(chosen: tuple[str, ...], write: bool, strict: bool) -> None:
     """Measure everything, or some topics, and print one table."""
-    console, results, broken = Console(), list[Result](), False
+    console, results, broken = _console(), list[Result](), False
     for topic in chosen or topics():
         console.print(f"measuring {topic} ...", style="dim")
         try:

@@ -8,6 +8,8 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
+pytest.register_assert_rewrite("sampan.testing.backend_conformance")
+
 ROOT = Path(__file__).resolve().parent.parent
 
 settings.register_profile(
