@@ -42,7 +42,9 @@ def print_table(console: Console, machine: Machine, results: Sequence[Result]) -
     table = Table(*COLUMNS[:5], COLUMNS[6], title="Sampan, measured here and now")
     for column in table.columns:
         column.justify = "right" if column.header in RIGHT else "left"
-    for result in results:
+    for before, result in zip([None, *results], results, strict=False):
+        if before and before.topic != result.topic:
+            table.add_section()
         shown = cells(result)
         table.add_row(*shown[:5], shown[6], style={True: "green", False: "bold red", None: ""}[result.is_met])
     console.print(table)

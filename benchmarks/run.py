@@ -20,6 +20,7 @@ class Result(NamedTuple):
 
     row: Row
     factor: float
+    topic: str = ""
 
     @property
     def goal(self) -> float | None:
@@ -55,7 +56,7 @@ def measure(topic: str) -> list[Result]:
     if done.returncode:
         raise Failed(done.stderr.strip() or f"exit code {done.returncode}")
     answer = json.loads(done.stdout.splitlines()[-1])
-    return [Result(Row(*row), answer["factor"]) for row in answer["rows"]]
+    return [Result(Row(*row), answer["factor"], topic) for row in answer["rows"]]
 
 
 def _rows(topic: str) -> Iterable[Row]:
