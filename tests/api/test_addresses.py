@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sampan.api import addresses
-from sampan.api.faults import Fault
+from sampan.api.faults import FieldError
 
 VECTORS = json.loads((Path(__file__).parent / "data" / "address_vectors.json").read_text())
 
@@ -24,7 +24,7 @@ CHECKS = {
 
 @pytest.mark.parametrize(("check", "value", "faults"), VECTORS)
 def test_as_the_real_server(check: str, value: str, faults: list[str]) -> None:
-    found: list[Fault] = CHECKS[check](value, "p")
+    found: list[FieldError] = CHECKS[check](value, "p")
     assert [str(fault) for fault in found] == faults
 
 

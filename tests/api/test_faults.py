@@ -1,51 +1,48 @@
 import pytest
 
-from sampan.api.faults import Fault, FaultType, forbidden, invalid, join, quote, required, show
+from sampan.machinery.errors import OMITTED, FieldError, Path
+
+SPEC = Path("spec")
+
+
+def test_paths() -> None:
+    container = SPEC / "containers"
+    assert str((container[0] / "env")[2] / "name") == "spec.containers[0].env[2].name"
+    assert str((Path("metadata") / "labels")["example.com/key"]) == "metadata.labels[example.com/key]"
+    assert str(Path("spec", "template") / "spec") == "spec.template.spec"
+    assert str(Path() / "spec") == "spec"
+    assert container == Path("spec", "containers")
+    assert len({container, Path("spec", "containers")}) == 1
 
 
 @pytest.mark.parametrize(
-    ("fault", "text"),
+    ("fault", "message"),
     [
-        (invalid("spec.x", "a b", "is bad"), 'spec.x: Invalid value: "a b": is bad'),
-        (invalid("spec.x", 5, "is bad"), "spec.x: Invalid value: 5: is bad"),
-        (invalid("spec.x", None, "is bad"), "spec.x: Invalid value: null: is bad"),
-        (invalid("spec.x", ["a"], "is bad"), 'spec.x: Invalid value: ["a"]: is bad'),
-        (required("spec.x"), "spec.x: Required value"),
-        (required("spec.x", "say it"), "spec.x: Required value: say it"),
-        (forbidden("spec.x", "not now"), "spec.x: Forbidden: not now"),
-        (Fault(FaultType.DUPLICATE, "spec.x[1]", "a", ""), 'spec.x[1]: Duplicate value: "a"'),
-        (
-            Fault(FaultType.TOO_LONG, "spec.x", "aaaa", "may not be more than 3 bytes"),
-            "spec.x: Too long: may not be more than 3 bytes",
-        ),
+        (FieldError.required(SPEC / "image"), "spec.image: Required value"),
+        (FieldError.required(SPEC, "must be set"), "spec: Required value: must be set"),
+        (FieldError.invalid(SPEC, "x", "must be y"), 'spec: Invalid value: "x": must be y'),
+        (FieldError.invalid(SPEC, 7, "too big"), "spec: Invalid value: 7: too big"),
+        (FieldError.invalid(SPEC, 1e6, "too big"), "spec: Invalid value: 1e+06: too big"),
+        (FieldError.invalid(SPEC, True, "not so"), "spec: Invalid value: true: not so"),
+        (FieldError.invalid(SPEC, None, "missing"), "spec: Invalid value: null: missing"),
+        (FieldError.invalid(SPEC, {"b": 1, "a": "<"}, "no"), 'spec: Invalid value: {"a":"\\u003c","b":1}: no'),
+        (FieldError.invalid(SPEC, OMITTED, "hidden"), "spec: Invalid value: hidden"),
+        (FieldError.type_invalid(SPEC, "x", "must be int"), 'spec: Invalid value: "x": must be int'),
+        (FieldError.not_supported(SPEC, "x", ["a", "b"]), 'spec: Unsupported value: "x": supported values: "a", "b"'),
+        (FieldError.not_supported(SPEC, "x"), 'spec: Unsupported value: "x"'),
+        (FieldError.duplicate(SPEC, "x"), 'spec: Duplicate value: "x"'),
+        (FieldError.forbidden(SPEC, "not now"), "spec: Forbidden: not now"),
+        (FieldError.not_found(SPEC, "v"), 'spec: Not found: "v"'),
+        (FieldError.too_long(SPEC, 63), "spec: Too long: may not be more than 63 bytes"),
+        (FieldError.too_long(SPEC, 1), "spec: Too long: may not be more than 1 byte"),
+        (FieldError.too_long(SPEC, -1), "spec: Too long: value is too long"),
+        (FieldError.too_short(SPEC, 2), "spec: Too short: must be at least 2 characters"),
+        (FieldError.too_many(SPEC, 3, 1), "spec: Too many: 3: must have at most 1 item"),
+        (FieldError.too_many(SPEC, -1, 2), "spec: Too many: must have at most 2 items"),
+        (FieldError.too_few(SPEC, 0, 1), "spec: Too few: 0: must have at least 1 item"),
+        (FieldError.internal(SPEC, "oops"), "spec: Internal error: oops"),
     ],
 )
-def test_texts(fault: Fault, text: str) -> None:
-    assert str(fault) == text
-
-
-def test_reasons() -> None:
-    assert FaultType.INVALID.value == "FieldValueInvalid"
-    assert FaultType("FieldValueRequired") is FaultType.REQUIRED
-
-
-@pytest.mark.parametrize(
-    ("text", "quoted"),
-    [
-        ("", '""'),
-        ('a"b\\c', r'"a\"b\\c"'),
-        ("\t\n\r\a\b\f\v", r'"\t\n\r\a\b\f\v"'),
-        ("\0\x1f\x7f", r'"\x00\x1f\x7f"'),
-        ("é€𝄞", '"é€𝄞"'),
-        ("\u00a0\u2028\U000e0001", r'"\u00a0\u2028\U000e0001"'),
-    ],
-)
-def test_quote(text: str, quoted: str) -> None:
-    assert quote(text) == quoted
-
-
-def test_several() -> None:
-    one, two = invalid("a", 1, "x"), invalid("b", True, "y")
-    assert join([one, one]) == "a: Invalid value: 1: x"
-    assert join([one, two]) == "[a: Invalid value: 1: x, b: Invalid value: true: y]"
-    assert show({"a": 1}) == '{"a":1}'
+def test_messages(fault: FieldError, message: str) -> None:
+    assert str(fault) == message
+    assert fault.cause() == {"reason": fault.type, "message": fault.body, "field": fault.field}

@@ -9,7 +9,8 @@ import re
 from functools import lru_cache
 from ipaddress import IPv4Address, IPv6Address
 
-from sampan.api.faults import Fault, invalid, quote
+from sampan.api import gotext
+from sampan.api.faults import FieldError
 
 Address = IPv4Address | IPv6Address
 
@@ -18,18 +19,18 @@ _LONGEST = 64
 """No address is that long but by zeros in front; `parse` looks no further."""
 
 
-def ip(value: str, field: str) -> list[Fault]:
+def ip(value: str, field: str) -> list[FieldError]:
     address, faults = _ip(value, field, strict=True)
     if address is not None and not faults and value != str(address):
         faults.append(_not_canonical(value, field, str(address)))
     return faults
 
 
-def legacy_ip(value: str, field: str, *, strict: bool = True) -> list[Fault]:
+def legacy_ip(value: str, field: str, *, strict: bool = True) -> list[FieldError]:
     return _ip(value, field, strict=strict)[1]
 
 
-def cidr(value: str, field: str) -> list[Fault]:
+def cidr(value: str, field: str) -> list[FieldError]:
     """A subnet."""
     network, faults = _cidr(value, field, strict=True)
     if network and not faults:
@@ -39,16 +40,16 @@ def cidr(value: str, field: str) -> list[Fault]:
     return faults
 
 
-def legacy_cidr(value: str, field: str, *, strict: bool = True) -> list[Fault]:
+def legacy_cidr(value: str, field: str, *, strict: bool = True) -> list[FieldError]:
     return _cidr(value, field, strict=strict)[1]
 
 
-def interface_address(value: str, field: str) -> list[Fault]:
+def interface_address(value: str, field: str) -> list[FieldError]:
     """An address with the length of its subnet's prefix."""
     network = _parse_cidr(value)
     if network is None:
         detail = "must be a valid address in CIDR form, (e.g. 10.9.8.7/24 or 2001:db8::1/64)"
-        return [invalid(field, value, detail)]
+        return [FieldError.invalid(field, value, detail)]
     address, bits = network
     plain = _unmapped(address)
     if isinstance(plain, IPv4Address) and bits > 32:
@@ -89,20 +90,20 @@ def _is_mapped(address: Address) -> bool:
     return isinstance(address, IPv6Address) and address.ipv4_mapped is not None
 
 
-def _not_canonical(value: str, field: str, canonical: str) -> Fault:
-    return invalid(field, value, f"must be in canonical form ({quote(canonical)})")
+def _not_canonical(value: str, field: str, canonical: str) -> FieldError:
+    return FieldError.invalid(field, value, f"must be in canonical form ({gotext.quote(canonical)})")
 
 
-def _ip(value: str, field: str, *, strict: bool) -> tuple[Address | None, list[Fault]]:
+def _ip(value: str, field: str, *, strict: bool) -> tuple[Address | None, list[FieldError]]:
     address = parse(value)
     if address is None:
-        return None, [invalid(field, value, "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)")]
+        return None, [FieldError.invalid(field, value, "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)")]
     if not strict:
         return address, []
     if not _is_plain(value):
-        return address, [invalid(field, value, "must not have leading 0s")]
+        return address, [FieldError.invalid(field, value, "must not have leading 0s")]
     if _is_mapped(address):
-        return address, [invalid(field, value, "must not be an IPv4-mapped IPv6 address")]
+        return address, [FieldError.invalid(field, value, "must not be an IPv4-mapped IPv6 address")]
     return address, []
 
 
@@ -115,12 +116,14 @@ def _parse_cidr(value: str) -> tuple[Address, int] | None:
     return (address, int(bits)) if len(bits) <= 3 and int(bits) <= address.max_prefixlen else None
 
 
-def _cidr(value: str, field: str, *, strict: bool) -> tuple[tuple[Address, int] | None, list[Fault]]:
+def _cidr(value: str, field: str, *, strict: bool) -> tuple[tuple[Address, int] | None, list[FieldError]]:
     network = _parse_cidr(value)
     if network is None:
-        return None, [invalid(field, value, "must be a valid CIDR value, (e.g. 10.9.8.0/24 or 2001:db8::/64)")]
+        return None, [
+            FieldError.invalid(field, value, "must be a valid CIDR value, (e.g. 10.9.8.0/24 or 2001:db8::/64)")
+        ]
     detail = _strict_cidr_detail(value, *network) if strict else ""
-    return network, [invalid(field, value, detail)] if detail else []
+    return network, [FieldError.invalid(field, value, detail)] if detail else []
 
 
 def _strict_cidr_detail(value: str, address: Address, bits: int) -> str:

@@ -3,56 +3,56 @@
 import re
 
 from sampan.api import names
-from sampan.api.faults import Fault, invalid, required
+from sampan.api.faults import FieldError
 
 _HTTP_PATH = r"[A-Za-z0-9/\-._~%!$&'()*+,;=:]+"
 _is_http_path = re.compile(_HTTP_PATH).fullmatch
 
 
-def fully_qualified_name(value: str, field: str) -> list[Fault]:
+def fully_qualified_name(value: str, field: str) -> list[FieldError]:
     """A webhook's name: a subdomain of three parts at least."""
     if not value:
-        return [required(field)]
+        return [FieldError.required(field)]
     if faults := names.dns1123_subdomain(value):
-        return [invalid(field, value, ",".join(faults))]
+        return [FieldError.invalid(field, value, ",".join(faults))]
     if value.count(".") < 2:
-        return [invalid(field, value, "should be a domain with at least three segments separated by dots")]
+        return [FieldError.invalid(field, value, "should be a domain with at least three segments separated by dots")]
     return []
 
 
-def fully_qualified_domain_name(value: str, field: str) -> list[Fault]:
+def fully_qualified_domain_name(value: str, field: str) -> list[FieldError]:
     """A domain of two parts at least; a dot may end it."""
     if not value:
-        return [required(field)]
+        return [FieldError.required(field)]
     value = value.removesuffix(".")
     if faults := names.dns1123_subdomain(value):
-        return [invalid(field, value, ",".join(faults))]
+        return [FieldError.invalid(field, value, ",".join(faults))]
     labels = value.split(".")
     if len(labels) < 2:
-        return [invalid(field, value, "should be a domain with at least two segments separated by dots")]
+        return [FieldError.invalid(field, value, "should be a domain with at least two segments separated by dots")]
     wrong = ((label, names.dns1123_label(label)) for label in labels)
-    return [invalid(field, label, ",".join(faults)) for label, faults in wrong if faults][:1]
+    return [FieldError.invalid(field, label, ",".join(faults)) for label, faults in wrong if faults][:1]
 
 
-def domain_prefixed_path(value: str, field: str) -> list[Fault]:
+def domain_prefixed_path(value: str, field: str) -> list[FieldError]:
     """Such as `example.com/any/path`."""
     if not value:
-        return [required(field)]
+        return [FieldError.required(field)]
     host, _, path = value.partition("/")
     if not host or not path:
-        return [invalid(field, value, 'must be a domain-prefixed path (such as "acme.io/foo")')]
-    found = [invalid(field, host, fault) for fault in names.dns1123_subdomain(host)]
+        return [FieldError.invalid(field, value, 'must be a domain-prefixed path (such as "acme.io/foo")')]
+    found = [FieldError.invalid(field, host, fault) for fault in names.dns1123_subdomain(host)]
     if not _is_http_path(path):
-        found.append(invalid(field, path, f"Invalid path (regex used for validation is '{_HTTP_PATH}')"))
+        found.append(FieldError.invalid(field, path, f"Invalid path (regex used for validation is '{_HTTP_PATH}')"))
     return found
 
 
-def domain_prefixed_key(value: str, field: str) -> list[Fault]:
+def domain_prefixed_key(value: str, field: str) -> list[FieldError]:
     """A qualified name that has its prefix."""
     if not value:
-        return [required(field)]
+        return [FieldError.required(field)]
     if faults := names.qualified_name(value):
-        return [invalid(field, value, fault) for fault in faults]
+        return [FieldError.invalid(field, value, fault) for fault in faults]
     if "/" not in value:
-        return [invalid(field, value, 'must be a domain-prefixed key (such as "acme.io/foo")')]
+        return [FieldError.invalid(field, value, 'must be a domain-prefixed key (such as "acme.io/foo")')]
     return []

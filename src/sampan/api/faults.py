@@ -1,112 +1,182 @@
-"""What is wrong with a field of an object: the kind of fault, where, the value, and why, in the real server's words."""
+"""Faults of single fields: where they are, what is wrong, and the words the real server uses for it."""
 
-from enum import StrEnum
-from typing import Any, NamedTuple
+from collections.abc import Iterable, Sequence
+from typing import Any, Final
 
-import msgspec
+from msgspec import Struct
 
-_ESCAPES = {
-    "\a": "\\a",
-    "\b": "\\b",
-    "\f": "\\f",
-    "\n": "\\n",
-    "\r": "\\r",
-    "\t": "\\t",
-    "\v": "\\v",
-    '"': '\\"',
-    "\\": "\\\\",
+from sampan.api import gotext
+
+REQUIRED = "FieldValueRequired"
+INVALID = "FieldValueInvalid"
+TYPE_INVALID = "FieldValueTypeInvalid"
+DUPLICATE = "FieldValueDuplicate"
+NOT_SUPPORTED = "FieldValueNotSupported"
+FORBIDDEN = "FieldValueForbidden"
+NOT_FOUND = "FieldValueNotFound"
+TOO_LONG = "FieldValueTooLong"
+TOO_SHORT = "FieldValueTooShort"
+TOO_MANY = "FieldValueTooMany"
+TOO_FEW = "FieldValueTooFew"
+INTERNAL = "InternalError"
+
+_WORDS = {
+    REQUIRED: "Required value",
+    INVALID: "Invalid value",
+    TYPE_INVALID: "Invalid value",
+    DUPLICATE: "Duplicate value",
+    NOT_SUPPORTED: "Unsupported value",
+    FORBIDDEN: "Forbidden",
+    NOT_FOUND: "Not found",
+    TOO_LONG: "Too long",
+    TOO_SHORT: "Too short",
+    TOO_MANY: "Too many",
+    TOO_FEW: "Too few",
+    INTERNAL: "Internal error",
 }
+_VALUE_IS_SHOWN = frozenset({INVALID, TYPE_INVALID, NOT_SUPPORTED, NOT_FOUND, DUPLICATE, TOO_MANY, TOO_FEW})
 
 
-class FaultType(StrEnum):
-    """The value is the `reason` of a cause in a Status."""
-
-    NOT_FOUND = "FieldValueNotFound"
-    REQUIRED = "FieldValueRequired"
-    DUPLICATE = "FieldValueDuplicate"
-    INVALID = "FieldValueInvalid"
-    NOT_SUPPORTED = "FieldValueNotSupported"
-    FORBIDDEN = "FieldValueForbidden"
-    TOO_LONG = "FieldValueTooLong"
-    TOO_SHORT = "FieldValueTooShort"
-    TOO_MANY = "FieldValueTooMany"
-    TOO_FEW = "FieldValueTooFew"
-    TYPE_INVALID = "FieldValueTypeInvalid"
-    INTERNAL = "InternalError"
+class _Omitted:
+    def __repr__(self) -> str:
+        return "OMITTED"
 
 
-_TITLES = {
-    FaultType.NOT_FOUND: "Not found",
-    FaultType.REQUIRED: "Required value",
-    FaultType.DUPLICATE: "Duplicate value",
-    FaultType.INVALID: "Invalid value",
-    FaultType.NOT_SUPPORTED: "Unsupported value",
-    FaultType.FORBIDDEN: "Forbidden",
-    FaultType.TOO_LONG: "Too long",
-    FaultType.TOO_SHORT: "Too short",
-    FaultType.TOO_MANY: "Too many",
-    FaultType.TOO_FEW: "Too few",
-    FaultType.TYPE_INVALID: "Invalid value",
-    FaultType.INTERNAL: "Internal error",
-}
-_SHOWS_VALUE = frozenset(FaultType) - {
-    FaultType.REQUIRED,
-    FaultType.FORBIDDEN,
-    FaultType.TOO_LONG,
-    FaultType.TOO_SHORT,
-    FaultType.INTERNAL,
-}
+OMITTED: Final = _Omitted()
+"""A bad value that the message does not show."""
 
 
-class Fault(NamedTuple):
-    type: FaultType
-    field: str
-    value: Any
-    detail: str
+class Path:
+    """Where a field is. `Path("spec") / "containers"`, then `[0]` for an item or `["key"]` for an entry of a map."""
 
-    @property
-    def message(self) -> str:
-        """Without the field."""
-        title = _TITLES[self.type]
-        text = f"{title}: {show(self.value)}" if self.type in _SHOWS_VALUE else title
-        return f"{text}: {self.detail}" if self.detail else text
+    __slots__ = ("_text",)
+
+    def __init__(self, *names: str) -> None:
+        self._text = ".".join(names)
+
+    def __truediv__(self, name: str) -> "Path":
+        return _path(f"{self._text}.{name}" if self._text else name)
+
+    def __getitem__(self, key: int | str) -> "Path":
+        return _path(f"{self._text}[{key}]")
 
     def __str__(self) -> str:
-        return f"{self.field}: {self.message}"
+        return self._text
+
+    def __repr__(self) -> str:
+        return f"Path({self._text!r})"
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Path) and other._text == self._text
+
+    def __hash__(self) -> int:
+        return hash(self._text)
 
 
-def invalid(field: str, value: Any, detail: str) -> Fault:
-    return Fault(FaultType.INVALID, field, value, detail)
+def _path(text: str) -> Path:
+    path = Path.__new__(Path)
+    path._text = text
+    return path
 
 
-def required(field: str, detail: str = "") -> Fault:
-    return Fault(FaultType.REQUIRED, field, "", detail)
+class FieldError(Struct, frozen=True):
+    """One fault. Made by the class methods, which know what each kind of fault says."""
+
+    type: str
+    field: str
+    bad_value: Any = OMITTED
+    detail: str = ""
+
+    @property
+    def body(self) -> str:
+        """The message without the field: what a cause of a Status holds."""
+        parts = [_WORDS.get(self.type, self.type)]
+        if self.type in _VALUE_IS_SHOWN and self.bad_value is not OMITTED:
+            parts.append(_shown(self.bad_value))
+        if self.detail:
+            parts.append(self.detail)
+        return ": ".join(parts)
+
+    def __str__(self) -> str:
+        return f"{self.field}: {self.body}"
+
+    def cause(self) -> dict[str, str]:
+        cause = {"reason": self.type, "message": self.body, "field": self.field}
+        return {key: text for key, text in cause.items() if text}
+
+    @classmethod
+    def required(cls, path: Path | str, detail: str = "") -> "FieldError":
+        return cls(REQUIRED, str(path), OMITTED, detail)
+
+    @classmethod
+    def invalid(cls, path: Path | str, value: Any, detail: str) -> "FieldError":
+        return cls(INVALID, str(path), value, detail)
+
+    @classmethod
+    def type_invalid(cls, path: Path | str, value: Any, detail: str) -> "FieldError":
+        return cls(TYPE_INVALID, str(path), value, detail)
+
+    @classmethod
+    def duplicate(cls, path: Path | str, value: Any) -> "FieldError":
+        return cls(DUPLICATE, str(path), value)
+
+    @classmethod
+    def not_supported(cls, path: Path | str, value: Any, supported: Iterable[str] = ()) -> "FieldError":
+        """The supported values are listed in the order given; the real server mostly sorts them."""
+        listed = ", ".join(gotext.quote(word) for word in supported)
+        return cls(NOT_SUPPORTED, str(path), value, f"supported values: {listed}" if listed else "")
+
+    @classmethod
+    def forbidden(cls, path: Path | str, detail: str) -> "FieldError":
+        return cls(FORBIDDEN, str(path), OMITTED, detail)
+
+    @classmethod
+    def not_found(cls, path: Path | str, value: Any) -> "FieldError":
+        return cls(NOT_FOUND, str(path), value)
+
+    @classmethod
+    def too_long(cls, path: Path | str, most: int, unit: str = "byte") -> "FieldError":
+        """The value itself is left out. The real server counts bytes, in a few places characters."""
+        detail = f"may not be more than {_count(most, unit)}" if most >= 0 else "value is too long"
+        return cls(TOO_LONG, str(path), OMITTED, detail)
+
+    @classmethod
+    def too_short(cls, path: Path | str, least: int, unit: str = "character") -> "FieldError":
+        detail = f"must be at least {_count(least, unit)}" if least >= 0 else "value is too short"
+        return cls(TOO_SHORT, str(path), OMITTED, detail)
+
+    @classmethod
+    def too_many(cls, path: Path | str, actual: int, most: int) -> "FieldError":
+        """A negative `actual` is not shown, a negative `most` not named."""
+        detail = f"must have at most {_count(most, 'item')}" if most >= 0 else "has too many items"
+        return cls(TOO_MANY, str(path), actual if actual >= 0 else OMITTED, detail)
+
+    @classmethod
+    def too_few(cls, path: Path | str, actual: int, least: int) -> "FieldError":
+        detail = f"must have at least {_count(least, 'item')}" if least >= 0 else "has too few items"
+        return cls(TOO_FEW, str(path), actual, detail)
+
+    @classmethod
+    def internal(cls, path: Path | str, detail: str) -> "FieldError":
+        return cls(INTERNAL, str(path), OMITTED, detail)
 
 
-def forbidden(field: str, detail: str) -> Fault:
-    return Fault(FaultType.FORBIDDEN, field, "", detail)
+def _count(number: int, unit: str) -> str:
+    return f"{number} {unit}" if number == 1 else f"{number} {unit}s"
 
 
-def show(value: Any) -> str:
-    """A value as messages show it."""
-    return quote(value) if isinstance(value, str) else msgspec.json.encode(value).decode()
+def _shown(value: Any) -> str:
+    if isinstance(value, str):
+        return gotext.quote(value)
+    if isinstance(value, float):
+        return gotext.value(value)
+    return gotext.json_text(value)
 
 
-def quote(text: str) -> str:
-    """In double quotes, with escapes for what does not print."""
-    return f'"{text}"' if text.isalnum() else f'"{"".join(map(_escape, text))}"'
+def joined(messages: Sequence[str]) -> str:
+    """Several faults as one text, each once: the way the real server adds them up."""
+    distinct = list(dict.fromkeys(messages))
+    return distinct[0] if len(distinct) == 1 else f"[{', '.join(distinct)}]"
 
 
-def _escape(char: str) -> str:
-    if char in _ESCAPES:
-        return _ESCAPES[char]
-    if char.isprintable():
-        return char
-    code = ord(char)
-    return f"\\x{code:02x}" if code < 0x80 else f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
-
-
-def join(faults: "list[Fault]") -> str:
-    """Several as one message: in brackets, each text once."""
-    texts = list(dict.fromkeys(map(str, faults)))
-    return texts[0] if len(texts) == 1 else f"[{', '.join(texts)}]"
+__all__ = ["OMITTED", "FieldError", "Path", "joined"]

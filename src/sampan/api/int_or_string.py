@@ -3,7 +3,7 @@
 import re
 from typing import Final
 
-from sampan.api.faults import quote
+from sampan.api import gotext
 
 IntOrString = int | str
 
@@ -50,6 +50,6 @@ def scaled(value: IntOrString, total: int, *, round_up: bool) -> int:
     percent = percent_of(value)
     if percent is None or not -_MAX_INT64 - 1 <= percent <= _MAX_INT64:
         reason = "invalid syntax" if percent is None else "value out of range"
-        cause = f"strconv.Atoi: parsing {quote(value[:-1])}: {reason}"
-        raise IntOrStringError(f"invalid value for IntOrString: invalid value {quote(value)}: {cause}")
+        cause = f"strconv.Atoi: parsing {gotext.quote(value[:-1])}: {reason}"
+        raise IntOrStringError(f"invalid value for IntOrString: invalid value {gotext.quote(value)}: {cause}")
     return -(-percent * total // 100) if round_up else percent * total // 100

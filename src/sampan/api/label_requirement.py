@@ -6,7 +6,7 @@ from enum import StrEnum
 from typing import NamedTuple, Protocol
 
 from sampan.api import names
-from sampan.api.faults import Fault, invalid, join
+from sampan.api.faults import FieldError, joined
 from sampan.api.label_grammar import SelectorError
 
 
@@ -68,30 +68,30 @@ class Requirement(NamedTuple):
         faults = [*self._key_faults(), *self._count_faults()]
         for at, value in enumerate(self.values):
             if found := names.label_value(value):
-                faults.append(invalid(f"values[{at}][{self.key}]", value, "; ".join(found)))
+                faults.append(FieldError.invalid(f"values[{at}][{self.key}]", value, "; ".join(found)))
         if faults:
-            raise SelectorError(join(faults))
+            raise SelectorError(joined([str(fault) for fault in faults]))
 
-    def _key_faults(self) -> list[Fault]:
+    def _key_faults(self) -> list[FieldError]:
         found = names.label_key(self.key)
-        return [invalid("key", self.key, "; ".join(found))] if found else []
+        return [FieldError.invalid("key", self.key, "; ".join(found))] if found else []
 
-    def _count_faults(self) -> list[Fault]:
+    def _count_faults(self) -> list[FieldError]:
         shown = list(self.values) if self.values else None
         count = len(self.values)
         if self.operator in _SETS and count == 0:
-            return [invalid("values", shown, "for 'in', 'notin' operators, values set can't be empty")]
+            return [FieldError.invalid("values", shown, "for 'in', 'notin' operators, values set can't be empty")]
         if self.operator in _SINGLE and count != 1:
-            return [invalid("values", shown, "exact-match compatibility requires one single value")]
+            return [FieldError.invalid("values", shown, "exact-match compatibility requires one single value")]
         if self.operator in _BARE and count != 0:
-            return [invalid("values", shown, "values set must be empty for exists and does not exist")]
+            return [FieldError.invalid("values", shown, "values set must be empty for exists and does not exist")]
         if self.operator not in _ORDER:
             return []
         detail = "for 'Gt', 'Lt' operators, exactly one value is required"
-        faults = [invalid("values", shown, detail)] if count != 1 else []
+        faults = [FieldError.invalid("values", shown, detail)] if count != 1 else []
         detail = "for 'Gt', 'Lt' operators, the value must be an integer"
         wrong = ((at, value) for at, value in enumerate(self.values) if _int64(value) is None)
-        return faults + [invalid(f"values[{at}]", value, detail) for at, value in wrong]
+        return faults + [FieldError.invalid(f"values[{at}]", value, detail) for at, value in wrong]
 
 
 def predicate_of(requirement: Requirement) -> Predicate:

@@ -4,8 +4,8 @@ from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import Protocol
 
-from sampan.api import names
-from sampan.api.faults import Fault, forbidden, invalid, quote, required
+from sampan.api import gotext, names
+from sampan.api.faults import FieldError
 from sampan.api.label_grammar import SelectorError
 from sampan.api.labels import EVERYTHING, NOTHING, Operator, Requirement, Selector
 
@@ -59,7 +59,7 @@ def _selector(
         requirement.check()
     for key, operator, values in expressions:
         if operator not in OPERATORS:
-            raise SelectorError(f"{quote(operator)} is not a valid label selector operator")
+            raise SelectorError(f"{gotext.quote(operator)} is not a valid label selector operator")
         found.append(Requirement(key, OPERATORS[operator], values))
         found[-1].check()
     return Selector(found)
@@ -68,7 +68,7 @@ def _selector(
 _selector_kept = lru_cache(maxsize=4096)(_selector)
 
 
-def selector_faults(source: LabelSelector | None, field: str, *, allow_bad_values: bool = False) -> list[Fault]:
+def selector_faults(source: LabelSelector | None, field: str, *, allow_bad_values: bool = False) -> list[FieldError]:
     """What is wrong with the object at `field`. Bad label values are let pass in objects that have them already."""
     if source is None:
         return []
@@ -78,28 +78,28 @@ def selector_faults(source: LabelSelector | None, field: str, *, allow_bad_value
     return faults
 
 
-def label_faults(labels: Mapping[str, str], field: str) -> list[Fault]:
+def label_faults(labels: Mapping[str, str], field: str) -> list[FieldError]:
     faults = []
     for key, value in labels.items():
-        faults += [invalid(field, key, fault) for fault in names.label_key(key)]
-        faults += [invalid(field, value, fault) for fault in names.label_value(value)]
+        faults += [FieldError.invalid(field, key, fault) for fault in names.label_key(key)]
+        faults += [FieldError.invalid(field, value, fault) for fault in names.label_value(value)]
     return faults
 
 
-def _expression_faults(expression: Expression, field: str, allow_bad_values: bool) -> list[Fault]:
+def _expression_faults(expression: Expression, field: str, allow_bad_values: bool) -> list[FieldError]:
     faults = _operator_faults(expression, field)
-    faults += [invalid(f"{field}.key", expression.key, fault) for fault in names.label_key(expression.key)]
+    faults += [FieldError.invalid(f"{field}.key", expression.key, fault) for fault in names.label_key(expression.key)]
     if not allow_bad_values:
         for at, value in enumerate(expression.values):
-            faults += [invalid(f"{field}.values[{at}]", value, fault) for fault in names.label_value(value)]
+            faults += [FieldError.invalid(f"{field}.values[{at}]", value, fault) for fault in names.label_value(value)]
     return faults
 
 
-def _operator_faults(expression: Expression, field: str) -> list[Fault]:
+def _operator_faults(expression: Expression, field: str) -> list[FieldError]:
     if expression.operator not in OPERATORS:
-        return [invalid(f"{field}.operator", expression.operator, "not a valid selector operator")]
+        return [FieldError.invalid(f"{field}.operator", expression.operator, "not a valid selector operator")]
     if expression.operator in ("In", "NotIn"):
         detail = "must be specified when `operator` is 'In' or 'NotIn'"
-        return [] if expression.values else [required(f"{field}.values", detail)]
+        return [] if expression.values else [FieldError.required(f"{field}.values", detail)]
     detail = "may not be specified when `operator` is 'Exists' or 'DoesNotExist'"
-    return [forbidden(f"{field}.values", detail)] if expression.values else []
+    return [FieldError.forbidden(f"{field}.values", detail)] if expression.values else []

@@ -8,7 +8,7 @@ from functools import lru_cache
 from typing import Final
 
 from sampan.api import names
-from sampan.api.faults import invalid
+from sampan.api.faults import FieldError
 from sampan.api.label_grammar import Grammar, SelectorError
 from sampan.api.label_requirement import Operator, Predicate, Requirement, never, predicate_of
 
@@ -115,7 +115,7 @@ _parse_kept = lru_cache(maxsize=2048)(_parse)
 def _requirement(grammar: Grammar) -> Requirement:
     key, is_absent = grammar.key()
     if faults := names.label_key(key):
-        raise SelectorError(str(invalid("<nil>", key, "; ".join(faults))))
+        raise SelectorError(str(FieldError.invalid("<nil>", key, "; ".join(faults))))
     term = grammar.rest(key, is_absent)
     requirement = Requirement(key, _WRITTEN.get(term.operator) or Operator(term.operator), term.values)
     requirement.check()

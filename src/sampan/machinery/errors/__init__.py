@@ -1,10 +1,11 @@
-"""Failures of the API: `ApiError` and its classes, one per reason (`status`), the real server's wording of each
-(`answers`), and the faults of single fields that make up an Invalid (`fields`).
+"""Failures of the API: `ApiError` and its classes, one per reason (`status`), and the real server's wording of each
+(`answers`). The faults of single fields that make up an Invalid are `sampan.api.faults`.
 
 Raise `not_found("pods", "a")` on the server, catch `NotFound` on either side. Nothing here knows of transports or
 types: a Status is a plain dict, so that every component can afford the import.
 """
 
+from sampan.api.faults import OMITTED, FieldError, Path
 from sampan.machinery.errors.answers import (
     MODIFIED,
     already_exists,
@@ -32,7 +33,6 @@ from sampan.machinery.errors.answers import (
     unexpected,
     unsupported_media_type,
 )
-from sampan.machinery.errors.fields import OMITTED, FieldError, Path
 from sampan.machinery.errors.status import (
     AlreadyExists,
     ApiError,

@@ -6,9 +6,9 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from sampan.machinery import gotext
+from sampan.api import gotext
+from sampan.api.faults import FieldError, joined
 from sampan.machinery.errors import status
-from sampan.machinery.errors.fields import FieldError, joined
 from sampan.machinery.errors.status import ApiError
 
 MODIFIED = "the object has been modified; please apply your changes to the latest version and try again"

@@ -3,8 +3,8 @@
 from collections.abc import Iterable
 from typing import Any
 
+from sampan.api import gotext
 from sampan.api.schema import ANY, Schema
-from sampan.machinery import gotext
 from sampan.machinery.patch.faults import MalformedPatch, PatchError, RefusedPatch
 
 PATCH = "$patch"

@@ -7,8 +7,8 @@ kept for the server instead of carried out (`_JOIN`).
 
 from typing import Any
 
+from sampan.api import gotext
 from sampan.api.schema import Schema
-from sampan.machinery import gotext
 from sampan.machinery.patch.directives import (
     DELETE_FROM,
     NOTHING,

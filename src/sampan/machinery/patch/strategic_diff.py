@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from itertools import zip_longest
 from typing import Any
 
+from sampan.api import gotext
 from sampan.api.schema import Schema
-from sampan.machinery import gotext
 from sampan.machinery.patch.directives import (
     DELETE_FROM,
     PATCH,

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sampan.machinery import gotext
+from sampan.api import gotext
 
 
 @pytest.mark.parametrize(
