@@ -105,9 +105,11 @@ def test_writes_that_arrive_together_share_a_sync(tmp_path: Path) -> None:
     disk.before_operation = lambda operation, name: synced.append(name) if operation == "sync" else None
 
     async def work() -> None:
-        driver = FaultyDriver(disk)
-        async with SqliteBackend(path=tmp_path / "state.db", clock=VirtualClock(), driver=driver) as backend:
+        driver, clock = FaultyDriver(disk), VirtualClock()
+        async with SqliteBackend(path=tmp_path / "state.db", clock=clock, driver=driver) as backend:
+            clock.on_idle(backend.idle)
             await backend.put("/a", b"x")
+            await clock.settle()
             synced.clear()
             await asyncio.gather(*(backend.put(f"/{i}", b"x") for i in range(100)))
             assert synced == ["state.db-wal"], "one transaction for all that came in one turn of the loop"
@@ -142,6 +144,28 @@ def test_history_is_compacted_by_itself(tmp_path: Path) -> None:
             assert clock.next_wake() is None, "a store that nobody writes to wakes nobody up"
 
     asyncio.run(work())
+
+
+def test_history_is_compacted_over_several_short_lives(tmp_path: Path) -> None:
+    path, clock = tmp_path / "state.db", VirtualClock()
+    config = SqliteConfig(history_s=300, history_revisions=0)
+
+    async def live_shortly() -> int:
+        """A process that writes something and ends before history is due; how far it found it compacted."""
+        async with SqliteBackend(path=path, clock=clock, config=config) as backend:
+            clock.on_idle(backend.idle)
+            await clock.advance(100)
+            try:
+                await backend.get("/a", revision=1)
+            except Compacted as error:
+                return error.compacted
+            finally:
+                await backend.put("/a", b"x")
+                await clock.advance(10)
+        return 0
+
+    compacted = [asyncio.run(live_shortly()) for _ in range(8)]
+    assert compacted == [0, 0, 0, 2, 2, 2, 5, 5]
 
 
 def test_compaction_leaves_only_what_can_be_seen(tmp_path: Path) -> None:

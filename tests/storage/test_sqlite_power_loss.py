@@ -132,9 +132,11 @@ def test_a_commit_whose_sync_fails(tmp_path: Path, failures: int, may_have_happe
         moments.extend(Moment(disk.after_power_loss(random.Random(i)), list(acknowledged)) for i in range(10))
 
     async def work() -> None:
-        path = tmp_path / "work" / "state.db"
-        async with SqliteBackend(path=path, clock=VirtualClock(), driver=FaultyDriver(disk)) as backend:
+        path, clock = tmp_path / "work" / "state.db", VirtualClock()
+        async with SqliteBackend(path=path, clock=clock, driver=FaultyDriver(disk)) as backend:
+            clock.on_idle(backend.idle)
             before = await backend.put("/a", b"1")
+            await clock.settle()
             acknowledged.append(Acknowledged(before, "/a", b"1"))
             failing.left = failures
             with pytest.raises(Unavailable) as caught:

@@ -13,6 +13,9 @@ from sampan.storage.memory import MemoryBackend
 from sampan.storage.sqlite import SqliteBackend
 from tests.storage.store_model import StoreMachine
 
+IN_MEMORY = Path("/dev/shm")
+"""Where syncs cost nothing; that they are made is for others to test."""
+
 
 class MemoryMachine(StoreMachine):
     def open(self) -> Backend:
@@ -23,7 +26,7 @@ class SqliteMachine(StoreMachine):
     is_durable = True
 
     def __init__(self) -> None:
-        self.directory = tempfile.TemporaryDirectory()
+        self.directory = tempfile.TemporaryDirectory(dir=IN_MEMORY if IN_MEMORY.is_dir() else None)
         super().__init__()
 
     def open(self) -> Backend:

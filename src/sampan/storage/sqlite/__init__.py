@@ -4,7 +4,7 @@
 |---|---|
 | backend | `SqliteBackend`: the contract, put together on the event loop |
 | commits | group commit: writes that arrive together share one transaction |
-| log | the writer's side of the tables: decide, store, compact |
+| log, plan | the writer's side: transactions; what a batch of writes comes to |
 | reader, readers | the readers' side: get, range, count and the log, each at one revision; and their threads |
 | upkeep | compaction, giving space back |
 | schema | the tables, their format version, and how old files are brought up to it |

@@ -15,8 +15,9 @@ from sampan.storage.backend import Batch, Closed, Entry, Event, FutureRevision, 
 from sampan.storage.expiry import Expiry
 from sampan.storage.sqlite.commits import GroupCommit
 from sampan.storage.sqlite.driver import Driver, StandardDriver
-from sampan.storage.sqlite.log import Log, Outcome
+from sampan.storage.sqlite.log import Log
 from sampan.storage.sqlite.owner import Owner
+from sampan.storage.sqlite.plan import Outcome
 from sampan.storage.sqlite.readers import Readers
 from sampan.storage.sqlite.schema import FIRST_REVISION
 from sampan.storage.sqlite.upkeep import Upkeep
@@ -64,8 +65,8 @@ class SqliteBackend:
     async def __aenter__(self) -> "SqliteBackend":
         async with AsyncExitStack() as running:
             owner = Owner(self._path)
-            owner.acquire()
             running.callback(owner.release)
+            owner.acquire()
             self._parts = await self._open(running)
             running.push_async_callback(self._finish)
             tasks = await running.enter_async_context(asyncio.TaskGroup())
@@ -116,7 +117,9 @@ class SqliteBackend:
 
     async def compact(self, revision: int) -> None:
         upkeep = self._open_parts().upkeep
-        await upkeep.compact(self._shown(revision))
+        if revision > self._hub.revision:
+            raise FutureRevision(revision, self._hub.revision)
+        await upkeep.compact(revision)
 
     async def size(self) -> int:
         self._open_parts()
@@ -128,7 +131,8 @@ class SqliteBackend:
         running.push_async_callback(worker.stop)
         log = Log(driver=self._driver, path=self._path, max_bytes=self._config.max_bytes)
         running.push_async_callback(worker.call, log.close)
-        for key, expires, revision in await worker.call(log.open):
+        found = await worker.call(log.open)
+        for key, expires, revision in found.expiring:
             self._expiry.note(key, expires, revision)
         self._hub.revision = log.revision
         readers = Readers(driver=self._driver, path=self._path, threads=self._config.reader_threads)
@@ -138,6 +142,7 @@ class SqliteBackend:
             clock=self._clock,
             log=log,
             commits=commits,
+            mark=found.mark,
             history_s=self._config.history_s,
             history_revisions=self._config.history_revisions,
         )

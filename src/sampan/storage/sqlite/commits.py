@@ -11,8 +11,9 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, TypeVar
 
-from sampan.storage.backend import Event
-from sampan.storage.sqlite.log import Log, Outcome
+from sampan.storage.backend import Event, Unavailable
+from sampan.storage.sqlite.log import Log
+from sampan.storage.sqlite.plan import Outcome
 from sampan.storage.sqlite.worker import Worker, answer
 from sampan.storage.write import Write
 
@@ -102,7 +103,7 @@ class GroupCommit:
         try:
             if outcomes is None:
                 for _, answered in batch:
-                    answer(answered, None, error)
+                    answer(answered, None, _for_one(error))
                 return
             self._publish(writes, outcomes)
             for (_, answered), outcome in zip(batch, outcomes, strict=True):
@@ -116,3 +117,12 @@ class GroupCommit:
     def _finish_job(self, answered: asyncio.Future[Any], result: Any, error: BaseException | None) -> None:
         answer(answered, result, error)
         self._start_next()
+
+
+def _for_one(error: BaseException | None) -> BaseException | None:
+    """An error of its own for each writer: raising one object in many tasks would mix up their tracebacks."""
+    if not isinstance(error, Unavailable):
+        return error
+    own = Unavailable(str(error), may_have_happened=error.may_have_happened)
+    own.__cause__ = error.__cause__
+    return own

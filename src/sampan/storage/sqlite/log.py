@@ -1,25 +1,22 @@
-"""The writer's side of the tables: decides on writes, stores them, forgets old history. Runs in the writer's thread.
+"""The writer's side of the file: transactions that store writes or forget old history. Runs in the writer's thread.
 
-A batch of writes is one transaction. Each write sees those before it in its batch; one that finds another state than it
-expects fails alone; an error of the database fails the batch, which then did not happen.
+A batch of writes is one transaction. An error of the database fails the whole batch, which then did not happen.
 """
 
 import logging
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
-from msgspec import Struct, field
-
-from sampan.storage.backend import Conflict, Entry, Event, StorageError, Unavailable
+from sampan.storage.backend import StorageError, Unavailable
 from sampan.storage.sqlite.driver import BUSY, FULL, Connection, Driver
+from sampan.storage.sqlite.plan import Outcome, Plan, carry_out, decide
 from sampan.storage.sqlite.schema import FIRST_REVISION, open_for_writing
-from sampan.storage.write import Write, is_allowed
+from sampan.storage.write import Write
 
 logger = logging.getLogger(__name__)
 T = TypeVar("T")
-Outcome = Event | StorageError
 
 COMPACTED_AT_ONCE = 1000
 """Revisions that one step of a compaction deals with."""
@@ -28,15 +25,19 @@ VACUUMED_AT_ONCE = 512
 _WORTH_VACUUMING = 0.25
 
 
-class _Plan(Struct):
-    """What a batch comes to: the new rows, and the state of the keys that it wrote."""
+class Mark(NamedTuple):
+    """The revision that the store was at, at some time; 0 if there is no mark, or no history before it."""
 
     revision: int
-    outcomes: list[Outcome] = field(default_factory=list)
-    revisions: list[tuple[int, str, int, int]] = field(default_factory=list)
-    bodies: dict[int, bytes] = field(default_factory=dict)
-    live: dict[str, tuple[int, int, float | None] | None] = field(default_factory=dict)
-    """Revision, creation and expiry of each key that was written, None if it is deleted."""
+    at: float
+
+
+class Found(NamedTuple):
+    """What was in the file when it was opened."""
+
+    expiring: list[tuple[str, float, int]]
+    """Keys that will expire, with the time and their revision."""
+    mark: Mark
 
 
 class Log:
@@ -48,11 +49,17 @@ class Log:
         self.revision = FIRST_REVISION
         """That of the last write on disk."""
 
-    def open(self) -> list[tuple[str, float, int]]:
-        """Open the file; the keys that will expire, with the time and their revision."""
+    def open(self) -> Found:
         connection = self._usable()
-        expiring = "SELECT key, expires, revision FROM live WHERE expires IS NOT NULL"
-        return list(connection.execute(expiring).fetchall())
+        try:
+            expiring = connection.execute(
+                "SELECT key, expires, revision FROM live WHERE expires IS NOT NULL"
+            ).fetchall()
+            meta = dict(connection.execute("SELECT name, value FROM meta").fetchall())
+        except self._driver.error as error:
+            raise self._unavailable(error) from error
+        revision = meta["marked_revision"] if meta["marked_revision"] > meta["compacted"] else 0
+        return Found(expiring, Mark(revision, meta["marked_at"]))
 
     def close(self) -> None:
         connection, self._connection = self._connection, None
@@ -66,8 +73,10 @@ class Log:
         """What became of each write, durably. Raises `Unavailable` if that is nothing."""
         return self._transaction(lambda connection: self._store(connection, writes))
 
-    def compacted(self) -> int:
-        return _compacted(self._usable())
+    def mark(self, mark: Mark) -> None:
+        """Remember a mark for the next process."""
+        marks = [(mark.revision, "marked_revision"), (mark.at, "marked_at")]
+        self._transaction(lambda connection: connection.executemany("UPDATE meta SET value = ? WHERE name = ?", marks))
 
     def compact_step(self, revision: int) -> bool:
         """Forget a part of the history before `revision`; whether that was the last part."""
@@ -155,14 +164,14 @@ class Log:
         return Unavailable(f"{self._path}: {what}: {error}", may_have_happened=may_have_happened)
 
     def _store(self, connection: Connection, writes: Sequence[Write]) -> list[Outcome]:
-        plan = _Plan(self.revision)
+        plan = Plan(self.revision)
         is_full = self._used_bytes(connection) > self._max_bytes
         for write in writes:
             if is_full and write.value is not None:
                 plan.outcomes.append(Unavailable(f"{self._path}: database space exceeded ({self._max_bytes} bytes)"))
             else:
-                plan.outcomes.append(_decide(connection, plan, write))
-        _carry_out(connection, plan)
+                plan.outcomes.append(decide(connection, plan, write))
+        carry_out(connection, plan)
         self.revision = plan.revision
         return plan.outcomes
 
@@ -197,51 +206,3 @@ class Log:
 def _compacted(connection: Connection) -> int:
     [compacted] = connection.execute("SELECT value FROM meta WHERE name = 'compacted'").fetchone()
     return int(compacted)
-
-
-def _decide(connection: Connection, plan: _Plan, write: Write) -> Outcome:
-    """Add a write to the plan if it may happen."""
-    current = _live(connection, plan, write.key)
-    found, created = current or (0, 0)
-    if not is_allowed(write, found):
-        return Conflict(write.key, _entry(connection, plan, write.key, found, created))
-    plan.revision = revision = plan.revision + 1
-    if write.value is None:
-        created, plan.live[write.key] = 0, None
-    else:
-        created = created or revision
-        plan.live[write.key] = (revision, created, write.expires)
-        plan.bodies[revision] = write.value
-    plan.revisions.append((revision, write.key, created, found))
-    return Event(revision, write.key, write.value, created)
-
-
-def _live(connection: Connection, plan: _Plan, key: str) -> tuple[int, int] | None:
-    """Revision and creation of a key, as of the writes planned so far."""
-    if key in plan.live:
-        planned = plan.live[key]
-        return None if planned is None else (planned[0], planned[1])
-    found: tuple[int, int] | None = connection.execute(
-        "SELECT revision, created FROM live WHERE key = ?", (key,)
-    ).fetchone()
-    return found
-
-
-def _entry(connection: Connection, plan: _Plan, key: str, revision: int, created: int) -> Entry | None:
-    if not revision:
-        return None
-    if (value := plan.bodies.get(revision)) is None:
-        [value] = connection.execute("SELECT value FROM bodies WHERE revision = ?", (revision,)).fetchone()
-    return Entry(key, value, revision, created)
-
-
-def _carry_out(connection: Connection, plan: _Plan) -> None:
-    if not plan.revisions:
-        return
-    connection.executemany("INSERT INTO revisions VALUES (?, ?, ?, ?)", plan.revisions)
-    if plan.bodies:
-        connection.executemany("INSERT INTO bodies VALUES (?, ?)", plan.bodies.items())
-        written = [(key, *state) for key, state in plan.live.items() if state is not None]
-        connection.executemany("INSERT OR REPLACE INTO live VALUES (?, ?, ?, ?)", written)
-    if deleted := [(key,) for key, state in plan.live.items() if state is None]:
-        connection.executemany("DELETE FROM live WHERE key = ?", deleted)

@@ -30,8 +30,8 @@ def _format_1(connection: Connection) -> None:
         "CREATE TABLE bodies (revision INTEGER PRIMARY KEY, value BLOB NOT NULL)",
         "CREATE TABLE live (key TEXT PRIMARY KEY, revision INTEGER NOT NULL, created INTEGER NOT NULL,"
         " expires REAL) WITHOUT ROWID",
-        "CREATE TABLE meta (name TEXT PRIMARY KEY, value INTEGER NOT NULL) WITHOUT ROWID",
-        "INSERT INTO meta VALUES ('compacted', 0), ('settled', 0)",
+        "CREATE TABLE meta (name TEXT PRIMARY KEY, value NUMERIC NOT NULL) WITHOUT ROWID",
+        "INSERT INTO meta VALUES ('compacted', 0), ('settled', 0), ('marked_revision', 0), ('marked_at', 0)",
     ):
         connection.execute(statement)
 
@@ -99,8 +99,8 @@ def _configure(connection: Connection) -> None:
         "journal_mode = WAL",
         "synchronous = FULL",
         "fullfsync = ON",
-        "wal_autocheckpoint = 4000",
-        "journal_size_limit = 33554432",
+        "wal_autocheckpoint = 1000",
+        "journal_size_limit = 16777216",
         "cache_size = -8192",
         "temp_store = MEMORY",
     ):

@@ -2,22 +2,25 @@
 
 import asyncio
 import logging
+from collections.abc import Coroutine
 
 from sampan.machinery.clock import Clock
 from sampan.storage.backend import Unavailable
 from sampan.storage.sqlite.commits import GroupCommit
-from sampan.storage.sqlite.log import Log
+from sampan.storage.sqlite.log import Log, Mark
 
 logger = logging.getLogger(__name__)
 
 
 class Upkeep:
     def __init__(
-        self, *, clock: Clock, log: Log, commits: GroupCommit, history_s: float, history_revisions: int
+        self, *, clock: Clock, log: Log, commits: GroupCommit, mark: Mark, history_s: float, history_revisions: int
     ) -> None:
         self._clock = clock
         self._log = log
         self._commits = commits
+        self._mark = mark
+        """What the process before this one left behind."""
         self._history_s = history_s
         self._history_revisions = history_revisions
         self._wrote = asyncio.Event()
@@ -33,21 +36,20 @@ class Upkeep:
         self._wrote.set()
 
     async def run(self) -> None:
-        """What was written before one sleep is forgotten after it, so history is between one and two of them long."""
+        """Mark a revision, and forget what came before it when the mark is old enough: so history is between one and
+        two times as long as asked for. Marks are kept on disk, since a process may not live that long."""
+        mark = self._mark
         while True:
-            await self._wrote.wait()
-            self._wrote.clear()
-            revision = self._revision
-            await self._clock.sleep(self._history_s)
+            if not mark.revision:
+                await self._wrote.wait()
+                self._wrote.clear()
+                mark = Mark(self._revision, self._clock.now())
+                await self._try(self._keep(mark))
+            await self._clock.sleep_until(min(mark.at, self._clock.now()) + self._history_s)
             self._resting.clear()
-            try:
-                await self.compact(min(revision, self._revision - self._history_revisions))
-                await self._reclaim()
-            except Unavailable as error:
-                logger.warning("history was not compacted: %s", error)
-                self._wrote.set()
-            finally:
-                self._resting.set()
+            await self._try(self._shorten(mark.revision))
+            self._resting.set()
+            mark = Mark(0, 0)
 
     async def idle(self) -> None:
         """Until a round that has begun is over."""
@@ -56,6 +58,21 @@ class Upkeep:
     async def compact(self, revision: int) -> None:
         while not await self._commits.job(lambda: self._log.compact_step(revision)):
             pass
+
+    async def _try(self, work: Coroutine[None, None, None]) -> None:
+        """A store that cannot write now is looked after again after the next write."""
+        try:
+            await work
+        except Unavailable as error:
+            logger.warning("history was not compacted: %s", error)
+            self._wrote.set()
+
+    async def _keep(self, mark: Mark) -> None:
+        await self._commits.job(lambda: self._log.mark(mark))
+
+    async def _shorten(self, revision: int) -> None:
+        await self.compact(min(revision, self._revision - self._history_revisions))
+        await self._reclaim()
 
     async def _reclaim(self) -> None:
         while not await self._commits.job(self._log.vacuum_step):

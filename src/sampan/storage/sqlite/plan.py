@@ -1,0 +1,71 @@
+"""What a batch of writes comes to, and how it goes into the tables.
+
+Each write sees those before it in its batch; one that finds another state than it expects fails alone.
+"""
+
+from msgspec import Struct, field
+
+from sampan.storage.backend import Conflict, Entry, Event, StorageError
+from sampan.storage.sqlite.driver import Connection
+from sampan.storage.write import Write, is_allowed
+
+Outcome = Event | StorageError
+
+
+class Plan(Struct):
+    """The new rows, and the state of the keys that are written."""
+
+    revision: int
+    outcomes: list[Outcome] = field(default_factory=list)
+    revisions: list[tuple[int, str, int, int]] = field(default_factory=list)
+    bodies: dict[int, bytes] = field(default_factory=dict)
+    live: dict[str, tuple[int, int, float | None] | None] = field(default_factory=dict)
+    """Revision, creation and expiry of each key that was written, None if it is deleted."""
+
+
+def decide(connection: Connection, plan: Plan, write: Write) -> Outcome:
+    """Add a write to the plan if it may happen."""
+    current = _live(connection, plan, write.key)
+    found, created = current or (0, 0)
+    if not is_allowed(write, found):
+        return Conflict(write.key, _entry(connection, plan, write.key, found, created))
+    plan.revision = revision = plan.revision + 1
+    if write.value is None:
+        created, plan.live[write.key] = 0, None
+    else:
+        created = created or revision
+        plan.live[write.key] = (revision, created, write.expires)
+        plan.bodies[revision] = write.value
+    plan.revisions.append((revision, write.key, created, found))
+    return Event(revision, write.key, write.value, created)
+
+
+def _live(connection: Connection, plan: Plan, key: str) -> tuple[int, int] | None:
+    """Revision and creation of a key, as of the writes planned so far."""
+    if key in plan.live:
+        planned = plan.live[key]
+        return None if planned is None else (planned[0], planned[1])
+    found: tuple[int, int] | None = connection.execute(
+        "SELECT revision, created FROM live WHERE key = ?", (key,)
+    ).fetchone()
+    return found
+
+
+def _entry(connection: Connection, plan: Plan, key: str, revision: int, created: int) -> Entry | None:
+    if not revision:
+        return None
+    if (value := plan.bodies.get(revision)) is None:
+        [value] = connection.execute("SELECT value FROM bodies WHERE revision = ?", (revision,)).fetchone()
+    return Entry(key, value, revision, created)
+
+
+def carry_out(connection: Connection, plan: Plan) -> None:
+    if not plan.revisions:
+        return
+    connection.executemany("INSERT INTO revisions VALUES (?, ?, ?, ?)", plan.revisions)
+    if plan.bodies:
+        connection.executemany("INSERT INTO bodies VALUES (?, ?)", plan.bodies.items())
+        written = [(key, *state) for key, state in plan.live.items() if state is not None]
+        connection.executemany("INSERT OR REPLACE INTO live VALUES (?, ?, ?, ?)", written)
+    if deleted := [(key,) for key, state in plan.live.items() if state is None]:
+        connection.executemany("DELETE FROM live WHERE key = ?", deleted)
