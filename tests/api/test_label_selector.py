@@ -109,7 +109,7 @@ def test_recorded_faults(shared_dir: Path) -> None:
     assert len(cases) >= 2
     for field, source, causes in cases:
         faults = selector_faults(msgspec.json.decode(source, type=LabelSelector), field)
-        assert [(fault.field, fault.type, fault.message) for fault in faults] == causes
+        assert [(fault.field, fault.type, fault.body) for fault in faults] == causes
 
 
 def test_objects_as_decoded() -> None:
