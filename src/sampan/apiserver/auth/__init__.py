@@ -1,0 +1,1 @@
+"""Who is calling: one authenticator per file, tried in order."""

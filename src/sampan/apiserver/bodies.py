@@ -1,0 +1,142 @@
+"""Request bodies: from bytes in any of the accepted forms to an object, with the real server's complaints."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from sampan.api import gotext
+from sampan.api.codec import json as json_codec
+from sampan.api.resource import GroupVersionKind
+from sampan.api.scheme import type_for
+from sampan.api.types.meta_v1 import DeleteOptions
+from sampan.apiserver.call import Call
+from sampan.apiserver.negotiation import JSON, OBJECT_FORMS, YAML
+from sampan.machinery import errors
+
+if TYPE_CHECKING:
+    from sampan.apiserver.registry.codec import ResourceCodec
+
+_SCHEME = "pkg/api/legacyscheme/scheme.go:30"
+_OPTIONS_SCHEME = "k8s.io/apimachinery/pkg/apis/meta/internalversion/scheme/register.go:27"
+
+
+def media_type(call: Call) -> str:
+    """The form of the body; an empty Content-Type is JSON."""
+    declared = call.headers.get("Content-Type", "")
+    media = declared.partition(";")[0].strip().lower()
+    if not media:
+        media = JSON
+    if media not in OBJECT_FORMS:
+        raise errors.unsupported_media_type(OBJECT_FORMS)
+    return media
+
+
+def read_object(call: Call, codec: ResourceCodec, validation: str) -> Any:
+    """The object in the body, of the kind that the path says. Unknown and duplicate fields are refused, told as
+    warnings or passed over, as `validation` (Strict, Warn, Ignore) says."""
+    media = media_type(call)
+    body, found = _as_json(call, media, codec.kind.kind)
+    kind = _declared_kind(body, codec.kind)
+    if kind != codec.kind:
+        raise _wrong_kind(kind, codec.kind)
+    try:
+        obj, strict = codec.parse(body)
+    except json_codec.DecodeError as fault:
+        raise errors.bad_request(f"{_subject(kind, codec.kind)}: {fault}") from None
+    obj.kind, obj.apiVersion = codec.kind.kind, codec.kind.api_version
+    complain(call, strict + found, validation, _subject(kind, codec.kind))
+    return obj
+
+
+def read_delete_options(call: Call) -> dict[str, Any]:
+    """DeleteOptions in a body, which may call itself by any group and version."""
+    media = media_type(call)
+    try:
+        body = call.body if media == JSON else _as_json(call, media, "DeleteOptions")[0]
+        _, kind = json_codec.read_kind(body)
+    except json_codec.DecodeError as fault:
+        raise errors.bad_request(f"couldn't get version/kind; json parse error: {fault}") from None
+    if kind not in ("", "DeleteOptions"):
+        why = f'no kind {gotext.quote(kind)} is registered for version "v1" in scheme {gotext.quote(_OPTIONS_SCHEME)}'
+        raise errors.bad_request(why)
+    try:
+        found, _ = json_codec.decode(body, DeleteOptions)
+    except json_codec.DecodeError as fault:
+        raise errors.bad_request(str(fault)) from None
+    value: dict[str, Any] = json_codec.to_value(found)
+    return value
+
+
+def complain(call: Call, faults: list[str], validation: str, subject: str) -> None:
+    if not faults or validation == "Ignore":
+        return
+    if validation == "Strict":
+        raise errors.bad_request(f"{subject}: strict decoding error: {', '.join(faults)}")
+    for fault in faults:
+        call.warn(fault)
+
+
+def _subject(kind: GroupVersionKind, wanted: GroupVersionKind) -> str:
+    return f'{kind.kind} in version "{kind.version}" cannot be handled as a {wanted.kind}'
+
+
+def _as_json(call: Call, media: str, wanted: str) -> tuple[bytes, list[str]]:
+    """The body as JSON, and the duplicate keys that only its own form could tell."""
+    if media == JSON:
+        return call.body, []
+    if media == YAML:
+        from sampan.api.codec import yaml as yaml_codec
+
+        try:
+            value, faults = yaml_codec.decode(call.body)
+        except yaml_codec.YamlError as fault:
+            raise unrecognized(wanted, str(fault), call.body) from None
+        return json_codec.encode(value), faults
+    from sampan.api.codec import protobuf as protobuf_codec
+
+    try:
+        return json_codec.encode(protobuf_codec.decode(call.body)), []
+    except protobuf_codec.ProtobufError as fault:
+        raise unrecognized(wanted, str(fault), call.body) from None
+
+
+def _declared_kind(body: bytes, default: GroupVersionKind) -> GroupVersionKind:
+    try:
+        api_version, kind = json_codec.read_kind(body)
+    except json_codec.DecodeError as fault:
+        raise unrecognized(default.kind, f"couldn't get version/kind; json parse error: {fault}", body) from None
+    if api_version.count("/") > 1:
+        raise unrecognized(default.kind, f"unexpected GroupVersion string: {api_version}", body)
+    if not api_version:
+        group, version = default.group, default.version
+    else:
+        group, _, version = api_version.rpartition("/")
+    return GroupVersionKind(group=group, version=version, kind=kind or default.kind)
+
+
+def unrecognized(wanted: str, why: str, body: bytes) -> errors.ApiError:
+    return errors.bad_request(f"the object provided is unrecognized (must be of type {wanted}): {why} ({_shown(body)})")
+
+
+def _shown(body: bytes) -> str:
+    """The start of the body: as text where it looks like JSON, else in hexadecimal digits."""
+    if not body:
+        return "<empty>"
+    if body.lstrip()[:1] == b"{":
+        text = body.decode("utf-8", "replace")
+        return text if len(text) <= 30 else text[:30] + " ..."
+    return body.hex() if len(body) <= 30 else body[:30].hex() + " ..."
+
+
+def _wrong_kind(kind: GroupVersionKind, wanted: GroupVersionKind) -> errors.ApiError:
+    subject = _subject(kind, wanted)
+    if type_for(kind) is None:
+        version = gotext.quote(kind.api_version)
+        why = f"no kind {gotext.quote(kind.kind)} is registered for version {version} in scheme {gotext.quote(_SCHEME)}"
+    else:
+        internal = wanted.group.partition(".")[0] or "core"
+        why = f"converting ({kind.version}.{kind.kind}) to ({internal}.{wanted.kind}): unknown conversion"
+    return errors.bad_request(f"{subject}: {why}")
+
+
+__all__ = ["complain", "media_type", "read_delete_options", "read_object", "unrecognized"]

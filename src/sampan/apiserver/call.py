@@ -1,0 +1,77 @@
+"""One request on its way through the pipeline, whatever transport brought it."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from urllib.parse import parse_qsl
+
+from sampan.api.resource import Resource
+
+ANONYMOUS = "system:anonymous"
+MASTERS = "system:masters"
+AUTHENTICATED = "system:authenticated"
+UNAUTHENTICATED = "system:unauthenticated"
+
+
+@dataclass(frozen=True, slots=True)
+class User:
+    name: str
+    uid: str = ""
+    groups: tuple[str, ...] = ()
+    extra: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+
+
+class Query:
+    """The query string: the first value of a key wins, as with the real server; all of them are kept."""
+
+    __slots__ = ("_values",)
+
+    def __init__(self, raw: str) -> None:
+        self._values: dict[str, list[str]] = {}
+        if raw:
+            for key, value in parse_qsl(raw, keep_blank_values=True):
+                self._values.setdefault(key, []).append(value)
+
+    def __bool__(self) -> bool:
+        return bool(self._values)
+
+    def __contains__(self, key: str) -> bool:
+        return key in self._values
+
+    def get(self, key: str, default: str = "") -> str:
+        found = self._values.get(key)
+        return found[0] if found else default
+
+    def all(self, key: str) -> list[str]:
+        return self._values.get(key, [])
+
+    def flag(self, key: str) -> bool:
+        """As the real server reads a boolean: anything but a missing value, an empty one, "0" and "false" is true."""
+        return self.get(key).lower() not in ("", "0", "false") if key in self._values else False
+
+
+@dataclass(slots=True, kw_only=True)
+class Call:
+    method: str
+    path: str
+    query: Query
+    headers: Mapping[str, str]
+    body: bytes = b""
+    user: User = User(ANONYMOUS)
+    verb: str = ""
+    """get, list, watch, create, update, patch, delete, deletecollection, connect; or the lower-case method."""
+    resource: Resource | None = None
+    namespace: str = ""
+    name: str = ""
+    subresource: str = ""
+    tail: str = ""
+    """What follows a subresource that takes a path (proxy)."""
+    warnings: list[str] = field(default_factory=list)
+    """Texts for Warning headers, in order."""
+
+    def warn(self, text: str) -> None:
+        if text not in self.warnings:
+            self.warnings.append(text)
+
+    @property
+    def user_agent(self) -> str:
+        return self.headers.get("User-Agent", "")

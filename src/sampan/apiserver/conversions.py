@@ -1,0 +1,37 @@
+"""Showing stored objects in the version that a path asks for, and back."""
+
+from typing import Any
+
+from sampan.api import conversion
+from sampan.api.codec import json as json_codec
+from sampan.api.resource import GroupVersionKind, Resource
+from sampan.apiserver.registry.registry import Registry
+
+
+class Versions:
+    def __init__(self, registry: Registry) -> None:
+        self._registry = registry
+
+    def is_stored(self, resource: Resource) -> bool:
+        """Whether the path's version is the one that is stored, so that bytes can go through."""
+        return resource.storage is None or resource.storage == resource.gvk
+
+    def show(self, resource: Resource, raw: bytes) -> bytes:
+        """Stored bytes in the path's version."""
+        if self.is_stored(resource):
+            return raw
+        value = conversion.convert(json_codec.read_any(raw), resource.gvk)
+        codec = self._registry.codec(resource.gvk, resource)
+        return codec.encode(codec.from_value(value)[0])
+
+    def to_stored(self, resource: Resource, obj: Any) -> Any:
+        return obj if resource.storage is None else self._convert(resource, obj, resource.storage)
+
+    def to_shown(self, resource: Resource, obj: Any) -> Any:
+        return self._convert(resource, obj, resource.gvk)
+
+    def _convert(self, resource: Resource, obj: Any, to: GroupVersionKind) -> Any:
+        if self.is_stored(resource):
+            return obj
+        target = self._registry.codec(to, resource)
+        return target.from_value(conversion.convert(json_codec.to_value(obj), to))[0]

@@ -1,0 +1,79 @@
+"""List and watch options: from the query to what the cacher is asked."""
+
+import random
+
+from sampan.api import fields, labels
+from sampan.apiserver.call import Call
+from sampan.machinery import errors
+from sampan.machinery.errors import FieldError
+from sampan.storage.cacher import FieldTerm, ListQuery, Selection, WatchQuery
+from sampan.storage.cacher import options as list_options
+
+_WATCH_LEAST_S = 1800
+"""A watch without a timeout ends after this time or up to twice as long, so that clients spread."""
+
+
+def selection(call: Call) -> Selection:
+    query = call.query
+    try:
+        by_label = labels.parse(query.get("labelSelector")) if query.get("labelSelector") else None
+    except labels.SelectorError as fault:
+        raise errors.bad_request(str(fault)) from None
+    try:
+        by_field = fields.parse(query.get("fieldSelector")).terms if query.get("fieldSelector") else ()
+    except fields.FieldSelectorError as fault:
+        raise errors.bad_request(str(fault)) from None
+    terms = tuple(FieldTerm(term.field, term.value, term.is_negated) for term in by_field)
+    return Selection(namespace=call.namespace, name=call.name, labels=by_label, fields=terms)
+
+
+def checked_options(call: Call, *, is_watch: bool) -> list_options.Options:
+    query = call.query
+    found = list_options.defaulted(
+        list_options.Options(
+            is_watch=is_watch,
+            resource_version=query.get("resourceVersion"),
+            match=query.get("resourceVersionMatch"),
+            continue_token=query.get("continue"),
+            send_initial_events=query.flag("sendInitialEvents") if "sendInitialEvents" in query else None,
+        )
+    )
+    if faults := list_options.faults(found):
+        causes = [FieldError(fault.reason, fault.field, detail=fault.message) for fault in faults]
+        raise errors.invalid("ListOptions", "", causes, group="meta.k8s.io")
+    return found
+
+
+def list_query(call: Call) -> ListQuery:
+    query = call.query
+    if not query:
+        return ListQuery(Selection(namespace=call.namespace))
+    found = checked_options(call, is_watch=False)
+    return ListQuery(
+        selection=selection(call),
+        resource_version=found.resource_version,
+        match=found.match,
+        limit=number(query.get("limit")),
+        continue_token=found.continue_token,
+    )
+
+
+def watch_query(call: Call) -> WatchQuery:
+    found = checked_options(call, is_watch=True)
+    timeout = number(call.query.get("timeoutSeconds"))
+    return WatchQuery(
+        selection=selection(call),
+        resource_version=found.resource_version,
+        send_initial_events=found.send_initial_events,
+        allow_bookmarks=call.query.flag("allowWatchBookmarks"),
+        timeout_s=timeout if timeout > 0 else _WATCH_LEAST_S * (1 + random.random()),
+    )
+
+
+def number(text: str) -> int:
+    if not text:
+        return 0
+    try:
+        return int(text)
+    except ValueError:
+        raise errors.bad_request(f'strconv.ParseInt: parsing "{text}": invalid syntax') from None
