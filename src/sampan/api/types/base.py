@@ -17,8 +17,8 @@ class Struct(msgspec.Struct, kw_only=True, omit_defaults=True, forbid_unknown_fi
 class Object(Struct, kw_only=True):
     """A whole API object or list, with its own kind and apiVersion."""
 
-    kind: str
-    apiVersion: str
+    kind: str = ""
+    apiVersion: str = ""
 
 
 def always(value: str) -> Any:

@@ -1,0 +1,68 @@
+"""resource.k8s.io: in v1beta1 a request's fields lie beside its name, and a device's in `basic`."""
+
+from collections.abc import Callable
+from typing import Any
+
+Change = Callable[[dict[str, Any]], dict[str, Any]]
+EXACT = ("deviceClassName", "selectors", "allocationMode", "count", "adminAccess", "tolerations", "capacity")
+"""The fields of a request that `exactly` holds in v1."""
+
+
+def claim_to_v1(claim: dict[str, Any]) -> dict[str, Any]:
+    return _within(claim, _spec_requests(_request_to_v1), "spec")
+
+
+def claim_to_v1beta1(claim: dict[str, Any]) -> dict[str, Any]:
+    return _within(claim, _spec_requests(_request_to_v1beta1), "spec")
+
+
+def template_to_v1(template: dict[str, Any]) -> dict[str, Any]:
+    return _within(template, _spec_requests(_request_to_v1), "spec", "spec")
+
+
+def template_to_v1beta1(template: dict[str, Any]) -> dict[str, Any]:
+    return _within(template, _spec_requests(_request_to_v1beta1), "spec", "spec")
+
+
+def slice_to_v1(piece: dict[str, Any]) -> dict[str, Any]:
+    def change(spec: dict[str, Any]) -> dict[str, Any]:
+        spec = {key: value for key, value in spec.items() if key not in ("nodeName", "allNodes") or value}
+        return _each(spec, "devices", lambda d: {"name": d.get("name", ""), **(d.get("basic") or {})})
+
+    return _within(piece, change, "spec")
+
+
+def slice_to_v1beta1(piece: dict[str, Any]) -> dict[str, Any]:
+    def basic(device: dict[str, Any]) -> dict[str, Any]:
+        return {"name": device.get("name", ""), "basic": {k: v for k, v in device.items() if k != "name"}}
+
+    return _within(piece, lambda spec: _each(spec, "devices", basic), "spec")
+
+
+def _request_to_v1(request: dict[str, Any]) -> dict[str, Any]:
+    exact = {key: request[key] for key in EXACT if request.get(key) not in ("", 0, None, [])}
+    if request.get("adminAccess") is not None:
+        exact["adminAccess"] = request["adminAccess"]
+    rest = {key: value for key, value in request.items() if key not in EXACT}
+    return {**rest, "exactly": {"deviceClassName": "", **exact}} if exact else rest
+
+
+def _request_to_v1beta1(request: dict[str, Any]) -> dict[str, Any]:
+    rest = {key: value for key, value in request.items() if key != "exactly"}
+    return {**rest, **(request.get("exactly") or {})}
+
+
+def _spec_requests(change: Change) -> Change:
+    return lambda spec: _within(spec, lambda devices: _each(devices, "requests", change), "devices")
+
+
+def _within(value: dict[str, Any], change: Change, *path: str) -> dict[str, Any]:
+    """A copy of the value with what lies at the path changed, if it is there."""
+    if not path:
+        return change(value)
+    inner = value.get(path[0])
+    return value if inner is None else {**value, path[0]: _within(inner, change, *path[1:])}
+
+
+def _each(value: dict[str, Any], key: str, change: Change) -> dict[str, Any]:
+    return {**value, key: [change(item) for item in value[key]]} if value.get(key) else value

@@ -1,0 +1,228 @@
+"""Between versions of a kind: like a real server, and there and back without a loss."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+
+from sampan.api import schemas
+from sampan.api.codec import json as codec
+from sampan.api.conversion import SAME_SHAPE, NoConversion, convert, convert_object
+from sampan.api.conversion.autoscaling import CONDITIONS, CURRENT_METRICS
+from sampan.api.resource import GroupVersionKind
+from sampan.api.resources import OPTIONAL, SERVED
+from sampan.api.schema import Schema
+from sampan.api.scheme import type_for
+from sampan.api.types import autoscaling_v1, autoscaling_v2, core_v1, events_v1, resource_v1, resource_v1beta1
+from sampan.api.types.base import Object, Struct
+from tests.api.recordings import answers
+from tests.api.schema_values import values
+
+
+def canonical(kind: type[Struct]) -> st.SearchStrategy[Any]:
+    """Random objects of a type."""
+    return values(schemas.of(kind)).map(lambda value: codec.from_value(value, kind))
+
+
+def recorded(shared: Path, version: str, name: str, kind: type[Object]) -> list[Any]:
+    """The recorded autoscalers of that name, in order."""
+    path = f"/apis/autoscaling/{version}/"
+    bodies = [a.body for a in answers(shared) if a.scenario == "hpas-versions" and path in a.request]
+    named = [b for b in bodies if b.get("kind") == "HorizontalPodAutoscaler" and b["metadata"]["name"] == name]
+    return [codec.decode(json.dumps(body).encode(), kind)[0] for body in named]
+
+
+@pytest.mark.parametrize(("name", "v2_answer", "v1_answer"), [("b", 0, 0), ("c", 0, 0), ("c", 1, 1), ("b", 1, 1)])
+def test_v1_shows_an_autoscaler_as_a_real_server_does(
+    shared_dir: Path, name: str, v2_answer: int, v1_answer: int
+) -> None:
+    v2 = recorded(shared_dir, "v2", name, autoscaling_v2.HorizontalPodAutoscaler)[v2_answer]
+    v1 = recorded(shared_dir, "v1", name, autoscaling_v1.HorizontalPodAutoscaler)[v1_answer]
+    if CONDITIONS in v1.metadata.annotations:
+        v2.status.conditions[0].lastTransitionTime = "2026-01-02T03:04:05Z"
+        v1.metadata.annotations[CONDITIONS] = v1.metadata.annotations[CONDITIONS].replace(
+            "<time>", "2026-01-02T03:04:05Z"
+        )
+    shown = convert_object(v2, autoscaling_v1.HorizontalPodAutoscaler)
+    assert (shown.spec, shown.status) == (v1.spec, v1.status)
+    assert shown.metadata.annotations == v1.metadata.annotations
+
+
+def test_v2_shows_an_autoscaler_as_a_real_server_does(shared_dir: Path) -> None:
+    v1 = recorded(shared_dir, "v1", "c", autoscaling_v1.HorizontalPodAutoscaler)[1]
+    v2 = recorded(shared_dir, "v2", "c", autoscaling_v2.HorizontalPodAutoscaler)[1]
+    shown = convert_object(v1, autoscaling_v2.HorizontalPodAutoscaler)
+    assert (shown.spec, shown.status, shown.metadata.annotations) == (v2.spec, v2.status, {})
+
+
+def test_an_autoscaler_without_a_target_watches_the_cpu() -> None:
+    shown = convert_object(autoscaling_v1.HorizontalPodAutoscaler(), autoscaling_v2.HorizontalPodAutoscaler)
+    assert codec.to_value(shown.spec.metrics) == [
+        {"type": "Resource", "resource": {"name": "cpu", "target": {"type": "Utilization", "averageUtilization": 80}}}
+    ]
+
+
+@pytest.mark.parametrize("text", ["", "{", "[1]", '{"a":1}', "null", '[{"type":1,"object":5}]'])
+def test_annotations_that_say_nothing_are_dropped(text: str) -> None:
+    v1 = autoscaling_v1.HorizontalPodAutoscaler()
+    v1.metadata.annotations = {"autoscaling.alpha.kubernetes.io/metrics": text, CURRENT_METRICS: text, "mine": "x"}
+    v1.spec.targetCPUUtilizationPercentage = 50
+    shown = convert_object(v1, autoscaling_v2.HorizontalPodAutoscaler)
+    assert len(shown.spec.metrics) == 1
+    assert shown.metadata.annotations == {"mine": "x"}
+
+
+SOURCES = {"Object": "object", "Pods": "pods", "Resource": "resource", "ContainerResource": "containerResource"}
+
+
+@st.composite
+def metrics(draw: st.DrawFn, part: str) -> list[Any]:
+    """Metrics as validation lets them through."""
+    found = []
+    for _ in range(draw(st.integers(0, 3))):
+        kind = draw(st.sampled_from([*SOURCES, "External"]))
+        utilization = kind in ("Resource", "ContainerResource") and draw(st.booleans())
+        wants_value = kind in ("Object", "External") and draw(st.booleans())
+        amount: dict[str, Any] = (
+            {"averageUtilization": 50} if utilization else {"value" if wants_value else "averageValue": "5"}
+        )
+        if part == "current":
+            amount |= {"averageValue": "1"} if kind != "External" else {"value": "3"}
+            amount |= {"value": "2"} if kind == "Object" else {}
+            amount.pop("value", None) if kind == "Pods" else None
+        else:
+            amount["type"] = "Utilization" if utilization else "Value" if wants_value else "AverageValue"
+        source: dict[str, Any] = {part: amount}
+        if kind in ("Resource", "ContainerResource"):
+            source["name"] = "memory"
+        else:
+            source["metric"] = {"name": "m", "selector": {"matchLabels": {"a": "<b>"}}}
+        if kind == "Object":
+            source["describedObject"] = {"kind": "Service", "name": "s", "apiVersion": "v1"}
+        if kind == "ContainerResource":
+            source["container"] = "c"
+        found.append({"type": kind, SOURCES.get(kind, "external"): source})
+    return found
+
+
+@given(
+    wanted=metrics("target"),
+    current=metrics("current"),
+    cpu=st.none() | st.integers(1, 100),
+    behavior=values(schemas.definition("io.k8s.api.autoscaling.v2.HorizontalPodAutoscalerBehavior")),
+    conditions=values(
+        schemas.definition("io.k8s.api.autoscaling.v2.HorizontalPodAutoscalerStatus").properties["conditions"]
+    ),
+)
+def test_autoscalers_there_and_back(wanted: Any, current: Any, cpu: int | None, behavior: Any, conditions: Any) -> None:
+    if cpu is not None:
+        target = {"type": "Utilization", "averageUtilization": cpu}
+        wanted = [*wanted, {"type": "Resource", "resource": {"name": "cpu", "target": target}}]
+    assume(wanted)
+    value = {
+        "metadata": {"name": "a", "annotations": {"mine": "x"}},
+        "spec": {"metrics": wanted, "maxReplicas": 5, "behavior": behavior or None},
+        "status": {"currentMetrics": current, "desiredReplicas": 2, "conditions": conditions},
+    }
+    v2 = codec.from_value(value, autoscaling_v2.HorizontalPodAutoscaler)
+    v1 = convert_object(v2, autoscaling_v1.HorizontalPodAutoscaler)
+    assert v1.spec.targetCPUUtilizationPercentage == cpu
+    again = convert_object(v1, autoscaling_v2.HorizontalPodAutoscaler)
+    if not current:  # null and [] are the same to v1
+        again.status.currentMetrics = v2.status.currentMetrics
+    assert again == v2
+
+
+@given(canonical(core_v1.Event))
+def test_core_events_there_and_back(event: core_v1.Event) -> None:
+    new = convert_object(event, events_v1.Event)
+    assert (new.note, new.regarding.name) == (event.message, event.involvedObject.name)
+    assert convert_object(new, core_v1.Event) == event
+
+
+@given(canonical(events_v1.Event))
+def test_new_events_there_and_back(event: events_v1.Event) -> None:
+    assert convert_object(convert_object(event, core_v1.Event), events_v1.Event) == event
+
+
+@given(canonical(resource_v1.ResourceClaim))
+def test_claims_there_and_back(claim: resource_v1.ResourceClaim) -> None:
+    for request in claim.spec.devices.requests or []:
+        if request.exactly is not None:
+            request.exactly.deviceClassName = "c"
+    old = convert_object(claim, resource_v1beta1.ResourceClaim)
+    assert convert_object(old, resource_v1.ResourceClaim) == claim
+
+
+@given(canonical(resource_v1.ResourceSlice))
+def test_slices_there_and_back(piece: resource_v1.ResourceSlice) -> None:
+    if piece.spec.nodeName == "":
+        piece.spec.nodeName = None
+    old = convert_object(piece, resource_v1beta1.ResourceSlice)
+    assert [device.name for device in old.spec.devices] == [device.name for device in piece.spec.devices]
+    assert convert_object(old, resource_v1.ResourceSlice) == piece
+
+
+@given(canonical(resource_v1beta1.ResourceClaimTemplate))
+def test_old_templates_there_and_back(template: resource_v1beta1.ResourceClaimTemplate) -> None:
+    new = convert_object(template, resource_v1.ResourceClaimTemplate)
+    assert convert_object(new, resource_v1beta1.ResourceClaimTemplate) == template
+
+
+def test_from_one_old_version_to_another() -> None:
+    request = {"name": "r", "deviceClassName": "c", "count": 2}
+    claim = {
+        "kind": "ResourceClaim",
+        "apiVersion": "resource.k8s.io/v1beta1",
+        "spec": {"devices": {"requests": [request]}},
+    }
+    shown = convert(claim, GroupVersionKind(group="resource.k8s.io", version="v1beta2", kind="ResourceClaim"))
+    assert shown["apiVersion"] == "resource.k8s.io/v1beta2"
+    assert shown["spec"]["devices"]["requests"] == [{"name": "r", "exactly": {"deviceClassName": "c", "count": 2}}]
+    assert claim["spec"] == {"devices": {"requests": [request]}}
+
+
+def test_no_way() -> None:
+    with pytest.raises(NoConversion):
+        convert({"kind": "Pod", "apiVersion": "v1"}, GroupVersionKind(group="apps", version="v1", kind="Pod"))
+    with pytest.raises(NoConversion):
+        convert({"kind": "Pod", "apiVersion": "v1"}, GroupVersionKind(group="", version="v1", kind="Secret"))
+
+
+@pytest.mark.parametrize(("group", "kind"), SAME_SHAPE, ids=lambda v: v)
+def test_versions_of_one_shape_have_one_shape(group: str, kind: str) -> None:
+    shapes = []
+    for version in SAME_SHAPE[group, kind]:
+        found = type_for(GroupVersionKind(group=group, version=version, kind=kind))
+        assert found is not None
+        shapes.append(shape(schemas.of(found), set()))
+    assert all(other == shapes[0] for other in shapes)
+
+
+def shape(schema: Schema, above: set[str]) -> Any:
+    if schema.name in above:
+        return schema.name.rpartition(".")[2]
+    above = above | ({schema.name} if schema.name else set())
+    return (
+        schema.type,
+        schema.format,
+        {name: shape(child, above) for name, child in schema.properties.items()},
+        shape(schema.items, above) if schema.items else None,
+        shape(schema.additional, above) if schema.additional else None,
+    )
+
+
+STORED = [r for gv in (*SERVED, *OPTIONAL) for r in gv.resources if r.storage and r.storage != r.gvk]
+
+
+@pytest.mark.parametrize("resource", STORED, ids=lambda r: f"{r.api_version} {r.plural}")
+def test_every_version_can_be_stored_and_shown(resource: Any) -> None:
+    kind, stored = type_for(resource.gvk), type_for(resource.storage)
+    assert kind is not None
+    assert stored is not None
+    there = convert(codec.to_value(kind()), resource.storage)
+    assert there["apiVersion"] == resource.storage.api_version
+    assert convert(there, resource.gvk)["apiVersion"] == resource.api_version
