@@ -12,7 +12,7 @@ from typing import Any
 
 from msgspec import Raw, json
 
-from sampan.api import quantity, times
+from sampan.api import gotext, quantity, times
 from sampan.api.codec import gotypes
 from sampan.api.codec.errors import DecodeError
 from sampan.api.codec.parsed import Decimal, Pairs, plain, spelled, text
@@ -192,7 +192,7 @@ class _Reader:
     def _strict(self, kind: str, key: str) -> None:
         if self.silent or len(self.strict) >= MAX_STRICT_ERRORS:
             return
-        self.strict[f"{kind} field {quoted(joined([*self.path, key]))}"] = None
+        self.strict[f"{kind} field {gotext.quote(joined([*self.path, key]))}"] = None
 
 
 class _WrongKind(Exception):
@@ -275,23 +275,6 @@ def joined(path: list[str]) -> str:
     return "".join(part if part.startswith("[") or i == 0 else f".{part}" for i, part in enumerate(path))
 
 
-def quoted(value: str) -> str:
-    """A string in double quotes, as Go's %q writes it."""
-    return json.encode(value).decode() if value.isprintable() else _go_quoted(value)
-
-
-def _go_quoted(value: str) -> str:
-    marks = {'"': '\\"', "\\": "\\\\", "\a": "\\a", "\b": "\\b", "\f": "\\f", "\n": "\\n", "\r": "\\r", "\t": "\\t"}
-    marks["\v"] = "\\v"
-    return '"' + "".join(marks.get(c) or (c if c.isprintable() else _code(ord(c))) for c in value) + '"'
-
-
-def _code(point: int) -> str:
-    if point < 0x80:
-        return f"\\x{point:02x}"
-    return f"\\u{point:04x}" if point < 0x10000 else f"\\U{point:08x}"
-
-
 _BASE64 = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/")
 
 
@@ -326,4 +309,4 @@ def _padding_fault(data: bytes, rest: list[tuple[int, int]], place: int) -> int 
     return rest[1][0] if len(rest) > 1 else None
 
 
-__all__ = ["base64_fault", "decode", "joined", "kind", "quoted"]
+__all__ = ["base64_fault", "decode", "joined", "kind"]

@@ -2,8 +2,9 @@
 
 from typing import Any
 
+from sampan.api import gotext
 from sampan.api.codec import fields, json
-from sampan.api.codec.careful import kind, quoted
+from sampan.api.codec.careful import kind
 from sampan.api.codec.errors import DecodeError
 from sampan.api.schema import Schema
 from sampan.api.types.meta_v1 import ObjectMeta
@@ -16,7 +17,7 @@ def decode(body: bytes, schema: Schema) -> tuple[dict[str, Any], list[str]]:
     if not isinstance(value, dict):
         raise DecodeError(f"json: cannot unmarshal {kind(value)} into Go value of type map[string]interface {{}}")
     unknown = accept(value, schema)
-    return value, strict + [f"unknown field {quoted(path)}" for path in unknown]
+    return value, strict + [f"unknown field {gotext.quote(path)}" for path in unknown]
 
 
 def accept(value: dict[str, Any], schema: Schema) -> list[str]:

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from sampan.api import schemas
+from sampan.api import gotext, schemas
 from sampan.api.codec import careful, duplicates, parsed, syntax
 from sampan.api.codec.errors import DecodeError, SyntaxFault
 from sampan.api.scalars import decode_hook
@@ -78,7 +78,7 @@ def to_value(obj: Any) -> Any:
 
 def from_value(value: Any, type: type[T]) -> T:
     """A plain value as a typed object; fields that the type does not have are dropped. DecodeError for a wrong type."""
-    return convert(careful.decode(value, schemas.of(type))[0], type)
+    return read(_encoder.encode(value), type)
 
 
 def read_kind(body: bytes) -> tuple[str, str]:
@@ -148,7 +148,7 @@ def _note_duplicates(value: Any, path: list[str], found: dict[str, None]) -> Non
         seen: set[str] = set()
         for key, item in value:
             if key in seen:
-                found[f"duplicate field {careful.quoted(careful.joined([*path, parsed.text(key)]))}"] = None
+                found[f"duplicate field {gotext.quote(careful.joined([*path, parsed.text(key)]))}"] = None
             seen.add(key)
             _note_duplicates(item, [*path, key], found)
     elif isinstance(value, list):

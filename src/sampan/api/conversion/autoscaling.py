@@ -147,7 +147,7 @@ def _read(text: str | None) -> Any:
     if text is None:
         return None
     try:
-        return json.read_any(text.encode())
+        return json.decode_any(text.encode())[0]
     except json.DecodeError:
         return None
 
