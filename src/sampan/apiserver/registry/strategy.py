@@ -42,6 +42,8 @@ class Column:
     format: str = ""
     wide: bool = False
     description: str = ""
+    field: str = ""
+    """The field that the column shows (`spec.nodeName`): where it has a published description, that one is told."""
 
 
 Undo = Callable[[], Awaitable[None]]

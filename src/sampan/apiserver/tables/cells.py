@@ -1,0 +1,53 @@
+"""Cells that several kinds have: each takes the object and the present time, as `Column.value` wants it, or is a text
+that such a function is made of."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from sampan.api import ages
+from sampan.api.label_grammar import SelectorError
+from sampan.api.label_selector import LabelSelector, selector_of
+
+NONE = "<none>"
+UNSET = "<unset>"
+
+
+def name(obj: Any, now: float) -> str:
+    found: str = obj.metadata.name
+    return found
+
+
+def age(obj: Any, now: float) -> str:
+    return ages.age(obj.metadata.creationTimestamp, now)
+
+
+def created_at(obj: Any, now: float) -> str | None:
+    """The time itself, which the client turns into an age."""
+    found: str | None = obj.metadata.creationTimestamp or None
+    return found
+
+
+def pairs(labels: Mapping[str, str] | None) -> str:
+    """`a=b,c=d`"""
+    return ",".join([f"{key}={labels[key]}" for key in sorted(labels)]) if labels else NONE
+
+
+def selector(source: LabelSelector | None) -> str:
+    """A LabelSelector as the expression that means the same."""
+    try:
+        return str(selector_of(source)) or NONE if source is not None else NONE
+    except SelectorError:
+        return "<error>"
+
+
+def container_names(containers: Iterable[Any]) -> str:
+    return ",".join([container.name for container in containers])
+
+
+def container_images(containers: Iterable[Any]) -> str:
+    return ",".join([container.image for container in containers])
+
+
+__all__ = ["NONE", "UNSET", "age", "container_images", "container_names", "created_at", "name", "pairs", "selector"]
