@@ -6,6 +6,7 @@
 import argparse
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent))
@@ -18,19 +19,24 @@ API = Path(__file__).resolve().parent.parent.parent / "src/sampan/api"
 
 
 def outputs() -> dict[Path, str]:
+    """What every generated file should hold."""
     definitions = model.load()
-    found = {API / f"types/{name}.py": _formatted(text) for name, text in emit_types.modules(definitions).items()}
+    modules = _formatted(emit_types.modules(definitions))
+    found = {API / f"types/{name}.py": text for name, text in modules.items()}
     found[API / "data/schemas.json"] = emit_schemas.schemas(definitions)
     found[API / "data/gotypes.json"] = emit_schemas.go_types(definitions)
     return found
 
 
-def _formatted(source: str) -> str:
-    command = [sys.executable, "-m", "ruff"]
-    sorted_imports = [*command, "check", "--quiet", "--select", "I", "--fix", "--stdin-filename", "types.py", "-"]
-    source = subprocess.run(sorted_imports, input=source, text=True, capture_output=True, check=True).stdout
-    formatted = [*command, "format", "--stdin-filename", "types.py", "-"]
-    return subprocess.run(formatted, input=source, text=True, capture_output=True, check=True).stdout
+def _formatted(sources: dict[str, str]) -> dict[str, str]:
+    with tempfile.TemporaryDirectory() as work:
+        folder = Path(work)
+        for name, text in sources.items():
+            (folder / f"{name}.py").write_text(text)
+        config = ["--config", str(API.parent.parent.parent / "pyproject.toml")]
+        for command in (["check", "--quiet", "--select", "I", "--fix"], ["format", "--quiet"]):
+            subprocess.run([sys.executable, "-m", "ruff", *command, *config, work], check=True)
+        return {name: (folder / f"{name}.py").read_text() for name in sources}
 
 
 def main() -> int:

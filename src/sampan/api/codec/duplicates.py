@@ -5,6 +5,8 @@ the text has more quotes than its second form exactly if a key is repeated. The 
 written as \\u0022, which comes out as \\" and adds one: a text with such an escape is taken for suspect.
 """
 
+from typing import Any
+
 import msgspec
 
 _decode = msgspec.json.Decoder().decode
@@ -13,13 +15,16 @@ _encode = msgspec.json.Encoder().encode
 
 def suspected(body: bytes) -> bool:
     """False if no key is repeated in this JSON text; True if one is, or if this cheap way cannot tell."""
-    if b"\\u0022" in body:
-        return True
     try:
-        again = _encode(_decode(body))
+        value = _decode(body)
     except (msgspec.MsgspecError, RecursionError):
         return True
-    return again.count(b'"') != body.count(b'"')
+    return suspected_in(body, value)
 
 
-__all__ = ["suspected"]
+def suspected_in(body: bytes, value: Any) -> bool:
+    """The same where the value of the text is at hand."""
+    return b"\\u0022" in body or _encode(value).count(b'"') != body.count(b'"')
+
+
+__all__ = ["suspected", "suspected_in"]

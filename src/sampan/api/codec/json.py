@@ -60,7 +60,7 @@ def decode_any(body: bytes) -> tuple[Any, list[str]]:
         return _decode_any_carefully(body)
     if body.count(b"{") + body.count(b"[") > MAX_DEPTH:
         _refuse_depth(found)
-    return _decode_any_carefully(body) if duplicates.suspected(body) else (found, [])
+    return _decode_any_carefully(body) if duplicates.suspected_in(body, found) else (found, [])
 
 
 def read_any(body: bytes) -> Any:

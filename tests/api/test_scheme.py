@@ -1,0 +1,168 @@
+"""Paths, kinds and versions: which resource is meant, and what a server serves."""
+
+from typing import Any
+
+import pytest
+
+from sampan.api import runtime_config
+from sampan.api.paths import ResourcePath, parse
+from sampan.api.resource import GroupVersionKind, Resource
+from sampan.api.schema import ANY
+from sampan.api.scheme import Scheme, builtin_scheme, type_for
+from sampan.api.types import apps_v1, core_v1, meta_v1, resource_v1beta1
+
+SCHEME = builtin_scheme()
+POD = {"plural": "pods", "namespace": "a", "name": "b", "in_namespace": True}
+NAMESPACE = {"plural": "namespaces", "namespace": "a", "name": "a"}
+
+
+@pytest.mark.parametrize(
+    ("path", "parts"),
+    [
+        ("/api/v1/pods", {"plural": "pods"}),
+        ("/api/v1/namespaces", {"plural": "namespaces"}),
+        ("/api/v1/namespaces/a", NAMESPACE),
+        ("/api/v1/namespaces/a/status", NAMESPACE | {"subresource": "status"}),
+        ("/api/v1/namespaces/a/pods", {"plural": "pods", "namespace": "a", "in_namespace": True}),
+        ("/api/v1/namespaces/a/pods/", {"plural": "pods", "namespace": "a", "in_namespace": True}),
+        ("/api/v1/namespaces//pods", {"plural": "pods", "in_namespace": True}),
+        ("/api/v1/namespaces/a/pods/b", POD),
+        (
+            "/api/v1/namespaces/a/pods/b/proxy/x/y",
+            POD | {"subresource": "proxy", "rest": ("x", "y")},
+        ),
+        ("/api/v1/watch/pods", {"plural": "pods", "watch": True}),
+        ("/api/v1/watch/namespaces/a/pods/b", POD | {"watch": True}),
+        ("/apis/apps/v1/deployments", {"group": "apps", "plural": "deployments"}),
+    ],
+)
+def test_paths(path: str, parts: dict[str, Any]) -> None:
+    assert parse(path) == ResourcePath(**({"group": "", "version": "v1"} | parts))
+
+
+@pytest.mark.parametrize("path", ["/", "", "/api", "/api/v1", "/apis", "/apis/apps", "/apis/apps/v1", "/healthz", "//"])
+def test_other_paths(path: str) -> None:
+    assert parse(path) is None
+    assert SCHEME.resolve(path) is None
+
+
+@pytest.mark.parametrize(
+    ("path", "plural"),
+    [
+        ("/api/v1/pods", "pods"),
+        ("/api/v1/namespaces/a/pods/b/log", "pods"),
+        ("/api/v1/nodes/n/status", "nodes"),
+        ("/apis/apps/v1/namespaces/a/deployments/b/scale", "deployments"),
+        ("/apis/rbac.authorization.k8s.io/v1/clusterroles/system:node", "clusterroles"),
+        ("/api/v1/pods/b", None),  # which namespace?
+        ("/api/v1/namespaces/a/nodes/n", None),  # nodes are in none
+        ("/api/v1/namespaces/a/pods/b/nothing", None),
+        ("/api/v1/chairs", None),
+        ("/apis/apps/v2/deployments", None),
+    ],
+)
+def test_resolving(path: str, plural: str | None) -> None:
+    route = SCHEME.resolve(path)
+    assert (route.resource.plural if route else None) == plural
+
+
+def test_custom_resources_come_and_go() -> None:
+    scheme = builtin_scheme()
+    things = Resource(group="example.com", version="v1", kind="Thing", plural="things", singular="thing", schema=ANY)
+    newer = Resource(group="example.com", version="v2", kind="Thing", plural="things", singular="thing", schema=ANY)
+    beta = Resource(group="example.com", version="v3beta1", kind="Thing", plural="things", singular="thing", schema=ANY)
+    for resource in (things, beta, newer):
+        scheme.add(resource)
+    assert scheme.resource("example.com", "v1", "things") is things
+    assert scheme.by_kind("example.com", "v2", "Thing") is newer
+    assert scheme.groups()[-1] == "example.com"
+    assert scheme.versions("example.com") == ["v2", "v1", "v3beta1"]
+    assert scheme.type_of(things) is None
+    renamed = Resource(group="example.com", version="v1", kind="Stuff", plural="things", singular="stuff", schema=ANY)
+    scheme.add(renamed)
+    assert scheme.by_kind("example.com", "v1", "Thing") is None
+    for resource in (renamed, beta, newer):
+        scheme.remove(resource)
+    assert "example.com" not in scheme.groups()
+    scheme.remove(things)  # gone already
+
+
+def test_storage_keys_are_those_of_the_real_server() -> None:
+    keys = {r.qualified: r.storage_key("n", "ns") for r in SCHEME if r.storage}
+    assert keys["pods"] == "/registry/pods/ns/n"
+    assert keys["services"] == "/registry/services/specs/ns/n"
+    assert keys["endpoints"] == "/registry/services/endpoints/ns/n"
+    assert keys["nodes"] == "/registry/minions/n"
+    assert keys["replicationcontrollers"] == "/registry/controllers/ns/n"
+    assert keys["ingresses.networking.k8s.io"] == "/registry/ingress/ns/n"
+    assert keys["events.events.k8s.io"] == keys["events"] == "/registry/events/ns/n"
+    assert keys["deployments.apps"] == "/registry/deployments/ns/n"
+    assert keys["clusterroles.rbac.authorization.k8s.io"] == "/registry/clusterroles/n"
+    assert keys["apiservices.apiregistration.k8s.io"] == "/registry/apiregistration.k8s.io/apiservices/n"
+    assert keys["customresourcedefinitions.apiextensions.k8s.io"].startswith("/registry/apiextensions.k8s.io/custom")
+    assert "bindings" not in keys
+    assert "subjectaccessreviews.authorization.k8s.io" not in keys
+
+
+def test_resources_that_show_the_same_objects() -> None:
+    events = SCHEME.resource("", "v1", "events")
+    assert events is not None
+    assert {r.api_version for r in SCHEME.same_objects(events)} == {"v1", "events.k8s.io/v1"}
+    pods = SCHEME.resource("", "v1", "pods")
+    assert pods is not None
+    assert SCHEME.same_objects(pods) == [pods]
+
+
+@pytest.mark.parametrize(
+    ("group", "version", "kind", "found"),
+    [
+        ("", "v1", "Pod", core_v1.Pod),
+        ("", "v1", "PodList", core_v1.PodList),
+        ("", "v1", "Status", meta_v1.Status),
+        ("apps", "v1", "Deployment", apps_v1.Deployment),
+        ("apps", "v1", "DeleteOptions", meta_v1.DeleteOptions),
+        ("meta.k8s.io", "v1", "Table", meta_v1.Table),
+        ("meta.k8s.io", "v1beta1", "PartialObjectMetadata", meta_v1.PartialObjectMetadata),
+        ("resource.k8s.io", "v1beta1", "ResourceClaim", resource_v1beta1.ResourceClaim),
+        ("", "v1", "PodSpec", None),
+        ("", "v2", "Pod", None),
+        ("apps.example.com", "v1", "Deployment", None),
+        ("example.com", "v1", "Pod", None),
+        ("../x", "v1", "Pod", None),
+    ],
+)
+def test_types_of_kinds(group: str, version: str, kind: str, found: Any) -> None:
+    assert type_for(GroupVersionKind(group=group, version=version, kind=kind)) is found
+
+
+def served(text: str) -> Scheme:
+    return builtin_scheme(runtime_config.parse(text))
+
+
+def test_runtime_config_by_version_and_resource() -> None:
+    scheme = served("resource.k8s.io/v1beta1=true,batch/v1=false,apps/v1/daemonsets=false,v1/podtemplates=0")
+    assert scheme.versions("resource.k8s.io") == ["v1", "v1beta1"]
+    assert "batch" not in scheme.groups()
+    assert [r.plural for r in scheme.resources("apps", "v1")] == [
+        "controllerrevisions",
+        "deployments",
+        "replicasets",
+        "statefulsets",
+    ]
+    assert scheme.resource("", "v1", "podtemplates") is None
+    one = served("scheduling.k8s.io/v1alpha2/workloads")
+    assert [r.plural for r in one.resources("scheduling.k8s.io", "v1alpha2")] == ["workloads"]
+
+
+def test_runtime_config_by_level() -> None:
+    assert served("api/beta=true").versions("resource.k8s.io") == ["v1", "v1beta2", "v1beta1"]
+    assert served("api/all=true").versions("resource.k8s.io") == ["v1", "v1beta2", "v1beta1", "v1alpha3"]
+    assert served("api/all=false,v1=true").groups() == [""]
+    assert served("api/all=true,api/alpha=false").versions("certificates.k8s.io") == ["v1", "v1beta1"]
+    assert "policy" not in served("api/ga=false,apps/v1=true").groups()
+
+
+@pytest.mark.parametrize("text", ["nonsense/v1=true", "apps/v1/chairs", "apps/v1=maybe", "apps"])
+def test_runtime_config_that_means_nothing(text: str) -> None:
+    with pytest.raises(runtime_config.RuntimeConfigError):
+        served(text)

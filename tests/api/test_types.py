@@ -1,0 +1,120 @@
+"""The generated types: fresh, of one mind with the schemas, and true to what they read."""
+
+import importlib
+import importlib.util
+import json
+import pkgutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from sampan.api import schemas, types
+from sampan.api.codec import careful, parsed
+from sampan.api.codec import json as codec
+from sampan.api.types.base import Object, Struct
+from tests.api.schema_values import values
+
+MODULES = sorted(module.name for module in pkgutil.iter_modules(types.__path__) if module.name != "base")
+
+
+def all_types() -> list[type[Struct]]:
+    found: list[type[Struct]] = []
+    for name in MODULES:
+        module = importlib.import_module(f"sampan.api.types.{name}")
+        found += [getattr(module, short) for short in module.__all__]
+    return found
+
+
+TYPES = all_types()
+KINDS = [found for found in TYPES if issubclass(found, Object)]
+
+
+def test_the_generated_files_are_fresh(shared_dir: Path, repository: Path) -> None:
+    if importlib.util.find_spec("kubernetes_validate") is None:
+        pytest.skip("kubernetes-validate, which the generator reads, is not installed")
+    check = [sys.executable, str(repository / "tools/apigen/generate.py"), "--check"]
+    done = subprocess.run(check, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, f"{done.stdout}{done.stderr}\nrun tools/apigen/generate.py"
+
+
+def test_there_is_a_type_for_every_definition() -> None:
+    assert len(TYPES) == len({f"{found.__module__}.{found.__name__}" for found in TYPES}) == 795
+    assert len(KINDS) == 202
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_fields_are_those_of_the_schema_in_the_same_order(name: str) -> None:
+    for found in TYPES:
+        if found.__module__.endswith(f".{name}"):
+            assert found.__struct_encode_fields__ == tuple(schemas.of(found).properties), found
+
+
+def test_every_type_can_be_made_of_nothing_and_read_back() -> None:
+    for found in TYPES:
+        body = codec.encode(found())
+        assert codec.decode(body, found) == (found(), []), found
+
+
+def test_kinds_know_their_names() -> None:
+    for found in KINDS:
+        body = codec.encode(found())
+        assert body.startswith(f'{{"kind":"{found.__name__}","apiVersion":"'.encode()), found
+
+
+def test_lists_always_show_their_items() -> None:
+    for found in KINDS:
+        if found.__name__.endswith("List"):
+            assert json.loads(codec.encode(found()))["items"] is None
+            assert json.loads(codec.encode(found(items=[])))["items"] == []
+
+
+@settings(max_examples=300)
+@given(st.data())
+def test_values_come_back_the_same_by_both_ways(data: st.DataObject) -> None:
+    found = data.draw(st.sampled_from(KINDS))
+    value: dict[str, Any] = data.draw(values(schemas.of(found)))
+    body = json.dumps(value).encode()
+    obj, strict = codec.decode(body, found)
+    assert strict == []
+    assert codec.decode(codec.encode(obj), found) == (obj, [])
+    slow, _ = careful.decode(parsed.parse(body), schemas.of(found))
+    assert codec.convert(slow, found) == obj
+    assert _within(json.loads(codec.encode(obj)), value)
+
+
+def _within(shown: Any, value: Any) -> bool:
+    """Whether all that a value says is shown, but for what is empty."""
+    if isinstance(value, dict):
+        if not isinstance(shown, dict):
+            return False
+        return all(_within(shown.get(key), item) for key, item in value.items() if item not in ({}, []))
+    if isinstance(value, list):
+        return isinstance(shown, list) and len(shown) == len(value) and all(map(_within, shown, value))
+    return bool(shown == value)
+
+
+def test_types_are_left_alone_by_the_collector() -> None:
+    assert all(found.__struct_config__.gc is False for found in TYPES)
+    assert all(found.__struct_config__.forbid_unknown_fields for found in TYPES)
+
+
+def test_importing_one_group_leaves_the_others_alone() -> None:
+    code = "import sys, sampan.api.types.apps_v1; print([m for m in sys.modules if m.startswith('sampan.api.types.')])"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    loaded = {name.rpartition(".")[2] for name in json.loads(done.stdout.replace("'", '"'))}
+    assert loaded == {"apps_v1", "base", "core_v1", "meta_v1"}
+
+
+def test_opaque_field_sets_pass_through() -> None:
+    fields = b'{"f:metadata":{"f:labels":{".":{},"f:a":{}}}}'
+    entry = importlib.import_module("sampan.api.types.meta_v1").ManagedFieldsEntry
+    found = codec.read(b'{"manager":"m","fieldsV1":' + fields + b"}", entry)
+    assert bytes(found.fieldsV1) == fields
+    assert codec.encode(found) == b'{"manager":"m","fieldsV1":' + fields + b"}"
+    assert msgspec.json.decode(codec.encode(entry())) == {}
