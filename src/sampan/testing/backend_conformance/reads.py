@@ -143,6 +143,26 @@ async def pages_are_consistent_while_others_write(subject: Subject) -> None:
         assert found == snapshot
 
 
+async def reads_neither_run_ahead_nor_go_back(subject: Subject) -> None:
+    """While a key is written, what a read shows is no newer than the revision it tells, and never older than what any
+    earlier call told."""
+    key = subject.key("pods/default/a")
+    async with subject.open() as backend:
+        told = await backend.put(key, b"x")
+        writers = [asyncio.ensure_future(_write_often(backend, key)) for _ in range(4)]
+        while not all(writer.done() for writer in writers):
+            entry, shown = await backend.get(key)
+            now = await backend.current_revision()
+            page = await backend.range(key)
+            assert entry is not None
+            assert entry.revision <= shown, "a read shows a write that is not there yet"
+            assert told <= shown <= now <= page.revision, "a later call tells an older revision"
+            assert entry.revision <= page.entries[0].revision <= page.revision
+            told = page.revision
+            await asyncio.sleep(0)
+        await asyncio.gather(*writers)
+
+
 async def count_is_of_now(subject: Subject) -> None:
     async with subject.open() as backend:
         assert await backend.count(subject.root) == 0
@@ -184,6 +204,11 @@ async def _keys(backend: Backend, prefix: str, *, start: str = "") -> list[str]:
     return [entry.key for entry in (await backend.range(prefix, start=start)).entries]
 
 
+async def _write_often(backend: Backend, key: str) -> None:
+    for i in range(25):
+        await backend.put(key, str(i).encode())
+
+
 async def _disturb(backend: Backend, prefix: str, size: int) -> None:
     """Update, delete and create keys all over the range until cancelled."""
     step = 0
@@ -206,6 +231,7 @@ CHECKS: tuple[Check, ...] = (
     limit_and_remaining,
     range_at_every_old_revision,
     pages_are_consistent_while_others_write,
+    reads_neither_run_ahead_nor_go_back,
     count_is_of_now,
     values_are_opaque,
     a_large_range_is_complete,
