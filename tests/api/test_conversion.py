@@ -16,7 +16,15 @@ from sampan.api.resource import GroupVersionKind
 from sampan.api.resources import OPTIONAL, SERVED
 from sampan.api.schema import Schema
 from sampan.api.scheme import type_for
-from sampan.api.types import autoscaling_v1, autoscaling_v2, core_v1, events_v1, resource_v1, resource_v1beta1
+from sampan.api.types import (
+    apiextensions_v1,
+    autoscaling_v1,
+    autoscaling_v2,
+    core_v1,
+    events_v1,
+    resource_v1,
+    resource_v1beta1,
+)
 from sampan.api.types.base import Object, Struct
 from tests.api.recordings import answers
 from tests.api.schema_values import values
@@ -170,6 +178,59 @@ def test_slices_there_and_back(piece: resource_v1.ResourceSlice) -> None:
 def test_old_templates_there_and_back(template: resource_v1beta1.ResourceClaimTemplate) -> None:
     new = convert_object(template, resource_v1.ResourceClaimTemplate)
     assert convert_object(new, resource_v1beta1.ResourceClaimTemplate) == template
+
+
+CRD_V1 = GroupVersionKind(group="apiextensions.k8s.io", version="v1", kind="CustomResourceDefinition")
+CRD_V1BETA1 = GroupVersionKind(group="apiextensions.k8s.io", version="v1beta1", kind="CustomResourceDefinition")
+
+
+def test_definitions_as_a_real_server_stores_them() -> None:
+    schema = {"openAPIV3Schema": {"type": "object"}}
+    stored = {
+        "kind": "CustomResourceDefinition",
+        "apiVersion": "apiextensions.k8s.io/v1beta1",
+        "spec": {
+            "group": "example.com",
+            "version": "v1",
+            "scope": "Cluster",
+            "validation": schema,
+            "versions": [
+                {"name": "v1", "served": True, "storage": True},
+                {"name": "v2", "served": True, "storage": False},
+            ],
+            "additionalPrinterColumns": [{"name": "Size", "type": "string", "JSONPath": ".spec.size"}],
+            "conversion": {
+                "strategy": "Webhook",
+                "conversionReviewVersions": ["v1"],
+                "webhookClientConfig": {"url": "u"},
+            },
+            "preserveUnknownFields": False,
+        },
+    }
+    shown = convert(stored, CRD_V1)
+    columns = [{"name": "Size", "type": "string", "jsonPath": ".spec.size"}]
+    assert shown["spec"]["versions"] == [
+        {"schema": schema, "additionalPrinterColumns": columns, "name": "v1", "served": True, "storage": True},
+        {"schema": schema, "additionalPrinterColumns": columns, "name": "v2", "served": True, "storage": False},
+    ]
+    assert shown["spec"]["conversion"] == {
+        "strategy": "Webhook",
+        "webhook": {"clientConfig": {"url": "u"}, "conversionReviewVersions": ["v1"]},
+    }
+    assert "validation" not in shown["spec"]
+    typed = codec.from_value(shown, apiextensions_v1.CustomResourceDefinition)
+    assert codec.decode(codec.encode(typed), apiextensions_v1.CustomResourceDefinition)[1] == []
+
+
+@given(canonical(apiextensions_v1.CustomResourceDefinition))
+def test_definitions_there_and_back(definition: apiextensions_v1.CustomResourceDefinition) -> None:
+    conversion = definition.spec.conversion
+    if conversion is not None and conversion.webhook is not None:
+        conversion.webhook.conversionReviewVersions = ["v1"]
+    definition.spec.versions = definition.spec.versions or [apiextensions_v1.CustomResourceDefinitionVersion(name="v1")]
+    there = convert(codec.to_value(definition), CRD_V1BETA1)
+    back = convert(there, CRD_V1)
+    assert codec.from_value(back, apiextensions_v1.CustomResourceDefinition) == definition
 
 
 def test_from_one_old_version_to_another() -> None:

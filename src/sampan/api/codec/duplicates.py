@@ -16,10 +16,9 @@ _encode = msgspec.json.Encoder().encode
 def suspected(body: bytes) -> bool:
     """False if no key is repeated in this JSON text; True if one is, or if this cheap way cannot tell."""
     try:
-        value = _decode(body)
+        return suspected_in(body, _decode(body))
     except (msgspec.MsgspecError, RecursionError):
         return True
-    return suspected_in(body, value)
 
 
 def suspected_in(body: bytes, value: Any) -> bool:

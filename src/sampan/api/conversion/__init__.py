@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 from sampan.api.codec import json
-from sampan.api.conversion import autoscaling, devices, events
+from sampan.api.conversion import autoscaling, devices, events, extensions
 from sampan.api.resource import GroupVersionKind
 from sampan.api.types.base import Object
 
@@ -32,6 +32,10 @@ SAME_SHAPE = {
 """Kinds whose versions, the stored one first, have the same fields."""
 
 _CHANGES: dict[tuple[str, str, str], tuple[Change, Change]] = {
+    ("apiextensions.k8s.io/v1beta1", "apiextensions.k8s.io/v1", "CustomResourceDefinition"): (
+        extensions.to_v1,
+        extensions.to_v1beta1,
+    ),
     ("autoscaling/v1", "autoscaling/v2", "HorizontalPodAutoscaler"): (autoscaling.v1_to_v2, autoscaling.v2_to_v1),
     ("events.k8s.io/v1", "v1", "Event"): (events.new_to_core, events.core_to_new),
     ("resource.k8s.io/v1beta1", "resource.k8s.io/v1", "ResourceClaim"): (devices.claim_to_v1, devices.claim_to_v1beta1),

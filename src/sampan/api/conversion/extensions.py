@@ -1,0 +1,60 @@
+"""CustomResourceDefinition: v1, and v1beta1, the form that a real server keeps in its store to this day.
+
+v1beta1 says once for all versions what v1 says for each: schema, subresources, columns, selectable fields.
+"""
+
+from typing import Any
+
+Value = dict[str, Any]
+SHARED = {
+    "validation": "schema",
+    "subresources": "subresources",
+    "additionalPrinterColumns": "additionalPrinterColumns",
+    "selectableFields": "selectableFields",
+}
+"""What v1beta1's spec may say for all versions -> its name in a version."""
+
+
+def to_v1(definition: Value) -> Value:
+    spec = definition.get("spec") or {}
+    shared = {name: spec[key] for key, name in SHARED.items() if spec.get(key)}
+    versions = spec.get("versions") or [{"name": spec.get("version", ""), "served": True, "storage": True}]
+    rest = {key: value for key, value in spec.items() if key not in (*SHARED, "version", "conversion")}
+    rest["versions"] = [_columns({**shared, **version}, "JSONPath", "jsonPath") for version in versions]
+    return {**definition, "spec": rest | _conversion_to_v1(spec.get("conversion"))}
+
+
+def to_v1beta1(definition: Value) -> Value:
+    spec = definition.get("spec") or {}
+    versions = spec.get("versions") or []
+    rest = {key: value for key, value in spec.items() if key != "conversion"}
+    rest |= {"version": versions[0]["name"]} if versions else {}
+    rest["versions"] = [_columns(version, "jsonPath", "JSONPath") for version in versions]
+    return {**definition, "spec": rest | _conversion_to_v1beta1(spec.get("conversion"))}
+
+
+def _columns(version: Value, old: str, new: str) -> Value:
+    if not version.get("additionalPrinterColumns"):
+        return version
+    columns = [{new if k == old else k: v for k, v in c.items()} for c in version["additionalPrinterColumns"]]
+    return {**version, "additionalPrinterColumns": columns}
+
+
+def _conversion_to_v1(conversion: Value | None) -> Value:
+    if conversion is None:
+        return {}
+    webhook = {"conversionReviewVersions": conversion.get("conversionReviewVersions") or []}
+    if conversion.get("webhookClientConfig") is not None:
+        webhook["clientConfig"] = conversion["webhookClientConfig"]
+    has_webhook = bool(webhook["conversionReviewVersions"]) or "clientConfig" in webhook
+    return {"conversion": {"strategy": conversion.get("strategy", "")} | ({"webhook": webhook} if has_webhook else {})}
+
+
+def _conversion_to_v1beta1(conversion: Value | None) -> Value:
+    if conversion is None:
+        return {}
+    webhook, found = conversion.get("webhook") or {}, {"strategy": conversion.get("strategy", "")}
+    found |= {"webhookClientConfig": webhook["clientConfig"]} if webhook.get("clientConfig") is not None else {}
+    if webhook.get("conversionReviewVersions"):
+        found["conversionReviewVersions"] = webhook["conversionReviewVersions"]
+    return {"conversion": found}
