@@ -13,15 +13,13 @@ from typing import Any
 from msgspec import Raw, json
 
 from sampan.api import gotext, quantity, times
-from sampan.api.codec import gotypes
+from sampan.api.codec import base64_text, gotypes
 from sampan.api.codec.errors import DecodeError
 from sampan.api.codec.parsed import Decimal, Pairs, plain, spelled, text
 from sampan.api.schema import Schema
 
 MAX_STRICT_ERRORS = 100
 FIELDS_V1 = "io.k8s.apimachinery.pkg.apis.meta.v1.FieldsV1"
-OWN_DECODER = "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.JSONSchemaPropsOr"
-"""Types with a decoder of their own, below which strict errors are not told."""
 INT32 = range(-(2**31), 2**31)
 INT64 = range(-(2**63), 2**63)
 ZEROS: dict[str, Any] = {"string": "", "integer": 0, "number": 0.0, "boolean": False}
@@ -176,7 +174,7 @@ class _Reader:
         return value if isinstance(value, int) and value in fits else self._wrong(f"number {spelled(value)}", go_type)
 
     def _bytes(self, value: str) -> Any:
-        fault = base64_fault(value)
+        fault = base64_text.fault(value)
         if fault is not None:
             self.fault = self.fault or fault
         return _NOTHING if fault else re.sub(r"[\r\n]", "", value)
@@ -275,38 +273,4 @@ def joined(path: list[str]) -> str:
     return "".join(part if part.startswith("[") or i == 0 else f".{part}" for i, part in enumerate(path))
 
 
-_BASE64 = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/")
-
-
-def base64_fault(value: str) -> str | None:
-    """What Go says of a string that is not standard base64, None if it is."""
-    at = _first_illegal(value.encode())
-    return None if at is None else f"illegal base64 data at input byte {at}"
-
-
-def _first_illegal(data: bytes) -> int | None:
-    """Where Go's decoder stops: at a byte that cannot be there, or at the start of an unfinished group of four."""
-    letters = [(index, byte) for index, byte in enumerate(data) if byte not in b"\r\n"]
-    for place, (index, byte) in enumerate(letters):
-        if byte == ord("="):
-            return _padding_fault(data, letters[place:], place % 4)
-        if byte not in _BASE64:
-            return index
-    unfinished = len(letters) % 4
-    return len(data) - unfinished if unfinished else None
-
-
-def _padding_fault(data: bytes, rest: list[tuple[int, int]], place: int) -> int | None:
-    """What is wrong from the first = on, which is the letter number `place` of its group."""
-    if place < 2:
-        return rest[0][0]
-    if place == 2:
-        if len(rest) == 1:
-            return len(data)
-        if rest[1][1] != ord("="):
-            return rest[1][0] - 1
-        rest = rest[1:]
-    return rest[1][0] if len(rest) > 1 else None
-
-
-__all__ = ["base64_fault", "decode", "joined", "kind"]
+__all__ = ["MAX_STRICT_ERRORS", "decode", "joined", "kind"]
