@@ -7,7 +7,7 @@ for.
 import sys
 from collections.abc import Iterator, Mapping
 from functools import cache
-from importlib import resources
+from pathlib import Path
 
 import msgspec
 
@@ -68,7 +68,7 @@ class _Definitions(Mapping[str, Schema]):
 
 @cache
 def _definitions() -> _Definitions:
-    data = (resources.files("sampan.api") / "data/schemas.json").read_bytes()
+    data = Path(__file__).with_name("data").joinpath("schemas.json").read_bytes()
     return _Definitions(msgspec.json.decode(data, type=dict[str, msgspec.Raw]))
 
 

@@ -1,7 +1,7 @@
 """The names that Go's decoder uses in its errors, from data/gotypes.json; read on the first such error."""
 
 from functools import cache
-from importlib import resources
+from pathlib import Path
 
 import msgspec
 
@@ -18,7 +18,7 @@ class _Facts(msgspec.Struct):
 
 @cache
 def _facts() -> dict[str, _Facts]:
-    data = (resources.files("sampan.api") / "data/gotypes.json").read_bytes()
+    data = (Path(__file__).parent.parent / "data/gotypes.json").read_bytes()
     return msgspec.json.decode(data, type=dict[str, _Facts])
 
 
