@@ -199,7 +199,8 @@ class Log:
         [free] = connection.execute("PRAGMA freelist_count").fetchone()
         if free < VACUUMED_AT_ONCE or free < pages * _WORTH_VACUUMING:
             return True
-        connection.execute(f"PRAGMA incremental_vacuum({VACUUMED_AT_ONCE})").fetchall()
+        for _ in range(VACUUMED_AT_ONCE):  # one by one: sqlite3 stops after the first, whatever number is given
+            connection.execute("PRAGMA incremental_vacuum(1)").fetchall()
         return False
 
 
