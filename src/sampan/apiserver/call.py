@@ -1,7 +1,8 @@
 """One request on its way through the pipeline, whatever transport brought it."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from typing import Any
 from urllib.parse import parse_qsl
 
 from sampan.api.resource import Resource
@@ -31,6 +32,14 @@ class Query:
             for key, value in parse_qsl(raw, keep_blank_values=True):
                 self._values.setdefault(key, []).append(value)
 
+    @classmethod
+    def of(cls, pairs: Iterable[tuple[str, str]]) -> "Query":
+        """From pairs that need no decoding."""
+        query = cls("")
+        for key, value in pairs:
+            query._values.setdefault(key, []).append(value)
+        return query
+
     def __bool__(self) -> bool:
         return bool(self._values)
 
@@ -56,6 +65,8 @@ class Call:
     query: Query
     headers: Mapping[str, str]
     body: bytes = b""
+    peer: Any = None
+    """The subject of the client's certificate, as TLS verified it."""
     user: User = User(ANONYMOUS)
     verb: str = ""
     """get, list, watch, create, update, patch, delete, deletecollection, connect; or the lower-case method."""

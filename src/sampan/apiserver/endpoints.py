@@ -32,7 +32,7 @@ class Endpoints:
     async def get(self, call: Call) -> Answer:
         resource = _resource(call)
         item = await self.registry.store(resource).get(call.namespace, call.name, call.query.get("resourceVersion"))
-        return ObjectAnswer(resource, self.versions.show(resource, item.raw))
+        return ObjectAnswer(resource, self.versions.show(resource, item.raw), item=item)
 
     async def list(self, call: Call) -> Answer:
         resource = _resource(call)

@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from sampan.api.resource import Resource
-from sampan.storage.cacher import ListResult, Watcher
+from sampan.storage.cacher import Item, ListResult, Watcher
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,6 +16,8 @@ class ObjectAnswer:
     code: int = 200
     obj: Any = None
     """The decoded object where there is one already; read-only."""
+    item: Item | None = None
+    """What the cache holds of it, where it came from there."""
 
 
 @dataclass(frozen=True, slots=True)

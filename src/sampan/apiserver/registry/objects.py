@@ -1,42 +1,5 @@
-"""Objects of kinds without a Struct: custom resources, and anything registered at run time.
+"""Objects of kinds without a Struct, as the registry calls them."""
 
-`Unstructured` has the same `kind`, `apiVersion` and `metadata` attributes as the generated types, so that the registry
-treats both alike; the rest of the object stays a dict.
-"""
+from sampan.api.unstructured import Unstructured
 
-from collections.abc import Mapping
-from typing import Any
-
-import msgspec
-
-from sampan.api.codec import json as codec
-from sampan.api.types.meta_v1 import ObjectMeta
-
-
-class Unstructured:
-    __slots__ = ("apiVersion", "content", "kind", "metadata")
-
-    def __init__(self, *, kind: str, apiVersion: str, metadata: ObjectMeta, content: dict[str, Any]) -> None:
-        self.kind, self.apiVersion, self.metadata, self.content = kind, apiVersion, metadata, content
-
-    @classmethod
-    def from_value(cls, value: Mapping[str, Any]) -> "Unstructured":
-        content = dict(value)
-        metadata = codec.from_value(content.pop("metadata", None) or {}, ObjectMeta)
-        return cls(
-            kind=content.pop("kind", ""), apiVersion=content.pop("apiVersion", ""), metadata=metadata, content=content
-        )
-
-    def to_value(self) -> dict[str, Any]:
-        return {
-            "kind": self.kind,
-            "apiVersion": self.apiVersion,
-            "metadata": msgspec.to_builtins(self.metadata),
-            **self.content,
-        }
-
-    def __getattr__(self, name: str) -> Any:
-        try:
-            return self.content[name]
-        except KeyError:
-            raise AttributeError(name) from None
+__all__ = ["Unstructured"]

@@ -1,0 +1,249 @@
+"""The loopback transport: a client in the server's own process enters the pipeline without HTTP.
+
+Authorization, admission and everything after are the same as for a request that came over the network; who it comes
+from is known beforehand. Writes cross as encoded bytes. Reads give the objects that the watch cache holds decoded,
+shared by all who ask and therefore read-only; a watch is fed by the cache directly.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from typing import Any
+
+import msgspec
+
+from sampan.api.codec import json as json_codec
+from sampan.api.resource import Resource
+from sampan.api.types.meta_v1 import ObjectMeta, PartialObjectMetadata
+from sampan.apiserver import rendering
+from sampan.apiserver.call import Call, Query, User
+from sampan.apiserver.endpoints import Endpoints
+from sampan.apiserver.http.storage_errors import translated
+from sampan.apiserver.negotiation import PLAIN
+from sampan.apiserver.pipeline import Pipeline
+from sampan.apiserver.results import Answer, BytesAnswer, ListAnswer, ObjectAnswer, ValueAnswer, WatchAnswer
+from sampan.machinery import errors
+from sampan.machinery.activity import Activity
+from sampan.machinery.client.codecs import ObjectCodec
+from sampan.machinery.client.responses import BytesResponse
+from sampan.machinery.client.transport import BOOKMARK, INITIAL_EVENTS_END, Events, Page, Request, Response
+from sampan.machinery.object_key import Key
+from sampan.storage.cacher import Item, Watcher
+from sampan.storage.cacher import WatchEvent as CacherEvent
+
+log = logging.getLogger(__name__)
+
+_END_MARK = INITIAL_EVENTS_END.encode()
+
+
+class LoopbackTransport:
+    def __init__(self, *, pipeline: Pipeline, user: User, activity: Activity | None = None) -> None:
+        self._pipeline, self._user = pipeline, user
+        self.activity = activity or Activity()
+        """The calls under way: what a virtual clock waits for."""
+
+    def acting_as(self, user: User) -> LoopbackTransport:
+        """The same way in for somebody else."""
+        return LoopbackTransport(pipeline=self._pipeline, user=user, activity=self.activity)
+
+    async def send(self, request: Request) -> Response:
+        with self.activity:
+            call = self._call(request)
+            return _response(self._pipeline.endpoints, call, await self._serve(call))
+
+    @asynccontextmanager
+    async def watch(self, request: Request, codec: ObjectCodec) -> AsyncIterator[Events]:
+        call = self._call(request)
+        answer = await self._serve(call)
+        if not isinstance(answer, WatchAnswer):
+            raise errors.bad_request("the request is no watch")
+        try:
+            watcher = await answer.watcher.__aenter__()
+        except Exception as fault:
+            raise _told(fault, call) from fault
+        try:
+            shown = _Shown(self._pipeline.endpoints, answer.resource)
+            yield _LoopbackEvents(watcher, call, shown, codec)
+        finally:
+            await watcher.__aexit__(None, None, None)
+
+    async def close(self) -> None:
+        """There is nothing to release."""
+
+    def _call(self, request: Request) -> Call:
+        return Call(
+            method=request.method,
+            path=request.path,
+            query=Query.of(request.query),
+            headers=request.headers,
+            body=request.body,
+            user=self._user,
+        )
+
+    async def _serve(self, call: Call) -> Answer:
+        try:
+            return await self._pipeline.serve_as(call)
+        except errors.ApiError:
+            raise
+        except Exception as fault:
+            raise _told(fault, call) from fault
+
+
+def _told(fault: Exception, call: Call) -> errors.ApiError:
+    """What the client is told of a failure."""
+    if (known := translated(fault, call)) is not None:
+        return known
+    log.error("%s %s", call.method, call.path, exc_info=fault)
+    return errors.internal_error("the request could not be carried out")
+
+
+def _response(endpoints: Endpoints, call: Call, answer: Answer) -> Response:
+    headers = {"Warning": "\n".join(call.warnings)} if call.warnings else {}
+    if isinstance(answer, ObjectAnswer):
+        return _ObjectResponse(_Shown(endpoints, answer.resource), answer, headers)
+    if isinstance(answer, ListAnswer):
+        return _ListResponse(_Shown(endpoints, answer.resource), answer, headers)
+    if isinstance(answer, WatchAnswer):
+        raise errors.bad_request("the request is a watch")
+    body = answer.body if isinstance(answer, BytesAnswer) else json_codec.encode(answer.value)
+    if answer.code >= 400:
+        raise _failure(answer, body)
+    return BytesResponse(answer.code, headers, body)
+
+
+def _failure(answer: ValueAnswer | BytesAnswer, body: bytes) -> errors.ApiError:
+    if isinstance(answer, ValueAnswer):
+        return errors.from_status(answer.value)
+    return errors.generic(answer.code, body.decode("utf-8", "replace"), is_unexpected=True)
+
+
+class _Shown:
+    """How the cache's items of a resource look to a client that asks at the resource's version."""
+
+    __slots__ = ("_endpoints", "_resource")
+
+    def __init__(self, endpoints: Endpoints, resource: Resource) -> None:
+        self._endpoints, self._resource = endpoints, resource
+
+    def object(self, item: Item, codec: ObjectCodec) -> Any:
+        if codec.is_metadata:
+            return _metadata(item)
+        cacher = self._endpoints.registry.store(self._resource).cacher
+        return self.version(cacher.object(item))
+
+    def version(self, obj: Any) -> Any:
+        """A stored object in the version that was asked for."""
+        return self._endpoints.versions.to_shown(self._resource, obj)
+
+
+class _ObjectResponse:
+    __slots__ = ("_answer", "_shown", "headers")
+
+    def __init__(self, shown: _Shown, answer: ObjectAnswer, headers: Mapping[str, str]) -> None:
+        self._shown, self._answer, self.headers = shown, answer, headers
+
+    @property
+    def status(self) -> int:
+        return self._answer.code
+
+    def body(self) -> bytes:
+        return self._answer.raw
+
+    def object(self, codec: ObjectCodec) -> Any:
+        answer = self._answer
+        if answer.item is not None:
+            return self._shown.object(answer.item, codec)
+        if answer.obj is not None and type(answer.obj) is codec.type:
+            return answer.obj
+        if codec.is_metadata:
+            return _metadata_of(answer.raw)
+        return codec.decode(answer.raw)
+
+    def page(self, codec: ObjectCodec) -> Page:
+        raise ValueError("the answer is no list")
+
+
+class _ListResponse:
+    __slots__ = ("_answer", "_shown", "headers")
+    status = 200
+
+    def __init__(self, shown: _Shown, answer: ListAnswer, headers: Mapping[str, str]) -> None:
+        self._shown, self._answer, self.headers = shown, answer, headers
+
+    def body(self) -> bytes:
+        call = Call(method="GET", path="", query=Query(""), headers={})
+        return b"".join(rendering.render(self._answer, PLAIN, call).chunks)
+
+    def object(self, codec: ObjectCodec) -> Any:
+        raise ValueError("the answer is a list")
+
+    def page(self, codec: ObjectCodec) -> Page:
+        result, shown = self._answer.result, self._shown.object
+        items = [shown(item, codec) for item in result.items]
+        return Page(items, str(result.revision), result.continue_token, result.remaining)
+
+
+class _LoopbackEvent:
+    """Decodes its object when asked for it, and then the very one that others get as well."""
+
+    __slots__ = ("_codec", "_item", "_shown", "type")
+
+    def __init__(self, type: str, item: Item, shown: _Shown, codec: ObjectCodec) -> None:
+        self.type, self._item, self._shown, self._codec = type, item, shown, codec
+
+    @property
+    def key(self) -> Key:
+        return Key(self._item.namespace, self._item.name)
+
+    @property
+    def resource_version(self) -> str:
+        return str(self._item.revision)
+
+    @property
+    def ends_initial_events(self) -> bool:
+        return self.type == BOOKMARK and _END_MARK in self._item.body
+
+    @property
+    def object(self) -> Any:
+        return self._shown.object(self._item, self._codec)
+
+
+class _LoopbackEvents:
+    def __init__(self, watcher: Watcher, call: Call, shown: _Shown, codec: ObjectCodec) -> None:
+        self._watcher, self._call, self._shown, self._codec = watcher, call, shown, codec
+
+    def __aiter__(self) -> Events:
+        return self
+
+    async def __anext__(self) -> Sequence[_LoopbackEvent]:
+        try:
+            events: list[CacherEvent] = await self._watcher.__anext__()
+        except StopAsyncIteration:
+            raise
+        except Exception as fault:
+            raise _told(fault, self._call) from fault
+        shown, codec = self._shown, self._codec
+        return [_LoopbackEvent(event.type, event.item, shown, codec) for event in events]
+
+
+class _OnlyMetadata(msgspec.Struct):
+    metadata: ObjectMeta
+
+
+_metadata_decoder = msgspec.json.Decoder(_OnlyMetadata)
+
+
+def _metadata(item: Item) -> PartialObjectMetadata:
+    """The metadata alone: of a decoded object shared, else decoded without the rest."""
+    if item.decoded is not None:
+        return PartialObjectMetadata(metadata=item.decoded.metadata)
+    return _metadata_of(item.raw)
+
+
+def _metadata_of(raw: bytes) -> PartialObjectMetadata:
+    return PartialObjectMetadata(metadata=_metadata_decoder.decode(raw).metadata)
+
+
+__all__ = ["LoopbackTransport"]

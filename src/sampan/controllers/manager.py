@@ -1,0 +1,62 @@
+"""The controller manager: starts the controllers that are asked for, on shared informers."""
+
+import asyncio
+import logging
+from collections.abc import Callable, Sequence
+
+from sampan.controllers.selection import ALL, chosen
+from sampan.controllers.table import CONTROLLERS, ControllerConfig, Descriptor, Parts
+from sampan.machinery.activity import Activity
+from sampan.machinery.client import Client
+from sampan.machinery.clock import Clock
+from sampan.machinery.controller import ControllerRunner
+from sampan.machinery.informer import InformerFactory
+
+log = logging.getLogger(__name__)
+
+COMPONENT = "kube-controller-manager"
+
+
+class ControllerManager:
+    """`client_for(name)` gives the client of a controller; with "" that of the informers, which all share."""
+
+    def __init__(
+        self,
+        *,
+        client_for: Callable[[str], Client],
+        clock: Clock,
+        names: Sequence[str] = (ALL,),
+        config: ControllerConfig | None = None,
+        table: Sequence[Descriptor] = CONTROLLERS,
+    ) -> None:
+        self.activity = Activity()
+        """What the queues and informers do: what a virtual clock waits for."""
+        self.informers = InformerFactory(client=client_for(""), activity=self.activity)
+        self._clock = clock
+        parts = Parts(client_for=client_for, informers=self.informers, clock=clock, config=config or ControllerConfig())
+        wanted = set(selected(names, table))
+        made = [(row, row.make(parts)) for row in table if row.name in wanted]
+        self.runners = [
+            ControllerRunner(
+                controller=controller,
+                informers=self.informers,
+                clock=clock,
+                activity=self.activity,
+                config=row.runner,
+            )
+            for row, controller in made
+            if controller is not None
+        ]
+
+    async def run(self) -> None:
+        """Run the controllers until cancelled."""
+        log.info("controllers: %s", ", ".join(runner.controller.name for runner in self.runners) or "none")
+        async with self.informers, asyncio.TaskGroup() as group:
+            for runner in self.runners:
+                group.create_task(runner.run(), name=runner.controller.name)
+
+
+def selected(words: Sequence[str], table: Sequence[Descriptor] = CONTROLLERS) -> list[str]:
+    """The names that the words of --controllers switch on; UnknownController names one that there is not."""
+    known = {row.name: row.is_on for row in table}
+    return chosen(words, known, {alias: row.name for row in table for alias in row.aliases})

@@ -1,0 +1,64 @@
+"""How a namespace tells what its deletion waits for: five conditions, always all of them. Pure."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import msgspec
+
+from sampan.api.types.core_v1 import NamespaceCondition
+from sampan.controllers.namespace.content import Outcome
+
+DISCOVERY = "NamespaceDeletionDiscoveryFailure"
+PARSING = "NamespaceDeletionGroupVersionParsingFailure"
+CONTENT = "NamespaceDeletionContentFailure"
+REMAINING = "NamespaceContentRemaining"
+FINALIZERS = "NamespaceFinalizersRemaining"
+
+
+@dataclass(frozen=True, slots=True)
+class Word:
+    reason: str
+    message: str
+
+
+_ALL_IS_WELL = {
+    DISCOVERY: Word("ResourcesDiscovered", "All resources successfully discovered"),
+    PARSING: Word("ParsedGroupVersions", "All legacy kube types successfully parsed"),
+    CONTENT: Word("ContentDeleted", "All content successfully deleted, may be waiting on finalization"),
+    REMAINING: Word("ContentRemoved", "All content successfully removed"),
+    FINALIZERS: Word("ContentHasNoFinalizers", "All content-preserving finalizers finished"),
+}
+
+
+def troubles(outcome: Outcome) -> dict[str, Word]:
+    """The conditions that hold."""
+    found = {}
+    if outcome.discovery_failure:
+        found[DISCOVERY] = Word("DiscoveryFailed", outcome.discovery_failure)
+    if outcome.failures:
+        told = ", ".join(sorted(outcome.failures))
+        message = f"Failed to delete all resource types, {len(outcome.failures)} remaining: {told}"
+        found[CONTENT] = Word("ContentDeletionFailed", message)
+    if outcome.remaining:
+        parts = [f"{plural}.{group} has {n} resource instances" for (plural, group), n in outcome.remaining.items()]
+        found[REMAINING] = Word("SomeResourcesRemain", f"Some resources are remaining: {', '.join(sorted(parts))}")
+    if outcome.finalizers:
+        parts = [f"{finalizer} in {n} resource instances" for finalizer, n in outcome.finalizers.items()]
+        message = f"Some content in the namespace has finalizers remaining: {', '.join(sorted(parts))}"
+        found[FINALIZERS] = Word("SomeFinalizersRemain", message)
+    return found
+
+
+def updated(conditions: Sequence[NamespaceCondition], outcome: Outcome, now: str) -> list[NamespaceCondition] | None:
+    """The conditions as they should be; None if they are so already. A time changes only with its status."""
+    held = troubles(outcome)
+    found = {condition.type: condition for condition in conditions}
+    for type, well in _ALL_IS_WELL.items():
+        status, word = ("True", held[type]) if type in held else ("False", well)
+        old = found.get(type)
+        since = old.lastTransitionTime if old is not None and old.status == status else now
+        found[type] = NamespaceCondition(
+            type=type, status=status, lastTransitionTime=since, reason=word.reason, message=word.message
+        )
+    wanted = list(found.values())
+    return None if msgspec.to_builtins(wanted) == msgspec.to_builtins(list(conditions)) else wanted

@@ -1,0 +1,74 @@
+"""What is left in a namespace that is being deleted. Pure."""
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from sampan.api.resource import Resource
+
+FINALIZER_ESTIMATE_S = 15
+"""How long finalizers are supposed to take."""
+_SOONEST_S = 0.2
+_FINISHED = ("Succeeded", "Failed")
+
+
+@dataclass(slots=True)
+class Outcome:
+    """What emptying a namespace came to."""
+
+    remaining: Counter[tuple[str, str]] = field(default_factory=Counter)
+    """How many objects are left, by plural and group."""
+    finalizers: Counter[str] = field(default_factory=Counter)
+    """How many of them wait for each finalizer."""
+    discovery_failure: str = ""
+    failures: list[str] = field(default_factory=list)
+    """What went wrong with single resources."""
+    estimate_s: int = 0
+    """How long what is left may take to go by itself."""
+
+    @property
+    def is_empty(self) -> bool:
+        return not (self.remaining or self.failures or self.discovery_failure)
+
+    def note(self, resource: Resource, left: Sequence[Any], namespace: str, grace_s: int) -> None:
+        """Objects of a resource that are there after their deletion. `grace_s` is the time they may still take."""
+        if not left:
+            return
+        self.remaining[resource.plural, resource.group] += len(left)
+        held = Counter(finalizer for obj in left for finalizer in obj.metadata.finalizers)
+        self.finalizers += held
+        if grace_s:
+            self.estimate_s = max(self.estimate_s, grace_s)
+        elif held:
+            self.estimate_s = max(self.estimate_s, FINALIZER_ESTIMATE_S)
+        else:
+            self.failures.append(unexpected(namespace, resource))
+
+
+def unexpected(namespace: str, resource: Resource) -> str:
+    named = f"{resource.group}/{resource.version}, Resource={resource.plural}"
+    return f"unexpected items still remain in namespace: {namespace} for gvr: {named}"
+
+
+def in_order(resources: Iterable[Resource]) -> tuple[list[Resource], list[Resource]]:
+    """What must be gone before the rest is touched (pods, which may need the rest to end well), and the rest."""
+    deletable = [found for found in resources if found.namespaced and {"delete", "list"} <= set(found.verbs)]
+    first = [found for found in deletable if (found.group, found.plural) == ("", "pods")]
+    return first, [found for found in deletable if found not in first]
+
+
+def grace_left_s(pods: Iterable[Any], deleted_for_s: float) -> int:
+    """How long pods may still take to end in good order; 0 when their time is over."""
+    graces = [pod.spec.terminationGracePeriodSeconds or 0 for pod in pods if pod.status.phase not in _FINISHED]
+    longest = max(graces, default=0)
+    return 0 if deleted_for_s >= longest else int(longest)
+
+
+def look_again_s(estimate_s: int, deleted_for_s: float) -> float:
+    """Soon at first, then ever less often, at least as often as half the estimate."""
+    return max(_SOONEST_S, min(deleted_for_s / 4, estimate_s / 2 + 1))
+
+
+def without_finalizer(finalizers: Iterable[str], ours: str) -> list[str]:
+    return sorted({finalizer for finalizer in finalizers if finalizer != ours})

@@ -1,0 +1,131 @@
+"""The controller: carries out what `content` and `conditions` decide."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Hashable, Iterable, Sequence
+from copy import deepcopy
+from typing import Any
+
+from sampan.api import times
+from sampan.api.resource import Resource
+from sampan.api.types.core_v1 import Namespace, Pod
+from sampan.controllers.namespace import conditions, content
+from sampan.controllers.namespace.content import Outcome
+from sampan.controllers.namespaces import TERMINATING, namespace_name
+from sampan.machinery import errors
+from sampan.machinery.client import Client, Delete, Selection, resource_of
+from sampan.machinery.clock import Clock
+from sampan.machinery.controller import Watch
+
+FINALIZER = "kubernetes"
+Discover = Callable[[], Awaitable[tuple[Sequence[Resource], str]]]
+"""The resources that are served, each once, and what could not be found out (empty: nothing)."""
+
+_TOGETHER = 10
+"""Resources that are emptied at the same time."""
+_IN_BACKGROUND = Delete(propagation="Background")
+
+
+def _if_deleted(namespace: Any) -> Iterable[Hashable]:
+    return namespace_name(namespace) if namespace.metadata.deletionTimestamp is not None else ()
+
+
+class NamespaceController:
+    name = "namespace-controller"
+    watches = (Watch(resource_of(Namespace), _if_deleted),)
+
+    def __init__(self, *, client: Client, discover: Discover, clock: Clock, settle_s: float = 0) -> None:
+        """`settle_s`: how long to leave a namespace alone after its deletion. Where several API servers share a store,
+        one of them may still let objects in for a moment."""
+        self._client, self._discover, self._clock = client, discover, clock
+        self._namespaces, self._pods = client.of(Namespace), client.of(Pod)
+        self._settle_s = settle_s
+
+    async def reconcile(self, key: str) -> float | None:
+        try:
+            namespace = await self._namespaces.get(key)
+            if namespace.metadata.deletionTimestamp is None or not namespace.spec.finalizers:
+                return None
+            deleted_for_s = self._clock.now() - times.parse_time(namespace.metadata.deletionTimestamp)
+            if deleted_for_s < self._settle_s:
+                return self._settle_s - deleted_for_s
+            namespace = await self._mark(namespace)
+            outcome = await self._empty(key, deleted_for_s)
+            namespace = await self._tell(namespace, outcome)
+            if not outcome.is_empty:
+                return self._look_again_s(outcome, deleted_for_s)
+            await self._finalize(namespace)
+        except errors.NotFound:
+            return None
+        return None
+
+    async def _mark(self, namespace: Namespace) -> Namespace:
+        if namespace.status.phase == TERMINATING:
+            return namespace
+        changed = deepcopy(namespace)
+        changed.status.phase = TERMINATING
+        return await self._namespaces.update_status(changed)
+
+    async def _empty(self, namespace: str, deleted_for_s: float) -> Outcome:
+        resources, failure = await self._discover()
+        outcome = Outcome(discovery_failure=failure)
+        first, rest = content.in_order(resources)
+        for resource in first:
+            pods = (await self._pods.list(Selection(namespace=namespace))).items
+            grace_s = content.grace_left_s(pods, deleted_for_s)
+            await self._remove(resource, namespace, outcome, grace_s)
+        if not outcome.remaining:
+            await self._remove_all(rest, namespace, outcome)
+        return outcome
+
+    async def _remove_all(self, resources: Sequence[Resource], namespace: str, outcome: Outcome) -> None:
+        limit = asyncio.Semaphore(_TOGETHER)
+
+        async def remove(resource: Resource) -> None:
+            async with limit:
+                await self._remove(resource, namespace, outcome, 0)
+
+        async with asyncio.TaskGroup() as group:
+            for resource in resources:
+                group.create_task(remove(resource))
+
+    async def _remove(self, resource: Resource, namespace: str, outcome: Outcome, grace_s: int) -> None:
+        """Delete what there is of a resource; what goes wrong is part of the outcome."""
+        objects, inside = self._client.metadata(resource), Selection(namespace=namespace)
+        try:
+            found = (await objects.list(inside)).items
+            if found:
+                await self._delete(resource, found, namespace)
+                outcome.note(resource, (await objects.list(inside)).items, namespace, grace_s)
+        except (errors.NotFound, errors.MethodNotSupported):
+            return  # no longer served, or not in this way
+        except errors.ApiError as error:
+            outcome.failures.append(str(error))
+
+    async def _delete(self, resource: Resource, found: Sequence[Any], namespace: str) -> None:
+        objects = self._client.metadata(resource)
+        if "deletecollection" in resource.verbs:
+            return await objects.delete_collection(Selection(namespace=namespace), options=_IN_BACKGROUND)
+        for obj in found:
+            try:
+                await objects.delete(obj.metadata.name, namespace, options=_IN_BACKGROUND)
+            except errors.NotFound:
+                continue
+
+    async def _tell(self, namespace: Namespace, outcome: Outcome) -> Namespace:
+        wanted = conditions.updated(namespace.status.conditions, outcome, times.format_time(self._clock.now()))
+        if wanted is None:
+            return namespace
+        changed = deepcopy(namespace)
+        changed.status.conditions = wanted
+        return await self._namespaces.update_status(changed)
+
+    def _look_again_s(self, outcome: Outcome, deleted_for_s: float) -> float:
+        if trouble := outcome.discovery_failure or "; ".join(outcome.failures):
+            raise errors.unexpected(f"the namespace cannot be emptied: {trouble}")
+        return content.look_again_s(outcome.estimate_s, deleted_for_s)
+
+    async def _finalize(self, namespace: Namespace) -> None:
+        changed = deepcopy(namespace)
+        changed.spec.finalizers = content.without_finalizer(namespace.spec.finalizers, FINALIZER)
+        if changed.spec.finalizers != namespace.spec.finalizers:
+            await self._namespaces.update(changed, subresource="finalize")

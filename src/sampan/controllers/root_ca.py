@@ -1,0 +1,73 @@
+"""root-ca-certificate-publisher-controller: every namespace has the cluster's CA in a ConfigMap, and it stays right."""
+
+from collections.abc import Hashable, Iterable
+from copy import deepcopy
+from typing import Any
+
+from sampan.api.types.core_v1 import ConfigMap, Namespace
+from sampan.api.types.meta_v1 import ObjectMeta
+from sampan.controllers.namespaces import ACTIVE, TERMINATING_CAUSE, namespace_name, namespace_of
+from sampan.machinery import errors
+from sampan.machinery.client import Client, Selection, resource_of
+from sampan.machinery.controller import Watch
+from sampan.machinery.informer import InformerFactory
+
+NAME = "kube-root-ca.crt"
+DESCRIPTION_KEY = "kubernetes.io/description"
+DESCRIPTION = (
+    "Contains a CA bundle that can be used to verify the kube-apiserver when using internal endpoints such as the "
+    "internal service IP or kubernetes.default.svc. No other usage is guaranteed across distributions of Kubernetes "
+    "clusters."
+)
+_OURS = Selection(fields=f"metadata.name={NAME}")
+
+
+def desired(namespace: str, bundle: str) -> ConfigMap:
+    meta = ObjectMeta(name=NAME, namespace=namespace, annotations={DESCRIPTION_KEY: DESCRIPTION})
+    return ConfigMap(metadata=meta, data={"ca.crt": bundle})
+
+
+def is_right(found: ConfigMap, bundle: str) -> bool:
+    """Whoever wants another description may have one."""
+    return found.data == {"ca.crt": bundle} and bool(found.metadata.annotations.get(DESCRIPTION_KEY))
+
+
+def corrected(found: ConfigMap, bundle: str) -> ConfigMap:
+    fixed = deepcopy(found)
+    fixed.data = {"ca.crt": bundle}
+    fixed.metadata.annotations[DESCRIPTION_KEY] = DESCRIPTION
+    return fixed
+
+
+def _active(namespace: Any) -> Iterable[Hashable]:
+    return namespace_name(namespace) if namespace.status.phase == ACTIVE else ()
+
+
+class RootCaPublisher:
+    name = "root-ca-certificate-publisher-controller"
+    watches = (
+        Watch(resource_of(Namespace), _active),
+        Watch(resource_of(ConfigMap), namespace_of, _OURS),
+    )
+
+    def __init__(self, *, client: Client, informers: InformerFactory, bundle: str) -> None:
+        self._maps = client.of(ConfigMap)
+        self._namespaces = informers.of(Namespace).lister
+        self._known = informers.of(ConfigMap, _OURS).lister
+        self._bundle = bundle
+
+    async def reconcile(self, key: str) -> None:
+        namespace = self._namespaces.get(key)
+        if namespace is None or namespace.status.phase != ACTIVE:
+            return
+        found = self._known.get(NAME, key)
+        try:
+            if found is None:
+                await self._maps.create(desired(key, self._bundle))
+            elif not is_right(found, self._bundle):
+                await self._maps.update(corrected(found, self._bundle))
+        except (errors.NotFound, errors.AlreadyExists):
+            return
+        except errors.ApiError as error:
+            if not error.has_cause(TERMINATING_CAUSE):
+                raise

@@ -1,0 +1,46 @@
+"""serviceaccount-controller: every active namespace has a service account called default."""
+
+from collections.abc import Hashable, Iterable
+from typing import Any
+
+from sampan.api.types.core_v1 import Namespace, ServiceAccount
+from sampan.api.types.meta_v1 import ObjectMeta
+from sampan.controllers.namespaces import ACTIVE, TERMINATING_CAUSE, namespace_name, namespace_of
+from sampan.machinery import errors
+from sampan.machinery.client import Client, resource_of
+from sampan.machinery.controller import Watch
+from sampan.machinery.informer import InformerFactory
+
+DEFAULT = "default"
+
+
+def wants_account(namespace: Namespace | None, account: ServiceAccount | None) -> bool:
+    return namespace is not None and namespace.status.phase == ACTIVE and account is None
+
+
+def _namespace_of_default(account: Any) -> Iterable[Hashable]:
+    return namespace_of(account) if account.metadata.name == DEFAULT else ()
+
+
+class ServiceAccountController:
+    name = "serviceaccount-controller"
+    watches = (
+        Watch(resource_of(Namespace), namespace_name),
+        Watch(resource_of(ServiceAccount), _namespace_of_default),
+    )
+
+    def __init__(self, *, client: Client, informers: InformerFactory) -> None:
+        self._accounts = client.of(ServiceAccount)
+        self._namespaces = informers.of(Namespace).lister
+        self._known = informers.of(ServiceAccount).lister
+
+    async def reconcile(self, key: str) -> None:
+        if not wants_account(self._namespaces.get(key), self._known.get(DEFAULT, key)):
+            return
+        try:
+            await self._accounts.create(ServiceAccount(metadata=ObjectMeta(name=DEFAULT, namespace=key)))
+        except errors.AlreadyExists:
+            return
+        except errors.ApiError as error:
+            if not error.has_cause(TERMINATING_CAUSE):
+                raise

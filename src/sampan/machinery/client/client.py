@@ -1,0 +1,82 @@
+"""The client: one request with its retries, and the way to a resource's own client."""
+
+import logging
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass, replace
+from typing import Any, TypeVar
+
+from sampan.api.resource import Resource
+from sampan.machinery import errors
+from sampan.machinery.client.codecs import METADATA, ObjectCodec, codec_of
+from sampan.machinery.client.kinds import resource_of
+from sampan.machinery.client.resource import ResourceClient
+from sampan.machinery.client.transport import ConnectionFailed, Events, Request, Response, Transport
+from sampan.machinery.clock import Clock
+
+log = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class RetryConfig:
+    attempts: int = 10
+    connection_pause_s: float = 0.1
+    """Before a request is sent again because no answer came; doubled each time."""
+
+
+class Client:
+    """`client.of(Pod)` is the client of a built-in kind, `client.resource(row)` that of any resource.
+
+    Requests that the server puts off (429, and others with a Retry-After) are sent again after that time; so are those
+    without an answer, if the server cannot have carried them out or they only read.
+    """
+
+    def __init__(self, *, transport: Transport, clock: Clock, component: str, retry: RetryConfig | None = None) -> None:
+        self._transport, self._clock = transport, clock
+        self._user_agent = f"sampan-{component}"
+        self._retry = retry or RetryConfig()
+
+    def of(self, type: type[T]) -> ResourceClient[T]:
+        return self.resource(resource_of(type))
+
+    def resource(self, resource: Resource) -> ResourceClient[Any]:
+        return ResourceClient(client=self, resource=resource, codec=codec_of(resource))
+
+    def metadata(self, resource: Resource) -> ResourceClient[Any]:
+        """Reads give PartialObjectMetadata, whatever the resource is; deletions and patches work as ever."""
+        return ResourceClient(client=self, resource=resource, codec=METADATA)
+
+    async def send(self, request: Request) -> Response:
+        request = self._signed(request)
+        for attempt in range(1, self._retry.attempts):
+            try:
+                return await self._transport.send(request)
+            except errors.ApiError as error:
+                if not (error.retry_after_s > 0 and _is_put_off(error)):
+                    raise
+                pause_s = float(error.retry_after_s)
+            except ConnectionFailed as failure:
+                if failure.may_have_happened and request.method != "GET":
+                    raise
+                pause_s = self._retry.connection_pause_s * 2 ** (attempt - 1)
+            log.debug("%s %s: again in %g s", request.method, request.path, pause_s)
+            await self._clock.sleep(pause_s)
+        return await self._transport.send(request)
+
+    def watch(self, request: Request, codec: ObjectCodec) -> AbstractAsyncContextManager[Events]:
+        """Not retried: only the caller knows from which version to go on."""
+        return self._transport.watch(self._signed(request), codec)
+
+    def _signed(self, request: Request) -> Request:
+        return replace(request, headers={"User-Agent": self._user_agent, **request.headers})
+
+
+def _is_put_off(error: errors.ApiError) -> bool:
+    """As told by a Retry-After; a budget that stands in the way of an eviction is for the caller to judge."""
+    if error.has_cause("DisruptionBudget"):
+        return False
+    return error.code == 429 or error.code >= 500
+
+
+__all__ = ["Client", "RetryConfig"]

@@ -1,0 +1,74 @@
+"""Between objects and JSON on the client's side, whether a kind has a generated type or not."""
+
+from functools import cache
+from typing import Any
+
+import msgspec
+
+from sampan.api.codec import json
+from sampan.api.resource import GroupVersionKind, Resource
+from sampan.api.scheme import type_for
+from sampan.api.types.meta_v1 import ListMeta, PartialObjectMetadata
+from sampan.api.unstructured import Unstructured
+
+
+class ObjectCodec:
+    """`kind` is what the objects are on the wire; `type` is their Struct, None for `Unstructured`."""
+
+    __slots__ = ("kind", "type")
+
+    def __init__(self, kind: GroupVersionKind, type: type[Any] | None) -> None:
+        self.kind, self.type = kind, type
+
+    @property
+    def is_metadata(self) -> bool:
+        """Only the metadata is asked for, whatever the resource."""
+        return self.type is PartialObjectMetadata
+
+    def encode(self, obj: Any) -> bytes:
+        return json.encode(obj.to_value() if isinstance(obj, Unstructured) else obj)
+
+    def decode(self, raw: bytes) -> Any:
+        if self.type is not None:
+            return json.read(raw, self.type)
+        obj = Unstructured.from_value(json.read_any(raw))
+        obj.kind, obj.apiVersion = obj.kind or self.kind.kind, obj.apiVersion or self.kind.api_version
+        return obj
+
+    def decode_list(self, raw: bytes) -> tuple[ListMeta, list[Any]]:
+        found = _list_decoder.decode(raw)
+        return found.metadata, [self.decode(bytes(item)) for item in found.items or ()]
+
+
+class _List(msgspec.Struct):
+    metadata: ListMeta = msgspec.field(default_factory=ListMeta)
+    items: list[msgspec.Raw] | None = None
+
+
+_list_decoder = msgspec.json.Decoder(_List)
+_METADATA = GroupVersionKind(group="meta.k8s.io", version="v1", kind="PartialObjectMetadata")
+
+
+@cache
+def _codec(kind: GroupVersionKind) -> ObjectCodec:
+    return ObjectCodec(kind, type_for(kind))
+
+
+METADATA = _codec(_METADATA)
+"""Of any resource, its metadata alone."""
+
+
+def codec_of(resource: Resource) -> ObjectCodec:
+    return ObjectCodec(resource.gvk, None) if resource.is_custom else _codec(resource.gvk)
+
+
+def codec_of_subresource(resource: Resource, name: str) -> ObjectCodec:
+    """Of what the subresource takes and gives."""
+    found = resource.subresource(name)
+    if found is None:
+        raise ValueError(f"{resource.qualified} has no subresource {name!r}")
+    kind = resource.kind_of(found)
+    return codec_of(resource) if kind == resource.gvk else _codec(kind)
+
+
+__all__ = ["METADATA", "ObjectCodec", "codec_of", "codec_of_subresource"]

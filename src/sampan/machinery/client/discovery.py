@@ -1,0 +1,111 @@
+"""Which resources a server offers, asked of the server itself."""
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from sampan.api.codec import json
+from sampan.api.resource import Resource
+from sampan.machinery import errors
+from sampan.machinery.client.client import Client
+from sampan.machinery.client.transport import ConnectionFailed, Request
+
+_ACCEPT = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList,application/json"
+_CURRENT = ("", "Current")
+
+
+class Discovery:
+    def __init__(self, client: Client) -> None:
+        self._client = client
+
+    async def preferred(self) -> tuple[list[Resource], str]:
+        """Each resource once, in its group's preferred version of those that have it; and what could not be found out,
+        in words (empty: nothing)."""
+        found: list[Resource] = []
+        failures: list[str] = []
+        for path in ("/api", "/apis"):
+            try:
+                answer = await self._get(path)
+            except (errors.ApiError, ConnectionFailed) as failure:
+                failures.append(f"{path}: {failure}")
+                continue
+            if answer.get("kind") == "APIGroupDiscoveryList":
+                found += preferred_of(answer, failures)
+            else:
+                found += await self._old_way(answer, failures)
+        return found, f"Discovery failed for some groups, {len(failures)} failing: {'; '.join(failures)}" if (
+            failures
+        ) else ""
+
+    async def _get(self, path: str) -> Mapping[str, Any]:
+        response = await self._client.send(Request(method="GET", path=path, headers={"Accept": _ACCEPT}))
+        answer: Mapping[str, Any] = json.read_any(response.body())
+        return answer
+
+    async def _old_way(self, answer: Mapping[str, Any], failures: list[str]) -> list[Resource]:
+        """One request per version, from servers without the aggregated form."""
+        seen: dict[tuple[str, str], Resource] = {}
+        for prefix, group, version in _versions(answer):
+            try:
+                listed = await self._get(f"{prefix}/{version}")
+            except (errors.ApiError, ConnectionFailed) as failure:
+                failures.append(f"{group}/{version}: {failure}".lstrip("/"))
+                continue
+            for row in listed.get("resources") or ():
+                if "/" not in row["name"]:
+                    seen.setdefault((group, row["name"]), _old_row(row, group, version))
+        return list(seen.values())
+
+
+def preferred_of(answer: Mapping[str, Any], failures: list[str]) -> list[Resource]:
+    """The resources in an APIGroupDiscoveryList; stale versions are added to `failures`."""
+    seen: dict[tuple[str, str], Resource] = {}
+    for group in answer.get("items") or ():
+        name = group.get("metadata", {}).get("name", "")
+        for version in group.get("versions") or ():
+            if version.get("freshness", "") not in _CURRENT:
+                failures.append(f"{name}/{version['version']}: stale GroupVersion discovery".lstrip("/"))
+            for row in version.get("resources") or ():
+                seen.setdefault((name, row["resource"]), _row(row, name, version["version"]))
+    return list(seen.values())
+
+
+def _row(row: Mapping[str, Any], group: str, version: str) -> Resource:
+    return Resource(
+        group=group,
+        version=version,
+        kind=row.get("responseKind", {}).get("kind", ""),
+        plural=row["resource"],
+        singular=row.get("singularResource", ""),
+        namespaced=row.get("scope") == "Namespaced",
+        short_names=tuple(row.get("shortNames") or ()),
+        categories=tuple(row.get("categories") or ()),
+        verbs=tuple(row.get("verbs") or ()),
+    )
+
+
+def _old_row(row: Mapping[str, Any], group: str, version: str) -> Resource:
+    return Resource(
+        group=group,
+        version=version,
+        kind=row.get("kind", ""),
+        plural=row["name"],
+        singular=row.get("singularName", ""),
+        namespaced=bool(row.get("namespaced")),
+        short_names=tuple(row.get("shortNames") or ()),
+        categories=tuple(row.get("categories") or ()),
+        verbs=tuple(row.get("verbs") or ()),
+    )
+
+
+def _versions(answer: Mapping[str, Any]) -> Iterable[tuple[str, str, str]]:
+    """Path, group and version of each version, preferred ones first."""
+    for version in answer.get("versions") or ():
+        yield "/api", "", version
+    for group in answer.get("groups") or ():
+        preferred = group.get("preferredVersion", {}).get("version", "")
+        names = [version["version"] for version in group.get("versions") or ()]
+        for version in sorted(names, key=lambda name: name != preferred):
+            yield f"/apis/{group['name']}", group["name"], version
+
+
+__all__ = ["Discovery", "preferred_of"]

@@ -1,0 +1,57 @@
+"""Finding a built-in resource by its type or name, and the path of an object."""
+
+from functools import cache
+from typing import Any
+
+from sampan.api.resource import Resource
+from sampan.api.resources import OPTIONAL, SERVED
+
+
+@cache
+def _rows() -> dict[tuple[str, str], list[Resource]]:
+    """By group and plural, the preferred version first."""
+    found: dict[tuple[str, str], list[Resource]] = {}
+    versions = sorted((*SERVED, *OPTIONAL), key=lambda version: -version.version_priority)
+    for version in versions:
+        for row in version.resources:
+            found.setdefault((row.group, row.plural), []).append(row)
+    return found
+
+
+@cache
+def builtin(plural: str, group: str = "", version: str = "") -> Resource:
+    """A built-in resource; without a version, the preferred one."""
+    for row in _rows().get((group, plural), ()):
+        if version in ("", row.version):
+            return row
+    raise LookupError(f"there is no built-in resource {plural!r} in group {group!r} {version}".rstrip())
+
+
+_by_type: dict[object, Resource] = {}
+
+
+def resource_of(type: type[Any]) -> Resource:
+    """The resource whose objects have this generated type."""
+    found = _by_type.get(type)
+    if found is None:
+        found = _by_type[type] = _resource_of(type())
+    return found
+
+
+def _resource_of(empty: Any) -> Resource:
+    for rows in _rows().values():
+        for row in rows:
+            if (row.api_version, row.kind) == (empty.apiVersion, empty.kind):
+                return row
+    raise LookupError(f"{empty.kind} of {empty.apiVersion} is no resource")
+
+
+def path_of(resource: Resource, namespace: str = "", name: str = "", subresource: str = "") -> str:
+    prefix = f"/apis/{resource.group}" if resource.group else "/api"
+    where = f"/namespaces/{namespace}" if namespace and resource.namespaced else ""
+    which = f"/{name}" if name else ""
+    part = f"/{subresource}" if subresource else ""
+    return f"{prefix}/{resource.version}{where}/{resource.plural}{which}{part}"
+
+
+__all__ = ["builtin", "path_of", "resource_of"]

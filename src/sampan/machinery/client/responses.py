@@ -1,0 +1,69 @@
+"""Answers and events that came as bytes."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from sampan.api.codec import json
+from sampan.machinery import errors
+from sampan.machinery.client.codecs import ObjectCodec
+from sampan.machinery.client.transport import BOOKMARK, INITIAL_EVENTS_END, Page
+from sampan.machinery.object_key import Key, key_of
+
+
+class BytesResponse:
+    __slots__ = ("_body", "headers", "status")
+
+    def __init__(self, status: int, headers: Mapping[str, str], body: bytes) -> None:
+        self.status, self.headers, self._body = status, headers, body
+
+    def body(self) -> bytes:
+        return self._body
+
+    def object(self, codec: ObjectCodec) -> Any:
+        """A Status in place of the object (what some deletions answer) is given as a dict."""
+        if json.read_kind(self._body) == ("v1", "Status"):
+            return json.read_any(self._body)
+        return codec.decode(self._body)
+
+    def page(self, codec: ObjectCodec) -> Page:
+        meta, items = codec.decode_list(self._body)
+        return Page(items, meta.resourceVersion, meta.continue_, meta.remainingItemCount)
+
+
+class DecodedEvent:
+    __slots__ = ("ends_initial_events", "object", "type")
+
+    def __init__(self, type: str, obj: Any) -> None:
+        self.type, self.object = type, obj
+        self.ends_initial_events = type == BOOKMARK and INITIAL_EVENTS_END in obj.metadata.annotations
+
+    @property
+    def key(self) -> Key:
+        return key_of(self.object)
+
+    @property
+    def resource_version(self) -> str:
+        version: str = self.object.metadata.resourceVersion
+        return version
+
+
+class _Frame(msgspec.Struct):
+    type: str
+    object: msgspec.Raw
+
+
+_frame_decoder = msgspec.json.Decoder(_Frame)
+
+
+def read_event(line: bytes, codec: ObjectCodec) -> DecodedEvent:
+    """The event in one line of a watch; an ERROR event is raised."""
+    frame = _frame_decoder.decode(line)
+    raw = bytes(frame.object)
+    if frame.type == "ERROR":
+        raise errors.from_status(json.read_any(raw))
+    return DecodedEvent(frame.type, codec.decode(raw))
+
+
+__all__ = ["BytesResponse", "DecodedEvent", "read_event"]

@@ -1,0 +1,162 @@
+"""What a controller is, and the runner that does for every controller what they all need.
+
+A controller says which objects concern which of its keys, and brings one key's state nearer to what is desired. The
+runner owns the queue, the workers, the back-off, the wait for the caches, and the counting.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable, Hashable, Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from sampan.api.resource import Resource
+from sampan.machinery import errors
+from sampan.machinery.activity import Activity
+from sampan.machinery.client.options import EVERYTHING, Selection
+from sampan.machinery.client.transport import ConnectionFailed
+from sampan.machinery.clock import Clock
+from sampan.machinery.informer import Informer, InformerFactory
+from sampan.machinery.workqueue import Backoff, ShutDown, WorkQueue
+
+log = logging.getLogger(__name__)
+
+Keys = Callable[[Any], Iterable[Hashable]]
+"""From an object to the keys that it concerns."""
+
+
+def no_keys(obj: Any) -> Iterable[Hashable]:
+    """Of a resource that the controller reads but does not act on."""
+    return ()
+
+
+@dataclass(frozen=True, slots=True)
+class Watch:
+    """Objects whose coming, changing and going makes a controller look at keys. Of a change both states count."""
+
+    resource: Resource
+    keys: Keys = no_keys
+    selection: Selection = EVERYTHING
+    metadata_only: bool = field(default=False, kw_only=True)
+
+
+class Controller(Protocol):
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def watches(self) -> Sequence[Watch]:
+        """Every resource that `reconcile` reads from a cache; the first reconcile waits until all are filled."""
+
+    async def reconcile(self, key: Any) -> float | None:
+        """Bring what the key names nearer to what is desired, looking at the present state alone; when it is there
+        already, write nothing. Returns after how many seconds to look again, None for when something changes. What it
+        raises is logged, and the key tried again after its back-off."""
+
+
+@dataclass(frozen=True, slots=True)
+class RunnerConfig:
+    workers: int = 5
+    backoff: Backoff = field(default_factory=Backoff)
+
+
+@dataclass(slots=True)
+class RunnerStats:
+    reconciles: int = 0
+    errors: int = 0
+    conflicts: int = 0
+    """Of the errors, those where another writer was faster."""
+    busy_s: float = 0.0
+    """Spent in reconcile, on the event loop's time."""
+
+
+class ControllerRunner:
+    def __init__(
+        self,
+        *,
+        controller: Controller,
+        informers: InformerFactory,
+        clock: Clock,
+        activity: Activity | None = None,
+        config: RunnerConfig | None = None,
+    ) -> None:
+        self.controller, self._informers = controller, informers
+        self._config = config or RunnerConfig()
+        self.queue: WorkQueue[Any] = WorkQueue(clock=clock, backoff=self._config.backoff, activity=activity)
+        self.stats = RunnerStats()
+
+    async def run(self) -> None:
+        """Run the controller until cancelled."""
+        informers = [self._informer(watch) for watch in self.controller.watches]
+        stops = [
+            informer.subscribe(self._handler(watch.keys))
+            for watch, informer in zip(self.controller.watches, informers, strict=True)
+            if watch.keys is not no_keys
+        ]
+        try:
+            for informer in informers:
+                await informer.synced.wait()
+            async with asyncio.TaskGroup() as group:
+                group.create_task(self.queue.run())
+                for _ in range(self._config.workers):
+                    group.create_task(self._work())
+        finally:
+            for stop in stops:
+                stop()
+            self.queue.shut_down()
+
+    def _informer(self, watch: Watch) -> Informer[Any]:
+        return self._informers.informer(watch.resource, watch.selection, metadata_only=watch.metadata_only)
+
+    def _handler(self, keys: Keys) -> Callable[[Any | None, Any | None], None]:
+        add = self.queue.add
+
+        def handle(old: Any | None, new: Any | None) -> None:
+            found = list(keys(new)) if new is not None else []
+            if old is not None:
+                found += keys(old)
+            for key in dict.fromkeys(found):
+                add(key)
+
+        return handle
+
+    async def _work(self) -> None:
+        while True:
+            try:
+                key = await self.queue.get()
+            except ShutDown:
+                return
+            try:
+                await self._reconcile(key)
+            finally:
+                self.queue.done(key)
+
+    async def _reconcile(self, key: Any) -> None:
+        loop, stats = asyncio.get_running_loop(), self.stats
+        began = loop.time()
+        try:
+            again_s = await self.controller.reconcile(key)
+        except Exception as error:
+            self._failed(key, error)
+        else:
+            self.queue.forget(key)
+            if again_s is not None:
+                self.queue.add_after(key, again_s)
+        finally:
+            stats.reconciles += 1
+            stats.busy_s += loop.time() - began
+
+    def _failed(self, key: Any, error: Exception) -> None:
+        self.stats.errors += 1
+        pause_s = self.queue.retry(key)
+        name = self.controller.name
+        if isinstance(error, errors.Conflict):
+            self.stats.conflicts += 1
+            log.debug("%s: %s: %s", name, key, error)
+        elif isinstance(error, errors.ApiError | ConnectionFailed):
+            log.warning("%s: %s: %s; again in %g s", name, key, error, pause_s)
+        else:
+            log.error("%s: %s failed; again in %g s", name, key, pause_s, exc_info=error)
+
+
+__all__ = ["Controller", "ControllerRunner", "Keys", "RunnerConfig", "RunnerStats", "Watch", "no_keys"]

@@ -1,0 +1,111 @@
+"""The objects that an informer knows, with the ways to find them. Everything in it is shared: read-only."""
+
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, Generic, TypeVar
+
+from sampan.api import labels
+from sampan.machinery.object_key import Key
+
+T = TypeVar("T")
+
+IndexFunction = Callable[[Any], Iterable[Hashable]]
+"""From an object to the values under which an index finds it."""
+
+
+def by_namespace(obj: Any) -> Iterable[Hashable]:
+    return (obj.metadata.namespace,)
+
+
+def by_owner(obj: Any) -> Iterable[Hashable]:
+    """The uids of all owners."""
+    return [owner.uid for owner in obj.metadata.ownerReferences]
+
+
+def by_controller(obj: Any) -> Iterable[Hashable]:
+    """The uid of the owner that manages the object."""
+    return [owner.uid for owner in obj.metadata.ownerReferences if owner.controller]
+
+
+class Lister(Generic[T]):
+    """What anybody may do with an informer's cache: read."""
+
+    def __init__(self) -> None:
+        self._objects: dict[Key, T] = {}
+        self._indexes: dict[IndexFunction, dict[Hashable, dict[Key, T]]] = {}
+
+    def get(self, name: str, namespace: str = "") -> T | None:
+        return self._objects.get(Key(namespace, name))
+
+    def by_key(self, key: Key) -> T | None:
+        return self._objects.get(key)
+
+    def list(self, namespace: str = "", selector: labels.Selector = labels.EVERYTHING) -> Sequence[T]:
+        """All, or those of a namespace, that the selector matches."""
+        found = self.find(by_namespace, namespace) if namespace else list(self._objects.values())
+        if selector.is_everything:
+            return found
+        return [obj for obj in found if selector.matches(obj.metadata.labels)]  # type: ignore[attr-defined]
+
+    def find(self, index: IndexFunction, value: Hashable) -> Sequence[T]:
+        """What the index has under the value. The index is kept from its first use on."""
+        found = self._index(index).get(value)
+        return list(found.values()) if found else []
+
+    def add_index(self, index: IndexFunction) -> None:
+        """Keep an index from now on; the same one twice is one."""
+        self._index(index)
+
+    def values(self, index: IndexFunction) -> Sequence[Hashable]:
+        """Every value that the index has something under."""
+        return list(self._index(index))
+
+    def keys(self) -> Sequence[Key]:
+        return list(self._objects)
+
+    def __iter__(self) -> Iterator[T]:
+        return iter(list(self._objects.values()))
+
+    def __len__(self) -> int:
+        return len(self._objects)
+
+    def _index(self, function: IndexFunction) -> Mapping[Hashable, dict[Key, T]]:
+        found = self._indexes.get(function)
+        if found is None:
+            found = self._indexes[function] = {}
+            for key, obj in self._objects.items():
+                for value in function(obj):
+                    found.setdefault(value, {})[key] = obj
+        return found
+
+
+class ObjectCache(Lister[T]):
+    """A lister that its informer fills."""
+
+    def put(self, key: Key, obj: T) -> None:
+        old = self._objects.get(key)
+        self._objects[key] = obj
+        for function, index in self._indexes.items():
+            values = set(function(obj))
+            if old is not None:
+                _remove(index, key, set(function(old)) - values)
+            for value in values:
+                index.setdefault(value, {})[key] = obj
+
+    def remove(self, key: Key) -> T | None:
+        old = self._objects.pop(key, None)
+        if old is not None:
+            for function, index in self._indexes.items():
+                _remove(index, key, function(old))
+        return old
+
+
+def _remove(index: dict[Hashable, dict[Key, T]], key: Key, values: Iterable[Hashable]) -> None:
+    for value in values:
+        found = index.get(value)
+        if found is not None:
+            found.pop(key, None)
+            if not found:
+                del index[value]
+
+
+__all__ = ["IndexFunction", "Lister", "ObjectCache", "by_controller", "by_namespace", "by_owner"]

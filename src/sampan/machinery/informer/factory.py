@@ -1,0 +1,68 @@
+"""Informers shared by all who ask for the same objects."""
+
+import asyncio
+from contextlib import AsyncExitStack
+from typing import Any, TypeVar
+
+from sampan.api.resource import Resource
+from sampan.machinery.activity import Activity
+from sampan.machinery.client.client import Client
+from sampan.machinery.client.kinds import resource_of
+from sampan.machinery.client.options import EVERYTHING, Selection
+from sampan.machinery.informer.informer import Informer
+from sampan.machinery.informer.reflector import ReflectorConfig
+
+T = TypeVar("T")
+
+_Wanted = tuple[str, str, str, Selection, bool]
+
+
+class InformerFactory:
+    """`async with factory:` runs the informers that were asked for, and those asked for later; leaving stops them."""
+
+    def __init__(
+        self, *, client: Client, activity: Activity | None = None, config: ReflectorConfig | None = None
+    ) -> None:
+        self._client, self._config = client, config
+        self.activity = activity or Activity()
+        self._informers: dict[_Wanted, Informer[Any]] = {}
+        self._running = AsyncExitStack()
+        self._tasks: asyncio.TaskGroup | None = None
+
+    def of(self, type: type[T], selection: Selection = EVERYTHING) -> Informer[T]:
+        return self.informer(resource_of(type), selection)
+
+    def informer(
+        self, resource: Resource, selection: Selection = EVERYTHING, *, metadata_only: bool = False
+    ) -> Informer[Any]:
+        wanted = (resource.group, resource.version, resource.plural, selection, metadata_only)
+        found = self._informers.get(wanted)
+        if found is None:
+            source = self._client.metadata(resource) if metadata_only else self._client.resource(resource)
+            found = Informer(source=source, selection=selection, activity=self.activity, config=self._config)
+            self._informers[wanted] = found
+            self._start(found)
+        return found
+
+    async def wait_synced(self) -> None:
+        """Until every informer asked for so far has everything."""
+        for informer in list(self._informers.values()):
+            await informer.synced.wait()
+
+    async def __aenter__(self) -> "InformerFactory":
+        self._tasks = await self._running.enter_async_context(asyncio.TaskGroup())
+        for informer in list(self._informers.values()):
+            self._start(informer)
+        return self
+
+    async def __aexit__(self, *exc: object) -> None:
+        self._tasks = None
+        await self._running.aclose()
+
+    def _start(self, informer: Informer[Any]) -> None:
+        if self._tasks is not None:
+            task = self._tasks.create_task(informer.run(), name=f"informer of {informer.resource.qualified}")
+            self._running.callback(task.cancel)
+
+
+__all__ = ["InformerFactory"]

@@ -1,0 +1,105 @@
+"""An informer: a cache of a resource's objects that follows the server, and handlers told of every change."""
+
+import asyncio
+import logging
+from collections.abc import Callable, Sequence
+from typing import Any, Generic, TypeVar
+
+from sampan.machinery.activity import Activity
+from sampan.machinery.client.options import EVERYTHING, Selection
+from sampan.machinery.client.resource import ResourceClient
+from sampan.machinery.informer.cache import Lister, ObjectCache
+from sampan.machinery.informer.reflector import Reflector, ReflectorConfig
+from sampan.machinery.object_key import Key
+
+log = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+Handler = Callable[[Any | None, Any | None], None]
+"""Called with (None, new) for an addition, (old, new) for a change, (old, None) for a deletion; in the order in which
+the server made them, after the cache shows them. Both are read-only. It must be quick; what it raises is logged."""
+
+
+class Informer(Generic[T]):
+    def __init__(
+        self,
+        *,
+        source: ResourceClient[T],
+        selection: Selection = EVERYTHING,
+        activity: Activity | None = None,
+        config: ReflectorConfig | None = None,
+    ) -> None:
+        self.resource = source.resource
+        self.synced = asyncio.Event()
+        """Set once everything that existed at the start is in the cache and the handlers know of it."""
+        self._activity = activity or Activity()
+        self._cache: ObjectCache[T] = ObjectCache()
+        self._handlers: list[Handler] = []
+        self._reflector = Reflector(source=source, sink=_Sink(self), selection=selection, config=config)
+
+    @property
+    def lister(self) -> Lister[T]:
+        return self._cache
+
+    @property
+    def fills(self) -> int:
+        """How often everything was read: once, and again after each gap."""
+        return self._reflector.fills
+
+    def subscribe(self, handler: Handler) -> Callable[[], None]:
+        """Have `handler` told of what is there now, as additions, and of every change from now on. Call what is
+        returned to stop that."""
+        for obj in self._cache:
+            _call(handler, None, obj)
+        self._handlers.append(handler)
+        return lambda: self._handlers.remove(handler)
+
+    async def run(self) -> None:
+        """Follow the server until cancelled."""
+        await self._reflector.run()
+
+    def _put(self, key: Key, obj: Any) -> None:
+        old: Any = self._cache.by_key(key)
+        if old is not None:
+            if old.metadata.resourceVersion == obj.metadata.resourceVersion:
+                return
+            if old.metadata.uid != obj.metadata.uid:
+                self._remove(key)
+                old = None
+        self._cache.put(key, obj)
+        self._notify(old, obj)
+
+    def _remove(self, key: Key) -> None:
+        old = self._cache.remove(key)
+        if old is not None:
+            self._notify(old, None)
+
+    def _notify(self, old: Any | None, new: Any | None) -> None:
+        self._activity.step()
+        for handler in tuple(self._handlers):
+            _call(handler, old, new)
+
+
+def _call(handler: Handler, old: Any | None, new: Any | None) -> None:
+    try:
+        handler(old, new)
+    except Exception:
+        log.exception("a handler failed")
+
+
+class _Sink:
+    """What the informer lets its reflector do."""
+
+    def __init__(self, informer: Informer[Any]) -> None:
+        self._informer = informer
+        self.put, self.remove = informer._put, informer._remove
+
+    def known(self) -> Sequence[Key]:
+        return self._informer.lister.keys()
+
+    def filled(self) -> None:
+        self._informer.synced.set()
+
+
+__all__ = ["Handler", "Informer"]

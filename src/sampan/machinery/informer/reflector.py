@@ -1,0 +1,176 @@
+"""Following a resource: read everything, then every change, for ever, whatever happens to the connection.
+
+The sink sees each object in order of its versions and nothing twice. After a gap that the server cannot bridge (410)
+everything is read anew and the sink told the difference. Pauses are transport time: the loop's, with jitter.
+"""
+
+import asyncio
+import logging
+import random
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from sampan.machinery import errors
+from sampan.machinery.client.options import EVERYTHING, Selection
+from sampan.machinery.client.resource import ResourceClient
+from sampan.machinery.client.transport import BOOKMARK, DELETED, ConnectionFailed, Events, WatchEvent
+from sampan.machinery.object_key import Key, key_of
+
+log = logging.getLogger(__name__)
+
+_SHORT_S = 1.0
+"""A watch that told nothing and lasted less long than this is a failure, or a server could keep us spinning."""
+
+
+class Sink(Protocol):
+    """What is told of the objects. Must be quick, and may not raise."""
+
+    def put(self, key: Key, obj: Any) -> None:
+        """The object is there, in this state."""
+
+    def remove(self, key: Key) -> None:
+        """The object is gone, if it was ever there."""
+
+    def known(self) -> Sequence[Key]:
+        """What is there as far as the sink was told."""
+
+    def filled(self) -> None:
+        """Everything that existed when the reading began has been told."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReflectorConfig:
+    retry_s: tuple[float, float] = (0.05, 30.0)
+    """Pause after a failure: at first, at most; up to half of it is taken off at random."""
+    watch_s: tuple[int, int] = (300, 600)
+    """How long a watch is asked to last: between these, so that they do not all end at once."""
+
+
+class Reflector:
+    def __init__(
+        self,
+        *,
+        source: ResourceClient[Any],
+        sink: Sink,
+        selection: Selection = EVERYTHING,
+        config: ReflectorConfig | None = None,
+    ) -> None:
+        self._source, self._sink, self._selection = source, sink, selection
+        self._config = config or ReflectorConfig()
+        self._version = ""
+        """Everything up to this version has been told; empty when everything must be read."""
+        self._streams = True
+        """The server can begin a watch with what exists."""
+        self._failures = 0
+        self.fills = 0
+
+    async def run(self) -> None:
+        """Follow until cancelled."""
+        while True:
+            try:
+                await (self._follow() if self._version else self._fill())
+                continue
+            except (errors.Expired, errors.Gone) as error:
+                log.debug("%s: reading everything again: %s", self._name, error)
+                self._version = ""
+            except (errors.ApiError, ConnectionFailed) as failure:
+                log.log(logging.DEBUG if self._failures < 3 else logging.WARNING, "%s: %s", self._name, failure)
+            await self._pause()
+
+    async def _fill(self) -> None:
+        """Tell the sink everything, and of what it had but is no more."""
+        if not self._streams:
+            return await self._fill_by_list()
+        try:
+            async with self._watch(initial_events=True) as events:
+                await self._fill_by_stream(events)
+        except (errors.Invalid, errors.BadRequest) as error:
+            if self._version:
+                raise
+            log.debug("%s: no streamed lists: %s", self._name, error)
+            self._streams = False
+
+    async def _fill_by_stream(self, events: Events) -> None:
+        seen: set[Key] = set()
+        async for batch in events:
+            for at, event in enumerate(batch):
+                if event.ends_initial_events:
+                    self._complete(seen, event.resource_version)
+                    self._tell(batch[at + 1 :])
+                    return await self._tell_all(events)
+                self._tell_initial(event, seen)
+        raise ConnectionFailed("the watch ended before it had told everything", may_have_happened=False)
+
+    def _tell_initial(self, event: WatchEvent, seen: set[Key]) -> None:
+        if event.type == BOOKMARK:
+            return
+        key = event.key
+        if event.type == DELETED:
+            seen.discard(key)
+            self._sink.remove(key)
+        else:
+            seen.add(key)
+            self._sink.put(key, event.object)
+
+    async def _fill_by_list(self) -> None:
+        seen: set[Key] = set()
+        async for page in self._source.pages(self._selection):
+            for obj in page.items:
+                key = key_of(obj)
+                seen.add(key)
+                self._sink.put(key, obj)
+            version = page.resource_version
+        self._complete(seen, version)
+
+    def _complete(self, seen: set[Key], version: str) -> None:
+        for key in self._sink.known():
+            if key not in seen:
+                self._sink.remove(key)
+        self._version = version
+        self.fills += 1
+        self._failures = 0
+        self._sink.filled()
+
+    async def _follow(self) -> None:
+        loop = asyncio.get_running_loop()
+        began, version = loop.time(), self._version
+        async with self._watch(resource_version=version) as events:
+            await self._tell_all(events)
+        if self._version == version and loop.time() - began < _SHORT_S:
+            raise ConnectionFailed("the watch ended at once", may_have_happened=False)
+
+    async def _tell_all(self, events: Events) -> None:
+        async for batch in events:
+            self._tell(batch)
+            self._failures = 0
+
+    def _tell(self, batch: Sequence[WatchEvent]) -> None:
+        sink = self._sink
+        for event in batch:
+            if event.type == DELETED:
+                sink.remove(event.key)
+            elif event.type != BOOKMARK:
+                sink.put(event.key, event.object)
+            self._version = event.resource_version
+
+    def _watch(self, *, resource_version: str = "", initial_events: bool | None = None) -> Any:
+        return self._source.watch(
+            self._selection,
+            resource_version=resource_version,
+            initial_events=initial_events,
+            timeout_s=random.randint(*self._config.watch_s),
+        )
+
+    async def _pause(self) -> None:
+        least, most = self._config.retry_s
+        pause_s = min(least * 2**self._failures, most)
+        self._failures = min(self._failures + 1, 30)
+        await asyncio.sleep(pause_s * (1 - random.random() / 2))
+
+    @property
+    def _name(self) -> str:
+        return self._source.resource.qualified
+
+
+__all__ = ["Reflector", "ReflectorConfig", "Sink"]

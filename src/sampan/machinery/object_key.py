@@ -1,0 +1,20 @@
+"""The name of an object within its resource: what caches and work queues use as key."""
+
+from typing import Any, NamedTuple
+
+
+class Key(NamedTuple):
+    namespace: str
+    """Empty for what lives at the cluster's scope."""
+    name: str
+
+    def __str__(self) -> str:
+        return f"{self.namespace}/{self.name}" if self.namespace else self.name
+
+
+def key_of(obj: Any) -> Key:
+    meta = obj.metadata
+    return Key(meta.namespace, meta.name)
+
+
+__all__ = ["Key", "key_of"]
