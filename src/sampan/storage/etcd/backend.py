@@ -16,7 +16,8 @@ from sampan.storage.backend import (
     StorageError,
     Unavailable,
 )
-from sampan.storage.etcd.client import Client, Timeouts
+from sampan.storage.etcd.attempts import Timeouts
+from sampan.storage.etcd.client import Client
 from sampan.storage.etcd.endpoints import Endpoints, Tls
 from sampan.storage.etcd.faults import Fault, Kind
 from sampan.storage.etcd.feed import Feed
@@ -94,6 +95,7 @@ class EtcdBackend:
                 await self._stream.established()
         except TimeoutError as error:
             raise Unavailable("etcd: no member takes a watch") from error
+        self._feed.check()
 
     async def _release(self) -> None:
         self._is_open = False

@@ -1,8 +1,8 @@
 """The members of an etcd cluster as this process reaches them: one connection each, the next ready one in turn.
 
 A connection is kept to every member, so that leaving a dead one costs nothing but the failed request: `pick` hands out
-members whose connection stands, in turn, and passes over those that failed a moment ago (a member may accept
-connections and still not answer: stopped, or cut off from its leader).
+members whose connection stands, in turn, and passes over those that failed a moment ago or owe an answer for too long
+(a member may accept connections and still not answer: stopped, or cut off from its leader).
 """
 
 import asyncio
@@ -19,6 +19,8 @@ from sampan.storage.etcd.proto import Method
 
 SHUNNED_S = 2.0
 """How long a member that failed to answer is asked only if there is no other."""
+SILENT_S = 0.5
+"""How long a member may let everyone wait before others are asked instead."""
 
 _OPTIONS = (
     ("grpc.max_receive_message_length", -1),
@@ -51,7 +53,10 @@ class Endpoint:
 
     def __init__(self, url: str, tls: Tls, connect_timeout_s: float) -> None:
         self.url = url
-        self.shunned_until = 0.0
+        self._shunned_until = 0.0
+        self._pending = 0
+        self._heard_at = 0.0
+        """When the last answer came, or the first of the pending requests went out if that is later."""
         address, is_secure = parse_url(url)
         options = [*_OPTIONS, ("grpc.min_reconnect_backoff_ms", int(connect_timeout_s * 1000))]
         self.channel = (
@@ -66,7 +71,26 @@ class Endpoint:
         state: grpc.ChannelConnectivity = self.channel.get_state(try_to_connect=True)
         return state is grpc.ChannelConnectivity.READY
 
-    def unary(self, method: Method) -> Any:
+    def is_well(self) -> bool:
+        """Whether it answers, as far as can be told."""
+        now = asyncio.get_running_loop().time()
+        return now >= self._shunned_until and not (self._pending and now - self._heard_at > SILENT_S)
+
+    def shun(self) -> None:
+        self._shunned_until = asyncio.get_running_loop().time() + SHUNNED_S
+
+    async def ask(self, method: Method, request: Any, **options: Any) -> Any:
+        """One request, one answer; raises gRPC's errors."""
+        if not self._pending:
+            self._heard_at = asyncio.get_running_loop().time()
+        self._pending += 1
+        try:
+            return await self._unary(method)(request, **options)
+        finally:
+            self._pending -= 1
+            self._heard_at = asyncio.get_running_loop().time()
+
+    def _unary(self, method: Method) -> Any:
         """The callable for a method; made once, since making it costs as much as calling it."""
         call = self._calls.get(method.path)
         if call is None:
@@ -104,8 +128,7 @@ class Endpoints:
         """A member to ask. If none is connected within the time for that, one all the same: the request then fails with
         the reason why it is not (refused, certificate, name)."""
         ready = self._ready() or await self._connected()
-        now = asyncio.get_running_loop().time()
-        return self._in_turn([each for each in ready if each.shunned_until <= now] or ready)
+        return self._in_turn([each for each in ready if each.is_well()] or ready)
 
     def _ready(self) -> list[Endpoint]:
         return [endpoint for endpoint in self._all if endpoint.is_ready()]
@@ -125,9 +148,6 @@ class Endpoints:
     def _in_turn(self, choice: list[Endpoint]) -> Endpoint:
         self._next += 1
         return choice[self._next % len(choice)]
-
-    def shun(self, endpoint: Endpoint) -> None:
-        endpoint.shunned_until = asyncio.get_running_loop().time() + SHUNNED_S
 
 
 def parse_url(url: str) -> tuple[str, bool]:

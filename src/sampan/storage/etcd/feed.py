@@ -105,13 +105,17 @@ class Feed:
 
     async def reached(self, revision: int) -> None:
         """Return once everything up to `revision` has been seen."""
-        if self._ended is not None:
-            raise self._ended
+        self.check()
         if self.position < revision:
             future = asyncio.get_running_loop().create_future()
             self._waiting.append((revision, future))
             self._stream.request_progress()
             await future
+
+    def check(self) -> None:
+        """Raise what ended the feed, if it has ended."""
+        if self._ended is not None:
+            raise self._ended
 
     def since(self, key: str, after: int) -> Sequence[Event] | None:
         """All events of a key after `after`, None if that is too long ago."""

@@ -77,11 +77,8 @@ class WatchStream:
     async def run(self) -> None:
         while True:
             endpoint = await self._endpoints.pick()
-            try:
-                if not await self._converse(endpoint):
-                    await asyncio.sleep(_PAUSE_S)
-            except aio.AioRpcError as error:
-                _log.info("etcd watch stream: %s", self._client.fault(endpoint, error).text)
+            if not await self._converse(endpoint):
+                await asyncio.sleep(_PAUSE_S)
 
     async def _converse(self, endpoint: Endpoint) -> bool:
         """Speak with one member until the stream breaks; whether it ever said anything."""
@@ -103,11 +100,16 @@ class WatchStream:
         return connection.has_heard
 
     async def _receive(self, endpoint: Endpoint, call: Any, connection: "_Connection") -> None:
+        """Until the stream ends. It has to begin within the time for an answer; after that, silence is nothing odd, and
+        a dead connection is found by keep-alive."""
         try:
-            while (response := await call.read()) is not aio.EOF:
+            async with asyncio.timeout(self._client.timeouts.attempt_s):
+                response = await call.read()
+            while response is not aio.EOF and connection.receive(response):
                 self._established.set()
-                if not connection.receive(response):
-                    return
+                response = await call.read()
+        except TimeoutError:
+            endpoint.shun()
         except aio.AioRpcError as error:
             _log.info("etcd watch stream broke: %s", self._client.fault(endpoint, error).text)
 

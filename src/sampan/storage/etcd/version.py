@@ -13,7 +13,7 @@ ORDERED_PROGRESS = ((3, 4, 25), (3, 5, 8))
 
 async def sends_progress_in_order(client: Client, endpoint: Endpoint) -> bool:
     try:
-        status: Any = await client.ask(endpoint, client.status, client.status.request())
+        status: Any = await client.ask(endpoint, client.status, client.status.request(), client.timeouts.attempt_s)
     except Fault:
         return False
     return has_ordered_progress(status.version)

@@ -34,9 +34,12 @@ class Writer:
     async def _carry_out(self, write: Write, ttl_s: float | None) -> int:
         before, lost = self._seen(), None
         last: Fault | None = None
-        async for _ in self._client.attempts():
+        attempts = self._client.attempts()
+        while (timeout_s := await attempts.next()) is not None:
+            if not write.is_safe_twice:
+                timeout_s = self._client.timeouts.request_s
             try:
-                return self._revision(write, await self._attempt(write, ttl_s))
+                return self._revision(write, await self._attempt(write, ttl_s, timeout_s))
             except Conflict as conflict:
                 if lost is None:
                     raise
@@ -53,14 +56,15 @@ class Writer:
                     raise _final(translated(fault), lost) from fault
         raise Unavailable(f"etcd: {last and last.text}", may_have_happened=lost is not None) from last
 
-    async def _attempt(self, write: Write, ttl_s: float | None) -> Any:
+    async def _attempt(self, write: Write, ttl_s: float | None, timeout_s: float) -> Any:
         key = self._keys.encode(write.key)
         if write.value is None:
-            return await self._client.attempt(self._client.txn, wire.delete(key, expected=write.expected))
+            request = wire.delete(key, expected=write.expected)
+            return await self._client.attempt(self._client.txn, request, timeout_s)
         lease = await self._leases.take(ttl_s) if ttl_s is not None else 0
         request = wire.put(key, write.value, expected=write.expected, lease=lease)
         try:
-            return await self._client.attempt(self._client.txn, request)
+            return await self._client.attempt(self._client.txn, request, timeout_s)
         except Fault as fault:
             if fault.kind is Kind.LEASE_GONE:
                 self._leases.drop(lease)

@@ -1,0 +1,148 @@
+"""Writers and watchers that keep account, to be set on an etcd that is being disturbed."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
+
+from sampan.storage.backend import Batch, Entry, Event, Unavailable
+from sampan.storage.etcd import EtcdBackend
+
+ROOT = "/registry/"
+
+
+class Traffic:
+    """Each writer counts its own key up by compare-and-swap, deletes it now and then and makes it anew; nobody else
+    touches that key, so a conflict means that the store and its writer disagree about what was acknowledged."""
+
+    def __init__(self, backend: EtcdBackend) -> None:
+        self._backend = backend
+        self.acknowledged: dict[int, Event] = {}
+        """By revision."""
+        self.doubtful = 0
+        self._more = asyncio.Event()
+
+    @asynccontextmanager
+    async def flowing(self, *, writers: int) -> AsyncIterator[None]:
+        async with asyncio.TaskGroup() as tasks:
+            running = [tasks.create_task(self._count(f"{ROOT}counters/{i}")) for i in range(writers)]
+            try:
+                yield
+            finally:
+                for task in running:
+                    task.cancel()
+
+    async def more(self, count: int) -> None:
+        """Return once so many further writes have been acknowledged."""
+        goal = len(self.acknowledged) + count
+        while len(self.acknowledged) < goal:
+            self._more.clear()
+            await self._more.wait()
+
+    async def _count(self, key: str) -> None:
+        at = number = 0
+        while True:
+            number += 1
+            value = None if at and number % 7 == 0 else str(number).encode()
+            try:
+                at = await self._write(key, value, at)
+            except Unavailable as error:
+                if error.may_have_happened:
+                    self.doubtful += 1
+                    entry, _ = await self._patiently(key)
+                    at = entry.revision if entry else 0
+
+    async def _write(self, key: str, value: bytes | None, at: int) -> int:
+        if value is None:
+            self._acknowledge(await self._backend.delete(key, expected=at), key, None)
+            return 0
+        revision = await self._backend.put(key, value, expected=at)
+        self._acknowledge(revision, key, value)
+        return revision
+
+    async def _patiently(self, key: str) -> tuple[Entry | None, int]:
+        while True:
+            try:
+                return await self._backend.get(key)
+            except Unavailable:
+                continue
+
+    def _acknowledge(self, revision: int, key: str, value: bytes | None) -> None:
+        assert revision not in self.acknowledged, f"two writes were given revision {revision}"
+        self.acknowledged[revision] = Event(revision, key, value, 0)
+        self._more.set()
+
+
+class Observer:
+    """What a watch was told, checked as it comes."""
+
+    def __init__(self, after: int) -> None:
+        self.events: list[Event] = []
+        self.revision = after
+        self._more = asyncio.Event()
+
+    def __call__(self, batch: Batch) -> None:
+        for event in batch.events:
+            assert event.revision > self.revision, f"{event.revision} was told after {self.revision}"
+            self.events.append(event)
+            self.revision = event.revision
+        assert batch.revision >= self.revision, f"progress {batch.revision} was told after {self.revision}"
+        self.revision = batch.revision
+        self._more.set()
+
+    async def until(self, revision: int) -> None:
+        while self.revision < revision:
+            self._more.clear()
+            await self._more.wait()
+
+
+@asynccontextmanager
+async def observing(backend: EtcdBackend, *, after: int, count: int) -> AsyncIterator[list[Observer]]:
+    """Watches by function and by iteration, in turn."""
+    observers = [Observer(after) for _ in range(count)]
+
+    async def iterate(observer: Observer) -> None:
+        async with backend.watch(ROOT, after=after) as watch:
+            async for batch in watch:
+                observer(batch)
+
+    async with AsyncExitStack() as stack:
+        tasks = await stack.enter_async_context(asyncio.TaskGroup())
+        for observer in observers[::2]:
+            await stack.enter_async_context(backend.watch(ROOT, after=after, on_batch=observer))
+        iterating = [tasks.create_task(iterate(observer)) for observer in observers[1::2]]
+        try:
+            yield observers
+        finally:
+            for task in iterating:
+                task.cancel()
+
+
+async def check(url: str, *, start: int, traffic: Traffic, observers: list[Observer]) -> None:
+    """Compare what writers and watchers were told with what a newcomer finds in the store."""
+    async with EtcdBackend(endpoints=[url]) as backend:
+        end = await backend.current_revision()
+        history = Observer(start)
+        async with backend.watch(ROOT, after=start, on_batch=history) as watch:
+            await watch.request_progress()
+            await history.until(end)
+        page = await backend.range(ROOT, revision=end)
+    found = {event.revision: event for event in history.events}
+    for revision, written in traffic.acknowledged.items():
+        event = found.get(revision)
+        assert event is not None, f"the acknowledged write {revision} of {written.key} is lost"
+        assert (event.key, event.value) == (written.key, written.value)
+    for observer in observers:
+        async with asyncio.timeout(15):
+            await observer.until(end)
+        assert observer.events == history.events
+    assert {entry.key: entry.value for entry in page.entries} == _state(history.events)
+
+
+def _state(events: list[Event]) -> dict[str, bytes]:
+    state: dict[str, bytes] = {}
+    for event in events:
+        if event.value is None:
+            del state[event.key]
+        else:
+            state[event.key] = event.value
+    return state
