@@ -3,6 +3,7 @@ next; the machine is calibrated beside each, since its speed changes."""
 
 import importlib
 import json
+import signal
 import subprocess
 import sys
 from collections.abc import Iterable
@@ -12,6 +13,7 @@ from typing import NamedTuple
 from benchmarks import Row
 from benchmarks.machine import calibration
 
+TIMEOUT_S = 180
 ROOT = Path(__file__).resolve().parent.parent
 
 
@@ -52,11 +54,22 @@ def topics() -> list[str]:
 def measure(topic: str) -> list[Result]:
     """Run one module's `rows()` in a fresh interpreter."""
     command = [sys.executable, "-m", "benchmarks.run", topic]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
-    if done.returncode:
-        raise Failed(done.stderr.strip() or f"exit code {done.returncode}")
-    answer = json.loads(done.stdout.splitlines()[-1])
+    with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        output, errors = _finished(process)
+    if process.returncode:
+        raise Failed(errors.strip() or f"exit code {process.returncode}")
+    answer = json.loads(output.splitlines()[-1])
     return [Result(Row(*row), answer["factor"], topic) for row in answer["rows"]]
+
+
+def _finished(process: "subprocess.Popen[str]") -> tuple[str, str]:
+    """What it wrote. One that hangs is interrupted first, so that it can stop what it has started."""
+    for patience_s, stop in ((TIMEOUT_S, signal.SIGINT), (20, signal.SIGKILL)):
+        try:
+            return process.communicate(timeout=patience_s)
+        except subprocess.TimeoutExpired:
+            process.send_signal(stop)
+    return process.communicate()
 
 
 def _rows(topic: str) -> Iterable[Row]:
