@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import math
 
 from sampan.storage.backend import Backend, Closed, Compacted, Unavailable, Watch
 from sampan.storage.cacher.contents import Contents
@@ -21,6 +22,8 @@ class Reflector:
         self._maker = maker
         self._retry_s = retry_s
         self._failures = 0
+        self._opened = math.inf
+        """When the watch was opened last."""
         self._watch: Watch | None = None
         self.ready = asyncio.Event()
         """Set once everything has been read and the watch is open; stays set."""
@@ -86,18 +89,20 @@ class Reflector:
         watch = self._backend.watch(state.shape.prefix, after=state.revision, on_batch=state.apply)
         async with watch:
             self._watch = watch
+            self._opened = asyncio.get_running_loop().time()
             try:
                 self.ready.set()
-                self._failures = 0
                 async for _ in watch:
                     pass
             finally:
                 self._watch = None
 
     async def _pause(self, fault: Exception) -> None:
-        """Longer after each failure in a row; the first retry comes at once."""
+        """Longer after each failure in a row; the first retry comes at once. A watch that lasted ends the row."""
         log.warning("watch cache of %s: %s", self._state.shape.plural, fault)
         first, longest = self._retry_s
+        if asyncio.get_running_loop().time() - self._opened > longest:
+            self._failures = 0
         delay = 0.0 if self._failures == 0 else min(first * 2.0 ** (self._failures - 1), longest)
         self._failures += 1
         await asyncio.sleep(delay)

@@ -1,0 +1,150 @@
+import asyncio
+
+import pytest
+
+from sampan.storage.backend import Unavailable
+from sampan.storage.cacher import SharedRevision, TooLargeVersion
+from sampan.storage.cacher.freshness import Freshness
+from tests.storage.cacher.world import virtual
+
+
+class Store:
+    """Answers after a second; counts the questions."""
+
+    def __init__(self) -> None:
+        self.revision = 1
+        self.questions = 0
+        self.fault: Exception | None = None
+
+    async def current_revision(self) -> int:
+        self.questions += 1
+        answer = self.revision
+        await asyncio.sleep(1)
+        if self.fault is not None:
+            raise self.fault
+        return answer
+
+
+@virtual
+async def test_those_who_ask_together_share_a_question() -> None:
+    store = Store()
+    shared = SharedRevision(store.current_revision)
+    async with asyncio.TaskGroup() as tasks:
+        first = [tasks.create_task(shared()) for _ in range(50)]
+        await asyncio.sleep(0.5)
+        store.revision = 2
+        later = [tasks.create_task(shared()) for _ in range(50)]
+    assert store.questions == 2
+    assert first[0].result() == 1
+    # Who came while the first question was out shares the second, which went out after it.
+    assert {task.result() for task in first[1:] + later} == {2}
+
+
+@virtual
+async def test_an_answer_is_never_older_than_its_question() -> None:
+    store = Store()
+    shared = SharedRevision(store.current_revision)
+
+    async def ask(after_s: float) -> None:
+        await asyncio.sleep(after_s)
+        before = store.revision
+        assert await shared() >= before
+
+    async def write() -> None:
+        for _ in range(100):
+            store.revision += 1
+            await asyncio.sleep(0.1)
+
+    async with asyncio.TaskGroup() as tasks:
+        tasks.create_task(write())
+        for n in range(60):
+            tasks.create_task(ask(n * 0.13))
+    assert store.questions <= 12
+
+
+@virtual
+async def test_a_failure_is_shared_and_not_kept() -> None:
+    store = Store()
+    shared = SharedRevision(store.current_revision)
+    store.fault = Unavailable("down")
+    results = await asyncio.gather(*(shared() for _ in range(5)), return_exceptions=True)
+    assert [type(result) for result in results] == [Unavailable] * 5
+    assert store.questions == 2
+    store.fault = None
+    assert await shared() == 1
+
+
+@virtual
+@pytest.mark.parametrize("who", range(6))
+@pytest.mark.parametrize("when", [0.0, 0.5, 1.0, 1.5])
+async def test_nobody_is_forgotten_when_one_goes_away(who: int, when: float) -> None:
+    store = Store()
+    shared = SharedRevision(store.current_revision)
+    tasks = [asyncio.ensure_future(shared()) for _ in range(6)]
+    await asyncio.sleep(when)
+    tasks[who].cancel()
+    results = await asyncio.gather(*tasks, return_exceptions=True)
+    rest = results[:who] + results[who + 1 :]
+    assert rest == [1] * 5
+
+
+@virtual
+async def test_one_who_was_to_ask_for_all_and_went_away() -> None:
+    store = Store()
+    shared = SharedRevision(store.current_revision)
+    tasks = [asyncio.ensure_future(shared()) for _ in range(4)]
+    await asyncio.sleep(0)
+    shared._waiting[0].add_done_callback(lambda _: tasks[1].cancel())
+    results = await asyncio.gather(*tasks, return_exceptions=True)
+    assert isinstance(results[1], asyncio.CancelledError)
+    assert [results[0], *results[2:]] == [1, 1, 1]
+
+
+async def nothing() -> None:
+    pass
+
+
+@virtual
+async def test_waiting_for_a_revision() -> None:
+    fresh = Freshness()
+    fresh.advance(5)
+    await fresh.wait_for(5, timeout_s=0, ask=nothing)
+    async with asyncio.TaskGroup() as tasks:
+        waiting = [tasks.create_task(fresh.wait_for(n, timeout_s=9, ask=nothing)) for n in (7, 6, 8)]
+        await asyncio.sleep(1)
+        fresh.advance(7)
+        await asyncio.sleep(0.01)
+        assert [task.done() for task in waiting] == [True, True, False]
+        fresh.advance(9)
+    assert fresh._waiting == []
+
+
+@virtual
+async def test_it_is_not_waited_for_ever_and_nothing_is_left() -> None:
+    fresh = Freshness()
+    with pytest.raises(TooLargeVersion, match="Too large resource version: 9, current: 0"):
+        await fresh.wait_for(9, timeout_s=3, ask=nothing)
+    waiting = asyncio.ensure_future(fresh.wait_for(9, timeout_s=3, ask=nothing))
+    await asyncio.sleep(1)
+    waiting.cancel()
+    await asyncio.gather(waiting, return_exceptions=True)
+    assert fresh._waiting == []
+
+
+@virtual
+async def test_progress_is_asked_for_once_by_many_and_again_after_a_while() -> None:
+    fresh = Freshness()
+    asked: list[float] = []
+
+    async def ask() -> None:
+        asked.append(round(asyncio.get_running_loop().time(), 3))
+        if len(asked) == 2:
+            raise Unavailable("the watch is being opened again")
+        if len(asked) > 20:
+            fresh.advance(9)
+
+    async with asyncio.TaskGroup() as tasks:
+        for _ in range(10):
+            tasks.create_task(fresh.wait_for(9, timeout_s=3, ask=ask))
+    assert asked[0] == 0.0
+    assert asked[1] == pytest.approx(0.1)

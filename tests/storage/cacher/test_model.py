@@ -1,0 +1,291 @@
+"""The cacher against a model that only knows the log of all writes: whatever is asked, whenever, the answers agree."""
+
+import asyncio
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from hypothesis import Phase, given, settings
+from hypothesis import strategies as st
+
+from sampan.storage.backend import Conflict
+from sampan.storage.cacher import CacherConfig, Expired, HistoryLimits, ListResult, Selection, Watcher, WatchEvent
+from tests.storage.cacher.world import (
+    PODS,
+    Labels,
+    VirtualTimeLoop,
+    World,
+    labelled,
+    pod,
+    pods,
+    ready,
+    where,
+)
+
+Content = tuple[str, int]
+"""A note that tells writes apart, and the resource version."""
+
+
+@dataclass(frozen=True)
+class Write:
+    revision: int
+    namespace: str
+    name: str
+    value: dict[str, Any] | None
+
+
+@dataclass
+class Model:
+    """All writes in order; answers by replaying them."""
+
+    writes: list[Write] = field(default_factory=list)
+
+    def state(self, revision: int, selection: Selection) -> list[tuple[str, str, int]]:
+        found: dict[tuple[str, str], tuple[int, dict[str, Any]]] = {}
+        for write in self.writes:
+            if write.revision <= revision:
+                found.pop((write.namespace, write.name), None)
+                if write.value is not None:
+                    found[write.namespace, write.name] = (write.revision, write.value)
+        chosen = [(ns, name, at) for (ns, name), (at, value) in found.items() if _selects(selection, value)]
+        return sorted(chosen, key=lambda one: PODS.key(one[0], one[1]))
+
+    def events(self, after: int, selection: Selection) -> list[tuple[str, str, str, int, str]]:
+        """Type, namespace, name, version and the note that is shown."""
+        now: dict[tuple[str, str], dict[str, Any]] = {}
+        told = []
+        for write in self.writes:
+            key = (write.namespace, write.name)
+            old, new = now.pop(key, None), write.value
+            if new is not None:
+                now[key] = new
+            was, is_now = (value is not None and _selects(selection, value) for value in (old, new))
+            if write.revision > after and (was or is_now):
+                shown = new if is_now else old
+                kind = "MODIFIED" if was and is_now else "ADDED" if is_now else "DELETED"
+                assert shown is not None
+                told.append((kind, *key, write.revision, shown["metadata"]["annotations"]["note"]))
+        return told
+
+
+def _selects(selection: Selection, value: dict[str, Any]) -> bool:
+    metadata = value["metadata"]
+    fields = {
+        "metadata.name": metadata["name"],
+        "spec.nodeName": value["spec"].get("nodeName", ""),
+        "status.phase": value["status"].get("phase", "Pending"),
+    }
+    return (
+        selection.namespace in ("", metadata["namespace"])
+        and selection.name in ("", metadata["name"])
+        and (selection.labels is None or selection.labels.matches(metadata.get("labels", {})))
+        and all((fields[term.field] == term.value) != term.is_negated for term in selection.fields)
+    )
+
+
+@dataclass
+class Pages:
+    selection: Selection
+    limit: int
+    revision: int
+    token: str
+    seen: list[tuple[str, str, int]]
+
+
+class Session:
+    def __init__(self, world: World) -> None:
+        self.world, self.model = world, Model()
+        self.start = world.cacher.revision
+        self.compacted = 0
+        self.pages: list[Pages] = []
+        self.watches: list[tuple[Watcher, Selection, int, list[Any]]] = []
+
+    async def put(self, place: tuple[str, str], labels: dict[str, str], node: str, phase: str) -> None:
+        namespace, name = place
+        note = str(len(self.model.writes))
+        value = pod(name, namespace, labels=labels, node=node, phase=phase, note=note)
+        revision = await self.world.backend.put(PODS.key(namespace, name), value)
+        self.model.writes.append(Write(revision, namespace, name, json.loads(value)))
+
+    async def delete(self, place: tuple[str, str]) -> None:
+        try:
+            revision = await self.world.backend.delete(PODS.key(*place))
+        except Conflict:
+            return
+        self.model.writes.append(Write(revision, *place, None))
+
+    async def elsewhere(self) -> None:
+        await self.world.backend.put("/registry/secrets/default/s", b"{}")
+
+    async def compact(self, back: int) -> None:
+        self.compacted = max(self.compacted, await self.world.backend.current_revision() - back)
+        await self.world.backend.compact(self.compacted)
+
+    async def list(self, selection: Selection, limit: int) -> None:
+        now = await self.world.backend.current_revision()
+        result = await self.world.list(selection, limit=limit)
+        assert result.revision == now
+        self._check_first_page(result, selection, limit)
+
+    async def list_any(self, selection: Selection) -> None:
+        result = await self.world.list(selection, "0", limit=1)
+        assert _shown(result) == self.model.state(result.revision, selection)
+
+    async def list_not_older(self, selection: Selection, back: int) -> None:
+        version = max(await self.world.backend.current_revision() - back, 1)
+        result = await self.world.list(selection, str(version), match="NotOlderThan")
+        assert result.revision >= version
+        assert _shown(result) == self.model.state(result.revision, selection)
+
+    async def list_exact(self, selection: Selection, back: int, limit: int) -> None:
+        revision = max(await self.world.backend.current_revision() - back, self.start)
+        try:
+            result = await self.world.list(selection, str(revision), match="Exact", limit=limit)
+        except Expired:
+            assert revision < self.compacted
+            return
+        assert result.revision == revision
+        self._check_first_page(result, selection, limit)
+
+    async def next_page(self, which: int) -> None:
+        if not self.pages:
+            return
+        pages = self.pages.pop(which % len(self.pages))
+        try:
+            result = await self.world.list(pages.selection, limit=pages.limit, continue_token=pages.token)
+        except Expired as fault:
+            assert pages.revision < self.compacted
+            result = await self.world.list(pages.selection, continue_token=fault.continue_token)
+            rest = self.model.state(result.revision, pages.selection)
+            last = PODS.key(*pages.seen[-1][:2])
+            assert _shown(result) == [one for one in rest if PODS.key(*one[:2]) > last]
+            return
+        assert result.revision == pages.revision
+        self._check_page(result, pages)
+
+    async def watch(self, selection: Selection, back: int) -> None:
+        revision = max(self.world.cacher.revision - back, 0)
+        watcher = self.world.watch(selection, str(revision), send_initial_events=False if revision == 0 else None)
+        try:
+            await watcher.__aenter__()
+        except Expired:
+            assert revision < self.world.cacher.stats().history_floor
+            return
+        self.watches.append((watcher, selection, revision or self.world.cacher.revision, []))
+
+    async def stream(self, selection: Selection) -> None:
+        watcher = await self.world.watch(selection, allow_bookmarks=True).__aenter__()
+        *items, mark = ready(watcher)
+        assert {event.type for event in items} <= {"ADDED"}
+        shown = [(event.item.namespace, event.item.name, event.revision) for event in items]
+        assert shown == self.model.state(mark.revision, selection)
+        self.watches.append((watcher, selection, mark.revision, []))
+
+    async def drain(self, which: int) -> None:
+        if self.watches:
+            watcher, _, _, got = self.watches[which % len(self.watches)]
+            got += ready(watcher)
+
+    async def leave(self, which: int) -> None:
+        if self.watches:
+            await self._finish(*self.watches.pop(which % len(self.watches)))
+
+    async def finish(self) -> None:
+        for watch in self.watches:
+            await self._finish(*watch)
+        while self.pages:
+            await self.next_page(0)
+
+    async def _finish(self, watcher: Watcher, selection: Selection, after: int, got: Sequence[WatchEvent]) -> None:
+        got = [*got, *ready(watcher)]
+        await watcher.__aexit__(None, None, None)
+        assert [_told(event) for event in got] == self.model.events(after, selection)
+
+    def _check_first_page(self, result: ListResult, selection: Selection, limit: int) -> None:
+        self._check_page(result, Pages(selection, limit, result.revision, "", []))
+
+    def _check_page(self, result: ListResult, pages: Pages) -> None:
+        whole = self.model.state(pages.revision, pages.selection)
+        shown = _shown(result)
+        begin = len(pages.seen)
+        pages.seen = pages.seen + shown
+        if not result.continue_token:
+            assert pages.seen == whole
+            assert result.remaining is None
+            return
+        assert pages.limit
+        assert shown == whole[begin : begin + pages.limit]
+        rest = len(whole) - len(pages.seen)
+        assert result.remaining == (None if pages.selection.is_filtered else rest)
+        pages.token = result.continue_token
+        self.pages.append(pages)
+
+
+def _shown(result: ListResult) -> list[tuple[str, str, int]]:
+    for item in result.items:
+        assert json.loads(item.raw)["metadata"]["resourceVersion"] == str(item.revision)
+    return [(item.namespace, item.name, item.revision) for item in result.items]
+
+
+def _told(event: WatchEvent) -> tuple[str, str, str, int, str]:
+    value = json.loads(event.frame())
+    metadata = value["object"]["metadata"]
+    note, version = metadata["annotations"]["note"], int(metadata["resourceVersion"])
+    return (value["type"], metadata["namespace"], metadata["name"], version, note)
+
+
+PLACES = [(namespace, name) for namespace in ("a", "a-b", "b") for name in "pqrst"]
+SELECTIONS = [
+    where(),
+    where("a"),
+    where("b"),
+    where("a", name="p"),
+    where(metadata_name="q"),
+    where(node="n1"),
+    where("a", node="n2"),
+    where(node="!n1"),
+    where(node="", phase="Running"),
+    where(phase="!Running"),
+    where(labels=labelled(app="x")),
+    where("a", labels=labelled(app="x", tier="y")),
+    where(labels=Labels((("app", "!=", ("x",)),))),
+    where(labels=Labels((("tier", "exists", ()),)), node="n1"),
+]
+places, selections = st.sampled_from(PLACES), st.sampled_from(SELECTIONS)
+labels = st.dictionaries(st.sampled_from(["app", "tier"]), st.sampled_from(["x", "y"]), max_size=2)
+nodes, phases = st.sampled_from(["", "n1", "n2"]), st.sampled_from(["", "Running"])
+backs, limits, which = st.integers(0, 12), st.integers(0, 4), st.integers(0, 5)
+STEPS: dict[str, tuple[int, tuple[st.SearchStrategy[Any], ...]]] = {
+    "put": (30, (places, labels, nodes, phases)),
+    "delete": (12, (places,)),
+    "elsewhere": (3, ()),
+    "compact": (1, (backs,)),
+    "list": (4, (selections, limits)),
+    "list_any": (1, (selections,)),
+    "list_not_older": (1, (selections, backs)),
+    "list_exact": (6, (selections, backs, limits)),
+    "next_page": (10, (which,)),
+    "watch": (4, (selections, backs)),
+    "stream": (2, (selections,)),
+    "drain": (3, (which,)),
+    "leave": (3, (which,)),
+}
+"""How often each step comes, and what it takes."""
+step_names = st.sampled_from([name for name, (weight, _) in STEPS.items() for _ in range(weight)])
+KEPT = [3, 8, 1000]
+
+
+@settings(max_examples=60, phases=[Phase.generate])  # a story is read faster than it is shrunk
+@given(st.data(), st.sampled_from(KEPT), st.integers(20, 150))
+def test_the_cacher_agrees_with_the_log(data: st.DataObject, kept: int, length: int) -> None:
+    async def run() -> None:
+        async with pods(CacherConfig(history=HistoryLimits(events=kept))) as world:
+            session = Session(world)
+            for _ in range(length):
+                name = data.draw(step_names)
+                await getattr(session, name)(*[data.draw(argument) for argument in STEPS[name][1]])
+            await session.finish()
+
+    with asyncio.Runner(loop_factory=VirtualTimeLoop) as runner:
+        runner.run(run())
