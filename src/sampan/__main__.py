@@ -1,0 +1,5 @@
+"""`python -m sampan`."""
+
+from sampan.cli.main import main
+
+main()

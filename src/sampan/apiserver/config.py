@@ -1,0 +1,38 @@
+"""What an API server is told when it starts."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from sampan.apiserver.call import User
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TlsFiles:
+    certificate: Path
+    key: Path
+    client_ca: Path | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServerConfig:
+    bind_address: str = "0.0.0.0"
+    secure_port: int = 6443
+    """0: no TLS listener."""
+    any_secure_port: bool = False
+    """Take a free port instead of `secure_port`."""
+    insecure_bind_address: str = "127.0.0.1"
+    insecure_port: int = 0
+    """0: no plain HTTP."""
+    advertise_address: str = ""
+    """Where clients in the cluster reach the server; empty: found out."""
+    tls: TlsFiles | None = None
+    tokens: Mapping[str, User] = field(default_factory=dict)
+    allows_anonymous: bool = True
+    service_cluster_ip_range: str = "10.96.0.0/16"
+    service_node_port_range: tuple[int, int] = (30000, 32767)
+    runtime_config: Mapping[str, bool] = field(default_factory=dict)
+    event_ttl_s: float = 3600
+    service_account_issuer: str = "https://kubernetes.default.svc.cluster.local"
+    service_account_key: Path | None = None
+    max_in_flight: int = 400

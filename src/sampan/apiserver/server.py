@@ -1,0 +1,157 @@
+"""The API server put together: store, registry, pipeline, listeners."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import socket
+import ssl
+from collections.abc import Coroutine
+from contextlib import AsyncExitStack
+from typing import Any
+
+from sampan.api.scheme import Scheme, builtin_scheme
+from sampan.apiserver.admission.chain import AdmissionChain
+from sampan.apiserver.admission.plugins import default_plugins
+from sampan.apiserver.auth.certificates import CertificateAuthenticator
+from sampan.apiserver.auth.chain import AuthenticatorChain, OneAuthenticator
+from sampan.apiserver.auth.tokens import TokenAuthenticator
+from sampan.apiserver.authorization import Chain, Discovery, Masters
+from sampan.apiserver.bootstrap import SYSTEM, bootstrap
+from sampan.apiserver.call import MASTERS, User
+from sampan.apiserver.config import ServerConfig, TlsFiles
+from sampan.apiserver.endpoints import Endpoints
+from sampan.apiserver.http.server import HttpServer, Listener
+from sampan.apiserver.loopback import LoopbackTransport
+from sampan.apiserver.pipeline import Pipeline
+from sampan.apiserver.registry.registry import Registry
+from sampan.apiserver.special import special_paths
+from sampan.machinery.clock import Clock
+from sampan.storage.backend import Backend
+
+log = logging.getLogger(__name__)
+
+INSECURE_USER = User("system:unsecured", groups=(MASTERS, "system:authenticated"))
+
+
+class ApiServer:
+    """`async with ApiServer(config=…, backend=…, clock=…) as server:` serves until the block is left.
+
+    The backend is the caller's: it must be open before and be closed after.
+    """
+
+    def __init__(self, *, config: ServerConfig, backend: Backend, clock: Clock) -> None:
+        self.config, self.backend, self.clock = config, backend, clock
+        self.scheme: Scheme = builtin_scheme(config.runtime_config)
+        self.secure_port = self.insecure_port = 0
+        self._tasks: _Background | None = None
+        self._running = AsyncExitStack()
+        self.registry = Registry(
+            scheme=self.scheme, backend=backend, clock=clock, start_task=self._start, event_ttl_s=config.event_ttl_s
+        )
+        self.pipeline = self._make_pipeline()
+        self._http = HttpServer(pipeline=self.pipeline, max_in_flight=config.max_in_flight)
+
+    async def __aenter__(self) -> ApiServer:
+        async with AsyncExitStack() as running:
+            self._tasks = await running.enter_async_context(_Background())
+            running.push_async_callback(self._http.close)
+            await self._listen()
+            await bootstrap(
+                self.pipeline,
+                cluster_ip_range=self.config.service_cluster_ip_range,
+                address=self.address,
+                port=self.secure_port or self.insecure_port or 443,
+            )
+            self._running = running.pop_all()
+        return self
+
+    async def __aexit__(self, *exc: object) -> None:
+        await self._running.aclose()
+
+    @property
+    def address(self) -> str:
+        """Where others reach the server."""
+        return self.config.advertise_address or own_address()
+
+    def loopback(self, user: User = SYSTEM) -> LoopbackTransport:
+        """A way in for a client in this process."""
+        return LoopbackTransport(pipeline=self.pipeline, user=user)
+
+    def _make_pipeline(self) -> Pipeline:
+        config = self.config
+        authenticators: list[OneAuthenticator] = [CertificateAuthenticator(), TokenAuthenticator(dict(config.tokens))]
+        return Pipeline(
+            scheme=self.scheme,
+            authenticator=AuthenticatorChain(authenticators, allows_anonymous=config.allows_anonymous),
+            authorizer=Chain(Masters(), Discovery()),
+            endpoints=Endpoints(registry=self.registry, admission=AdmissionChain(default_plugins())),
+            special=special_paths(self.registry),
+        )
+
+    async def _listen(self) -> None:
+        config = self.config
+        listeners = []
+        if config.tls is not None and (config.secure_port or config.any_secure_port):
+            port = 0 if config.any_secure_port else config.secure_port
+            listeners.append(Listener(config.bind_address, port, tls_context(config.tls)))
+        if config.insecure_port:
+            listeners.append(Listener(config.insecure_bind_address, config.insecure_port, user=INSECURE_USER))
+            log.warning(
+                "plain HTTP without authentication on %s:%d", config.insecure_bind_address, config.insecure_port
+            )
+        ports = await self._http.listen(listeners)
+        for listener, port in zip(listeners, ports, strict=True):
+            if listener.tls is not None:
+                self.secure_port = port
+            else:
+                self.insecure_port = port
+
+    def _start(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        if self._tasks is None:
+            raise RuntimeError("the server is not running")
+        return self._tasks.create_task(work)
+
+
+class _Background:
+    """A task group whose tasks are ended when its block is left."""
+
+    def __init__(self) -> None:
+        self._group = asyncio.TaskGroup()
+        self._tasks: set[asyncio.Task[Any]] = set()
+
+    async def __aenter__(self) -> _Background:
+        await self._group.__aenter__()
+        return self
+
+    def create_task(self, work: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
+        task = self._group.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return task
+
+    async def __aexit__(self, *exc: object) -> None:
+        for task in list(self._tasks):
+            task.cancel()
+        await self._group.__aexit__(None, None, None)
+
+
+def tls_context(files: TlsFiles) -> ssl.SSLContext:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    context.load_cert_chain(files.certificate, files.key)
+    context.set_alpn_protocols(["http/1.1"])
+    if files.client_ca is not None:
+        context.load_verify_locations(files.client_ca)
+        context.verify_mode = ssl.CERT_OPTIONAL
+    return context
+
+
+def own_address() -> str:
+    """The address of this machine that leads out, or the loopback one."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+        try:
+            probe.connect(("192.0.2.1", 9))
+            return str(probe.getsockname()[0])
+        except OSError:
+            return "127.0.0.1"

@@ -1,0 +1,43 @@
+"""Starting a cluster in a process of its own, and waiting until it is ready."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+
+from sampan.cli.cluster_dir import ClusterDir, Running
+from sampan.cli.failures import CliError
+
+_PATIENCE_S = 60
+_LOOK_EVERY_S = 0.01
+
+
+def start(where: ClusterDir, arguments: Sequence[str]) -> Running:
+    """Run `sampan ARGUMENTS` in the background; what it says about itself once it serves."""
+    with where.log.open("ab") as log:
+        where.log.chmod(0o600)
+        began = where.log.stat().st_size
+        process = subprocess.Popen(
+            [sys.executable, "-m", "sampan", *arguments],
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+            start_new_session=True,
+        )
+    deadline = time.monotonic() + _PATIENCE_S
+    while time.monotonic() < deadline:
+        note = where.read_note()
+        if note is not None and note.pid == process.pid:
+            return note
+        if process.poll() is not None:
+            raise CliError(_last_words(where, began) or f"the cluster ended with code {process.returncode}")
+        time.sleep(_LOOK_EVERY_S)
+    process.terminate()
+    raise CliError(f"the cluster was not ready within {_PATIENCE_S} s; see {where.log}")
+
+
+def _last_words(where: ClusterDir, began: int) -> str:
+    said = where.log.read_bytes()[began:].decode(errors="replace").strip()
+    return said.rpartition("Error: ")[2] if said else ""

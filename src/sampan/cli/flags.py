@@ -1,0 +1,87 @@
+"""Flags with a form of their own, read with errors that name the flag."""
+
+from __future__ import annotations
+
+import ipaddress
+import os
+from pathlib import Path
+
+from sampan.api import durations
+from sampan.apiserver.auth.tokens import TokenFileError, read_token_file
+from sampan.apiserver.call import User
+from sampan.cli.failures import CliError
+
+
+def names(flag: str, text: str, known: tuple[str, ...]) -> tuple[str, ...]:
+    """A list of names out of the known ones."""
+    found = tuple(word.strip() for word in text.split(",") if word.strip())
+    for word in found:
+        if word not in known:
+            raise CliError(f"{flag}: there is no {word!r}; known are {', '.join(known)}")
+    return found
+
+
+def switches(flag: str, text: str) -> dict[str, bool]:
+    """`key=true,key=false`."""
+    found: dict[str, bool] = {}
+    for pair in filter(None, (part.strip() for part in text.split(","))):
+        key, equals, value = pair.partition("=")
+        if not equals or value.lower() not in ("true", "false"):
+            raise CliError(f"{flag}: want NAME=true or NAME=false, not {pair!r}")
+        found[key] = value.lower() == "true"
+    return found
+
+
+def address(flag: str, text: str) -> str:
+    try:
+        return str(ipaddress.ip_address(text))
+    except ValueError:
+        raise CliError(f"{flag}: {text!r} is not an IP address") from None
+
+
+def network(flag: str, text: str) -> str:
+    for part in text.split(","):
+        try:
+            ipaddress.ip_network(part)
+        except ValueError as error:
+            raise CliError(f"{flag}: {error}") from None
+    return text
+
+
+def port(flag: str, number: int) -> int:
+    if not 0 <= number < 65536:
+        raise CliError(f"{flag}: {number} is not a port")
+    return number
+
+
+def port_range(flag: str, text: str) -> tuple[int, int]:
+    low, _, high = text.partition("-")
+    if not (low.isdigit() and high.isdigit() and 0 < int(low) <= int(high) < 65536):
+        raise CliError(f"{flag}: want two ports as in 30000-32767, not {text!r}")
+    return int(low), int(high)
+
+
+def duration_s(flag: str, text: str) -> float:
+    try:
+        return durations.parse_duration(text) / 1e9
+    except ValueError as error:
+        raise CliError(f"{flag}: {error}") from None
+
+
+def tokens(flag: str, path: str | None) -> dict[str, User]:
+    if not path:
+        return {}
+    try:
+        return read_token_file(Path(path))
+    except OSError as error:
+        raise CliError(f"{flag}: cannot read {path}: {error.strerror}") from None
+    except TokenFileError as error:
+        raise CliError(f"{flag}: {error}") from None
+
+
+def file(flag: str, path: str | None) -> Path | None:
+    if not path:
+        return None
+    if not os.access(path, os.R_OK):
+        raise CliError(f"{flag}: cannot read {path}")
+    return Path(path)

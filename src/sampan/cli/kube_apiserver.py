@@ -1,0 +1,55 @@
+"""`sampan kube-apiserver`: the API server alone, with the real one's flags."""
+
+from __future__ import annotations
+
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+import click
+
+from sampan.apiserver.config import TlsFiles
+from sampan.cli import flags
+from sampan.cli.assembly import APISERVER, Assembly, ClusterConfig, StoreConfig
+from sampan.cli.pki import CA, SERVER, Pki
+from sampan.cli.server_flags import etcd_config, server_config, server_options
+from sampan.cli.serving import serve, set_up_logs
+from sampan.cli.up import server_names
+
+
+@click.command("kube-apiserver")
+@click.option("--tls-cert-file", metavar="F", help="The server's certificate; without one it makes its own.")
+@click.option("--tls-private-key-file", metavar="F", help="Its key.")
+@click.option("--client-ca-file", metavar="F", help="Client certificates that this CA signed are believed.")
+@click.option("--cert-dir", metavar="DIR", help="Where certificates are kept that the server makes itself.")
+@server_options
+def command(**given: Any) -> None:
+    """Run the API server alone. Without --etcd-servers its data are in memory."""
+    set_up_logs(given["verbosity"])
+    config = ClusterConfig(
+        server=server_config(given, tls=_tls(given)),
+        store=etcd_config(given) if given["etcd_servers"] else StoreConfig(),
+        components=(APISERVER,),
+    )
+    began = time.monotonic()
+
+    async def on_ready(cluster: Assembly) -> None:
+        port = cluster.server.secure_port or cluster.server.insecure_port
+        click.echo(f"kube-apiserver is ready on port {port} ({time.monotonic() - began:.2f} s)")
+
+    serve(config, on_ready)
+
+
+def _tls(given: dict[str, Any]) -> TlsFiles:
+    certificate = flags.file("--tls-cert-file", given["tls_cert_file"])
+    key = flags.file("--tls-private-key-file", given["tls_private_key_file"])
+    client_ca = flags.file("--client-ca-file", given["client_ca_file"])
+    if certificate is not None and key is not None:
+        return TlsFiles(certificate=certificate, key=key, client_ca=client_ca)
+    folder = Path(given["cert_dir"] or tempfile.mkdtemp(prefix="sampan-certs-"))
+    pki = Pki(folder)
+    pki.ensure(names=server_names(given), now=time.time())
+    return TlsFiles(
+        certificate=pki.certificate(SERVER), key=pki.key(SERVER), client_ca=client_ca or pki.certificate(CA)
+    )

@@ -1,0 +1,58 @@
+"""Kubeconfig files: written for a new cluster, and merged into a person's own on request."""
+
+from __future__ import annotations
+
+import base64
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from sampan.cli.cluster_dir import write_private
+from sampan.cli.failures import CliError
+
+
+def admin_config(*, name: str, url: str, ca: bytes, certificate: bytes, key: bytes) -> dict[str, Any]:
+    """A kubeconfig for the cluster's administrator, complete in itself."""
+    return {
+        "apiVersion": "v1",
+        "kind": "Config",
+        "clusters": [{"name": name, "cluster": {"server": url, "certificate-authority-data": _b64(ca)}}],
+        "users": [
+            {
+                "name": f"{name}-admin",
+                "user": {"client-certificate-data": _b64(certificate), "client-key-data": _b64(key)},
+            }
+        ],
+        "contexts": [{"name": name, "context": {"cluster": name, "user": f"{name}-admin"}}],
+        "current-context": name,
+        "preferences": {},
+    }
+
+
+def write(path: Path, config: dict[str, Any]) -> None:
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_private(path, yaml.safe_dump(config, sort_keys=False).encode())
+    except OSError as error:
+        raise CliError(f"cannot write the kubeconfig {path}: {error.strerror}") from None
+
+
+def merge(path: Path, config: dict[str, Any]) -> None:
+    """Add the cluster to a kubeconfig and make it the current one; what else is in there stays."""
+    found: dict[str, Any] = {}
+    if path.exists():
+        try:
+            found = yaml.safe_load(path.read_text()) or {}
+        except yaml.YAMLError as error:
+            raise CliError(f"{path} is not YAML: {error}") from None
+    for part in ("clusters", "users", "contexts"):
+        new = config[part]
+        names = {entry["name"] for entry in new}
+        found[part] = [entry for entry in found.get(part) or [] if entry.get("name") not in names] + new
+    found.update({key: config[key] for key in ("apiVersion", "kind", "current-context")})
+    write(path, found)
+
+
+def _b64(data: bytes) -> str:
+    return base64.b64encode(data).decode()

@@ -1,0 +1,49 @@
+"""`sampan`: finds the subcommand and imports only that one."""
+
+from __future__ import annotations
+
+import sys
+from importlib import import_module
+
+import click
+
+from sampan import __version__
+
+COMMANDS = {
+    "up": ("sampan.cli.up", "Start a cluster."),
+    "down": ("sampan.cli.down", "Stop a cluster."),
+    "status": ("sampan.cli.status", "Show what runs and where."),
+    "kube-apiserver": ("sampan.cli.kube_apiserver", "Run the API server alone, with the real one's flags."),
+    "kubectl": ("sampan.cli.kubectl", "Work with a cluster, as kubectl does."),
+}
+
+
+class LazyGroup(click.Group):
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
+        if name not in COMMANDS:
+            return None
+        command: click.Command = import_module(COMMANDS[name][0]).command
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, text) for name, (_, text) in COMMANDS.items()])
+
+
+@click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, prog_name="sampan")
+def cli() -> None:
+    """A complete Kubernetes in one process."""
+
+
+def main() -> None:
+    try:
+        cli(prog_name="sampan")
+    except KeyboardInterrupt:
+        sys.exit(130)
+
+
+__all__ = ["cli", "main"]

@@ -1,0 +1,90 @@
+"""The flags that every way of starting the API server has, and what they mean."""
+
+from __future__ import annotations
+
+import functools
+import ipaddress
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import click
+
+from sampan.api import runtime_config
+from sampan.apiserver.config import ServerConfig, TlsFiles
+from sampan.apiserver.server import own_address
+from sampan.cli import flags
+from sampan.cli.assembly import StoreConfig
+from sampan.cli.failures import CliError
+
+_OPTIONS: tuple[tuple[tuple[str, ...], dict[str, Any]], ...] = (
+    (("--secure-port",), {"type": int, "default": 6443, "help": "The port for HTTPS; 0: none."}),
+    (("--bind-address",), {"default": "0.0.0.0", "metavar": "A", "help": "Where HTTPS listens."}),
+    (("--insecure-port",), {"type": int, "default": 0, "help": "Plain HTTP without authentication; 0: none."}),
+    (("--insecure-bind-address",), {"default": "127.0.0.1", "metavar": "A", "help": "Where plain HTTP listens."}),
+    (("--advertise-address",), {"default": "", "metavar": "A", "help": "Where others reach the server."}),
+    (("--token-auth-file",), {"metavar": "F", "help": 'Lines of token,user,uid,"group1,group2".'}),
+    (("--etcd-servers",), {"default": "", "metavar": "URL,…", "help": "Use etcd instead of the embedded store."}),
+    (("--etcd-cafile",), {"metavar": "F", "help": "The CA of etcd's certificate."}),
+    (("--etcd-certfile",), {"metavar": "F", "help": "The client certificate for etcd."}),
+    (("--etcd-keyfile",), {"metavar": "F", "help": "Its key."}),
+    (("--service-cluster-ip-range",), {"default": "10.96.0.0/16", "metavar": "CIDR", "help": "For services."}),
+    (("--service-node-port-range",), {"default": "30000-32767", "metavar": "A-B", "help": "For services on nodes."}),
+    (("--runtime-config",), {"default": "", "metavar": "K=V,…", "help": "API versions to switch on or off."}),
+    (("--feature-gates",), {"default": "", "metavar": "K=V,…", "help": "Features to switch on or off."}),
+    (("--event-ttl",), {"default": "1h0m0s", "metavar": "T", "help": "How long events are kept."}),
+    (("--max-requests-inflight",), {"type": int, "default": 400, "help": "Requests served at a time."}),
+    (("-v", "--v", "verbosity"), {"type": int, "default": 0, "help": "Log: 0 warnings, 2 what happens, 4 all."}),
+)
+
+FEATURES: frozenset[str] = frozenset()
+"""Features that can be switched; a name that is not here is an error, never ignored."""
+
+
+def server_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    decorators = [click.option(*names, show_default=True, **kwargs) for names, kwargs in _OPTIONS]
+    return functools.reduce(lambda wrapped, option: option(wrapped), reversed(decorators), command)
+
+
+def server_config(given: Mapping[str, Any], *, tls: TlsFiles | None) -> ServerConfig:
+    for name in flags.switches("--feature-gates", given["feature_gates"]):
+        if name not in FEATURES:
+            raise CliError(f"--feature-gates: there is no feature {name!r} to switch")
+    return ServerConfig(
+        bind_address=flags.address("--bind-address", given["bind_address"]),
+        secure_port=flags.port("--secure-port", given["secure_port"]),
+        insecure_bind_address=flags.address("--insecure-bind-address", given["insecure_bind_address"]),
+        insecure_port=flags.port("--insecure-port", given["insecure_port"]),
+        advertise_address=advertised(given),
+        tls=tls,
+        tokens=flags.tokens("--token-auth-file", given["token_auth_file"]),
+        service_cluster_ip_range=flags.network("--service-cluster-ip-range", given["service_cluster_ip_range"]),
+        service_node_port_range=flags.port_range("--service-node-port-range", given["service_node_port_range"]),
+        runtime_config=_runtime_config(given["runtime_config"]),
+        event_ttl_s=flags.duration_s("--event-ttl", given["event_ttl"]),
+        max_in_flight=given["max_requests_inflight"],
+    )
+
+
+def etcd_config(given: Mapping[str, Any]) -> StoreConfig:
+    return StoreConfig(
+        etcd_servers=tuple(url.strip() for url in given["etcd_servers"].split(",") if url.strip()),
+        etcd_ca=flags.file("--etcd-cafile", given["etcd_cafile"]),
+        etcd_cert=flags.file("--etcd-certfile", given["etcd_certfile"]),
+        etcd_key=flags.file("--etcd-keyfile", given["etcd_keyfile"]),
+    )
+
+
+def advertised(given: Mapping[str, Any]) -> str:
+    if given["advertise_address"]:
+        return flags.address("--advertise-address", given["advertise_address"])
+    bound = ipaddress.ip_address(given["bind_address"])
+    return own_address() if bound.is_unspecified else str(bound)
+
+
+def _runtime_config(text: str) -> dict[str, bool]:
+    try:
+        found = runtime_config.parse(text)
+        runtime_config.served(found)
+    except runtime_config.RuntimeConfigError as error:
+        raise CliError(f"--runtime-config: {error}") from None
+    return found

@@ -1,0 +1,71 @@
+"""Running a cluster until it is told to stop."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import logging
+import signal
+from collections.abc import Awaitable, Callable, Coroutine
+from typing import Any
+
+from sampan.cli.assembly import Assembly, ClusterConfig
+from sampan.cli.failures import CliError
+from sampan.machinery.clock import RealClock
+from sampan.storage.backend import StorageError
+
+_LEVELS = {0: logging.WARNING, 1: logging.WARNING, 2: logging.INFO, 3: logging.INFO}
+
+
+def set_up_logs(verbosity: int) -> None:
+    logging.basicConfig(
+        level=_LEVELS.get(verbosity, logging.DEBUG), format="%(asctime)s %(levelname)s %(name)s: %(message)s"
+    )
+    logging.getLogger("asyncio").setLevel(logging.WARNING)
+
+
+def serve(config: ClusterConfig, on_ready: Callable[[Assembly], Awaitable[None]]) -> None:
+    """Run the cluster until a signal to end; what goes wrong at the start is told in one line."""
+    _run_loop(_serve(config, on_ready))
+
+
+def _run_loop(work: Coroutine[Any, Any, None]) -> None:
+    try:
+        import uvloop
+    except ImportError:
+        asyncio.run(work)
+    else:
+        uvloop.run(work)
+
+
+async def _serve(config: ClusterConfig, on_ready: Callable[[Assembly], Awaitable[None]]) -> None:
+    stop = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for signum in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(signum, stop.set)
+    assembly = Assembly(config=config, clock=RealClock())
+    try:
+        await assembly.__aenter__()
+    except OSError as error:
+        raise _told(error, config) from error
+    except StorageError as error:
+        raise CliError(str(error)) from error
+    try:
+        await on_ready(assembly)
+        await stop.wait()
+    finally:
+        await assembly.__aexit__(None, None, None)
+
+
+def _told(error: OSError, config: ClusterConfig) -> CliError:
+    server = config.server
+    where = f"{server.bind_address}:{server.secure_port}"
+    if server.insecure_port:
+        where += f" or {server.insecure_bind_address}:{server.insecure_port}"
+    if error.errno == errno.EADDRINUSE:
+        return CliError(f"--secure-port: {where} is in use; give another port")
+    if error.errno == errno.EACCES:
+        return CliError(f"--secure-port: no permission to listen on {where}")
+    if error.errno == errno.EADDRNOTAVAIL:
+        return CliError(f"--bind-address: {where} is not an address of this machine")
+    return CliError(str(error))

@@ -1,0 +1,151 @@
+"""`sampan up`: a cluster in one process, in the foreground or detached."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import socket
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import click
+
+from sampan.apiserver.bootstrap import first_address
+from sampan.apiserver.config import TlsFiles
+from sampan.cli import detach, flags, kubeconfig
+from sampan.cli.assembly import COMPONENTS, Assembly, ClusterConfig, StoreConfig
+from sampan.cli.cluster_dir import ClusterDir, Running, cluster_dir
+from sampan.cli.failures import CliError
+from sampan.cli.pki import ACCOUNTS, ADMIN, CA, SERVER, Pki
+from sampan.cli.server_flags import advertised, etcd_config, server_config, server_options
+from sampan.cli.serving import serve, set_up_logs
+
+_SERVICE_NAMES = tuple("kubernetes" + end for end in ("", ".default", ".default.svc", ".default.svc.cluster.local"))
+
+
+@click.command("up")
+@click.option("--data-dir", metavar="DIR", help="Where the cluster keeps its data.  [~/.local/share/sampan/NAME]")
+@click.option("--name", default="sampan", show_default=True, help="The cluster's name.")
+@click.option("--store", type=click.Choice(["sqlite", "memory"]), default="sqlite", show_default=True)
+@click.option("--components", default=",".join(COMPONENTS), show_default=True, metavar="LIST", help="Parts to run.")
+@click.option("--controllers", default="*", show_default=True, metavar="LIST", help="Controllers: *, NAME, -NAME.")
+@click.option("--detach", "-d", "is_detached", is_flag=True, help="Run in the background.")
+@click.option("--kubeconfig-out", metavar="F", help="Also write the kubeconfig here.")
+@click.option("--merge-kubeconfig", is_flag=True, help="Add the cluster to ~/.kube/config as the current one.")
+@server_options
+def command(**given: Any) -> None:
+    """Start a cluster and keep it running until Ctrl-C or, with --detach, until `sampan down`."""
+    began = time.monotonic()
+    where = cluster_dir(given["data_dir"], given["name"])
+    where.make()
+    if given["is_detached"]:
+        note = _detached(where)
+        _tell(note, time.monotonic() - began)
+        click.echo(f"  log    {where.log}\n  stop   sampan down{_which(given)}")
+        return
+    _run(where, given, began)
+
+
+def _run(where: ClusterDir, given: dict[str, Any], began: float) -> None:
+    lock = where.lock()
+    if not lock.acquire():
+        raise CliError(_taken(where))
+    try:
+        set_up_logs(given["verbosity"])
+        config = _config(where, given)
+
+        async def on_ready(cluster: Assembly) -> None:
+            note = _note(where, given, cluster)
+            _write_kubeconfigs(where, given, note.url or note.insecure_url)
+            where.write_note(note)
+            _tell(note, time.monotonic() - began)
+
+        serve(config, on_ready)
+    finally:
+        where.remove_note()
+        lock.release()
+
+
+def _detached(where: ClusterDir) -> Running:
+    lock = where.lock()
+    if not lock.acquire():
+        raise CliError(_taken(where))
+    lock.release()
+    where.remove_note()
+    arguments = [word for word in sys.argv[1:] if word not in ("--detach", "-d")]
+    return detach.start(where, arguments)
+
+
+def _config(where: ClusterDir, given: dict[str, Any]) -> ClusterConfig:
+    components = flags.names("--components", given["components"], COMPONENTS)
+    pki = Pki(where.pki)
+    pki.ensure(names=server_names(given), now=time.time())
+    tls = TlsFiles(certificate=pki.certificate(SERVER), key=pki.key(SERVER), client_ca=pki.certificate(CA))
+    server = dataclasses.replace(server_config(given, tls=tls), service_account_key=pki.key(ACCOUNTS))
+    store = etcd_config(given)
+    if not store.etcd_servers and given["store"] == "sqlite":
+        store = StoreConfig(sqlite=where.database)
+    return ClusterConfig(
+        server=server,
+        store=store,
+        components=components,
+        controllers=tuple(word.strip() for word in given["controllers"].split(",") if word.strip()),
+        root_ca=pki.certificate(CA).read_bytes(),
+    )
+
+
+def server_names(given: dict[str, Any]) -> list[str]:
+    service = first_address(flags.network("--service-cluster-ip-range", given["service_cluster_ip_range"]))
+    flags.address("--bind-address", given["bind_address"])
+    return [*_SERVICE_NAMES, "localhost", socket.gethostname(), "127.0.0.1", "::1", service, advertised(given)]
+
+
+def _note(where: ClusterDir, given: dict[str, Any], cluster: Assembly) -> Running:
+    server = cluster.server
+    return Running(
+        pid=os.getpid(),
+        name=given["name"],
+        url=f"https://127.0.0.1:{server.secure_port}" if server.secure_port else "",
+        insecure_url=f"http://{given['insecure_bind_address']}:{server.insecure_port}" if server.insecure_port else "",
+        kubeconfig=str(where.kubeconfig),
+        components=list(cluster.config.components),
+        started=time.time(),
+    )
+
+
+def _write_kubeconfigs(where: ClusterDir, given: dict[str, Any], url: str) -> None:
+    pki = Pki(where.pki)
+    config = kubeconfig.admin_config(
+        name=given["name"],
+        url=url,
+        ca=pki.certificate(CA).read_bytes(),
+        certificate=pki.certificate(ADMIN).read_bytes(),
+        key=pki.key(ADMIN).read_bytes(),
+    )
+    kubeconfig.write(where.kubeconfig, config)
+    if given["kubeconfig_out"]:
+        kubeconfig.write(Path(given["kubeconfig_out"]), config)
+    if given["merge_kubeconfig"]:
+        kubeconfig.merge(Path.home() / ".kube/config", config)
+
+
+def _tell(note: Running, took_s: float) -> None:
+    click.echo(f"{note.name} is ready at {note.url or note.insecure_url} ({took_s:.2f} s, pid {note.pid})")
+    if note.insecure_url and note.url:
+        click.echo(f"  also   {note.insecure_url}, without authentication")
+    click.echo(f"  use    export KUBECONFIG={note.kubeconfig}")
+    click.echo("  try    kubectl get namespaces        (or: sampan kubectl get namespaces)")
+
+
+def _taken(where: ClusterDir) -> str:
+    note = where.read_note()
+    who = f"by process {note.pid} at {note.url or note.insecure_url}" if note else "by another process"
+    return f"--data-dir: {where.path} is in use {who}; `sampan down` stops it, --name starts another cluster"
+
+
+def _which(given: dict[str, Any]) -> str:
+    if given["data_dir"]:
+        return f" --data-dir {given['data_dir']}"
+    return f" --name {given['name']}" if given["name"] != "sampan" else ""

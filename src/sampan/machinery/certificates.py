@@ -1,0 +1,147 @@
+"""Certificates of a cluster: a CA and what it signs, as PEM. Pure but for randomness; keeping files is the caller's."""
+
+import ipaddress
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
+
+_BACKDATED = timedelta(minutes=5)
+"""Clocks differ a little between machines."""
+
+
+@dataclass(frozen=True, slots=True)
+class KeyPair:
+    """A certificate and its private key, both PEM."""
+
+    certificate: bytes
+    key: bytes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Request:
+    """What a certificate is to say."""
+
+    common_name: str
+    organizations: Sequence[str] = ()
+    dns_names: Sequence[str] = ()
+    addresses: Sequence[str] = ()
+    is_server: bool = False
+    is_client: bool = False
+
+
+def make_ca(common_name: str, *, now: float, days: int = 3650) -> KeyPair:
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = _name(common_name, ())
+    usage = _key_usage(signs_certificates=True)
+    certificate = (
+        _builder(name, name, key.public_key(), now, days)
+        .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
+        .add_extension(usage, critical=True)
+        .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
+        .sign(key, hashes.SHA256())
+    )
+    return KeyPair(_pem(certificate), _key_pem(key))
+
+
+def issue(ca: KeyPair, request: Request, *, now: float, days: int = 365) -> KeyPair:
+    """A new key with a certificate that the CA signed."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    issuer, issuer_key = x509.load_pem_x509_certificate(ca.certificate), _load_key(ca.key)
+    uses = [ExtendedKeyUsageOID.SERVER_AUTH] * request.is_server + [ExtendedKeyUsageOID.CLIENT_AUTH] * request.is_client
+    subject = _name(request.common_name, request.organizations)
+    builder = (
+        _builder(subject, issuer.subject, key.public_key(), now, days)
+        .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
+        .add_extension(_key_usage(signs_certificates=False), critical=True)
+        .add_extension(x509.ExtendedKeyUsage(uses), critical=False)
+        .add_extension(x509.AuthorityKeyIdentifier.from_issuer_public_key(issuer_key.public_key()), critical=False)
+    )
+    names: list[x509.GeneralName] = [x509.DNSName(name) for name in request.dns_names]
+    names += [x509.IPAddress(ipaddress.ip_address(address)) for address in request.addresses]
+    if names:
+        builder = builder.add_extension(x509.SubjectAlternativeName(names), critical=False)
+    return KeyPair(_pem(builder.sign(issuer_key, hashes.SHA256())), _key_pem(key))
+
+
+def make_key() -> KeyPair:
+    """A key pair without a certificate, for signing service-account tokens: the public key stands for it."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    public = key.public_key().public_bytes(serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo)
+    return KeyPair(public, _key_pem(key))
+
+
+def expiry(certificate: bytes) -> float:
+    """When a PEM certificate ends, in seconds since the epoch."""
+    return x509.load_pem_x509_certificate(certificate).not_valid_after_utc.timestamp()
+
+
+def covers(certificate: bytes, request: Request) -> bool:
+    """Whether a server's certificate names everything that it is wanted for."""
+    try:
+        found = x509.load_pem_x509_certificate(certificate).extensions.get_extension_for_class(
+            x509.SubjectAlternativeName
+        )
+    except x509.ExtensionNotFound:
+        return not (request.dns_names or request.addresses)
+    names = set(found.value.get_values_for_type(x509.DNSName))
+    addresses = {str(address) for address in found.value.get_values_for_type(x509.IPAddress)}
+    return set(request.dns_names) <= names and set(request.addresses) <= addresses
+
+
+def _builder(
+    subject: x509.Name, issuer: x509.Name, key: ec.EllipticCurvePublicKey, now: float, days: int
+) -> x509.CertificateBuilder:
+    begin = datetime.fromtimestamp(now, UTC) - _BACKDATED
+    return (
+        x509.CertificateBuilder()
+        .subject_name(subject)
+        .issuer_name(issuer)
+        .public_key(key)
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(begin)
+        .not_valid_after(begin + timedelta(days=days))
+    )
+
+
+def _name(common_name: str, organizations: Sequence[str]) -> x509.Name:
+    parts = [x509.NameAttribute(NameOID.ORGANIZATION_NAME, organization) for organization in organizations]
+    return x509.Name([*parts, x509.NameAttribute(NameOID.COMMON_NAME, common_name)])
+
+
+def _key_usage(*, signs_certificates: bool) -> x509.KeyUsage:
+    return x509.KeyUsage(
+        digital_signature=True,
+        content_commitment=False,
+        key_encipherment=not signs_certificates,
+        data_encipherment=False,
+        key_agreement=False,
+        key_cert_sign=signs_certificates,
+        crl_sign=signs_certificates,
+        encipher_only=False,
+        decipher_only=False,
+    )
+
+
+def _pem(certificate: x509.Certificate) -> bytes:
+    return certificate.public_bytes(serialization.Encoding.PEM)
+
+
+def _key_pem(key: ec.EllipticCurvePrivateKey) -> bytes:
+    return key.private_bytes(
+        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+    )
+
+
+def _load_key(pem: bytes) -> ec.EllipticCurvePrivateKey:
+    key = serialization.load_pem_private_key(pem, password=None)
+    if not isinstance(key, ec.EllipticCurvePrivateKey):
+        raise ValueError("the CA's key is not an elliptic-curve key")
+    return key
+
+
+__all__ = ["KeyPair", "Request", "covers", "expiry", "issue", "make_ca", "make_key"]
