@@ -17,12 +17,11 @@ import msgspec
 from sampan.api.codec import json as json_codec
 from sampan.api.resource import Resource
 from sampan.api.types.meta_v1 import ObjectMeta, PartialObjectMetadata
-from sampan.apiserver import rendering
 from sampan.apiserver.call import Call, Query, User
 from sampan.apiserver.endpoints import Endpoints
 from sampan.apiserver.http.storage_errors import translated
-from sampan.apiserver.negotiation import PLAIN
 from sampan.apiserver.pipeline import Pipeline
+from sampan.apiserver.rendering import list_chunks
 from sampan.apiserver.results import Answer, BytesAnswer, ListAnswer, ObjectAnswer, ValueAnswer, WatchAnswer
 from sampan.machinery import errors
 from sampan.machinery.activity import Activity
@@ -137,6 +136,10 @@ class _Shown:
         """A stored object in the version that was asked for."""
         return self._endpoints.versions.to_shown(self._resource, obj)
 
+    def list(self, answer: ListAnswer) -> bytes:
+        """The list as JSON."""
+        return b"".join(list_chunks(answer.resource, answer.result, self._endpoints.versions))
+
 
 class _ObjectResponse:
     __slots__ = ("_answer", "_shown", "headers")
@@ -173,8 +176,7 @@ class _ListResponse:
         self._shown, self._answer, self.headers = shown, answer, headers
 
     def body(self) -> bytes:
-        call = Call(method="GET", path="", query=Query(""), headers={})
-        return b"".join(rendering.render(self._answer, PLAIN, call).chunks)
+        return self._shown.list(self._answer)
 
     def object(self, codec: ObjectCodec) -> Any:
         raise ValueError("the answer is a list")

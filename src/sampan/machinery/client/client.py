@@ -21,6 +21,8 @@ T = TypeVar("T")
 @dataclass(frozen=True, slots=True)
 class RetryConfig:
     attempts: int = 10
+    connections: int = 3
+    """Attempts of a request that gets no answer."""
     connection_pause_s: float = 0.1
     """Before a request is sent again because no answer came; doubled each time."""
 
@@ -57,7 +59,7 @@ class Client:
                     raise
                 pause_s = float(error.retry_after_s)
             except ConnectionFailed as failure:
-                if failure.may_have_happened and request.method != "GET":
+                if failure.may_have_happened or attempt >= self._retry.connections:
                     raise
                 pause_s = self._retry.connection_pause_s * 2 ** (attempt - 1)
             log.debug("%s %s: again in %g s", request.method, request.path, pause_s)

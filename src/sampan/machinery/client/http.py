@@ -1,0 +1,152 @@
+"""The HTTP transport: aiohttp's client with TLS, client certificates and tokens, connections kept alive."""
+
+import ssl
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from typing import Any
+from urllib.parse import quote, urlencode
+
+import aiohttp
+import msgspec
+from multidict import CIMultiDict
+from yarl import URL
+
+from sampan.api.codec import json
+from sampan.machinery import errors
+from sampan.machinery.client.access import Access, tls_context
+from sampan.machinery.client.codecs import ObjectCodec
+from sampan.machinery.client.responses import BytesResponse, DecodedEvent, read_event
+from sampan.machinery.client.transport import ConnectionFailed, Events, Request, Response
+
+_CONNECT_S = 10.0
+_ANSWER_S = 60.0
+_WATCH_GRACE_S = 30.0
+"""How much longer than asked for a watch may be silent before the connection counts as dead."""
+_SAFE = "/~!$&'()*+,;=:@"
+
+
+class HttpTransport:
+    """Must be made and used in one event loop."""
+
+    def __init__(self, access: Access) -> None:
+        self._access = access
+        self._base = access.server.rstrip("/")
+        connector = aiohttp.TCPConnector(ssl=tls_context(access), limit=0, keepalive_timeout=90)
+        self._session = aiohttp.ClientSession(connector=connector, headers={"Accept-Encoding": "identity"})
+
+    async def send(self, request: Request) -> Response:
+        timeout = aiohttp.ClientTimeout(total=_ANSWER_S, sock_connect=_CONNECT_S)
+        try:
+            async with self._open(request, timeout) as answer:
+                body = await answer.read()
+        except (aiohttp.ClientError, TimeoutError, ssl.SSLError) as fault:
+            raise _connection_failed(request, fault) from fault
+        if answer.status >= 400:
+            raise _failure(request, answer.status, answer.headers, body)
+        return BytesResponse(answer.status, answer.headers, body)
+
+    @asynccontextmanager
+    async def watch(self, request: Request, codec: ObjectCodec) -> AsyncIterator[Events]:
+        silent_s = _timeout_of(request)
+        timeout = aiohttp.ClientTimeout(total=None, sock_connect=_CONNECT_S, sock_read=silent_s)
+        opening = self._open(request, timeout)
+        try:
+            answer = await opening.__aenter__()
+        except (aiohttp.ClientError, TimeoutError, ssl.SSLError) as fault:
+            raise _connection_failed(request, fault) from fault
+        try:
+            if answer.status >= 400:
+                raise _failure(request, answer.status, answer.headers, await answer.read())
+            yield _HttpEvents(request, answer, codec)
+        finally:
+            answer.close()
+
+    async def close(self) -> None:
+        await self._session.close()
+
+    async def __aenter__(self) -> "HttpTransport":
+        return self
+
+    async def __aexit__(self, *exc: object) -> None:
+        await self.close()
+
+    def _open(self, request: Request, timeout: aiohttp.ClientTimeout) -> Any:
+        query = f"?{urlencode(request.query)}" if request.query else ""
+        return self._session.request(
+            request.method,
+            URL(f"{self._base}{quote(request.path, safe=_SAFE)}{query}", encoded=True),
+            data=request.body or None,
+            headers=CIMultiDict([*self._access.headers(), *request.headers.items()]),
+            timeout=timeout,
+            server_hostname=self._access.tls_server_name or None,
+            proxy=self._access.proxy_url or None,
+            allow_redirects=False,
+        )
+
+
+class _HttpEvents:
+    """Events as their lines come in, all that are there at a time."""
+
+    def __init__(self, request: Request, answer: aiohttp.ClientResponse, codec: ObjectCodec) -> None:
+        self._request, self._answer, self._codec = request, answer, codec
+        self._rest = b""
+
+    def __aiter__(self) -> Events:
+        return self
+
+    async def __anext__(self) -> Sequence[DecodedEvent]:
+        while True:
+            lines = await self._lines()
+            if events := [self._event(line) for line in lines if line]:
+                return events
+
+    async def _lines(self) -> list[bytes]:
+        try:
+            piece = await self._answer.content.readany()
+        except (aiohttp.ClientError, TimeoutError, ConnectionError) as fault:
+            raise _connection_failed(self._request, fault) from fault
+        if not piece:
+            if self._rest.strip():
+                raise ConnectionFailed("the watch was cut off within an event", may_have_happened=False)
+            raise StopAsyncIteration
+        *lines, self._rest = (self._rest + piece).split(b"\n")
+        return lines
+
+    def _event(self, line: bytes) -> DecodedEvent:
+        try:
+            return read_event(line, self._codec)
+        except (msgspec.MsgspecError, json.DecodeError) as fault:
+            raise ConnectionFailed(f"an event cannot be read: {fault}", may_have_happened=False) from fault
+
+
+def _timeout_of(request: Request) -> float | None:
+    asked = next((value for key, value in request.query if key == "timeoutSeconds"), "")
+    return int(asked) + _WATCH_GRACE_S if asked else None
+
+
+def _connection_failed(request: Request, fault: BaseException) -> ConnectionFailed:
+    was_sent = not isinstance(fault, aiohttp.ClientConnectorError | aiohttp.InvalidURL)
+    why = str(fault) or type(fault).__name__
+    may_have_happened = was_sent and request.method != "GET"
+    return ConnectionFailed(f"{request.method} {request.path}: {why}", may_have_happened=may_have_happened)
+
+
+def _failure(request: Request, code: int, headers: Mapping[str, str], body: bytes) -> errors.ApiError:
+    retry_after_s = _seconds(headers.get("Retry-After", ""))
+    try:
+        status = json.read_any(body)
+    except json.DecodeError:
+        status = None
+    if not isinstance(status, dict) or status.get("kind") != "Status":
+        said = body.decode("utf-8", "replace").strip()
+        return errors.generic(code, said, verb=request.method, retry_after_s=retry_after_s, is_unexpected=True)
+    if retry_after_s and not (status.get("details") or {}).get("retryAfterSeconds"):
+        status["details"] = {**(status.get("details") or {}), "retryAfterSeconds": retry_after_s}
+    return errors.from_status(status)
+
+
+def _seconds(text: str) -> int:
+    return int(text) if text.isascii() and text.isdigit() else 0
+
+
+__all__ = ["HttpTransport"]

@@ -1,0 +1,155 @@
+"""Kubeconfig files: which server, which user. What cannot be done is refused by name, never passed over."""
+
+import base64
+import binascii
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+import yaml
+
+from sampan.machinery.client.access import Access
+
+_IN_CLUSTER = Path("/var/run/secrets/kubernetes.io/serviceaccount")
+_UNSUPPORTED = {"exec": "exec plug-ins", "auth-provider": "auth provider plug-ins"}
+
+Entry = Mapping[str, Any]
+
+
+class KubeconfigError(ValueError):
+    """A kubeconfig that cannot be used; the message names the file and what is wrong."""
+
+
+def default_paths() -> list[Path]:
+    """$KUBECONFIG, or the one in the home directory."""
+    named = [Path(part) for part in os.environ.get("KUBECONFIG", "").split(os.pathsep) if part]
+    return named or [Path.home() / ".kube" / "config"]
+
+
+def load(paths: Sequence[Path] | Path, *, context: str = "") -> Access:
+    """How the context (by default the current one) reaches its server. Of entries with the same name in several files
+    the first counts; files that do not exist are passed over as long as there is one."""
+    config = _merged([paths] if isinstance(paths, Path) else paths)
+    name = context or config.current
+    if not name:
+        raise KubeconfigError(f"{config.source}: no context is current; choose one")
+    chosen = config.entry("contexts", "context", name)
+    cluster = config.entry("clusters", "cluster", str(chosen.get("cluster", "")))
+    user = config.entry("users", "user", str(chosen["user"])) if chosen.get("user") else {}
+    return _access(config, cluster, user)
+
+
+def namespace_of(paths: Sequence[Path] | Path, *, context: str = "") -> str:
+    """The namespace that the context works in, `default` unless it says."""
+    config = _merged([paths] if isinstance(paths, Path) else paths)
+    name = context or config.current
+    return str(config.entry("contexts", "context", name).get("namespace") or "default") if name else "default"
+
+
+def in_cluster() -> Access:
+    """As a pod reaches the server of its own cluster: by its service account."""
+    host, port = os.environ.get("KUBERNETES_SERVICE_HOST", ""), os.environ.get("KUBERNETES_SERVICE_PORT", "")
+    if not (host and port):
+        raise KubeconfigError("not in a cluster: KUBERNETES_SERVICE_HOST and KUBERNETES_SERVICE_PORT are not set")
+    shown = f"[{host}]" if ":" in host else host
+    ca = (_IN_CLUSTER / "ca.crt").read_bytes()
+    return Access(server=f"https://{shown}:{port}", ca_pem=ca, token_file=_IN_CLUSTER / "token")
+
+
+class _Config:
+    def __init__(self, source: str) -> None:
+        self.source = source
+        self.current = ""
+        self._entries: dict[tuple[str, str], Entry] = {}
+        self._places: dict[int, Path] = {}
+
+    def take(self, path: Path, content: Mapping[str, Any]) -> None:
+        self.current = self.current or str(content.get("current-context") or "")
+        for section, inner in (("contexts", "context"), ("clusters", "cluster"), ("users", "user")):
+            for item in content.get(section) or ():
+                entry = item.get(inner) or {}
+                self._places[id(entry)] = path.parent
+                self._entries.setdefault((section, str(item.get("name", ""))), entry)
+
+    def entry(self, section: str, inner: str, name: str) -> Entry:
+        found = self._entries.get((section, name))
+        if found is None:
+            raise KubeconfigError(f"{self.source}: there is no {inner} {name!r}")
+        return found
+
+    def path(self, entry: Entry, text: str) -> Path:
+        """A path in an entry is relative to its own file."""
+        return self._places.get(id(entry), Path()) / text
+
+    def pem(self, entry: Entry, key: str) -> bytes:
+        """The bytes of `key`-data, or of the file that `key` names."""
+        data, file = entry.get(f"{key}-data"), entry.get(key)
+        if data:
+            try:
+                return base64.b64decode(data, validate=True)
+            except (binascii.Error, ValueError) as fault:
+                raise KubeconfigError(f"{self.source}: {key}-data is not base64: {fault}") from fault
+        if not file:
+            return b""
+        try:
+            return self.path(entry, file).read_bytes()
+        except OSError as fault:
+            raise KubeconfigError(f"{self.source}: {key}: {fault}") from fault
+
+
+def _merged(paths: Sequence[Path]) -> _Config:
+    config = _Config(", ".join(map(str, paths)))
+    found = [path for path in paths if path.exists()]
+    if not found:
+        raise KubeconfigError(f"{config.source}: there is no such file")
+    for path in found:
+        config.take(path, _read(path))
+    return config
+
+
+def _read(path: Path) -> Mapping[str, Any]:
+    try:
+        content = yaml.load(path.read_text(), Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
+    except (OSError, UnicodeDecodeError, yaml.YAMLError) as fault:
+        raise KubeconfigError(f"{path}: cannot be read: {fault}") from fault
+    if content is None:
+        return {}
+    if not isinstance(content, dict):
+        raise KubeconfigError(f"{path}: is no kubeconfig")
+    return content
+
+
+def _access(config: _Config, cluster: Entry, user: Entry) -> Access:
+    for key, what in _UNSUPPORTED.items():
+        if user.get(key):
+            raise KubeconfigError(f"{config.source}: {what} are not supported; use a token or a client certificate")
+    if not cluster.get("server"):
+        raise KubeconfigError(f"{config.source}: the cluster has no server")
+    token_file = user.get("tokenFile")
+    return Access(
+        server=str(cluster["server"]),
+        ca_pem=config.pem(cluster, "certificate-authority"),
+        is_insecure=bool(cluster.get("insecure-skip-tls-verify")),
+        tls_server_name=str(cluster.get("tls-server-name") or ""),
+        proxy_url=str(cluster.get("proxy-url") or ""),
+        client_cert_pem=config.pem(user, "client-certificate"),
+        client_key_pem=config.pem(user, "client-key"),
+        token=str(user.get("token") or ""),
+        token_file=config.path(user, token_file) if token_file else None,
+        username=str(user.get("username") or ""),
+        password=str(user.get("password") or ""),
+        impersonation=_impersonation(user),
+    )
+
+
+def _impersonation(user: Entry) -> list[tuple[str, str]]:
+    pairs = [("Impersonate-User", user.get("as")), ("Impersonate-Uid", user.get("as-uid"))]
+    pairs += [("Impersonate-Group", group) for group in user.get("as-groups") or ()]
+    for key, values in (user.get("as-user-extra") or {}).items():
+        pairs += [(f"Impersonate-Extra-{quote(key, safe='')}", value) for value in values or ()]
+    return [(key, str(value)) for key, value in pairs if value]
+
+
+__all__ = ["KubeconfigError", "default_paths", "in_cluster", "load", "namespace_of"]

@@ -1,0 +1,333 @@
+"""The client, on both transports alike."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import pytest
+
+from sampan.api.resource import GroupVersionKind, Resource
+from sampan.api.schema import Schema
+from sampan.api.scheme import builtin_scheme
+from sampan.api.types.core_v1 import ConfigMap, Namespace, Pod, ServiceAccount
+from sampan.api.types.meta_v1 import ObjectMeta, PartialObjectMetadata
+from sampan.api.unstructured import Unstructured
+from sampan.machinery import errors
+from sampan.machinery.client import (
+    ADDED,
+    BOOKMARK,
+    DELETED,
+    MODIFIED,
+    Client,
+    Delete,
+    PatchType,
+    Request,
+    Selection,
+    WatchEvent,
+    Write,
+    builtin,
+    resource_of,
+)
+from sampan.machinery.client.discovery import Discovery
+from tests.serving import TRANSPORTS, Server, serving
+
+Body = Callable[[Server, Client], Awaitable[None]]
+
+
+def run(transport: str, body: Body) -> None:
+    async def main() -> None:
+        async with asyncio.timeout(20), serving() as server:
+            await body(server, server.client(transport))
+
+    asyncio.run(main())
+
+
+def config_map(name: str, namespace: str = "a", **data: str) -> ConfigMap:
+    return ConfigMap(metadata=ObjectMeta(name=name, namespace=namespace), data=data)
+
+
+both = pytest.mark.parametrize("transport", TRANSPORTS)
+
+
+@both
+def test_create_get_update_delete(transport: str) -> None:
+    async def body(server: Server, client: Client) -> None:
+        maps = client.of(ConfigMap)
+        made = await maps.create(config_map("m", x="1"))
+        assert (made.metadata.name, made.data) == ("m", {"x": "1"})
+        assert made.metadata.uid
+        found = await maps.get("m", "a")
+        assert found == made
+        changed = await maps.update(ConfigMap(metadata=found.metadata, data={"x": "2"}))
+        assert changed.metadata.resourceVersion != made.metadata.resourceVersion
+        with pytest.raises(errors.Conflict):
+            await maps.update(ConfigMap(metadata=made.metadata, data={"x": "3"}))
+        await maps.delete("m", "a")
+        with pytest.raises(errors.NotFound) as caught:
+            await maps.get("m", "a")
+        assert str(caught.value) == 'configmaps "m" not found'
+        assert caught.value.details == {"name": "m", "kind": "configmaps"}
+
+    run(transport, body)
+
+
+@both
+def test_what_exists_cannot_be_created(transport: str) -> None:
+    async def body(server: Server, client: Client) -> None:
+        await client.of(ConfigMap).create(config_map("m"))
+        with pytest.raises(errors.AlreadyExists):
+            await client.of(ConfigMap).create(config_map("m"))
+
+    run(transport, body)
+
+
+@both
+@pytest.mark.parametrize(
+    ("type", "patch"),
+    [
+        (PatchType.JSON, [{"op": "add", "path": "/data/y", "value": "2"}]),
+        (PatchType.MERGE, {"data": {"y": "2"}}),
+        (PatchType.STRATEGIC, {"data": {"y": "2"}}),
+    ],
+)
+def test_patch(transport: str, type: PatchType, patch: Any) -> None:
+    async def body(server: Server, client: Client) -> None:
+        await client.of(ConfigMap).create(config_map("m", x="1"))
+        patched = await client.of(ConfigMap).patch("m", patch, "a", type=type)
+        assert patched.data == {"x": "1", "y": "2"}
+
+    run(transport, body)
+
+
+@both
+def test_status_goes_by_itself(transport: str) -> None:
+    async def body(server: Server, client: Client) -> None:
+        namespaces = client.of(Namespace)
+        made = await namespaces.create(Namespace(metadata=ObjectMeta(name="n")))
+        made.status.phase = "Terminating"
+        made.metadata.annotations["not"] = "through the status"
+        assert (await namespaces.update_status(made)).status.phase == "Terminating"
+
+    run(transport, body)
+
+
+@both
+def test_dry_run_leaves_no_trace(transport: str) -> None:
+    async def body(server: Server, client: Client) -> None:
+        maps = client.of(ConfigMap)
+        await maps.create(config_map("m"), options=Write(dry_run=True))
+        assert (await maps.list()).items == []
+        await maps.create(config_map("m"))
+        await maps.delete("m", "a", options=Delete(dry_run=True))
+        assert len((await maps.list()).items) == 1
+
+    run(transport, body)
+
+
+@both
+def test_delete_of_another_object_with_that_name(transport: str) -> None:
+    async def body(server: Server, client: Client) -> None:
+        await client.of(ConfigMap).create(config_map("m"))
+        with pytest.raises(errors.Conflict):
+            await client.of(ConfigMap).delete("m", "a", options=Delete(uid="someone-else"))
+
+    run(transport, body)
+
+
+@both
+def test_lists_come_whole_or_in_pages(transport: str) -> None:
+    async def body(server: Server, client: Client) -> None:
+        maps = client.of(ConfigMap)
+        for number in range(7):
+            await maps.create(config_map(f"m{number}", "a" if number < 5 else "b"))
+        whole = await maps.list()
+        assert [found.metadata.name for found in whole.items] == [f"m{number}" for number in range(7)]
+        first = await maps.list(limit=3)
+        assert (len(first.items), first.remaining) == (3, 4)
+        assert first.continue_token
+        paged = await maps.list_all(limit=3)
+        assert list(paged.items) == list(whole.items)
+        assert paged.resource_version == whole.resource_version
+        inside = await maps.list(Selection(namespace="b"), resource_version="0")
+        assert [found.metadata.name for found in inside.items] == ["m5", "m6"]
+        one = await maps.list(Selection(fields="metadata.name=m3"))
+        assert [found.metadata.name for found in one.items] == ["m3"]
+
+    run(transport, body)
+
+
+@both
+def test_delete_collection(transport: str) -> None:
+    async def body(server: Server, client: Client) -> None:
+        maps = client.of(ConfigMap)
+        for name, namespace in (("x", "a"), ("y", "a"), ("x", "b")):
+            await maps.create(config_map(name, namespace))
+        await maps.delete_collection(Selection(namespace="a"))
+        assert [found.metadata.namespace for found in (await maps.list()).items] == ["b"]
+
+    run(transport, body)
+
+
+@both
+def test_watch(transport: str) -> None:
+    async def body(server: Server, client: Client) -> None:
+        maps = client.of(ConfigMap)
+        await maps.create(config_map("old"))
+        async with maps.watch(initial_events=True) as events:
+            seen = [*(await anext(events))]
+            while not seen[-1].ends_initial_events:
+                seen += await anext(events)
+            assert [(event.type, event.key.name) for event in seen] == [(ADDED, "old"), (BOOKMARK, "")]
+            made = await maps.create(config_map("new", x="1"))
+            made = await maps.update(ConfigMap(metadata=made.metadata, data={"x": "2"}))
+            await maps.delete("new", "a")
+            told: list[WatchEvent] = []
+            while len(told) < 3:
+                told += await anext(events)
+        assert [event.type for event in told] == [ADDED, MODIFIED, DELETED]
+        assert [event.object.data for event in told] == [{"x": "1"}, {"x": "2"}, {"x": "2"}]
+        assert told[1].resource_version == made.metadata.resourceVersion
+        versions = [int(event.resource_version) for event in told]
+        assert versions == sorted(set(versions))
+
+    run(transport, body)
+
+
+@both
+def test_watch_ends_quietly_at_its_time(transport: str) -> None:
+    async def body(server: Server, client: Client) -> None:
+        await client.of(ConfigMap).list()
+        async with client.of(ConfigMap).watch(resource_version="1", timeout_s=1) as events:
+            assert [event async for batch in events for event in batch if event.type != BOOKMARK] == []
+
+    run(transport, body)
+
+
+@both
+def test_watch_from_a_version_that_is_too_old(transport: str) -> None:
+    async def body(server: Server, client: Client) -> None:
+        for name in "xyz":
+            await client.of(Namespace).create(Namespace(metadata=ObjectMeta(name=name)))
+        with pytest.raises(errors.Expired):
+            async with client.of(ConfigMap).watch(resource_version="1") as events:
+                await anext(events)
+
+    run(transport, body)
+
+
+@both
+def test_metadata_alone(transport: str) -> None:
+    async def body(server: Server, client: Client) -> None:
+        await client.of(ConfigMap).create(config_map("m", x="1"))
+        metas = client.metadata(builtin("configmaps"))
+        (item,) = (await metas.list()).items
+        assert isinstance(item, PartialObjectMetadata)
+        assert item.metadata.name == "m"
+        assert isinstance(await metas.get("m", "a"), PartialObjectMetadata)
+        async with metas.watch(initial_events=True) as events:
+            first = (await anext(events))[0]
+            assert isinstance(first.object, PartialObjectMetadata)
+            assert first.key.name == "m"
+
+    run(transport, body)
+
+
+BOATS = Resource(
+    group="example.com",
+    version="v1",
+    kind="Boat",
+    plural="boats",
+    singular="boat",
+    schema=Schema(type="object", preserve_unknown=True),
+    storage=GroupVersionKind(group="example.com", version="v1", kind="Boat"),
+    storage_prefix="/registry/example.com/boats",
+)
+
+
+def boat(name: str, **spec: Any) -> Unstructured:
+    meta = ObjectMeta(name=name, namespace="a")
+    return Unstructured(kind="Boat", apiVersion="example.com/v1", metadata=meta, content={"spec": spec})
+
+
+@both
+def test_objects_without_a_type(transport: str) -> None:
+    async def body(server: Server, client: Client) -> None:
+        server.scheme.add(BOATS)
+        boats = client.resource(BOATS)
+        made = await boats.create(boat("s", sails=2))
+        assert isinstance(made, Unstructured)
+        assert (made.kind, made.apiVersion, made.spec) == ("Boat", "example.com/v1", {"sails": 2})
+        patched = await boats.patch("s", {"spec": {"sails": 3}}, "a", type=PatchType.MERGE)
+        assert patched.spec == {"sails": 3}
+        (found,) = (await boats.list()).items
+        assert (found.kind, found.metadata.name, found.spec) == ("Boat", "s", {"sails": 3})
+        async with boats.watch(initial_events=True) as events:
+            (first, *_) = await anext(events)
+            assert first.object.spec == {"sails": 3}
+        await boats.delete("s", "a")
+        with pytest.raises(errors.NotFound) as caught:
+            await boats.get("s", "a")
+        assert str(caught.value) == 'boats.example.com "s" not found'
+
+    run(transport, body)
+
+
+def test_loopback_shares_what_the_cache_decoded() -> None:
+    async def body(server: Server, client: Client) -> None:
+        maps = client.of(ConfigMap)
+        await maps.create(config_map("m"))
+        assert await maps.get("m", "a") is (await maps.list()).items[0]
+
+    run("loopback", body)
+
+
+@both
+def test_who_is_asking(transport: str) -> None:
+    seen: list[str] = []
+
+    async def body(server: Server, client: Client) -> None:
+        serve_as = server.pipeline.serve_as
+
+        async def spy(call: Any) -> Any:
+            seen.append(call.user_agent)
+            return await serve_as(call)
+
+        server.pipeline.serve_as = spy  # type: ignore[method-assign]
+        await server.client(transport, "kube-scheduler").of(Pod).list()
+
+    run(transport, body)
+    assert seen == ["sampan-kube-scheduler"]
+
+
+@both
+def test_discovery(transport: str) -> None:
+    async def body(server: Server, client: Client) -> None:
+        found, failure = await Discovery(client).preferred()
+        assert failure == ""
+        rows = {(row.group, row.plural): row for row in found}
+        assert rows["", "pods"].namespaced
+        assert not rows["", "nodes"].namespaced
+        assert rows["autoscaling", "horizontalpodautoscalers"].version == "v2"
+        assert "deletecollection" in rows["apps", "deployments"].verbs
+        assert len(found) == len({(row.group, row.plural) for row in builtin_scheme()})
+
+    run(transport, body)
+
+
+@both
+def test_what_nobody_serves(transport: str) -> None:
+    async def body(server: Server, client: Client) -> None:
+        with pytest.raises(errors.NotFound):
+            await client.send(Request(method="GET", path="/no/such/path"))
+
+    run(transport, body)
+
+
+def test_resources_by_type_and_name() -> None:
+    assert resource_of(Pod).plural == "pods"
+    assert builtin("deployments", "apps").version == "v1"
+    assert resource_of(ServiceAccount) is builtin("serviceaccounts")
+    with pytest.raises(LookupError, match="no built-in resource 'boats'"):
+        builtin("boats")
+    with pytest.raises(LookupError):
+        resource_of(PartialObjectMetadata)

@@ -1,0 +1,101 @@
+"""An API server in this process on a memory store, for tests of what talks to one: with a loopback and an HTTP port."""
+
+import asyncio
+from collections.abc import AsyncIterator, Coroutine, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from sampan.api import discovery
+from sampan.api.scheme import Scheme, builtin_scheme
+from sampan.apiserver.admission.chain import AdmissionChain
+from sampan.apiserver.authorization import Chain, Discovery, Masters
+from sampan.apiserver.call import AUTHENTICATED, MASTERS, Call, User
+from sampan.apiserver.endpoints import Endpoints
+from sampan.apiserver.http.server import HttpServer, Listener
+from sampan.apiserver.loopback import LoopbackTransport
+from sampan.apiserver.pipeline import Pipeline, Special
+from sampan.apiserver.registry.registry import Registry
+from sampan.apiserver.results import Answer, ValueAnswer
+from sampan.machinery.client import Client, Transport
+from sampan.machinery.client.access import Access
+from sampan.machinery.client.http import HttpTransport
+from sampan.machinery.clock import Clock, RealClock, VirtualClock
+from sampan.storage.memory import MemoryBackend
+
+ADMIN = User("admin", "", (MASTERS, AUTHENTICATED))
+TRANSPORTS = ("loopback", "http")
+
+
+class _EverybodyIsAdmin:
+    async def authenticate(self, call: Call) -> User:
+        return ADMIN
+
+
+@dataclass(slots=True)
+class Server:
+    clock: Clock
+    scheme: Scheme
+    registry: Registry
+    pipeline: Pipeline
+    backend: MemoryBackend
+    http: HttpServer
+    url: str
+    loopback: LoopbackTransport
+    web: HttpTransport
+
+    def transport(self, name: str) -> Transport:
+        return self.loopback if name == "loopback" else self.web
+
+    def client(self, transport: str = "loopback", component: str = "test") -> Client:
+        return Client(transport=self.transport(transport), clock=self.clock, component=component)
+
+
+@asynccontextmanager
+async def serving(clock: Clock | None = None, scheme: Scheme | None = None) -> AsyncIterator[Server]:
+    clock = clock or RealClock()
+    scheme = scheme or builtin_scheme()
+    tasks: list[asyncio.Task[None]] = []
+    async with asyncio.TaskGroup() as group, MemoryBackend(clock=clock) as backend:
+
+        def start(work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+            tasks.append(group.create_task(work))
+            return tasks[-1]
+
+        registry = Registry(scheme=scheme, backend=backend, clock=clock, start_task=start)
+        pipeline = Pipeline(
+            scheme=scheme,
+            authenticator=_EverybodyIsAdmin(),
+            authorizer=Chain(Masters(), Discovery()),
+            endpoints=Endpoints(registry=registry, admission=AdmissionChain([])),
+            special=_discovery(scheme),
+        )
+        http = HttpServer(pipeline=pipeline)
+        (port,) = await http.listen([Listener("127.0.0.1", 0)])
+        url = f"http://127.0.0.1:{port}"
+        loopback = LoopbackTransport(pipeline=pipeline, user=ADMIN)
+        forget = clock.on_idle(loopback.activity.idle) if isinstance(clock, VirtualClock) else lambda: None
+        async with HttpTransport(Access(server=url)) as web:
+            yield Server(clock, scheme, registry, pipeline, backend, http, url, loopback, web)
+        forget()
+        await http.close(0.01)
+        for task in tasks:
+            task.cancel()
+
+
+def _discovery(scheme: Scheme) -> Mapping[str, Special]:
+    async def answer(call: Call) -> Answer:
+        groups = [""] if call.path == "/api" else [group for group in scheme.groups() if group]
+        items = [
+            {
+                "metadata": {"name": group},
+                "versions": [
+                    discovery.version_discovery(version, scheme.resources(group, version))
+                    for version in scheme.versions(group)
+                ],
+            }
+            for group in groups
+        ]
+        return ValueAnswer({"kind": "APIGroupDiscoveryList", "apiVersion": "apidiscovery.k8s.io/v2", "items": items})
+
+    return {"api": answer, "apis": answer}
