@@ -7,8 +7,7 @@ resource version spliced in. Nothing here knows a kind: what differs is in the `
 from __future__ import annotations
 
 import uuid
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,7 +16,7 @@ from sampan.apiserver.registry import deletion, metadata
 from sampan.apiserver.registry.codec import ResourceCodec
 from sampan.apiserver.registry.deletion import DeleteOptions
 from sampan.apiserver.registry.generated_names import ATTEMPTS, generated_name
-from sampan.apiserver.registry.strategy import Context, Strategy, Undo
+from sampan.apiserver.registry.strategy import Context, Finish, Strategy
 from sampan.machinery import errors
 from sampan.machinery.clock import Clock
 from sampan.machinery.errors import FieldError
@@ -132,15 +131,15 @@ class Store:
             meta.namespace = ""
 
     async def _create_once(self, ctx: Context, obj: Any, strategy: Strategy, check: Check) -> Written:
-        strategy.prepare_create(ctx, obj)
-        faults = metadata.faults_of_new(obj.metadata, self.resource.namespaced, strategy.name_faults)
-        faults.extend(strategy.validate_create(ctx, obj))
-        if faults:
-            raise self._invalid(obj, faults)
-        for text in strategy.warnings(ctx, obj, None):
-            ctx.warn(text)
-        await check(obj, None)
-        async with _undone_on_failure(await strategy.begin(ctx, obj, None), ctx.dry_run):
+        async with _Finished(await strategy.begin(ctx, obj, None)):
+            strategy.prepare_create(ctx, obj)
+            faults = metadata.faults_of_new(obj.metadata, self.resource.namespaced, strategy.name_faults)
+            faults.extend(strategy.validate_create(ctx, obj))
+            if faults:
+                raise self._invalid(obj, faults)
+            for text in strategy.warnings(ctx, obj, None):
+                ctx.warn(text)
+            await check(obj, None)
             return await self._put_new(ctx, obj)
 
     async def _put_new(self, ctx: Context, obj: Any) -> Written:
@@ -193,10 +192,10 @@ class Store:
             old = self.codec.decode(state.raw)
             obj = await change(self.codec.decode(state.raw))
             self._check_version(obj, old, strategy)
-            self._prepare_update(ctx, obj, old, strategy)
-            await check(obj, old)
             try:
-                async with _undone_on_failure(await strategy.begin(ctx, obj, old), ctx.dry_run):
+                async with _Finished(await strategy.begin(ctx, obj, old)):
+                    self._prepare_update(ctx, obj, old, strategy)
+                    await check(obj, old)
                     return await self._put_changed(ctx, obj, state)
             except Conflict as conflict:
                 state = self._entry_state(conflict.current)
@@ -230,7 +229,7 @@ class Store:
 
     async def _put_changed(self, ctx: Context, obj: Any, state: _State) -> Written:
         meta = obj.metadata
-        if deletion.is_finished(obj):
+        if self.strategy.is_finished(obj):
             return await self._remove(ctx, obj, state.revision)
         meta.resourceVersion = ""
         raw = self.codec.encode(obj)
@@ -262,9 +261,10 @@ class Store:
             obj = self.codec.decode(state.raw)
             self._check_preconditions(obj, options)
             await check(obj, obj)
-            grace_s = strategy.grace_s(ctx, obj, options.grace_period_seconds)
             policy = deletion.policy_of(options, strategy.orphans_by_default, obj.metadata.finalizers)
-            plan = deletion.mark(obj, grace_s=grace_s, policy=policy, now=self.clock.now())
+            plan = strategy.mark_deleted(
+                ctx, obj, asked_s=options.grace_period_seconds, policy=policy, now=self.clock.now()
+            )
             try:
                 if not plan.keep:
                     return await self._remove(ctx, obj, state.revision)
@@ -303,16 +303,17 @@ class Store:
         return head + body
 
 
-@asynccontextmanager
-async def _undone_on_failure(undo: Undo | None, is_dry_run: bool) -> AsyncIterator[None]:
-    """Give back what the strategy took if the write does not come to be."""
-    if undo is None:
-        yield
-        return
-    try:
-        yield
-    except BaseException:
-        await undo()
-        raise
-    if is_dry_run:
-        await undo()
+class _Finished:
+    """Tells the strategy how the write in its block ended."""
+
+    __slots__ = ("_finish",)
+
+    def __init__(self, finish: Finish | None) -> None:
+        self._finish = finish
+
+    async def __aenter__(self) -> None:
+        return None
+
+    async def __aexit__(self, failure: type[BaseException] | None, *_: object) -> None:
+        if self._finish is not None:
+            await self._finish(failure is None)

@@ -1,7 +1,8 @@
 """What a kind may say about itself; the base class is a kind with nothing special.
 
-Order of a write, fixed by `Store`: default, (mutating admission), prepare, validate, (validating admission), store.
-`default` and `prepare_*` may change the object; `validate*` may not, and return every fault they find, in field order.
+Order of a write, fixed by `Store`: default, (mutating admission), begin, prepare, validate, (validating admission),
+store. `default`, `begin` and `prepare_*` may change the object; `validate*` may not, and return every fault they find,
+in field order.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from sampan.api import names
+from sampan.apiserver.registry import deletion
 from sampan.machinery.errors import FieldError
 
 if TYPE_CHECKING:
@@ -46,7 +48,8 @@ class Column:
     """The field that the column shows (`spec.nodeName`): where it has a published description, that one is told."""
 
 
-Undo = Callable[[], Awaitable[None]]
+Finish = Callable[[bool], Awaitable[None]]
+"""Called when a write is over, with whether it came to be."""
 
 
 class Strategy:
@@ -92,9 +95,20 @@ class Strategy:
         """The grace of a deletion, None for a kind that knows none; `asked` is what the client wants."""
         return None
 
-    async def begin(self, ctx: Context, obj: Any, old: Any | None) -> Undo | None:
-        """Take what the object needs from the cluster (addresses, ports) once it is known to be valid and before it is
-        stored. What is returned gives it back if the write fails."""
+    def mark_deleted(
+        self, ctx: Context, obj: Any, *, asked_s: int | None, policy: deletion.Policy, now: float
+    ) -> deletion.Plan:
+        """Mark the object (in place) as being deleted, and say whether it has to stay for now."""
+        return deletion.mark(obj, grace_s=self.grace_s(ctx, obj, asked_s), policy=policy, now=now)
+
+    def is_finished(self, obj: Any) -> bool:
+        """Whether an object that was marked has nothing left to wait for, so that an update may remove it."""
+        return deletion.is_finished(obj)
+
+    async def begin(self, ctx: Context, obj: Any, old: Any | None) -> Finish | None:
+        """Take what the object needs from the cluster (addresses, ports) and write it into the object, before it is
+        prepared and checked. What is returned gives back, once the write is over, what was taken if it failed, and what
+        is no longer needed if it did not. On a dry run nothing is taken."""
         return None
 
     async def release(self, ctx: Context, obj: Any) -> None:
