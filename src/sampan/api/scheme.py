@@ -44,6 +44,8 @@ class Scheme:
         self._kinds: dict[tuple[str, str, str], Resource] = {}
         self._group_priority: dict[str, int] = {}
         self._version_priority: dict[tuple[str, str], int] = {}
+        self.generation = 0
+        """Rises with every change, so that what is made from the resources knows when it is out of date."""
         for group_version in group_versions:
             self._group_priority[group_version.group] = group_version.group_priority
             self._version_priority[group_version.group, group_version.version] = group_version.version_priority
@@ -53,6 +55,7 @@ class Scheme:
     def add(self, resource: Resource) -> None:
         """Serve a resource; one with the same group, version and plural is replaced."""
         self.remove(resource)
+        self.generation += 1
         self._resources[resource.group, resource.version, resource.plural] = resource
         self._kinds[resource.group, resource.version, resource.kind] = resource
 
@@ -60,6 +63,7 @@ class Scheme:
         """Stop serving what has this group, version and plural, if anything does."""
         found = self._resources.pop((resource.group, resource.version, resource.plural), None)
         if found is not None:
+            self.generation += 1
             del self._kinds[found.group, found.version, found.kind]
 
     def resource(self, group: str, version: str, plural: str) -> Resource | None:

@@ -6,6 +6,7 @@ from typing import Any
 from urllib.parse import parse_qsl
 
 from sampan.api.resource import Resource
+from sampan.apiserver.negotiation import PLAIN, Form
 
 ANONYMOUS = "system:anonymous"
 MASTERS = "system:masters"
@@ -54,8 +55,8 @@ class Query:
         return self._values.get(key, [])
 
     def flag(self, key: str) -> bool:
-        """As the real server reads a boolean: anything but a missing value, an empty one, "0" and "false" is true."""
-        return self.get(key).lower() not in ("", "0", "false") if key in self._values else False
+        """As the real server reads a boolean: anything but "0" and "false" is true, even nothing behind the key."""
+        return key in self._values and self.get(key).lower() not in ("0", "false")
 
 
 @dataclass(slots=True, kw_only=True)
@@ -76,6 +77,10 @@ class Call:
     subresource: str = ""
     tail: str = ""
     """What follows a subresource that takes a path (proxy)."""
+    form: Form = PLAIN
+    """What the answer is to be written in."""
+    is_old_watch: bool = False
+    """The path is one of the old ones for watches, /api/v1/watch/…"""
     warnings: list[str] = field(default_factory=list)
     """Texts for Warning headers, in order."""
 

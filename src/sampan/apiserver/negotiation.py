@@ -1,21 +1,23 @@
-"""Which form an answer takes: read from Accept once per distinct header, then remembered."""
+"""Which form an answer takes: what Accept says, read once per distinct header and then remembered.
+
+The real server asks twice, and so there are two ways to be refused. Its router first wants one of the offered media
+types by its full name (`routes`: 406 "Available representations"); whoever writes the answer then goes through the
+parts by quality and takes the first that it can do, conversions included ("only the following media types").
+"""
 
 from dataclasses import dataclass
 from functools import lru_cache
 
+from sampan.machinery import errors
+
 JSON, YAML, PROTOBUF = "application/json", "application/yaml", "application/vnd.kubernetes.protobuf"
 OBJECT_FORMS = (JSON, YAML, PROTOBUF)
-STREAM_FORMS = (*OBJECT_FORMS, f"{JSON};stream=watch", f"{PROTOBUF};stream=watch")
-_CONVERSIONS = frozenset(
-    {
-        ("Table", "meta.k8s.io", "v1"),
-        ("Table", "meta.k8s.io", "v1beta1"),
-        ("PartialObjectMetadata", "meta.k8s.io", "v1"),
-        ("PartialObjectMetadata", "meta.k8s.io", "v1beta1"),
-        ("PartialObjectMetadataList", "meta.k8s.io", "v1"),
-        ("PartialObjectMetadataList", "meta.k8s.io", "v1beta1"),
-    }
-)
+CUSTOM_FORMS = (JSON, YAML)
+"""What objects without a protobuf message can be written in."""
+WATCH_FORMS = (f"{JSON};stream=watch", f"{PROTOBUF};stream=watch")
+STREAM_FORMS = (*OBJECT_FORMS, *WATCH_FORMS)
+TABLE, PARTIAL, PARTIAL_LIST = "Table", "PartialObjectMetadata", "PartialObjectMetadataList"
+_MOST_REMEMBERED = 512
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +26,12 @@ class Form:
     as_kind: str = ""
     """Table, PartialObjectMetadata or PartialObjectMetadataList; empty for the object itself."""
     as_version: str = "v1"
+    is_pretty: bool = False
+
+    @property
+    def api_version(self) -> str:
+        """Of what it is converted to."""
+        return f"meta.k8s.io/{self.as_version}"
 
 
 PLAIN = Form()
@@ -35,49 +43,140 @@ class Clause:
 
     media: str
     parameters: tuple[tuple[str, str], ...]
-    quality: float
+    quality: float = 1.0
 
     def get(self, name: str) -> str:
         return next((value for key, value in self.parameters if key == name), "")
 
+    def takes(self, media: str) -> bool:
+        if self.media in (media, "*/*"):
+            return True
+        return self.media.endswith("/*") and media.startswith(self.media[:-1])
 
-@lru_cache(maxsize=512)
+    @property
+    def conversion(self) -> tuple[str, str, str] | None:
+        """The kind, group and version to convert to; naming any of them asks for a conversion."""
+        wanted = {key for key, _ in self.parameters} & {"as", "g", "v"}
+        return (self.get("as"), self.get("g"), self.get("v")) if wanted else None
+
+
 def clauses(accept: str) -> tuple[Clause, ...]:
-    """The parts of an Accept header, best first; of equal quality in the order they stand."""
-    found = []
-    for part in accept.split(","):
-        media, *pairs = [piece.strip() for piece in part.split(";")]
-        parameters = []
-        quality = 1.0
-        for pair in pairs:
-            key, _, value = pair.partition("=")
-            if key.strip() == "q":
-                try:
-                    quality = float(value)
-                except ValueError:
-                    quality = 0.0
-            else:
-                parameters.append((key.strip(), value.strip().strip('"')))
-        if media:
-            found.append(Clause(media.lower(), tuple(parameters), quality))
-    return tuple(sorted(found, key=lambda clause: -clause.quality))
+    """The parts of an Accept header, best first; of equal quality those with a wildcard last."""
+    return _clauses(accept[: 1 << 13])
 
 
-@lru_cache(maxsize=512)
-def negotiate(accept: str, converts: bool) -> Form | str:
-    """The form, or why there is none: "" where nothing offered is wanted, "conversion" where the media type is offered
-    but none of the conversions asked for."""
-    parts = clauses(accept) if accept else (Clause("*/*", (), 1.0),)
-    refused = ""
-    for clause in parts:
-        media = JSON if clause.media == "*/*" else clause.media
-        if media not in OBJECT_FORMS or clause.quality <= 0:
-            continue
-        as_kind = clause.get("as")
-        if not as_kind:
-            return Form(media)
-        wanted = (as_kind, clause.get("g"), clause.get("v"))
-        if converts and wanted in _CONVERSIONS and not (as_kind == "Table" and media == PROTOBUF):
-            return Form(media, as_kind, wanted[2])
-        refused = "conversion"
-    return refused
+@lru_cache(maxsize=_MOST_REMEMBERED)
+def _clauses(accept: str) -> tuple[Clause, ...]:
+    found = [clause for part in accept.split(",") if (clause := _clause(part)) is not None]
+    return tuple(sorted(found, key=lambda clause: (-clause.quality, clause.media.endswith("/*"))))
+
+
+def _clause(part: str) -> Clause | None:
+    media, *pairs = [piece.strip() for piece in part.split(";")]
+    media = "*/*" if media == "*" else media
+    if media.count("/") != 1:
+        return None
+    quality, parameters = 1.0, []
+    for pair in pairs:
+        key, _, value = (text.strip() for text in pair.partition("="))
+        if key == "q":
+            quality = _quality(value)
+        elif value and "=" not in value:
+            parameters.append((key, value))
+    return Clause(media, tuple(parameters), quality)
+
+
+def _quality(text: str) -> float:
+    """What has the quality 0, or one that cannot be read, comes last but is not left out."""
+    try:
+        return float(text)
+    except ValueError:
+        return 0.0
+
+
+def routes(accept: str, offered: tuple[str, ...]) -> None:
+    """Refuse what names none of the offered media types."""
+    if accept and not _is_routed(accept, offered):
+        raise errors.generic(406, f"406: Not Acceptable\n\nAvailable representations: {', '.join(offered)}")
+
+
+@lru_cache(maxsize=_MOST_REMEMBERED)
+def _is_routed(accept: str, offered: tuple[str, ...]) -> bool:
+    named = [part.partition(";")[0].strip() for part in accept.split(",")]
+    return any(media == "*/*" or media in offered for media in named)
+
+
+def negotiate(accept: str, *, is_custom: bool = False) -> Form:
+    """The form of an object or a list of a resource."""
+    if not accept or accept == JSON:
+        return PLAIN
+    found = _negotiated(accept, CUSTOM_FORMS if is_custom else OBJECT_FORMS, True)
+    if found is None:
+        raise errors.not_acceptable(OBJECT_FORMS)
+    return found
+
+
+def negotiate_plain(accept: str, offered: tuple[str, ...] = OBJECT_FORMS) -> Form:
+    """The form of what cannot be converted: discovery, reviews."""
+    found = _negotiated(accept, offered, False) if accept else PLAIN
+    if found is None:
+        raise errors.not_acceptable(offered)
+    return found
+
+
+def form_of_error(accept: str) -> Form:
+    """The form of a Status; JSON for those who want nothing that there is."""
+    return (_negotiated(accept, OBJECT_FORMS, False) if accept else None) or PLAIN
+
+
+def check_stream(form: Form) -> None:
+    if form.media == YAML:
+        raise errors.not_acceptable(WATCH_FORMS)
+
+
+@lru_cache(maxsize=_MOST_REMEMBERED)
+def _negotiated(accept: str, offered: tuple[str, ...], converts: bool) -> Form | None:
+    """`offered` limits what is not converted: metadata has a protobuf form whatever it is the metadata of."""
+    for clause in _clauses(accept):
+        for media in OBJECT_FORMS:
+            if clause.takes(media) and (form := _form(clause, media, offered, converts)) is not None:
+                return form
+    return None
+
+
+def _form(clause: Clause, media: str, offered: tuple[str, ...], converts: bool) -> Form | None:
+    stream, is_pretty = clause.get("stream"), clause.get("pretty") == "1"
+    if stream and (stream != "watch" or media == YAML):
+        return None
+    conversion = clause.conversion
+    if conversion is None:
+        return Form(media, is_pretty=is_pretty) if media in offered else None
+    kind, group, version = conversion
+    if not converts or group != "meta.k8s.io" or version not in ("v1", "v1beta1"):
+        return None
+    if kind not in (PARTIAL, PARTIAL_LIST) and not (kind == TABLE and media != PROTOBUF):
+        return None
+    return Form(media, kind, version, is_pretty)
+
+
+__all__ = [
+    "CUSTOM_FORMS",
+    "JSON",
+    "OBJECT_FORMS",
+    "PARTIAL",
+    "PARTIAL_LIST",
+    "PLAIN",
+    "PROTOBUF",
+    "STREAM_FORMS",
+    "TABLE",
+    "WATCH_FORMS",
+    "YAML",
+    "Clause",
+    "Form",
+    "check_stream",
+    "clauses",
+    "form_of_error",
+    "negotiate",
+    "negotiate_plain",
+    "routes",
+]

@@ -1,7 +1,7 @@
 """The way of a request, in one place and in the real order.
 
-    authenticate -> classify -> authorize -> carry out (decode, default, convert -> mutating admission -> prepare ->
-    validate -> validating admission -> store) -> answer
+    authenticate -> classify -> authorize -> negotiate -> carry out (decode, default, convert -> mutating admission ->
+    prepare -> validate -> validating admission -> store) -> answer
 
 HTTP and the loopback transport both enter at `serve`.
 """
@@ -11,12 +11,15 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Protocol
 
+from sampan.api.resource import Resource
 from sampan.api.scheme import Scheme
+from sampan.apiserver import negotiation, patching
 from sampan.apiserver.authorization import Chain
 from sampan.apiserver.call import Call, User
 from sampan.apiserver.endpoints import Endpoints
+from sampan.apiserver.negotiation import OBJECT_FORMS, STREAM_FORMS
 from sampan.apiserver.registry.served import Handler
-from sampan.apiserver.results import Answer
+from sampan.apiserver.results import Answer, no_such_path
 from sampan.machinery import errors
 
 Special = Callable[[Call], Awaitable[Answer]]
@@ -63,36 +66,33 @@ class Pipeline:
         call.resource, call.name = route.resource, path.name
         call.namespace, call.subresource = path.namespace, path.subresource
         call.tail = "/".join(path.rest)
-        call.verb = _verb(call, is_old_watch=path.watch)
+        call.is_old_watch = path.watch
+        call.verb = _verb(call)
 
     async def _carry_out(self, call: Call) -> Answer:
         resource = call.resource
         if resource is None:
             handler = self._special.get(call.path.split("/", 2)[1])
-            if handler is None:
-                raise errors.generic(404)
-            return await handler(call)
-        served = self.endpoints.registry.served(resource)
-        own = served.handlers.get(call.subresource)
-        if own is not None:
-            return await own(self.endpoints, call)
-        subresource = resource.subresource(call.subresource) if call.subresource else None
-        verbs = subresource.verbs if subresource is not None else resource.verbs
-        if call.verb not in verbs:
-            raise errors.generic(405)
-        return await self._verb(call)
+            return await handler(call) if handler is not None else no_such_path()
+        _check_verb(call, resource)
+        if call.subresource not in _STREAMS:
+            _negotiate(call, resource)
+        own = self.endpoints.registry.served(resource).handlers.get(call.subresource)
+        return await own(self.endpoints, call) if own is not None else await self._verb(call)
 
     async def _verb(self, call: Call) -> Answer:
         handler: Callable[[Call], Awaitable[Answer]] = getattr(self.endpoints, call.verb)
         return await handler(call)
 
 
+_STREAMS = frozenset({"attach", "exec", "log", "portforward", "proxy"})
+"""Subresources that answer with no object."""
 _BY_METHOD = {"POST": "create", "PUT": "update", "PATCH": "patch"}
 
 
-def _verb(call: Call, *, is_old_watch: bool) -> str:
+def _verb(call: Call) -> str:
     if call.method == "GET":
-        if is_old_watch or (call.query.flag("watch") and not call.subresource):
+        if call.is_old_watch or (not call.name and call.query.flag("watch")):
             return "watch"
         return "get" if call.name else "list"
     if call.method == "DELETE":
@@ -102,6 +102,37 @@ def _verb(call: Call, *, is_old_watch: bool) -> str:
     if call.method in ("PUT", "PATCH") and not call.name:
         return call.method.lower()
     return _BY_METHOD.get(call.method, call.method.lower())
+
+
+def _check_verb(call: Call, resource: Resource) -> None:
+    """Refuse what the resource, or its path, cannot do."""
+    subresource = resource.subresource(call.subresource) if call.subresource else None
+    verbs = subresource.verbs if subresource is not None else resource.verbs
+    if call.is_old_watch:
+        _check_old_watch(call, verbs)
+    elif call.verb not in verbs:
+        if call.verb == "watch" and "list" in verbs:
+            raise errors.method_not_supported(resource.plural, "watch", group=resource.group)
+        raise errors.generic(405)
+    elif resource.namespaced and not call.namespace and call.verb not in ("list", "watch"):
+        raise errors.generic(405 if "list" in verbs else 404)
+
+
+def _check_old_watch(call: Call, verbs: tuple[str, ...]) -> None:
+    if "watch" not in verbs:
+        raise errors.generic(404)
+    if call.method != "GET":
+        raise errors.generic(405)
+
+
+def _negotiate(call: Call, resource: Resource) -> None:
+    """Decide on the form of the answer before anything is done."""
+    accept = call.headers.get("Accept", "")
+    if not resource.is_custom:
+        if call.method == "PATCH":
+            patching.patch_type(call, is_custom=False)
+        negotiation.routes(accept, STREAM_FORMS if call.verb in ("list", "watch") else OBJECT_FORMS)
+    call.form = negotiation.negotiate(accept, is_custom=resource.is_custom)
 
 
 __all__ = ["Authenticator", "Handler", "Pipeline", "Special"]

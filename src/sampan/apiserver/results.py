@@ -39,6 +39,7 @@ class ValueAnswer:
 
     value: Any
     code: int = 200
+    headers: dict[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +53,11 @@ class BytesAnswer:
 
 
 Answer = ObjectAnswer | ListAnswer | WatchAnswer | ValueAnswer | BytesAnswer
+
+
+def no_such_path() -> BytesAnswer:
+    """For paths that lead nowhere, outside of the groups that are served."""
+    return BytesAnswer(b"404 page not found\n", code=404, headers={"X-Content-Type-Options": "nosniff"})
 
 
 def success(resource: Resource, name: str, uid: str) -> ValueAnswer:

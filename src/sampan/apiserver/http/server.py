@@ -7,17 +7,18 @@ import logging
 import ssl
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
+from typing import Any
 from urllib.parse import unquote
 
 from aiohttp import web
 
-from sampan.apiserver import negotiation, rendering
-from sampan.apiserver.call import Call, Query
+from sampan.apiserver.call import Call, Query, User
 from sampan.apiserver.http import watching
 from sampan.apiserver.http.storage_errors import translated
-from sampan.apiserver.negotiation import OBJECT_FORMS, PLAIN, STREAM_FORMS, Form
 from sampan.apiserver.pipeline import Pipeline
-from sampan.apiserver.results import Answer, ValueAnswer, WatchAnswer
+from sampan.apiserver.rendering import Rendered, Renderer
+from sampan.apiserver.results import Answer, WatchAnswer
 from sampan.machinery import errors
 
 log = logging.getLogger(__name__)
@@ -31,53 +32,62 @@ class Listener:
     host: str
     port: int
     tls: ssl.SSLContext | None = None
+    user: User | None = None
+    """Who everybody at this listener is taken for; None: callers are authenticated."""
 
 
 class HttpServer:
     def __init__(self, *, pipeline: Pipeline, max_in_flight: int = 400) -> None:
         self._pipeline = pipeline
+        self._renderer = Renderer(endpoints=pipeline.endpoints)
         self._in_flight = 0
         self._max_in_flight = max_in_flight
-        self._servers: list[asyncio.Server] = []
-        self._web = web.Server(self.handle, keepalive_timeout=3600, access_log=None)
+        self._sockets: list[asyncio.Server] = []
+        self._webs: list[web.Server] = []
 
     async def listen(self, listeners: Sequence[Listener]) -> list[int]:
         """Open the listeners; the ports they have."""
         loop = asyncio.get_running_loop()
         for listener in listeners:
-            self._servers.append(
-                await loop.create_server(
-                    self._web, listener.host, listener.port, ssl=listener.tls, backlog=1024, reuse_address=True
-                )
+            accept = partial(self._handle, listener.user)
+            factory: web.Server = web.Server(accept, keepalive_timeout=3600, access_log=None)
+            self._webs.append(factory)
+            self._sockets.append(
+                await loop.create_server(factory, listener.host, listener.port, ssl=listener.tls, backlog=1024)
             )
-        return [server.sockets[0].getsockname()[1] for server in self._servers]
+        return [server.sockets[0].getsockname()[1] for server in self._sockets]
 
     async def close(self, grace_s: float = 5) -> None:
-        for server in self._servers:
+        """Take no new connections, let requests under way finish, end the rest."""
+        for server in self._sockets:
             server.close()
-        await self._web.shutdown(grace_s)
+        for web_server in self._webs:
+            await web_server.shutdown(grace_s)
 
-    async def handle(self, request: web.BaseRequest) -> web.StreamResponse:
+    async def _handle(self, user: User | None, request: web.BaseRequest) -> web.StreamResponse:
         call = Call(
             method=request.method,
             path=unquote(request.rel_url.raw_path),
             query=Query(request.rel_url.raw_query_string),
             headers=request.headers,
+            peer=_subject(request),
         )
-        form: Form = PLAIN
         try:
-            form = _form(call)
             call.body = await _read_body(request)
-            answer = await self._serve(call, request)
+            answer = await self._serve(call, user)
             if isinstance(answer, WatchAnswer):
-                return await watching.stream(request, call, answer, form)
+                return await watching.stream(request, call, answer, self._renderer.frames(answer, call))
+            rendered = await self._renderer.render(answer, call.form, call)
         except errors.ApiError as error:
-            answer = ValueAnswer(error.status, error.code)
-        return await _respond(request, call, answer, form)
+            rendered = await self._renderer.error(error, call)
+        return await _respond(request, call, rendered)
 
-    async def _serve(self, call: Call, request: web.BaseRequest) -> Answer:
+    async def _serve(self, call: Call, user: User | None) -> Answer:
         try:
-            return await self._pipeline.serve(call)
+            if user is None:
+                return await self._pipeline.serve(call)
+            call.user = user
+            return await self._pipeline.serve_as(call)
         except errors.ApiError:
             raise
         except asyncio.CancelledError:
@@ -88,6 +98,13 @@ class HttpServer:
                 raise known from fault
             log.exception("%s %s", call.method, call.path)
             raise errors.internal_error("the request could not be carried out") from fault
+
+
+def _subject(request: web.BaseRequest) -> Any:
+    """Whom the client's certificate names, if it has one; TLS has verified it."""
+    transport = request.transport
+    certificate = transport.get_extra_info("peercert") if transport is not None else None
+    return certificate.get("subject") if certificate else None
 
 
 async def _read_body(request: web.BaseRequest) -> bytes:
@@ -105,20 +122,7 @@ async def _read_body(request: web.BaseRequest) -> bytes:
         raise errors.timeout("the body of the request did not arrive in time") from None
 
 
-def _form(call: Call) -> Form:
-    accept = call.headers.get("Accept", "")
-    found = negotiation.negotiate(accept, True)
-    if isinstance(found, Form):
-        return found
-    if found == "conversion":
-        raise errors.not_acceptable(OBJECT_FORMS)
-    offered = STREAM_FORMS if call.method == "GET" else OBJECT_FORMS
-    raise errors.generic(406, f"406: Not Acceptable\n\nAvailable representations: {', '.join(offered)}")
-
-
-async def _respond(request: web.BaseRequest, call: Call, answer: Answer, form: Form) -> web.StreamResponse:
-    assert not isinstance(answer, WatchAnswer)
-    rendered = rendering.render(answer, form, call)
+async def _respond(request: web.BaseRequest, call: Call, rendered: Rendered) -> web.StreamResponse:
     headers = {"Content-Type": rendered.content_type, "Cache-Control": "no-cache, private", **rendered.headers}
     chunks = iter(rendered.chunks)
     first = next(chunks, b"")

@@ -1,0 +1,93 @@
+"""What the published API says about its own fields, where a package that holds the texts is installed.
+
+The texts are no part of Sampan: they come from `kubernetes-validate`, if it is there, and are read when somebody asks
+for them (`kubectl explain`, the header of a table). Without it descriptions are empty.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from functools import cache
+from importlib.util import find_spec
+from pathlib import Path
+
+import msgspec
+
+from sampan.api import schemas
+from sampan.api.resource import GroupVersionKind
+from sampan.api.scheme import type_for
+
+log = logging.getLogger(__name__)
+
+_PACKAGE = "kubernetes_validate"
+_FILE = "kubernetes-json-schema/v1.36.0-local/_definitions.json"
+
+
+class Definition(msgspec.Struct, gc=False):
+    """The texts of one definition; everything else in it is passed over."""
+
+    description: str = ""
+    properties: dict[str, Described] = {}
+
+
+class Described(msgspec.Struct, gc=False):
+    description: str = ""
+
+
+class _File(msgspec.Struct, rename={"definitions": "$defs"}):
+    definitions: dict[str, msgspec.Raw] = {}
+
+
+@cache
+def of_definition(name: str) -> Definition:
+    """The texts of `io.k8s.api.core.v1.Pod`."""
+    found = _texts().get(name)
+    return msgspec.json.decode(found, type=Definition) if found is not None else Definition()
+
+
+def of_field(kind: GroupVersionKind, path: str) -> str:
+    """The text of a field of a kind, by its path through objects (`spec.nodeName`)."""
+    *way, field = path.split(".")
+    name = _definition_of(kind)
+    if not name and way == ["metadata"]:
+        name, way = _META, []
+    for step in way:
+        name = _definition_below(name, step)
+    found = of_definition(name).properties.get(field)
+    return found.description if found is not None else ""
+
+
+def _definition_of(kind: GroupVersionKind) -> str:
+    type = type_for(kind)
+    return schemas.of(type).name if type is not None else ""
+
+
+def _definition_below(name: str, field: str) -> str:
+    """The name of the definition that a field has its shape from, or the items of a list have."""
+    child = schemas.definition(name).properties.get(field) if name else None
+    if child is None:
+        return ""
+    return child.ref or (child.items.ref if child.items is not None else "")
+
+
+_META = "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta"
+
+
+@cache
+def _texts() -> Mapping[str, msgspec.Raw]:
+    """Definitions as they stand in the file, which is large: each is read when it is asked for."""
+    found = find_spec(_PACKAGE)  # which does not import it: it would bring much more than its data
+    if found is None or not found.submodule_search_locations:
+        return {}
+    try:
+        data = Path(found.submodule_search_locations[0], _FILE).read_bytes()
+        return msgspec.json.decode(data, type=_File).definitions
+    except FileNotFoundError:
+        return {}
+    except (OSError, msgspec.MsgspecError) as fault:
+        log.warning("descriptions of %s cannot be read: %s", _PACKAGE, fault)
+        return {}
+
+
+__all__ = ["Definition", "Described", "of_definition", "of_field"]

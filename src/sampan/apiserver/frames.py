@@ -1,0 +1,120 @@
+"""Watch events as bytes of a stream, in the form that the client asked for.
+
+Frames of one form are shared by all watchers that want it (`WatchEvent.frame`). A `Frames` belongs to one watch, since
+the first of its tables names the columns and the others do not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from sampan.api.codec import json as json_codec
+from sampan.api.resource import Resource
+from sampan.apiserver import negotiation, partial
+from sampan.apiserver.call import Call
+from sampan.apiserver.negotiation import JSON, PARTIAL_LIST, TABLE, Form
+from sampan.apiserver.tables.table import include_of
+from sampan.storage.cacher import FrameEncoder, Item, WatchEvent
+
+if TYPE_CHECKING:
+    from sampan.apiserver.rendering import Renderer
+
+Show = Callable[[Item], bytes]
+"""The JSON of an event's object."""
+
+
+class Frames:
+    """The events of one watch."""
+
+    def __init__(self, *, media: str, first: FrameEncoder | None = None, rest: FrameEncoder | None = None) -> None:
+        self._media = media
+        self._next, self._rest = first, rest
+
+    @property
+    def content_type(self) -> str:
+        return JSON if self._media == JSON else f"{self._media};stream=watch"
+
+    def join(self, events: Sequence[WatchEvent]) -> bytes:
+        """The bytes of these events, which follow those of the last call."""
+        if self._next is None:
+            return b"".join([event.frame() for event in events])
+        frames = []
+        for event in events:
+            frames.append(event.frame(self._next))
+            self._next = self._rest
+        return b"".join(frames)
+
+    def error(self, status: dict[str, Any]) -> bytes:
+        """The event that tells why the watch ends."""
+        return _frame(self._media, "ERROR", json_codec.encode(status))
+
+
+class Encoder:
+    """A form of events: `show` gives the object, `key` names the form."""
+
+    def __init__(self, *, key: Hashable, media: str, show: Show) -> None:
+        self._key, self._media, self._show = key, media, show
+
+    @property
+    def key(self) -> Hashable:
+        return self._key
+
+    def frame(self, type: str, item: Item) -> bytes:
+        return _frame(self._media, type, self._show(item))
+
+
+def _frame(media: str, type: str, raw: bytes) -> bytes:
+    if media == JSON:
+        return b'{"type":"%b","object":%b}\n' % (type.encode(), raw)
+    from sampan.api.codec import protobuf
+
+    return protobuf.frame({"type": type, "object": json_codec.read_any(raw)})
+
+
+def frames(renderer: Renderer, call: Call, resource: Resource) -> Frames:
+    """How the events of a watch are written; refuses what cannot be streamed."""
+    form = call.form
+    negotiation.check_stream(form)
+    if form.as_kind == TABLE:
+        return _tables(renderer, form, include_of(call), resource)
+    show = _shower(renderer, form, resource)
+    if show is None and form.media == JSON:
+        return Frames(media=JSON)
+    key = (form.media, form.as_kind, form.as_version, resource.gvk.api_version)
+    encoder = Encoder(key=key, media=form.media, show=show or (lambda item: item.raw))
+    return Frames(media=form.media, first=encoder, rest=encoder)
+
+
+def _shower(renderer: Renderer, form: Form, resource: Resource) -> Show | None:
+    if form.as_kind == PARTIAL_LIST:
+        return _refuse
+    if form.as_kind:
+        return lambda item: partial.of_object(item.raw, form)
+    if resource.storage is None or resource.storage == resource.gvk:
+        return None
+    return lambda item: renderer.shown(resource, item)
+
+
+class NoForm(Exception):
+    """An event cannot be shown in the form that was asked for: the watch ends without a word."""
+
+
+def _refuse(item: Item) -> bytes:
+    raise NoForm
+
+
+def _tables(renderer: Renderer, form: Form, include: str, resource: Resource) -> Frames:
+    def encoder(has_headers: bool) -> Encoder:
+        def show(item: Item) -> bytes:
+            writer = renderer.table_writer(resource, form, include)
+            row = writer.row(renderer.stored(resource, item), lambda: renderer.shown(resource, item))
+            return writer.table({"resourceVersion": str(item.revision)}, [row], has_headers=has_headers)
+
+        key = (form.media, TABLE, form.as_version, resource.gvk.api_version, include, has_headers)
+        return Encoder(key=key, media=form.media, show=show)
+
+    return Frames(media=form.media, first=encoder(True), rest=encoder(False))
+
+
+__all__ = ["Encoder", "Frames", "NoForm", "frames"]

@@ -1,0 +1,73 @@
+"""JSON in the other media types, and in a shape for people."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import msgspec
+
+from sampan.api.codec import json as json_codec
+from sampan.apiserver.call import Call
+from sampan.apiserver.negotiation import JSON, YAML, Form
+
+_PRETTY_AGENTS = ("curl", "Wget", "Mozilla/5.0")
+_TRUE = frozenset({"1", "t", "T", "true", "TRUE", "True"})
+_LARGE = 64 << 10
+_INDENT = b"\n    "
+"""Items of a list stand two levels deep."""
+
+
+def is_pretty(call: Call, form: Form) -> bool:
+    """When asked for, and for people at a terminal or browser who did not say no."""
+    if form.is_pretty:
+        return True
+    if call.query and (wish := call.query.get("pretty")):
+        return wish in _TRUE
+    return call.user_agent.startswith(_PRETTY_AGENTS)
+
+
+def pretty(raw: bytes) -> bytes:
+    return msgspec.json.format(raw, indent=2)
+
+
+def pretty_list(head: bytes, items: Iterable[bytes], size: int = 256 << 10) -> Iterator[bytes]:
+    """A list for people, piece by piece. `head` is the list up to and with the bracket before its items."""
+    pending = [pretty(head + b"]}")[: -len(b"]\n}")]]
+    separator, length = b"", 0
+    for item in items:
+        shown = pretty(item).replace(b"\n", _INDENT)
+        pending += (separator, _INDENT, shown)
+        separator = b","
+        length += len(shown)
+        if length >= size:
+            yield b"".join(pending)
+            pending.clear()
+            length = 0
+    pending.append(b"\n  ]\n}" if separator else b"]\n}")
+    yield b"".join(pending)
+
+
+async def encode(raw: bytes, form: Form, call: Call) -> bytes:
+    """JSON bytes in the form's media type. Large ones are done aside, so that they do not hold up others."""
+    if form.media == JSON:
+        return pretty(raw) if is_pretty(call, form) else raw + b"\n"
+    write = _yaml if form.media == YAML else _protobuf
+    return await asyncio.to_thread(write, raw) if len(raw) > _LARGE else write(raw)
+
+
+def _yaml(raw: bytes) -> bytes:
+    from sampan.api.codec import yaml as yaml_codec
+
+    return yaml_codec.encode(json_codec.read_any(raw))
+
+
+def _protobuf(raw: bytes) -> bytes:
+    from sampan.api.codec import protobuf as protobuf_codec
+
+    value: dict[str, Any] = json_codec.read_any(raw)
+    return protobuf_codec.encode(value)
+
+
+__all__ = ["encode", "is_pretty", "pretty", "pretty_list"]

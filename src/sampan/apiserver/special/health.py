@@ -1,0 +1,104 @@
+"""/healthz, /livez, /readyz: whether the server works, as a whole and check by check."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from dataclasses import dataclass
+
+from sampan.api import gotext
+from sampan.apiserver.call import Call
+from sampan.apiserver.results import BytesAnswer, no_such_path
+from sampan.storage.backend import Backend
+
+log = logging.getLogger(__name__)
+
+_STORE_TIMEOUT_S = 2.0
+_NO_SNIFF = {"X-Content-Type-Options": "nosniff"}
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    name: str
+    """Unique; may contain slashes (`poststarthook/bootstrap`)."""
+    probe: Callable[[], Awaitable[None]]
+    """Raises what is wrong."""
+
+
+async def _fine() -> None:
+    """Nothing can be wrong with it: the answer itself is the proof."""
+
+
+ALWAYS = (Check("ping", _fine), Check("log", _fine))
+
+
+def store_check(backend: Backend) -> Check:
+    """Asks the store, whichever it is, under the name that people look for."""
+
+    async def probe() -> None:
+        async with asyncio.timeout(_STORE_TIMEOUT_S):
+            await backend.current_revision()
+
+    return Check("etcd", probe)
+
+
+class Health:
+    def __init__(self, *, checks: Iterable[Check] = (), ready_checks: Iterable[Check] = ()) -> None:
+        live = (*ALWAYS, *checks)
+        self.checks: dict[str, Sequence[Check]] = {
+            "healthz": live,
+            "livez": live,
+            "readyz": (*live, *ready_checks),
+        }
+        """By path; each in the order in which it is told."""
+
+    async def handle(self, call: Call) -> BytesAnswer:
+        name, slash, single = call.path[1:].partition("/")
+        checks = self.checks[name]
+        if not slash:
+            return await self._all(name, checks, call)
+        found = next((check for check in checks if check.name == single), None)
+        return await _one(found) if found is not None else no_such_path()
+
+    async def _all(self, name: str, checks: Sequence[Check], call: Call) -> BytesAnswer:
+        left_out = set(call.query.all("exclude"))
+        results = [(check.name, await _result(check, left_out)) for check in checks]
+        lines = [f"[{'-' if fault else '+'}]{check} {told}" for check, (fault, told) in results]
+        if unknown := sorted(left_out - {check.name for check in checks}):
+            names = ", ".join(gotext.quote(one) for one in unknown)
+            lines.append(f"warn: some health checks cannot be excluded: no matches for {names}")
+        if failed := [(check, fault) for check, (fault, _) in results if fault]:
+            log.warning("%s: %s", name, "; ".join(f"{check}: {fault}" for check, fault in failed))
+            return _answer("\n".join([*lines, f"{name} check failed", ""]), 500)
+        if "verbose" not in call.query:
+            return _answer("ok")
+        return _answer("\n".join([*lines, f"{name} check passed", ""]))
+
+
+async def _result(check: Check, left_out: set[str]) -> tuple[str, str]:
+    """What is wrong, empty if nothing is, and how it is told: everybody may ask, so the reason is not."""
+    if check.name in left_out:
+        return "", "excluded: ok"
+    fault = await _fault(check)
+    return fault, "failed: reason withheld" if fault else "ok"
+
+
+async def _fault(check: Check) -> str:
+    try:
+        await check.probe()
+    except Exception as fault:
+        return str(fault) or type(fault).__name__
+    return ""
+
+
+async def _one(check: Check) -> BytesAnswer:
+    fault = await _fault(check)
+    return _answer(f"internal server error: {fault}\n", 500) if fault else _answer("ok")
+
+
+def _answer(text: str, code: int = 200) -> BytesAnswer:
+    return BytesAnswer(text.encode(), code=code, headers=dict(_NO_SNIFF))
+
+
+__all__ = ["Check", "Health", "store_check"]

@@ -1,0 +1,46 @@
+"""How a table's columns are told to clients, and the columns of kinds that declare none."""
+
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import Any
+
+import msgspec
+
+from sampan.api.resource import GroupVersionKind
+from sampan.apiserver import descriptions
+from sampan.apiserver.registry.strategy import Column
+from sampan.apiserver.tables import cells
+
+NAME = Column("Name", cells.name, format="name", field="metadata.name")
+AGE = Column("Age", cells.age, field="metadata.creationTimestamp")
+CREATED_AT = Column("Created At", cells.created_at, type="date", field="metadata.creationTimestamp")
+GENERIC = (NAME, CREATED_AT)
+"""What every object has to show."""
+
+
+def definitions(columns: Sequence[Column], kind: GroupVersionKind) -> bytes:
+    """The columnDefinitions of a table of that kind, as JSON."""
+    return _definitions(tuple(columns), kind)
+
+
+@lru_cache(maxsize=256)
+def _definitions(columns: tuple[Column, ...], kind: GroupVersionKind) -> bytes:
+    return msgspec.json.encode([_definition(column, kind) for column in columns])
+
+
+def _definition(column: Column, kind: GroupVersionKind) -> dict[str, Any]:
+    published = descriptions.of_field(kind, column.field) if column.field else ""
+    return {
+        "name": column.name,
+        "type": column.type,
+        "format": column.format,
+        "description": published or column.description or _in_a_word(column),
+        "priority": 1 if column.wide else 0,
+    }
+
+
+def _in_a_word(column: Column) -> str:
+    return f"The object's {column.field}." if column.field else ""
+
+
+__all__ = ["AGE", "CREATED_AT", "GENERIC", "NAME", "definitions"]

@@ -1,0 +1,69 @@
+"""Tables as bytes: of lists, of single objects, of watch events."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+import msgspec
+
+from sampan.api import gotext
+from sampan.api.resource import GroupVersionKind
+from sampan.apiserver import partial
+from sampan.apiserver.call import Call
+from sampan.apiserver.negotiation import PARTIAL, Form
+from sampan.apiserver.registry.strategy import Column
+from sampan.apiserver.tables.columns import GENERIC, definitions
+from sampan.machinery import errors
+
+INCLUDES = ("Metadata", "Object", "None")
+_encode = msgspec.json.Encoder().encode
+
+Raw = Callable[[], bytes]
+"""Gives the bytes of the object as the client's version has it."""
+
+
+def include_of(call: Call) -> str:
+    """How much of the object each row carries."""
+    wanted = call.query.get("includeObject")
+    if wanted and wanted not in INCLUDES:
+        why = "must be 'Metadata', 'Object', 'None', or empty"
+        fault = f"includeObject: Invalid value: {gotext.quote(wanted)}: {why}"
+        raise errors.bad_request(f"Unable to convert to Table as requested: {fault}")
+    return wanted or "Metadata"
+
+
+class TableWriter:
+    """Writes tables of one kind in one form, at one time."""
+
+    def __init__(
+        self, *, columns: Sequence[Column], kind: GroupVersionKind, form: Form, include: str, now: float
+    ) -> None:
+        self._columns = [column.value for column in columns or GENERIC]
+        self._definitions = definitions(columns or GENERIC, kind)
+        self._opening = b'{"kind":"Table","apiVersion":"%b","metadata":' % form.api_version.encode()
+        self._partial = partial.opening(form)
+        self._include = include
+        self.now = now
+
+    def row(self, obj: Any, raw: Raw) -> bytes:
+        cells = _encode([value(obj, self.now) for value in self._columns])
+        return b'{"cells":%b,"object":%b}' % (cells, self._object(raw))
+
+    def _object(self, raw: Raw) -> bytes:
+        if self._include == "Object":
+            return raw()
+        if self._include == "None":
+            return b"null"
+        return self._partial + bytes(partial.metadata_of(raw())) + b"}"
+
+    def table(self, metadata: dict[str, Any], rows: Iterable[bytes], *, has_headers: bool = True) -> bytes:
+        return self.opening(metadata, has_headers=has_headers) + b"[" + b",".join(rows) + b"]}"
+
+    def opening(self, metadata: dict[str, Any], *, has_headers: bool = True) -> bytes:
+        """The table up to its rows."""
+        headers = self._definitions if has_headers else b"null"
+        return b'%b%b,"columnDefinitions":%b,"rows":' % (self._opening, _encode(metadata), headers)
+
+
+__all__ = ["INCLUDES", "PARTIAL", "TableWriter", "include_of"]

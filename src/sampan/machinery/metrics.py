@@ -1,0 +1,186 @@
+"""Counters, gauges and histograms, and their text form for Prometheus.
+
+A `Metrics` is made by whoever puts a process together and handed to the components, which ask it for their metrics.
+Counting is a dictionary look-up and an addition; all work of writing is done when somebody asks for the text.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Generic, Protocol, TypeVar
+
+CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
+
+Labels = tuple[str, ...]
+Sample = tuple[Labels, float]
+Read = Callable[[], float | Iterable[Sample]]
+"""Gives the present value, or one for each combination of labels."""
+
+DURATION_BUCKETS = (0.005, 0.025, 0.05, 0.1, 0.2, 0.4, 0.6, 0.8, 1, 1.25, 1.5, 2, 3, 4, 5, 6, 8, 10, 15, 20, 30, 45, 60)
+
+
+class Number:
+    """A counter or a gauge with all its labels given."""
+
+    __slots__ = ("value",)
+
+    def __init__(self) -> None:
+        self.value: float = 0
+
+    def inc(self, by: float = 1) -> None:
+        self.value += by
+
+    def dec(self, by: float = 1) -> None:
+        self.value -= by
+
+    def set(self, value: float) -> None:
+        self.value = value
+
+
+class Distribution:
+    """A histogram with all its labels given."""
+
+    __slots__ = ("bounds", "counts", "total")
+
+    def __init__(self, bounds: Sequence[float]) -> None:
+        self.bounds = bounds
+        self.counts = [0] * (len(bounds) + 1)
+        """How many fell into each bucket alone; the text adds them up."""
+        self.total: float = 0
+
+    def observe(self, value: float) -> None:
+        self.counts[bisect_left(self.bounds, value)] += 1
+        self.total += value
+
+
+C = TypeVar("C", Number, Distribution)
+
+
+class Family(Generic[C]):
+    """All the values of one name, by their labels."""
+
+    def __init__(self, *, name: str, kind: str, help: str, labels: Labels, make: Callable[[], C]) -> None:
+        self.name, self.kind, self.help, self.label_names = name, kind, help, labels
+        self._make: Callable[[], C] = make
+        self._children: dict[Labels, C] = {}
+
+    def labels(self, *values: str) -> C:
+        """The value with these labels, in the order in which they were declared. Worth keeping where it is hot."""
+        found = self._children.get(values)
+        if found is None:
+            if len(values) != len(self.label_names):
+                raise ValueError(f"{self.name} has the labels {self.label_names}, not {values}")
+            found = self._children[values] = self._make()
+        return found
+
+    def remove(self, *values: str) -> None:
+        self._children.pop(values, None)
+
+    def lines(self) -> Iterator[str]:
+        for values in sorted(self._children):
+            child, labels = self._children[values], _labels(self.label_names, values)
+            if isinstance(child, Distribution):
+                yield from _distribution(self.name, labels, child)
+            else:
+                yield _line(self.name, labels, child.value)
+
+
+class Function:
+    """Values that are asked for when the text is written."""
+
+    def __init__(self, *, name: str, kind: str, help: str, labels: Labels, read: Read) -> None:
+        self.name, self.kind, self.help, self.label_names = name, kind, help, labels
+        self._read = read
+
+    def lines(self) -> Iterator[str]:
+        found = self._read()
+        samples: Iterable[Sample] = [((), found)] if isinstance(found, int | float) else found
+        for values, value in sorted(samples):
+            yield _line(self.name, _labels(self.label_names, values), value)
+
+
+class _Written(Protocol):
+    name: str
+    kind: str
+    help: str
+
+    def lines(self) -> Iterator[str]: ...
+
+
+class Metrics:
+    def __init__(self) -> None:
+        self._families: dict[str, _Written] = {}
+
+    def counter(self, name: str, help: str, labels: Labels = ()) -> Family[Number]:
+        return self._add(Family(name=name, kind="counter", help=help, labels=labels, make=Number))
+
+    def gauge(self, name: str, help: str, labels: Labels = ()) -> Family[Number]:
+        return self._add(Family(name=name, kind="gauge", help=help, labels=labels, make=Number))
+
+    def histogram(
+        self, name: str, help: str, labels: Labels = (), buckets: Sequence[float] = DURATION_BUCKETS
+    ) -> Family[Distribution]:
+        bounds = tuple(sorted(buckets))
+        return self._add(
+            Family(name=name, kind="histogram", help=help, labels=labels, make=lambda: Distribution(bounds))
+        )
+
+    def function(self, name: str, help: str, read: Read, labels: Labels = (), kind: str = "gauge") -> None:
+        """A metric whose value `read` gives when it is asked for."""
+        self._add(Function(name=name, kind=kind, help=help, labels=labels, read=read))
+
+    def text(self) -> str:
+        lines: list[str] = []
+        for name in sorted(self._families):
+            family = self._families[name]
+            values = list(family.lines())
+            if values:
+                lines += (f"# HELP {name} {_escaped_help(family.help)}", f"# TYPE {name} {family.kind}", *values)
+        return "\n".join(lines) + "\n" if lines else ""
+
+    def _add(self, family: F) -> F:
+        if family.name in self._families:
+            raise ValueError(f"there is a metric {family.name} already")
+        self._families[family.name] = family
+        return family
+
+
+F = TypeVar("F", bound=_Written)
+
+
+def _distribution(name: str, labels: list[str], found: Distribution) -> Iterator[str]:
+    count = 0
+    for bound, inside in zip((*found.bounds, float("inf")), found.counts, strict=True):
+        count += inside
+        yield _line(f"{name}_bucket", [*labels, f'le="{_number(bound)}"'], count)
+    yield _line(f"{name}_sum", labels, found.total)
+    yield _line(f"{name}_count", labels, count)
+
+
+def _line(name: str, labels: list[str], value: float) -> str:
+    return f"{name}{{{','.join(labels)}}} {_number(value)}" if labels else f"{name} {_number(value)}"
+
+
+def _labels(names: Labels, values: Labels) -> list[str]:
+    return [f'{name}="{_escaped(value)}"' for name, value in zip(names, values, strict=True)]
+
+
+def _escaped(text: str) -> str:
+    return text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
+
+
+def _escaped_help(text: str) -> str:
+    return text.replace("\\", "\\\\").replace("\n", "\\n")
+
+
+def _number(value: float) -> str:
+    if value == float("inf"):
+        return "+Inf"
+    if value == float("-inf"):
+        return "-Inf"
+    whole = int(value) if value == value else 0
+    return str(whole) if value == whole and abs(whole) < 1 << 53 else repr(float(value)).replace("nan", "NaN")
+
+
+__all__ = ["CONTENT_TYPE", "DURATION_BUCKETS", "Distribution", "Family", "Metrics", "Number"]
