@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import gc
 from collections.abc import AsyncIterator, Coroutine, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
@@ -78,7 +77,6 @@ class Assembly:
             if CONTROLLERS in self.config.components:
                 await running.enter_async_context(_beside(self._controllers()))
             self._running = running.pop_all()
-        _settle_memory()
         return self
 
     async def __aexit__(self, *exc: object) -> None:
@@ -105,10 +103,3 @@ async def _beside(work: Coroutine[Any, Any, None]) -> AsyncIterator[None]:
         task = group.create_task(work)
         yield
         task.cancel()
-
-
-def _settle_memory() -> None:
-    """What start-up made lives for ever: keep the collector off it, and let it run seldom."""
-    gc.collect()
-    gc.freeze()
-    gc.set_threshold(50_000, 20, 50)
