@@ -95,10 +95,14 @@ class Member:
 
     def is_leader(self) -> bool:
         try:
-            with urllib.request.urlopen(f"{self._metrics_url}/metrics", timeout=2) as answer:
-                return b"\netcd_server_is_leader 1\n" in answer.read()
+            return self.metric("etcd_server_is_leader") == 1
         except (OSError, urllib.error.URLError):
             return False
+
+    def metric(self, name: str) -> int:
+        with urllib.request.urlopen(f"{self._metrics_url}/metrics", timeout=2) as answer:
+            lines = answer.read().decode().splitlines()
+        return next(int(float(line.split()[1])) for line in lines if line.startswith(f"{name} "))
 
     def signal(self, number: int) -> None:
         if self._process is not None:

@@ -7,15 +7,13 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from sampan.storage.backend import Batch, Entry, Event, Unavailable
 from sampan.storage.etcd import EtcdBackend
 
-ROOT = "/registry/"
-
 
 class Traffic:
     """Each writer counts its own key up by compare-and-swap, deletes it now and then and makes it anew; nobody else
     touches that key, so a conflict means that the store and its writer disagree about what was acknowledged."""
 
-    def __init__(self, backend: EtcdBackend) -> None:
-        self._backend = backend
+    def __init__(self, backend: EtcdBackend, *, root: str) -> None:
+        self._backend, self.root = backend, root
         self.acknowledged: dict[int, Event] = {}
         """By revision."""
         self.doubtful = 0
@@ -24,7 +22,7 @@ class Traffic:
     @asynccontextmanager
     async def flowing(self, *, writers: int) -> AsyncIterator[None]:
         async with asyncio.TaskGroup() as tasks:
-            running = [tasks.create_task(self._count(f"{ROOT}counters/{i}")) for i in range(writers)]
+            running = [tasks.create_task(self._count(f"{self.root}{i}")) for i in range(writers)]
             try:
                 yield
             finally:
@@ -96,19 +94,19 @@ class Observer:
 
 
 @asynccontextmanager
-async def observing(backend: EtcdBackend, *, after: int, count: int) -> AsyncIterator[list[Observer]]:
+async def observing(backend: EtcdBackend, *, root: str, after: int, count: int) -> AsyncIterator[list[Observer]]:
     """Watches by function and by iteration, in turn."""
     observers = [Observer(after) for _ in range(count)]
 
     async def iterate(observer: Observer) -> None:
-        async with backend.watch(ROOT, after=after) as watch:
+        async with backend.watch(root, after=after) as watch:
             async for batch in watch:
                 observer(batch)
 
     async with AsyncExitStack() as stack:
         tasks = await stack.enter_async_context(asyncio.TaskGroup())
         for observer in observers[::2]:
-            await stack.enter_async_context(backend.watch(ROOT, after=after, on_batch=observer))
+            await stack.enter_async_context(backend.watch(root, after=after, on_batch=observer))
         iterating = [tasks.create_task(iterate(observer)) for observer in observers[1::2]]
         try:
             yield observers
@@ -122,10 +120,10 @@ async def check(url: str, *, start: int, traffic: Traffic, observers: list[Obser
     async with EtcdBackend(endpoints=[url]) as backend:
         end = await backend.current_revision()
         history = Observer(start)
-        async with backend.watch(ROOT, after=start, on_batch=history) as watch:
+        async with backend.watch(traffic.root, after=start, on_batch=history) as watch:
             await watch.request_progress()
             await history.until(end)
-        page = await backend.range(ROOT, revision=end)
+        page = await backend.range(traffic.root, revision=end)
     found = {event.revision: event for event in history.events}
     for revision, written in traffic.acknowledged.items():
         event = found.get(revision)

@@ -9,9 +9,8 @@ class TcpProxy:
     def __init__(self, target_port: int) -> None:
         self._target_port = target_port
         self._connections: set[asyncio.StreamWriter] = set()
-        self._open = asyncio.Event()
-        self._open.set()
-        self.accepted = 0
+        self._answers, self._requests = asyncio.Event(), asyncio.Event()
+        self.release()
         self.port = 0
 
     @property
@@ -27,7 +26,7 @@ class TcpProxy:
         finally:
             server.close()
             self.cut()
-            self.release_answers()
+            self.release()
             await server.wait_closed()
 
     def cut(self) -> None:
@@ -38,33 +37,42 @@ class TcpProxy:
 
     def hold_answers(self) -> None:
         """Requests still reach the server, its answers do not come back."""
-        self._open.clear()
+        self._answers.clear()
 
-    def release_answers(self) -> None:
-        self._open.set()
+    def hold_requests(self) -> None:
+        """Nothing reaches the server."""
+        self._requests.clear()
+
+    def release(self) -> None:
+        """Let pass what is held, unless its connection has been cut."""
+        self._answers.set()
+        self._requests.set()
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        self.accepted += 1
         try:
             server_reader, server_writer = await asyncio.open_connection("127.0.0.1", self._target_port)
         except OSError:
             writer.transport.abort()
             return
         self._connections |= {writer, server_writer}
-        forth = asyncio.ensure_future(self._pass_on(reader, server_writer, is_answer=False))
+        forth = asyncio.ensure_future(self._pass_on(reader, server_writer, self._requests))
         try:
-            await self._pass_on(server_reader, writer, is_answer=True)
+            await self._pass_on(server_reader, writer, self._answers)
         finally:
             self._connections -= {writer, server_writer}
             for each in (writer, server_writer):
                 each.transport.abort()
-            await forth
+            forth.cancel()
+            await asyncio.gather(forth, return_exceptions=True)
 
-    async def _pass_on(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, *, is_answer: bool) -> None:
+    async def _pass_on(
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, may_pass: asyncio.Event
+    ) -> None:
         try:
             while data := await reader.read(1 << 16):
-                if is_answer:
-                    await self._open.wait()
+                await may_pass.wait()
+                if writer not in self._connections:
+                    return
                 writer.write(data)
                 await writer.drain()
         except OSError:

@@ -1,15 +1,30 @@
 """The etcd store on a real etcd server."""
 
+import asyncio
 import itertools
-from collections.abc import Iterator
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Coroutine, Iterator
+from pathlib import Path
+from typing import Any
 
 import pytest
+import uvloop
 
 pytest.register_assert_rewrite("sampan.testing.backend_conformance")
 
-from sampan.storage.etcd import EtcdBackend  # noqa: E402
+from sampan.storage.backend import StorageError, Unavailable  # noqa: E402
+from sampan.storage.etcd import EtcdBackend, Timeouts  # noqa: E402
 from sampan.testing.backend_conformance import CHECKS, Check, Subject, run  # noqa: E402
-from tests.storage.etcd_server import Member, one_member  # noqa: E402
+from sampan.testing.backend_conformance.history import CHECKS as HISTORY  # noqa: E402
+from sampan.testing.backend_conformance.watches import CHECKS as WATCHES  # noqa: E402
+from tests.storage.etcd_certificates import Authority  # noqa: E402
+from tests.storage.etcd_server import NO_ETCD, Member, find, free_ports, one_member  # noqa: E402
+
+pytestmark = pytest.mark.skipif(find("etcd") is None, reason=NO_ETCD)
+
+SHORT = Timeouts(connect_s=0.5, request_s=1)
 
 _roots = itertools.count()
 
@@ -20,7 +35,164 @@ def etcd(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Member]:
         yield member
 
 
+async def _pass_by_itself(seconds: float) -> None:
+    """etcd's time needs no help, and the checks wait for the event that it brings."""
+
+
+def _subject(etcd: Member, **options: Any) -> Subject:
+    def open_backend() -> EtcdBackend:
+        return EtcdBackend(endpoints=[etcd.client_url], **options)
+
+    return Subject(open=open_backend, root=f"/registry{next(_roots)}/", advance=_pass_by_itself)
+
+
 @pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__)
 def test_conformance(check: Check, etcd: Member) -> None:
-    subject = Subject(open=lambda: EtcdBackend(endpoints=[etcd.client_url]), root=f"/registry{next(_roots)}/")
-    run(check, subject)
+    run(check, _subject(etcd))
+
+
+@pytest.mark.parametrize("check", [*HISTORY, *WATCHES], ids=lambda check: check.__name__)
+def test_conformance_beside_others(check: Check, etcd: Member) -> None:
+    """Under a prefix, with keys of others in the same etcd."""
+    run(check, _subject(etcd, prefix="/tenant"))
+
+
+def test_on_uvloop(etcd: Member) -> None:
+    async def main() -> None:
+        async with _subject(etcd).open() as backend:
+            start = await backend.current_revision()
+            async with backend.watch("/registry/uvloop/", after=start) as watch:
+                revision = await backend.put("/registry/uvloop/a", b"x", expected=0)
+                assert [event.revision for event in (await anext(aiter(watch))).events] == [revision]
+
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        runner.run(main())
+
+
+def test_tenants_do_not_see_each_other(etcd: Member) -> None:
+    async def main() -> None:
+        async with (
+            EtcdBackend(endpoints=[etcd.client_url], prefix="/a") as first,
+            EtcdBackend(endpoints=[etcd.client_url], prefix="/b") as second,
+            EtcdBackend(endpoints=[etcd.client_url]) as whole,
+        ):
+            await first.put("/registry/x", b"1", expected=0)
+            await second.put("/registry/x", b"2", expected=0)
+            assert [entry.value for entry in (await first.range("/registry/")).entries] == [b"1"]
+            assert [entry.value for entry in (await second.range("")).entries] == [b"2"]
+            entry, _ = await whole.get("/a/registry/x")
+            assert entry is not None
+            assert entry.value == b"1"
+
+    asyncio.run(main())
+
+
+def test_events_share_leases(etcd: Member) -> None:
+    async def main() -> int:
+        async with EtcdBackend(endpoints=[etcd.client_url]) as backend:
+            await asyncio.gather(*(backend.put(f"/registry/events/{i}", b"x", ttl_s=3600) for i in range(300)))
+        return etcd.metric("etcd_debugging_lease_granted_total")
+
+    before = etcd.metric("etcd_debugging_lease_granted_total")
+    assert asyncio.run(main()) - before == 1
+
+
+def test_a_value_that_is_too_large_is_refused(etcd: Member) -> None:
+    async def main() -> None:
+        async with EtcdBackend(endpoints=[etcd.client_url]) as backend:
+            for size in (1_600_000, 5_000_000):
+                with pytest.raises(StorageError, match=r"larger than max|too large") as caught:
+                    await backend.put("/registry/large", bytes(size))
+                assert not isinstance(caught.value, Unavailable)
+            assert (await backend.get("/registry/large"))[0] is None
+
+    asyncio.run(main())
+
+
+def test_a_full_etcd_says_so_and_loses_nothing(tmp_path: Path) -> None:
+    async def main(url: str) -> None:
+        async with EtcdBackend(endpoints=[url]) as backend:
+            writes = [backend.put(f"/registry/{i:03}", bytes(500_000), expected=0) for i in range(40)]
+            outcomes = await asyncio.gather(*writes, return_exceptions=True)
+            refused = [outcome for outcome in outcomes if isinstance(outcome, Unavailable)]
+            written = [outcome for outcome in outcomes if isinstance(outcome, int)]
+            assert refused
+            assert len(refused) + len(written) == 40
+            for error in refused:
+                assert "space exceeded" in str(error)
+                assert not error.may_have_happened
+            assert sorted(entry.revision for entry in (await backend.range("/registry/")).entries) == sorted(written)
+
+    with one_member(tmp_path, flags=["--unsafe-no-fsync", "--quota-backend-bytes=8000000"]) as member:
+        asyncio.run(main(member.client_url))
+
+
+def _open(url: str, **options: Any) -> Callable[[], Coroutine[Any, Any, int]]:
+    async def main() -> int:
+        async with EtcdBackend(endpoints=[url], timeouts=SHORT, **options) as backend:
+            return await backend.put("/registry/a", b"x")
+
+    return main
+
+
+def test_tls(tmp_path: Path) -> None:
+    authority, stranger = Authority(tmp_path, "authority"), Authority(tmp_path, "stranger")
+    server_cert, server_key = authority.issue("server")
+    cert, key = authority.issue("client")
+    strange_cert, strange_key = stranger.issue("strange")
+    flags = [
+        "--unsafe-no-fsync",
+        f"--cert-file={server_cert}",
+        f"--key-file={server_key}",
+        f"--trusted-ca-file={authority.file}",
+        "--client-cert-auth",
+    ]
+    with one_member(tmp_path, flags=flags, scheme="https") as member:
+        url = member.client_url
+        assert asyncio.run(_open(url, ca=authority.file, cert=cert, key=key)()) > 1
+        with pytest.raises(Unavailable, match=r"(?i)certificate|handshake|ssl"):
+            asyncio.run(_open(url, ca=stranger.file, cert=cert, key=key)())
+        for other in ({}, {"cert": strange_cert, "key": strange_key}):
+            with pytest.raises(Unavailable):
+                asyncio.run(_open(url, ca=authority.file, **other)())
+        with pytest.raises(Unavailable):
+            asyncio.run(_open(url.replace("https", "http"))())
+
+
+def test_an_etcd_that_is_not_there() -> None:
+    [port] = free_ports(1)
+    with pytest.raises(Unavailable, match="refused") as caught:
+        asyncio.run(_open(f"http://127.0.0.1:{port}")())
+    assert not caught.value.may_have_happened
+
+
+def test_a_missing_certificate_file_is_named(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError, match=r"nothing\.crt"):
+        asyncio.run(_open("https://127.0.0.1:1", ca=tmp_path / "nothing.crt")())
+
+
+def test_no_endpoints() -> None:
+    with pytest.raises(ValueError, match="no etcd endpoint"):
+        EtcdBackend(endpoints=[])
+
+
+def test_an_etcd_that_does_not_know_us(tmp_path: Path) -> None:
+    etcdctl = find("etcdctl")
+    if etcdctl is None:
+        pytest.skip("there is no etcdctl here")
+    with one_member(tmp_path) as member:
+        for command in ("user add root:secret", "user grant-role root root", "auth enable"):
+            subprocess.run(
+                [etcdctl, f"--endpoints={member.client_url}", *command.split()],
+                env={**os.environ, "ETCDCTL_API": "3"},
+                check=True,
+                capture_output=True,
+            )
+        with pytest.raises(StorageError, match="does not allow this") as caught:
+            asyncio.run(_open(member.client_url)())
+        assert not isinstance(caught.value, Unavailable)
+
+
+def test_grpc_is_loaded_only_with_the_etcd_store() -> None:
+    code = "import sys, sampan.storage.backend, sampan.storage; sys.exit('grpc' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code]).returncode == 0

@@ -2,14 +2,16 @@
 
 import asyncio
 import random
+import signal
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from pathlib import Path
 
 import pytest
 
-from sampan.storage.etcd import EtcdBackend
-from tests.storage.etcd_server import NO_ETCD, Member, find, one_member, several_members
+from sampan.storage.backend import Compacted, Conflict, Entry, Unavailable
+from sampan.storage.etcd import EtcdBackend, Timeouts
+from tests.storage.etcd_server import NO_ETCD, Member, find, free_ports, one_member, several_members
 from tests.storage.etcd_traffic import Traffic, check, observing
 from tests.storage.tcp_proxy import TcpProxy
 
@@ -27,21 +29,30 @@ BUSY_S = 20.0
 """How long leaders are killed for, at most."""
 
 
+TIMEOUTS = Timeouts(attempt_s=1)
+
+
+@pytest.fixture(scope="module")
+def etcd(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Member]:
+    with one_member(tmp_path_factory.mktemp("etcd")) as member:
+        yield member
+
+
 def test_nothing_is_lost_while_leaders_are_killed(tmp_path: Path) -> None:
-    with several_members(tmp_path, flags=CLUSTER_FLAGS) as members:
-        kills, traffic = asyncio.run(_kill_leaders(members))
+    with several_members(tmp_path, flags=CLUSTER_FLAGS) as cluster:
+        kills, traffic = asyncio.run(_kill_leaders(cluster))
     assert kills >= 3, "too few leaders were killed to mean anything"
     assert len(traffic.acknowledged) > 300
 
 
 async def _kill_leaders(members: Sequence[Member]) -> tuple[int, Traffic]:
     kills, end = 0, time.monotonic() + BUSY_S
-    async with asyncio.timeout(60), EtcdBackend(endpoints=[member.client_url for member in members]) as backend:
-        start, traffic = await backend.current_revision(), Traffic(backend)
-        async with observing(backend, after=start, count=4) as observers:
+    async with asyncio.timeout(60), _backend(*members) as backend:
+        start, traffic = await backend.current_revision(), Traffic(backend, root="/traffic/")
+        async with observing(backend, root=traffic.root, after=start, count=4) as observers:
             async with traffic.flowing(writers=8):
                 while kills < 6 and time.monotonic() < end:
-                    leader = await _until_one(members, Member.is_leader)
+                    leader = await _leader(members)
                     await asyncio.to_thread(leader.kill)
                     kills += 1
                     await traffic.more(100)
@@ -52,38 +63,199 @@ async def _kill_leaders(members: Sequence[Member]) -> tuple[int, Traffic]:
     return kills, traffic
 
 
-async def _until_one(members: Sequence[Member], condition: Callable[[Member], bool]) -> Member:
+def test_a_member_that_stops_answering_is_left(tmp_path: Path) -> None:
+    async def main(cluster: Sequence[Member]) -> None:
+        async with asyncio.timeout(20), _backend(*cluster) as backend:
+            start, traffic = await backend.current_revision(), Traffic(backend, root="/traffic/")
+            leader = await _leader(cluster)
+            stopped = next(member for member in cluster if member is not leader)
+            async with observing(backend, root=traffic.root, after=start, count=1) as observers:
+                async with traffic.flowing(writers=8):
+                    await traffic.more(50)
+                    stopped.signal(signal.SIGSTOP)
+                    try:
+                        async with asyncio.timeout(5):
+                            await traffic.more(500)
+                    finally:
+                        stopped.signal(signal.SIGCONT)
+                await check(leader.client_url, start=start, traffic=traffic, observers=observers)
+
+    with several_members(tmp_path, flags=(*CLUSTER_FLAGS, "--unsafe-no-fsync")) as members:
+        asyncio.run(main(members))
+
+
+def test_a_dead_member_among_the_endpoints_does_no_harm(etcd: Member) -> None:
+    dead = [f"http://127.0.0.1:{port}" for port in free_ports(2)]
+
+    async def main() -> None:
+        async with asyncio.timeout(2), EtcdBackend(endpoints=[*dead, etcd.client_url]) as backend:
+            for i in range(20):
+                await backend.put("/registry/dead", str(i).encode())
+
+    asyncio.run(main())
+
+
+async def _leader(members: Sequence[Member]) -> Member:
     while True:
         for member in members:
-            if await asyncio.to_thread(condition, member):
+            if await asyncio.to_thread(member.is_leader):
                 return member
 
 
-def test_nothing_is_lost_while_connections_are_cut(tmp_path: Path) -> None:
+def _backend(*members: Member) -> EtcdBackend:
+    return EtcdBackend(endpoints=[member.client_url for member in members], timeouts=TIMEOUTS)
+
+
+Scene = Callable[[TcpProxy, EtcdBackend, EtcdBackend], Awaitable[None]]
+
+
+def _play(etcd: Member, scene: Scene) -> None:
+    """A proxy, a backend that goes through it, and one that does not."""
+
+    async def main() -> None:
+        async with (
+            asyncio.timeout(30),
+            TcpProxy(etcd.client_port).running() as proxy,
+            EtcdBackend(endpoints=[proxy.url], timeouts=TIMEOUTS) as backend,
+            _backend(etcd) as direct,
+        ):
+            await scene(proxy, backend, direct)
+
+    asyncio.run(main())
+
+
+def test_nothing_is_lost_while_connections_are_cut(etcd: Member) -> None:
     dice = random.Random(1)
 
-    async def cut(proxy: TcpProxy, traffic: Traffic) -> None:
-        for _ in range(25):
-            await traffic.more(dice.randrange(1, 40))
-            proxy.cut()
+    async def scene(proxy: TcpProxy, backend: EtcdBackend, direct: EtcdBackend) -> None:
+        start, traffic = await backend.current_revision(), Traffic(backend, root="/traffic/")
+        async with observing(backend, root=traffic.root, after=start, count=4) as observers:
+            async with traffic.flowing(writers=6):
+                for _ in range(25):
+                    await traffic.more(dice.randrange(1, 40))
+                    proxy.cut()
+            await check(etcd.client_url, start=start, traffic=traffic, observers=observers)
+        assert len(traffic.acknowledged) > 300
 
-    traffic = _through_a_proxy(tmp_path, cut)
-    assert len(traffic.acknowledged) > 300
+    _play(etcd, scene)
 
 
-def _through_a_proxy(tmp_path: Path, disturb: Callable[[TcpProxy, Traffic], Awaitable[None]]) -> Traffic:
-    async def run(member: Member) -> Traffic:
+async def _lose_the_answer(
+    proxy: TcpProxy, direct: EtcdBackend, key: str, write: Awaitable[int]
+) -> int | BaseException:
+    """Begin a write, wait until the server has done it, and cut the connection before the answer comes."""
+    async with direct.watch(key, after=await direct.current_revision()) as watch:
+        proxy.hold_answers()
+        writing = asyncio.ensure_future(write)
+        assert len((await anext(aiter(watch))).events) == 1
+    proxy.cut()
+    proxy.release()
+    [outcome] = await asyncio.gather(writing, return_exceptions=True)
+    return outcome
+
+
+@pytest.mark.parametrize("kind", ["create", "swap", "unchecked"])
+def test_a_put_whose_answer_is_lost_is_known_to_have_happened(etcd: Member, kind: str) -> None:
+    key = f"/registry/lost/{kind}"
+
+    async def scene(proxy: TcpProxy, backend: EtcdBackend, direct: EtcdBackend) -> None:
+        expected = {"create": 0, "swap": await backend.put(key, b"old"), "unchecked": None}[kind]
+        if kind == "create":
+            await backend.delete(key)
+        outcome = await _lose_the_answer(proxy, direct, key, backend.put(key, b"new", expected=expected))
+        entry, _ = await direct.get(key)
+        assert entry is not None
+        assert (entry.value, entry.revision) == (b"new", outcome)
+
+    _play(etcd, scene)
+
+
+def test_a_put_that_was_overwritten_before_its_answer_was_missed_has_happened(etcd: Member) -> None:
+    key = "/registry/lost/overwritten"
+
+    async def scene(proxy: TcpProxy, backend: EtcdBackend, direct: EtcdBackend) -> None:
+        first = await backend.put(key, b"1")
+        async with direct.watch(key, after=first) as watch:
+            proxy.hold_answers()
+            writing = asyncio.ensure_future(backend.put(key, b"2", expected=first))
+            [event] = (await anext(aiter(watch))).events
+        await direct.delete(key, expected=event.revision)
+        proxy.cut()
+        proxy.release()
+        assert await writing == event.revision
+
+    _play(etcd, scene)
+
+
+@pytest.mark.parametrize("is_checked", [True, False])
+def test_a_delete_whose_answer_is_lost_is_in_doubt(etcd: Member, is_checked: bool) -> None:
+    key = f"/registry/lost/delete{is_checked}"
+
+    async def scene(proxy: TcpProxy, backend: EtcdBackend, direct: EtcdBackend) -> None:
+        revision = await backend.put(key, b"x")
+        deletion = backend.delete(key, expected=revision if is_checked else None)
+        outcome = await _lose_the_answer(proxy, direct, key, deletion)
+        assert isinstance(outcome, Unavailable)
+        assert outcome.may_have_happened
+
+    _play(etcd, scene)
+
+
+def test_a_put_that_never_arrived_and_comes_too_late_is_a_conflict(etcd: Member) -> None:
+    key = "/registry/lost/late"
+
+    async def scene(proxy: TcpProxy, backend: EtcdBackend, direct: EtcdBackend) -> None:
+        first = await backend.put(key, b"1")
+        proxy.hold_requests()
+        writing = asyncio.ensure_future(backend.put(key, b"2", expected=first))
+        second = await direct.put(key, b"3", expected=first)
+        proxy.cut()
+        proxy.release()
+        with pytest.raises(Conflict) as caught:
+            await writing
+        assert caught.value.current == Entry(key, b"3", second, first)
+
+    _play(etcd, scene)
+
+
+def test_a_write_without_an_answer_ends_in_doubt(etcd: Member) -> None:
+    async def main() -> None:
+        timeouts = Timeouts(connect_s=0.2, attempt_s=0.2, request_s=0.6)
         async with (
-            asyncio.timeout(40),
-            TcpProxy(member.client_port).running() as proxy,
-            EtcdBackend(endpoints=[proxy.url]) as backend,
+            asyncio.timeout(20),
+            TcpProxy(etcd.client_port).running() as proxy,
+            EtcdBackend(endpoints=[proxy.url], timeouts=timeouts) as backend,
         ):
-            start, traffic = await backend.current_revision(), Traffic(backend)
-            async with observing(backend, after=start, count=3) as observers:
-                async with traffic.flowing(writers=6):
-                    await disturb(proxy, traffic)
-                await check(member.client_url, start=start, traffic=traffic, observers=observers)
-            return traffic
+            proxy.hold_answers()
+            for expected in (0, None):
+                with pytest.raises(Unavailable) as caught:
+                    await backend.put(f"/registry/doubt/{expected}", b"x", expected=expected)
+                assert caught.value.may_have_happened
+            with pytest.raises(Unavailable) as caught:
+                await backend.get("/registry/doubt/0")
+            assert not caught.value.may_have_happened
 
-    with one_member(tmp_path) as member:
-        return asyncio.run(run(member))
+    asyncio.run(main())
+
+
+def test_a_compaction_while_cut_off_ends_watches_and_no_more(etcd: Member) -> None:
+    """What was compacted before it could be received is lost; that is told, and the store goes on."""
+    key = "/registry/cut-off/a"
+
+    async def scene(proxy: TcpProxy, backend: EtcdBackend, direct: EtcdBackend) -> None:
+        start = await backend.put(key, b"0")
+        async with backend.watch(key, after=start) as watch:
+            proxy.hold_requests()
+            proxy.cut()
+            for i in range(5):
+                last = await direct.put(key, str(i).encode())
+            await direct.compact(last)
+            proxy.cut()
+            proxy.release()
+            with pytest.raises(Compacted):
+                await anext(aiter(watch))
+        async with backend.watch(key, after=last) as watch:
+            later = await backend.put(key, b"later")
+            assert [event.revision for event in (await anext(aiter(watch))).events] == [later]
+
+    _play(etcd, scene)

@@ -19,7 +19,6 @@ from sampan.storage.etcd.routes import Routes
 from sampan.storage.etcd.stream import WatchStream
 from sampan.storage.etcd.watch import EtcdWatch
 
-MAX_EVENTS, MAX_BYTES = 20_000, 32 << 20
 PROGRESS_S = 5.0
 """How often a watch that has nothing to tell hears how far it has come."""
 
@@ -27,9 +26,9 @@ PROGRESS_S = 5.0
 class Feed:
     wants_own_keys_only = True
 
-    def __init__(self, *, stream: WatchStream) -> None:
-        self._stream = stream
-        self._log = EventLog(position=0, max_events=MAX_EVENTS, max_bytes=MAX_BYTES)
+    def __init__(self, *, stream: WatchStream, max_events: int = 20_000, max_bytes: int = 32 << 20) -> None:
+        self._stream, self._max_events, self._max_bytes = stream, max_events, max_bytes
+        self._log = self._new_log(0)
         self._watches: Routes[EtcdWatch] = Routes()
         self._catching_up: dict[EtcdWatch, CatchUp] = {}
         self._waiting: list[tuple[int, asyncio.Future[None]]] = []
@@ -37,8 +36,11 @@ class Feed:
 
     def begin(self, position: int) -> None:
         """Everything after `position` will be seen; it is the store's revision now, or one that is still kept."""
-        self._log = EventLog(position=position, max_events=MAX_EVENTS, max_bytes=MAX_BYTES)
+        self._log = self._new_log(position)
         self._stream.subscribe(self, is_current=True)
+
+    def _new_log(self, position: int) -> EventLog:
+        return EventLog(position=position, max_events=self._max_events, max_bytes=self._max_bytes)
 
     @property
     def position(self) -> int:

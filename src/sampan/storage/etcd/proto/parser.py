@@ -12,7 +12,7 @@ from google.protobuf.descriptor_pb2 import (  # type: ignore[import-untyped]
 )
 
 _COMMENT = re.compile(r"//[^\n]*")
-_TOKEN = re.compile(r'"[^"]*"|[\w.]+|[{}()=;]')
+_TOKEN = re.compile(r'"[^"]*"|[\w.]+|\S')
 _SCALARS = ("bool", "bytes", "int64", "string")
 
 
@@ -42,13 +42,23 @@ class _Parser:
         self._resolve()
         return self._file
 
+    def _next(self) -> str:
+        token = next(self._tokens, None)
+        if token is None:
+            raise ValueError(f"{self._file.name}: ends too early")
+        return token
+
     def _take(self, count: int) -> list[str]:
-        return [next(self._tokens) for _ in range(count)]
+        return [self._next() for _ in range(count)]
+
+    def _block(self) -> Iterator[str]:
+        """The first words of what is inside braces that have been opened."""
+        return iter(self._next, "}")
 
     def _service(self) -> None:
         service = self._file.service.add()
         service.name, _ = self._take(2)
-        for token in iter(lambda: next(self._tokens), "}"):
+        for token in self._block():
             if token != "rpc":
                 raise ValueError(f"{self._file.name}: cannot read {token!r} in service {service.name}")
             method = service.method.add()
@@ -73,14 +83,14 @@ class _Parser:
     def _message(self) -> None:
         message = self._file.message_type.add()
         message.name, _ = self._take(2)
-        for token in iter(lambda: next(self._tokens), "}"):
+        for token in self._block():
             match token:
                 case "enum":
                     self._enum(message)
                 case "oneof":
                     self._oneof(message)
                 case "repeated":
-                    self._field(message, next(self._tokens)).label = FieldDescriptorProto.LABEL_REPEATED
+                    self._field(message, self._next()).label = FieldDescriptorProto.LABEL_REPEATED
                 case _:
                     self._field(message, token)
 
@@ -88,13 +98,13 @@ class _Parser:
         index = len(message.oneof_decl)
         name, _ = self._take(2)
         message.oneof_decl.add(name=name)
-        for token in iter(lambda: next(self._tokens), "}"):
+        for token in self._block():
             self._field(message, token).oneof_index = index
 
     def _enum(self, message: DescriptorProto) -> None:
         enum = message.enum_type.add()
         enum.name, _ = self._take(2)
-        for name in iter(lambda: next(self._tokens), "}"):
+        for name in self._block():
             _, number, _ = self._take(3)
             enum.value.add(name=name, number=int(number))
 

@@ -1,0 +1,109 @@
+"""Leases are shared, for a while, by a bounded number of keys."""
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+import pytest
+
+from sampan.storage.etcd.lease import MAX_KEYS, Leases
+
+
+class _Etcd:
+    """Grants what it is asked for, or at least `least_s`."""
+
+    def __init__(self, least_s: int = 0) -> None:
+        self.granted: list[int] = []
+        self._least_s = least_s
+
+    async def grant(self, ttl_s: int) -> tuple[int, int]:
+        await asyncio.sleep(0)
+        self.granted.append(max(ttl_s, self._least_s))
+        return len(self.granted), self.granted[-1]
+
+
+class _Loop(asyncio.SelectorEventLoop):
+    """A loop whose time can be moved on."""
+
+    passed = 0.0
+
+    def time(self) -> float:
+        return super().time() + self.passed
+
+
+def _run(main: Callable[[_Loop], Coroutine[Any, Any, None]]) -> None:
+    loop = _Loop()
+    with asyncio.Runner(loop_factory=lambda: loop) as runner:
+        runner.run(main(loop))
+
+
+def test_keys_written_together_share_a_lease() -> None:
+    async def main(loop: _Loop) -> None:
+        etcd = _Etcd()
+        leases = Leases(etcd.grant)
+        taken = await asyncio.gather(*(leases.take(3600) for _ in range(100)))
+        assert set(taken) == {1}
+        assert etcd.granted == [3660], "a minute more than asked for, for those who come within it"
+        assert await leases.take(60) == 2, "another time to live is another lease"
+
+    _run(main)
+
+
+@pytest.mark.parametrize(("ttl_s", "usable_s"), [(3600.0, 60.0), (100.0, 5.0), (2.0, 1.0), (0.5, 1.5)])
+def test_a_lease_serves_while_enough_of_it_is_left(ttl_s: float, usable_s: float) -> None:
+    async def main(loop: _Loop) -> None:
+        leases = Leases(_Etcd().grant)
+        assert await leases.take(ttl_s) == 1
+        loop.passed += usable_s - 0.3
+        assert await leases.take(ttl_s) == 1
+        loop.passed += 0.6
+        assert await leases.take(ttl_s) == 2
+
+    _run(main)
+
+
+def test_a_server_that_grants_more_is_taken_at_its_word() -> None:
+    async def main(loop: _Loop) -> None:
+        leases = Leases(_Etcd(least_s=10).grant)
+        assert await leases.take(2) == 1
+        loop.passed += 7.5
+        assert await leases.take(2) == 1
+        loop.passed += 1
+        assert await leases.take(2) == 2
+
+    _run(main)
+
+
+def test_a_lease_serves_so_many_keys() -> None:
+    async def main(loop: _Loop) -> None:
+        leases = Leases(_Etcd().grant)
+        taken = [await leases.take(3600) for _ in range(2 * MAX_KEYS + 1)]
+        assert {lease: taken.count(lease) for lease in set(taken)} == {1: MAX_KEYS, 2: MAX_KEYS, 3: 1}
+
+    _run(main)
+
+
+def test_a_lease_that_is_gone_is_not_handed_out_again() -> None:
+    async def main(loop: _Loop) -> None:
+        leases = Leases(_Etcd().grant)
+        leases.drop(await leases.take(3600))
+        assert await leases.take(3600) == 2
+
+    _run(main)
+
+
+def test_a_failed_grant_fails_its_taker_and_no_more() -> None:
+    async def main(loop: _Loop) -> None:
+        etcd, outcomes = _Etcd(), [ZeroDivisionError(), None]
+
+        async def grant(ttl_s: int) -> tuple[int, int]:
+            if error := outcomes.pop(0):
+                raise error
+            return await etcd.grant(ttl_s)
+
+        leases = Leases(grant)
+        first, second = await asyncio.gather(leases.take(60), leases.take(60), return_exceptions=True)
+        assert isinstance(first, ZeroDivisionError)
+        assert second == 1
+
+    _run(main)

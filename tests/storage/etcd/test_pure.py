@@ -1,0 +1,176 @@
+"""The parts of the etcd store that do nothing: they read, judge, keep, route."""
+
+import pytest
+from grpc import StatusCode
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sampan.storage.backend import Event
+from sampan.storage.etcd.endpoints import parse_url
+from sampan.storage.etcd.faults import Kind, classify
+from sampan.storage.etcd.log import EventLog
+from sampan.storage.etcd.routes import Routes
+from sampan.storage.etcd.verdict import Outcome, Verdict, Write, judge
+from sampan.storage.etcd.version import has_ordered_progress
+from sampan.storage.etcd.wire import Keys, end_of_prefix
+
+
+@pytest.mark.parametrize(
+    ("code", "details", "kind"),
+    [
+        (StatusCode.OUT_OF_RANGE, "etcdserver: mvcc: required revision has been compacted", Kind.COMPACTED),
+        (StatusCode.OUT_OF_RANGE, "etcdserver: mvcc: required revision is a future revision", Kind.FUTURE),
+        (StatusCode.NOT_FOUND, "etcdserver: requested lease not found", Kind.LEASE_GONE),
+        (StatusCode.RESOURCE_EXHAUSTED, "etcdserver: mvcc: database space exceeded", Kind.FULL),
+        (StatusCode.RESOURCE_EXHAUSTED, "etcdserver: too many requests", Kind.NOT_DONE),
+        (StatusCode.RESOURCE_EXHAUSTED, "grpc: received message larger than max (4 vs. 2)", Kind.REFUSED),
+        (StatusCode.INVALID_ARGUMENT, "etcdserver: request is too large", Kind.REFUSED),
+        (StatusCode.INVALID_ARGUMENT, "etcdserver: user name is empty", Kind.DENIED),
+        (StatusCode.PERMISSION_DENIED, "etcdserver: permission denied", Kind.DENIED),
+        (StatusCode.UNAUTHENTICATED, "etcdserver: invalid auth token", Kind.DENIED),
+        (StatusCode.UNAVAILABLE, "etcdserver: no leader", Kind.NOT_DONE),
+        (StatusCode.UNAVAILABLE, "etcdserver: leader changed", Kind.UNKNOWN),
+        (StatusCode.UNAVAILABLE, "etcdserver: request timed out", Kind.UNKNOWN),
+        (StatusCode.UNAVAILABLE, "failed to connect to all addresses; last error: refused", Kind.NOT_DONE),
+        (StatusCode.UNAVAILABLE, "Socket closed", Kind.UNKNOWN),
+        (StatusCode.DEADLINE_EXCEEDED, "Deadline Exceeded", Kind.UNKNOWN),
+        (StatusCode.UNKNOWN, "", Kind.UNKNOWN),
+    ],
+)
+def test_faults(code: StatusCode, details: str, kind: Kind) -> None:
+    assert classify(code, details) is kind
+
+
+def _put(revision: int, value: bytes, created: int = 1) -> Event:
+    return Event(revision, "k", value, created)
+
+
+def _gone(revision: int) -> Event:
+    return Event(revision, "k", None, 0)
+
+
+NOT_DONE, UNKNOWN = Verdict(Outcome.NOT_DONE), Verdict(Outcome.UNKNOWN)
+
+
+@pytest.mark.parametrize(
+    ("value", "expected", "since", "verdict"),
+    [
+        pytest.param(b"a", 5, [_put(9, b"a")], Verdict(Outcome.DONE, 9), id="swap: ours came first"),
+        pytest.param(b"a", 5, [_put(9, b"a"), _put(10, b"b")], Verdict(Outcome.DONE, 9), id="swap: ours, overwritten"),
+        pytest.param(b"a", 5, [_put(9, b"a"), _gone(10)], Verdict(Outcome.DONE, 9), id="swap: ours, deleted since"),
+        pytest.param(b"a", 5, [_put(9, b"b"), _put(10, b"a")], NOT_DONE, id="swap: another came first"),
+        pytest.param(b"a", 5, [_gone(9), _put(10, b"a", 10)], NOT_DONE, id="swap: deleted first"),
+        pytest.param(b"a", 5, [_put(5, b"a"), _put(9, b"b")], NOT_DONE, id="swap: the expected value was the same"),
+        pytest.param(b"a", 5, [], NOT_DONE, id="swap: changed before"),
+        pytest.param(b"a", 0, [_put(9, b"a", 9)], Verdict(Outcome.DONE, 9), id="create: ours"),
+        pytest.param(
+            b"a", 0, [_put(8, b"b", 8), _gone(9), _put(10, b"a", 10)], Verdict(Outcome.DONE, 10), id="create: late"
+        ),
+        pytest.param(b"a", 0, [_put(9, b"a", 3)], NOT_DONE, id="create: an update with our bytes"),
+        pytest.param(b"a", 0, [_put(9, b"b", 9)], NOT_DONE, id="create: another's"),
+        pytest.param(b"a", None, [_put(8, b"b"), _put(9, b"a")], Verdict(Outcome.DONE, 9), id="put: ours"),
+        pytest.param(b"a", None, [_put(9, b"b")], UNKNOWN, id="put: may come yet"),
+        pytest.param(None, 5, [_gone(9)], UNKNOWN, id="delete: somebody's"),
+        pytest.param(None, 5, [_put(9, b"b"), _gone(10)], NOT_DONE, id="delete: changed first"),
+        pytest.param(None, 5, [], NOT_DONE, id="delete: changed before"),
+        pytest.param(None, None, [_gone(9)], UNKNOWN, id="delete: unchecked"),
+    ],
+)
+def test_verdicts(value: bytes | None, expected: int | None, since: list[Event], verdict: Verdict) -> None:
+    assert judge(Write(key="k", value=value, expected=expected), since) == verdict
+
+
+@given(st.binary(max_size=5), st.binary(max_size=6))
+def test_a_prefix_and_its_end_enclose_what_begins_with_it(prefix: bytes, key: bytes) -> None:
+    end = end_of_prefix(prefix)
+    is_inside = prefix <= key and (end == b"\0" or key < end)
+    assert is_inside == key.startswith(prefix)
+
+
+@given(st.binary())
+def test_any_key_survives_translation(key: bytes) -> None:
+    keys = Keys("/tenant")
+    assert keys.encode(keys.decode(b"/tenant" + key)) == b"/tenant" + key
+
+
+@given(
+    sizes=st.lists(st.integers(1, 3), max_size=30),
+    max_events=st.integers(3, 12),
+    forget=st.integers(0, 40),
+    after=st.integers(0, 40),
+)
+def test_a_log_holds_all_events_after_its_base(sizes: list[int], max_events: int, forget: int, after: int) -> None:
+    log = EventLog(position=5, max_events=max_events, max_bytes=1 << 20)
+    everything: list[Event] = []
+    for revision, size in enumerate(sizes, 6):
+        events = [Event(revision, f"k{i}", b"x", 1) for i in range(size)]
+        everything += events
+        log.append(events, revision)
+    log.forget_before(forget)
+    assert log.position == 5 + len(sizes)
+    if after >= log.base:
+        assert list(log.since(after)) == [event for event in everything if event.revision > after]
+    assert forget <= 1 or log.base >= min(forget - 1, log.position)
+    assert len(list(log.since(log.base))) <= max_events
+
+
+def test_a_log_is_bounded_in_bytes() -> None:
+    log = EventLog(position=1, max_events=1000, max_bytes=10_000)
+    for revision in range(2, 20):
+        log.append([Event(revision, "k", b"x" * 3000, 1)], revision)
+    assert [event.revision for event in log.since(log.base)] == [17, 18, 19]
+    assert log.base == 16
+
+
+class _Routed:
+    def __init__(self, prefix: str) -> None:
+        self.prefix = prefix
+
+
+@given(st.lists(st.text("ab/", max_size=4), max_size=8), st.text("ab/", max_size=6))
+def test_routes_find_exactly_the_prefixes_of_a_key(prefixes: list[str], key: str) -> None:
+    routed = [_Routed(prefix) for prefix in prefixes]
+    routes: Routes[_Routed] = Routes()
+    for each in routed:
+        routes.add(each)
+    for each in routed[::3]:
+        routes.discard(each)
+    left = [each for i, each in enumerate(routed) if i % 3]
+    assert set(routes) == set(left)
+    assert set(routes.matching(key)) == {each for each in left if key.startswith(each.prefix)}
+
+
+@pytest.mark.parametrize(
+    ("version", "is_ordered"),
+    [
+        ("3.3.27", False),
+        ("3.4.24", False),
+        ("3.4.25", True),
+        ("3.5.1", False),
+        ("3.5.8", True),
+        ("3.6.0-rc.1", True),
+        ("4.0.0", True),
+        ("unknown", False),
+    ],
+)
+def test_versions(version: str, is_ordered: bool) -> None:
+    assert has_ordered_progress(version) is is_ordered
+
+
+@pytest.mark.parametrize(
+    ("url", "address"),
+    [
+        ("http://127.0.0.1:2379", ("127.0.0.1:2379", False)),
+        ("https://etcd.example", ("etcd.example:2379", True)),
+        ("https://[::1]:12379/", ("[::1]:12379", True)),
+        ("127.0.0.1:2379", ("127.0.0.1:2379", False)),
+    ],
+)
+def test_urls(url: str, address: tuple[str, bool]) -> None:
+    assert parse_url(url) == address
+
+
+@pytest.mark.parametrize("url", ["ftp://x:1", "https://"])
+def test_bad_urls(url: str) -> None:
+    with pytest.raises(ValueError, match="not an etcd endpoint"):
+        parse_url(url)
