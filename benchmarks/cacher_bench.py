@@ -12,9 +12,10 @@ import msgspec
 import uvloop
 
 from benchmarks import Row
+from sampan.api.fields import Term
 from sampan.machinery.clock import RealClock
 from sampan.storage.backend import Batch, Event
-from sampan.storage.cacher import Cacher, Field, FieldTerm, ListQuery, Selection, Shape, Watcher, WatchQuery
+from sampan.storage.cacher import Cacher, Field, ListQuery, Selection, Shape, Watcher, WatchQuery
 from sampan.storage.memory import MemoryBackend
 
 LIST_PODS = 10_000
@@ -167,7 +168,7 @@ async def _lists(cacher: Cacher) -> list[Row]:
         return took
 
     async def one_node() -> float:
-        query = ListQuery(Selection(fields=(FieldTerm("spec.nodeName", "node-7"),)))
+        query = ListQuery(Selection(fields=(Term("spec.nodeName", "node-7"),)))
         start = time.perf_counter()
         found = await cacher.list(query)
         took = time.perf_counter() - start
@@ -204,7 +205,7 @@ async def _apply(feed: _filled) -> Row:
     selections = [
         Selection(),
         Selection("team-1"),
-        Selection(fields=(FieldTerm("spec.nodeName", "node-1"),)),
+        Selection(fields=(Term("spec.nodeName", "node-1"),)),
         Selection(labels=HasLabel("app", "app-1")),
     ]
     watchers = [await _open(feed, selection) for selection in selections]
@@ -246,8 +247,8 @@ async def _fan_out(feed: _filled, name: str, selection: Callable[[int], Selectio
 
 
 _ELSEWHERE: dict[str, Callable[[int], Selection]] = {
-    "nodes": lambda n: Selection(fields=(FieldTerm("spec.nodeName", f"other-{n}"),)),
-    "names": lambda n: Selection(f"team-{n % 50}", fields=(FieldTerm("metadata.name", f"other-{n}"),)),
+    "nodes": lambda n: Selection(fields=(Term("spec.nodeName", f"other-{n}"),)),
+    "names": lambda n: Selection(f"team-{n % 50}", fields=(Term("metadata.name", f"other-{n}"),)),
     "labels": lambda n: Selection(labels=HasLabel("app", f"other-{n}")),
     "namespaces": lambda n: Selection(f"other-{n}"),
 }

@@ -1,12 +1,13 @@
 """List and watch options: from the query to what the cacher is asked."""
 
 import random
+from functools import lru_cache
 
 from sampan.api import fields, labels
+from sampan.api.resource import Resource
 from sampan.apiserver.call import Call
 from sampan.machinery import errors
-from sampan.machinery.errors import FieldError
-from sampan.storage.cacher import FieldTerm, ListQuery, Selection, WatchQuery
+from sampan.storage.cacher import ListQuery, Selection, WatchQuery
 from sampan.storage.cacher import options as list_options
 
 _WATCH_LEAST_S = 1800
@@ -19,12 +20,28 @@ def selection(call: Call) -> Selection:
         by_label = labels.parse(query.get("labelSelector")) if query.get("labelSelector") else None
     except labels.SelectorError as fault:
         raise errors.bad_request(str(fault)) from None
+    by_field = _field_terms(call, query.get("fieldSelector")) if query.get("fieldSelector") else ()
+    return Selection(namespace=call.namespace, name=call.name, labels=by_label, fields=by_field)
+
+
+def _field_terms(call: Call, text: str) -> tuple[fields.Term, ...]:
     try:
-        by_field = fields.parse(query.get("fieldSelector")).terms if query.get("fieldSelector") else ()
+        found = fields.parse(text)
+        found.check(_selectable(call.resource) if call.resource is not None else None)
     except fields.FieldSelectorError as fault:
         raise errors.bad_request(str(fault)) from None
-    terms = tuple(FieldTerm(term.field, term.value, term.is_negated) for term in by_field)
-    return Selection(namespace=call.namespace, name=call.name, labels=by_label, fields=terms)
+    names = [value for field, value in found.exact() if field == "metadata.name"]
+    if call.name and any(name != call.name for name in names):
+        raise errors.bad_request("fieldSelector metadata.name doesn't match requested name")
+    return found.terms
+
+
+@lru_cache(maxsize=256)
+def _selectable(resource: Resource) -> frozenset[str] | None:
+    """The fields that objects can be selected by; None for a built-in kind that has none of its own."""
+    if not resource.selectable and not resource.is_custom:
+        return None
+    return frozenset({*fields.METADATA_FIELDS, *(field.label for field in resource.selectable)})
 
 
 def checked_options(call: Call, *, is_watch: bool) -> list_options.Options:
@@ -39,8 +56,7 @@ def checked_options(call: Call, *, is_watch: bool) -> list_options.Options:
         )
     )
     if faults := list_options.faults(found):
-        causes = [FieldError(fault.reason, fault.field, detail=fault.message) for fault in faults]
-        raise errors.invalid("ListOptions", "", causes, group="meta.k8s.io")
+        raise errors.invalid("ListOptions", "", faults, group="meta.k8s.io")
     return found
 
 
@@ -49,6 +65,7 @@ def list_query(call: Call) -> ListQuery:
     if not query:
         return ListQuery(Selection(namespace=call.namespace))
     found = checked_options(call, is_watch=False)
+    number(query.get("timeoutSeconds"))
     return ListQuery(
         selection=selection(call),
         resource_version=found.resource_version,

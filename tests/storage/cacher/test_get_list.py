@@ -5,6 +5,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from sampan.api.fields import Term
 from sampan.machinery.clock import RealClock
 from sampan.storage.backend import Unavailable
 from sampan.storage.cacher import (
@@ -21,7 +22,6 @@ from sampan.storage.cacher import (
     TooLargeVersion,
     UnsupportedField,
 )
-from sampan.storage.cacher.selection import FieldTerm
 from sampan.storage.memory import MemoryBackend
 from tests.storage.cacher.world import NODES, PODS, Labels, labelled, names, pod, pods, running, virtual, where
 
@@ -125,11 +125,11 @@ async def test_lists_are_in_the_order_of_keys() -> None:
         (where(metadata_name="!b"), ["a", "c", "d"]),
         (where("default", name="c"), ["c"]),
         (where("default", name="c", metadata_name="b"), []),
-        (Selection(fields=(FieldTerm("metadata.namespace", "default"),)), ["a", "b", "c", "d"]),
-        (Selection(fields=(FieldTerm("metadata.namespace", "default", is_negated=True),)), []),
-        (Selection("default", fields=(FieldTerm("metadata.namespace", "other"),)), []),
-        (Selection(fields=(FieldTerm("metadata.name", "a"), FieldTerm("metadata.name", "b"))), []),
-        (Selection(fields=(FieldTerm("metadata.name", ""),)), []),
+        (Selection(fields=(Term("metadata.namespace", "default"),)), ["a", "b", "c", "d"]),
+        (Selection(fields=(Term("metadata.namespace", "default", is_negated=True),)), []),
+        (Selection("default", fields=(Term("metadata.namespace", "other"),)), []),
+        (Selection(fields=(Term("metadata.name", "a"), Term("metadata.name", "b"))), []),
+        (Selection(fields=(Term("metadata.name", ""),)), []),
     ],
 )
 async def test_selection(selection: Selection, expected: list[str]) -> None:
@@ -149,7 +149,7 @@ async def test_selection(selection: Selection, expected: list[str]) -> None:
 async def test_an_unknown_field_is_refused() -> None:
     async with pods() as world:
         with pytest.raises(UnsupportedField, match=r"^field label not supported: spec\.x$"):
-            await world.list(Selection(fields=(FieldTerm("spec.x", "1"),)))
+            await world.list(Selection(fields=(Term("spec.x", "1"),)))
 
 
 @virtual

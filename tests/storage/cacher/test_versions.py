@@ -86,6 +86,6 @@ def test_faults_are_those_that_were_recorded(shared_dir: Path, recording: str) -
         details = step["body"].get("details", {}) if isinstance(step["body"], dict) else {}
         recorded = details.get("causes", []) if step["status"] == 422 else []
         expected = [(cause["field"], cause["reason"], cause["message"]) for cause in recorded]
-        assert [(fault.field, fault.reason, fault.message) for fault in found] == expected, step["name"]
+        assert [(fault.field, fault.type, fault.body) for fault in found] == expected, step["name"]
         refused += bool(found)
     assert refused or recording == "watch-stream-list"

@@ -4,6 +4,7 @@ from collections.abc import Hashable
 
 import pytest
 
+from sampan.api.fields import Term
 from sampan.machinery.clock import RealClock
 from sampan.storage.cacher import (
     ADDED,
@@ -23,7 +24,6 @@ from sampan.storage.cacher import (
     WatchLimits,
     WatchQuery,
 )
-from sampan.storage.cacher.selection import FieldTerm
 from sampan.storage.memory import MemoryBackend
 from tests.storage.cacher.world import Labels, labelled, obj, pod, pods, ready, running, seen, virtual, where
 
@@ -164,7 +164,7 @@ async def test_what_is_wrong_is_raised_on_entering() -> None:
             async with world.watch(version="abc"):
                 pass
         with pytest.raises(UnsupportedField):
-            async with world.watch(Selection(fields=(FieldTerm("spec.x", "1"),))):
+            async with world.watch(Selection(fields=(Term("spec.x", "1"),))):
                 pass
         assert world.cacher.stats().watchers == 0
 

@@ -11,13 +11,13 @@ from typing import Any, ParamSpec, cast
 
 import msgspec
 
+from sampan.api.fields import Term
 from sampan.machinery.clock import RealClock
 from sampan.storage.backend import Backend
 from sampan.storage.cacher import (
     Cacher,
     CacherConfig,
     Field,
-    FieldTerm,
     ListQuery,
     ListResult,
     Selection,
@@ -89,7 +89,7 @@ def labelled(**pairs: str) -> Labels:
 def where(namespace: str = "", *, labels: Labels | None = None, name: str = "", **fields: str) -> Selection:
     """`node="n1"` and `phase="Running"` are field terms; a value that begins with ! is negated."""
     known = {"node": "spec.nodeName", "phase": "status.phase", "metadata_name": "metadata.name"}
-    terms = tuple(FieldTerm(known[k], v.removeprefix("!"), v.startswith("!")) for k, v in fields.items())
+    terms = tuple(Term(known[k], v.removeprefix("!"), v.startswith("!")) for k, v in fields.items())
     return Selection(namespace=namespace, name=name, labels=labels, fields=terms)
 
 

@@ -27,8 +27,8 @@ from sampan.storage.cacher.freshness import SharedRevision
 from sampan.storage.cacher.history import HistoryLimits
 from sampan.storage.cacher.item import Item
 from sampan.storage.cacher.listing import ListQuery, ListResult
-from sampan.storage.cacher.options import Fault, Options, defaulted, faults
-from sampan.storage.cacher.selection import FieldTerm, LabelSelector, Selection
+from sampan.storage.cacher.options import Options, defaulted, faults
+from sampan.storage.cacher.selection import LabelSelector, Selection
 from sampan.storage.cacher.shape import Field, Shape
 from sampan.storage.cacher.watcher import Watcher, WatchLimits, WatchQuery
 
@@ -43,9 +43,7 @@ __all__ = [
     "CacherStats",
     "CorruptValue",
     "Expired",
-    "Fault",
     "Field",
-    "FieldTerm",
     "FrameEncoder",
     "HistoryLimits",
     "InvalidContinue",

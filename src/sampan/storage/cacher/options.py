@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass, replace
 
+from sampan.api.faults import FieldError
 from sampan.storage.cacher.versions import EXACT, NOT_OLDER_THAN
 
 _MATCH = "resourceVersionMatch"
@@ -16,15 +17,6 @@ class Options:
     send_initial_events: bool | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Fault:
-    """A cause of a 422 for kind ListOptions in group meta.k8s.io."""
-
-    field: str
-    reason: str
-    message: str
-
-
 def defaulted(options: Options) -> Options:
     """A watch from no version or from 0 is a streamed list."""
     is_plain = options.send_initial_events is None and not options.match
@@ -33,11 +25,12 @@ def defaulted(options: Options) -> Options:
     return options
 
 
-def faults(options: Options) -> list[Fault]:
+def faults(options: Options) -> list[FieldError]:
+    """The causes of a 422 for kind ListOptions in group meta.k8s.io."""
     return _watch_faults(options) if options.is_watch else _list_faults(options)
 
 
-def _list_faults(options: Options) -> list[Fault]:
+def _list_faults(options: Options) -> list[FieldError]:
     found = []
     if options.match:
         if not options.resource_version:
@@ -54,7 +47,7 @@ def _list_faults(options: Options) -> list[Fault]:
     return found
 
 
-def _watch_faults(options: Options) -> list[Fault]:
+def _watch_faults(options: Options) -> list[FieldError]:
     found = []
     if options.send_initial_events is not None and options.match != NOT_OLDER_THAN:
         text = f"sendInitialEvents requires setting resourceVersionMatch to {NOT_OLDER_THAN}"
@@ -70,14 +63,13 @@ def _watch_faults(options: Options) -> list[Fault]:
     return found
 
 
-def _with_continue() -> Fault:
+def _with_continue() -> FieldError:
     return _forbidden(_MATCH, "resourceVersionMatch is forbidden when continue is provided")
 
 
-def _forbidden(field: str, text: str) -> Fault:
-    return Fault(field, "FieldValueForbidden", f"Forbidden: {text}")
+def _forbidden(field: str, text: str) -> FieldError:
+    return FieldError.forbidden(field, text)
 
 
-def _unsupported(value: str, supported: tuple[str, ...]) -> Fault:
-    choices = ", ".join(f'"{choice}"' for choice in supported)
-    return Fault(_MATCH, "FieldValueNotSupported", f'Unsupported value: "{value}": supported values: {choices}')
+def _unsupported(value: str, supported: tuple[str, ...]) -> FieldError:
+    return FieldError.not_supported(_MATCH, value, supported)

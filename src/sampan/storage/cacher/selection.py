@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
+from sampan.api.fields import Term
 from sampan.storage.cacher.errors import UnsupportedField
 from sampan.storage.cacher.item import Item
 from sampan.storage.cacher.shape import Shape
@@ -23,20 +24,13 @@ class LabelSelector(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class FieldTerm:
-    field: str
-    value: str
-    is_negated: bool = False
-
-
-@dataclass(frozen=True, slots=True)
 class Selection:
     """Everything, narrowed by what is given."""
 
     namespace: str = ""
     name: str = ""
     labels: LabelSelector | None = None
-    fields: tuple[FieldTerm, ...] = ()
+    fields: tuple[Term, ...] = ()
 
     @property
     def is_filtered(self) -> bool:
@@ -86,7 +80,7 @@ class Matcher:
             return False
         return not (self._other_namespaces and item.namespace in self._other_namespaces)
 
-    def _add(self, term: FieldTerm, shape: Shape) -> None:
+    def _add(self, term: Term, shape: Shape) -> None:
         if term.field == _NAME:
             self._add_name(term)
         elif term.field == _NAMESPACE:
@@ -96,14 +90,14 @@ class Matcher:
         else:
             (self._unequal if term.is_negated else self.equal).append((position, term.value))
 
-    def _add_name(self, term: FieldTerm) -> None:
+    def _add_name(self, term: Term) -> None:
         if term.is_negated:
             self._other_names.append(term.value)
         else:
             self.is_impossible |= not term.value or bool(self.name and self.name != term.value)
             self.name = term.value
 
-    def _add_namespace(self, term: FieldTerm, shape: Shape) -> None:
+    def _add_namespace(self, term: Term, shape: Shape) -> None:
         if term.is_negated:
             self._other_namespaces.append(term.value)
         elif not shape.is_namespaced:
