@@ -87,21 +87,17 @@ class Pipeline:
 
 _STREAMS = frozenset({"attach", "exec", "log", "portforward", "proxy"})
 """Subresources that answer with no object."""
-_BY_METHOD = {"POST": "create", "PUT": "update", "PATCH": "patch"}
+_BY_METHOD = {"GET": "get", "HEAD": "get", "POST": "create", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}
 
 
 def _verb(call: Call) -> str:
-    if call.method == "GET":
-        if call.is_old_watch or (not call.name and call.query.flag("watch")):
-            return "watch"
-        return "get" if call.name else "list"
-    if call.method == "DELETE":
-        return "delete" if call.name else "deletecollection"
-    if call.method == "POST" and call.name and not call.subresource:
-        return "post"
-    if call.method in ("PUT", "PATCH") and not call.name:
-        return call.method.lower()
-    return _BY_METHOD.get(call.method, call.method.lower())
+    """As authorizers and logs name it, whether the path can do it or not."""
+    verb = "watch" if call.is_old_watch else _BY_METHOD.get(call.method, "")
+    if call.name:
+        return verb
+    if verb == "get":
+        return "watch" if call.query.flag("watch") else "list"
+    return "deletecollection" if verb == "delete" else verb
 
 
 def _check_verb(call: Call, resource: Resource) -> None:
@@ -110,12 +106,19 @@ def _check_verb(call: Call, resource: Resource) -> None:
     verbs = subresource.verbs if subresource is not None else resource.verbs
     if call.is_old_watch:
         _check_old_watch(call, verbs)
-    elif call.verb not in verbs:
-        if call.verb == "watch" and "list" in verbs:
-            raise errors.method_not_supported(resource.plural, "watch", group=resource.group)
+    elif call.verb == "watch" and "list" in verbs and "watch" not in verbs:
+        raise errors.method_not_supported(resource.plural, "watch", group=resource.group)
+    elif call.verb not in verbs or not _fits_path(call):
         raise errors.generic(405)
     elif resource.namespaced and not call.namespace and call.verb not in ("list", "watch"):
         raise errors.generic(405 if "list" in verbs else 404)
+
+
+def _fits_path(call: Call) -> bool:
+    """Whether the method can be used on a collection, an object or a part of one, as the path leads to."""
+    if call.verb == "create":
+        return bool(call.subresource) or not call.name
+    return call.method != "HEAD" and (bool(call.name) or call.verb not in ("update", "patch"))
 
 
 def _check_old_watch(call: Call, verbs: tuple[str, ...]) -> None:
