@@ -445,12 +445,11 @@ async def test_the_store_answers_what_the_cache_cannot_reach() -> None:
             return super().watch("/nothing/", **kwargs)
 
         async def current_revision(self) -> int:
-            if self.is_away:
+            if is_away.is_set():
                 raise Unavailable("no quorum")
             return await super().current_revision()
 
-        is_away = False
-
+    is_away = asyncio.Event()
     async with Silent(clock=RealClock()) as backend, running(backend, PODS) as cacher:
         await cacher.wait_ready()
         cacher._reflector._watch = None  # not even progress is heard of
@@ -461,7 +460,7 @@ async def test_the_store_answers_what_the_cache_cannot_reach() -> None:
         assert (names(first), first.remaining, first.revision) == (["a", "b"], 1, await backend.current_revision())
         assert names(await cacher.list(ListQuery(where(labels=labelled(x="b"))))) == ["b"]
         assert names(await cacher.list(ListQuery(resource_version="0"))) == []
-        backend.is_away = True
+        is_away.set()
         with pytest.raises(Unavailable):
             await cacher.list(ListQuery())
         assert names(await cacher.list(ListQuery(resource_version="0"))) == []

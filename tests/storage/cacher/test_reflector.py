@@ -40,6 +40,10 @@ class Unreliable(MemoryBackend):
         self.may_watch.set()
         self.range_faults: list[Exception | None] = []
 
+    async def __aenter__(self) -> "Unreliable":
+        await super().__aenter__()
+        return self
+
     def watch(self, prefix: str, *, after: int, on_batch: OnBatch | None = None) -> LocalWatch:
         watch = HeldWatch(hub=self._hub, prefix=prefix, after=after, on_batch=on_batch)
         watch.may_begin = self.may_watch
