@@ -5,13 +5,16 @@ export PYTHON
 VENV := .venv/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help run test bench format soak clean
+.PHONY: help run stop test bench format soak clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-run: .venv/ready ## see Sampan at work: there is no server yet, so this measures what there is
-	@$(VENV)/python -m benchmarks
+run: .venv/ready ## start a cluster in the background, see it at work, learn what to type next
+	@$(VENV)/python tools/show.py
+
+stop: .venv/ready ## end the cluster that `make run` started
+	@$(VENV)/sampan down
 
 test: .venv/ready ## lint, types, import contracts, tests; ARGS="-k name" goes to pytest
 	@tools/check.sh $(ARGS)
