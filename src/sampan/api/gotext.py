@@ -4,7 +4,7 @@
 import re
 from typing import Any
 
-from msgspec import Struct, to_builtins
+from msgspec import Raw, Struct, to_builtins
 
 _NAMED = {"\a": "\\a", "\b": "\\b", "\f": "\\f", "\n": "\\n", "\r": "\\r", "\t": "\\t", "\v": "\\v"}
 _NAMED |= {'"': '\\"', "\\": "\\\\"}
@@ -103,13 +103,15 @@ def _decimal(json: float) -> tuple[str, str, int]:
 
 def json_text(json: Any) -> str:
     """`json.Marshal`: nothing between the tokens, <, > and & escaped. The keys of dicts are sorted, as Go does with its
-    maps; Structs keep the order of their fields."""
+    maps; Structs keep the order of their fields, and what is JSON already (Raw) is taken as it is."""
     if isinstance(json, dict):
         return _json_object(sorted(json.items()))
     if isinstance(json, list | tuple):
         return "[" + ",".join(map(json_text, json)) + "]"
     if isinstance(json, Struct):
         return _json_object(list(to_builtins(json).items()))
+    if isinstance(json, Raw):
+        return bytes(json).decode()
     return _json_scalar(json)
 
 

@@ -2,8 +2,6 @@
 
 from collections.abc import Callable, Mapping, Sequence
 
-import msgspec
-
 from sampan.api import gotext, names
 from sampan.api.types.meta_v1 import ObjectMeta, OwnerReference
 from sampan.machinery.errors import FieldError, Path
@@ -33,7 +31,9 @@ def faults_of_new(meta: ObjectMeta, is_namespaced: bool, name_faults: NameFaults
         text = "must be greater than or equal to 0"
         faults.append(FieldError.invalid(METADATA / "generation", meta.generation, text))
     faults += _body_faults(meta)
-    faults += _finalizer_faults(meta.finalizers)
+    if meta.finalizers:
+        faults += _finalizer_faults(meta.finalizers)
+        faults += _finalizer_name_faults(meta.finalizers)
     return faults
 
 
@@ -51,7 +51,7 @@ def faults_of_change(meta: ObjectMeta, old: ObjectMeta) -> list[FieldError]:
         for field in _IMMUTABLE
         if getattr(meta, field) != getattr(old, field)
     ]
-    return faults + _body_faults(meta)
+    return [*faults, *_body_faults(meta), *_finalizer_name_faults(meta.finalizers)]
 
 
 def keep_system_fields(meta: ObjectMeta, old: ObjectMeta) -> None:
@@ -83,7 +83,7 @@ def _body_faults(meta: ObjectMeta) -> list[FieldError]:
     ]
 
 
-def label_faults(labels: Mapping[str, str], at: Path) -> list[FieldError]:
+def label_faults(labels: Mapping[str, str], at: Path | str) -> list[FieldError]:
     faults: list[FieldError] = []
     for key in sorted(labels):
         faults += [FieldError.invalid(at, key, text) for text in names.qualified_name(key)]
@@ -91,7 +91,7 @@ def label_faults(labels: Mapping[str, str], at: Path) -> list[FieldError]:
     return faults
 
 
-def annotation_faults(annotations: Mapping[str, str], at: Path) -> list[FieldError]:
+def annotation_faults(annotations: Mapping[str, str], at: Path | str) -> list[FieldError]:
     faults: list[FieldError] = []
     size = 0
     for key, value in sorted(annotations.items()):
@@ -115,7 +115,7 @@ def _owner_faults(owners: Sequence[OwnerReference]) -> list[FieldError]:
                 'Only one reference can have Controller set to true. Found "true" in references for '
                 f"{controller.kind}/{controller.name} and {owner.kind}/{owner.name}"
             )
-            faults.append(FieldError.invalid(at, msgspec.to_builtins(list(owners)), text))
+            faults.append(FieldError.invalid(at, list(owners), text))
         else:
             controller = owner
     return faults
@@ -141,13 +141,19 @@ def _finalizer_faults(finalizers: Sequence[str]) -> list[FieldError]:
     faults: list[FieldError] = []
     for finalizer in finalizers:
         faults += [FieldError.invalid(at, finalizer, text) for text in names.qualified_name(finalizer)]
-        if "/" not in finalizer and finalizer not in _STANDARD_FINALIZERS:
-            text = "name is neither a standard finalizer name nor is it fully qualified"
-            faults.append(FieldError.invalid(at, finalizer, text))
     if _FOREGROUND in finalizers and _ORPHAN in finalizers:
         text = f"finalizer {_FOREGROUND} and {_ORPHAN} cannot be both set"
         faults.append(FieldError.invalid(at, list(finalizers), text))
     return faults
+
+
+def _finalizer_name_faults(finalizers: Sequence[str]) -> list[FieldError]:
+    text = "name is neither a standard finalizer name nor is it fully qualified"
+    return [
+        FieldError.invalid((METADATA / "finalizers")[index], finalizer, text)
+        for index, finalizer in enumerate(finalizers)
+        if "/" not in finalizer and finalizer not in _STANDARD_FINALIZERS
+    ]
 
 
 __all__ = [

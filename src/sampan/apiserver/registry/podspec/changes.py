@@ -1,0 +1,214 @@
+"""Which parts of a pod may change after it was made."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from copy import copy
+from typing import TYPE_CHECKING
+
+from sampan.api import names
+from sampan.api.faults import FieldError
+from sampan.api.types.core_v1 import (
+    Affinity,
+    Container,
+    NodeAffinity,
+    NodeSelectorTerm,
+    Pod,
+    PodSchedulingGate,
+    PodSpec,
+    Toleration,
+)
+from sampan.apiserver.registry.podspec import annotations as pod_annotations
+from sampan.apiserver.registry.podspec.containers import image_faults
+from sampan.apiserver.registry.podspec.formats import Faults
+from sampan.apiserver.registry.podspec.internal_view import difference, shown
+from sampan.apiserver.registry.podspec.pod import pod_faults
+from sampan.apiserver.registry.podspec.tolerations import toleration_faults
+
+if TYPE_CHECKING:
+    from sampan.apiserver.registry.podspec.leniency import Leniency
+
+_MAX_INT32 = 2**31 - 1
+_CHANGEABLE = (
+    "`spec.containers[*].image`,`spec.initContainers[*].image`,`spec.activeDeadlineSeconds`,"
+    "`spec.tolerations` (only additions to existing tolerations),"
+    "`spec.terminationGracePeriodSeconds` (allow it to be set to 1 if it was previously negative)"
+)
+
+
+def change_faults(new: Pod, old: Pod, lenient: Leniency) -> Faults:
+    """Every fault of a change of the pod itself, its metadata aside. Some faults end the search."""
+    yield from pod_faults(new, lenient)
+    yield from annotation_change_faults(new, old, lenient)
+    for part in ("containers", "initContainers"):
+        now, before = getattr(new.spec, part) or (), getattr(old.spec, part) or ()
+        if len(now) != len(before):
+            yield FieldError.forbidden(f"spec.{part}", "pod updates may not add or remove containers")
+            return
+        yield from _image_changes(now, f"spec.{part}")
+    deadline = list(_deadline(new.spec.activeDeadlineSeconds, old.spec.activeDeadlineSeconds))
+    yield from deadline
+    if deadline and new.spec.activeDeadlineSeconds is not None:
+        return
+    yield from _tolerations(new.spec.tolerations, old.spec.tolerations)
+    yield from _scheduling_gates(new.spec.schedulingGates, old.spec.schedulingGates)
+    if new.spec != old.spec:
+        yield from _rest(new.spec, old.spec)
+
+
+def annotation_change_faults(new: Pod, old: Pod, lenient: Leniency) -> Faults:
+    now, before = new.metadata.annotations, old.metadata.annotations
+    if now != before:
+        yield from pod_annotations.change_faults(now, before, "metadata.annotations")
+    yield from pod_annotations.annotation_faults(now, new.spec, lenient, "metadata.annotations")
+
+
+def _image_changes(containers: Sequence[Container], at: str) -> Faults:
+    for index, container in enumerate(containers):
+        if not container.image:
+            yield FieldError.required(f"{at}[{index}].image")
+        yield from image_faults(container, f"{at}[{index}]")
+
+
+def _deadline(new: int | None, old: int | None) -> Faults:
+    """It may be set, and lowered."""
+    at = "spec.activeDeadlineSeconds"
+    if new is None:
+        if old is not None:
+            yield FieldError.invalid(at, None, "must not update from a positive integer to nil value")
+    elif not 0 <= new <= _MAX_INT32:
+        yield FieldError.invalid(at, new, names.out_of_range(0, _MAX_INT32))
+    elif old is not None and old < new:
+        yield FieldError.invalid(at, new, "must be less than or equal to previous value")
+
+
+def _tolerations(new: Sequence[Toleration], old: Sequence[Toleration]) -> Faults:
+    """They may be added, and their times may change."""
+    if new == old:
+        return
+    kept = {_without_time(toleration) for toleration in new}
+    if any(_without_time(toleration) not in kept for toleration in old):
+        text = "existing toleration can not be modified except its tolerationSeconds"
+        yield FieldError.forbidden("spec.tolerations", text)
+        return
+    yield from toleration_faults(new, "spec.tolerations")
+
+
+def _without_time(toleration: Toleration) -> tuple[str, str, str, str]:
+    return toleration.key, toleration.operator, toleration.value, toleration.effect
+
+
+def _scheduling_gates(new: Sequence[PodSchedulingGate], old: Sequence[PodSchedulingGate]) -> Faults:
+    known = {gate.name for gate in old}
+    for index, gate in enumerate(new):
+        if gate.name not in known:
+            text = f"only deletion is allowed, but found new scheduling gate '{gate.name}'"
+            yield FieldError.forbidden(f"spec.schedulingGates[{index}].name", text)
+
+
+def _rest(new: PodSpec, old: PodSpec) -> Faults:
+    """Once what may change is set aside, nothing may differ."""
+    left = _with_old_images(new, old)
+    left.activeDeadlineSeconds = old.activeDeadlineSeconds
+    left.schedulingGates = old.schedulingGates
+    left.tolerations = old.tolerations
+    if (old.terminationGracePeriodSeconds or 0) < 0 and left.terminationGracePeriodSeconds == 1:
+        left.terminationGracePeriodSeconds = old.terminationGracePeriodSeconds
+    if old.schedulingGates:
+        yield from _gated(left, old)
+    if left != old:
+        text = f"pod updates may not change fields other than {_CHANGEABLE}\n{difference(old, left)}"
+        yield FieldError.forbidden("spec", text)
+
+
+def _with_old_images(new: PodSpec, old: PodSpec) -> PodSpec:
+    left = copy(new)
+    left.containers = _old_images(new.containers or [], old.containers or [])
+    left.initContainers = _old_images(new.initContainers, old.initContainers)
+    return left
+
+
+def _old_images(new: list[Container], old: list[Container]) -> list[Container]:
+    copies = [copy(container) for container in new]
+    for container, before in zip(copies, old, strict=True):
+        container.image = before.image
+    return copies
+
+
+# -- a pod that waits at a gate may be steered ---------------------------------------------------------------------
+
+
+def _gated(left: PodSpec, old: PodSpec) -> Faults:
+    """What picks its nodes may be narrowed; what is allowed, or told as a fault of its own, is set aside in `left`."""
+    if left.nodeSelector != old.nodeSelector:
+        if any(left.nodeSelector.get(key) != value for key, value in old.nodeSelector.items()):
+            text = "only additions to spec.nodeSelector are allowed (no mutations or deletions)"
+            yield FieldError.invalid("spec.nodeSelector", left.nodeSelector, text)
+        left.nodeSelector = old.nodeSelector
+    before = old.affinity.nodeAffinity if old.affinity is not None else None
+    now = left.affinity.nodeAffinity if left.affinity is not None else None
+    if now != before:
+        yield from _node_affinity(now, before, "spec.affinity.nodeAffinity")
+        left.affinity = _with_node_affinity(left.affinity, old.affinity, before)
+
+
+def _with_node_affinity(new: Affinity | None, old: Affinity | None, node: NodeAffinity | None) -> Affinity | None:
+    if new is None:
+        return Affinity(nodeAffinity=node)
+    if old is None and new.podAffinity is None and new.podAntiAffinity is None:
+        return None
+    kept = copy(new)
+    kept.nodeAffinity = node
+    return kept
+
+
+def _node_affinity(new: NodeAffinity | None, old: NodeAffinity | None, at: str) -> Faults:
+    before, now = _required_terms(old), _required_terms(new)
+    if not before:
+        return
+    at = f"{at}.requiredDuringSchedulingIgnoredDuringExecution.nodeSelectorTerms"
+    if len(before) != len(now):
+        text = "no additions/deletions to non-empty NodeSelectorTerms list are allowed"
+        yield FieldError.invalid(at, shown(now), text)
+        return
+    for index, (term, old_term) in enumerate(zip(now, before, strict=True)):
+        if not _only_adds(term, old_term):
+            text = "only additions are allowed (no mutations or deletions)"
+            yield FieldError.invalid(f"{at}[{index}]", shown(term), text)
+
+
+def _required_terms(affinity: NodeAffinity | None) -> list[NodeSelectorTerm]:
+    required = affinity.requiredDuringSchedulingIgnoredDuringExecution if affinity is not None else None
+    return (required.nodeSelectorTerms if required is not None else None) or []
+
+
+def _only_adds(new: NodeSelectorTerm, old: NodeSelectorTerm) -> bool:
+    if not old.matchExpressions and not old.matchFields:
+        return new == old
+    return (
+        new.matchExpressions[: len(old.matchExpressions)] == old.matchExpressions
+        and new.matchFields[: len(old.matchFields)] == old.matchFields
+    )
+
+
+# -- ephemeral containers ------------------------------------------------------------------------------------------
+
+
+def ephemeral_change_faults(new: Pod, old: Pod, lenient: Leniency) -> Faults:
+    """Ephemeral containers may be added, and nothing else may happen to them."""
+    if pod_annotations.MIRROR in old.metadata.annotations:
+        yield FieldError.forbidden("", "static pods do not support ephemeral containers")
+        return
+    yield from pod_faults(new, lenient)
+    yield from annotation_change_faults(new, old, lenient)
+    at = "spec.ephemeralContainers"
+    now = {container.name: container for container in new.spec.ephemeralContainers}
+    for container in old.spec.ephemeralContainers:
+        found = now.get(container.name)
+        if found is None:
+            yield FieldError.forbidden(at, f'existing ephemeral containers "{container.name}" may not be removed\n')
+        elif found != container:
+            told = difference(container, found)
+            yield FieldError.forbidden(
+                at, f'existing ephemeral containers "{container.name}" may not be changed\n{told}'
+            )

@@ -1,0 +1,100 @@
+"""Claims of storage: the spec of a PersistentVolumeClaim, and templates of claims that are made for a pod."""
+
+from sampan.api import names, quantity
+from sampan.api.faults import FieldError
+from sampan.api.label_selector import label_faults, selector_faults
+from sampan.api.types.core_v1 import (
+    PersistentVolumeClaimSpec,
+    PersistentVolumeClaimTemplate,
+    TypedLocalObjectReference,
+    TypedObjectReference,
+)
+from sampan.api.types.meta_v1 import ObjectMeta
+from sampan.apiserver.registry import metadata
+from sampan.apiserver.registry.podspec.formats import Faults, optional_one_of
+
+ACCESS_MODES = ("ReadOnlyMany", "ReadWriteMany", "ReadWriteOnce", "ReadWriteOncePod")
+VOLUME_MODES = ("Block", "Filesystem")
+_UNSET = ObjectMeta()
+
+
+def claim_template_faults(template: PersistentVolumeClaimTemplate, at: str) -> Faults:
+    yield from template_metadata_faults(template.metadata, f"{at}.metadata")
+    yield from claim_spec_faults(template.spec, f"{at}.spec")
+
+
+def template_metadata_faults(meta: ObjectMeta, at: str) -> Faults:
+    """Only labels and annotations mean anything in a template; all else must be left out."""
+    yield from metadata.annotation_faults(meta.annotations, f"{at}.annotations")
+    yield from label_faults(meta.labels, f"{at}.labels")
+    for field in ObjectMeta.__struct_fields__:
+        if field not in ("labels", "annotations") and getattr(meta, field) != getattr(_UNSET, field):
+            yield FieldError.forbidden(f"{at}.{field}", "cannot be set")
+
+
+def claim_spec_faults(spec: PersistentVolumeClaimSpec, at: str, *, allow_bad_values: bool = False) -> Faults:
+    yield from _access_modes(spec, f"{at}.accessModes", at, allow_bad_values)
+    yield from _storage(spec, f"{at}.resources[storage]")
+    if spec.storageClassName:
+        for text in names.dns1123_subdomain(spec.storageClassName):
+            yield FieldError.invalid(f"{at}.storageClassName", spec.storageClassName, text)
+    yield from optional_one_of(spec.volumeMode, VOLUME_MODES, f"{at}.volumeMode")
+    yield from _sources(spec, at)
+    if spec.volumeAttributesClassName:
+        for text in names.dns1123_subdomain(spec.volumeAttributesClassName):
+            yield FieldError.invalid(f"{at}.volumeAttributesClassName", spec.volumeAttributesClassName, text)
+
+
+def _access_modes(spec: PersistentVolumeClaimSpec, here: str, at: str, allow_bad_values: bool) -> Faults:
+    modes = spec.accessModes
+    if not modes:
+        yield FieldError.required(here, "at least 1 access mode is required")
+    yield from selector_faults(spec.selector, f"{at}.selector", allow_bad_values=allow_bad_values)
+    for mode in modes:
+        yield from optional_one_of(mode, ACCESS_MODES, here)
+    known = {mode for mode in modes if mode in ACCESS_MODES}
+    if "ReadWriteOncePod" in known and len(known) > 1:
+        yield FieldError.forbidden(here, "may not use ReadWriteOncePod with other access modes")
+
+
+def _storage(spec: PersistentVolumeClaimSpec, at: str) -> Faults:
+    text = spec.resources.requests.get("storage")
+    if text is None:
+        yield FieldError.required(at)
+    elif quantity.parse(text).sign <= 0:
+        yield FieldError.invalid(at, text, "must be greater than zero")
+
+
+def _sources(spec: PersistentVolumeClaimSpec, at: str) -> Faults:
+    source, ref = spec.dataSource, spec.dataSourceRef
+    if source is not None:
+        yield from _source(source, f"{at}.dataSource")
+    if ref is not None:
+        yield from _source(ref, f"{at}.dataSourceRef")
+        if ref.namespace:
+            for text in names.dns1123_label(ref.namespace):
+                yield FieldError.invalid(f"{at}.dataSourceRef.namespace", ref.namespace, text)
+    if source is None or ref is None:
+        return
+    if ref.namespace:
+        yield _contradiction(at, "may not be specified when dataSourceRef.namespace is specified")
+    elif (source.apiGroup, source.kind, source.name) != (ref.apiGroup, ref.kind, ref.name):
+        yield _contradiction(at, "must match dataSourceRef")
+
+
+def _contradiction(at: str, text: str) -> FieldError:
+    return FieldError.invalid(at, f"{at}.dataSource", text)
+
+
+def _source(source: TypedLocalObjectReference | TypedObjectReference, at: str) -> Faults:
+    if not source.name:
+        yield FieldError.required(f"{at}.name")
+    if not source.kind:
+        yield FieldError.required(f"{at}.kind")
+    if not source.apiGroup:
+        if source.kind != "PersistentVolumeClaim":
+            text = "must be 'PersistentVolumeClaim' when referencing the default apiGroup"
+            yield FieldError.invalid(at, source.kind, text)
+        return
+    for text in names.dns1123_subdomain(source.apiGroup):
+        yield FieldError.invalid(f"{at}.apiGroup", source.apiGroup, text)

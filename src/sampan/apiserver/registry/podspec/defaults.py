@@ -1,0 +1,209 @@
+"""What the server fills in where a client left something out; pods get a little more than templates (`default_pod`).
+
+Defaults that belong to volumes are in `volume_defaults`.
+"""
+
+from collections.abc import Iterable
+
+from sampan.api.types.core_v1 import (
+    Container,
+    EnvVarSource,
+    EphemeralContainer,
+    HTTPGetAction,
+    Lifecycle,
+    Pod,
+    PodIP,
+    PodSecurityContext,
+    PodSpec,
+    PodStatus,
+    PodTemplateSpec,
+    Probe,
+)
+from sampan.apiserver.registry.podspec import amounts, images
+from sampan.apiserver.registry.podspec.amounts import round_up
+from sampan.apiserver.registry.podspec.volume_defaults import default_volume
+
+_GRACE_S = 30
+_TERMINATION_MESSAGE_PATH = "/dev/termination-log"
+_OLD_INIT_CONTAINERS = tuple(
+    f"pod.{level}.kubernetes.io/init-container{end}" for level in ("beta", "alpha") for end in ("s", "-statuses")
+)
+"""Annotations of a time when init containers had no field; they are dropped wherever they come from."""
+
+
+def default_pod(pod: Pod) -> None:
+    spec = pod.spec
+    if spec.enableServiceLinks is None:
+        spec.enableServiceLinks = True
+    for container in spec.containers or ():
+        _requests_from_limits(container)
+    for container in spec.initContainers:
+        _requests_from_limits(container)
+    if spec.resources is not None:
+        _default_pod_resources(spec)
+    if spec.hostNetwork:
+        _default_host_ports(spec.containers or ())
+        _default_host_ports(spec.initContainers)
+    default_spec(spec)
+    if (spec.terminationGracePeriodSeconds or 0) < 0:
+        spec.terminationGracePeriodSeconds = 1
+    if pod.metadata.annotations:
+        drop_old_annotations(pod.metadata.annotations)
+    default_status(pod.status)
+
+
+def default_template(template: PodTemplateSpec) -> None:
+    default_spec(template.spec)
+    if template.metadata.annotations:
+        drop_old_annotations(template.metadata.annotations)
+
+
+def drop_old_annotations(annotations: dict[str, str]) -> None:
+    for key in _OLD_INIT_CONTAINERS:
+        annotations.pop(key, None)
+
+
+def default_spec(spec: PodSpec) -> None:
+    if not spec.dnsPolicy:
+        spec.dnsPolicy = "ClusterFirst"
+    if not spec.restartPolicy:
+        spec.restartPolicy = "Always"
+    if spec.securityContext is None:
+        spec.securityContext = PodSecurityContext()
+    if spec.terminationGracePeriodSeconds is None:
+        spec.terminationGracePeriodSeconds = _GRACE_S
+    if not spec.schedulerName:
+        spec.schedulerName = "default-scheduler"
+    name_service_account(spec, spec.serviceAccountName or spec.serviceAccount)
+    for volume in spec.volumes:
+        default_volume(volume)
+    for container in spec.containers or ():
+        _default_container(container)
+    for container in spec.initContainers:
+        _default_container(container)
+    for ephemeral in spec.ephemeralContainers:
+        _default_container(ephemeral)
+    _round_up_spec(spec)
+
+
+def name_service_account(spec: PodSpec, name: str) -> None:
+    """The old field always says what the new one does."""
+    spec.serviceAccountName = spec.serviceAccount = name
+
+
+def _round_up_spec(spec: PodSpec) -> None:
+    if spec.overhead:
+        round_up(spec.overhead)
+    if spec.resources is not None:
+        round_up(spec.resources.limits)
+        round_up(spec.resources.requests)
+
+
+def _requests_from_limits(container: Container) -> None:
+    limits = container.resources.limits
+    if limits:
+        container.resources.requests = {**limits, **container.resources.requests}
+
+
+def _default_pod_resources(spec: PodSpec) -> None:
+    """Limits of huge pages come from the containers; requests from the containers, else from the limits."""
+    resources = spec.resources
+    if resources is None or not (resources.limits or resources.requests):
+        return
+    limits, requests = resources.limits, resources.requests
+    for name, amount in amounts.pod_limits(spec).items():
+        if amounts.is_huge_pages(name) and name not in requests:
+            limits.setdefault(name, str(amount))
+    if not limits:
+        return
+    for name, amount in amounts.pod_requests(spec).items():
+        if amounts.is_pod_level(name) and amounts.may_overcommit(name):
+            requests.setdefault(name, str(amount))
+    for name, text in limits.items():
+        if amounts.is_pod_level(name):
+            requests.setdefault(name, text)
+
+
+def _default_host_ports(containers: Iterable[Container]) -> None:
+    for container in containers:
+        for port in container.ports:
+            if port.hostPort == 0:
+                port.hostPort = port.containerPort
+
+
+def _default_container(container: Container | EphemeralContainer) -> None:
+    if not container.imagePullPolicy:
+        container.imagePullPolicy = images.pull_policy(container.image)
+    if not container.terminationMessagePath:
+        container.terminationMessagePath = _TERMINATION_MESSAGE_PATH
+    if not container.terminationMessagePolicy:
+        container.terminationMessagePolicy = "File"
+    for port in container.ports:
+        if not port.protocol:
+            port.protocol = "TCP"
+    for variable in container.env:
+        if variable.valueFrom is not None:
+            _default_value_from(variable.valueFrom)
+    if container.resources.limits:
+        round_up(container.resources.limits)
+    if container.resources.requests:
+        round_up(container.resources.requests)
+    _default_probes(container)
+
+
+def _default_value_from(source: EnvVarSource) -> None:
+    if source.fieldRef is not None and not source.fieldRef.apiVersion:
+        source.fieldRef.apiVersion = "v1"
+    if source.fileKeyRef is not None and source.fileKeyRef.optional is None:
+        source.fileKeyRef.optional = False
+
+
+def _default_probes(container: Container | EphemeralContainer) -> None:
+    if container.livenessProbe is not None:
+        _default_probe(container.livenessProbe)
+    if container.readinessProbe is not None:
+        _default_probe(container.readinessProbe)
+    if container.startupProbe is not None:
+        _default_probe(container.startupProbe)
+    if container.lifecycle is not None:
+        _default_lifecycle(container.lifecycle)
+
+
+def _default_probe(probe: Probe) -> None:
+    probe.timeoutSeconds = probe.timeoutSeconds or 1
+    probe.periodSeconds = probe.periodSeconds or 10
+    probe.successThreshold = probe.successThreshold or 1
+    probe.failureThreshold = probe.failureThreshold or 3
+    if probe.httpGet is not None:
+        _default_http_get(probe.httpGet)
+    if probe.grpc is not None and probe.grpc.service is None:
+        probe.grpc.service = ""
+
+
+def _default_lifecycle(lifecycle: Lifecycle) -> None:
+    for handler in (lifecycle.postStart, lifecycle.preStop):
+        if handler is not None and handler.httpGet is not None:
+            _default_http_get(handler.httpGet)
+
+
+def _default_http_get(action: HTTPGetAction) -> None:
+    action.path = action.path or "/"
+    action.scheme = action.scheme or "HTTP"
+
+
+def default_status(status: PodStatus) -> None:
+    """podIP and the first of podIPs are one; where they differ, podIP counts."""
+    if status.podIP and (not status.podIPs or status.podIPs[0].ip != status.podIP):
+        status.podIPs = [PodIP(ip=status.podIP)]
+    elif status.podIPs:
+        status.podIP = status.podIPs[0].ip
+    for statuses in (status.containerStatuses, status.initContainerStatuses, status.ephemeralContainerStatuses):
+        for container in statuses:
+            round_up(container.allocatedResources)
+            if container.resources is not None:
+                round_up(container.resources.limits)
+                round_up(container.resources.requests)
+    round_up(status.allocatedResources)
+    if status.resources is not None:
+        round_up(status.resources.limits)
+        round_up(status.resources.requests)

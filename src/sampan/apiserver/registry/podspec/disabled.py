@@ -1,0 +1,28 @@
+"""Fields that the API has but a default server has switched off: they are dropped without a word."""
+
+from sampan.api.types.core_v1 import PodSpec, PodStatus
+from sampan.apiserver.registry.podspec.everywhere import containers_of
+
+_OFF_PROJECTIONS = ("clusterTrustBundle", "podCertificate")
+
+
+def drop_disabled_fields(spec: PodSpec) -> None:
+    spec.schedulingGroup = None
+    for volume in spec.volumes:
+        if volume.projected is not None:
+            for source in volume.projected.sources or ():
+                for field in _OFF_PROJECTIONS:
+                    setattr(source, field, None)
+    for _, container, _ in containers_of(spec):
+        if container.lifecycle is not None and container.lifecycle.stopSignal is not None:
+            container.lifecycle.stopSignal = None
+            if container.lifecycle.postStart is None and container.lifecycle.preStop is None:
+                container.lifecycle = None
+
+
+def drop_disabled_status(status: PodStatus) -> None:
+    status.nodeAllocatableResourceClaimStatuses = []
+    for statuses in (status.containerStatuses, status.initContainerStatuses, status.ephemeralContainerStatuses):
+        for container in statuses:
+            for mount in container.volumeMounts:
+                mount.volumeStatus = None

@@ -1,0 +1,197 @@
+"""Environment variables and where their values come from."""
+
+from collections.abc import Collection, Sequence
+
+from sampan.api import names, quantity
+from sampan.api.faults import FieldError
+from sampan.api.types.core_v1 import (
+    ConfigMapEnvSource,
+    ConfigMapKeySelector,
+    EnvFromSource,
+    EnvVar,
+    EnvVarSource,
+    FileKeySelector,
+    ObjectFieldSelector,
+    PodSpec,
+    ResourceFieldSelector,
+    SecretEnvSource,
+    SecretKeySelector,
+)
+from sampan.apiserver.registry.podspec.everywhere import containers_of
+from sampan.apiserver.registry.podspec.file_paths import no_backsteps
+from sampan.apiserver.registry.podspec.formats import Faults, dns_label, qualified
+
+ENV_FIELDS = (
+    "metadata.name",
+    "metadata.namespace",
+    "metadata.uid",
+    "spec.nodeName",
+    "spec.serviceAccountName",
+    "status.hostIP",
+    "status.hostIPs",
+    "status.podIP",
+    "status.podIPs",
+)
+VOLUME_FIELDS = ("metadata.annotations", "metadata.labels", "metadata.name", "metadata.namespace", "metadata.uid")
+_KNOWN_FIELDS = frozenset(
+    {*ENV_FIELDS, *VOLUME_FIELDS, "spec.restartPolicy", "spec.schedulerName", "status.phase", "spec.host"}
+)
+_RESOURCES = tuple(
+    f"{kind}.{name}" for kind in ("limits", "requests") for name in ("cpu", "ephemeral-storage", "memory")
+)
+_HUGE_PAGES = ("requests.hugepages-", "limits.hugepages-")
+_BYTES = ("1", *(f"1{unit}" for unit in ("k", "M", "G", "T", "P", "E", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei")))
+
+
+def env_faults(variables: Sequence[EnvVar], at: str) -> Faults:
+    for index, variable in enumerate(variables):
+        name = variable.name
+        if not name:
+            yield FieldError.required(f"{at}[{index}].name")
+        else:
+            for text in names.env_var_name(name):
+                yield FieldError.invalid(f"{at}[{index}].name", name, text)
+        if variable.valueFrom is not None:
+            yield from _value_from(variable.valueFrom, variable.value, f"{at}[{index}].valueFrom")
+
+
+def _value_from(source: EnvVarSource, value: str, at: str) -> Faults:
+    yield from _source(source, at)
+    given = sum(getattr(source, name) is not None for name in EnvVarSource.__struct_fields__)
+    if given == 0:
+        text = "must specify one of: `fieldRef`, `resourceFieldRef`, `configMapKeyRef`, `secretKeyRef` or `fileKeyRef`"
+        yield FieldError.invalid(at, "", text)
+    elif value:
+        yield FieldError.invalid(at, "", "may not be specified when `value` is not empty")
+    elif given > 1:
+        yield FieldError.invalid(at, "", "may not have more than one field specified at a time")
+
+
+def _source(source: EnvVarSource, at: str) -> Faults:
+    if source.fieldRef is not None:
+        yield from field_ref_faults(source.fieldRef, ENV_FIELDS, f"{at}.fieldRef")
+    if source.resourceFieldRef is not None:
+        yield from resource_ref_faults(source.resourceFieldRef, f"{at}.resourceFieldRef", needs_container=False)
+    if source.configMapKeyRef is not None:
+        yield from _key_ref(source.configMapKeyRef, f"{at}.configMapKeyRef")
+    if source.secretKeyRef is not None:
+        yield from _key_ref(source.secretKeyRef, f"{at}.secretKeyRef")
+    if source.fileKeyRef is not None:
+        yield from _file_ref(source.fileKeyRef, f"{at}.fileKeyRef")
+
+
+def field_ref_faults(ref: ObjectFieldSelector, allowed: Collection[str], at: str) -> Faults:
+    if not ref.apiVersion or not ref.fieldPath:
+        yield FieldError.required(f"{at}.fieldPath" if ref.apiVersion else f"{at}.apiVersion")
+        return
+    path, subscript = _subscripted(ref.fieldPath)
+    if problem := _unknown_field(ref, path, subscript):
+        yield FieldError.invalid(f"{at}.fieldPath", ref.fieldPath, f"error converting fieldPath: {problem}")
+    elif subscript is not None:
+        yield from qualified(subscript.lower() if path == "metadata.annotations" else subscript, at)
+    elif (path := "spec.nodeName" if path == "spec.host" else path) not in allowed:
+        yield FieldError.not_supported(f"{at}.fieldPath", path, allowed)
+
+
+def _subscripted(path: str) -> tuple[str, str | None]:
+    """A path and its subscript: metadata.labels['app']."""
+    before, bracket, subscript = path.removesuffix("']").partition("['")
+    return (before, subscript) if path.endswith("']") and bracket and before else (path, None)
+
+
+def _unknown_field(ref: ObjectFieldSelector, path: str, subscript: str | None) -> str:
+    if ref.apiVersion != "v1":
+        return f"unsupported pod version: {ref.apiVersion}"
+    if subscript is not None:
+        is_map = path in ("metadata.annotations", "metadata.labels")
+        return "" if is_map else f"field label does not support subscript: {ref.fieldPath}"
+    return "" if path in _KNOWN_FIELDS else f"field label not supported: {path}"
+
+
+def resource_ref_faults(ref: ResourceFieldSelector, at: str, *, needs_container: bool) -> Faults:
+    if needs_container and not ref.containerName:
+        yield FieldError.required(f"{at}.containerName")
+    elif not ref.resource:
+        yield FieldError.required(f"{at}.resource")
+    elif ref.resource not in _RESOURCES and not ref.resource.startswith(_HUGE_PAGES):
+        yield FieldError.not_supported(f"{at}.resource", ref.resource, _RESOURCES)
+    yield from _divisor(ref, f"{at}.divisor")
+
+
+def _divisor(ref: ResourceFieldSelector, at: str) -> Faults:
+    if ref.divisor == "0" or not quantity.parse(ref.divisor):
+        return
+    resource = ref.resource.partition(".")[2]
+    if ref.resource.startswith(_HUGE_PAGES):
+        resource = "hugepages"
+    elif ref.resource not in _RESOURCES:
+        return
+    allowed = ("1m", "1") if resource == "cpu" else _BYTES
+    if ref.divisor not in allowed:
+        listed = "1m and 1" if resource == "cpu" else ", ".join(_BYTES)
+        what = "local ephemeral storage" if resource == "ephemeral-storage" else resource
+        text = f"only divisor's values {listed} are supported with the {what} resource"
+        yield FieldError.invalid(at, ref.resource, text)
+
+
+def _key_ref(ref: ConfigMapKeySelector | SecretKeySelector, at: str) -> Faults:
+    for text in names.dns1123_subdomain(ref.name):
+        yield FieldError.invalid(f"{at}.name", ref.name, text)
+    if not ref.key:
+        yield FieldError.required(f"{at}.key")
+        return
+    for text in names.config_map_key(ref.key):
+        yield FieldError.invalid(f"{at}.key", ref.key, text)
+
+
+def _file_ref(ref: FileKeySelector, at: str) -> Faults:
+    if not ref.key:
+        yield FieldError.required(f"{at}.key")
+    else:
+        for text in names.env_var_name(ref.key):
+            yield FieldError.invalid(f"{at}.key", ref.key, text)
+    if not ref.volumeName:
+        yield FieldError.required(f"{at}.volumeName")
+    else:
+        yield from dns_label(ref.volumeName, f"{at}.volumeName")
+    if not ref.path:
+        yield FieldError.required(f"{at}.path")
+    yield from no_backsteps(ref.path, f"{at}.path")
+
+
+def env_from_faults(sources: Sequence[EnvFromSource], at: str) -> Faults:
+    for index, source in enumerate(sources):
+        if source.prefix:
+            for text in names.env_var_name(source.prefix):
+                yield FieldError.invalid(f"{at}[{index}].prefix", source.prefix, text)
+        if source.configMapRef is not None:
+            yield from _object_ref(source.configMapRef, f"{at}[{index}].configMapRef.name")
+        if source.secretRef is not None:
+            yield from _object_ref(source.secretRef, f"{at}[{index}].secretRef.name")
+        if source.configMapRef is None and source.secretRef is None:
+            yield FieldError.invalid(at, "", "must specify one of: `configMapRef` or `secretRef`")
+        elif source.configMapRef is not None and source.secretRef is not None:
+            yield FieldError.invalid(at, "", "may not have more than one field specified at a time")
+
+
+def _object_ref(ref: ConfigMapEnvSource | SecretEnvSource, at: str) -> Faults:
+    if not ref.name:
+        yield FieldError.required(at)
+        return
+    for text in names.dns1123_subdomain(ref.name, prefix=True):
+        yield FieldError.invalid(at, ref.name, text)
+
+
+def file_volume_faults(spec: PodSpec, at: str) -> Faults:
+    """Files with environment variables lie in volumes that the pod itself fills."""
+    for part, container, place in containers_of(spec):
+        for index, variable in enumerate(container.env):
+            if variable.valueFrom is None or variable.valueFrom.fileKeyRef is None:
+                continue
+            name = variable.valueFrom.fileKeyRef.volumeName
+            here = f"{at}.{part}[{place}].env[{index}].valueFrom.fileKeyRef.volumeName"
+            volume = next((found for found in spec.volumes if found.name == name), None)
+            if volume is None:
+                yield FieldError.not_found(here, name)
+            elif volume.emptyDir is None:
+                yield FieldError.invalid(here, name, "referenced volume must be of type emptyDir")

@@ -1,0 +1,44 @@
+"""Image references, as far as the server reads them: one tagged latest, or not tagged at all, is always pulled."""
+
+import re
+from functools import lru_cache
+
+_PART = r"[a-zA-Z0-9](?:[a-zA-Z0-9-]*[a-zA-Z0-9])?"
+_HOST = rf"(?:{_PART}(?:\.{_PART})*|\[[a-fA-F0-9:]+\])(?::[0-9]+)?"
+_STEP = r"[a-z0-9]+(?:(?:\.|_|__|-+)[a-z0-9]+)*"
+_reference = re.compile(
+    rf"(?P<name>{_HOST}/{_STEP}(?:/{_STEP})*)(?::(?P<tag>\w[\w.-]{{0,127}}))?(?:@(?P<digest>\S+))?", re.ASCII
+).fullmatch
+_digest = re.compile(r"sha256:[a-f0-9]{64}|sha384:[a-f0-9]{96}|sha512:[a-f0-9]{128}").fullmatch
+_is_identifier = re.compile(r"[a-f0-9]{64}").fullmatch
+_LONGEST = 255
+
+
+def pull_policy(image: str) -> str:
+    """What imagePullPolicy is where the pod does not say."""
+    return _pull_policy(image) if len(image) <= 2 * _LONGEST else _pull_policy.__wrapped__(image)
+
+
+@lru_cache(maxsize=4096)
+def _pull_policy(image: str) -> str:
+    return "Always" if _tag(image) == "latest" else "IfNotPresent"
+
+
+def _tag(image: str) -> str:
+    """The tag, "latest" where there is neither tag nor digest; empty for what is no reference."""
+    if _is_identifier(image):
+        return ""
+    found = _reference(_with_host(image))
+    if found is None or len(found["name"].partition("/")[2]) > _LONGEST:
+        return ""
+    if found["digest"] is not None and not _digest(found["digest"]):
+        return ""
+    return found["tag"] or ("" if found["digest"] else "latest")
+
+
+def _with_host(image: str) -> str:
+    first, slash, rest = image.partition("/")
+    is_host = slash and (any(mark in first for mark in ".:") or first == "localhost" or first != first.lower())
+    if not is_host:
+        return f"docker.io/{image}" if slash else f"docker.io/library/{image}"
+    return f"docker.io/library/{rest}" if first in ("docker.io", "index.docker.io") and "/" not in rest else image

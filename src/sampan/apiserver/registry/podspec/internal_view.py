@@ -1,0 +1,123 @@
+"""Parts of a pod as the real server prints them in refusals: its own types have other names than the API, leave nothing
+out, and keep the host's namespaces in the security context."""
+
+import difflib
+import re
+from typing import Any
+
+import msgspec
+
+from sampan.api.types.core_v1 import PodSecurityContext, PodSpec
+
+_NAMES = {
+    "apiGroup": "APIGroup",
+    "apiVersion": "APIVersion",
+    "awsElasticBlockStore": "AWSElasticBlockStore",
+    "cephfs": "CephFS",
+    "chapAuthDiscovery": "DiscoveryCHAPAuth",
+    "chapAuthSession": "SessionCHAPAuth",
+    "csi": "CSI",
+    "diskURI": "DataDiskURI",
+    "dnsConfig": "DNSConfig",
+    "dnsPolicy": "DNSPolicy",
+    "endpoints": "EndpointsName",
+    "fc": "FC",
+    "fsGroup": "FSGroup",
+    "fsGroupChangePolicy": "FSGroupChangePolicy",
+    "fsType": "FSType",
+    "gcePersistentDisk": "GCEPersistentDisk",
+    "gmsaCredentialSpec": "GMSACredentialSpec",
+    "gmsaCredentialSpecName": "GMSACredentialSpecName",
+    "grpc": "GRPC",
+    "httpGet": "HTTPGet",
+    "httpHeaders": "HTTPHeaders",
+    "ip": "IP",
+    "iqn": "IQN",
+    "iscsi": "ISCSI",
+    "iscsiInterface": "ISCSIInterface",
+    "keyring": "Keyring",
+    "nfs": "NFS",
+    "os": "OS",
+    "pdName": "PDName",
+    "rbd": "RBD",
+    "seLinuxChangePolicy": "SELinuxChangePolicy",
+    "seLinuxOptions": "SELinuxOptions",
+    "sslEnabled": "SSLEnabled",
+    "storageos": "StorageOS",
+    "tcpSocket": "TCPSocket",
+    "tty": "TTY",
+    "wwids": "WWIDs",
+}
+_RBD_NAMES = {"monitors": "CephMonitors", "image": "RBDImage", "pool": "RBDPool", "user": "RadosUser"}
+_HOST_FIELDS = ("hostNetwork", "hostPID", "hostIPC", "shareProcessNamespace", "hostUsers")
+_ELSEWHERE = {"PodSpec": (*_HOST_FIELDS, "serviceAccount")}
+"""Fields that are kept in another struct, or not at all."""
+_AFTER = {
+    "PodSpec": (("setHostnameAsFQDN", "subdomain"), ("preemptionPolicy", "priority"), ("overhead", "runtimeClassName")),
+    "Volume": (("quobyte", "rbd"),),
+}
+"""Fields that come right after another one."""
+
+
+def internal_view(part: Any) -> Any:
+    """The part as a JSON value whose keys are in the real server's order."""
+    if isinstance(part, PodSpec):
+        return _spec(part)
+    if isinstance(part, msgspec.Struct):
+        return _struct(part)
+    if isinstance(part, list):
+        return [internal_view(item) for item in part] or None
+    if isinstance(part, dict):
+        return dict(sorted(part.items())) or None
+    return part
+
+
+def _struct(part: msgspec.Struct) -> Any:
+    kind = type(part)
+    if kind.__module__.endswith(".meta_v1"):
+        return msgspec.to_builtins(part)
+    special = _RBD_NAMES if kind.__name__ == "RBDVolumeSource" else {}
+    return {special.get(name) or _name(name): internal_view(getattr(part, name)) for name in _fields(kind)}
+
+
+def _fields(kind: type[msgspec.Struct]) -> list[str]:
+    fields = [name for name in kind.__struct_fields__ if name not in _ELSEWHERE.get(kind.__name__, ())]
+    for moved, before in _AFTER.get(kind.__name__, ()):
+        fields.remove(moved)
+        fields.insert(fields.index(before) + 1, moved)
+    return fields
+
+
+def _name(field: str) -> str:
+    return _NAMES.get(field) or field[0].upper() + field[1:]
+
+
+def _spec(spec: PodSpec) -> dict[str, Any]:
+    view: dict[str, Any] = _struct(spec)
+    host = {_name(field): getattr(spec, field) for field in _HOST_FIELDS}
+    view["SecurityContext"] = {**host, **_struct(spec.securityContext or PodSecurityContext())}
+    return view
+
+
+def difference(old: Any, new: Any) -> str:
+    """What changed from one part to the other, as the real server shows it: line by line, with some lines around."""
+    before, after = (_lines(internal_view(part)) for part in (old, new))
+    lines = list(difflib.unified_diff(before, after, lineterm="", n=3))[2:]
+    return "".join(f"{line}\n" for line in lines)
+
+
+def _lines(view: Any) -> list[str]:
+    return _escaped(msgspec.json.format(msgspec.json.encode(view), indent=1)).split("\n")
+
+
+def _escaped(text: bytes) -> str:
+    """With the escapes that Go's JSON has and others have not."""
+    return re.sub(r"[<>&\u2028\u2029]", lambda found: f"\\u{ord(found[0]):04x}", text.decode())
+
+
+def shown(part: Any) -> msgspec.Raw:
+    """The part as the bad value of a fault."""
+    return msgspec.Raw(_escaped(msgspec.json.encode(internal_view(part))).encode())
+
+
+__all__ = ["difference", "internal_view", "shown"]

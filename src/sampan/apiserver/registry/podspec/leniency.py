@@ -1,0 +1,85 @@
+"""What an update may keep although it would be refused in a new object: the old object has it already.
+
+Nothing is looked up before a check fails, so a valid object costs nothing.
+"""
+
+from collections.abc import Mapping
+from functools import cached_property
+
+from sampan.api.quantity import parse
+from sampan.api.types.core_v1 import PodSpec
+from sampan.apiserver.registry.podspec import amounts, file_paths, selectors, sysctls
+from sampan.apiserver.registry.podspec.annotations import has_bad_deletion_cost
+from sampan.apiserver.registry.podspec.everywhere import containers_of
+
+
+class Leniency:
+    """Allowances for a change from `old`; None for a new object. `is_pod`: the spec is that of a pod, no template."""
+
+    def __init__(
+        self, old: PodSpec | None = None, old_annotations: Mapping[str, str] | None = None, *, is_pod: bool = False
+    ) -> None:
+        self._old, self._old_annotations = old, old_annotations
+        self.is_pod = is_pod
+
+    @cached_property
+    def bad_deletion_cost(self) -> bool:
+        return self._old_annotations is not None and has_bad_deletion_cost(self._old_annotations)
+
+    @cached_property
+    def uneven_huge_pages(self) -> bool:
+        return self._old is not None and any(
+            amounts.is_huge_pages(name) and not amounts.is_divisible(name, parse(text))
+            for _, container, _ in containers_of(self._old)
+            for found in (container.resources.limits, container.resources.requests)
+            for name, text in found.items()
+        )
+
+    @cached_property
+    def bad_affinity_selectors(self) -> bool:
+        return self._old is not None and selectors.has_bad_affinity(self._old)
+
+    @cached_property
+    def bad_node_affinity_values(self) -> bool:
+        return self._old is not None and selectors.has_bad_node_affinity(self._old)
+
+    @cached_property
+    def bad_spread_selectors(self) -> bool:
+        return self._old is not None and selectors.has_bad_spread(self._old)
+
+    @cached_property
+    def bad_match_label_keys(self) -> bool:
+        return self._old is not None and selectors.has_bad_match_label_keys(self._old)
+
+    @cached_property
+    def far_token_paths(self) -> bool:
+        tokens = (
+            source.serviceAccountToken
+            for volume in (self._old.volumes if self._old is not None else ())
+            if volume.projected is not None
+            for source in volume.projected.sources or ()
+        )
+        return any(token is not None and any(file_paths.non_reserved(token.path, "")) for token in tokens)
+
+    @cached_property
+    def host_sysctls(self) -> bool:
+        return self._old is not None and sysctls.has_host_sysctl(self._old)
+
+    @cached_property
+    def restarted_init_containers(self) -> bool:
+        """A resize policy RestartContainer on an init container that is no sidecar."""
+        return self._old is not None and any(
+            container.restartPolicy != "Always" and policy.restartPolicy == "RestartContainer"
+            for container in self._old.initContainers
+            for policy in container.resizePolicy
+        )
+
+    @cached_property
+    def user_namespace_devices(self) -> bool:
+        if self._old is None or self._old.hostUsers is not False:
+            return False
+        return any(container.volumeDevices for _, container, _ in containers_of(self._old))
+
+
+NEW_POD = Leniency(is_pod=True)
+NEW_TEMPLATE = Leniency()

@@ -1,0 +1,72 @@
+"""Node selectors: of node affinity, and of whatever else picks nodes."""
+
+from sampan.api import names
+from sampan.api.faults import FieldError
+from sampan.api.types.core_v1 import NodeSelector, NodeSelectorRequirement, NodeSelectorTerm, PreferredSchedulingTerm
+from sampan.apiserver.registry.podspec.formats import Faults, label_value, qualified
+
+_BAD_OPERATOR = "not a valid selector operator"
+
+
+def node_selector_faults(selector: NodeSelector, at: str, *, allow_bad_values: bool = False) -> Faults:
+    at = f"{at}.nodeSelectorTerms"
+    if not selector.nodeSelectorTerms:
+        yield FieldError.required(at, "must have at least one node selector term")
+        return
+    for index, term in enumerate(selector.nodeSelectorTerms):
+        yield from term_faults(term, f"{at}[{index}]", allow_bad_values=allow_bad_values)
+
+
+def term_faults(term: NodeSelectorTerm, at: str, *, allow_bad_values: bool) -> Faults:
+    for index, requirement in enumerate(term.matchExpressions):
+        yield from _expression(requirement, f"{at}.matchExpressions[{index}]", allow_bad_values)
+    for index, requirement in enumerate(term.matchFields):
+        yield from _field(requirement, f"{at}.matchFields[{index}]")
+
+
+def preferred_faults(terms: list[PreferredSchedulingTerm], at: str) -> Faults:
+    """Values that are no label values are let pass: they only never match."""
+    for index, term in enumerate(terms):
+        if not 1 <= term.weight <= 100:
+            yield FieldError.invalid(f"{at}[{index}].weight", term.weight, "must be in the range 1-100")
+        yield from term_faults(term.preference, f"{at}[{index}].preference", allow_bad_values=True)
+
+
+def _expression(requirement: NodeSelectorRequirement, at: str, allow_bad_values: bool) -> Faults:
+    yield from _operator(requirement, at)
+    yield from qualified(requirement.key, f"{at}.key")
+    if not allow_bad_values:
+        for index, value in enumerate(requirement.values):
+            yield from label_value(value, f"{at}.values[{index}]")
+
+
+def _operator(requirement: NodeSelectorRequirement, at: str) -> Faults:
+    count = len(requirement.values)
+    match requirement.operator:
+        case "In" | "NotIn":
+            if count == 0:
+                yield FieldError.required(f"{at}.values", "must be specified when `operator` is 'In' or 'NotIn'")
+        case "Exists" | "DoesNotExist":
+            if count > 0:
+                text = "may not be specified when `operator` is 'Exists' or 'DoesNotExist'"
+                yield FieldError.forbidden(f"{at}.values", text)
+        case "Gt" | "Lt":
+            if count != 1:
+                text = "must be specified single value when `operator` is 'Lt' or 'Gt'"
+                yield FieldError.required(f"{at}.values", text)
+        case _:
+            yield FieldError.invalid(f"{at}.operator", requirement.operator, _BAD_OPERATOR)
+
+
+def _field(requirement: NodeSelectorRequirement, at: str) -> Faults:
+    if requirement.operator not in ("In", "NotIn"):
+        yield FieldError.invalid(f"{at}.operator", requirement.operator, _BAD_OPERATOR)
+    elif len(requirement.values) != 1:
+        text = "must be only one value when `operator` is 'In' or 'NotIn' for node field selector"
+        yield FieldError.required(f"{at}.values", text)
+    if requirement.key != "metadata.name":
+        yield FieldError.invalid(f"{at}.key", requirement.key, "not a valid field selector key")
+        return
+    for index, value in enumerate(requirement.values):
+        for text in names.dns1123_subdomain(value):
+            yield FieldError.invalid(f"{at}.values[{index}]", value, text)

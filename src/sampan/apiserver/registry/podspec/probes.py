@@ -1,0 +1,100 @@
+"""Probes and lifecycle hooks: what a container is asked or told, and how often."""
+
+from sampan.api import names
+from sampan.api.faults import FieldError
+from sampan.api.types.core_v1 import HTTPGetAction, Lifecycle, LifecycleHandler, Probe, SleepAction
+from sampan.apiserver.registry.podspec.everywhere import AnyContainer
+from sampan.apiserver.registry.podspec.formats import Faults, non_negative
+from sampan.apiserver.registry.podspec.ports import port_number, port_or_name
+
+_SCHEMES = ("HTTP", "HTTPS")
+_NUMBERS = ("initialDelaySeconds", "timeoutSeconds", "periodSeconds", "successThreshold", "failureThreshold")
+
+
+def health_faults(container: AnyContainer, grace_s: int | None, at: str) -> Faults:
+    """Hooks and probes of a container that may have them."""
+    if container.lifecycle is not None:
+        yield from _lifecycle(container.lifecycle, grace_s, f"{at}.lifecycle")
+    if container.livenessProbe is not None:
+        yield from _deciding_probe(container.livenessProbe, f"{at}.livenessProbe")
+    if container.readinessProbe is not None:
+        yield from _readiness(container.readinessProbe, f"{at}.readinessProbe")
+    if container.startupProbe is not None:
+        yield from _deciding_probe(container.startupProbe, f"{at}.startupProbe")
+
+
+def _deciding_probe(probe: Probe, at: str) -> Faults:
+    """One that decides over a restart: a single success is enough."""
+    yield from _probe(probe, at)
+    if probe.successThreshold != 1:
+        yield FieldError.invalid(f"{at}.successThreshold", probe.successThreshold, "must be 1")
+
+
+def _readiness(probe: Probe, at: str) -> Faults:
+    yield from _probe(probe, at)
+    grace_s = probe.terminationGracePeriodSeconds
+    if grace_s is not None:
+        yield FieldError.invalid(f"{at}.terminationGracePeriodSeconds", grace_s, "must not be set for readinessProbes")
+
+
+def _probe(probe: Probe, at: str) -> Faults:
+    yield from _handler(probe, None, at)
+    for name in _NUMBERS:
+        if getattr(probe, name) < 0:
+            yield from non_negative(getattr(probe, name), f"{at}.{name}")
+    grace_s = probe.terminationGracePeriodSeconds
+    if grace_s is not None and grace_s <= 0:
+        yield FieldError.invalid(f"{at}.terminationGracePeriodSeconds", grace_s, "must be greater than 0")
+
+
+def _lifecycle(lifecycle: Lifecycle, grace_s: int | None, at: str) -> Faults:
+    if lifecycle.postStart is not None:
+        yield from _handler(lifecycle.postStart, grace_s, f"{at}.postStart")
+    if lifecycle.preStop is not None:
+        yield from _handler(lifecycle.preStop, grace_s, f"{at}.preStop")
+
+
+_HANDLERS = ("exec", "httpGet", "tcpSocket", "grpc", "sleep")
+
+
+def _handler(handler: Probe | LifecycleHandler, grace_s: int | None, at: str) -> Faults:
+    given = [name for name in _HANDLERS if getattr(handler, name, None) is not None]
+    if not given:
+        yield FieldError.required(at, "must specify a handler type")
+        return
+    yield from _action(handler, given[0], grace_s, f"{at}.{given[0]}")
+    for name in given[1:]:
+        yield FieldError.forbidden(f"{at}.{name}", "may not specify more than 1 handler type")
+
+
+def _action(handler: Probe | LifecycleHandler, name: str, grace_s: int | None, at: str) -> Faults:
+    action = getattr(handler, name)
+    match name:
+        case "exec":
+            if not action.command:
+                yield FieldError.required(f"{at}.command")
+        case "httpGet":
+            yield from _http_get(action, at)
+        case "tcpSocket":
+            yield from port_or_name(action.port, f"{at}.port")
+        case "grpc":
+            yield from port_number(action.port, f"{at}.port")
+        case "sleep":
+            yield from _sleep(action, grace_s, at)
+
+
+def _http_get(action: HTTPGetAction, at: str) -> Faults:
+    if not action.path:
+        yield FieldError.required(f"{at}.path")
+    yield from port_or_name(action.port, f"{at}.port")
+    if action.scheme not in _SCHEMES:
+        yield FieldError.not_supported(f"{at}.scheme", action.scheme, _SCHEMES)
+    for header in action.httpHeaders:
+        for text in names.http_header_name(header.name):
+            yield FieldError.invalid(f"{at}.httpHeaders", header.name, text)
+
+
+def _sleep(action: SleepAction, grace_s: int | None, at: str) -> Faults:
+    if grace_s is not None and not 0 <= action.seconds <= grace_s:
+        text = f"must be non-negative and less than terminationGracePeriodSeconds ({grace_s})"
+        yield FieldError.invalid(at, action.seconds, text)

@@ -1,0 +1,170 @@
+"""Seccomp and AppArmor profiles: the fields, the annotations that were there before them, and how both agree."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from sampan.api import gotext
+from sampan.api.faults import FieldError
+from sampan.api.types.core_v1 import AppArmorProfile, Pod, PodSpec, SeccompProfile, SecurityContext
+from sampan.apiserver.registry.podspec.everywhere import containers_of
+from sampan.apiserver.registry.podspec.file_paths import descending
+from sampan.apiserver.registry.podspec.formats import Faults
+from sampan.apiserver.registry.podspec.internal_view import shown
+
+_TYPES = ("Localhost", "RuntimeDefault", "Unconfined")
+_LOCAL = "localhost/"
+SECCOMP_POD = "seccomp.security.alpha.kubernetes.io/pod"
+SECCOMP_CONTAINER = "container.seccomp.security.alpha.kubernetes.io/"
+APPARMOR = "container.apparmor.security.beta.kubernetes.io/"
+_LONGEST = 4095
+
+
+def seccomp_faults(profile: SeccompProfile, at: str) -> Faults:
+    if not profile.type:
+        yield FieldError.required(f"{at}.type", "type is required when seccompProfile is set")
+    elif profile.type not in _TYPES:
+        yield FieldError.not_supported(f"{at}.type", profile.type, _TYPES)
+    path = profile.localhostProfile
+    if profile.type == "Localhost":
+        if path is None:
+            yield FieldError.required(f"{at}.localhostProfile", "must be set when seccomp type is Localhost")
+        else:
+            yield from descending(path, f"{at}.localhostProfile")
+    elif path is not None:
+        text = "can only be set when seccomp type is Localhost"
+        yield FieldError.invalid(f"{at}.localhostProfile", shown(profile), text)
+
+
+def app_armor_faults(profile: AppArmorProfile, at: str) -> Faults:
+    if profile.type == "Localhost":
+        yield from _local_app_armor(profile.localhostProfile, f"{at}.localhostProfile")
+    elif profile.type in _TYPES:
+        if profile.localhostProfile is not None:
+            text = "can only be set when AppArmor type is Localhost"
+            yield FieldError.invalid(f"{at}.localhostProfile", profile.localhostProfile, text)
+    elif not profile.type:
+        yield FieldError.required(f"{at}.type", "type is required when appArmorProfile is set")
+    else:
+        yield FieldError.not_supported(f"{at}.type", profile.type, _TYPES)
+
+
+def _local_app_armor(name: str | None, at: str) -> Faults:
+    if not name:
+        yield FieldError.required(at, "must be set when AppArmor type is Localhost")
+        return
+    if name != name.strip():
+        yield FieldError.invalid(at, name, "must not be padded with whitespace")
+    if len(name.encode()) > _LONGEST:
+        yield FieldError.too_long(at, _LONGEST)
+
+
+# -- annotations -----------------------------------------------------------------------------------------------------
+
+
+def annotation_faults(annotations: Mapping[str, str], spec: PodSpec, at: str) -> Faults:
+    pod = annotations.get(SECCOMP_POD)
+    if pod is not None:
+        yield from _seccomp_name(pod, f"{at}.{SECCOMP_POD}")
+    for key in sorted(annotations):
+        if key.startswith(SECCOMP_CONTAINER):
+            yield from _seccomp_name(annotations[key], f"{at}.{key}")
+    for key in sorted(annotations):
+        if key.startswith(APPARMOR):
+            yield from _app_armor_annotation(key, annotations[key], spec, f"{at}[{key}]")
+
+
+def _seccomp_name(profile: str, at: str) -> Faults:
+    if profile in ("runtime/default", "docker/default", "unconfined"):
+        return
+    if profile.startswith(_LOCAL):
+        yield from descending(profile.removeprefix(_LOCAL), at)
+    else:
+        yield FieldError.invalid(at, profile, "must be a valid seccomp profile")
+
+
+def _app_armor_annotation(key: str, profile: str, spec: PodSpec, at: str) -> Faults:
+    name = key.removeprefix(APPARMOR)
+    if all(container.name != name for _, container, _ in containers_of(spec)):
+        yield FieldError.invalid(at, name, "container not found")
+    if profile not in ("", "runtime/default", "unconfined") and not profile.startswith(_LOCAL):
+        yield FieldError.invalid(at, profile, f"invalid AppArmor profile name: {gotext.quote(profile)}")
+
+
+def agreement_faults(annotations: Mapping[str, str], spec: PodSpec, at: str) -> Faults:
+    """Where field and annotation are both given they must say the same."""
+    yield from _seccomp_agreement(annotations, spec, at)
+    if spec.os is None or spec.os.name != "windows":
+        yield from _app_armor_agreement(annotations, spec, at)
+
+
+def _seccomp_agreement(annotations: Mapping[str, str], spec: PodSpec, at: str) -> Faults:
+    context = spec.securityContext
+    if context is not None and context.seccompProfile is not None and SECCOMP_POD in annotations:
+        here = f"{at}.securityContext.seccompProfile"
+        yield from _agreement(annotations[SECCOMP_POD], context.seccompProfile, here, "seccomp")
+    for part, container, index in containers_of(spec):
+        profile = container.securityContext.seccompProfile if container.securityContext is not None else None
+        said = annotations.get(SECCOMP_CONTAINER + container.name)
+        if profile is not None and said is not None:
+            here = f"{at}.{part}[{index}].securityContext.seccompProfile"
+            yield from _agreement(said, profile, here, "seccomp")
+
+
+def _app_armor_agreement(annotations: Mapping[str, str], spec: PodSpec, at: str) -> Faults:
+    of_pod = spec.securityContext.appArmorProfile if spec.securityContext is not None else None
+    for part, container, index in containers_of(spec):
+        own = container.securityContext.appArmorProfile if container.securityContext is not None else None
+        profile = own or of_pod
+        said = annotations.get(APPARMOR + container.name)
+        if profile is not None and said is not None:
+            here = f"{at}.{part}[{index}].securityContext.appArmorProfile"
+            yield from _agreement(said, profile, here, "apparmor")
+
+
+def _agreement(said: str, profile: SeccompProfile | AppArmorProfile, at: str, what: str) -> Faults:
+    matches = {
+        "Unconfined": said == "unconfined",
+        "RuntimeDefault": said == "runtime/default" or (what == "seccomp" and said == "docker/default"),
+        "Localhost": said.startswith(_LOCAL),
+    }
+    if not matches.get(profile.type, True):
+        yield FieldError.forbidden(f"{at}.type", f"{what} type in annotation and field must match")
+    elif profile.type == "Localhost" and said.removeprefix(_LOCAL) != profile.localhostProfile:
+        yield FieldError.forbidden(f"{at}.localhostProfile", f"{what} profile in annotation and field must match")
+
+
+def app_armor_of(annotation: str) -> AppArmorProfile | None:
+    """The profile that an annotation means, None for one that means nothing."""
+    if annotation == "unconfined":
+        return AppArmorProfile(type="Unconfined")
+    if annotation == "runtime/default":
+        return AppArmorProfile(type="RuntimeDefault")
+    if annotation.startswith(_LOCAL) and annotation != _LOCAL:
+        return AppArmorProfile(type="Localhost", localhostProfile=annotation.removeprefix(_LOCAL))
+    return None
+
+
+def fields_from_annotations(pod: Pod) -> list[str]:
+    """Set the AppArmor fields of a new pod that has the annotations only; the warnings that this deserves."""
+    found: list[str] = []
+    if pod.spec.os is not None and pod.spec.os.name == "windows":
+        return found
+    context = pod.spec.securityContext
+    of_pod = context.appArmorProfile if context is not None else None
+    for _, container, _ in containers_of(pod.spec):
+        key = APPARMOR + container.name
+        own = container.securityContext
+        if key not in pod.metadata.annotations or (own is not None and own.appArmorProfile is not None):
+            continue
+        profile = app_armor_of(pod.metadata.annotations[key])
+        if profile is not None and any(app_armor_faults(profile, "")):
+            profile = None
+        if profile is not None and profile != of_pod:
+            container.securityContext = own or SecurityContext()
+            container.securityContext.appArmorProfile = profile
+        elif profile is not None:
+            continue
+        text = 'deprecated since v1.30; use the "appArmorProfile" field instead'
+        found.append(f"metadata.annotations[{key}]: {text}")
+    return found

@@ -1,0 +1,39 @@
+"""The quality-of-service class of a pod."""
+
+from collections.abc import Iterable, Mapping
+
+from sampan.api.quantity import parse
+from sampan.api.types.core_v1 import PodSpec, ResourceRequirements
+from sampan.apiserver.registry.podspec import amounts
+
+GUARANTEED, BURSTABLE, BEST_EFFORT = "Guaranteed", "Burstable", "BestEffort"
+_COUNTED = ("cpu", "memory")
+
+
+def qos_class(spec: PodSpec) -> str:
+    """Guaranteed: everything is limited and asked for in full; BestEffort: nothing is asked for at all."""
+    parts = _parts(spec)
+    requests = amounts.summed(_counted(part.requests) for part in parts)
+    limits = amounts.summed(_counted(part.limits) for part in parts)
+    if not requests and not limits:
+        return BEST_EFFORT
+    is_limited = all(len(_counted(part.limits)) == len(_COUNTED) for part in _must_be_limited(spec, parts))
+    return GUARANTEED if is_limited and requests == limits else BURSTABLE
+
+
+def _parts(spec: PodSpec) -> list[ResourceRequirements]:
+    if spec.resources is not None:
+        return [spec.resources]
+    return [container.resources for container in (*(spec.containers or ()), *spec.initContainers)]
+
+
+def _must_be_limited(spec: PodSpec, parts: list[ResourceRequirements]) -> Iterable[ResourceRequirements]:
+    """Each container; a pod with resources of its own only where it has limits at all."""
+    return [part for part in parts if part.limits] if spec.resources is not None else parts
+
+
+def _counted(found: Mapping[str, str]) -> dict[str, str]:
+    """The amounts that make a class: cpu and memory, if they are more than nothing."""
+    if not found:
+        return {}
+    return {name: found[name] for name in _COUNTED if name in found and parse(found[name]).sign > 0}

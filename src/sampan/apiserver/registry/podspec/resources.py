@@ -1,0 +1,203 @@
+"""Resource requirements: what containers and pods ask for, and at most get."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from sampan.api import names
+from sampan.api.faults import NOT_FOUND, FieldError
+from sampan.api.quantity import Quantity, parse
+from sampan.api.types.core_v1 import PodResourceClaim, PodSpec, ResourceClaim, ResourceRequirements
+from sampan.apiserver.registry.podspec import amounts
+from sampan.apiserver.registry.podspec.annotations import MIRROR
+from sampan.apiserver.registry.podspec.formats import NEGATIVE, Faults, dns_label
+from sampan.apiserver.registry.podspec.internal_view import shown
+
+if TYPE_CHECKING:
+    from sampan.apiserver.registry.podspec.leniency import Leniency
+
+NameFaults = Callable[[str, str], Faults]
+_COMPUTE = ("cpu", "memory")
+
+
+def container_resource_name(name: str, at: str) -> Faults:
+    if name in amounts.CONTAINER_RESOURCES:
+        return
+    yield from resource_name(name, at)
+    if "/" not in name:
+        if not amounts.is_huge_pages(name):
+            yield FieldError.invalid(at, name, "must be a standard resource for containers")
+    elif not amounts.is_native(name) and not amounts.is_extended(name):
+        yield FieldError.invalid(at, name, "doesn't follow extended resource name standard")
+
+
+def resource_name(name: str, at: str) -> Faults:
+    found = names.qualified_name(name)
+    for text in found:
+        yield FieldError.invalid(at, name, text)
+    if not found and "/" not in name and not amounts.is_standard(name):
+        yield FieldError.invalid(at, name, "must be a standard resource type or fully qualified")
+
+
+def _pod_resource_name(name: str, at: str) -> Faults:
+    found = list(resource_name(name, at))
+    yield from found
+    if not found and not amounts.is_pod_level(name):
+        yield FieldError.not_supported(at, name, ("cpu", "hugepages-", "memory"))
+
+
+def quantity_faults(name: str, amount: Quantity, at: str) -> Faults:
+    if amount.sign < 0:
+        yield FieldError.invalid(at, str(amount), NEGATIVE)
+    if amounts.is_whole(name) and amount.milli_value() % 1000:
+        yield FieldError.invalid(at, str(amount), "must be an integer")
+
+
+def requirement_faults(
+    requirements: ResourceRequirements,
+    lenient: Leniency,
+    at: str,
+    *,
+    pod_claims: Collection[str] = (),
+    name_faults: NameFaults = container_resource_name,
+) -> Faults:
+    limits, requests = requirements.limits, requirements.requests
+    for name in sorted(limits) if len(limits) > 1 else limits:
+        yield from _amount(name, parse(limits[name]), lenient, f"{at}.limits[{name}]", name_faults)
+    for name in sorted(requests) if len(requests) > 1 else requests:
+        amount = parse(requests[name])
+        if name not in _COMPUTE or amount.sign < 0:
+            yield from _amount(name, amount, lenient, f"{at}.requests[{name}]", name_faults)
+        if name in limits or name not in _COMPUTE:
+            yield from _against_limit(name, amount, limits, at)
+    if not any(name in _COMPUTE for name in (*limits, *requests)) and any(
+        amounts.is_huge_pages(name) for name in (*limits, *requests)
+    ):
+        yield FieldError.forbidden(at, "HugePages require cpu or memory")
+    if requirements.claims:
+        yield from _claims(requirements.claims, pod_claims, f"{at}.claims")
+
+
+def _amount(name: str, amount: Quantity, lenient: Leniency, at: str, name_faults: NameFaults) -> Faults:
+    yield from name_faults(name, at)
+    yield from quantity_faults(name, amount, at)
+    if amounts.is_huge_pages(name) and not amounts.is_divisible(name, amount) and not lenient.uneven_huge_pages:
+        yield FieldError.invalid(at, str(amount), f"{amount} is not positive integer multiple of {name}")
+
+
+def _against_limit(name: str, amount: Quantity, limits: Mapping[str, str], at: str) -> Faults:
+    if name not in limits:
+        if not amounts.may_overcommit(name):
+            yield FieldError.required(f"{at}.limits", "Limit must be set for non overcommitable resources")
+        return
+    limit = parse(limits[name])
+    if amount != limit and not amounts.may_overcommit(name):
+        text = f"must be equal to {name} limit of {limit}"
+        yield FieldError.invalid(f"{at}.requests", str(amount), text)
+    elif amount > limit:
+        text = f"must be less than or equal to {name} limit of {limit}"
+        yield FieldError.invalid(f"{at}.requests", str(amount), text)
+
+
+def _claims(claims: Sequence[ResourceClaim], pod_claims: Collection[str], at: str) -> Faults:
+    seen: set[str] = set()
+    for index, claim in enumerate(claims):
+        here, name = f"{at}[{index}]", claim.name
+        if not name:
+            yield FieldError.required(here)
+            continue
+        yield from _claim_again(claim, seen, here)
+        if name not in pod_claims:
+            known = f": {', '.join(sorted(pod_claims))}" if pod_claims else " which is empty"
+            yield FieldError(NOT_FOUND, here, name, f"must be one of the names in pod.spec.resourceClaims{known}")
+
+
+def _claim_again(claim: ResourceClaim, seen: set[str], at: str) -> Faults:
+    """A claim, or a request of one, that is used already."""
+    name = claim.name
+    if name in seen:
+        yield FieldError.duplicate(at, name)
+        return
+    key = f"{name}/{claim.request}" if claim.request else name
+    if claim.request:
+        yield from dns_label(claim.request, f"{at}.request")
+        if key in seen:
+            yield FieldError.duplicate(at, key)
+    else:
+        for _ in [other for other in seen if other.partition("/")[0] == name]:
+            yield FieldError.duplicate(at, name)
+    seen.add(key)
+
+
+# -- the pod as a whole ----------------------------------------------------------------------------------------------
+
+
+def pod_resource_faults(spec: PodSpec, lenient: Leniency, pod_claims: Collection[str], at: str) -> Faults:
+    """spec.resources."""
+    resources = spec.resources
+    if resources is None:
+        return
+    if spec.os is not None and spec.os.name == "windows":
+        yield FieldError.forbidden(at, "may not be set for a windows pod")
+        return
+    if resources.claims:
+        yield FieldError.forbidden(f"{at}.claims", "claims may not be set for Resources at pod-level")
+    yield from requirement_faults(resources, lenient, at, pod_claims=pod_claims, name_faults=_pod_resource_name)
+    yield from _sums(spec, resources, at)
+    yield from _single_limits(spec, resources, at)
+
+
+def _sums(spec: PodSpec, resources: ResourceRequirements, at: str) -> Faults:
+    for name, total in sorted(amounts.pod_requests(spec).items()):
+        if name in resources.requests and total > parse(resources.requests[name]):
+            text = f"must be greater than or equal to aggregate container requests of {total}"
+            yield FieldError.invalid(f"{at}.requests[{name}]", resources.requests[name], text)
+    for name, total in sorted(amounts.pod_limits(spec).items()):
+        if amounts.is_huge_pages(name) and name in resources.limits and total > parse(resources.limits[name]):
+            text = f"must be greater than or equal to aggregate container limits of {total}"
+            yield FieldError.invalid(f"{at}.limits[{name}]", resources.limits[name], text)
+
+
+def _single_limits(spec: PodSpec, resources: ResourceRequirements, at: str) -> Faults:
+    for index, container in enumerate(spec.containers or ()):
+        for name, limit in sorted(container.resources.limits.items()):
+            of_pod = resources.limits.get(name)
+            if of_pod is not None and parse(limit) > parse(of_pod):
+                text = f"must be less than or equal to pod limits of {of_pod}"
+                yield FieldError.invalid(f"{at}.containers[{index}][{name}].limits", limit, text)
+
+
+def claim_faults(claims: Sequence[PodResourceClaim], pod_annotations: Mapping[str, str], at: str) -> Faults:
+    """spec.resourceClaims."""
+    seen: set[str] = set()
+    for index, claim in enumerate(claims):
+        if MIRROR in pod_annotations:
+            yield FieldError.forbidden("", "static pods do not support resource claims")
+            continue
+        yield from _claim_name(claim.name, seen, f"{at}[{index}].name")
+        yield from _claim_source(claim, f"{at}[{index}]")
+
+
+def _claim_name(name: str, seen: set[str], at: str) -> Faults:
+    if not name:
+        yield FieldError.required(at)
+    elif name in seen:
+        yield FieldError.duplicate(at, name)
+    else:
+        yield from dns_label(name, at)
+        seen.add(name)
+
+
+def _claim_source(claim: PodResourceClaim, at: str) -> Faults:
+    direct, template = claim.resourceClaimName, claim.resourceClaimTemplateName
+    if direct is not None and template is not None:
+        text = "at most one of `resourceClaimName` or `resourceClaimTemplateName` may be specified"
+        yield FieldError.invalid(at, shown(claim), text)
+    if direct is None and template is None:
+        text = "must specify one of: `resourceClaimName`, `resourceClaimTemplateName`"
+        yield FieldError.invalid(at, shown(claim), text)
+    for field, name in (("resourceClaimName", direct), ("resourceClaimTemplateName", template)):
+        if name is not None:
+            for text in names.dns1123_subdomain(name):
+                yield FieldError.invalid(f"{at}.{field}", name, text)

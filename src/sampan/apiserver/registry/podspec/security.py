@@ -1,0 +1,168 @@
+"""Security contexts of pods and containers, and the operating system that they suit."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from sampan.api.faults import FieldError
+from sampan.api.types.core_v1 import PodSecurityContext, PodSpec, SecurityContext
+from sampan.apiserver.registry.podspec.everywhere import containers_of
+from sampan.apiserver.registry.podspec.formats import Faults, optional_one_of, user_or_group_id
+from sampan.apiserver.registry.podspec.internal_view import shown
+from sampan.apiserver.registry.podspec.profiles import app_armor_faults, seccomp_faults
+from sampan.apiserver.registry.podspec.sysctls import sysctl_faults
+from sampan.apiserver.registry.podspec.windows import windows_faults
+
+if TYPE_CHECKING:
+    from sampan.apiserver.registry.podspec.leniency import Leniency
+
+_PROC_MOUNTS = ("Default", "Unmasked")
+
+
+def container_security_faults(context: SecurityContext, at: str, *, host_users: bool) -> Faults:
+    yield from user_or_group_id(context.runAsUser, f"{at}.runAsUser")
+    yield from user_or_group_id(context.runAsGroup, f"{at}.runAsGroup")
+    if context.procMount is not None:
+        yield from optional_one_of(context.procMount, _PROC_MOUNTS, f"{at}.procMount")
+        if host_users and context.procMount == "Unmasked":
+            text = "`hostUsers` must be false to use `Unmasked`"
+            yield FieldError.invalid(f"{at}.procMount", context.procMount, text)
+    if context.seccompProfile is not None:
+        yield from seccomp_faults(context.seccompProfile, f"{at}.seccompProfile")
+    if context.allowPrivilegeEscalation is False:
+        yield from _escalation(context, at)
+    if context.windowsOptions is not None:
+        yield from windows_faults(context.windowsOptions, f"{at}.windowsOptions")
+    if context.appArmorProfile is not None:
+        yield from app_armor_faults(context.appArmorProfile, f"{at}.appArmorProfile")
+
+
+def _escalation(context: SecurityContext, at: str) -> Faults:
+    if context.privileged:
+        text = "cannot set `allowPrivilegeEscalation` to false and `privileged` to true"
+        yield FieldError.invalid(at, shown(context), text)
+    for capability in context.capabilities.add if context.capabilities is not None else ():
+        if capability == "CAP_SYS_ADMIN":
+            text = "cannot set `allowPrivilegeEscalation` to false and `capabilities.Add` CAP_SYS_ADMIN"
+            yield FieldError.invalid(at, shown(context), text)
+
+
+_EMPTY = PodSecurityContext()
+
+
+def pod_security_faults(spec: PodSpec, lenient: Leniency, at: str) -> Faults:
+    context = spec.securityContext
+    if context is None or context == _EMPTY:
+        yield from _shared_processes(spec, at)
+        return
+    yield from user_or_group_id(context.fsGroup, f"{at}.fsGroup")
+    yield from user_or_group_id(context.runAsUser, f"{at}.runAsUser")
+    yield from user_or_group_id(context.runAsGroup, f"{at}.runAsGroup")
+    for index, group in enumerate(context.supplementalGroups):
+        yield from user_or_group_id(group, f"{at}.supplementalGroups[{index}]")
+    yield from _shared_processes(spec, at)
+    yield from sysctl_faults(spec, lenient, f"{at}.sysctls")
+    yield from _policies(context, at)
+
+
+def _shared_processes(spec: PodSpec, at: str) -> Faults:
+    if spec.shareProcessNamespace and spec.hostPID:
+        text = "ShareProcessNamespace and HostPID cannot both be enabled"
+        yield FieldError.invalid(f"{at}.shareProcessNamespace", True, text)
+
+
+def _policies(context: PodSecurityContext, at: str) -> Faults:
+    yield from optional_one_of(context.fsGroupChangePolicy, ("Always", "OnRootMismatch"), f"{at}.fsGroupChangePolicy")
+    if context.seccompProfile is not None:
+        yield from seccomp_faults(context.seccompProfile, f"{at}.seccompProfile")
+    if context.windowsOptions is not None:
+        yield from windows_faults(context.windowsOptions, f"{at}.windowsOptions")
+    if context.appArmorProfile is not None:
+        yield from app_armor_faults(context.appArmorProfile, f"{at}.appArmorProfile")
+    yield from optional_one_of(context.supplementalGroupsPolicy, ("Merge", "Strict"), f"{at}.supplementalGroupsPolicy")
+    yield from optional_one_of(context.seLinuxChangePolicy, ("MountOption", "Recursive"), f"{at}.seLinuxChangePolicy")
+
+
+def user_namespace_faults(spec: PodSpec, lenient: Leniency, at: str) -> Faults:
+    """A pod with users of its own shares no other namespace with its host."""
+    text = "when `hostUsers` is false"
+    if spec.hostNetwork:
+        yield FieldError.forbidden(f"{at}.hostNetwork", text)
+    if spec.hostPID:
+        yield FieldError.forbidden(f"{at}.HostPID", text)
+    if spec.hostIPC:
+        yield FieldError.forbidden(f"{at}.HostIPC", text)
+    for part, container, index in containers_of(spec):
+        if container.volumeDevices and not lenient.user_namespace_devices:
+            yield FieldError.forbidden(f"{at}.{part}[{index}].volumeDevices", text)
+
+
+# -- operating system ------------------------------------------------------------------------------------------------
+
+_NOT_FOR_WINDOWS_PODS = (
+    "securityContext.appArmorProfile",
+    "securityContext.seLinuxOptions",
+    "hostUsers",
+    "hostPID",
+    "hostIPC",
+    "securityContext.seccompProfile",
+    "securityContext.fsGroup",
+    "securityContext.fsGroupChangePolicy",
+    "securityContext.sysctls",
+    "shareProcessNamespace",
+    "securityContext.runAsUser",
+    "securityContext.runAsGroup",
+    "securityContext.supplementalGroups",
+    "securityContext.supplementalGroupsPolicy",
+    "securityContext.seLinuxChangePolicy",
+)
+_NOT_FOR_WINDOWS_CONTAINERS = (
+    "appArmorProfile",
+    "seLinuxOptions",
+    "seccompProfile",
+    "capabilities",
+    "readOnlyRootFilesystem",
+    "privileged",
+    "allowPrivilegeEscalation",
+    "procMount",
+    "runAsUser",
+    "runAsGroup",
+)
+
+
+def os_faults(spec: PodSpec, at: str) -> Faults:
+    name = spec.os.name if spec.os is not None else ""
+    if not name:
+        yield FieldError.required(f"{at}.os.name")
+    elif name == "linux":
+        yield from _linux(spec, at)
+    elif name == "windows":
+        yield from _windows(spec, at)
+    else:
+        yield FieldError.not_supported(f"{at}.os", name, ("linux", "windows"))
+
+
+def _linux(spec: PodSpec, at: str) -> Faults:
+    text = "windows options cannot be set for a linux pod"
+    if spec.securityContext is not None and spec.securityContext.windowsOptions is not None:
+        yield FieldError.forbidden(f"{at}.securityContext.windowsOptions", text)
+    for part, container, index in containers_of(spec):
+        if container.securityContext is not None and container.securityContext.windowsOptions is not None:
+            yield FieldError.forbidden(f"{at}.{part}[{index}].securityContext.windowsOptions", text)
+
+
+def _windows(spec: PodSpec, at: str) -> Faults:
+    text = "cannot be set for a windows pod"
+    context = spec.securityContext or _EMPTY
+    for path in _NOT_FOR_WINDOWS_PODS:
+        owner, field = (context, path.partition(".")[2]) if "." in path else (spec, path)
+        value = getattr(owner, field)
+        is_set = value if field in ("hostPID", "hostIPC", "sysctls", "supplementalGroups") else value is not None
+        if is_set:
+            yield FieldError.forbidden(f"{at}.{path}", text)
+    for part, container, index in containers_of(spec):
+        if container.securityContext is None:
+            continue
+        for field in _NOT_FOR_WINDOWS_CONTAINERS:
+            if getattr(container.securityContext, field) is not None:
+                yield FieldError.forbidden(f"{at}.{part}[{index}].securityContext.{field}", text)

@@ -1,0 +1,103 @@
+"""Label selectors inside a pod, of affinity terms and spread constraints, and the label keys that join them."""
+
+from collections.abc import Iterator, Sequence
+
+from sampan.api import names
+from sampan.api.faults import FieldError
+from sampan.api.label_selector import selector_faults
+from sampan.api.types.core_v1 import PodAffinity, PodAffinityTerm, PodAntiAffinity, PodSpec
+from sampan.api.types.meta_v1 import LabelSelector
+from sampan.apiserver.registry.podspec.formats import Faults, qualified
+
+_UNSELECTED = "must not be specified when labelSelector is not set"
+_IN_BOTH = "exists in both matchLabelKeys and labelSelector"
+
+
+def term_selectors(term: PodAffinityTerm, at: str, *, allow_bad_values: bool) -> Faults:
+    for name, selector in (("labelSelector", term.labelSelector), ("namespaceSelector", term.namespaceSelector)):
+        yield from selector_faults(selector, f"{at}.{name}", allow_bad_values=allow_bad_values)
+
+
+def label_keys(match: Sequence[str], mismatch: Sequence[str], selector: LabelSelector | None, at: str) -> Faults:
+    """matchLabelKeys and mismatchLabelKeys; by now the server has put the match keys into the selector."""
+    if not match and not mismatch:
+        return
+    yield from _keys(match, selector, f"{at}.matchLabelKeys")
+    yield from _keys(mismatch, selector, f"{at}.mismatchLabelKeys")
+    if selector is not None:
+        yield from _keys_selected_twice(match, selector, at)
+    for index, key in enumerate(match):
+        if key in mismatch:
+            text = "exists in both matchLabelKeys and mismatchLabelKeys"
+            yield FieldError.invalid(f"{at}.matchLabelKeys[{index}]", key, text)
+
+
+def _keys(keys: Sequence[str], selector: LabelSelector | None, at: str) -> Faults:
+    if keys and selector is None:
+        yield FieldError.forbidden(at, _UNSELECTED)
+        return
+    for index, key in enumerate(keys):
+        yield from qualified(key, f"{at}[{index}]")
+
+
+def _keys_selected_twice(match: Sequence[str], selector: LabelSelector, at: str) -> Faults:
+    places = {key: index for index, key in enumerate(match)}
+    seen = set(selector.matchLabels)
+    for expression in selector.matchExpressions:
+        if expression.key in places and expression.key in seen:
+            yield FieldError.invalid(f"{at}[{places[expression.key]}]", expression.key, _IN_BOTH)
+        seen.add(expression.key)
+
+
+def old_label_keys(match: Sequence[str], selector: LabelSelector | None, at: str) -> Faults:
+    """matchLabelKeys of a spread constraint as they were checked before they joined the selector."""
+    if not match:
+        return
+    if selector is None:
+        yield FieldError.forbidden(at, _UNSELECTED)
+    selected = set() if selector is None else {*selector.matchLabels, *(e.key for e in selector.matchExpressions)}
+    for index, key in enumerate(match):
+        yield from qualified(key, f"{at}[{index}]")
+        if key in selected:
+            yield FieldError.invalid(f"{at}[{index}]", key, _IN_BOTH)
+
+
+# -- what an old object has ------------------------------------------------------------------------------------------
+
+
+def has_bad_affinity(spec: PodSpec) -> bool:
+    return any(any(term_selectors(term, "", allow_bad_values=False)) for term in affinity_terms(spec))
+
+
+def affinity_terms(spec: PodSpec) -> Iterator[PodAffinityTerm]:
+    """Every term of pod affinity and anti-affinity."""
+    if spec.affinity is None:
+        return
+    both: tuple[PodAffinity | PodAntiAffinity | None, ...] = (spec.affinity.podAffinity, spec.affinity.podAntiAffinity)
+    for affinity in both:
+        if affinity is not None:
+            yield from affinity.requiredDuringSchedulingIgnoredDuringExecution
+            for weighted in affinity.preferredDuringSchedulingIgnoredDuringExecution:
+                yield weighted.podAffinityTerm
+
+
+def has_bad_node_affinity(spec: PodSpec) -> bool:
+    node = spec.affinity.nodeAffinity if spec.affinity is not None else None
+    required = node.requiredDuringSchedulingIgnoredDuringExecution if node is not None else None
+    terms = required.nodeSelectorTerms if required is not None else None
+    return any(
+        names.label_value(value)
+        for term in terms or ()
+        for expression in term.matchExpressions
+        for value in expression.values
+    )
+
+
+def has_bad_spread(spec: PodSpec) -> bool:
+    return any(selector_faults(found.labelSelector, "") for found in spec.topologySpreadConstraints)
+
+
+def has_bad_match_label_keys(spec: PodSpec) -> bool:
+    return any(
+        any(label_keys(found.matchLabelKeys, (), found.labelSelector, "")) for found in spec.topologySpreadConstraints
+    )

@@ -1,0 +1,245 @@
+"""The status of a pod: what a write of it may not do."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from sampan.api import addresses, names
+from sampan.api.faults import FieldError
+from sampan.api.types.core_v1 import (
+    ContainerStatus,
+    HostIP,
+    Pod,
+    PodCondition,
+    PodExtendedResourceClaimStatus,
+    PodIP,
+    PodSpec,
+    PodStatus,
+    ResourceHealth,
+    ResourceStatus,
+)
+from sampan.apiserver.registry.podspec.changes import annotation_change_faults
+from sampan.apiserver.registry.podspec.everywhere import AnyContainer
+from sampan.apiserver.registry.podspec.formats import Faults, dns_label, qualified, user_or_group_id
+from sampan.apiserver.registry.podspec.internal_view import shown
+from sampan.apiserver.registry.podspec.leniency import Leniency
+from sampan.apiserver.registry.podspec.restarts import may_all_restart, may_restart
+
+_SYSTEM_CONDITIONS = ("PodScheduled", "Ready", "Initialized")
+_HEALTHS = ("Healthy", "Unhealthy", "Unknown")
+_MESSAGE_MOST = 1024
+_STATUSES = ("containerStatuses", "initContainerStatuses", "ephemeralContainerStatuses")
+
+
+def status_faults(new: Pod, old: Pod, lenient: Leniency) -> Faults:
+    if new.metadata.annotations:
+        yield from annotation_change_faults(new, old, lenient)
+    status = new.status
+    yield from _conditions(status.conditions, "status.conditions")
+    yield from _nomination(status.nominatedNodeName, old, "status.nominatedNodeName")
+    if status.observedGeneration < 0:
+        text = "must be a non-negative integer"
+        yield FieldError.invalid("status.observedGeneration", status.observedGeneration, text)
+    if status.qosClass != old.status.qosClass:
+        yield FieldError.invalid("status.qosClass", status.qosClass, "field is immutable")
+    yield from _transitions(status, old)
+    yield from _claims(new)
+    yield from _addresses(status, old.status)
+    yield from _users(new)
+    yield from _health(new)
+
+
+def _conditions(conditions: Sequence[PodCondition], at: str) -> Faults:
+    for index, condition in enumerate(conditions):
+        if condition.observedGeneration < 0:
+            here = f"{at}[{index}].observedGeneration"
+            yield FieldError.invalid(here, condition.observedGeneration, "must be a non-negative integer")
+        if condition.type not in _SYSTEM_CONDITIONS:
+            yield from qualified(condition.type, f"{at}[{index}].Type")
+
+
+def _nomination(node: str, old: Pod, at: str) -> Faults:
+    if not node or node == old.status.nominatedNodeName:
+        return
+    for text in names.dns1123_subdomain(node):
+        yield FieldError.invalid(at, node, text)
+    if old.spec.nodeName:
+        yield FieldError.forbidden(at, "may not be set on pods that are already bound to a node")
+
+
+# -- containers that ended -------------------------------------------------------------------------------------------
+
+
+def _transitions(new: PodStatus, old: Pod) -> Faults:
+    """A container that ended for good does not come back."""
+    if not any(found.state.terminated is not None for part in _STATUSES for found in getattr(old.status, part)):
+        return
+    spec = old.spec
+    if not may_all_restart(spec):
+        plain, init = spec.containers or [], spec.initContainers
+        yield from _revived(new.containerStatuses, old.status.containerStatuses, plain, spec, _STATUSES[0])
+        yield from _revived(new.initContainerStatuses, old.status.initContainerStatuses, init, spec, _STATUSES[1])
+    ended = old.status.ephemeralContainerStatuses
+    yield from _revived(new.ephemeralContainerStatuses, ended, (), spec, _STATUSES[2])
+
+
+def _revived(
+    new: Sequence[ContainerStatus],
+    old: Sequence[ContainerStatus],
+    containers: Sequence[AnyContainer],
+    spec: PodSpec,
+    part: str,
+) -> Faults:
+    for index, before in enumerate(old):
+        ended = before.state.terminated
+        if ended is None:
+            continue
+        is_back = any(found.name == before.name and found.state.terminated is None for found in new)
+        container = next((found for found in containers if found.name == before.name), None)
+        if is_back and not (container is not None and may_restart(container, spec, ended.exitCode)):
+            text = "may not be transitioned to non-terminated state"
+            yield FieldError.forbidden(f"status.{part}[{index}].state", text)
+
+
+# -- claims ----------------------------------------------------------------------------------------------------------
+
+
+def _claims(pod: Pod) -> Faults:
+    status, known = pod.status, {claim.name for claim in pod.spec.resourceClaims}
+    seen: set[str] = set()
+    for index, claim in enumerate(status.resourceClaimStatuses):
+        here = f"status.resourceClaimStatuses[{index}]"
+        if claim.name not in known:
+            text = "must match the name of an entry in `spec.resourceClaims`"
+            yield FieldError.invalid(f"{here}.name", claim.name, text)
+        if claim.name in seen:
+            yield FieldError.duplicate(f"{here}.name", claim.name)
+        seen.add(claim.name)
+        if claim.resourceClaimName is not None:
+            for text in names.dns1123_subdomain(claim.resourceClaimName):
+                yield FieldError.invalid(f"{here}.resourceClaimName", claim.resourceClaimName, text)
+    if status.extendedResourceClaimStatus is not None:
+        extended = status.extendedResourceClaimStatus
+        yield from _extended_claim(extended, pod.spec, "status.extendedResourceClaimStatus")
+
+
+def _extended_claim(status: PodExtendedResourceClaimStatus, spec: PodSpec, at: str) -> Faults:
+    if not status.requestMappings:
+        yield FieldError.required(f"{at}.requestMappings", "at least one request mapping is required")
+    containers = {container.name: container for container in (*spec.initContainers, *(spec.containers or ()))}
+    seen: set[tuple[str, str, str]] = set()
+    for index, mapping in enumerate(status.requestMappings or ()):
+        here, container = f"{at}.requestMappings[{index}]", containers.get(mapping.containerName)
+        if container is None:
+            text = "must match the name of an entry in spec.initContainers.name or spec.containers.name"
+            yield FieldError.invalid(f"{here}.containerName", mapping.containerName, text)
+        elif mapping.resourceName not in container.resources.requests:
+            text = (
+                "must match the extended resource name of an entry in spec.initContainers.resources.requests or "
+                "spec.containers.resources.requests"
+            )
+            yield FieldError.invalid(f"{here}.resourceName", mapping.resourceName, text)
+        yield from dns_label(mapping.requestName, f"{at}.requestName")
+        key = (mapping.containerName, mapping.resourceName, mapping.requestName)
+        if key in seen:
+            for field in ("containerName", "resourceName", "requestName"):
+                yield FieldError.duplicate(f"{here}.{field}", getattr(mapping, field))
+        seen.add(key)
+    if not status.resourceClaimName:
+        yield FieldError.required(f"{at}.resourceClaimName")
+        return
+    for text in names.dns1123_subdomain(status.resourceClaimName):
+        yield FieldError.invalid(f"{at}.resourceClaimName", status.resourceClaimName, text)
+
+
+# -- addresses -------------------------------------------------------------------------------------------------------
+
+
+def _addresses(new: PodStatus, old: PodStatus) -> Faults:
+    if new.podIPs:
+        yield from _address_list(new.podIPs, old.podIPs, "status.podIPs")
+    if not new.hostIPs:
+        return
+    if new.hostIP != new.hostIPs[0].ip:
+        yield FieldError.invalid("status.hostIPs[0].ip", new.hostIPs[0].ip, "must be equal to `hostIP`")
+    yield from _address_list(new.hostIPs, old.hostIPs, "status.hostIPs")
+
+
+def _address_list(new: Sequence[PodIP | HostIP], old: Sequence[PodIP | HostIP], at: str) -> Faults:
+    """Addresses that were there are kept whatever they are; one for each family is the most."""
+    kept = {found.ip for found in old}
+    for index, found in enumerate(new):
+        if found.ip not in kept:
+            yield from addresses.legacy_ip(found.ip, f"{at}[{index}]")
+    if len(new) < 2:
+        return
+    parsed = [addresses.parse(found.ip) for found in new]
+    if wrong := next((found.ip for found, address in zip(new, parsed, strict=True) if address is None), None):
+        yield FieldError.internal(at, f"failed to check for dual stack with error:invalid IP: {wrong}")
+    families = {address.version for address in parsed if address is not None}
+    if len(new) > 2 or len(families) != 2:
+        yield FieldError.invalid(at, shown(list(new)), "may specify no more than one IP for each IP family")
+
+
+# -- what containers run as and on -----------------------------------------------------------------------------------
+
+
+def _users(pod: Pod) -> Faults:
+    is_windows = pod.spec.os is not None and pod.spec.os.name == "windows"
+    for part in _STATUSES:
+        for index, status in enumerate(getattr(pod.status, part)):
+            user = status.user.linux if status.user is not None else None
+            if user is None:
+                continue
+            at = f"status.{part}[{index}].user.linux"
+            if is_windows:
+                yield FieldError.forbidden(at, "cannot be set for a windows pod")
+                continue
+            yield from user_or_group_id(user.uid, f"{at}.uid")
+            yield from user_or_group_id(user.gid, f"{at}.gid")
+            for place, group in enumerate(user.supplementalGroups):
+                yield from user_or_group_id(group, f"{at}.supplementalGroups[{place}]")
+
+
+def _health(pod: Pod) -> Faults:
+    of_part = {_STATUSES[0]: pod.spec.containers or [], _STATUSES[1]: pod.spec.initContainers}
+    for part, containers in of_part.items():
+        for index, status in enumerate(getattr(pod.status, part)):
+            container = next((found for found in containers if found.name == status.name), None)
+            for place, resource in enumerate(status.allocatedResourcesStatus):
+                here = f"status.{part}[{index}].allocatedResourcesStatus[{place}]"
+                if container is not None:
+                    yield from _known_resource(resource, container, f"{here}.name")
+                yield from _devices(resource.resources, f"{here}.resources")
+    for index, status in enumerate(pod.status.ephemeralContainerStatuses):
+        if status.allocatedResourcesStatus:
+            here = f"status.ephemeralContainerStatuses[{index}].allocatedResourcesStatus"
+            yield FieldError.forbidden(here, "must not be specified in container status")
+
+
+def _known_resource(resource: ResourceStatus, container: AnyContainer, at: str) -> Faults:
+    if resource.name.startswith("claim:"):
+        claims = container.resources.claims
+        known = {f"claim:{claim.name}" + (f"/{claim.request}" if claim.request else "") for claim in claims}
+        text = (
+            "must match one of the container's resource claims in a format 'claim:<claimName>/<request>' or "
+            "'claim:<claimName>' if request is empty"
+        )
+    else:
+        known, text = set(container.resources.requests), "must match one of the container's resource requests"
+    if resource.name not in known:
+        yield FieldError.invalid(at, resource.name, text)
+
+
+def _devices(devices: Sequence[ResourceHealth], at: str) -> Faults:
+    seen: set[str] = set()
+    for index, device in enumerate(devices):
+        if device.health not in _HEALTHS:
+            yield FieldError.not_supported(f"{at}[{index}].health", device.health, _HEALTHS)
+        if device.message == "":
+            yield FieldError.required(f"{at}[{index}].message", "must be non-empty if specified")
+        elif device.message is not None and len(device.message.encode()) > _MESSAGE_MOST:
+            yield FieldError.too_long(f"{at}[{index}].message", _MESSAGE_MOST)
+        if device.resourceID in seen:
+            yield FieldError.duplicate(f"{at}[{index}].resourceID", device.resourceID)
+        seen.add(device.resourceID)

@@ -1,0 +1,62 @@
+"""Kernel parameters of a pod, which must not reach into namespaces that it shares with its host."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from sampan.api.faults import FieldError
+from sampan.api.types.core_v1 import PodSpec
+from sampan.apiserver.registry.podspec.formats import Faults
+
+if TYPE_CHECKING:
+    from sampan.apiserver.registry.podspec.leniency import Leniency
+
+_LONGEST = 253
+_SEGMENT = "[a-z0-9]([-_a-z0-9]*[a-z0-9])?"
+_PATTERN = rf"^({_SEGMENT}[\./])*{_SEGMENT}$"
+_is_name = re.compile(_PATTERN.replace("(", "(?:").replace("$", r"\Z")).match
+_BAD_NAME = f"must have at most {_LONGEST} characters and match regex {_PATTERN}"
+
+_IPC = frozenset(
+    f"kernel.{name}"
+    for name in ("sem", "shmall", "shmmax", "shmmni", "shm_rmid_forced", "shm", "msgmax", "msgmnb", "msgmni", "msg")
+)
+
+
+def sysctl_faults(spec: PodSpec, lenient: Leniency, at: str) -> Faults:
+    seen: set[str] = set()
+    for index, sysctl in enumerate(spec.securityContext.sysctls if spec.securityContext is not None else ()):
+        name, here = sysctl.name, f"{at}[{index}].name"
+        if not name:
+            yield FieldError.required(here)
+        elif len(name) > _LONGEST or not _is_name(name):
+            yield FieldError.invalid(here, name, _BAD_NAME)
+        elif name in seen:
+            yield FieldError.duplicate(here, name)
+        if (shared := _shared_with_host(name, spec)) and not lenient.host_sysctls:
+            yield FieldError.invalid(here, name, f"may not be specified when '{shared}' is true")
+        seen.add(name)
+
+
+def has_host_sysctl(spec: PodSpec) -> bool:
+    context = spec.securityContext
+    return context is not None and any(_shared_with_host(sysctl.name, spec) for sysctl in context.sysctls)
+
+
+def _shared_with_host(name: str, spec: PodSpec) -> str:
+    """The field that makes the pod share the parameter's namespace with its host, if one does."""
+    name = _normal(name).partition("*")[0]
+    if spec.hostNetwork and name.startswith("net."):
+        return "hostNetwork"
+    if spec.hostIPC and (name in _IPC or name.startswith("fs.mqueue.")):
+        return "hostIPC"
+    return ""
+
+
+def _normal(name: str) -> str:
+    """With dots between the segments: where a slash comes first, slashes separate and dots are slashes."""
+    slash, dot = name.find("/"), name.find(".")
+    if slash == -1 or (dot != -1 and dot < slash):
+        return name
+    return name.translate(str.maketrans("./", "/."))

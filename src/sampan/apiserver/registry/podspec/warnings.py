@@ -1,0 +1,254 @@
+"""What the server accepts in a pod or a template but warns of."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from sampan.api import gotext, names, quantity
+from sampan.api.addresses import parse as parse_address
+from sampan.api.types.core_v1 import ContainerPort, NodeSelectorTerm, PodSpec
+from sampan.api.types.meta_v1 import ObjectMeta
+from sampan.apiserver.registry.podspec import profiles
+from sampan.apiserver.registry.podspec.everywhere import AnyContainer, containers_of
+from sampan.apiserver.registry.podspec.overlaps import overlap_warnings
+
+Warnings = Iterator[str]
+
+DEPRECATED_NODE_LABELS = {
+    "beta.kubernetes.io/arch": 'deprecated since v1.14; use "kubernetes.io/arch" instead',
+    "beta.kubernetes.io/os": 'deprecated since v1.14; use "kubernetes.io/os" instead',
+    "failure-domain.beta.kubernetes.io/region": 'deprecated since v1.17; use "topology.kubernetes.io/region" instead',
+    "failure-domain.beta.kubernetes.io/zone": 'deprecated since v1.17; use "topology.kubernetes.io/zone" instead',
+    "beta.kubernetes.io/instance-type": 'deprecated since v1.17; use "node.kubernetes.io/instance-type" instead',
+    "app.kubernetes.io/created-by": "deprecated since v1.9",
+    "scheduler.alpha.kubernetes.io/preferAvoidPods": "deprecated since v1.22; use Taints and Tolerations instead",
+    "node-role.kubernetes.io/master": 'use "node-role.kubernetes.io/control-plane" instead',
+}
+_DEPRECATED_ANNOTATIONS = {
+    "scheduler.alpha.kubernetes.io/critical-pod": (
+        'non-functional in v1.16+; use the "priorityClassName" field instead'
+    ),
+    "security.alpha.kubernetes.io/sysctls": 'non-functional in v1.11+; use the "sysctls" field instead',
+    "security.alpha.kubernetes.io/unsafe-sysctls": 'non-functional in v1.11+; use the "sysctls" field instead',
+}
+_DEPRECATED_VOLUMES = {
+    "photonPersistentDisk": "deprecated in v1.11, non-functional in v1.16+",
+    "gitRepo": "deprecated in v1.11, and disabled by default in v1.33+",
+    "scaleIO": "deprecated in v1.16, non-functional in v1.22+",
+    "flocker": "deprecated in v1.22, non-functional in v1.25+",
+    "storageos": "deprecated in v1.22, non-functional in v1.25+",
+    "quobyte": "deprecated in v1.22, non-functional in v1.25+",
+    "glusterfs": "deprecated in v1.25, non-functional in v1.26+",
+    "cephfs": "deprecated in v1.28, non-functional in v1.31+",
+    "rbd": "deprecated in v1.28, non-functional in v1.31+",
+}
+_SECCOMP = 'non-functional in v1.27+; use the "seccompProfile" field instead'
+_APPARMOR = 'deprecated since v1.30; use the "appArmorProfile" field instead'
+_NO_SELECTOR = "a null labelSelector results in matching no pod"
+
+
+def warnings_for(spec: PodSpec, meta: ObjectMeta, at: str = "") -> Warnings:
+    """Everything worth a warning. `at` is where a template stands, empty for a pod."""
+    start, is_template = (f"{at}." if at else ""), bool(at)
+    here = f"{start}spec"
+    yield from _node_labels(spec, here)
+    yield from _spreading(spec, here)
+    for key, text in _DEPRECATED_ANNOTATIONS.items():
+        if key in meta.annotations:
+            yield f"{start}metadata.annotations[{key}]: {text}"
+    if spec.volumes:
+        yield from _volumes(spec, f"{here}.volumes")
+    yield from _repeated(spec, here)
+    yield from _fractions(spec.overhead, f"{here}.overhead")
+    yield from _containers(spec, meta, start, is_template)
+    yield from _ports(spec, here)
+    if (spec.terminationGracePeriodSeconds or 0) < 0:
+        text = "must be >= 0; negative values are invalid and will be treated as 1"
+        yield f"{here}.terminationGracePeriodSeconds: {text}"
+    yield from _affinity(spec, f"{here}.affinity")
+    for index, server in enumerate(spec.dnsConfig.nameservers if spec.dnsConfig is not None else ()):
+        yield from address_warnings(server, f"{here}.dnsConfig.nameservers[{index}]")
+    for index, alias in enumerate(spec.hostAliases):
+        yield from address_warnings(alias.ip, f"{here}.hostAliases[{index}].ip")
+
+
+def _node_labels(spec: PodSpec, at: str) -> Warnings:
+    for key in sorted(spec.nodeSelector.keys() & DEPRECATED_NODE_LABELS.keys()):
+        yield f"{at}.nodeSelector[{key}]: {DEPRECATED_NODE_LABELS[key]}"
+    node = spec.affinity.nodeAffinity if spec.affinity is not None else None
+    if node is None:
+        return
+    at = f"{at}.affinity.nodeAffinity"
+    required = node.requiredDuringSchedulingIgnoredDuringExecution
+    for index, term in enumerate((required.nodeSelectorTerms or ()) if required is not None else ()):
+        here = f"{at}.requiredDuringSchedulingIgnoredDuringExecution.nodeSelectorTerms[{index}]"
+        yield from _node_term(term, here, checks_values=False)
+    for index, preferred in enumerate(node.preferredDuringSchedulingIgnoredDuringExecution):
+        here = f"{at}.preferredDuringSchedulingIgnoredDuringExecution[{index}].preference"
+        yield from _node_term(preferred.preference, here, checks_values=True)
+
+
+def _node_term(term: NodeSelectorTerm, at: str, *, checks_values: bool) -> Warnings:
+    for index, expression in enumerate(term.matchExpressions):
+        if expression.key in DEPRECATED_NODE_LABELS:
+            text = DEPRECATED_NODE_LABELS[expression.key]
+            yield f"{at}.matchExpressions[{index}].key: {expression.key} is {text}"
+        for place, value in enumerate(expression.values if checks_values else ()):
+            for text in names.label_value(value):
+                yield f"{at}.matchExpressions[{index}].values[{place}]: {value} is invalid, {text}"
+
+
+def _spreading(spec: PodSpec, at: str) -> Warnings:
+    for index, constraint in enumerate(spec.topologySpreadConstraints):
+        here, key = f"{at}.topologySpreadConstraints[{index}]", constraint.topologyKey
+        if key in DEPRECATED_NODE_LABELS:
+            yield f"{here}.topologyKey: {key} is {DEPRECATED_NODE_LABELS[key]}"
+        if constraint.labelSelector is None:
+            yield f"{here}.labelSelector: {_NO_SELECTOR}"
+
+
+def _volumes(spec: PodSpec, at: str) -> Warnings:
+    for index, volume in enumerate(spec.volumes):
+        for source, text in _DEPRECATED_VOLUMES.items():
+            if getattr(volume, source) is not None:
+                told = "storageOS" if source == "storageos" else source
+                yield f"{at}[{index}].{told}: {text}"
+        template = volume.ephemeral.volumeClaimTemplate if volume.ephemeral is not None else None
+        if template is not None:
+            requests = template.spec.resources.requests
+            here = f"{at}[{index}].ephemeral.volumeClaimTemplate.spec.resources.requests"
+            yield from _fractions(requests, here, ("storage",))
+    yield from overlap_warnings(spec.volumes)
+
+
+def _repeated(spec: PodSpec, at: str) -> Warnings:
+    addresses = [alias.ip for alias in spec.hostAliases]
+    for index, address in _again(addresses):
+        yield f"{at}.hostAliases[{index}].ip: duplicate ip {gotext.quote(address)}"
+    secrets = [secret.name for secret in spec.imagePullSecrets]
+    for index, name in _again(secrets):
+        yield f"{at}.imagePullSecrets[{index}].name: duplicate name {gotext.quote(name)}"
+    for index, name in enumerate(secrets):
+        if not name:
+            yield f'{at}.imagePullSecrets[{index}].name: invalid empty name ""'
+
+
+def _again(values: Sequence[str]) -> Iterator[tuple[int, str]]:
+    """Values that came before, and where they come again."""
+    seen: set[str] = set()
+    for index, value in enumerate(values):
+        if value in seen:
+            yield index, value
+        seen.add(value)
+
+
+def _fractions(found: dict[str, str], at: str, counted: Sequence[str] = ("memory", "ephemeral-storage")) -> Warnings:
+    for name in counted:
+        if name in found and quantity.parse(found[name]).milli_value() % 1000:
+            yield f'{at}[{name}]: fractional byte value "{found[name]}" is invalid, must be an integer'
+
+
+def _containers(spec: PodSpec, meta: ObjectMeta, start: str, is_template: bool) -> Warnings:
+    annotations, context = meta.annotations, spec.securityContext
+    if profiles.SECCOMP_POD in annotations and (context is None or context.seccompProfile is None):
+        yield f"{start}metadata.annotations[{profiles.SECCOMP_POD}]: {_SECCOMP}"
+    for part, container, index in containers_of(spec):
+        if annotations:
+            yield from _profile_annotations(container, spec, meta, start, is_template)
+        at = f"{start}spec.{part}[{index}]"
+        for name in ("memory", "ephemeral-storage"):
+            yield from _fractions(container.resources.limits, f"{at}.resources.limits", (name,))
+            yield from _fractions(container.resources.requests, f"{at}.resources.requests", (name,))
+        if len(container.env) > 1:
+            yield from _hidden_variables(container, f"{at}.env")
+
+
+def _profile_annotations(
+    container: AnyContainer, spec: PodSpec, meta: ObjectMeta, start: str, is_template: bool
+) -> Warnings:
+    own, key = container.securityContext, profiles.SECCOMP_CONTAINER + container.name
+    if key in meta.annotations and (own is None or own.seccompProfile is None):
+        yield f"{start}metadata.annotations[{key}]: {_SECCOMP}"
+    key = profiles.APPARMOR + container.name
+    if is_template and key in meta.annotations and (own is None or own.appArmorProfile is None):
+        of_pod = spec.securityContext.appArmorProfile if spec.securityContext is not None else None
+        if of_pod is None or of_pod != profiles.app_armor_of(meta.annotations[key]):
+            yield f"{start}metadata.annotations[{key}]: {_APPARMOR}"
+
+
+def _hidden_variables(container: AnyContainer, at: str) -> Warnings:
+    """A variable again, unless it builds on what it was."""
+    for index, name in _again([variable.name for variable in container.env]):
+        variable, reference = container.env[index], f"$({name})"
+        if variable.valueFrom is not None or variable.value == reference or reference not in variable.value:
+            told = f"hides previous definition of {gotext.quote(name)}, which may be dropped when using apply"
+            yield f"{at}[{index}]: {told}"
+
+
+def _ports(spec: PodSpec, at: str) -> Warnings:
+    found = [
+        (port, f"{at}.{part}[{place}].ports[{index}]")
+        for part, container, place in containers_of(spec)
+        for index, port in enumerate(container.ports)
+    ]
+    seen: dict[tuple[int, str], list[tuple[ContainerPort, str]]] = {}
+    for port, here in found:
+        if port.hostIP and port.hostPort == 0:
+            yield f"{here}: hostIP set without hostPort: {_go_port(port)}"
+        others = seen.setdefault((port.containerPort, port.protocol), [])
+        for other, there in others:
+            if text := _port_clash(port, other):
+                yield f"{here}: {text} with {there}"
+        others.append((port, here))
+    yield from _port_names(found)
+
+
+def _go_port(port: ContainerPort) -> str:
+    return (
+        f"{{Name:{port.name} HostPort:{port.hostPort} ContainerPort:{port.containerPort} "
+        f"Protocol:{port.protocol} HostIP:{port.hostIP}}}"
+    )
+
+
+def _port_clash(port: ContainerPort, other: ContainerPort) -> str:
+    if (port.hostIP, port.hostPort) == (other.hostIP, other.hostPort):
+        return "duplicate port definition"
+    if port.hostPort == 0 or other.hostPort == 0:
+        return "overlapping port definition"
+    if port.hostPort == other.hostPort and bool(port.hostIP) != bool(other.hostIP):
+        return "dangerously ambiguous port definition"
+    return ""
+
+
+def _port_names(found: Sequence[tuple[ContainerPort, str]]) -> Warnings:
+    first: dict[str, str] = {}
+    for port, here in found:
+        if port.name in first:
+            there = first[port.name]
+            told = f"services and probes that select ports by name will use {there}"
+            yield f"{here}: duplicate port name {gotext.quote(port.name)} with {there}, {told}"
+        elif port.name:
+            first[port.name] = here
+
+
+def _affinity(spec: PodSpec, at: str) -> Warnings:
+    for kind in ("podAffinity", "podAntiAffinity"):
+        affinity = getattr(spec.affinity, kind) if spec.affinity is not None else None
+        if affinity is None:
+            continue
+        for index, term in enumerate(affinity.requiredDuringSchedulingIgnoredDuringExecution):
+            if term.labelSelector is None:
+                here = f"{at}.{kind}.requiredDuringSchedulingIgnoredDuringExecution[{index}]"
+                yield f"{here}.labelSelector: {_NO_SELECTOR}"
+        for index, weighted in enumerate(affinity.preferredDuringSchedulingIgnoredDuringExecution):
+            if weighted.podAffinityTerm.labelSelector is None:
+                here = f"{at}.{kind}.preferredDuringSchedulingIgnoredDuringExecution[{index}].podAffinityTerm"
+                yield f"{here}.labelSelector: {_NO_SELECTOR}"
+
+
+def address_warnings(value: str, at: str) -> Warnings:
+    """An IPv6 address that is not written in its canonical form."""
+    address = parse_address(value)
+    if address is not None and address.version == 6 and str(address) != value:
+        text = f"IPv6 address {gotext.quote(value)} should be in RFC 5952 canonical format"
+        yield f"{at}: {text} ({gotext.quote(str(address))})"
