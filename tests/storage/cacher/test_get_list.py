@@ -379,6 +379,22 @@ async def test_protobuf_values_are_decoded() -> None:
 
 
 @virtual
+async def test_values_of_another_version_are_converted() -> None:
+    def convert(value: bytes) -> bytes:
+        return value.replace(b'"v1alpha1"', b'"v1"').replace(b'"tags"', b'"labels"')
+
+    old = pod("a", labels={"x": "1"}).replace(b'"v1"', b'"v1alpha1"').replace(b'"labels"', b'"tags"')
+    async with pods(convert_value=convert) as world:
+        await world.backend.put(PODS.key("default", "a"), old)
+        assert names(await world.list(where(labels=labelled(x="1")))) == ["a"]
+        assert json.loads((await world.list()).items[0].raw)["apiVersion"] == "v1"
+    async with pods() as world:
+        await world.backend.put(PODS.key("default", "a"), old)
+        await world.put("b")
+        assert json.loads((await world.list()).raw())["items"][0]["apiVersion"] == "v1alpha1"
+
+
+@virtual
 async def test_objects_are_decoded_once() -> None:
     async with pods() as world:
         await world.put("a")

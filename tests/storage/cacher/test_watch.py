@@ -309,6 +309,23 @@ async def test_it_ends_quietly_when_its_time_is_over() -> None:
 
 
 @virtual
+async def test_events_do_not_keep_it_going_after_its_time() -> None:
+    async with pods() as world, asyncio.TaskGroup() as tasks:
+
+        async def write() -> None:
+            for number in range(100):
+                await world.put("a", number=number)
+                await asyncio.sleep(0.25)
+
+        writing = tasks.create_task(write())
+        async with world.watch(timeout_s=2) as watcher:
+            count = sum([len(events) async for events in watcher])
+        assert count in (8, 9)
+        assert asyncio.get_running_loop().time() == pytest.approx(2, abs=0.3)
+        writing.cancel()
+
+
+@virtual
 async def test_bookmarks_come_every_minute_and_before_the_end() -> None:
     async with pods() as world:
         loop = asyncio.get_running_loop()

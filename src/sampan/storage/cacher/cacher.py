@@ -14,7 +14,7 @@ from typing import Any
 from sampan.storage.backend import Backend, StorageError
 from sampan.storage.cacher import continuing, reads
 from sampan.storage.cacher.bookmarks import INTERVAL_S, BookmarkSchedule
-from sampan.storage.cacher.errors import Expired, InvalidContinue, NotReady, TooLargeVersion, WatchClosed
+from sampan.storage.cacher.errors import CorruptValue, Expired, InvalidContinue, NotReady, TooLargeVersion, WatchClosed
 from sampan.storage.cacher.event import ADDED, WatchEvent, bookmark
 from sampan.storage.cacher.extract import DecodeValue, no_decoder
 from sampan.storage.cacher.freshness import SharedRevision
@@ -66,17 +66,19 @@ class Cacher:
         shape: Shape,
         decode: Callable[[bytes], Any],
         decode_value: DecodeValue = no_decoder,
+        convert_value: DecodeValue | None = None,
         current_revision: Callable[[], Awaitable[int]] | None = None,
         config: CacherConfig | None = None,
     ) -> None:
-        """`decode` makes the object of an item's bytes, for `object`; `decode_value` makes JSON of protobuf values.
+        """`decode` makes the object of an item's bytes, for `object`; `decode_value` makes JSON of protobuf values;
+        `convert_value` brings JSON of another kind or version, as older servers stored it, into that of the shape.
         `current_revision` lets the cachers of one backend share their questions (`SharedRevision`)."""
         self.shape = shape
         self._backend = backend
         self._config = config or CacherConfig()
         self._decode = decode
         self._current_revision = current_revision or SharedRevision(backend.current_revision)
-        self._maker = ItemMaker(shape=shape, decode_value=decode_value)
+        self._maker = ItemMaker(shape=shape, decode_value=decode_value, convert_value=convert_value)
         self._state = State(shape=shape, maker=self._maker, limits=self._config.history, now=time.monotonic)
         retry_s = self._config.retry_s
         self._reflector = Reflector(backend=backend, state=self._state, maker=self._maker, retry_s=retry_s)
@@ -92,7 +94,6 @@ class Cacher:
                     chore.cancel()
         finally:
             for watcher in list(self._state.routes.watchers()):
-                self.close(watcher)
                 watcher.end(WatchClosed(f"the watch cache of {self.shape.plural} has stopped"))
 
     @property
@@ -127,8 +128,8 @@ class Cacher:
             return await self._stored(key)
         if not await self._reached(wanted):
             return await self._stored(key)
-        if key in self._state.corrupt:
-            raise self._state.corrupt[key]
+        if fault := self._state.corrupt.get(key):
+            raise CorruptValue(key, fault.reason)
         return self._state.contents.items.get(key)
 
     def peek(self, namespace: str, name: str) -> Item | None:
@@ -190,6 +191,8 @@ class Cacher:
             changes = state.history.after(after)
             events = (as_event(kind, change) for change in changes if (kind := seen_as(matcher, change)) is not None)
             watcher.begin(after=after, initial=events if changes else None, initial_end=None)
+        if watcher.is_ended:
+            return
         state.routes.add(watcher, matcher)
         if query.allow_bookmarks:
             self._bookmarks.add(watcher)

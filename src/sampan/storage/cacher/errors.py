@@ -67,7 +67,7 @@ class CorruptValue(CacheError):
 
     def __init__(self, key: str, reason: str) -> None:
         super().__init__(f"{key}: cannot read the stored value: {reason}")
-        self.key = key
+        self.key, self.reason = key, reason
 
 
 class NotReady(CacheError):

@@ -1,6 +1,7 @@
 """How new the cache is, and waiting until it is new enough."""
 
 import asyncio
+import contextlib
 import itertools
 from bisect import bisect_left, insort
 from collections.abc import Awaitable, Callable
@@ -90,6 +91,7 @@ class Freshness:
         """In order of the revisions waited for."""
         self._asked = 0
         """The greatest revision that a request for progress now under way will lead to."""
+        self._asked_at = 0.0
 
     def advance(self, revision: int) -> None:
         self.revision = revision
@@ -100,28 +102,24 @@ class Freshness:
 
     async def wait_for(self, revision: int, *, timeout_s: float, ask: Ask) -> None:
         """Return once the cache shows `revision`, or raise `TooLargeVersion`. `ask` requests progress of the store's
-        watch; it is called only if nobody did so already for a revision as great."""
+        watch; it is called only if nobody did so just now for a revision as great."""
         if self.revision >= revision:
             return
         loop = asyncio.get_running_loop()
         end = loop.time() + timeout_s
-        is_asked = self._asked >= revision
         while self.revision < revision:
             if (left := end - loop.time()) <= 0:
                 raise TooLargeVersion(revision, self.revision)
-            if not is_asked:
+            if self._asked < revision or loop.time() - self._asked_at >= self.RETRY_S:
                 await self._ask(revision, ask)
-            is_asked = False
             if self.revision < revision:
                 await self._reached(revision, min(left, self.RETRY_S))
 
     async def _ask(self, revision: int, ask: Ask) -> None:
-        self._asked = max(self._asked, revision)
-        try:
+        self._asked, self._asked_at = max(self._asked, revision), asyncio.get_running_loop().time()
+        # If the watch has ended it will be opened again, and the wait goes on until then.
+        with contextlib.suppress(StorageError):
             await ask()
-        except StorageError:
-            # The watch has ended; it will be opened again, and the wait goes on until then.
-            self._asked = 0
 
     async def _reached(self, revision: int, timeout_s: float) -> None:
         """Return when the revision is reached or the time is over."""

@@ -55,18 +55,20 @@ class Item(msgspec.Struct, gc=False, eq=False):
 class ItemMaker:
     """Makes items of one resource from keys and stored values."""
 
-    def __init__(self, *, shape: Shape, decode_value: DecodeValue) -> None:
+    def __init__(self, *, shape: Shape, decode_value: DecodeValue, convert_value: DecodeValue | None = None) -> None:
         self._shape = shape
         self._extract = Extract(shape)
         self._decode_value = decode_value
+        self._convert_value = convert_value
 
     def make(self, key: str, value: bytes, revision: int, like: Item | None = None) -> Item:
         """`like` is the item that this one follows, whose equal parts it shares. Raises `CorruptValue`."""
         try:
             if value.startswith(_PROTOBUF):
                 value = self._decode_value(value)
-            labels, fields, has_version = self._extract(value)
-            head, body = splice(value, revision, self._shape.head, is_clean=not has_version)
+            labels, fields, head, body = self._parts(value, revision)
+            if head is not self._shape.head and self._convert_value is not None:
+                labels, fields, head, body = self._parts(self._convert_value(value), revision)
             if like is None:
                 namespace = sys.intern(self._shape.namespace_of(key))
             else:
@@ -75,3 +77,7 @@ class ItemMaker:
         except (msgspec.MsgspecError, ValueError, RecursionError) as fault:
             raise CorruptValue(key, str(fault)) from fault
         return Item(key, namespace, revision, head, body, labels, fields)
+
+    def _parts(self, value: bytes, revision: int) -> tuple[Labels, tuple[str, ...], bytes, bytes]:
+        labels, fields, has_version = self._extract(value)
+        return labels, fields, *splice(value, revision, self._shape.head, is_clean=not has_version)

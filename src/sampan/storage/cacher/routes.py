@@ -112,7 +112,6 @@ class Routes:
     def _cut_off(self, watchers: list[Watcher]) -> None:
         for watcher in watchers:
             self.cut_off += 1
-            self.remove(watcher)
             watcher.end(TooSlow("the watcher did not take its events"))
 
     def _place(self, matcher: Matcher) -> tuple[Table, str]:

@@ -38,7 +38,6 @@ class State:
         self.contents, self.corrupt = contents, corrupt
         self.history.reset(revision)
         for watcher in list(self.routes.watchers()):
-            self.routes.remove(watcher)
             watcher.end(Expired.of_watch(max(watcher.after, self.revision), revision))
         self.fresh.advance(revision)
 

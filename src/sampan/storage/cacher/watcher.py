@@ -36,7 +36,7 @@ class Host(Protocol):
         """Wait until the watch can begin, give the watcher its start, and have events routed to it."""
 
     def close(self, watcher: "Watcher") -> None:
-        """Route nothing to it any more."""
+        """Route nothing to it any more; it may be closed already."""
 
 
 class Watcher:
@@ -82,7 +82,6 @@ class Watcher:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._stop_timer()
-        self._host.close(self)
         self.end()
         self._clear()
 
@@ -109,6 +108,7 @@ class Watcher:
         if self._is_ended:
             return
         self._is_ended, self._error = True, error
+        self._host.close(self)
         if isinstance(error, TooSlow):
             self._clear()
         if self._idle is not None and not self._idle.done():
