@@ -7,7 +7,7 @@ without being built.
 from collections.abc import Callable
 from operator import attrgetter
 from sys import intern
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 import msgspec
 
@@ -33,41 +33,35 @@ class Extract:
 
     def __init__(self, shape: Shape) -> None:
         tree: dict[str, Any] = {"metadata": {"labels": msgspec.Raw, "resourceVersion": msgspec.Raw}}
-        paths = [path for field in shape.fields for path in field.paths]
-        for path in paths:
-            _plant(tree, path.split("."))
+        paths = [(path, field) for field in shape.fields for path in field.paths]
+        for path, field in paths:
+            _plant(tree, path.split("."), field.default if len(field.paths) == 1 else None)
         struct, names = _struct("Object", tree)
-        wanted = ["metadata.labels", "metadata.resourceVersion", *paths]
+        wanted = ["metadata.labels", "metadata.resourceVersion", *(path for path, _ in paths)]
         self._decode = msgspec.json.Decoder(struct).decode
         self._get = attrgetter(*[_attribute(names, path) for path in wanted])
-        self._defaults = [field.default for field in shape.fields]
-        self._is_simple = all(len(field.paths) == 1 for field in shape.fields)
-        self._paths = [[path.split(".") for path in field.paths] for field in shape.fields]
+        self._plan = [(len(field.paths), field.default) for field in shape.fields]
+        self._paths = [([path.split(".") for path in field.paths], field.default) for field in shape.fields]
         self._pool: dict[bytes, Labels] = {}
 
-    def __call__(self, value: bytes) -> tuple[Labels, tuple[str, ...], bool]:
+    def __call__(self, value: bytes, like: tuple[str, ...] = ()) -> tuple[Labels, tuple[str, ...], bool]:
+        """`like` are the field values that are expected, given back if they are the same."""
         try:
             raw, version, *values = self._get(self._decode(value))
         except (msgspec.ValidationError, AttributeError):  # something else, or null, where a part is expected
             return self._slowly(value)
-        labels = bytes(raw)
-        fields = self._texts(values) if self._is_simple else self._first_texts(values)
-        return (self._shared(labels) if labels else _NO_LABELS), fields, bool(bytes(version))
+        labels = _NO_LABELS if raw is _NOTHING else self._shared(bytes(raw))
+        fields = tuple(values)
+        if fields != like:
+            fields = self._texts(values)
+        return labels, like if fields == like else fields, version is not _NOTHING
 
     def _texts(self, values: list[Scalar]) -> tuple[str, ...]:
-        return tuple(
-            [
-                intern(value) if value.__class__ is str and value else default if value in _UNSET else _text(value)
-                for value, default in zip(values, self._defaults, strict=False)
-            ]
-        )
-
-    def _first_texts(self, values: list[Scalar]) -> tuple[str, ...]:
         at = iter(values)
         return tuple(
             [
-                next((_text(value) for value in [next(at) for _ in paths] if value not in _UNSET), default)
-                for paths, default in zip(self._paths, self._defaults, strict=True)
+                _text(next(at), default) if count == 1 else _first([next(at) for _ in range(count)], default)
+                for count, default in self._plan
             ]
         )
 
@@ -89,17 +83,24 @@ class Extract:
         metadata = metadata if isinstance(metadata, dict) else {}
         labels = metadata.get("labels")
         pairs = labels.items() if isinstance(labels, dict) else ()
-        fields = [_first_in(found, paths, default) for paths, default in zip(self._paths, self._defaults, strict=True)]
+        fields = [_first([_dig(found, path) for path in paths], default) for paths, default in self._paths]
         return {k: v for k, v in pairs if isinstance(v, str)}, tuple(fields), "resourceVersion" in metadata
 
 
-def _plant(tree: dict[str, Any], path: list[str]) -> None:
+class _Leaf(NamedTuple):
+    default: str | None
+
+
+def _plant(tree: dict[str, Any], path: list[str], default: str | None) -> None:
+    """Put a leaf at the path. Two fields may be at one path if they have the same default."""
     for part in path[:-1]:
         branch = tree.setdefault(part, {})
         if not isinstance(branch, dict):
             raise ValueError(f"field path {'.'.join(path)} goes through a value")
         tree = branch
-    tree.setdefault(path[-1], Scalar)
+    leaf = tree.setdefault(path[-1], _Leaf(default))
+    if isinstance(leaf, _Leaf) and leaf.default != default:
+        tree[path[-1]] = _Leaf(None)
 
 
 Names = dict[str, tuple[str, "Names"]]
@@ -118,7 +119,7 @@ def _struct(name: str, tree: dict[str, Any]) -> tuple[type[msgspec.Struct], Name
         elif inner is msgspec.Raw:  # a union with None would not take anything but null
             members.append((attribute, inner, _NOTHING))
         else:
-            members.append((attribute, inner, None))
+            members.append((attribute, Scalar, inner.default))
         names[key] = (attribute, below)
     rename = {attribute: key for key, (attribute, _) in names.items()}
     return msgspec.defstruct(name, members, rename=rename, gc=False, frozen=True), names
@@ -132,20 +133,22 @@ def _attribute(names: Names, path: str) -> str:
     return ".".join(found)
 
 
-def _first_in(found: dict[str, Any], paths: list[list[str]], default: str) -> str:
-    for path in paths:
-        value: Any = found
-        for part in path:
-            value = value.get(part) if isinstance(value, dict) else None
-        if isinstance(value, str | int | float | bool) and value != "":
-            return _text(value)
-    return default
+def _dig(found: Any, path: list[str]) -> Scalar:
+    for part in path:
+        found = found.get(part) if isinstance(found, dict) else None
+    return found if isinstance(found, str | int | float | bool) else None
 
 
-def _text(value: Scalar) -> str:
+def _first(values: list[Scalar], default: str) -> str:
+    return next((_text(value, default) for value in values if value not in _UNSET), default)
+
+
+def _text(value: Scalar, default: str) -> str:
+    if value.__class__ is str:
+        return intern(value or default)
     if isinstance(value, bool):
         return "true" if value else "false"
-    return intern(str(value))
+    return default if value is None else str(value)
 
 
 DecodeValue = Callable[[bytes], bytes]

@@ -66,18 +66,17 @@ class ItemMaker:
         try:
             if value.startswith(_PROTOBUF):
                 value = self._decode_value(value)
-            labels, fields, head, body = self._parts(value, revision)
+            labels, fields, head, body = self._parts(value, revision, like)
             if head is not self._shape.head and self._convert_value is not None:
-                labels, fields, head, body = self._parts(self._convert_value(value), revision)
+                labels, fields, head, body = self._parts(self._convert_value(value), revision, like)
             if like is None:
                 namespace = sys.intern(self._shape.namespace_of(key))
             else:
                 key, namespace = like.key, like.namespace
-                fields = like.fields if like.fields == fields else fields
         except (msgspec.MsgspecError, ValueError, RecursionError) as fault:
             raise CorruptValue(key, str(fault)) from fault
         return Item(key, namespace, revision, head, body, labels, fields)
 
-    def _parts(self, value: bytes, revision: int) -> tuple[Labels, tuple[str, ...], bytes, bytes]:
-        labels, fields, has_version = self._extract(value)
+    def _parts(self, value: bytes, revision: int, like: Item | None) -> tuple[Labels, tuple[str, ...], bytes, bytes]:
+        labels, fields, has_version = self._extract(value, like.fields if like is not None else ())
         return labels, fields, *splice(value, revision, self._shape.head, is_clean=not has_version)
