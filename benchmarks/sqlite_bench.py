@@ -5,6 +5,7 @@ import os
 import tempfile
 import time
 from collections.abc import Awaitable, Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple, TypeVar
 
@@ -29,7 +30,7 @@ class Written(NamedTuple):
 
 def rows() -> Iterator[Row]:
     for size in POD_SIZES:
-        many = _run(lambda backend, size=size: _write(backend, writers=64, count=16_000, size=size))
+        many = _run(partial(_write, writers=64, count=16_000, size=size))
         yield Row(f"sqlite: durable writes of {size} B", many.per_s, "writes/s", 4000, "64 writers; the disk matters")
         yield Row(f"sqlite: their 99th percentile, {size} B", many.slowest_hundredth_ms, "ms", None, "64 writers")
     some = _run(lambda backend: _write(backend, writers=16, count=8000, size=3500))

@@ -72,7 +72,7 @@ def said(scheme: Scheme, exchange: Exchange, schema: Schema | None) -> str:
 
 def custom_schemas(shared: Path) -> dict[str, Schema]:
     """plural.group -> the schema of the first version, of every CustomResourceDefinition in the scenarios."""
-    found = {}
+    found: dict[str, Schema] = {}
     for path in sorted((shared / "golden/scenarios").glob("*.yaml")):
         for step in yaml.load(path.read_text(), Loader=yaml.CSafeLoader)["steps"]:
             body = step.get("body")

@@ -126,4 +126,4 @@ class FaultyDriver:
 
     def code(self, error: Exception) -> int:
         assert isinstance(error, apsw.Error)
-        return error.result
+        return int(error.result)  # type: ignore[attr-defined]

@@ -34,7 +34,8 @@ def test_kill_in_a_loop(tmp_path: Path, repository: Path) -> None:
 
 def _kill_after(told: IO[str], patience: int) -> list[Acknowledged]:
     """Kill the writer once it has told of so many writes; all that it told until it was dead."""
-    pid, acknowledged = 0, []
+    pid = 0
+    acknowledged: list[Acknowledged] = []
     while not pid or len(acknowledged) < patience:
         first, *rest = told.readline().split()
         if first == "pid":

@@ -3,6 +3,7 @@
 import keyword
 import re
 from collections.abc import Iterable, Iterator
+from typing import Any
 
 import go
 import model
@@ -141,7 +142,7 @@ class _Module:
     def _optional(self, plain: str) -> str:
         return f'"{plain.strip(chr(34))} | None"' if plain.startswith('"') else f"{plain} | None"
 
-    def _annotation(self, owner: str, node: dict) -> str:
+    def _annotation(self, owner: str, node: dict[str, Any]) -> str:
         if target := model.ref(node):
             return self._referred(owner, target)
         kind = node.get("type")
@@ -197,7 +198,7 @@ def _references(definition: Definition) -> set[str]:
     return {target for field in definition.fields for target in _targets(field.schema)} - {definition.name}
 
 
-def _targets(node: dict) -> Iterable[str]:
+def _targets(node: dict[str, Any]) -> Iterable[str]:
     if target := model.ref(node):
         yield target
     for key in ("items", "additionalProperties"):

@@ -17,7 +17,7 @@ HERE = Path(__file__).parent
 META = "io.k8s.apimachinery.pkg.apis.meta.v1"
 REFERENCE = HERE.parent.parent.parent / "shared/reference/openapi-v3-schemas-v1.36.json"
 
-SCALARS = {
+SCALARS: dict[str, dict[str, Any]] = {
     "io.k8s.apimachinery.pkg.api.resource.Quantity": {"type": "string", "format": "quantity"},
     "io.k8s.apimachinery.pkg.util.intstr.IntOrString": {"format": "int-or-string"},
     f"{META}.Time": {"type": "string", "format": "date-time"},

@@ -55,9 +55,11 @@ class Expiry:
                 self._resting.set()
                 await self._until_next()
 
-    async def idle(self) -> None:
-        """Until everything that is due is removed."""
+    async def idle(self) -> bool:
+        """Until everything that is due is removed; whether there was anything."""
+        was_busy = not self._resting.is_set()
         await self._resting.wait()
+        return was_busy
 
     def _take_due(self) -> list[tuple[float, int, str]]:
         due: list[tuple[float, int, str]] = []

@@ -53,9 +53,9 @@ class MemoryBackend:
         self._is_open = False
         self._hub.close()
 
-    async def idle(self) -> None:
-        """Until everything that is due is removed: what a virtual clock waits for."""
-        await self._expiry.idle()
+    async def idle(self) -> bool:
+        """Until everything that is due is removed, for a virtual clock: whether there was anything."""
+        return await self._expiry.idle()
 
     async def get(self, key: str, *, revision: int = 0) -> tuple[Entry | None, int]:
         shown = self._readable(revision)

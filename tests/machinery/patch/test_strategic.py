@@ -48,7 +48,7 @@ DELETE_B = {"name": "b", "$patch": "delete"}
     ],
 )
 def test_order(patch: str, order: str | None, result: str) -> None:
-    more = {"$setElementOrder/containers": named(order)} if order else {}
+    more: dict[str, Any] = {"$setElementOrder/containers": named(order)} if order else {}
     assert containers(named(patch), **more) == result
 
 
@@ -64,7 +64,7 @@ def test_order(patch: str, order: str | None, result: str) -> None:
     ],
 )
 def test_items_with_directives(patch: list[Any], order: str | None, result: str) -> None:
-    more = {"$setElementOrder/containers": named(order)} if order else {}
+    more: dict[str, Any] = {"$setElementOrder/containers": named(order)} if order else {}
     assert containers(patch, **more) == result
 
 

@@ -4,7 +4,7 @@ import importlib.resources
 from pathlib import Path
 
 import pytest
-from google.protobuf.descriptor_pb2 import FileDescriptorSet
+from google.protobuf.descriptor_pb2 import FileDescriptorSet  # type: ignore[import-untyped]
 
 from sampan.storage.etcd.proto import load
 from sampan.storage.etcd.proto.parser import parse

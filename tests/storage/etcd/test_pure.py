@@ -1,7 +1,7 @@
 """The parts of the etcd store that do nothing: they read, judge, keep, route."""
 
 import pytest
-from grpc import StatusCode
+from grpc import StatusCode  # type: ignore[import-untyped]
 from hypothesis import given
 from hypothesis import strategies as st
 

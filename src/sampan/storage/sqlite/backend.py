@@ -78,12 +78,11 @@ class SqliteBackend:
     async def __aexit__(self, *exc: object) -> None:
         await self._running.aclose()
 
-    async def idle(self) -> None:
-        """Until nothing is being written, removed or compacted: what a virtual clock waits for."""
-        if self._parts is not None:
-            await self._expiry.idle()
-            await self._parts.upkeep.idle()
-            await self._parts.commits.idle()
+    async def idle(self) -> bool:
+        """Until nothing is being written, removed or compacted, for a virtual clock: whether anything was."""
+        if (parts := self._parts) is None:
+            return False
+        return any([await self._expiry.idle(), await parts.upkeep.idle(), await parts.commits.idle()])
 
     async def get(self, key: str, *, revision: int = 0) -> tuple[Entry | None, int]:
         parts, shown = self._open_parts(), self._shown(revision)

@@ -56,12 +56,14 @@ class GroupCommit:
         self._wake()
         return answered
 
-    async def idle(self) -> None:
-        """Until there is nothing left to do."""
+    async def idle(self) -> bool:
+        """Until there is nothing left to do; whether there was anything."""
+        was_busy = self._is_busy
         while self._is_busy:
             idle = self._loop.create_future()
             self._idle.append(idle)
             await idle
+        return was_busy
 
     def _wake(self) -> None:
         if not self._is_busy:

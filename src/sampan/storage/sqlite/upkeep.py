@@ -51,9 +51,11 @@ class Upkeep:
             self._resting.set()
             mark = Mark(0, 0)
 
-    async def idle(self) -> None:
-        """Until a round that has begun is over."""
+    async def idle(self) -> bool:
+        """Until a round that has begun is over; whether one had."""
+        was_busy = not self._resting.is_set()
         await self._resting.wait()
+        return was_busy
 
     async def compact(self, revision: int) -> None:
         while not await self._commits.job(lambda: self._log.compact_step(revision)):
