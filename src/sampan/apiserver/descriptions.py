@@ -46,6 +46,10 @@ def of_definition(name: str) -> Definition:
     return msgspec.json.decode(found, type=Definition) if found is not None else Definition()
 
 
+def are_installed() -> bool:
+    return bool(_texts())
+
+
 def of_field(kind: GroupVersionKind, path: str) -> str:
     """The text of a field of a kind, by its path through objects (`spec.nodeName`)."""
     *way, field = path.split(".")
@@ -90,4 +94,4 @@ def _texts() -> Mapping[str, msgspec.Raw]:
         return {}
 
 
-__all__ = ["Definition", "Described", "of_definition", "of_field"]
+__all__ = ["Definition", "Described", "are_installed", "of_definition", "of_field"]

@@ -42,7 +42,7 @@ def special_paths(
         "apis": discovery.groups,
         "healthz": health.handle,
         "livez": health.handle,
-        "openapi": OpenApi(scheme=registry.scheme).handle,
+        "openapi": OpenApi(registry=registry).handle,
         "readyz": health.handle,
         "version": version,
     }

@@ -1,0 +1,138 @@
+"""The schemas that documents refer to: of built-in kinds with their published texts, of custom ones from their own."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from sampan.api import openapi, schemas
+from sampan.api.resource import GroupVersionKind, Resource
+from sampan.api.scheme import Scheme, type_for
+from sampan.apiserver import descriptions
+
+META = "io.k8s.apimachinery.pkg.apis.meta.v1"
+_PREFIX = "#/components/schemas/"
+_LIKE = f"{META}.PartialObjectMetadata"
+"""Where the texts for the fields that all objects have stand."""
+
+
+_KINDS = "x-kubernetes-group-version-kind"
+_EVERYWHERE = ("DeleteOptions", "WatchEvent")
+"""Kinds that every version of a group has."""
+
+
+class Definitions:
+    """Schemas by name, for the resources that there are."""
+
+    def __init__(self, scheme: Scheme) -> None:
+        self._custom: dict[str, dict[str, Any]] = {}
+        self._names: dict[tuple[str, str, str], str] = {}
+        for resource in scheme:
+            if resource.is_custom:
+                self._add_custom(resource)
+
+    def of(self, kind: GroupVersionKind) -> str:
+        """The name of a kind's schema."""
+        own = self._names.get((kind.group, kind.version, kind.kind))
+        if own is not None:
+            return own
+        found = type_for(kind)
+        if found is None:
+            raise KeyError(f"{kind.kind} of {kind.api_version} has no schema")
+        return schemas.of(found).name
+
+    def of_list(self, resource: Resource) -> str:
+        return self.of(GroupVersionKind(group=resource.group, version=resource.version, kind=resource.list_kind))
+
+    def closure(self, names: Iterable[str], versions: Iterable[tuple[str, str]]) -> dict[str, dict[str, Any]]:
+        """These schemas and all that they refer to, in the order of their names, for a document about `versions`
+        (group and version of each)."""
+        found: dict[str, dict[str, Any]] = {}
+        pending = list(names)
+        while pending:
+            name = pending.pop()
+            if name not in found:
+                found[name] = self._custom.get(name) or _builtin(name)
+                pending += references(found[name])
+        for kind in _EVERYWHERE:
+            if (schema := found.get(f"{META}.{kind}")) is not None:
+                places = sorted({("", "v1"), *versions})
+                schema[_KINDS] = [{"group": group, "version": version, "kind": kind} for group, version in places]
+        return dict(sorted(found.items()))
+
+    def _add_custom(self, resource: Resource) -> None:
+        group = ".".join(reversed(resource.group.split(".")))
+        start = f"{group}.{resource.version}"
+        name, list_name = f"{start}.{resource.kind}", f"{start}.{resource.list_kind}"
+        gvk = (resource.group, resource.version, resource.kind)
+        self._names[gvk] = name
+        self._names[resource.group, resource.version, resource.list_kind] = list_name
+        self._custom[name] = _custom(resource)
+        self._custom[list_name] = _custom_list(resource, name)
+
+
+def references(node: Any) -> Iterator[str]:
+    """The names that a schema refers to."""
+    if isinstance(node, dict):
+        target = node.get("$ref")
+        if isinstance(target, str):
+            yield target.removeprefix(_PREFIX)
+        for child in node.values():
+            yield from references(child)
+    elif isinstance(node, list):
+        for child in node:
+            yield from references(child)
+
+
+def _builtin(name: str) -> dict[str, Any]:
+    found = openapi.definition(schemas.definition(name))
+    texts = descriptions.of_definition(name)
+    if texts.description:
+        found = {"description": texts.description, **found}
+    for field, schema in found.get("properties", {}).items():
+        text = texts.properties.get(field)
+        if text is not None and text.description:
+            schema["description"] = text.description
+        elif list(schema) == ["allOf"]:  # with nothing to add, a reference stands alone
+            found["properties"][field] = schema["allOf"][0]
+    return found
+
+
+def _custom(resource: Resource) -> dict[str, Any]:
+    source = dict((resource.schema.openapi if resource.schema is not None else None) or {"type": "object"})
+    metadata = {"allOf": [{"$ref": f"{_PREFIX}{META}.ObjectMeta"}], **_text("metadata")}
+    own = source.get("properties") or {}
+    source["properties"] = {**own, **_title(), "metadata": metadata}
+    return {**source, **_marks(resource, resource.kind)}
+
+
+def _custom_list(resource: Resource, name: str) -> dict[str, Any]:
+    metadata = {"allOf": [{"$ref": f"{_PREFIX}{META}.ListMeta"}], **_text("metadata")}
+    items = {"type": "array", "items": {"$ref": _PREFIX + name}, "description": f"List of {resource.plural}."}
+    return {
+        "description": f"{resource.list_kind} is a list of {resource.kind}",
+        "type": "object",
+        "required": ["items"],
+        "properties": {**_title(), "items": items, "metadata": metadata},
+        **_marks(resource, resource.list_kind),
+    }
+
+
+def _title() -> dict[str, Any]:
+    return {field: {"type": "string", **_text(field)} for field in ("apiVersion", "kind")}
+
+
+def _text(field: str) -> dict[str, str]:
+    found = descriptions.of_definition(_LIKE).properties.get(field)
+    return {"description": found.description} if found is not None and found.description else {}
+
+
+def _marks(resource: Resource, kind: str) -> dict[str, Any]:
+    gvk = {"group": resource.group, "version": resource.version, "kind": kind}
+    marks: dict[str, Any] = {_KINDS: [gvk]}
+    if resource.selectable:
+        marks["x-kubernetes-selectable-fields"] = [{"fieldPath": field.label} for field in resource.selectable]
+    return marks
+
+
+__all__ = ["META", "Definitions", "references"]

@@ -1,0 +1,114 @@
+"""OpenAPI v2: everything in one document, for older clients."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sampan.apiserver.special.openapi.documents import INFO, Contents, extensions, hoisted, used
+from sampan.apiserver.special.openapi.operations import TEXT, Operation, PathItem
+from sampan.apiserver.special.openapi.parameters import Parameter
+
+_V3_PREFIX, _PREFIX = "#/components/schemas/", "#/definitions/"
+_KEPT = frozenset({"description", "format", "properties", "required", "type", "items", "additionalProperties"})
+"""What v2 can say of a schema, besides extensions; defaults and enumerations are left out as by the real server."""
+_LOOKED_AT = frozenset({"dryRun", "fieldValidation"})
+"""Parameters that clients look for in operations and do not follow references to."""
+_SECURITY = {
+    "BearerToken": {
+        "description": "Bearer Token authentication",
+        "in": "header",
+        "name": "authorization",
+        "type": "apiKey",
+    }
+}
+
+
+def document(contents: Contents) -> dict[str, Any]:
+    items = [item for name in contents.names() for item in contents.paths(name)]
+    versions = [version for name in contents.names() for version in contents.versions(name)]
+    schemas = contents.definitions.closure(used(items), versions)
+    shared: dict[str, Any] = {}
+    paths = {item.path: _path(item, shared) for item in sorted(items, key=lambda item: item.path)}
+    return {
+        "swagger": "2.0",
+        "info": INFO,
+        "paths": paths,
+        "definitions": {name: schema_of(schema) for name, schema in schemas.items()},
+        "parameters": dict(sorted(shared.items())),
+        "securityDefinitions": _SECURITY,
+        "security": [{"BearerToken": []}],
+    }
+
+
+def schema_of(node: dict[str, Any]) -> dict[str, Any]:
+    """A v3 schema in terms of v2."""
+    found = {key: value for key, value in node.items() if key in _KEPT or key.startswith("x-")}
+    target = node.get("$ref") or next((one["$ref"] for one in node.get("allOf", ()) if "$ref" in one), None)
+    if target is not None:
+        found["$ref"] = target.replace(_V3_PREFIX, _PREFIX)
+    elif "oneOf" in node:  # a quantity, or an integer or a string
+        found["type"] = "string"
+    if isinstance(properties := found.get("properties"), dict):
+        found["properties"] = {name: schema_of(schema) for name, schema in properties.items()}
+    for below in ("items", "additionalProperties"):
+        if isinstance(child := found.get(below), dict):
+            found[below] = schema_of(child)
+    return found
+
+
+def _path(item: PathItem, shared: dict[str, Any]) -> dict[str, Any]:
+    common, operations = hoisted(item)
+    found: dict[str, Any] = {one.method: _operation(one, own, shared) for one, own in operations}
+    if common:
+        found["parameters"] = [_parameter(parameter, shared) for parameter in common]
+    return found
+
+
+def _operation(operation: Operation, own: list[Parameter], shared: dict[str, Any]) -> dict[str, Any]:
+    parameters = [_parameter(parameter, shared) for parameter in own]
+    if operation.body:
+        parameters.insert(0, _body(operation))
+    found: dict[str, Any] = {
+        "description": operation.description,
+        "consumes": list(operation.body_forms),
+        "produces": list(operation.forms),
+        "operationId": operation.id,
+        "responses": {
+            **{str(code): {"description": "OK", "schema": _answer(schema)} for code, schema in operation.answers},
+            "401": {"description": "Unauthorized"},
+        },
+        "schemes": ["https"],
+        "tags": [operation.tag],
+    }
+    if parameters:
+        found["parameters"] = parameters
+    return {**found, **extensions(operation)}
+
+
+def _answer(schema: str) -> dict[str, Any]:
+    return {"$ref": _PREFIX + schema} if schema != TEXT else {"type": "string"}
+
+
+def _body(operation: Operation) -> dict[str, Any]:
+    found: dict[str, Any] = {"in": "body", "name": "body", "schema": {"$ref": _PREFIX + operation.body}}
+    return {**found, "required": True} if operation.body_required else found
+
+
+def _parameter(parameter: Parameter, shared: dict[str, Any]) -> dict[str, Any]:
+    found: dict[str, Any] = {
+        "name": parameter.name,
+        "in": parameter.place,
+        "description": parameter.description,
+        "type": parameter.type,
+        "uniqueItems": True,
+    }
+    if parameter.place == "path":
+        found["required"] = True
+    if parameter.name in _LOOKED_AT or parameter.place == "path":
+        return found
+    key = f"{parameter.name}-{parameter.place}"
+    shared[key] = found
+    return {"$ref": f"#/parameters/{key}"}
+
+
+__all__ = ["document", "schema_of"]
