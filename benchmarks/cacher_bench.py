@@ -197,7 +197,7 @@ async def _lists(cacher: Cacher) -> list[Row]:
     ]
 
 
-async def _least(measure: Callable[[], Awaitable[float]], tries: int = 7) -> float:
+async def _least(measure: Callable[[], Awaitable[float]], tries: int = 20) -> float:
     return min([await measure() for _ in range(tries)])
 
 

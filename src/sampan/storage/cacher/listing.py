@@ -50,18 +50,18 @@ class ListResult:
 
     def chunks(self, size: int = 256 << 10) -> Iterator[bytes]:
         """The whole list in pieces of about `size` bytes, no piece cutting an item."""
-        pending: list[bytes] = [self.head]
-        length = 0
-        separator = b""
-        own, opening = self.shape.head, self.shape.head if self.shape.is_custom else b"{"
+        bare = None if self.shape.is_custom else self.shape.head
+        lead, length = self.head + b"{", 0
+        bodies: list[bytes] = []
         for item in self.items:
-            body = item.body
-            pending += (separator, opening if item.head is own else item.head, body)
-            separator = b","
+            # An object of another version, which nobody converted, shows that it is one.
+            body = item.body if item.head is bare else item.head[1:] + item.body
+            bodies.append(body if bodies else lead + body)
             length += len(body)
             if length >= size:
-                yield b"".join(pending)
-                pending.clear()
-                length = 0
-        pending.append(b"]}")
-        yield b"".join(pending)
+                yield b",{".join(bodies)
+                bodies.clear()
+                lead, length = b",{", 0
+        if not self.items:
+            bodies.append(self.head)
+        yield b",{".join(bodies) + b"]}"
