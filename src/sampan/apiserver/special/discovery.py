@@ -78,10 +78,10 @@ class Discovery:
         raw = self._document(which, lambda: _aggregate(self._scheme, groups))
         etag = f'"{self._document(f"tag {which}", lambda: _hash(raw)).decode()}"'
         headers = {"ETag": etag, "Vary": "Accept", "Cache-Control": "public"}
-        if call.headers.get("If-None-Match") == etag:
-            return BytesAnswer(b"", form.media, 304, headers)
         kind, group, version = _AGGREGATED
         content_type = f"{form.media};g={group};v={version};as={kind}"
+        if call.headers.get("If-None-Match") == etag:  # clients take its type for that of what they have
+            return BytesAnswer(b"", content_type, 304, headers)
         return BytesAnswer(await media.encode(raw, form, call), content_type, 200, headers)
 
     # -- documents ---------------------------------------------------------------------------------------------------
