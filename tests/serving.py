@@ -17,6 +17,7 @@ from sampan.apiserver.loopback import LoopbackTransport
 from sampan.apiserver.pipeline import Pipeline, Special
 from sampan.apiserver.registry.registry import Registry
 from sampan.apiserver.results import Answer, ValueAnswer
+from sampan.machinery import errors
 from sampan.machinery.client import Client, Transport
 from sampan.machinery.client.access import Access
 from sampan.machinery.client.http import HttpTransport
@@ -75,16 +76,20 @@ async def serving(clock: Clock | None = None, scheme: Scheme | None = None) -> A
         url = f"http://127.0.0.1:{port}"
         loopback = LoopbackTransport(pipeline=pipeline, user=ADMIN)
         forget = clock.on_idle(loopback.activity.idle) if isinstance(clock, VirtualClock) else lambda: None
-        async with HttpTransport(Access(server=url)) as web:
-            yield Server(clock, scheme, registry, pipeline, backend, http, url, loopback, web)
-        forget()
-        await http.close(0.01)
-        for task in tasks:
-            task.cancel()
+        try:
+            async with HttpTransport(Access(server=url)) as web:
+                yield Server(clock, scheme, registry, pipeline, backend, http, url, loopback, web)
+        finally:
+            forget()
+            await http.close(0.01)
+            for task in tasks:
+                task.cancel()
 
 
 def _discovery(scheme: Scheme) -> Mapping[str, Special]:
     async def answer(call: Call) -> Answer:
+        if call.path not in ("/api", "/apis"):
+            raise errors.generic(404)
         groups = [""] if call.path == "/api" else [group for group in scheme.groups() if group]
         items = [
             {

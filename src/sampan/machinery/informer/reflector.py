@@ -121,6 +121,8 @@ class Reflector:
                 seen.add(key)
                 self._sink.put(key, obj)
             version = page.resource_version
+        if not version:
+            raise ConnectionFailed("the list tells no version", may_have_happened=False)
         self._complete(seen, version)
 
     def _complete(self, seen: set[Key], version: str) -> None:

@@ -1,0 +1,141 @@
+"""What becomes of an event: stored as new, counted on to one that is stored, or dropped. Pure but for its memory.
+
+- The same event again raises the count of the first.
+- Events alike but for their message are, from the tenth within ten minutes on, told as one.
+- An object about which one source says too much is no longer heard: 25 at once, then one in five minutes.
+"""
+
+from collections import OrderedDict
+from collections.abc import Hashable
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+import msgspec
+
+from sampan.api.types.core_v1 import Event
+
+V = TypeVar("V")
+
+COMBINED = "(combined from similar events): "
+
+
+@dataclass(frozen=True, slots=True)
+class CorrelatorConfig:
+    similar: int = 10
+    """From how many different messages on similar events are told as one."""
+    within_s: float = 600.0
+    burst: int = 25
+    per_s: float = 1 / 300
+    remembered: int = 4096
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    event: Event
+    """To be stored; with the name of the stored one if it is to be counted on to that."""
+    is_update: bool
+    key: Hashable
+    """What to call it when telling `stored`."""
+
+
+@dataclass(slots=True)
+class _Seen:
+    count: int
+    name: str
+    first: str | None
+
+
+@dataclass(slots=True)
+class _Similar:
+    messages: OrderedDict[str, None]
+    last: float
+
+
+@dataclass(slots=True)
+class _Bucket:
+    tokens: float
+    last: float
+
+
+class _Memory(Generic[V]):
+    """A bounded dict that forgets what was not used for longest."""
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._values: OrderedDict[Hashable, V] = OrderedDict()
+
+    def get(self, key: Hashable) -> V | None:
+        found = self._values.get(key)
+        if found is not None:
+            self._values.move_to_end(key)
+        return found
+
+    def put(self, key: Hashable, value: V) -> None:
+        self._values[key] = value
+        self._values.move_to_end(key)
+        if len(self._values) > self._most:
+            self._values.popitem(last=False)
+
+
+class Correlator:
+    def __init__(self, config: CorrelatorConfig | None = None) -> None:
+        self._config = config or CorrelatorConfig()
+        self._seen: _Memory[_Seen] = _Memory(self._config.remembered)
+        self._similar: _Memory[_Similar] = _Memory(self._config.remembered)
+        self._buckets: _Memory[_Bucket] = _Memory(self._config.remembered)
+
+    def judge(self, event: Event, now: float) -> Verdict | None:
+        """What to do with the event; None: drop it."""
+        event, key = self._combined(event, now)
+        event, is_update = self._counted(event, key)
+        if not self._is_heard(event, now):
+            return None
+        return Verdict(event, is_update, key)
+
+    def stored(self, key: Hashable, event: Event) -> None:
+        """The event is stored, as the server answered."""
+        self._seen.put(key, _Seen(event.count, event.metadata.name, event.firstTimestamp))
+
+    def _combined(self, event: Event, now: float) -> tuple[Event, Hashable]:
+        """The event, or what stands for many like it, and what makes it the same as another."""
+        alike = _alike(event)
+        found = self._similar.get(alike)
+        if found is None or now - found.last > self._config.within_s:
+            found = _Similar(OrderedDict(), now)
+        found.last = now
+        found.messages[event.message] = None
+        self._similar.put(alike, found)
+        if len(found.messages) < self._config.similar:
+            return event, (*alike, event.message)
+        found.messages.popitem(last=False)
+        return msgspec.structs.replace(event, message=COMBINED + event.message), alike
+
+    def _counted(self, event: Event, key: Hashable) -> tuple[Event, bool]:
+        last = self._seen.get(key)
+        if last is not None:
+            metadata = msgspec.structs.replace(event.metadata, name=last.name)
+            event = msgspec.structs.replace(event, metadata=metadata, count=last.count + 1, firstTimestamp=last.first)
+        self._seen.put(key, _Seen(event.count, event.metadata.name, event.firstTimestamp))
+        return event, last is not None
+
+    def _is_heard(self, event: Event, now: float) -> bool:
+        config, key = self._config, _about(event)
+        bucket = self._buckets.get(key) or _Bucket(config.burst, now)
+        self._buckets.put(key, bucket)
+        bucket.tokens = min(config.burst, bucket.tokens + (now - bucket.last) * config.per_s)
+        bucket.last = now
+        if bucket.tokens < 1:
+            return False
+        bucket.tokens -= 1
+        return True
+
+
+def _about(event: Event) -> tuple[str, ...]:
+    """Who says it, and of what."""
+    source, ref = event.source, event.involvedObject
+    return (source.component, source.host, ref.kind, ref.namespace, ref.name, ref.uid, ref.apiVersion)
+
+
+def _alike(event: Event) -> tuple[str, ...]:
+    """All but the message."""
+    return (*_about(event), event.type, event.reason, event.reportingComponent, event.reportingInstance)

@@ -1,0 +1,136 @@
+"""The recorder: takes events from anybody at any time, and sends them when it can."""
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Mapping
+from typing import Any
+
+from sampan.api import times
+from sampan.api.types.core_v1 import Event, EventSource, ObjectReference
+from sampan.api.types.meta_v1 import ObjectMeta
+from sampan.machinery import errors
+from sampan.machinery.activity import Activity
+from sampan.machinery.client import Client, ConnectionFailed
+from sampan.machinery.clock import Clock
+from sampan.machinery.events.correlator import Correlator, CorrelatorConfig, Verdict
+
+log = logging.getLogger(__name__)
+
+NORMAL, WARNING = "Normal", "Warning"
+_MOST_WAITING = 1000
+"""Events that wait to be sent; more are dropped."""
+_ATTEMPTS = 12
+_RETRY_S = 10.0
+_LONGEST_MESSAGE = 1024
+
+
+class EventRecorder:
+    """`event(...)` never waits and never raises; `run()` must be running for events to be sent."""
+
+    def __init__(
+        self,
+        *,
+        client: Client,
+        clock: Clock,
+        component: str,
+        host: str = "",
+        activity: Activity | None = None,
+        config: CorrelatorConfig | None = None,
+    ) -> None:
+        self._events, self._clock = client.of(Event), clock
+        self._component, self._host = component, host
+        self._activity = activity or Activity()
+        self._correlator = Correlator(config)
+        self._waiting: deque[Event] = deque()
+        self._more = asyncio.Event()
+        self._serial = 0
+        self.dropped = 0
+
+    def event(
+        self, obj: Any, type: str, reason: str, message: str, *, annotations: Mapping[str, str] | None = None
+    ) -> None:
+        """Say something about an object: `type` is NORMAL or WARNING, `reason` one word for machines."""
+        if len(self._waiting) >= _MOST_WAITING:
+            self.dropped += 1
+            return
+        try:
+            self._waiting.append(self._made(obj, type, reason, message, annotations or {}))
+        except Exception:
+            log.exception("an event %s cannot be recorded", reason)
+            return
+        self._activity.step()
+        self._more.set()
+
+    async def run(self) -> None:
+        """Send what is recorded, in order, until cancelled."""
+        while True:
+            while self._waiting:
+                await self._send(self._waiting.popleft())
+            self._more.clear()
+            await self._more.wait()
+
+    def _made(self, obj: Any, type: str, reason: str, message: str, annotations: Mapping[str, str]) -> Event:
+        now, ref = self._clock.now(), reference(obj)
+        self._serial += 1
+        stamp = int(now * 1e9) + self._serial % 1000
+        meta = ObjectMeta(
+            name=f"{ref.name}.{stamp:x}", namespace=ref.namespace or "default", annotations=dict(annotations)
+        )
+        return Event(
+            metadata=meta,
+            involvedObject=ref,
+            reason=reason,
+            message=message[:_LONGEST_MESSAGE],
+            source=EventSource(component=self._component, host=self._host),
+            firstTimestamp=times.format_time(now),
+            lastTimestamp=times.format_time(now),
+            count=1,
+            type=type,
+            reportingComponent=self._component,
+            reportingInstance=self._host,
+        )
+
+    async def _send(self, event: Event) -> None:
+        verdict = self._correlator.judge(event, self._clock.now())
+        if verdict is None:
+            self.dropped += 1
+            return
+        for _ in range(_ATTEMPTS):
+            try:
+                self._correlator.stored(verdict.key, await self._write(verdict))
+                return
+            except ConnectionFailed as failure:
+                log.debug("event %s: %s", event.reason, failure)
+                await self._clock.sleep(_RETRY_S)
+            except errors.ApiError as error:
+                level = logging.DEBUG if error.has_cause("NamespaceTerminating") else logging.WARNING
+                log.log(level, "event %s about %s is refused: %s", event.reason, event.involvedObject.name, error)
+                return
+        self.dropped += 1
+
+    async def _write(self, verdict: Verdict) -> Event:
+        event = verdict.event
+        if verdict.is_update:
+            patch = {"count": event.count, "lastTimestamp": event.lastTimestamp, "message": event.message}
+            try:
+                return await self._events.patch(event.metadata.name, patch, event.metadata.namespace)
+            except errors.NotFound:
+                pass  # it had its time; tell it anew
+        return await self._events.create(event)
+
+
+def reference(obj: Any, field_path: str = "") -> ObjectReference:
+    """How an event names what it is about."""
+    if isinstance(obj, ObjectReference):
+        return obj
+    meta = obj.metadata
+    return ObjectReference(
+        kind=obj.kind,
+        namespace=meta.namespace,
+        name=meta.name,
+        uid=meta.uid,
+        apiVersion=obj.apiVersion,
+        resourceVersion=meta.resourceVersion,
+        fieldPath=field_path,
+    )

@@ -1,0 +1,182 @@
+"""Leader election by a Lease: of several candidates one leads at a time.
+
+A candidate takes the lease if nobody holds it, or if the holder has not renewed it for its duration as measured by the
+candidate's own clock since it saw the last renewal: clocks of different machines are never compared. The leader renews;
+if it cannot for `renew_s`, it stops leading before anybody else may begin.
+"""
+
+import asyncio
+import logging
+import random
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+
+import msgspec
+
+from sampan.api import times
+from sampan.api.types.coordination_v1 import Lease, LeaseSpec
+from sampan.api.types.meta_v1 import ObjectMeta
+from sampan.machinery import errors
+from sampan.machinery.client import Client, ConnectionFailed
+from sampan.machinery.clock import Clock
+
+log = logging.getLogger(__name__)
+
+_JITTER = 1.2
+
+
+class LeadershipLost(Exception):
+    """The lease could not be renewed in time; somebody else may lead."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ElectionConfig:
+    name: str
+    namespace: str = "kube-system"
+    identity: str
+    """Who this candidate is; no two have the same."""
+    lease_s: int = 15
+    renew_s: float = 10.0
+    retry_s: float = 2.0
+
+    def __post_init__(self) -> None:
+        if not self.lease_s > self.renew_s > self.retry_s * _JITTER:
+            raise ValueError("the lease must last longer than renewing may take, and that longer than a retry")
+
+
+@dataclass(frozen=True, slots=True)
+class Observed:
+    """The lease's last state, and when this candidate first saw it."""
+
+    spec: LeaseSpec
+    at: float
+
+
+def claim(observed: Observed | None, config: ElectionConfig, now: float) -> LeaseSpec | None:
+    """What to write to hold the lease; None while another does."""
+    fresh = LeaseSpec(
+        holderIdentity=config.identity,
+        leaseDurationSeconds=config.lease_s,
+        acquireTime=times.format_micro_time(now),
+        renewTime=times.format_micro_time(now),
+        leaseTransitions=0,
+    )
+    if observed is None:
+        return fresh
+    spec = observed.spec
+    if spec.holderIdentity == config.identity:
+        return msgspec.structs.replace(fresh, acquireTime=spec.acquireTime, leaseTransitions=spec.leaseTransitions)
+    if spec.holderIdentity and observed.at + (spec.leaseDurationSeconds or 0) > now:
+        return None
+    return msgspec.structs.replace(fresh, leaseTransitions=(spec.leaseTransitions or 0) + 1)
+
+
+def released(spec: LeaseSpec, now: float) -> LeaseSpec:
+    """What the holder writes when it goes, so that others need not wait."""
+    stamp = times.format_micro_time(now)
+    return LeaseSpec(
+        holderIdentity="",
+        leaseDurationSeconds=1,
+        acquireTime=stamp,
+        renewTime=stamp,
+        leaseTransitions=spec.leaseTransitions,
+    )
+
+
+class LeaderElector:
+    def __init__(self, *, client: Client, clock: Clock, config: ElectionConfig) -> None:
+        self._leases, self._clock, self._config = client.of(Lease), clock, config
+        self._lease: Lease | None = None
+        self._observed: Observed | None = None
+        self.is_leader = False
+
+    @property
+    def leader(self) -> str:
+        """Who led when last looked; empty if nobody."""
+        return (self._observed.spec.holderIdentity or "") if self._observed is not None else ""
+
+    async def run(self, lead: Callable[[], Awaitable[None]]) -> None:
+        """Wait for the lease, then run `lead` for as long as it is held. Returns when `lead` does; raises
+        LeadershipLost, with `lead` cancelled, when the lease is lost. The lease is given back in any other case."""
+        while not await self._try():
+            await self._clock.sleep(self._config.retry_s * (1 + random.random() * (_JITTER - 1)))
+        log.info("%s leads by lease %s", self._config.identity, self._config.name)
+        self.is_leader = True
+        try:
+            await self._lead(lead)
+        finally:
+            if self.is_leader:
+                await self._release()
+
+    async def _lead(self, lead: Callable[[], Awaitable[None]]) -> None:
+        async def run() -> None:
+            await lead()
+            renewing.cancel()
+
+        try:
+            async with asyncio.TaskGroup() as group:
+                renewing = group.create_task(self._renew())
+                group.create_task(run())
+        except* LeadershipLost as lost:
+            raise lost.exceptions[0] from None
+
+    async def _renew(self) -> None:
+        """Until the lease is lost."""
+        renewed = self._clock.now()
+        while True:
+            await self._clock.sleep(self._config.retry_s)
+            if await self._try():
+                renewed = self._clock.now()
+            elif self.leader not in ("", self._config.identity) or self._is_over(renewed):
+                self.is_leader = False
+                raise LeadershipLost(f"{self._config.identity} lost lease {self._config.name}")
+
+    def _is_over(self, renewed: float) -> bool:
+        return self._clock.now() - renewed >= self._config.renew_s
+
+    async def _try(self) -> bool:
+        """Take or renew the lease; False if another holds it or the server cannot be asked."""
+        config, now = self._config, self._clock.now()
+        try:
+            async with asyncio.timeout(config.renew_s):
+                await self._look()
+                wanted = claim(self._observed, config, now)
+                if wanted is None:
+                    return False
+                await self._write(wanted)
+        except (errors.ApiError, ConnectionFailed, TimeoutError) as failure:
+            log.debug("lease %s: %s", config.name, failure)
+            return False
+        return True
+
+    async def _look(self) -> None:
+        try:
+            self._lease = await self._leases.get(self._config.name, self._config.namespace)
+        except errors.NotFound:
+            self._lease = self._observed = None
+            return
+        self._observe(self._lease.spec)
+
+    async def _write(self, spec: LeaseSpec) -> None:
+        if self._lease is None:
+            meta = ObjectMeta(name=self._config.name, namespace=self._config.namespace)
+            self._lease = await self._leases.create(Lease(metadata=meta, spec=spec))
+        else:
+            self._lease = await self._leases.update(msgspec.structs.replace(self._lease, spec=spec))
+        self._observe(self._lease.spec)
+
+    def _observe(self, spec: LeaseSpec) -> None:
+        if self._observed is None or self._observed.spec != spec:
+            self._observed = Observed(spec, self._clock.now())
+
+    async def _release(self) -> None:
+        self.is_leader = False
+        if self._lease is None:
+            return
+        try:
+            await self._write(released(self._lease.spec, self._clock.now()))
+        except (errors.ApiError, ConnectionFailed) as failure:
+            log.debug("lease %s could not be given back: %s", self._config.name, failure)
+
+
+__all__ = ["ElectionConfig", "LeaderElector", "LeadershipLost", "Observed", "claim", "released"]

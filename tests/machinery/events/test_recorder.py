@@ -1,0 +1,136 @@
+"""The recorder against a real server."""
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+
+import pytest
+
+from sampan.api.types.core_v1 import ConfigMap, Event, Namespace
+from sampan.api.types.meta_v1 import ObjectMeta
+from sampan.machinery.client import Client, ConnectionFailed, Events, Request, Response
+from sampan.machinery.client.codecs import ObjectCodec
+from sampan.machinery.clock import VirtualClock
+from sampan.machinery.events import NORMAL, WARNING, EventRecorder
+from tests.serving import Server, serving
+
+MAP = ConfigMap(metadata=ObjectMeta(name="m", namespace="a", uid="u", resourceVersion="7"))
+
+
+@asynccontextmanager
+async def recording(server: Server, client: Client | None = None) -> AsyncIterator[EventRecorder]:
+    recorder = EventRecorder(client=client or server.client(), clock=server.clock, component="tester", host="here")
+    async with asyncio.TaskGroup() as group:
+        running = group.create_task(recorder.run())
+        yield recorder
+        running.cancel()
+
+
+async def told(server: Server) -> Sequence[Event]:
+    found: Sequence[Event] = (await server.client().of(Event).list()).items
+    return found
+
+
+def test_an_event_as_people_see_it() -> None:
+    async def main() -> None:
+        clock = VirtualClock()
+        async with serving(clock) as server, recording(server) as recorder:
+            recorder.event(MAP, NORMAL, "Changed", "it changed", annotations={"x": "1"})
+            await clock.settle()
+            (found,) = await told(server)
+        assert found.metadata.name.startswith("m.")
+        assert (found.metadata.namespace, found.metadata.annotations) == ("a", {"x": "1"})
+        assert (found.type, found.reason, found.message, found.count) == ("Normal", "Changed", "it changed", 1)
+        assert (found.source.component, found.source.host) == ("tester", "here")
+        assert (found.reportingComponent, found.reportingInstance) == ("tester", "here")
+        assert found.firstTimestamp == found.lastTimestamp == "2026-01-01T00:00:00Z"
+        ref = found.involvedObject
+        assert (ref.kind, ref.apiVersion, ref.namespace, ref.name, ref.uid) == ("ConfigMap", "v1", "a", "m", "u")
+        assert ref.resourceVersion == "7"
+
+    asyncio.run(main())
+
+
+def test_the_same_again_is_counted() -> None:
+    async def main() -> None:
+        clock = VirtualClock()
+        async with serving(clock) as server, recording(server) as recorder:
+            for _ in range(3):
+                recorder.event(MAP, WARNING, "Failed", "it failed")
+                await clock.advance(60)
+            (found,) = await told(server)
+            assert (found.count, found.firstTimestamp) == (3, "2026-01-01T00:00:00Z")
+            assert found.lastTimestamp == "2026-01-01T00:02:00Z"
+            await server.client().of(Event).delete(found.metadata.name, "a")
+            recorder.event(MAP, WARNING, "Failed", "it failed")
+            await clock.settle()
+            (again,) = await told(server)
+            assert again.count == 4
+
+    asyncio.run(main())
+
+
+def test_what_lives_in_no_namespace_is_told_in_default() -> None:
+    async def main() -> None:
+        clock = VirtualClock()
+        async with serving(clock) as server, recording(server) as recorder:
+            recorder.event(Namespace(metadata=ObjectMeta(name="n")), NORMAL, "Seen", "there it is")
+            await clock.settle()
+            (found,) = await told(server)
+        assert found.metadata.namespace == "default"
+
+    asyncio.run(main())
+
+
+class Unreachable:
+    """A server that cannot be reached for a while."""
+
+    def __init__(self, server: Server, failures: int) -> None:
+        self._inner, self._failures = server.loopback, failures
+
+    async def send(self, request: Request) -> Response:
+        if self._failures > 0:
+            self._failures -= 1
+            raise ConnectionFailed("nobody there", may_have_happened=True)
+        return await self._inner.send(request)
+
+    def watch(self, request: Request, codec: ObjectCodec) -> AbstractAsyncContextManager[Events]:
+        return self._inner.watch(request, codec)
+
+    async def close(self) -> None:
+        pass
+
+
+def test_a_server_that_is_away_for_a_while() -> None:
+    async def main() -> None:
+        clock = VirtualClock()
+        async with serving(clock) as server:
+            client = Client(transport=Unreachable(server, 3), clock=clock, component="test")
+            async with recording(server, client) as recorder:
+                recorder.event(MAP, NORMAL, "Changed", "it changed")
+                await clock.advance(29)
+                assert await told(server) == []
+                await clock.advance(1)
+                assert len(await told(server)) == 1
+
+    asyncio.run(main())
+
+
+def test_nothing_that_goes_wrong_reaches_the_caller(caplog: pytest.LogCaptureFixture) -> None:
+    async def main() -> None:
+        clock = VirtualClock()
+        async with serving(clock) as server, recording(server) as recorder:
+            recorder.event(object(), NORMAL, "Odd", "not an object")
+            recorder.event(
+                ConfigMap(metadata=ObjectMeta(name="Not_A_Name", namespace="a")), NORMAL, "Odd", "a faulty name"
+            )
+            recorder.event(MAP, NORMAL, "Fine", "and on it goes")
+            await clock.settle()
+            assert [found.reason for found in await told(server)] == ["Fine"]
+            for number in range(2000):
+                recorder.event(MAP, NORMAL, "Flood", f"{number}")
+            assert recorder.dropped == 1000
+
+    asyncio.run(main())
+    assert "an event Odd cannot be recorded" in caplog.text
+    assert "event Odd about Not_A_Name is refused" in caplog.text

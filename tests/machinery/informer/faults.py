@@ -1,0 +1,62 @@
+"""A transport that loses connections and forgets versions, as the network and servers do."""
+
+from collections.abc import AsyncIterator
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from random import Random
+
+from sampan.machinery import errors
+from sampan.machinery.client import ConnectionFailed, Events, Request, Response, Transport
+from sampan.machinery.client.codecs import ObjectCodec
+
+
+class FaultyTransport:
+    def __init__(self, inner: Transport, random: Random, *, streams: bool = True) -> None:
+        self._inner, self._random = inner, random
+        self._streams = streams
+        """Whether the server can stream lists."""
+        self.is_calm = False
+        self.cuts = 0
+        self.expired = 0
+
+    async def send(self, request: Request) -> Response:
+        if self._strikes(0.1):
+            raise ConnectionFailed("cut", may_have_happened=False)
+        return await self._inner.send(request)
+
+    def watch(self, request: Request, codec: ObjectCodec) -> AbstractAsyncContextManager[Events]:
+        return self._watch(request, codec)
+
+    @asynccontextmanager
+    async def _watch(self, request: Request, codec: ObjectCodec) -> AsyncIterator[Events]:
+        query = dict(request.query)
+        if "sendInitialEvents" in query and not self._streams:
+            raise errors.invalid("ListOptions", "", [])
+        if query.get("resourceVersion") and self._strikes(0.3):
+            self.expired += 1
+            raise errors.expired("too old resource version")
+        async with self._inner.watch(request, codec) as events:
+            yield _FaultyEvents(self, events)
+
+    async def close(self) -> None:
+        await self._inner.close()
+
+    def _strikes(self, chance: float) -> bool:
+        struck = not self.is_calm and self._random.random() < chance
+        self.cuts += struck
+        return struck
+
+
+class _FaultyEvents:
+    def __init__(self, owner: FaultyTransport, events: Events) -> None:
+        self._owner, self._events = owner, events
+
+    def __aiter__(self) -> Events:
+        return self
+
+    async def __anext__(self):  # type: ignore[no-untyped-def]
+        if self._owner._strikes(0.15):
+            raise ConnectionFailed("cut", may_have_happened=False)
+        batch = await anext(self._events)
+        if self._owner._strikes(0.15):
+            raise ConnectionFailed("cut before it arrived", may_have_happened=False)
+        return batch

@@ -1,0 +1,318 @@
+"""Informers against a real server, on both transports, in calm and in storm."""
+
+import asyncio
+import contextlib
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from random import Random
+from typing import Any
+
+import pytest
+
+from sampan.api import labels
+from sampan.api.types.core_v1 import ConfigMap, Namespace
+from sampan.api.types.meta_v1 import ObjectMeta, OwnerReference, PartialObjectMetadata
+from sampan.machinery import errors
+from sampan.machinery.client import Client, ResourceClient, Selection, builtin
+from sampan.machinery.informer import (
+    Informer,
+    InformerFactory,
+    ReflectorConfig,
+    by_controller,
+    by_owner,
+)
+from sampan.machinery.object_key import Key, key_of
+from tests.machinery.informer.faults import FaultyTransport
+from tests.serving import TRANSPORTS, Server, serving
+
+both = pytest.mark.parametrize("transport", TRANSPORTS)
+HASTY = ReflectorConfig(retry_s=(0.001, 0.005))
+
+
+def config_map(name: str, namespace: str = "a", labels: dict[str, str] | None = None, **data: str) -> ConfigMap:
+    return ConfigMap(metadata=ObjectMeta(name=name, namespace=namespace, labels=labels or {}), data=data)
+
+
+@dataclass
+class Log:
+    """What a handler was told, checked for order: no state twice, none out of order, none of what is not there."""
+
+    told: list[tuple[str, str]] = field(default_factory=list)
+    known: dict[Key, Any] = field(default_factory=dict)
+    changed: asyncio.Event = field(default_factory=asyncio.Event)
+    faults: list[str] = field(default_factory=list)
+
+    def __call__(self, old: Any, new: Any) -> None:
+        key = key_of(new if new is not None else old)
+        if self.known.pop(key, None) is not old:
+            self.faults.append(f"{key}: the old state is not the one that was told last")
+        if new is not None:
+            self.known[key] = new
+        if old is not None and new is not None:
+            if old.metadata.uid != new.metadata.uid:
+                self.faults.append(f"{key}: changed into another")
+            if int(old.metadata.resourceVersion) >= int(new.metadata.resourceVersion):
+                self.faults.append(f"{key}: went back in time")
+        self.told.append(("delete" if new is None else "add" if old is None else "update", key.name))
+        self.changed.set()
+
+    async def until(self, condition: Callable[[], bool]) -> None:
+        while not condition():
+            self.changed.clear()
+            await self.changed.wait()
+        assert not self.faults
+
+
+def run(body: Callable[[Server], Awaitable[None]]) -> None:
+    async def main() -> None:
+        async with asyncio.timeout(60), serving() as server:
+            await body(server)
+
+    asyncio.run(main())
+
+
+@both
+def test_what_is_there_then_what_changes(transport: str) -> None:
+    async def body(server: Server) -> None:
+        client = server.client(transport)
+        maps = client.of(ConfigMap)
+        await maps.create(config_map("old"))
+        informer, log = InformerFactory(client=client), Log()
+        async with informer as factory:
+            found = factory.of(ConfigMap)
+            found.subscribe(log)
+            await found.synced.wait()
+            assert log.told == [("add", "old")]
+            made = await maps.create(config_map("new"))
+            await maps.update(ConfigMap(metadata=made.metadata, data={"x": "1"}))
+            await maps.delete("new", "a")
+            await log.until(lambda: len(log.told) == 4)
+            assert log.told[1:] == [("add", "new"), ("update", "new"), ("delete", "new")]
+            assert [obj.metadata.name for obj in found.lister] == ["old"]
+            late = Log()
+            found.subscribe(late)
+            assert late.told == [("add", "old")]
+
+    run(body)
+
+
+def test_informers_are_shared_by_what_they_follow() -> None:
+    async def body(server: Server) -> None:
+        factory = InformerFactory(client=server.client())
+        assert factory.of(ConfigMap) is factory.informer(builtin("configmaps"))
+        assert factory.of(ConfigMap, Selection(namespace="a")) is not factory.of(ConfigMap)
+        assert factory.informer(builtin("configmaps"), metadata_only=True) is not factory.of(ConfigMap)
+
+    run(body)
+
+
+def test_loopback_informers_share_the_objects_themselves() -> None:
+    async def body(server: Server) -> None:
+        client = server.client()
+        await client.of(ConfigMap).create(config_map("m"))
+        async with InformerFactory(client=client) as one, InformerFactory(client=client) as other:
+            first, second = one.of(ConfigMap), other.of(ConfigMap)
+            await first.synced.wait()
+            await second.synced.wait()
+            assert first.lister.get("m", "a") is second.lister.get("m", "a")
+
+    run(body)
+
+
+@both
+def test_selected_objects_alone(transport: str) -> None:
+    async def body(server: Server) -> None:
+        client, log = server.client(transport), Log()
+        maps = client.of(ConfigMap)
+        async with InformerFactory(client=client) as factory:
+            found = factory.of(ConfigMap, Selection(namespace="a", labels="take=it"))
+            found.subscribe(log)
+            await found.synced.wait()
+            await maps.create(config_map("elsewhere", "b", {"take": "it"}))
+            await maps.create(config_map("unmarked"))
+            made = await maps.create(config_map("marked", labels={"take": "it"}))
+            await maps.patch("marked", {"metadata": {"labels": {"take": "not"}}}, "a")
+            await log.until(lambda: len(log.told) == 2)
+            assert log.told == [("add", "marked"), ("delete", "marked")]
+            assert made.metadata.name == "marked"
+
+    run(body)
+
+
+@both
+def test_metadata_alone(transport: str) -> None:
+    async def body(server: Server) -> None:
+        client, log = server.client(transport), Log()
+        await client.of(ConfigMap).create(config_map("m", x="1"))
+        async with InformerFactory(client=client) as factory:
+            found = factory.informer(builtin("configmaps"), metadata_only=True)
+            found.subscribe(log)
+            await found.synced.wait()
+            assert isinstance(found.lister.get("m", "a"), PartialObjectMetadata)
+            await client.of(ConfigMap).delete("m", "a")
+            await log.until(lambda: not log.known)
+
+    run(body)
+
+
+def test_indexes_and_listers() -> None:
+    async def body(server: Server) -> None:
+        client, log = server.client(), Log()
+        maps = client.of(ConfigMap)
+        owner = OwnerReference(apiVersion="v1", kind="Namespace", name="n", uid="u1", controller=True)
+        other = OwnerReference(apiVersion="v1", kind="Namespace", name="o", uid="u2")
+        owned = config_map("owned", labels={"l": "1"})
+        owned.metadata.ownerReferences = [owner, other]
+        await maps.create(owned)
+        await maps.create(config_map("free", "b", {"l": "2"}))
+        async with InformerFactory(client=client) as factory:
+            found = factory.of(ConfigMap)
+            found.subscribe(log)
+            await found.synced.wait()
+            lister = found.lister
+            names = lambda objects: sorted(obj.metadata.name for obj in objects)  # noqa: E731
+            assert names(lister.list("b")) == ["free"]
+            assert names(lister.list(selector=labels.parse("l in (1,2)"))) == ["free", "owned"]
+            assert names(lister.list("a", labels.parse("l=2"))) == []
+            assert names(lister.find(by_owner, "u2")) == ["owned"]
+            assert names(lister.find(by_controller, "u2")) == []
+            assert names(lister.find(by_controller, "u1")) == ["owned"]
+            await maps.patch("owned", {"metadata": {"ownerReferences": None}}, "a")
+            await log.until(lambda: len(log.told) == 3)
+            assert names(lister.find(by_owner, "u2")) == []
+            assert lister.values(by_owner) == []
+            await maps.delete("free", "b")
+            await log.until(lambda: len(log.told) == 4)
+            assert names(lister.list("b")) == []
+            assert (len(lister), lister.keys()) == (1, [Key("a", "owned")])
+
+    run(body)
+
+
+def test_a_handler_that_fails_harms_nobody(caplog: pytest.LogCaptureFixture) -> None:
+    async def body(server: Server) -> None:
+        client, log = server.client(), Log()
+        async with InformerFactory(client=client) as factory:
+            found = factory.of(ConfigMap)
+            found.subscribe(_fail)
+            found.subscribe(log)
+            await client.of(ConfigMap).create(config_map("m"))
+            await log.until(lambda: len(log.told) == 1)
+
+    run(body)
+    assert "a handler failed" in caplog.text
+
+
+def _fail(old: Any, new: Any) -> None:
+    raise RuntimeError("no")
+
+
+def test_one_who_went_and_came_back_is_another() -> None:
+    """A gap may hide that an object was deleted and one with its name created."""
+
+    async def body(server: Server) -> None:
+        client, log = server.client(), Log()
+        transport = FaultyTransport(server.loopback, Random(1))
+        transport.is_calm = True
+        watching = Client(transport=transport, clock=server.clock, component="test")
+        informer: Informer[Any] = Informer(source=watching.of(ConfigMap), config=HASTY)
+        informer.subscribe(log)
+        await client.of(ConfigMap).create(config_map("m"))
+        for _ in range(2):
+            async with _running(informer):
+                await log.until(lambda: bool(log.known))
+                await informer.synced.wait()
+                first = log.known[Key("a", "m")].metadata.uid
+            await client.of(ConfigMap).delete("m", "a")
+            await client.of(ConfigMap).create(config_map("m"))
+        informer._reflector._version = ""
+        async with _running(informer):
+            await log.until(lambda: log.known[Key("a", "m")].metadata.uid != first)
+        assert log.told[-2:] == [("delete", "m"), ("add", "m")]
+
+    run(body)
+
+
+@contextlib.asynccontextmanager
+async def _running(informer: Informer[Any]) -> Any:
+    async with asyncio.TaskGroup() as group:
+        task = group.create_task(informer.run())
+        yield
+        task.cancel()
+
+
+@both
+@pytest.mark.parametrize("streams", [True, False], ids=["streamed", "listed"])
+@pytest.mark.parametrize("seed", range(4))
+def test_nothing_missed_repeated_or_out_of_order_in_a_storm(transport: str, streams: bool, seed: int) -> None:
+    """Random writes while connections are cut and versions expire: the handler's log checks every step, and in the end
+    the informer has what the server has."""
+
+    async def body(server: Server) -> None:
+        random = Random(seed)
+        faulty = FaultyTransport(server.transport(transport), Random(seed + 1), streams=streams)
+        watching = Client(transport=faulty, clock=server.clock, component="test")
+        maps, log = server.client().of(ConfigMap), Log()
+        async with InformerFactory(client=watching, config=HASTY) as factory:
+            found = factory.of(ConfigMap)
+            found.subscribe(log)
+            for step in range(600):
+                await _write(maps, random, step)
+                if random.random() < 0.1:
+                    await asyncio.sleep(0.001)
+            await found.synced.wait()
+            faulty.is_calm = True
+            await maps.create(config_map("last"))
+            await log.until(lambda: Key("a", "last") in log.known)
+            server_has = {key_of(obj): obj for obj in (await maps.list()).items}
+            assert {key_of(obj): obj for obj in found.lister} == server_has
+            assert log.known == server_has
+            assert faulty.cuts > 10
+            assert found.fills > 1
+
+    run(body)
+
+
+async def _write(maps: ResourceClient[ConfigMap], random: Random, step: int) -> None:
+    name, namespace = f"m{random.randrange(12)}", random.choice("ab")
+    try:
+        match random.randrange(4):
+            case 0 | 1:
+                await maps.create(config_map(name, namespace, x=str(step)))
+            case 2:
+                await maps.patch(name, {"data": {"x": str(step)}}, namespace)
+            case _:
+                await maps.delete(name, namespace)
+    except (errors.AlreadyExists, errors.NotFound):
+        pass
+
+
+@both
+def test_many_objects_arrive_whole(transport: str) -> None:
+    async def body(server: Server) -> None:
+        maker, log = server.client(), Log()
+        for number in range(1200):
+            await maker.of(ConfigMap).create(config_map(f"m{number:04}"))
+        async with InformerFactory(client=server.client(transport)) as factory:
+            found = factory.of(ConfigMap)
+            found.subscribe(log)
+            await found.synced.wait()
+            assert len(found.lister) == len(log.told) == 1200
+
+    run(body)
+
+
+def test_a_resource_that_is_not_served_yet() -> None:
+    async def body(server: Server) -> None:
+        client, log = server.client(), Log()
+        namespaces = builtin("namespaces")
+        server.scheme.remove(namespaces)
+        async with InformerFactory(client=client, config=HASTY) as factory:
+            found = factory.of(Namespace)
+            found.subscribe(log)
+            await asyncio.sleep(0.01)
+            assert not found.synced.is_set()
+            server.scheme.add(namespaces)
+            await found.synced.wait()
+
+    run(body)
