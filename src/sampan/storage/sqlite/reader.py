@@ -16,16 +16,16 @@ _LOG_BYTES = 4 << 20
 _AFTER_ALL_TEXT = b""
 """To SQLite every blob, even an empty one, is greater than every text."""
 
-_LIVE = "SELECT key, revision, created FROM live WHERE key >= ?1 AND key < ?2 AND revision <= ?3"
+_LIVE = "SELECT key, revision, created FROM live WHERE key >= :start AND key < :end AND revision <= :at"
 _REPLACED_LATER = (
     "SELECT old.key, old.revision, old.created FROM revisions AS new CROSS JOIN revisions AS old"
-    " ON old.revision = new.previous WHERE new.revision > ?3 AND new.previous BETWEEN 1 AND ?3"
-    " AND new.key >= ?1 AND new.key < ?2"
+    " ON old.revision = new.previous WHERE new.revision > :at AND new.previous BETWEEN 1 AND :at"
+    " AND new.key >= :start AND new.key < :end"
 )
 _STATE = f"{_LIVE} UNION ALL {_REPLACED_LATER} ORDER BY key"
 _VALUES = "SELECT state.key, value, state.revision, created FROM ({}) AS state CROSS JOIN bodies USING (revision)"
-_RANGE_NOW = _VALUES.format(f"{_LIVE} ORDER BY key LIMIT ?4")
-_RANGE_THEN = _VALUES.format(f"{_STATE} LIMIT ?4")
+_RANGE_NOW = _VALUES.format(f"{_LIVE} ORDER BY key LIMIT :limit")
+_RANGE_THEN = _VALUES.format(f"{_STATE} LIMIT :limit")
 _LOG = (
     "SELECT revision, key, value, created FROM revisions LEFT JOIN bodies USING (revision)"
     " WHERE revision > ? AND revision <= ? AND key >= ? AND key < ? ORDER BY revision"
@@ -67,7 +67,7 @@ class Reader:
         end = prefix_end(prefix) or _AFTER_ALL_TEXT
         with self._snapshot(revision) as connection:
             query = _RANGE_NOW if self._is_newest(connection, revision) else _RANGE_THEN
-            rows = connection.execute(query, (max(prefix, start), end, revision, limit or -1))
+            rows = connection.execute(query, _range(max(prefix, start), end, revision) | {"limit": limit or -1})
             entries = [Entry(*row) for row in rows]
             remaining = 0
             if limit and len(entries) == limit:
@@ -97,7 +97,7 @@ class Reader:
 
     def _count(self, connection: Connection, start: str, end: str | bytes, revision: int) -> int:
         state = _LIVE if self._is_newest(connection, revision) else _STATE
-        [count] = connection.execute(f"SELECT count(*) FROM ({state})", (start, end, revision)).fetchone()
+        [count] = connection.execute(f"SELECT count(*) FROM ({state})", _range(start, end, revision)).fetchone()
         return int(count)
 
     def _replaced(self, connection: Connection, key: str, revision: int) -> tuple[int, int] | None:
@@ -131,3 +131,8 @@ class Reader:
             yield
         except self._error as error:
             raise Unavailable(f"{self._path}: cannot read: {error}") from error
+
+
+def _range(start: str, end: str | bytes, revision: int) -> dict[str, str | bytes | int]:
+    """What the queries above call by these names."""
+    return {"start": start, "end": end, "at": revision}
