@@ -18,7 +18,7 @@ class Kind(Enum):
     FUTURE = auto()
     LEASE_GONE = auto()
     FULL = auto()
-    """etcd does not write now: its quota is used up."""
+    """etcd's quota is used up: it does not write any more, though this may have been the last it did."""
     DENIED = auto()
     """etcd does not know or does not allow this client."""
     REFUSED = auto()

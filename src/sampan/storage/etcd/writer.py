@@ -52,6 +52,8 @@ class Writer:
                     lost = fault
                     if not write.is_safe_twice:
                         return await self._settle(write, before, lost, None)
+                elif fault.kind is Kind.FULL:
+                    return await self._settle_full(write, before, fault, lost)
                 elif fault.kind not in (Kind.NOT_DONE, Kind.LEASE_GONE):
                     raise _final(translated(fault), lost) from fault
         raise Unavailable(f"etcd: {last and last.text}", may_have_happened=lost is not None) from last
@@ -91,6 +93,16 @@ class Writer:
             if verdict.outcome is Outcome.NOT_DONE and conflict is not None:
                 raise conflict
         raise Unavailable(f"etcd: {lost.text}", may_have_happened=True) from lost
+
+    async def _settle_full(self, write: Write, before: int, full: Fault, lost: Fault | None) -> int:
+        """The write that fills etcd up is carried out and answered like those after it, which are not."""
+        events = await self._since(write.key, before)
+        if events is not None:
+            verdict = judge(write, events)
+            if verdict.outcome is Outcome.DONE:
+                return verdict.revision
+        may_have_happened = events is None or lost is not None
+        raise Unavailable(f"etcd is full: {full.text}", may_have_happened=may_have_happened) from full
 
 
 def _final(error: Exception, lost: Fault | None) -> Exception:
