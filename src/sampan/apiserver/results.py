@@ -60,6 +60,11 @@ def no_such_path() -> BytesAnswer:
     return BytesAnswer(b"404 page not found\n", code=404, headers={"X-Content-Type-Options": "nosniff"})
 
 
+def created() -> ValueAnswer:
+    """What a subresource answers that makes no object: binding, eviction."""
+    return ValueAnswer({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201}, 201)
+
+
 def success(resource: Resource, name: str, uid: str) -> ValueAnswer:
     """What a deletion answers for kinds that do not return the object."""
     details: dict[str, str] = {"name": name}

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from sampan.api.resource import Resource
+from sampan.machinery import errors
 
 if TYPE_CHECKING:
     from sampan.apiserver.call import User
@@ -34,6 +35,14 @@ class Attributes:
     def is_for(self, group: str, plural: str, subresource: str = "") -> bool:
         resource = self.resource
         return resource.plural == plural and resource.group == group and self.subresource == subresource
+
+    def refusal(self, why: str, causes: Sequence[Mapping[str, str]] = ()) -> errors.ApiError:
+        """What a plug-in raises to refuse the write."""
+        resource, name = self.resource, self.name
+        if not name:
+            meta = self.obj.metadata if self.obj is not None else None
+            name = (meta.name or meta.generateName if meta is not None else "") or "Unknown"
+        return errors.forbidden(resource.plural, name, why, group=resource.group, causes=causes)
 
 
 class Plugin(Protocol):

@@ -1,7 +1,23 @@
 """The plug-ins that are on by default, in the real server's order."""
 
+from collections.abc import Callable, Collection
+from typing import Final
+
 from sampan.apiserver.admission.chain import Plugin
+from sampan.apiserver.admission.default_toleration_seconds import DefaultTolerationSeconds
+from sampan.apiserver.admission.namespace_lifecycle import NamespaceLifecycle
+from sampan.apiserver.admission.priority import Priority
+from sampan.apiserver.admission.runtime_class import RuntimeClassAdmission
+from sampan.apiserver.admission.service_account import ServiceAccountAdmission
+
+PLUGINS: Final[dict[str, Callable[[], Plugin]]] = {
+    "NamespaceLifecycle": NamespaceLifecycle,
+    "ServiceAccount": ServiceAccountAdmission,
+    "Priority": Priority,
+    "DefaultTolerationSeconds": DefaultTolerationSeconds,
+    "RuntimeClass": RuntimeClassAdmission,
+}
 
 
-def default_plugins() -> list[Plugin]:
-    return []
+def default_plugins(disabled: Collection[str] = ()) -> list[Plugin]:
+    return [make() for name, make in PLUGINS.items() if name not in disabled]

@@ -136,6 +136,10 @@ class Cacher:
         """What the cache has now, without waiting for anything."""
         return self._state.contents.items.get(self.shape.key(namespace, name))
 
+    def peek_all(self) -> Sequence[Item]:
+        """All that the cache has now, without waiting for anything."""
+        return [*self._state.contents.items.values()]
+
     async def list(self, query: ListQuery) -> ListResult:
         wanted, start = self._page(query)
         await self.wait_ready()

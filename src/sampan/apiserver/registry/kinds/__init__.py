@@ -5,4 +5,8 @@ The table names the modules, so that a server that never sees a kind never impor
 
 from typing import Final
 
-MODULES: Final[dict[tuple[str, str], str]] = {}
+MODULES: Final[dict[tuple[str, str], str]] = {
+    ("", "bindings"): "pod_binding",
+    ("", "pods"): "pods",
+    ("scheduling.k8s.io", "priorityclasses"): "priorityclasses",
+}

@@ -197,7 +197,7 @@ def _only_adds(new: NodeSelectorTerm, old: NodeSelectorTerm) -> bool:
 def ephemeral_change_faults(new: Pod, old: Pod, lenient: Leniency) -> Faults:
     """Ephemeral containers may be added, and nothing else may happen to them."""
     if pod_annotations.MIRROR in old.metadata.annotations:
-        yield FieldError.forbidden("", "static pods do not support ephemeral containers")
+        yield FieldError.forbidden("[]", "static pods do not support ephemeral containers")
         return
     yield from pod_faults(new, lenient)
     yield from annotation_change_faults(new, old, lenient)

@@ -20,17 +20,18 @@ _RESIZED = ("cpu", "memory")
 _PARTS = ("initContainers", "containers")
 
 
-def keep_all_but_resources(new: Pod, old: Pod) -> None:
-    """Take everything from the old pod but resources and resize policies. Where containers were added, removed or
-    renamed the new ones stay, so that validation tells."""
+def keep_all_but_resources(new: Pod, old: Pod) -> bool:
+    """Take everything from the old pod's spec but resources and resize policies. Where containers were added or removed
+    the new spec stays (False), where they were renamed the new containers do: validation tells then."""
     wanted = new.spec
     if any(len(_part(new, part)) != len(_part(old, part)) for part in _PARTS):
-        return
+        return False
     new.spec = copy(old.spec)
     new.spec.resources = wanted.resources
     new.spec.containers = _resized(wanted.containers or [], old.spec.containers or [])
     new.spec.initContainers = _resized(wanted.initContainers, old.spec.initContainers)
     new.status = old.status
+    return True
 
 
 def _part(pod: Pod, part: str) -> list[Container]:
@@ -48,10 +49,10 @@ def _resized(new: list[Container], old: list[Container]) -> list[Container]:
 
 def resize_faults(new: Pod, old: Pod, lenient: Leniency) -> Faults:
     if MIRROR in old.metadata.annotations:
-        yield FieldError.forbidden("", "static pods cannot be resized")
+        yield FieldError.forbidden("[]", "static pods cannot be resized")
         return
     if old.spec.os is not None and old.spec.os.name == "windows":
-        yield FieldError.forbidden("", "windows pods cannot be resized")
+        yield FieldError.forbidden("[]", "windows pods cannot be resized")
         return
     found = [*pod_faults(new, lenient), *_pod_faults(new, old)]
     order = list(_order(new, old))

@@ -173,7 +173,7 @@ def claim_faults(claims: Sequence[PodResourceClaim], pod_annotations: Mapping[st
     seen: set[str] = set()
     for index, claim in enumerate(claims):
         if MIRROR in pod_annotations:
-            yield FieldError.forbidden("", "static pods do not support resource claims")
+            yield FieldError.forbidden("[]", "static pods do not support resource claims")
             continue
         yield from _claim_name(claim.name, seen, f"{at}[{index}].name")
         yield from _claim_source(claim, f"{at}[{index}]")

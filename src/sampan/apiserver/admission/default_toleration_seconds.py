@@ -1,0 +1,28 @@
+"""Every pod stays for a while on a node that is not ready or not reachable, unless it says otherwise."""
+
+from sampan.api.resource import Resource
+from sampan.api.types.core_v1 import Pod, Toleration
+from sampan.apiserver.admission.chain import Attributes, Operation
+
+_TAINTS = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
+_STAY_S = 300
+
+
+class DefaultTolerationSeconds:
+    name = "DefaultTolerationSeconds"
+
+    def handles(self, operation: Operation, resource: Resource, subresource: str) -> bool:
+        is_pod = resource.plural == "pods" and resource.group == ""
+        return is_pod and operation in ("CREATE", "UPDATE") and not subresource
+
+    async def admit(self, attributes: Attributes) -> None:
+        pod: Pod = attributes.obj
+        missing = [taint for taint in _TAINTS if not any(_says(found, taint) for found in pod.spec.tolerations)]
+        pod.spec.tolerations += [
+            Toleration(key=taint, operator="Exists", effect="NoExecute", tolerationSeconds=_STAY_S) for taint in missing
+        ]
+
+
+def _says(toleration: Toleration, taint: str) -> bool:
+    """Whether the toleration is about the taint, or about all of them."""
+    return toleration.key in (taint, "") and toleration.effect in ("NoExecute", "")

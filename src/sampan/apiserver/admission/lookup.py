@@ -1,0 +1,20 @@
+"""How plug-ins find the objects that a write refers to: from the cache, and where it has nothing, from the store."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from sampan.apiserver.registry.store import Store
+
+
+async def find(store: Store, namespace: str, name: str) -> Any | None:
+    """The object, shared and read-only. It may be a moment old; that it is missing is certain."""
+    found = store.peek(namespace, name)
+    return found if found is not None else await find_now(store, namespace, name)
+
+
+async def find_now(store: Store, namespace: str, name: str) -> Any | None:
+    """The object as it is now."""
+    item = await store.cacher.get(namespace, name)
+    return item.object(store.codec.decode) if item is not None else None

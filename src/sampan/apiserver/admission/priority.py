@@ -1,0 +1,79 @@
+"""Pods get the priority of their class, or of the class that is the default; only one class is."""
+
+from sampan.api.resource import Resource
+from sampan.api.types.core_v1 import Pod
+from sampan.api.types.scheduling_v1 import PriorityClass
+from sampan.apiserver.admission import lookup
+from sampan.apiserver.admission.chain import Attributes, Operation
+
+_GROUP = "scheduling.k8s.io"
+_NO_CLASS = PriorityClass(value=0, preemptionPolicy="PreemptLowerPriority")
+"""What holds where no class is the default."""
+
+
+class Priority:
+    name = "Priority"
+
+    def handles(self, operation: Operation, resource: Resource, subresource: str) -> bool:
+        is_known = (resource.group, resource.plural) in (("", "pods"), (_GROUP, "priorityclasses"))
+        return is_known and operation in ("CREATE", "UPDATE") and not subresource
+
+    async def admit(self, attributes: Attributes) -> None:
+        if attributes.resource.plural != "pods":
+            return
+        if attributes.operation == "CREATE":
+            await _give_priority(attributes, attributes.obj)
+        else:
+            _keep_priority(attributes.obj, attributes.old)
+
+    async def validate(self, attributes: Attributes) -> None:
+        if attributes.resource.plural != "priorityclasses" or not attributes.obj.globalDefault:
+            return
+        found = await _default_class(attributes)
+        if found is not None and (attributes.operation == "CREATE" or found.metadata.name != attributes.name):
+            name = found.metadata.name
+            raise attributes.refusal(f"PriorityClass {name} is already marked as default. Only one default can exist")
+
+
+def _keep_priority(pod: Pod, old: Pod) -> None:
+    """A client that does not know its pod's priority leaves it."""
+    if pod.spec.priority is None:
+        pod.spec.priority = old.spec.priority
+    if pod.spec.preemptionPolicy is None:
+        pod.spec.preemptionPolicy = old.spec.preemptionPolicy
+
+
+async def _give_priority(attributes: Attributes, pod: Pod) -> None:
+    spec = pod.spec
+    found = await _class_of(attributes, spec.priorityClassName)
+    spec.priorityClassName = found.metadata.name
+    start = "priority admission controller computed"
+    if spec.priority not in (None, found.value):
+        why = f"the integer value of priority ({spec.priority}) must not be provided in pod spec"
+        raise attributes.refusal(f"{why}; {start} {found.value} from the given PriorityClass name")
+    spec.priority = found.value
+    policy = found.preemptionPolicy
+    if policy is None:
+        return
+    if spec.preemptionPolicy not in (None, policy):
+        why = f"the string value of PreemptionPolicy ({spec.preemptionPolicy}) must not be provided in pod spec"
+        raise attributes.refusal(f"{why}; {start} {policy} from the given PriorityClass name")
+    spec.preemptionPolicy = policy
+
+
+async def _class_of(attributes: Attributes, name: str) -> PriorityClass:
+    if not name:
+        return await _default_class(attributes) or _NO_CLASS
+    store = attributes.registry.store_of(_GROUP, "v1", "PriorityClass")
+    found: PriorityClass | None = await lookup.find(store, "", name)
+    if found is None:
+        raise attributes.refusal(f"no PriorityClass with name {name} was found")
+    return found
+
+
+async def _default_class(attributes: Attributes) -> PriorityClass | None:
+    """The lowest, should there ever be two."""
+    store = attributes.registry.store_of(_GROUP, "v1", "PriorityClass")
+    await store.cacher.wait_ready()
+    classes = (item.object(store.codec.decode) for item in store.cacher.peek_all())
+    return min((found for found in classes if found.globalDefault), key=lambda found: found.value, default=None)

@@ -1,0 +1,187 @@
+"""Pods run as a service account: the default one unless they name another, with its token in a volume."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+
+from sampan.api.resource import Resource
+from sampan.api.types.core_v1 import (
+    ConfigMapProjection,
+    Container,
+    DownwardAPIProjection,
+    DownwardAPIVolumeFile,
+    EphemeralContainer,
+    KeyToPath,
+    LocalObjectReference,
+    ObjectFieldSelector,
+    Pod,
+    ProjectedVolumeSource,
+    ServiceAccount,
+    ServiceAccountTokenProjection,
+    Volume,
+    VolumeMount,
+    VolumeProjection,
+)
+from sampan.apiserver.admission import lookup
+from sampan.apiserver.admission.chain import Attributes, Operation
+from sampan.apiserver.registry.generated_names import generated_name
+from sampan.apiserver.registry.podspec.annotations import MIRROR
+from sampan.apiserver.registry.podspec.defaults import name_service_account
+from sampan.apiserver.registry.podspec.references import secrets_of
+
+DEFAULT = "default"
+TOKEN_PATH = "/var/run/secrets/kubernetes.io/serviceaccount"
+_VOLUME = "kube-api-access-"
+_TOKEN_LIFE_S = 3607
+_ENFORCE = "kubernetes.io/enforce-mountable-secrets"
+_TRUE = ("1", "t", "T", "true", "TRUE", "True")
+_ATTEMPTS, _PAUSE_S = 50, 0.02
+"""How long a pod waits for the account that its new namespace is about to get."""
+
+
+class ServiceAccountAdmission:
+    name = "ServiceAccount"
+
+    def handles(self, operation: Operation, resource: Resource, subresource: str) -> bool:
+        if resource.plural != "pods" or resource.group != "":
+            return False
+        return (operation, subresource) in (("CREATE", ""), ("UPDATE", "ephemeralcontainers"))
+
+    async def admit(self, attributes: Attributes) -> None:
+        pod: Pod = attributes.obj
+        if attributes.operation != "CREATE":
+            return
+        if MIRROR not in pod.metadata.annotations:
+            name_service_account(pod.spec, pod.spec.serviceAccountName or DEFAULT)
+            account = await _account(attributes, pod.spec.serviceAccountName)
+            if _mounts_token(account, pod):
+                _mount_token(pod)
+            if not pod.spec.imagePullSecrets:
+                pod.spec.imagePullSecrets = [LocalObjectReference(name=ref.name) for ref in account.imagePullSecrets]
+        await self.validate(attributes)
+
+    async def validate(self, attributes: Attributes) -> None:
+        pod: Pod = attributes.obj
+        if attributes.operation == "CREATE" and MIRROR in pod.metadata.annotations:
+            _check_mirror(attributes, pod)
+            return
+        if not pod.spec.serviceAccountName:
+            where = f"{attributes.namespace}/{pod.metadata.name}"
+            raise attributes.refusal(f"no service account specified for pod {where}")
+        account = await _account(attributes, pod.spec.serviceAccountName)
+        if account.metadata.annotations.get(_ENFORCE) in _TRUE:
+            _check_secrets(attributes, pod, account)
+
+
+async def _account(attributes: Attributes, name: str) -> ServiceAccount:
+    store, namespace = attributes.registry.store_of("", "v1", "ServiceAccount"), attributes.namespace
+    for attempt in range(_ATTEMPTS if name == DEFAULT else 1):
+        if attempt:
+            await asyncio.sleep(_PAUSE_S)
+        found: ServiceAccount | None = await lookup.find(store, namespace, name)
+        if found is not None:
+            return found
+    why = f'error looking up service account {namespace}/{name}: serviceaccount "{name}" not found'
+    raise attributes.refusal(why)
+
+
+def _check_mirror(attributes: Attributes, pod: Pod) -> None:
+    """Pods of a node's own files know nothing of the cluster."""
+    if pod.spec.serviceAccountName:
+        raise attributes.refusal("a mirror pod may not reference service accounts")
+    if any(secrets_of(pod.spec)):
+        raise attributes.refusal("a mirror pod may not reference secrets")
+    for volume in pod.spec.volumes:
+        for source in (volume.projected.sources or ()) if volume.projected is not None else ():
+            if source.serviceAccountToken is not None:
+                raise attributes.refusal("a mirror pod may not use ServiceAccountToken volume projections")
+
+
+# -- the token -------------------------------------------------------------------------------------------------------
+
+
+def _mounts_token(account: ServiceAccount, pod: Pod) -> bool:
+    """The pod's word counts more than the account's."""
+    if pod.spec.automountServiceAccountToken is not None:
+        return pod.spec.automountServiceAccountToken
+    return account.automountServiceAccountToken is not False
+
+
+def _mount_token(pod: Pod) -> None:
+    """Mount the token in all containers that have nothing at its place."""
+    spec = pod.spec
+    given = next((volume.name for volume in spec.volumes if volume.name.startswith(_VOLUME)), "")
+    name = given or generated_name(_VOLUME)
+    is_needed = False
+    for container in (*spec.initContainers, *(spec.containers or ())):
+        if all(mount.mountPath != TOKEN_PATH for mount in container.volumeMounts):
+            container.volumeMounts.append(VolumeMount(name=name, readOnly=True, mountPath=TOKEN_PATH))
+            is_needed = True
+    if is_needed and not given:
+        spec.volumes.append(Volume(name=name, projected=_token_source()))
+
+
+def _token_source() -> ProjectedVolumeSource:
+    namespace = ObjectFieldSelector(apiVersion="v1", fieldPath="metadata.namespace")
+    return ProjectedVolumeSource(
+        defaultMode=0o644,
+        sources=[
+            VolumeProjection(
+                serviceAccountToken=ServiceAccountTokenProjection(expirationSeconds=_TOKEN_LIFE_S, path="token")
+            ),
+            VolumeProjection(
+                configMap=ConfigMapProjection(name="kube-root-ca.crt", items=[KeyToPath(key="ca.crt", path="ca.crt")])
+            ),
+            VolumeProjection(
+                downwardAPI=DownwardAPIProjection(items=[DownwardAPIVolumeFile(path="namespace", fieldRef=namespace)])
+            ),
+        ],
+    )
+
+
+# -- accounts that list the secrets they may use ---------------------------------------------------------------------
+
+
+def _check_secrets(attributes: Attributes, pod: Pod, account: ServiceAccount) -> None:
+    listed = {secret.name for secret in account.secrets}
+    for what, secret in _used_secrets(attributes, pod):
+        if secret not in listed:
+            raise attributes.refusal(_not_listed(f'{what}secret.secretName="{secret}"', account, "secret"))
+    if attributes.operation != "CREATE":
+        return
+    pulls = {secret.name for secret in account.imagePullSecrets}
+    for index, ref in enumerate(pod.spec.imagePullSecrets):
+        if ref.name not in pulls:
+            what = f'imagePullSecrets[{index}].name="{ref.name}"'
+            raise attributes.refusal(_not_listed(what, account, "imagePullSecret"))
+
+
+def _not_listed(what: str, account: ServiceAccount, kind: str) -> str:
+    name = account.metadata.name
+    return f"{what} is not allowed because service account {name} does not reference that {kind}"
+
+
+def _used_secrets(attributes: Attributes, pod: Pod) -> Iterator[tuple[str, str]]:
+    """What uses a secret, and the secret."""
+    if attributes.operation != "CREATE":
+        for ephemeral in pod.spec.ephemeralContainers:
+            yield from _of_container("ephemeral container", ephemeral)
+        return
+    for volume in pod.spec.volumes:
+        if volume.secret is not None:
+            yield "volume with ", volume.secret.secretName
+    for container in pod.spec.initContainers:
+        yield from _of_container("init container", container)
+    for container in pod.spec.containers or ():
+        yield from _of_container("container", container)
+
+
+def _of_container(kind: str, container: Container | EphemeralContainer) -> Iterator[tuple[str, str]]:
+    for variable in container.env:
+        if variable.valueFrom is not None and variable.valueFrom.secretKeyRef is not None:
+            what = f"{kind} {container.name} with envVar {variable.name} referencing "
+            yield what, variable.valueFrom.secretKeyRef.name
+    for source in container.envFrom:
+        if source.secretRef is not None:
+            yield f"{kind} {container.name} with envFrom referencing ", source.secretRef.name

@@ -1,0 +1,82 @@
+"""What a disruption budget says to the eviction of a pod. Pure; `pod_eviction` carries it out."""
+
+from sampan.api.types.core_v1 import Pod
+from sampan.api.types.meta_v1 import Condition
+from sampan.api.types.policy_v1 import PodDisruptionBudget
+from sampan.apiserver.registry.podspec.conditions import is_true
+from sampan.machinery import errors
+
+_MESSAGE = "Cannot evict pod as it would violate the pod's disruption budget."
+_CONDITION = "DisruptionAllowed"
+_CAUSE = "DisruptionBudget"
+_DISRUPTED_MOST = 2000
+
+
+def is_guarded(pod: Pod, budget: PodDisruptionBudget) -> bool:
+    """Whether the pod counts for the budget. One that is not ready does not, where the budget always lets such pods go,
+    or is met without it."""
+    if is_true(pod.status, "Ready"):
+        return True
+    if budget.spec.unhealthyPodEvictionPolicy == "AlwaysAllow":
+        return False
+    status = budget.status
+    return not (status.currentHealthy >= status.desiredHealthy > 0)
+
+
+def allow_disruption(budget: PodDisruptionBudget, pod: str, now: str) -> None:
+    """Take one disruption from the budget, in place; refuse if it has none left."""
+    status, name = budget.status, budget.metadata.name
+    if status.observedGeneration < budget.metadata.generation:
+        raise still_processed(budget)
+    if status.disruptionsAllowed < 0:
+        raise _forbidden(name, "pdb disruptions allowed is negative")
+    if len(status.disruptedPods) > _DISRUPTED_MOST:
+        raise _forbidden(name, "DisruptedPods map too big - too many evictions not confirmed by PDB controller")
+    if status.disruptionsAllowed == 0:
+        raise _refusal(_why_not(budget))
+    status.disruptionsAllowed -= 1
+    if status.disruptionsAllowed == 0:
+        _set_condition(budget, now)
+    status.disruptedPods[pod] = now
+
+
+def still_processed(budget: PodDisruptionBudget) -> errors.ApiError:
+    why = f"The disruption budget {budget.metadata.name} is still being processed by the server."
+    return _refusal(why, retry_after_s=10)
+
+
+def _refusal(why: str, retry_after_s: int = 0) -> errors.ApiError:
+    causes = [{"reason": _CAUSE, "message": why}]
+    return errors.too_many_requests(_MESSAGE, retry_after_s=retry_after_s, causes=causes)
+
+
+def _forbidden(name: str, why: str) -> errors.ApiError:
+    return errors.forbidden("poddisruptionbudget", name, why, group="policy")
+
+
+def _why_not(budget: PodDisruptionBudget) -> str:
+    status, start = budget.status, f"The disruption budget {budget.metadata.name}"
+    condition = next((found for found in status.conditions if found.type == _CONDITION), None)
+    says_no = condition is not None and condition.status == "False" and bool(condition.message)
+    if condition is not None and says_no and condition.reason == "SyncFailed":
+        return f"{start} does not allow evicting pods currently because it failed sync: {condition.message}"
+    if status.currentHealthy <= status.desiredHealthy:
+        return f"{start} needs {status.desiredHealthy} healthy pods and has {status.currentHealthy} currently"
+    if condition is not None and says_no:
+        return f"{start} does not allow evicting pods currently ({condition.reason}): {condition.message}"
+    return f"{start} does not allow evicting pods currently"
+
+
+def _set_condition(budget: PodDisruptionBudget, now: str) -> None:
+    wanted = Condition(
+        type=_CONDITION,
+        status="False",
+        reason="InsufficientPods",
+        observedGeneration=budget.status.observedGeneration,
+        lastTransitionTime=now,
+    )
+    others = [found for found in budget.status.conditions if found.type != _CONDITION]
+    before = next((found for found in budget.status.conditions if found.type == _CONDITION), None)
+    if before is not None and before.status == "False":
+        wanted.lastTransitionTime = before.lastTransitionTime
+    budget.status.conditions = [*others, wanted]

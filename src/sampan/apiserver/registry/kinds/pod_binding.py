@@ -1,0 +1,90 @@
+"""Binding a pod to a node: the subresource pods/binding, and the old resource bindings that does the same."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from sampan.api.faults import FieldError, joined
+from sampan.api.resource import GroupVersionKind
+from sampan.api.types.core_v1 import Binding, Pod
+from sampan.apiserver import bodies, options
+from sampan.apiserver.registry import preconditions
+from sampan.apiserver.registry.podspec.conditions import set_condition
+from sampan.apiserver.registry.served import Served
+from sampan.apiserver.registry.strategy import Context, Strategy
+from sampan.apiserver.results import ValueAnswer, created
+from sampan.machinery import errors
+
+if TYPE_CHECKING:
+    from sampan.apiserver.call import Call
+    from sampan.apiserver.endpoints import Endpoints
+
+_BINDING = GroupVersionKind(group="", version="v1", kind="Binding")
+
+
+class _BindingStrategy(Strategy):
+    """A binding is no change of the spec by a client: it is not validated and counts no generation."""
+
+
+_STRATEGY = _BindingStrategy()
+
+
+async def bind(endpoints: Endpoints, call: Call) -> ValueAnswer:
+    opts = options.write_options("CreateOptions", call.query)
+    binding: Binding = bodies.read_object(call, endpoints.registry.codec(_BINDING), opts.field_validation)
+    endpoints.match_namespace(call, binding)
+    ctx = endpoints.context(call, opts.dry_run)
+    await endpoints.admission.admit(endpoints.attributes("CREATE", call, binding, None, ctx))
+    if call.name and call.name != binding.metadata.name:
+        raise errors.bad_request("name in URL does not match name in Binding object")
+    if faults := _faults(binding):
+        raise errors.unexpected(joined([str(fault) for fault in faults]))
+    await endpoints.admission.validate(endpoints.attributes("CREATE", call, binding, None, ctx))
+    await _assign(endpoints, ctx, binding)
+    return created()
+
+
+def _faults(binding: Binding) -> list[FieldError]:
+    faults = []
+    if binding.target.kind not in ("", "Node"):
+        faults.append(FieldError.not_supported("target.kind", binding.target.kind, ("Node", "<empty>")))
+    if not binding.target.name:
+        faults.append(FieldError.required("target.name"))
+    return faults
+
+
+async def _assign(endpoints: Endpoints, ctx: Context, binding: Binding) -> None:
+    store = endpoints.registry.store_of("", "v1", "Pod")
+    meta = binding.metadata
+
+    async def change(pod: Any) -> Any:
+        key, uid, version = store.key(ctx.namespace, meta.name), meta.uid, meta.resourceVersion
+        preconditions.check_stored(store.resource, key, pod, uid=uid, resource_version=version)
+        if why := _unassignable(pod):
+            raise errors.conflict("pods/binding", meta.name, why)
+        _put_on_node(pod, binding, ctx.now)
+        return pod
+
+    await store.update(ctx, meta.name, change, strategy=_STRATEGY)
+
+
+def _unassignable(pod: Pod) -> str:
+    name = pod.metadata.name
+    if pod.metadata.deletionTimestamp is not None:
+        return f"pod {name} is being deleted, cannot be assigned to a host"
+    if pod.spec.nodeName:
+        return f'pod {name} is already assigned to node "{pod.spec.nodeName}"'
+    if pod.spec.schedulingGates:
+        return f"pod {name} has non-empty .spec.schedulingGates"
+    return ""
+
+
+def _put_on_node(pod: Pod, binding: Binding, now: str) -> None:
+    pod.spec.nodeName = binding.target.name
+    pod.status.nominatedNodeName = ""
+    pod.metadata.annotations.update(binding.metadata.annotations)
+    pod.metadata.labels.update(binding.metadata.labels)
+    set_condition(pod.status, "PodScheduled", "True", now=now)
+
+
+SERVED = Served(handlers={"": bind})

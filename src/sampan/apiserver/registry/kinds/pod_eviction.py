@@ -1,0 +1,162 @@
+"""Evicting a pod: deleting it, if its disruption budget allows that."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from sampan.api import label_selector
+from sampan.api.codec import json as json_codec
+from sampan.api.faults import FieldError
+from sampan.api.label_grammar import SelectorError
+from sampan.api.resource import GroupVersionKind
+from sampan.api.types.core_v1 import Pod
+from sampan.api.types.policy_v1 import Eviction, PodDisruptionBudget
+from sampan.apiserver import bodies, options
+from sampan.apiserver.registry import preconditions
+from sampan.apiserver.registry.deletion import DeleteOptions
+from sampan.apiserver.registry.kinds.disruption import allow_disruption, is_guarded, still_processed
+from sampan.apiserver.registry.podspec.conditions import set_condition
+from sampan.apiserver.registry.strategy import Context, Strategy
+from sampan.apiserver.results import ValueAnswer, created
+from sampan.machinery import errors
+from sampan.storage.cacher import ListQuery, Selection
+
+if TYPE_CHECKING:
+    from sampan.apiserver.call import Call
+    from sampan.apiserver.endpoints import Endpoints
+
+_EVICTION = GroupVersionKind(group="policy", version="v1", kind="Eviction")
+_UNSUPPORTED = "This pod has more than one PodDisruptionBudget, which the eviction subresource does not support."
+_ENDED = ("Succeeded", "Failed")
+_ATTEMPTS = 20
+
+
+class _OwnWrite(Strategy):
+    """A write of the server itself, made of what is there: nothing to prepare or to check."""
+
+
+_STRATEGY = _OwnWrite()
+
+
+async def evict(endpoints: Endpoints, call: Call) -> ValueAnswer:
+    opts = options.write_options("CreateOptions", call.query)
+    eviction: Eviction = bodies.read_object(call, endpoints.registry.codec(_EVICTION), opts.field_validation)
+    endpoints.match_namespace(call, eviction)
+    deletion = _delete_options(eviction, call.name, opts.dry_run)
+    ctx = endpoints.context(call, deletion.dry_run)
+    await endpoints.admission.admit(endpoints.attributes("CREATE", call, eviction, None, ctx))
+    await endpoints.admission.validate(endpoints.attributes("CREATE", call, eviction, None, ctx))
+    await _evict(endpoints, ctx, call.name, deletion)
+    return created()
+
+
+def _delete_options(eviction: Eviction, name: str, is_dry_run: bool) -> DeleteOptions:
+    if eviction.metadata.name != name:
+        raise errors.bad_request("name in URL does not match name in Eviction object")
+    found = eviction.deleteOptions
+    if found is None:
+        return DeleteOptions(dry_run=is_dry_run)
+    if found.ignoreStoreReadErrorWithClusterBreakingPotential:
+        at = "deleteOptions.ignoreStoreReadErrorWithClusterBreakingPotential"
+        fault = FieldError.invalid(at, True, "can not be set for pod eviction, try after removing the option")
+        raise errors.invalid("Eviction", name, [fault], group="policy")
+    given = options.checked_delete_options(json_codec.to_value(found))
+    return replace(given, dry_run=given.dry_run or is_dry_run)
+
+
+async def _evict(endpoints: Endpoints, ctx: Context, name: str, deletion: DeleteOptions) -> None:
+    """Again with a pod that changed meanwhile, as long as nothing was taken from a budget and the client does not
+    insist on a version."""
+    store = endpoints.registry.store_of("", "v1", "Pod")
+    for attempts_left in reversed(range(_ATTEMPTS)):
+        item = await store.get(ctx.namespace, name)
+        pod: Pod = item.object(store.codec.decode)
+        preconditions.check(pod, uid=deletion.uid, resource_version=deletion.resource_version)
+        if not _ignores_budgets(pod):
+            return await _evict_serving(endpoints, ctx, pod, deletion)
+        try:
+            return await _delete(endpoints, ctx, name, _pinned(deletion, pod) if _may_get_ready(pod) else deletion)
+        except errors.Conflict:
+            if deletion.resource_version or not attempts_left:
+                raise
+
+
+async def _evict_serving(endpoints: Endpoints, ctx: Context, pod: Pod, deletion: DeleteOptions) -> None:
+    """Evict a pod that counts, if its budget has a disruption left for it, or can do without it as it is now."""
+    name, budget = pod.metadata.name, await _budget(endpoints, pod)
+    if budget is None:
+        return await _delete(endpoints, ctx, name, deletion)
+    if is_guarded(pod, budget):
+        await _decrement(endpoints, ctx, name, budget.metadata.name)
+        return await _delete(endpoints, ctx, name, deletion)
+    try:
+        await _delete(endpoints, ctx, name, _pinned(deletion, pod))
+    except errors.Conflict:
+        if deletion.resource_version:
+            raise
+        raise still_processed(budget) from None
+
+
+def _pinned(deletion: DeleteOptions, pod: Pod) -> DeleteOptions:
+    """Only the pod as it was seen."""
+    return replace(deletion, resource_version=deletion.resource_version or pod.metadata.resourceVersion)
+
+
+def _may_get_ready(pod: Pod) -> bool:
+    return pod.metadata.deletionTimestamp is None and pod.status.phase not in _ENDED
+
+
+def _ignores_budgets(pod: Pod) -> bool:
+    """A pod that serves nobody: not yet, or no more."""
+    return pod.metadata.deletionTimestamp is not None or pod.status.phase in ("Pending", *_ENDED)
+
+
+async def _budget(endpoints: Endpoints, pod: Pod) -> PodDisruptionBudget | None:
+    store = endpoints.registry.store_of("policy", "v1", "PodDisruptionBudget")
+    result = await store.cacher.list(ListQuery(Selection(namespace=pod.metadata.namespace)))
+    budgets: list[PodDisruptionBudget] = [item.object(store.codec.decode) for item in result.items]
+    found = [budget for budget in budgets if _selects(budget, pod)]
+    if len(found) > 1:
+        raise errors.unexpected(_UNSUPPORTED)
+    return found[0] if found else None
+
+
+def _selects(budget: PodDisruptionBudget, pod: Pod) -> bool:
+    try:
+        return label_selector.selector_of(budget.spec.selector).matches(pod.metadata.labels)
+    except SelectorError:
+        return False
+
+
+async def _decrement(endpoints: Endpoints, ctx: Context, pod: str, name: str) -> None:
+    store = endpoints.registry.store_of("policy", "v1", "PodDisruptionBudget")
+
+    async def change(budget: Any) -> Any:
+        allow_disruption(budget, pod, ctx.now)
+        return budget
+
+    await store.update(ctx, name, change, strategy=_STRATEGY)
+
+
+async def _delete(endpoints: Endpoints, ctx: Context, name: str, deletion: DeleteOptions) -> None:
+    """Say in the pod's status why it goes, then delete it."""
+    store = endpoints.registry.store_of("", "v1", "Pod")
+
+    async def change(pod: Any) -> Any:
+        preconditions.check(pod, uid=deletion.uid, resource_version=deletion.resource_version)
+        set_condition(
+            pod.status,
+            "DisruptionTarget",
+            "True",
+            now=ctx.now,
+            reason="EvictionByEvictionAPI",
+            message="Eviction API: evicting",
+        )
+        return pod
+
+    if not deletion.dry_run:
+        written = await store.update(ctx, name, change, strategy=_STRATEGY)
+        if deletion.resource_version:
+            deletion = replace(deletion, resource_version=written.obj.metadata.resourceVersion)
+    await store.delete(ctx, name, deletion)

@@ -1,0 +1,166 @@
+"""Pods: how they are made, changed and deleted. What a pod is lies in `registry.podspec`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from copy import copy
+
+from sampan.api import names
+from sampan.api.types.core_v1 import Pod, PodStatus
+from sampan.api.types.meta_v1 import ObjectMeta
+from sampan.apiserver.registry.kinds.pod_binding import bind
+from sampan.apiserver.registry.kinds.pod_columns import COLUMNS
+from sampan.apiserver.registry.kinds.pod_connect import connect, proxy, read_log
+from sampan.apiserver.registry.kinds.pod_eviction import evict
+from sampan.apiserver.registry.podspec import changes, profiles, resizing, statuses
+from sampan.apiserver.registry.podspec.affinity import join_label_keys
+from sampan.apiserver.registry.podspec.conditions import set_condition
+from sampan.apiserver.registry.podspec.defaults import default_pod
+from sampan.apiserver.registry.podspec.disabled import drop_disabled_fields, drop_disabled_status
+from sampan.apiserver.registry.podspec.leniency import Leniency
+from sampan.apiserver.registry.podspec.pod import new_pod_faults
+from sampan.apiserver.registry.podspec.qos import qos_class
+from sampan.apiserver.registry.podspec.warnings import address_warnings, warnings_for
+from sampan.apiserver.registry.served import Served
+from sampan.apiserver.registry.strategy import Context, Strategy
+from sampan.machinery.errors import FieldError
+
+_ENDED = ("Failed", "Succeeded")
+
+
+class PodStrategy(Strategy):
+    returns_deleted = True
+    counts_generation = True
+    validates_whole = True
+    columns = COLUMNS
+
+    def default(self, obj: Pod) -> None:
+        default_pod(obj)
+
+    def prepare_create(self, ctx: Context, obj: Pod) -> None:
+        spec = obj.spec
+        obj.status = PodStatus(phase="Pending", qosClass=qos_class(spec))
+        drop_disabled_fields(spec)
+        if spec.schedulingGates:
+            text = "Scheduling is blocked due to non-empty scheduling gates"
+            set_condition(obj.status, "PodScheduled", "False", now=ctx.now, reason="SchedulingGated", message=text)
+        if spec.affinity is not None or spec.topologySpreadConstraints:
+            join_label_keys(obj)
+        if obj.metadata.annotations:
+            for text in profiles.fields_from_annotations(obj):
+                ctx.warn(text)
+
+    def validate_create(self, ctx: Context, obj: Pod) -> Iterable[FieldError]:
+        return new_pod_faults(obj)
+
+    def prepare_update(self, ctx: Context, obj: Pod, old: Pod) -> None:
+        obj.status = old.status
+        drop_disabled_fields(obj.spec)
+
+    def validate_update(self, ctx: Context, obj: Pod, old: Pod) -> Iterable[FieldError]:
+        return changes.change_faults(obj, old, _lenient(old))
+
+    def warnings(self, ctx: Context, obj: Pod, old: Pod | None) -> Iterator[str]:
+        """New pods only: nobody reads those of the many updates."""
+        if old is not None:
+            return
+        if found := names.dns1123_label(obj.metadata.name):
+            text = "this is used in the Pod's hostname, which can result in surprising behavior"
+            yield f"metadata.name: {text}; a DNS label is recommended: [{' '.join(found)}]"
+        yield from warnings_for(obj.spec, obj.metadata)
+
+    def grace_s(self, ctx: Context, obj: Pod, asked: int | None) -> int | None:
+        if not obj.spec.nodeName or obj.status.phase in _ENDED:
+            return 0
+        period = asked if asked is not None else obj.spec.terminationGracePeriodSeconds or 0
+        return 1 if period < 0 else period
+
+
+def _lenient(old: Pod) -> Leniency:
+    return Leniency(old.spec, old.metadata.annotations, is_pod=True)
+
+
+class PodStatusStrategy(PodStrategy):
+    """Labels, annotations and finalizers may change with the status."""
+
+    counts_generation = False
+    validates_whole = False
+
+    def prepare_update(self, ctx: Context, obj: Pod, old: Pod) -> None:
+        obj.spec = old.spec
+        obj.metadata.ownerReferences = old.metadata.ownerReferences
+        status = obj.status
+        status.qosClass = status.qosClass or old.status.qosClass
+        status.observedGeneration = status.observedGeneration or old.status.observedGeneration
+        _keep_observed_generations(status, old.status)
+        drop_disabled_status(status)
+
+    def validate_update(self, ctx: Context, obj: Pod, old: Pod) -> Iterable[FieldError]:
+        return statuses.status_faults(obj, old, _lenient(old))
+
+    def warnings(self, ctx: Context, obj: Pod, old: Pod | None) -> Iterator[str]:
+        for index, address in enumerate(obj.status.podIPs):
+            yield from address_warnings(address.ip, f"status.podIPs[{index}].ip")
+        for index, host in enumerate(obj.status.hostIPs):
+            yield from address_warnings(host.ip, f"status.hostIPs[{index}].ip")
+
+
+def _keep_metadata(new: ObjectMeta, old: ObjectMeta) -> None:
+    for field in ("labels", "annotations", "finalizers", "ownerReferences"):
+        setattr(new, field, getattr(old, field))
+
+
+def _keep_observed_generations(new: PodStatus, old: PodStatus) -> None:
+    """A condition that does not say which generation it is about is about the one that it was about."""
+    known: dict[str, list[int]] = {}
+    for condition in old.conditions:
+        known.setdefault(condition.type, []).append(condition.observedGeneration)
+    for condition in new.conditions:
+        before = known.get(condition.type)
+        generation = before.pop(0) if before else 0
+        condition.observedGeneration = condition.observedGeneration or generation
+
+
+class EphemeralContainersStrategy(PodStrategy):
+    """Everything but the ephemeral containers stays as it is."""
+
+    def prepare_update(self, ctx: Context, obj: Pod, old: Pod) -> None:
+        drop_disabled_fields(obj.spec)
+        wanted = obj.spec.ephemeralContainers
+        obj.spec, obj.status = copy(old.spec), old.status
+        obj.spec.ephemeralContainers = wanted
+        _keep_metadata(obj.metadata, old.metadata)
+
+    def validate_update(self, ctx: Context, obj: Pod, old: Pod) -> Iterable[FieldError]:
+        return changes.ephemeral_change_faults(obj, old, _lenient(old))
+
+
+class ResizeStrategy(PodStrategy):
+    """Everything but the resources of containers stays as it is."""
+
+    def prepare_update(self, ctx: Context, obj: Pod, old: Pod) -> None:
+        drop_disabled_fields(obj.spec)
+        if resizing.keep_all_but_resources(obj, old):
+            _keep_metadata(obj.metadata, old.metadata)
+
+    def validate_update(self, ctx: Context, obj: Pod, old: Pod) -> Iterable[FieldError]:
+        return resizing.resize_faults(obj, old, _lenient(old))
+
+
+SERVED = Served(
+    strategy=PodStrategy(),
+    views={
+        "status": PodStatusStrategy(),
+        "ephemeralcontainers": EphemeralContainersStrategy(),
+        "resize": ResizeStrategy(),
+    },
+    handlers={
+        "binding": bind,
+        "eviction": evict,
+        "log": read_log,
+        "exec": connect,
+        "attach": connect,
+        "portforward": connect,
+        "proxy": proxy,
+    },
+)

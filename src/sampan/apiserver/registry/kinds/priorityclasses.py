@@ -1,0 +1,62 @@
+"""Priority classes: a number by name, fixed once and for all."""
+
+from collections.abc import Iterable
+
+from sampan.api.types.scheduling_v1 import PriorityClass
+from sampan.apiserver.registry.served import Served
+from sampan.apiserver.registry.strategy import Column, Context, Strategy
+from sampan.apiserver.tables.columns import AGE, NAME
+from sampan.machinery.errors import FieldError
+
+HIGHEST_OF_USERS = 1_000_000_000
+SYSTEM = {"system-cluster-critical": 2_000_000_000, "system-node-critical": 2_000_001_000}
+_POLICIES = ("PreemptLowerPriority", "Never")
+
+
+class PriorityClassStrategy(Strategy):
+    columns = (
+        NAME,
+        Column("Value", lambda found, _: found.value, type="integer", field="value"),
+        Column("Global-Default", lambda found, _: found.globalDefault, type="boolean", field="globalDefault"),
+        AGE,
+        Column("PreemptionPolicy", lambda found, _: found.preemptionPolicy or "", field="preemptionPolicy"),
+    )
+
+    def default(self, obj: PriorityClass) -> None:
+        if obj.preemptionPolicy is None:
+            obj.preemptionPolicy = "PreemptLowerPriority"
+
+    def prepare_create(self, ctx: Context, obj: PriorityClass) -> None:
+        obj.metadata.generation = 1
+
+    def validate_create(self, ctx: Context, obj: PriorityClass) -> Iterable[FieldError]:
+        if obj.metadata.name.startswith("system-"):
+            if why := _unknown_to_the_system(obj):
+                text = "priority class names with 'system-' prefix are reserved for system use only"
+                yield FieldError.forbidden("metadata.name", f"{text}. error: {why}")
+        elif obj.value > HIGHEST_OF_USERS:
+            text = f"maximum allowed value of a user defined priority is {HIGHEST_OF_USERS}"
+            yield FieldError.forbidden("value", text)
+        policy = obj.preemptionPolicy
+        if policy == "":
+            yield FieldError.required("preemptionPolicy")
+        elif policy is not None and policy not in _POLICIES:
+            yield FieldError.not_supported("preemptionPolicy", policy, _POLICIES)
+
+    def validate_update(self, ctx: Context, obj: PriorityClass, old: PriorityClass) -> Iterable[FieldError]:
+        if obj.value != old.value:
+            yield FieldError.forbidden("value", "may not be changed in an update.")
+        if obj.preemptionPolicy != old.preemptionPolicy:
+            yield FieldError.invalid("preemptionPolicy", obj.preemptionPolicy, "field is immutable")
+
+
+def _unknown_to_the_system(found: PriorityClass) -> str:
+    name = found.metadata.name
+    if name not in SYSTEM:
+        return f"{name} is not a known system priority class"
+    if found.value != SYSTEM[name]:
+        return f"value of {name} PriorityClass must be {SYSTEM[name]}"
+    return f"globalDefault of {name} PriorityClass must be false" if found.globalDefault else ""
+
+
+SERVED = Served(strategy=PriorityClassStrategy())
