@@ -1,7 +1,6 @@
 """List and watch options: from the query to what the cacher is asked."""
 
 import random
-from functools import lru_cache
 
 from sampan.api import fields, labels
 from sampan.api.resource import Resource
@@ -27,7 +26,7 @@ def selection(call: Call) -> Selection:
 def _field_terms(call: Call, text: str) -> tuple[fields.Term, ...]:
     try:
         found = fields.parse(text)
-        found.check(_selectable(call.resource) if call.resource is not None else None)
+        found.check(_selectable(call.resource))
     except fields.FieldSelectorError as fault:
         raise errors.bad_request(str(fault)) from None
     names = [value for field, value in found.exact() if field == "metadata.name"]
@@ -36,12 +35,11 @@ def _field_terms(call: Call, text: str) -> tuple[fields.Term, ...]:
     return found.terms
 
 
-@lru_cache(maxsize=256)
-def _selectable(resource: Resource) -> frozenset[str] | None:
+def _selectable(resource: Resource | None) -> list[str] | None:
     """The fields that objects can be selected by; None for a built-in kind that has none of its own."""
-    if not resource.selectable and not resource.is_custom:
+    if resource is None or not (resource.selectable or resource.is_custom):
         return None
-    return frozenset({*fields.METADATA_FIELDS, *(field.label for field in resource.selectable)})
+    return [*fields.METADATA_FIELDS, *[field.label for field in resource.selectable]]
 
 
 def checked_options(call: Call, *, is_watch: bool) -> list_options.Options:

@@ -25,8 +25,12 @@ from sampan.apiserver.http.server import HttpServer, Listener
 from sampan.apiserver.loopback import LoopbackTransport
 from sampan.apiserver.pipeline import Pipeline
 from sampan.apiserver.registry.registry import Registry
-from sampan.apiserver.special import special_paths
+from sampan.apiserver.request_metrics import RequestMetrics
+from sampan.apiserver.special import Check, special_paths
+from sampan.apiserver.storage_metrics import export_storage
 from sampan.machinery.clock import Clock
+from sampan.machinery.metrics import Metrics
+from sampan.machinery.process_metrics import LoopLag, export_process
 from sampan.storage.backend import Backend
 
 log = logging.getLogger(__name__)
@@ -40,21 +44,31 @@ class ApiServer:
     The backend is the caller's: it must be open before and be closed after.
     """
 
-    def __init__(self, *, config: ServerConfig, backend: Backend, clock: Clock) -> None:
+    def __init__(self, *, config: ServerConfig, backend: Backend, clock: Clock, metrics: Metrics | None = None) -> None:
         self.config, self.backend, self.clock = config, backend, clock
         self.scheme: Scheme = builtin_scheme(config.runtime_config)
         self.secure_port = self.insecure_port = 0
+        self._is_bootstrapped = False
         self._tasks: _Background | None = None
         self._running = AsyncExitStack()
         self.registry = Registry(
             scheme=self.scheme, backend=backend, clock=clock, start_task=self._start, event_ttl_s=config.event_ttl_s
         )
+        self.metrics = metrics or Metrics()
         self.pipeline = self._make_pipeline()
-        self._http = HttpServer(pipeline=self.pipeline, max_in_flight=config.max_in_flight)
+        self._lag = LoopLag(metrics=self.metrics)
+        self._http = HttpServer(
+            pipeline=self.pipeline,
+            max_in_flight=config.max_in_flight,
+            metrics=RequestMetrics(metrics=self.metrics),
+        )
+        export_process(self.metrics)
+        export_storage(self.metrics, self.registry)
 
     async def __aenter__(self) -> ApiServer:
         async with AsyncExitStack() as running:
             self._tasks = await running.enter_async_context(_Background())
+            self._start(self._lag.run())
             running.push_async_callback(self._http.close)
             await self._listen()
             await bootstrap(
@@ -63,6 +77,7 @@ class ApiServer:
                 address=self.address,
                 port=self.secure_port or self.insecure_port or 443,
             )
+            self._is_bootstrapped = True
             self._running = running.pop_all()
         return self
 
@@ -86,8 +101,17 @@ class ApiServer:
             authenticator=AuthenticatorChain(authenticators, allows_anonymous=config.allows_anonymous),
             authorizer=Chain(Masters(), Discovery()),
             endpoints=Endpoints(registry=self.registry, admission=AdmissionChain(default_plugins())),
-            special=special_paths(self.registry),
+            special=special_paths(
+                self.registry,
+                address=lambda: f"{self.address}:{self.secure_port or self.insecure_port}",
+                ready_checks=[Check("poststarthook/bootstrap", self._check_bootstrap)],
+                metrics=self.metrics,
+            ),
         )
+
+    async def _check_bootstrap(self) -> None:
+        if not self._is_bootstrapped:
+            raise RuntimeError("not finished")
 
     async def _listen(self) -> None:
         config = self.config

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import ssl
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -18,8 +19,10 @@ from sampan.apiserver.http import watching
 from sampan.apiserver.http.storage_errors import translated
 from sampan.apiserver.pipeline import Pipeline
 from sampan.apiserver.rendering import Rendered, Renderer
+from sampan.apiserver.request_metrics import RequestMetrics
 from sampan.apiserver.results import Answer, WatchAnswer
 from sampan.machinery import errors
+from sampan.machinery.metrics import Metrics
 
 log = logging.getLogger(__name__)
 
@@ -37,8 +40,9 @@ class Listener:
 
 
 class HttpServer:
-    def __init__(self, *, pipeline: Pipeline, max_in_flight: int = 400) -> None:
+    def __init__(self, *, pipeline: Pipeline, max_in_flight: int = 400, metrics: RequestMetrics | None = None) -> None:
         self._pipeline = pipeline
+        self._metrics = metrics or RequestMetrics(metrics=Metrics())
         self._renderer = Renderer(endpoints=pipeline.endpoints)
         self._in_flight = 0
         self._max_in_flight = max_in_flight
@@ -72,15 +76,20 @@ class HttpServer:
             headers=request.headers,
             peer=_subject(request),
         )
+        started = time.perf_counter()
         try:
             call.body = await _read_body(request)
             answer = await self._serve(call, user)
             if isinstance(answer, WatchAnswer):
-                return await watching.stream(request, call, answer, self._renderer.frames(answer, call))
+                frames = self._renderer.frames(answer, call)
+                return await watching.stream(request, call, answer, frames, self._metrics)
             rendered = await self._renderer.render(answer, call.form, call)
         except errors.ApiError as error:
             rendered = await self._renderer.error(error, call)
-        return await _respond(request, call, rendered)
+        response = await _respond(request, call, rendered)
+        size = response.content_length or response.body_length
+        self._metrics.done(call, rendered.code, time.perf_counter() - started, size)
+        return response
 
     async def _serve(self, call: Call, user: User | None) -> Answer:
         try:

@@ -54,6 +54,10 @@ class Registry:
             found = self._stores[resource.storage_prefix] = self._open(resource)
         return found
 
+    def stores(self) -> list[Store]:
+        """Those that are open."""
+        return list(self._stores.values())
+
     def forget(self, resource: Resource) -> None:
         """A resource is no longer served."""
         self._stores.pop(resource.storage_prefix, None)

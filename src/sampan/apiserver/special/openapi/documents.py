@@ -35,7 +35,7 @@ class Contents:
         self.definitions = Definitions(registry.scheme)
 
     def names(self) -> list[str]:
-        found = ["version"]
+        found = [*_ISSUER, "version"]
         for group in self._scheme.groups():
             start = f"apis/{group}" if group else "api"
             found += [f"{start}/{version}" for version in self._scheme.versions(group)]
@@ -49,8 +49,8 @@ class Contents:
         """KeyError for a document that there is not."""
         if name not in self.names():
             raise KeyError(name)
-        if name in ("version", "api", "apis"):
-            return [_ROOTS[name]]
+        if name in _ROOTS or name in _ISSUER:
+            return [_ROOTS.get(name) or _ISSUER[name]]
         if found := self.versions(name):
             return list(self._of_version(*found[0]))
         return [_group(name.removeprefix("apis/"))]
@@ -89,6 +89,26 @@ _ROOTS = {
         "/apis/", "getAPIVersions", "get available API versions", "apis", f"{META}.APIGroupList", OBJECT_FORMS
     ),
     "version": single("/version/", "getCodeVersion", "get the version of this server", "version", _VERSION, (JSON,)),
+}
+
+
+_ISSUER = {
+    ".well-known/openid-configuration": single(
+        "/.well-known/openid-configuration/",
+        "getServiceAccountIssuerOpenIDConfiguration",
+        "get the OpenID configuration of the issuer of service account tokens",
+        "WellKnown",
+        TEXT,
+        (JSON,),
+    ),
+    "openid/v1/jwks": single(
+        "/openid/v1/jwks/",
+        "getServiceAccountIssuerOpenIDKeyset",
+        "get the public keys of the issuer of service account tokens",
+        "openid",
+        TEXT,
+        ("application/jwk-set+json",),
+    ),
 }
 
 

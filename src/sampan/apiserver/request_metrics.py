@@ -1,0 +1,137 @@
+"""What the API server counts about requests, under the real server's names.
+
+`RequestMetrics.done` is on the way of every request, so it does one look-up by what the labels are made of and then
+only adds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from sampan.apiserver.call import Call
+from sampan.machinery.metrics import Distribution, Metrics, Number
+
+_REQUEST = ("verb", "dry_run", "group", "version", "resource", "subresource", "scope", "component")
+_LONG = ("verb", "group", "version", "resource", "subresource", "scope", "component")
+_RESOURCE = ("group", "version", "resource")
+_SIZES = tuple(1000.0 * 10**power for power in range(7))
+_VERBS = {
+    "create": "POST",
+    "delete": "DELETE",
+    "deletecollection": "DELETECOLLECTION",
+    "get": "GET",
+    "list": "LIST",
+    "patch": "PATCH",
+    "update": "PUT",
+    "watch": "WATCH",
+}
+_READS = frozenset({"GET", "HEAD", "LIST", "WATCH"})
+_KNOWN_PATHS = frozenset(
+    {"/", "/api", "/apis", "/healthz", "/livez", "/metrics", "/openapi/v2", "/openapi/v3", "/readyz", "/version"}
+)
+"""The others would let anybody make labels up."""
+_APPLY = "application/apply-patch+yaml"
+_APISERVER = "apiserver"
+
+
+class _Counted:
+    """The metrics of requests of one sort; each code has a counter."""
+
+    __slots__ = ("codes", "duration", "labels", "size")
+
+    def __init__(self, labels: tuple[str, ...], duration: Distribution, size: Distribution) -> None:
+        self.labels, self.duration, self.size = labels, duration, size
+        self.codes: dict[int, Number] = {}
+
+
+class RequestMetrics:
+    def __init__(self, *, metrics: Metrics) -> None:
+        self._total = metrics.counter(
+            "apiserver_request_total", "Requests by what they did and what came of it.", (*_REQUEST, "code")
+        )
+        self._duration = metrics.histogram(
+            "apiserver_request_duration_seconds", "How long requests took, watches aside.", _REQUEST
+        )
+        self._sizes = metrics.histogram("apiserver_response_sizes", "Bytes of answers.", _LONG, _SIZES)
+        self._long = metrics.gauge("apiserver_longrunning_requests", "Watches and streams that are open.", _LONG)
+        self._in_flight = metrics.gauge(
+            "apiserver_current_inflight_requests", "Requests under way, long ones aside.", ("request_kind",)
+        )
+        self._events = metrics.counter("apiserver_watch_events_total", "Events sent to watchers.", _RESOURCE)
+        self._event_bytes = metrics.counter("apiserver_watch_events_bytes_total", "Bytes of them.", _RESOURCE)
+        self._kept: dict[tuple[str, ...], _Counted] = {}
+        self.mutating = self._in_flight.labels("mutating")
+        self.read_only = self._in_flight.labels("readOnly")
+        """How many requests are under way; the server counts them up and down."""
+
+    def done(self, call: Call, code: int, seconds: float, size: int) -> None:
+        """A request, other than a watch, has been answered."""
+        found = self._find(call)
+        counter = found.codes.get(code)
+        if counter is None:
+            counter = found.codes[code] = self._total.labels(*found.labels, str(code))
+        counter.value += 1
+        found.duration.observe(seconds)
+        found.size.observe(size)
+
+    @contextmanager
+    def watching(self, call: Call) -> Iterator[WatchCount]:
+        """Around a watch that has begun."""
+        found = self._find(call)
+        verb, _, *rest = found.labels
+        open_now = self._long.labels(verb, *rest)
+        open_now.inc()
+        try:
+            resource = tuple(rest[:3])
+            yield WatchCount(self._events.labels(*resource), self._event_bytes.labels(*resource))
+        finally:
+            open_now.dec()
+            self._total.labels(*found.labels, "200").inc()
+
+    def _find(self, call: Call) -> _Counted:
+        resource, verb = call.resource, _verb(call)
+        dry_run = "All" if call.query and "dryRun" in call.query else ""
+        if resource is None:
+            path = call.path if call.path in _KNOWN_PATHS else ""
+            labels = (verb, "", "", "", "", path, "", _APISERVER)
+        else:
+            place = (resource.group, resource.version, resource.plural, call.subresource)
+            labels = (verb, dry_run, *place, _scope(call), _APISERVER)
+        found = self._kept.get(labels)
+        if found is None:
+            sizes = self._sizes.labels(verb, *labels[2:])
+            found = self._kept[labels] = _Counted(labels, self._duration.labels(*labels), sizes)
+        return found
+
+
+class WatchCount:
+    __slots__ = ("_bytes", "_events")
+
+    def __init__(self, events: Number, bytes: Number) -> None:
+        self._events, self._bytes = events, bytes
+
+    def sent(self, events: int, bytes: int) -> None:
+        self._events.value += events
+        self._bytes.value += bytes
+
+
+def _verb(call: Call) -> str:
+    if call.resource is None:
+        return call.method if call.method in ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE") else "OTHER"
+    if call.verb == "patch" and call.headers.get("Content-Type", "").startswith(_APPLY):
+        return "APPLY"
+    return _VERBS.get(call.verb, "OTHER")
+
+
+def _scope(call: Call) -> str:
+    if call.name or call.verb == "create":
+        return "resource"
+    return "namespace" if call.namespace else "cluster"
+
+
+def is_read_only(call: Call) -> bool:
+    return call.method in _READS
+
+
+__all__ = ["RequestMetrics", "WatchCount", "is_read_only"]

@@ -1,0 +1,82 @@
+"""What a process uses, and whether anything holds up its event loop, as metrics."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+import time
+from pathlib import Path
+
+from sampan.machinery.metrics import Metrics
+
+_PROC = Path("/proc/self")
+_STARTED = time.time()
+_LAG_BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5)
+
+
+def export_process(metrics: Metrics) -> None:
+    """The names are those of every Prometheus client."""
+    metrics.function("process_cpu_seconds_total", "Processor time used.", _cpu_s, kind="counter")
+    metrics.function("process_start_time_seconds", "When the process began.", lambda: _STARTED)
+    metrics.function("process_resident_memory_bytes", "Memory in use.", lambda: _memory()[0])
+    metrics.function("process_virtual_memory_bytes", "Memory mapped.", lambda: _memory()[1])
+    metrics.function("process_open_fds", "Open files.", _open_files)
+    metrics.function("process_max_fds", "Files that may be open.", _most_files)
+
+
+def _cpu_s() -> float:
+    used = os.times()
+    return used.user + used.system
+
+
+def _memory() -> tuple[int, int]:
+    """Resident and virtual, in bytes."""
+    try:
+        virtual, resident, *_ = (_PROC / "statm").read_text().split()
+    except OSError:  # not Linux: the most that it ever was
+        import resource
+
+        most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        return most if sys.platform == "darwin" else most * 1024, 0
+    page = os.sysconf("SC_PAGE_SIZE")
+    return int(resident) * page, int(virtual) * page
+
+
+def _open_files() -> int:
+    try:
+        return len(os.listdir("/dev/fd"))
+    except OSError:
+        return 0
+
+
+def _most_files() -> int:
+    import resource
+
+    return resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+
+
+class LoopLag:
+    """Wakes up at even intervals and measures how late: that long something else held the event loop."""
+
+    def __init__(self, *, metrics: Metrics, interval_s: float = 0.025) -> None:
+        self._interval_s = interval_s
+        self._lag = metrics.histogram(
+            "sampan_loop_lag_seconds", "How late the event loop came to what was due.", buckets=_LAG_BUCKETS
+        ).labels()
+        self.worst_s = 0.0
+        metrics.function("sampan_loop_lag_max_seconds", "The longest that it ever was late.", lambda: self.worst_s)
+
+    async def run(self) -> None:
+        loop = asyncio.get_running_loop()
+        due = loop.time() + self._interval_s
+        while True:
+            await asyncio.sleep(due - loop.time())
+            now = loop.time()
+            late = max(now - due, 0.0)
+            self._lag.observe(late)
+            self.worst_s = max(self.worst_s, late)
+            due = now + self._interval_s
+
+
+__all__ = ["LoopLag", "export_process"]
