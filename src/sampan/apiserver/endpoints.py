@@ -50,7 +50,7 @@ class Endpoints:
         resource, opts = _resource(call), options.write_options("CreateOptions", call.query)
         served, ctx = self.registry.served(resource), self.context(call, opts.dry_run)
         obj = bodies.read_object(call, self.codec(resource), opts.field_validation)
-        self._match_namespace(call, obj)
+        self.match_namespace(call, obj)
         obj = self._default(resource, obj)
         await self.admission.admit(self.attributes("CREATE", call, obj, None, ctx))
         store = self.registry.store(resource)
@@ -64,7 +64,7 @@ class Endpoints:
         ctx, strategy = self.context(call, opts.dry_run), self.strategy(call)
         wanted = bodies.read_object(call, self.codec(resource), opts.field_validation)
         self._match_name(call, wanted)
-        self._match_namespace(call, wanted)
+        self.match_namespace(call, wanted)
         raw = self.codec(resource).encode(wanted)
 
         async def change(current: Any) -> Any:
@@ -129,6 +129,7 @@ class Endpoints:
     async def delete(self, call: Call) -> Answer:
         resource, opts = _resource(call), self.delete_options(call)
         ctx, served = self.context(call, opts.dry_run), self.registry.served(resource)
+        await self.admission.admit(self.attributes("DELETE", call, None, None, ctx))
         written = await self.registry.store(resource).delete(
             ctx, call.name, opts, strategy=served.strategy, check=self._check("DELETE", call, ctx)
         )
@@ -139,6 +140,7 @@ class Endpoints:
     async def deletecollection(self, call: Call) -> Answer:
         resource, opts = _resource(call), self.delete_options(call)
         ctx, served = self.context(call, opts.dry_run), self.registry.served(resource)
+        await self.admission.admit(self.attributes("DELETE", call, None, None, ctx))
         store = self.registry.store(resource)
         result = await store.cacher.list(listing.list_query(call))
         for item in result.items:
@@ -211,7 +213,7 @@ class Endpoints:
         return check
 
     @staticmethod
-    def _match_namespace(call: Call, obj: Any) -> None:
+    def match_namespace(call: Call, obj: Any) -> None:
         meta = obj.metadata
         if not _resource(call).namespaced:
             meta.namespace = ""
