@@ -24,6 +24,8 @@ class Served:
     """Subresources that are the object itself under other rules: status, ephemeralcontainers, resize, finalize."""
     handlers: Mapping[str, Handler] = field(default_factory=dict)
     """Subresources with a code of their own; "" for a resource that is not stored (reviews)."""
+    deprecation: str = ""
+    """A warning that every answer of the resource carries."""
 
     def view(self, subresource: str) -> Strategy | None:
         """The rules of a write to the object or to a view of it; a status is one by default."""

@@ -1,0 +1,139 @@
+"""Addresses of services. An address is taken by whoever creates the IPAddress object of that name."""
+
+from __future__ import annotations
+
+import ipaddress
+import random
+from collections.abc import AsyncIterator
+from typing import TYPE_CHECKING
+
+from sampan.api.types.core_v1 import Service
+from sampan.api.types.meta_v1 import ObjectMeta
+from sampan.api.types.networking_v1 import IPAddress, IPAddressSpec, ParentReference, ServiceCIDR
+from sampan.apiserver.registry.allocation import bands
+from sampan.apiserver.registry.allocation.failures import AllocationError, RangeFull
+from sampan.apiserver.registry.allocation.ranges import Address, Network, ServiceRanges, family_of
+from sampan.apiserver.registry.deletion import DeleteOptions
+from sampan.apiserver.registry.strategy import Context
+from sampan.machinery import errors
+from sampan.storage.cacher import ListQuery, Selection
+
+if TYPE_CHECKING:
+    from sampan.apiserver.registry.registry import Registry
+    from sampan.apiserver.registry.store import Store
+
+GROUP = "networking.k8s.io"
+DEFAULT_CIDR = "kubernetes"
+"""The ServiceCIDR that says what the server was started with."""
+_FAMILY_LABEL = "ipaddress.kubernetes.io/ip-family"
+_MANAGER_LABEL = "ipaddress.kubernetes.io/managed-by"
+_MANAGER = "ipallocator.k8s.io"
+_CACHED = ListQuery(Selection(), resource_version="0")
+
+
+class AddressAllocator:
+    def __init__(self, *, registry: Registry, ranges: ServiceRanges) -> None:
+        self._registry, self._ranges = registry, ranges
+        self._random = random.Random()
+
+    @property
+    def families(self) -> tuple[str, ...]:
+        """What the cluster has, the preferred one first."""
+        return self._ranges.families
+
+    async def take(self, ctx: Context, service: Service, address: str) -> None:
+        """Take this very address; `AllocationError` if it cannot be had."""
+        wanted = ipaddress.ip_address(address)
+        if ctx.dry_run:
+            return self._check_range(wanted)
+        async for network in self._networks():
+            if _has(network, wanted):
+                if not await self._create(ctx, service, wanted):
+                    raise AllocationError("provided IP is already allocated")
+                return
+        raise AllocationError("the provided network does not match the current range")
+
+    async def take_any(self, ctx: Context, service: Service, family: str) -> str:
+        """Take an address of that family; `RangeFull` if there is none."""
+        async for network in self._networks():
+            if family_of(network) != family:
+                continue
+            if ctx.dry_run:
+                return str(network.network_address)
+            if found := await self._search(ctx, service, network):
+                return found
+        raise RangeFull
+
+    async def _search(self, ctx: Context, service: Service, network: Network) -> str:
+        taken, make = self._addresses.cacher, type(network.network_address)
+        for number in bands.of_network(network, self._random):
+            address = make(number)
+            if taken.peek("", str(address)) is None and await self._create(ctx, service, address):
+                return str(address)
+        return ""
+
+    async def release(self, ctx: Context, address: str) -> None:
+        """Give an address back; one that nobody has is no matter."""
+        store = self._addresses
+        name = str(ipaddress.ip_address(address))
+        try:
+            await store.delete(_own(ctx), name, DeleteOptions())
+        except errors.NotFound:
+            return
+
+    @property
+    def _addresses(self) -> Store:
+        return self._registry.store_of(GROUP, "v1", "IPAddress")
+
+    async def _create(self, ctx: Context, service: Service, address: Address) -> bool:
+        meta = service.metadata
+        labels = {_FAMILY_LABEL: family_of(address), _MANAGER_LABEL: _MANAGER}
+        parent = ParentReference(resource="services", namespace=meta.namespace, name=meta.name)
+        taken = IPAddress(metadata=ObjectMeta(name=str(address), labels=labels), spec=IPAddressSpec(parentRef=parent))
+        try:
+            await self._addresses.create(_own(ctx), taken)
+        except errors.AlreadyExists:
+            return False
+        return True
+
+    async def _networks(self) -> AsyncIterator[Network]:
+        """The networks in force: those of ServiceCIDR objects, and what the server was started with as long as no
+        object says so."""
+        store = self._registry.store_of(GROUP, "v1", "ServiceCIDR")
+        found = [item.object(store.codec.decode) for item in (await store.cacher.list(_CACHED)).items]
+        if not any(cidr.metadata.name == DEFAULT_CIDR for cidr in found):
+            for network in self._ranges.networks:
+                yield network
+        for cidr in sorted(found, key=_default_first):
+            if _is_ready(cidr):
+                for text in cidr.spec.cidrs:
+                    yield ipaddress.ip_network(text)
+
+    def _check_range(self, address: Address) -> None:
+        """What a dry run finds out."""
+        for network in self._ranges.networks:
+            if network.version == address.version and not _has(network, address):
+                valid = f"The range of valid IPs is {network}"
+                raise AllocationError(f"the provided IP ({address}) is not in the valid range. {valid}")
+
+
+def _has(network: Network, address: Address) -> bool:
+    """Whether the network could give the address to a service."""
+    first, last = bands.usable(network)
+    return network.version == address.version and first <= int(address) <= last
+
+
+def _default_first(cidr: ServiceCIDR) -> bool:
+    return cidr.metadata.name != DEFAULT_CIDR
+
+
+def _is_ready(cidr: ServiceCIDR) -> bool:
+    """Nobody may have looked at it yet: that is no reason to leave it unused."""
+    if cidr.metadata.deletionTimestamp is not None:
+        return False
+    return all(found.status == "True" for found in cidr.status.conditions if found.type == "Ready")
+
+
+def _own(ctx: Context) -> Context:
+    """The server acts for itself, outside of the request's namespace."""
+    return Context(registry=ctx.registry, user=ctx.user, now=ctx.now)

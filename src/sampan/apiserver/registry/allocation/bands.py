@@ -1,0 +1,46 @@
+"""In which order a range is searched. Those who ask for nothing in particular get from the upper part as long as there
+is something, so that the lower part stays free for those who ask for a certain number."""
+
+from collections.abc import Iterator
+from ipaddress import IPv4Network, IPv6Network
+from random import Random
+
+_NETWORK_BAND = (16, 256, 16)
+_PORT_BAND = (16, 128, 32)
+
+
+def usable(network: IPv4Network | IPv6Network) -> tuple[int, int]:
+    """The first and the last address, as numbers, that a service may have."""
+    first, last = int(network.network_address) + 1, int(network.broadcast_address)
+    return first, last - 1 if network.version == 4 else last
+
+
+def of_network(network: IPv4Network | IPv6Network, random: Random) -> Iterator[int]:
+    """The addresses of a network as numbers."""
+    first, last = usable(network)
+    middle = min(first + _lower(network.num_addresses, *_NETWORK_BAND), last + 1)
+    yield from _round(middle, last, random)
+    yield from _round(first, middle - 1, random)
+
+
+def of_ports(ports: range, random: Random) -> Iterator[int]:
+    middle = ports.start + _lower(len(ports), *_PORT_BAND)
+    yield from _round(middle, ports.stop - 1, random)
+    yield from _round(ports.start, middle - 1, random)
+
+
+def _lower(size: int, least: int, most: int, step: int) -> int:
+    """How many of a range are in its lower part."""
+    return 0 if size <= least else max(least, min(size // step, most))
+
+
+def _round(first: int, last: int, random: Random) -> Iterator[int]:
+    """All from the first to the last, beginning anywhere."""
+    if first > last:
+        return
+    start = random.randint(first, last)
+    here = start
+    while here <= last:
+        yield here
+        here += 1
+    yield from range(first, start)

@@ -1,0 +1,38 @@
+"""Ports on nodes. All of them are bits of one record in the store, changed by compare and swap."""
+
+import random
+from collections.abc import Callable, Iterable
+from typing import TypeVar
+
+from sampan.apiserver.registry.allocation.port_bitmap import PortBitmap
+from sampan.storage.backend import Backend, Conflict
+
+KEY = "/registry/ranges/servicenodeports"
+
+T = TypeVar("T")
+
+
+class NodePortAllocator:
+    def __init__(self, *, backend: Backend, ports: range) -> None:
+        self._backend, self._ports = backend, ports
+        self.random = random.Random()
+
+    async def change(self, decide: Callable[[PortBitmap], T], *, dry_run: bool = False) -> T:
+        """Let `decide` take and release ports; what it returns is returned once that is stored. It is called again from
+        the start if another server was faster, so it changes nothing else."""
+        while True:
+            entry, _ = await self._backend.get(KEY)
+            bitmap = PortBitmap.decode(self._ports, entry.value if entry is not None else None)
+            decided = decide(bitmap)
+            if dry_run or not bitmap.is_changed:
+                return decided
+            try:
+                await self._backend.put(KEY, bitmap.encode(), expected=entry.revision if entry is not None else 0)
+            except Conflict:
+                continue
+            return decided
+
+    async def release(self, ports: Iterable[int]) -> None:
+        released = tuple(ports)
+        if released:
+            await self.change(lambda bitmap: bitmap.release(released))

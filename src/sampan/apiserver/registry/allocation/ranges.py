@@ -1,0 +1,52 @@
+"""The ranges that services take from, as the server is told when it starts."""
+
+import ipaddress
+from dataclasses import dataclass, field
+from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network
+
+Network = IPv4Network | IPv6Network
+Address = IPv4Address | IPv6Address
+
+_WIDEST_IPV6 = 64
+_LAST_PORT = 65535
+
+
+def family_of(what: Address | Network) -> str:
+    return "IPv4" if what.version == 4 else "IPv6"
+
+
+def _default_networks() -> tuple[Network, ...]:
+    return (IPv4Network("10.96.0.0/16"),)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServiceRanges:
+    """`networks`: one or one of each family; the first one's family is that of services that ask for none."""
+
+    networks: tuple[Network, ...] = field(default_factory=_default_networks)
+    node_ports: range = range(30000, 32768)
+
+    @classmethod
+    def parse(cls, cluster_ip_range: str, node_ports: tuple[int, int] = (30000, 32767)) -> "ServiceRanges":
+        """From --service-cluster-ip-range and the ends of --service-node-port-range; a ValueError says what is wrong
+        with them."""
+        networks = tuple(_network(text.strip()) for text in cluster_ip_range.split(","))
+        if len(networks) > 2 or len({network.version for network in networks}) < len(networks):
+            raise ValueError(f"service range {cluster_ip_range!r} has more than one network of an address family")
+        first, last = node_ports
+        if not 0 < first <= last <= _LAST_PORT:
+            raise ValueError(f"{first}-{last} is no range of ports")
+        return cls(networks=networks, node_ports=range(first, last + 1))
+
+    @property
+    def families(self) -> tuple[str, ...]:
+        return tuple(family_of(network) for network in self.networks)
+
+
+def _network(text: str) -> Network:
+    network = ipaddress.ip_network(text)
+    if network.version == 6 and network.prefixlen < _WIDEST_IPV6:
+        raise ValueError(f"service range {text!r} is too large: an IPv6 prefix has at least {_WIDEST_IPV6} bits")
+    if network.num_addresses < 4:
+        raise ValueError(f"service range {text!r} is too small")
+    return network

@@ -1,0 +1,54 @@
+"""ConfigMap: texts and bytes that pods read."""
+
+from collections.abc import Iterable, Iterator
+
+from sampan.api import names
+from sampan.api.faults import FieldError
+from sampan.api.types.core_v1 import ConfigMap
+from sampan.apiserver.registry.served import Served
+from sampan.apiserver.registry.strategy import Column, Context, Strategy
+from sampan.apiserver.tables.columns import AGE, NAME
+
+LARGEST = 1024 * 1024
+"""Bytes that a ConfigMap or a Secret may hold."""
+FROZEN = "field is immutable when `immutable` is set"
+
+
+def key_faults(keys: Iterable[str], at: str) -> Iterator[FieldError]:
+    for key in keys:
+        for text in names.config_map_key(key):
+            yield FieldError.invalid(f"{at}[{key}]", key, text)
+
+
+class ConfigMapStrategy(Strategy):
+    validates_whole = True
+    columns = (
+        NAME,
+        Column("Data", lambda config, now: len(config.data) + len(config.binaryData), field="data"),
+        AGE,
+    )
+
+    def validate_create(self, ctx: Context, obj: ConfigMap) -> Iterable[FieldError]:
+        return _faults(obj)
+
+    def validate_update(self, ctx: Context, obj: ConfigMap, old: ConfigMap) -> Iterable[FieldError]:
+        if old.immutable:
+            if not obj.immutable:
+                yield FieldError.forbidden("immutable", FROZEN)
+            for field in ("data", "binaryData"):
+                if getattr(obj, field) != getattr(old, field):
+                    yield FieldError.forbidden(field, FROZEN)
+        yield from _faults(obj)
+
+
+def _faults(config: ConfigMap) -> Iterator[FieldError]:
+    for key in sorted(config.data):
+        yield from key_faults((key,), "data")
+        if key in config.binaryData:
+            yield FieldError.invalid(f"data[{key}]", key, "duplicate of key present in binaryData")
+    yield from key_faults(sorted(config.binaryData), "binaryData")
+    if sum(map(names.size, config.data.values())) + sum(map(len, config.binaryData.values())) > LARGEST:
+        yield FieldError.too_long("[]", LARGEST)
+
+
+SERVED = Served(strategy=ConfigMapStrategy())

@@ -1,0 +1,107 @@
+"""Endpoints: the addresses behind a service, as it was before EndpointSlices."""
+
+from collections.abc import Iterable, Sequence
+
+from sampan.api import addresses, names
+from sampan.api.faults import FieldError
+from sampan.api.types.core_v1 import EndpointAddress, EndpointPort, Endpoints, EndpointSubset
+from sampan.apiserver.registry.address_rules import endpoint_ip_faults, ip_warnings
+from sampan.apiserver.registry.podspec.formats import Faults, dns_label, one_of, qualified
+from sampan.apiserver.registry.served import Served
+from sampan.apiserver.registry.strategy import Column, Context, Strategy
+from sampan.apiserver.tables import cells
+from sampan.apiserver.tables.columns import AGE, NAME
+
+_PROTOCOLS = ("SCTP", "TCP", "UDP")
+_MANAGED_BY = ("endpoints.kubernetes.io/managed-by", "endpoint-controller")
+_SHOWN = 3
+
+
+class EndpointsStrategy(Strategy):
+    validates_whole = True
+    create_on_update = True
+
+    def default(self, obj: Endpoints) -> None:
+        for subset in obj.subsets:
+            for port in subset.ports:
+                if not port.protocol:
+                    port.protocol = "TCP"
+
+    def validate_create(self, ctx: Context, obj: Endpoints) -> Iterable[FieldError]:
+        return _faults(obj.subsets)
+
+    def validate_update(self, ctx: Context, obj: Endpoints, old: Endpoints) -> Iterable[FieldError]:
+        return list(_faults(obj.subsets)) if obj.subsets != old.subsets else ()
+
+    def warnings(self, ctx: Context, obj: Endpoints, old: Endpoints | None) -> Iterable[str]:
+        key, controller = _MANAGED_BY
+        if obj.metadata.labels.get(key) == controller:
+            return
+        for index, subset in enumerate(obj.subsets):
+            for field in ("addresses", "notReadyAddresses"):
+                for place, address in enumerate(getattr(subset, field)):
+                    yield from ip_warnings(address.ip, f"subsets[{index}].{field}[{place}].ip")
+
+
+def _faults(subsets: Sequence[EndpointSubset]) -> Faults:
+    for index, subset in enumerate(subsets):
+        at = f"subsets[{index}]"
+        if not subset.addresses and not subset.notReadyAddresses:
+            yield FieldError.required(at, "must specify `addresses` or `notReadyAddresses`")
+        for place, address in enumerate(subset.addresses):
+            yield from _address_faults(address, f"{at}.addresses[{place}]")
+        for place, address in enumerate(subset.notReadyAddresses):
+            yield from _address_faults(address, f"{at}.notReadyAddresses[{place}]")
+        for place, port in enumerate(subset.ports):
+            yield from _port_faults(port, f"{at}.ports[{place}]", needs_name=len(subset.ports) > 1)
+
+
+def _address_faults(address: EndpointAddress, at: str) -> Faults:
+    yield from addresses.legacy_ip(address.ip, f"{at}.ip")
+    if address.hostname:
+        yield from dns_label(address.hostname, f"{at}.hostname")
+    if address.nodeName is not None:
+        for text in names.dns1123_subdomain(address.nodeName):
+            yield FieldError.invalid(f"{at}.nodeName", address.nodeName, text)
+    yield from endpoint_ip_faults(address.ip, f"{at}.ip")
+
+
+def _port_faults(port: EndpointPort, at: str, *, needs_name: bool) -> Faults:
+    if port.name:
+        yield from dns_label(port.name, f"{at}.name")
+    elif needs_name:
+        yield FieldError.required(f"{at}.name")
+    for text in names.port_number(port.port):
+        yield FieldError.invalid(f"{at}.port", port.port, text)
+    yield from one_of(port.protocol, _PROTOCOLS, f"{at}.protocol")
+    if port.appProtocol is not None:
+        yield from qualified(port.appProtocol, f"{at}.appProtocol")
+
+
+# -- the table -------------------------------------------------------------------------------------------------------
+
+
+def _endpoints(endpoints: Endpoints, now: float) -> str:
+    if not endpoints.subsets:
+        return cells.NONE
+    found = [text for subset in endpoints.subsets for text in _of_subset(subset)]
+    shown = ",".join(found[:_SHOWN])
+    return f"{shown} + {len(found) - _SHOWN} more..." if len(found) > _SHOWN else shown
+
+
+def _of_subset(subset: EndpointSubset) -> list[str]:
+    if not subset.ports:
+        return [address.ip for address in subset.addresses]
+    return [_with_port(address.ip, port.port) for port in subset.ports for address in subset.addresses]
+
+
+def _with_port(ip: str, port: int) -> str:
+    return f"[{ip}]:{port}" if ":" in ip else f"{ip}:{port}"
+
+
+EndpointsStrategy.columns = (NAME, Column("Endpoints", _endpoints, field="subsets"), AGE)
+
+SERVED = Served(
+    strategy=EndpointsStrategy(),
+    deprecation="v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 EndpointSlice",
+)

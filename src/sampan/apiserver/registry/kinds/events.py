@@ -1,0 +1,100 @@
+"""Event of the core group: what happened to an object. Written in the old way (counted) or the new one (with a time of
+its own); the checks of the new way are shared with events.k8s.io."""
+
+from collections.abc import Iterable, Iterator
+
+from sampan.api import ages, names
+from sampan.api.faults import FieldError
+from sampan.api.types.core_v1 import Event
+from sampan.apiserver.registry.podspec.formats import qualified
+from sampan.apiserver.registry.served import Served
+from sampan.apiserver.registry.strategy import Column, Context, Strategy
+from sampan.apiserver.tables import cells
+
+_LONGEST, _LONGEST_MESSAGE = 128, 1024
+_NOT_MATCHING = "does not match event.namespace"
+
+
+class EventStrategy(Strategy):
+    """`reporter` is what this version calls the field that says who reports."""
+
+    create_on_update = True
+    reporter = "reportingComponent"
+
+    def name_faults(self, name: str, is_prefix: bool) -> list[str]:
+        return names.path_segment(name, prefix=is_prefix)
+
+    def validate_create(self, ctx: Context, obj: Event) -> Iterable[FieldError]:
+        yield from _old_faults(obj) if obj.eventTime is None else _new_faults(obj, self.reporter)
+        for text in names.dns1123_subdomain(obj.metadata.namespace):
+            yield FieldError.invalid("namespace", obj.metadata.namespace, text)
+
+    def validate_update(self, ctx: Context, obj: Event, old: Event) -> Iterable[FieldError]:
+        return EventStrategy.validate_create(self, ctx, obj)
+
+
+def _old_faults(event: Event) -> Iterator[FieldError]:
+    """An event and the object that it is about are in one namespace; those of cluster objects in `default`."""
+    about = event.involvedObject.namespace
+    if event.metadata.namespace != (about or "default"):
+        yield FieldError.invalid("involvedObject.namespace", about, _NOT_MATCHING)
+
+
+def _new_faults(event: Event, reporter: str) -> Iterator[FieldError]:
+    if not event.involvedObject.namespace and event.metadata.namespace not in ("default", "kube-system"):
+        yield FieldError.invalid("involvedObject.namespace", "", _NOT_MATCHING)
+    if not event.reportingComponent:
+        yield FieldError.required(reporter)
+    yield from qualified(event.reportingComponent, reporter)
+    for field in ("reportingInstance", "action", "reason"):
+        value = getattr(event, field)
+        if not value:
+            yield FieldError.required(field)
+        if names.size(value) > _LONGEST:
+            yield FieldError.invalid(field, "", f"can have at most {_LONGEST} characters")
+    if names.size(event.message) > _LONGEST_MESSAGE:
+        yield FieldError.invalid("message", "", f"can have at most {_LONGEST_MESSAGE} characters")
+
+
+# -- the table -------------------------------------------------------------------------------------------------------
+
+
+def _first_seen(event: Event, now: float) -> str:
+    return ages.age(event.firstTimestamp or event.eventTime, now)
+
+
+def _last_seen(event: Event, now: float) -> str:
+    if event.series is not None:
+        return ages.age(event.series.lastObservedTime, now)
+    return ages.age(event.lastTimestamp, now) if event.lastTimestamp else _first_seen(event, now)
+
+
+def _count(event: Event, now: float) -> int:
+    return event.series.count if event.series is not None else event.count or 1
+
+
+def _object(event: Event, now: float) -> str:
+    about = event.involvedObject
+    return f"{about.kind.lower()}/{about.name}" if about.name else about.kind.lower()
+
+
+def _source(event: Event, now: float) -> str:
+    component = event.source.component or event.reportingComponent
+    instance = event.source.host or event.reportingInstance
+    return f"{component}, {instance}" if instance else component
+
+
+EventStrategy.columns = (
+    Column("Last Seen", _last_seen, field="lastTimestamp"),
+    Column("Type", lambda event, now: event.type, field="type"),
+    Column("Reason", lambda event, now: event.reason, field="reason"),
+    Column("Object", _object, field="involvedObject"),
+    Column("Subobject", lambda event, now: event.involvedObject.fieldPath, field="involvedObject.fieldPath", wide=True),
+    Column("Source", _source, field="source", wide=True),
+    Column("Message", lambda event, now: event.message.strip(), field="message"),
+    Column("First Seen", _first_seen, field="firstTimestamp", wide=True),
+    Column("Count", _count, field="count", wide=True),
+    Column("Name", cells.name, format="name", field="metadata.name", wide=True),
+)
+
+SERVED = Served(strategy=EventStrategy())

@@ -1,0 +1,61 @@
+"""Event of events.k8s.io: the same objects, but only written in the new way, and fixed but for the series."""
+
+from collections.abc import Iterable, Iterator
+
+from sampan.api import names
+from sampan.api.faults import FieldError
+from sampan.api.types.core_v1 import Event
+from sampan.apiserver.registry.kinds.events import EventStrategy
+from sampan.apiserver.registry.podspec.internal_view import shown
+from sampan.apiserver.registry.served import Served
+from sampan.apiserver.registry.strategy import Context
+
+_FIXED = (
+    *("involvedObject", "reason", "message", "source", "firstTimestamp", "lastTimestamp", "count"),
+    *("reason", "type", "eventTime", "action", "related", "reportingComponent", "reportingInstance"),
+)
+"""In the order, and as often, as the real server looks at them."""
+_SHOWN_AS = {"reportingComponent": "reportingController"}
+
+
+class NewEventStrategy(EventStrategy):
+    reporter = "reportingController"
+
+    def name_faults(self, name: str, is_prefix: bool) -> list[str]:
+        return names.dns1123_subdomain(name, prefix=is_prefix)
+
+    def validate_create(self, ctx: Context, obj: Event) -> Iterable[FieldError]:
+        yield from super().validate_create(ctx, obj)
+        yield from _series_faults(obj)
+        if obj.eventTime is None:
+            yield FieldError.required("eventTime")
+        if obj.type not in ("Normal", "Warning"):
+            yield FieldError.invalid("type", "", f"has invalid value: {obj.type}")
+        is_set = {
+            "firstTimestamp": obj.firstTimestamp,
+            "lastTimestamp": obj.lastTimestamp,
+            "count": obj.count,
+            "source": obj.source.component or obj.source.host,
+        }
+        yield from (FieldError.invalid(field, "", "needs to be unset") for field, value in is_set.items() if value)
+
+    def validate_update(self, ctx: Context, obj: Event, old: Event) -> Iterable[FieldError]:
+        yield from super().validate_update(ctx, obj, old)
+        if obj.series != old.series:
+            yield from _series_faults(obj)
+        for field in _FIXED:
+            value = getattr(obj, field)
+            if value != getattr(old, field):
+                yield FieldError.invalid(_SHOWN_AS.get(field, field), shown(value), "field is immutable")
+
+
+def _series_faults(event: Event) -> Iterator[FieldError]:
+    if event.series is None:
+        return
+    if event.series.count < 2:
+        yield FieldError.invalid("series.count", "", "should be at least 2")
+    if event.series.lastObservedTime is None:
+        yield FieldError.required("series.lastObservedTime")
+
+
+SERVED = Served(strategy=NewEventStrategy())

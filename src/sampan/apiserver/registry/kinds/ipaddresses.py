@@ -1,0 +1,57 @@
+"""IPAddress: that an address is taken, and by whom. Its name is the address."""
+
+from collections.abc import Iterable
+
+from sampan.api import addresses, names
+from sampan.api.faults import FieldError
+from sampan.api.types.networking_v1 import IPAddress, ParentReference
+from sampan.apiserver.registry.podspec.formats import Faults, dns_subdomain
+from sampan.apiserver.registry.podspec.internal_view import shown
+from sampan.apiserver.registry.served import Served
+from sampan.apiserver.registry.strategy import Column, Context, Strategy
+from sampan.apiserver.tables import cells
+from sampan.apiserver.tables.columns import AGE, NAME
+
+_AT = "spec.parentRef"
+
+
+class IPAddressStrategy(Strategy):
+    validates_whole = True
+
+    def name_faults(self, name: str, is_prefix: bool) -> list[str]:
+        return [fault.detail for fault in addresses.ip(name, "")]
+
+    def validate_create(self, ctx: Context, obj: IPAddress) -> Iterable[FieldError]:
+        return _parent_faults(obj.spec.parentRef)
+
+    def validate_update(self, ctx: Context, obj: IPAddress, old: IPAddress) -> Iterable[FieldError]:
+        yield from _parent_faults(obj.spec.parentRef)
+        if obj.spec.parentRef != old.spec.parentRef:
+            yield FieldError.invalid(_AT, shown(obj.spec.parentRef), "field is immutable")
+
+
+def _parent_faults(parent: ParentReference | None) -> Faults:
+    if parent is None:
+        yield FieldError.required(_AT)
+        return
+    if parent.group:
+        yield from dns_subdomain(parent.group, f"{_AT}.group")
+    for field in ("resource", "name", "namespace"):
+        value = getattr(parent, field)
+        if not value and field != "namespace":
+            yield FieldError.required(f"{_AT}.{field}")
+        for text in names.path_segment(value) if value else ():
+            yield FieldError.invalid(f"{_AT}.{field}", value, text)
+
+
+def _parent(found: IPAddress, now: float) -> str:
+    parent = found.spec.parentRef
+    if parent is None:
+        return cells.NONE
+    resource = f"{parent.resource}.{parent.group}" if parent.group else parent.resource
+    return "/".join(part for part in (resource.lower(), parent.namespace, parent.name) if part)
+
+
+IPAddressStrategy.columns = (NAME, Column("ParentRef", _parent, field="spec.parentRef"), AGE)
+
+SERVED = Served(strategy=IPAddressStrategy())

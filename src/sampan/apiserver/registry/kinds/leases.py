@@ -1,0 +1,42 @@
+"""Lease: who leads, and until when."""
+
+from collections.abc import Iterable
+
+from sampan.api.faults import FieldError
+from sampan.api.types.coordination_v1 import Lease
+from sampan.apiserver.registry.served import Served
+from sampan.apiserver.registry.strategy import Column, Context, Strategy
+from sampan.apiserver.tables.columns import AGE, NAME
+
+
+class LeaseStrategy(Strategy):
+    create_on_update = True
+    unconditional_update = False
+    columns = (
+        NAME,
+        Column("Holder", lambda lease, now: lease.spec.holderIdentity or "", field="spec.holderIdentity"),
+        AGE,
+    )
+
+    def prepare_create(self, ctx: Context, obj: Lease) -> None:
+        """Leader election that the server coordinates is off."""
+        obj.spec.strategy = obj.spec.preferredHolder = None
+
+    def prepare_update(self, ctx: Context, obj: Lease, old: Lease) -> None:
+        for field in ("strategy", "preferredHolder"):
+            if getattr(old.spec, field) is None:
+                setattr(obj.spec, field, None)
+
+    def validate_create(self, ctx: Context, obj: Lease) -> Iterable[FieldError]:
+        spec = obj.spec
+        if spec.leaseDurationSeconds is not None and spec.leaseDurationSeconds <= 0:
+            yield FieldError.invalid("spec.leaseDurationSeconds", spec.leaseDurationSeconds, "must be greater than 0")
+        if spec.leaseTransitions is not None and spec.leaseTransitions < 0:
+            text = "must be greater than or equal to 0"
+            yield FieldError.invalid("spec.leaseTransitions", spec.leaseTransitions, text)
+
+    def validate_update(self, ctx: Context, obj: Lease, old: Lease) -> Iterable[FieldError]:
+        return self.validate_create(ctx, obj)
+
+
+SERVED = Served(strategy=LeaseStrategy())

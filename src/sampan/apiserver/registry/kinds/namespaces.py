@@ -1,0 +1,94 @@
+"""Namespace. It goes in two steps: marked, until its content is gone and the finalizers of its spec with it; then
+really, with the update that takes the last one away."""
+
+from collections.abc import Iterable, Iterator
+
+from sampan.api import names, times
+from sampan.api.faults import FieldError
+from sampan.api.types.core_v1 import Namespace, NamespaceStatus
+from sampan.apiserver.registry import deletion
+from sampan.apiserver.registry.podspec.formats import qualified
+from sampan.apiserver.registry.served import Served
+from sampan.apiserver.registry.strategy import Column, Context, StatusStrategy, Strategy
+from sampan.apiserver.tables.columns import AGE, NAME
+
+ACTIVE, TERMINATING = "Active", "Terminating"
+_FINALIZER = "kubernetes"
+_NAME_LABEL = "kubernetes.io/metadata.name"
+
+
+class NamespaceStrategy(Strategy):
+    returns_deleted = True
+    validates_whole = True
+    columns = (
+        NAME,
+        Column("Status", lambda namespace, now: namespace.status.phase, description="The status of the namespace"),
+        AGE,
+    )
+
+    def name_faults(self, name: str, is_prefix: bool) -> list[str]:
+        return names.dns1123_label(name, prefix=is_prefix)
+
+    def default(self, obj: Namespace) -> None:
+        if obj.metadata.name:
+            obj.metadata.labels[_NAME_LABEL] = obj.metadata.name
+
+    def prepare_create(self, ctx: Context, obj: Namespace) -> None:
+        obj.status = NamespaceStatus(phase=ACTIVE)
+        if _FINALIZER not in obj.spec.finalizers:
+            obj.spec.finalizers.append(_FINALIZER)
+        self.default(obj)  # a generated name is known only now
+
+    def validate_create(self, ctx: Context, obj: Namespace) -> Iterable[FieldError]:
+        return [fault for name in obj.spec.finalizers for fault in _finalizer_faults(name, "spec.finalizers")]
+
+    def prepare_update(self, ctx: Context, obj: Namespace, old: Namespace) -> None:
+        obj.spec.finalizers = old.spec.finalizers
+        obj.status = old.status
+
+    def mark_deleted(
+        self, ctx: Context, obj: Namespace, *, asked_s: int | None, policy: deletion.Policy, now: float
+    ) -> deletion.Fate:
+        meta = obj.metadata
+        if meta.deletionTimestamp is not None:
+            if obj.spec.finalizers:
+                return deletion.Fate.PENDING
+            return super().mark_deleted(ctx, obj, asked_s=asked_s, policy=policy, now=now)
+        meta.deletionTimestamp = times.format_time(now)
+        meta.finalizers = deletion.finalizers_for(policy, meta.finalizers)
+        obj.status.phase = TERMINATING
+        return deletion.Fate.MARKED
+
+    def is_finished(self, obj: Namespace) -> bool:
+        return not obj.spec.finalizers and super().is_finished(obj)
+
+
+class NamespaceStatusStrategy(StatusStrategy):
+    def validate_update(self, ctx: Context, obj: Namespace, old: Namespace) -> Iterable[FieldError]:
+        is_deleted = obj.metadata.deletionTimestamp is not None
+        wanted, when = (TERMINATING, "not empty") if is_deleted else (ACTIVE, "empty")
+        if obj.status.phase != wanted:
+            text = f"may only be '{wanted}' if `deletionTimestamp` is {when}"
+            yield FieldError.invalid("status.Phase", obj.status.phase, text)
+
+
+class FinalizeStrategy(StatusStrategy):
+    def prepare_update(self, ctx: Context, obj: Namespace, old: Namespace) -> None:
+        obj.status = old.status
+
+    def validate_update(self, ctx: Context, obj: Namespace, old: Namespace) -> Iterable[FieldError]:
+        for index, name in enumerate(obj.spec.finalizers):
+            yield from _finalizer_faults(name, f"spec.finalizers[{index}]")
+
+
+def _finalizer_faults(name: str, at: str) -> Iterator[FieldError]:
+    yield from qualified(name, at)
+    if "/" not in name and name not in (_FINALIZER, deletion.ORPHAN, deletion.FOREGROUND):
+        yield FieldError.invalid(at, name, "name is neither a standard finalizer name nor is it fully qualified")
+
+
+_strategy = NamespaceStrategy()
+SERVED = Served(
+    strategy=_strategy,
+    views={"status": NamespaceStatusStrategy(_strategy), "finalize": FinalizeStrategy(_strategy)},
+)

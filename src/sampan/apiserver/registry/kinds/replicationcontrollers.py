@@ -1,0 +1,150 @@
+"""ReplicationController: a number of equal pods, from the time before ReplicaSets."""
+
+from collections.abc import Iterable
+
+from sampan.api import names
+from sampan.api.faults import FieldError
+from sampan.api.types.core_v1 import (
+    PodTemplateSpec,
+    ReplicationController,
+    ReplicationControllerSpec,
+    ReplicationControllerStatus,
+)
+from sampan.apiserver.registry.podspec.defaults import default_template
+from sampan.apiserver.registry.podspec.disabled import drop_disabled_fields
+from sampan.apiserver.registry.podspec.formats import Faults, non_negative
+from sampan.apiserver.registry.podspec.leniency import NEW_TEMPLATE, Leniency
+from sampan.apiserver.registry.podspec.template import template_faults
+from sampan.apiserver.registry.podspec.warnings import warnings_for
+from sampan.apiserver.registry.scale import Scaled
+from sampan.apiserver.registry.served import Served
+from sampan.apiserver.registry.strategy import Column, Context, StatusStrategy, Strategy
+from sampan.apiserver.tables import cells
+from sampan.apiserver.tables.columns import AGE, NAME
+
+_TOO_MANY = "cannot be greater than status.replicas"
+
+
+class ReplicationControllerStrategy(Strategy):
+    counts_generation = True
+    default_policy = "Orphan"
+
+    def default(self, obj: ReplicationController) -> None:
+        spec = obj.spec
+        if spec.replicas is None:
+            spec.replicas = 1
+        if spec.template is None:
+            return
+        labels = spec.template.metadata.labels
+        if labels:
+            spec.selector = spec.selector or dict(labels)
+            obj.metadata.labels = obj.metadata.labels or dict(labels)
+        default_template(spec.template)
+
+    def prepare_create(self, ctx: Context, obj: ReplicationController) -> None:
+        obj.status = ReplicationControllerStatus()
+        if obj.spec.template is not None:
+            drop_disabled_fields(obj.spec.template.spec)
+
+    def validate_create(self, ctx: Context, obj: ReplicationController) -> Iterable[FieldError]:
+        return _spec_faults(obj.spec, NEW_TEMPLATE)
+
+    def prepare_update(self, ctx: Context, obj: ReplicationController, old: ReplicationController) -> None:
+        self.prepare_create(ctx, obj)
+        obj.status = old.status
+
+    def validate_update(
+        self, ctx: Context, obj: ReplicationController, old: ReplicationController
+    ) -> Iterable[FieldError]:
+        before = old.spec.template
+        lenient = Leniency(before.spec, before.metadata.annotations) if before is not None else NEW_TEMPLATE
+        return _spec_faults(obj.spec, lenient)
+
+    def warnings(self, ctx: Context, obj: ReplicationController, old: ReplicationController | None) -> Iterable[str]:
+        if old is None and (faults := names.dns1123_label(obj.metadata.name)):
+            surprise = "this is used in Pod names and hostnames, which can result in surprising behavior"
+            yield f"metadata.name: {surprise}; a DNS label is recommended: [{' '.join(faults)}]"
+        template = obj.spec.template
+        if template is not None and (old is None or obj.spec != old.spec):
+            yield from warnings_for(template.spec, template.metadata, "spec.template")
+
+
+class ReplicationControllerStatusStrategy(StatusStrategy):
+    def validate_update(
+        self, ctx: Context, obj: ReplicationController, old: ReplicationController
+    ) -> Iterable[FieldError]:
+        status = obj.status
+        counted = ("replicas", "fullyLabeledReplicas", "readyReplicas", "availableReplicas", "observedGeneration")
+        for field in counted:
+            yield from non_negative(getattr(status, field), f"status.{field}")
+        for field in counted[1:4]:
+            if getattr(status, field) > status.replicas:
+                yield FieldError.invalid(f"status.{field}", getattr(status, field), _TOO_MANY)
+        if status.availableReplicas > status.readyReplicas:
+            text = "cannot be greater than readyReplicas"
+            yield FieldError.invalid("status.availableReplicas", status.availableReplicas, text)
+
+
+def _spec_faults(spec: ReplicationControllerSpec, lenient: Leniency) -> Faults:
+    yield from non_negative(spec.minReadySeconds, "spec.minReadySeconds")
+    if not spec.selector:
+        yield FieldError.required("spec.selector")
+    yield from non_negative(spec.replicas or 0, "spec.replicas")
+    if spec.template is None:
+        yield FieldError.required("spec.template")
+    else:
+        yield from _template_faults(spec.template, spec.selector, lenient)
+
+
+def _template_faults(template: PodTemplateSpec, selector: dict[str, str], lenient: Leniency) -> Faults:
+    at, labels = "spec.template", template.metadata.labels
+    if not selector.items() <= labels.items():
+        text = "`selector` does not match template `labels`"
+        yield FieldError.invalid(f"{at}.metadata.labels", labels or None, text)
+    yield from template_faults(template, lenient, at)
+    if template.spec.restartPolicy != "Always":
+        yield FieldError.not_supported(f"{at}.spec.restartPolicy", template.spec.restartPolicy, ("Always",))
+    if template.spec.activeDeadlineSeconds is not None:
+        text = "activeDeadlineSeconds in ReplicationController is not Supported"
+        yield FieldError.forbidden(f"{at}.spec.activeDeadlineSeconds", text)
+
+
+# -- the table -------------------------------------------------------------------------------------------------------
+
+
+def _containers(found: ReplicationController) -> list[object]:
+    return list(found.spec.template.spec.containers or ()) if found.spec.template is not None else []
+
+
+def _selector(found: ReplicationController) -> str:
+    return ",".join(f"{key}={value}" for key, value in sorted(found.spec.selector.items()))
+
+
+ReplicationControllerStrategy.columns = (
+    NAME,
+    Column("Desired", lambda found, now: found.spec.replicas or 0, type="integer", field="spec.replicas"),
+    Column("Current", lambda found, now: found.status.replicas, type="integer", field="status.replicas"),
+    Column("Ready", lambda found, now: found.status.readyReplicas, type="integer", field="status.readyReplicas"),
+    AGE,
+    Column(
+        "Containers",
+        lambda found, now: cells.container_names(_containers(found)),
+        description="Names of each container in the template.",
+        wide=True,
+    ),
+    Column(
+        "Images",
+        lambda found, now: cells.container_images(_containers(found)),
+        description="Images referenced by each container in the template.",
+        wide=True,
+    ),
+    Column("Selector", lambda found, now: cells.pairs(found.spec.selector), field="spec.selector", wide=True),
+)
+
+_strategy = ReplicationControllerStrategy()
+_scaled = Scaled(strategy=_strategy, selector=_selector)
+SERVED = Served(
+    strategy=_strategy,
+    views={"status": ReplicationControllerStatusStrategy(_strategy)},
+    handlers={"scale": _scaled.serve},
+)

@@ -1,0 +1,185 @@
+"""ResourceQuota: what a namespace may use in total."""
+
+from collections.abc import Iterable, Mapping
+
+from sampan.api.faults import FieldError
+from sampan.api.quantity import parse
+from sampan.api.types.core_v1 import ResourceQuota, ResourceQuotaSpec, ResourceQuotaStatus, ScopeSelector
+from sampan.apiserver.registry.podspec.amounts import round_up
+from sampan.apiserver.registry.podspec.formats import Faults
+from sampan.apiserver.registry.podspec.internal_view import shown
+from sampan.apiserver.registry.podspec.resources import resource_name
+from sampan.apiserver.registry.quantity_rules import amount_faults
+from sampan.apiserver.registry.served import Served
+from sampan.apiserver.registry.strategy import Column, Context, StatusStrategy, Strategy
+from sampan.apiserver.tables.columns import AGE, NAME
+
+_COMPUTE = {"cpu", "memory", "limits.cpu", "limits.memory", "requests.cpu", "requests.memory"}
+_STANDARD = _COMPUTE | {
+    *("ephemeral-storage", "requests.ephemeral-storage", "limits.ephemeral-storage", "requests.storage"),
+    *("pods", "resourcequotas", "services", "replicationcontrollers", "secrets", "persistentvolumeclaims"),
+    *("configmaps", "services.nodeports", "services.loadbalancers"),
+}
+_HUGE_PAGES = ("hugepages-", "requests.hugepages-")
+_OF_PODS = {"pods", *_COMPUTE}
+_APPLIES_TO = {
+    "Terminating": _OF_PODS,
+    "NotTerminating": _OF_PODS,
+    "BestEffort": {"pods"},
+    "NotBestEffort": _OF_PODS,
+    "CrossNamespacePodAffinity": _OF_PODS,
+    "PriorityClass": _OF_PODS,
+    "VolumeAttributesClass": {"persistentvolumeclaims", "requests.storage"},
+}
+"""Scopes, and the standard resources that each can be a scope of."""
+_WITH_VALUES = ("PriorityClass", "VolumeAttributesClass")
+_OPPOSITES = ({"BestEffort", "NotBestEffort"}, {"Terminating", "NotTerminating"})
+_NOT_EXISTS = (
+    "must be 'Exists' when scope is any of ResourceQuotaScopeTerminating, ResourceQuotaScopeNotTerminating, "
+    "ResourceQuotaScopeBestEffort, ResourceQuotaScopeNotBestEffort or ResourceQuotaScopeCrossNamespacePodAffinity"
+)
+
+
+class ResourceQuotaStrategy(Strategy):
+    returns_deleted = True
+
+    def default(self, obj: ResourceQuota) -> None:
+        round_up(obj.spec.hard)
+        round_up(obj.status.hard)
+        round_up(obj.status.used)
+
+    def prepare_create(self, ctx: Context, obj: ResourceQuota) -> None:
+        obj.status = ResourceQuotaStatus()
+
+    def validate_create(self, ctx: Context, obj: ResourceQuota) -> Iterable[FieldError]:
+        return _spec_faults(obj.spec)
+
+    def prepare_update(self, ctx: Context, obj: ResourceQuota, old: ResourceQuota) -> None:
+        obj.status = old.status
+
+    def validate_update(self, ctx: Context, obj: ResourceQuota, old: ResourceQuota) -> Iterable[FieldError]:
+        yield from _spec_faults(obj.spec)
+        if set(obj.spec.scopes) != set(old.spec.scopes):
+            yield FieldError.invalid("spec.scopes", obj.spec.scopes or None, "field is immutable")
+
+    def warnings(self, ctx: Context, obj: ResourceQuota, old: ResourceQuota | None) -> Iterable[str]:
+        return _warnings(obj.spec.hard) if old is None else ()
+
+
+class ResourceQuotaStatusStrategy(StatusStrategy):
+    def validate_update(self, ctx: Context, obj: ResourceQuota, old: ResourceQuota) -> Iterable[FieldError]:
+        if not obj.metadata.resourceVersion:
+            yield FieldError.required("resourceVersion")
+        yield from _amount_faults(obj.status.hard, "status.hard")
+        yield from _amount_faults(obj.status.used, "status.used")
+
+
+def _warnings(hard: Mapping[str, str]) -> Iterable[str]:
+    for resource in ("cpu", "memory", "storage", "ephemeral-storage"):
+        request, limit = f"requests.{resource}", f"limits.{resource}"
+        if request not in hard and resource in ("cpu", "memory"):
+            request = resource
+        if request in hard and limit in hard and parse(hard[request]) > parse(hard[limit]):
+            yield f"ResourceQuota {request} ({hard[request]}) should be less than {limit} ({hard[limit]})"
+
+
+def _spec_faults(spec: ResourceQuotaSpec) -> Faults:
+    yield from _amount_faults(spec.hard, "spec.hard")
+    yield from _scope_faults(spec)
+    if spec.scopeSelector is not None:
+        yield from _selector_faults(spec, spec.scopeSelector)
+
+
+def _amount_faults(found: Mapping[str, str], at: str) -> Faults:
+    for name in sorted(found):
+        here = f"{at}[{name}]"
+        yield from resource_name(name, here)
+        if "/" not in name and not _is_standard(name):
+            yield FieldError.invalid(here, name, "must be a standard resource for quota")
+        yield from amount_faults(name, found[name], here)
+
+
+def _is_standard(name: str) -> bool:
+    return name in _STANDARD or name.startswith(_HUGE_PAGES)
+
+
+def _is_plain(scope: str) -> bool:
+    """Whether a pod is in the scope or not, without a value."""
+    return scope in _APPLIES_TO and scope not in _WITH_VALUES
+
+
+def _misapplied(scope: str, hard: Mapping[str, str]) -> int:
+    """How many of the limited resources the scope cannot be a scope of."""
+    fitting = _APPLIES_TO.get(scope)
+    return 0 if fitting is None else sum(_is_standard(name) and name not in fitting for name in hard)
+
+
+def _scope_faults(spec: ResourceQuotaSpec) -> Faults:
+    at = "spec.scopes"
+    for scope in spec.scopes:
+        if scope not in _APPLIES_TO:
+            yield FieldError.invalid(at, spec.scopes, "unsupported scope")
+        for _ in range(_misapplied(scope, spec.hard)):
+            yield FieldError.invalid(at, spec.scopes, "unsupported scope applied to resource")
+    for pair in _OPPOSITES:
+        if pair <= set(spec.scopes):
+            yield FieldError.invalid(at, spec.scopes, "conflicting scopes")
+
+
+def _selector_faults(spec: ResourceQuotaSpec, selector: ScopeSelector) -> Faults:
+    at = "spec.scopeSelector.matchExpressions"
+    for term in selector.matchExpressions:
+        if term.scopeName not in _APPLIES_TO:
+            yield FieldError.invalid(f"{at}.scopeName", term.scopeName, "unsupported scope")
+        for _ in range(_misapplied(term.scopeName, spec.hard)):
+            yield FieldError.invalid(at, shown(selector), "unsupported scope applied to resource")
+        if _is_plain(term.scopeName) and term.operator != "Exists":
+            yield FieldError.invalid(f"{at}.operator", term.operator, _NOT_EXISTS)
+        yield from _operator_faults(term.operator, term.values, at)
+    for pair in _OPPOSITES:
+        if pair <= {term.scopeName for term in selector.matchExpressions}:
+            yield FieldError.invalid(at, spec.scopes or None, "conflicting scopes")
+
+
+def _operator_faults(operator: str, values: list[str], at: str) -> Faults:
+    if operator in ("In", "NotIn"):
+        if not values:
+            text = "must be at least one value when `operator` is 'In' or 'NotIn' for scope selector"
+            yield FieldError.required(f"{at}.values", text)
+    elif operator in ("Exists", "DoesNotExist"):
+        if values:
+            text = "must be no value when `operator` is 'Exist' or 'DoesNotExist' for scope selector"
+            yield FieldError.invalid(f"{at}.values", values, text)
+    else:
+        yield FieldError.invalid(f"{at}.operator", operator, "not a valid selector operator")
+
+
+# -- the table -------------------------------------------------------------------------------------------------------
+
+
+def _usage(quota: ResourceQuota, *, of_limits: bool) -> str:
+    hard, used = quota.status.hard, quota.status.used
+    names = [name for name in sorted(hard) if name.startswith("limits.") == of_limits]
+    return ", ".join([f"{name}: {used.get(name, '0')}/{hard[name]}" for name in names])
+
+
+ResourceQuotaStrategy.columns = (
+    NAME,
+    Column(
+        "Request",
+        lambda quota, now: _usage(quota, of_limits=False),
+        description="Request represents a minimum amount of cpu/memory that a container may consume.",
+    ),
+    Column(
+        "Limit",
+        lambda quota, now: _usage(quota, of_limits=True),
+        description=(
+            "Limits control the maximum amount of cpu/memory that a container may use independent of contention on "
+            "the node."
+        ),
+    ),
+    AGE,
+)
+
+_strategy = ResourceQuotaStrategy()
+SERVED = Served(strategy=_strategy, views={"status": ResourceQuotaStatusStrategy(_strategy)})

@@ -1,0 +1,116 @@
+"""Secret: a ConfigMap for what not everybody may read, with types that say which keys it must have."""
+
+from collections.abc import Callable, Iterable, Iterator
+
+import msgspec
+
+from sampan.api.codec import careful, syntax
+from sampan.api.faults import FieldError
+from sampan.api.types.core_v1 import Secret
+from sampan.apiserver.registry import key_pairs
+from sampan.apiserver.registry.kinds.configmaps import FROZEN, LARGEST, key_faults
+from sampan.apiserver.registry.served import Served
+from sampan.apiserver.registry.strategy import Column, Context, Strategy
+from sampan.apiserver.tables.columns import AGE, NAME
+
+Faults = Iterator[FieldError]
+
+_OPAQUE, _TLS = "Opaque", "kubernetes.io/tls"
+_ACCOUNT = "kubernetes.io/service-account.name"
+_HIDDEN = "<secret contents redacted>"
+
+
+class SecretStrategy(Strategy):
+    validates_whole = True
+    columns = (
+        NAME,
+        Column("Type", lambda secret, now: secret.type, field="type"),
+        Column("Data", lambda secret, now: len(secret.data), field="data"),
+        AGE,
+    )
+
+    def default(self, obj: Secret) -> None:
+        if not obj.type:
+            obj.type = _OPAQUE
+        if obj.stringData:
+            obj.data.update((key, text.encode()) for key, text in obj.stringData.items())
+            obj.stringData = {}
+
+    def validate_create(self, ctx: Context, obj: Secret) -> Iterable[FieldError]:
+        return _faults(obj)
+
+    def validate_update(self, ctx: Context, obj: Secret, old: Secret) -> Iterable[FieldError]:
+        if obj.type != old.type:
+            yield FieldError.invalid("type", obj.type, "field is immutable")
+        if old.immutable:
+            if not obj.immutable:
+                yield FieldError.forbidden("immutable", FROZEN)
+            if obj.data != old.data:
+                yield FieldError.forbidden("data", FROZEN)
+        yield from _faults(obj)
+
+    def warnings(self, ctx: Context, obj: Secret, old: Secret | None) -> Iterable[str]:
+        if obj.type == _TLS:
+            fault = key_pairs.fault_of(obj.data.get("tls.crt", b""), obj.data.get("tls.key", b""))
+            return [fault] if fault else ()
+        return ()
+
+
+def _faults(secret: Secret) -> Faults:
+    yield from key_faults(sorted(secret.data), "data")
+    if sum(map(len, secret.data.values())) > LARGEST:
+        yield FieldError.too_long("data", LARGEST)
+    check = _BY_TYPE.get(secret.type)
+    if check is not None:
+        yield from check(secret)
+
+
+def _token(secret: Secret) -> Faults:
+    if not secret.metadata.annotations.get(_ACCOUNT):
+        yield FieldError.required(f"metadata.annotations[{_ACCOUNT}]")
+
+
+def _needs(secret: Secret, *keys: str) -> Faults:
+    for key in keys:
+        if key not in secret.data:
+            yield FieldError.required(f"data[{key}]")
+
+
+def _json(secret: Secret, key: str) -> Faults:
+    if key not in secret.data:
+        yield FieldError.required(f"data[{key}]")
+    elif fault := _object_fault(secret.data[key]):
+        yield FieldError.invalid(f"data[{key}]", _HIDDEN, fault)
+
+
+def _object_fault(text: bytes) -> str:
+    """Why the text is no JSON object; empty if it is one."""
+    try:
+        value = msgspec.json.decode(text)
+    except msgspec.DecodeError as error:
+        return syntax.fault(text) or str(error)
+    if value is None or isinstance(value, dict):
+        return ""
+    return f"json: cannot unmarshal {careful.kind(value)} into Go value of type map[string]interface {{}}"
+
+
+def _basic(secret: Secret) -> Faults:
+    if "username" not in secret.data and "password" not in secret.data:
+        yield from _needs(secret, "username", "password")
+
+
+def _ssh(secret: Secret) -> Faults:
+    if not secret.data.get("ssh-privatekey"):
+        yield FieldError.required("data[ssh-privatekey]")
+
+
+_BY_TYPE: dict[str, Callable[[Secret], Faults]] = {
+    "kubernetes.io/service-account-token": _token,
+    "kubernetes.io/dockercfg": lambda secret: _json(secret, ".dockercfg"),
+    "kubernetes.io/dockerconfigjson": lambda secret: _json(secret, ".dockerconfigjson"),
+    "kubernetes.io/basic-auth": _basic,
+    "kubernetes.io/ssh-auth": _ssh,
+    _TLS: lambda secret: _needs(secret, "tls.crt", "tls.key"),
+}
+
+SERVED = Served(strategy=SecretStrategy())

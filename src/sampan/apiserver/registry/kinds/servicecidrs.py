@@ -1,0 +1,57 @@
+"""ServiceCIDR: a network that services get their addresses from."""
+
+from collections.abc import Iterable, Sequence
+
+from sampan.api import addresses
+from sampan.api.faults import FieldError
+from sampan.api.types.networking_v1 import ServiceCIDR, ServiceCIDRStatus
+from sampan.apiserver.registry.podspec.formats import Faults
+from sampan.apiserver.registry.served import Served
+from sampan.apiserver.registry.strategy import Column, Context, StatusStrategy, Strategy
+from sampan.apiserver.tables.columns import AGE, NAME
+
+_AT = "spec.cidrs"
+_FIXED = "field is immutable"
+
+
+class ServiceCIDRStrategy(Strategy):
+    columns = (NAME, Column("CIDRs", lambda found, now: ",".join(found.spec.cidrs), field=_AT), AGE)
+
+    def prepare_create(self, ctx: Context, obj: ServiceCIDR) -> None:
+        obj.status = ServiceCIDRStatus()
+
+    def validate_create(self, ctx: Context, obj: ServiceCIDR) -> Iterable[FieldError]:
+        return _faults(obj.spec.cidrs)
+
+    def prepare_update(self, ctx: Context, obj: ServiceCIDR, old: ServiceCIDR) -> None:
+        obj.status = old.status
+
+    def validate_update(self, ctx: Context, obj: ServiceCIDR, old: ServiceCIDR) -> Iterable[FieldError]:
+        """A second family may join; nothing else changes."""
+        new, before = obj.spec.cidrs, old.spec.cidrs
+        if len(new) not in (len(before), 2) or len(new) < len(before):
+            yield FieldError.invalid(_AT, new or None, _FIXED)
+            return
+        for index, (one, other) in enumerate(zip(new, before, strict=False)):
+            if one != other:
+                yield FieldError.invalid(f"{_AT}[{index}]", one, _FIXED)
+        if len(new) > len(before):
+            yield from _faults(new)
+
+
+def _faults(cidrs: Sequence[str]) -> Faults:
+    if not cidrs:
+        yield FieldError.required(_AT, "at least one CIDR required")
+        return
+    if len(cidrs) > 2:
+        yield FieldError.invalid(_AT, {"CIDRs": list(cidrs)}, "may only hold up to 2 values")
+        return
+    faults = [fault for index, text in enumerate(cidrs) for fault in addresses.cidr(text, f"{_AT}[{index}]")]
+    yield from faults
+    if len(cidrs) == 2 and not faults and (":" in cidrs[0]) == (":" in cidrs[1]):
+        text = "may specify no more than one IP for each IP family, i.e 192.168.0.0/24 and 2001:db8::/64"
+        yield FieldError.invalid(_AT, list(cidrs), text)
+
+
+_strategy = ServiceCIDRStrategy()
+SERVED = Served(strategy=_strategy, views={"status": StatusStrategy(_strategy)})

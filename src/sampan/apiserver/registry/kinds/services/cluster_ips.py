@@ -1,0 +1,122 @@
+"""Faults of clusterIP, clusterIPs, ipFamilies and ipFamilyPolicy, which depend on each other."""
+
+from collections.abc import Iterator
+
+from sampan.api import addresses
+from sampan.api.faults import FieldError
+from sampan.api.types.core_v1 import Service
+from sampan.apiserver.registry.allocation import family_of
+from sampan.apiserver.registry.kinds.services.traits import (
+    NONE,
+    PREFER_DUAL_STACK,
+    REQUIRE_DUAL_STACK,
+    SINGLE_STACK,
+    is_external_name,
+    is_headless,
+)
+
+_IPS, _FAMILIES, _POLICY = "spec.clusterIPs", "spec.ipFamilies", "spec.ipFamilyPolicy"
+_KNOWN_FAMILIES = ("IPv4", "IPv6")
+_KNOWN_POLICIES = (PREFER_DUAL_STACK, REQUIRE_DUAL_STACK, SINGLE_STACK)
+_FIXED = "may not change once set"
+
+
+def faults(service: Service, old: Service | None) -> Iterator[FieldError]:
+    if is_external_name(service):
+        return
+    spec = service.spec
+    if spec.clusterIP:
+        if not spec.clusterIPs:
+            yield FieldError.required(_IPS)
+        elif spec.clusterIPs[0] != spec.clusterIP:
+            yield FieldError.invalid(_IPS, spec.clusterIPs, "first value must match `clusterIP`")
+    elif spec.clusterIPs:
+        yield FieldError.invalid(_IPS, spec.clusterIPs, "must be empty when `clusterIP` is not specified")
+    yield from _family_faults(service)
+    wrong = list(_address_faults(service, old.spec.clusterIPs if old is not None else ()))
+    yield from wrong
+    if len(spec.clusterIPs) > 2:
+        yield FieldError.invalid(_IPS, spec.clusterIPs, "may only hold up to 2 values")
+    if not wrong:
+        yield from _mismatches(service)
+
+
+def _family_faults(service: Service) -> Iterator[FieldError]:
+    spec = service.spec
+    for index, family in enumerate(spec.ipFamilies):
+        if family not in _KNOWN_FAMILIES:
+            yield FieldError.not_supported(f"{_FAMILIES}[{index}]", family, _KNOWN_FAMILIES)
+        if family in spec.ipFamilies[:index]:
+            yield FieldError.duplicate(f"{_FAMILIES}[{index}]", family)
+    if spec.ipFamilyPolicy is not None and spec.ipFamilyPolicy not in _KNOWN_POLICIES:
+        yield FieldError.not_supported(_POLICY, spec.ipFamilyPolicy, _KNOWN_POLICIES)
+
+
+def _address_faults(service: Service, before: list[str] | tuple[()]) -> Iterator[FieldError]:
+    found = service.spec.clusterIPs
+    for index, text in enumerate(found):
+        if index == 0 and text == NONE:
+            if len(found) > 1:
+                yield FieldError.invalid(_IPS, found, "'None' must be the first and only value")
+        elif text not in before:
+            yield from addresses.legacy_ip(text, f"{_IPS}[{index}]")
+
+
+def _mismatches(service: Service) -> Iterator[FieldError]:
+    """What fits together badly, of addresses that are good as such."""
+    spec = service.spec
+    if is_headless(service):
+        return
+    families = [family_of(address) for text in spec.clusterIPs if (address := addresses.parse(text)) is not None]
+    if len(families) > 1 and len(set(families)) < 2:
+        yield FieldError.invalid(_IPS, spec.clusterIPs, "may specify no more than one IP for each IP family")
+    for index, (family, wanted) in enumerate(zip(families, spec.ipFamilies, strict=False)):
+        if wanted in _KNOWN_FAMILIES and family != wanted:
+            text = f"expected an {wanted} value as indicated by `ipFamilies[{index}]`"
+            yield FieldError.invalid(f"{_IPS}[{index}]", spec.clusterIPs[index], text)
+
+
+# -- changes ---------------------------------------------------------------------------------------------------------
+
+
+def change_faults(new: Service, old: Service) -> Iterator[FieldError]:
+    """The first address and family stay, the second may come and go."""
+    if is_external_name(new) or is_external_name(old):
+        return
+    if is_headless(new) and is_headless(old):
+        return
+    yield from _address_changes(new, old)
+    if not is_headless(new) and not is_headless(old):
+        yield from _family_changes(new, old)
+
+
+def _address_changes(new: Service, old: Service) -> Iterator[FieldError]:
+    now, before = new.spec.clusterIPs, old.spec.clusterIPs
+    if len(now) == len(before):
+        for index, (one, other) in enumerate(zip(now, before, strict=True)):
+            if one != other:
+                yield FieldError.invalid(f"{_IPS}[{index}]", now, _FIXED)
+        return
+    if not now:
+        yield FieldError.invalid(f"{_IPS}[0]", None, "primary clusterIP can not be unset")
+    elif before and now[0] != before[0]:
+        yield FieldError.invalid(f"{_IPS}[0]", now, _FIXED)
+    if len(before) > len(now) == 1 and new.spec.ipFamilyPolicy != SINGLE_STACK:
+        text = "must be set to 'SingleStack' when releasing the secondary clusterIP"
+        yield FieldError.invalid(_POLICY, new.spec.ipFamilyPolicy, text)
+
+
+def _family_changes(new: Service, old: Service) -> Iterator[FieldError]:
+    now, before = new.spec.ipFamilies, old.spec.ipFamilies
+    if len(now) == len(before):
+        for one, other in zip(now, before, strict=True):
+            if one != other:
+                yield FieldError.invalid(f"{_FAMILIES}[0]", now, _FIXED)
+        return
+    if len(now) < len(before) and not new.spec.clusterIPs:
+        yield FieldError.invalid(f"{_FAMILIES}[0]", now, "primary ipFamily can not be unset")
+    if now and before and now[0] != before[0]:
+        yield FieldError.invalid(f"{_FAMILIES}[0]", new.spec.clusterIPs, _FIXED)
+    if len(before) > len(now) == 1 and new.spec.ipFamilyPolicy != SINGLE_STACK:
+        text = "must be set to 'SingleStack' when releasing the secondary ipFamily"
+        yield FieldError.invalid(_POLICY, new.spec.ipFamilyPolicy, text)

@@ -1,0 +1,104 @@
+"""What a service holds of the cluster: taken before it is written, given back when it has no more use for it."""
+
+import logging
+from collections.abc import Iterable
+
+from sampan.api.faults import FieldError
+from sampan.api.types.core_v1 import Service
+from sampan.apiserver.registry.allocation import AllocationError, RangeFull
+from sampan.apiserver.registry.kinds.services import changes, families, needs, traits
+from sampan.apiserver.registry.kinds.services.needs import PortNeeds
+from sampan.apiserver.registry.strategy import Context, Finish
+from sampan.machinery import errors
+from sampan.storage.backend import StorageError
+
+log = logging.getLogger(__name__)
+
+
+async def begin(ctx: Context, service: Service, old: Service | None) -> Finish | None:
+    if old is not None:
+        changes.keep_given(service, old)
+    changes.match_addresses(service, old)
+    if faults := families.settle(service, old, ctx.registry.addresses.families):
+        raise errors.invalid("Service", service.metadata.name, faults)
+    wanted = needs.of_addresses(service, old)
+    taken = await _take_addresses(ctx, service, wanted.take)
+    try:
+        ports = await _take_ports(ctx, service, old)
+    except BaseException:
+        await _release(ctx, taken, ())
+        raise
+    if ctx.dry_run or not (taken or wanted.release or ports.taken or ports.release):
+        return None
+
+    async def finish(is_done: bool) -> None:
+        if is_done:
+            await _release(ctx, wanted.release, ports.release)
+        else:
+            await _release(ctx, taken, ports.taken)
+
+    return finish
+
+
+async def give_back(ctx: Context, service: Service) -> None:
+    """The service is gone."""
+    has_addresses = not traits.is_external_name(service) and not traits.is_headless(service)
+    ports = set(traits.node_ports(service))
+    if traits.needs_health_check(service) and service.spec.healthCheckNodePort:
+        ports.add(service.spec.healthCheckNodePort)
+    await _release(ctx, service.spec.clusterIPs if has_addresses else (), ports)
+
+
+async def _take_addresses(ctx: Context, service: Service, places: Iterable[int]) -> list[str]:
+    spec, taken = service.spec, list[str]()
+    try:
+        for place in places:
+            if place >= len(spec.clusterIPs):
+                spec.clusterIPs.append("")
+            spec.clusterIPs[place] = await _take_address(ctx, service, spec.ipFamilies[place], spec.clusterIPs[place])
+            taken.append(spec.clusterIPs[place])
+    except BaseException:
+        await _release(ctx, () if ctx.dry_run else taken, ())
+        raise
+    if taken:
+        spec.clusterIP = spec.clusterIPs[0]
+    return taken
+
+
+async def _take_address(ctx: Context, service: Service, family: str, wanted: str) -> str:
+    allocator = ctx.registry.addresses
+    try:
+        if not wanted:
+            return await allocator.take_any(ctx, service, family)
+        await allocator.take(ctx, service, wanted)
+        return wanted
+    except RangeFull as fault:
+        name = service.metadata.name
+        raise errors.internal_error(f'failed to allocate a serviceIP for Service "{name}": {fault}') from None
+    except AllocationError as fault:
+        text = f"failed to allocate IP {wanted}: {fault}" if wanted else f"failed to allocate IP: {fault}"
+        refused = FieldError.invalid("spec.clusterIPs", service.spec.clusterIPs, text)
+        raise errors.invalid("Service", service.metadata.name, [refused]) from None
+
+
+async def _take_ports(ctx: Context, service: Service, old: Service | None) -> PortNeeds:
+    if not needs.needs_ports(service, old):
+        return PortNeeds([], 0)
+    allocator = ctx.registry.node_ports
+    found = await allocator.change(
+        lambda bitmap: needs.of_ports(service, old, bitmap, allocator.random), dry_run=ctx.dry_run
+    )
+    for port, given in zip(service.spec.ports, found.given, strict=True):
+        port.nodePort = given
+    service.spec.healthCheckNodePort = found.health_check
+    return found
+
+
+async def _release(ctx: Context, addresses: Iterable[str], ports: Iterable[int]) -> None:
+    """The write it belongs to is decided: what cannot be given back now is found by the repair."""
+    try:
+        for address in addresses:
+            await ctx.registry.addresses.release(ctx, address)
+        await ctx.registry.node_ports.release(ports)
+    except (StorageError, errors.ApiError) as failure:
+        log.warning("what a service held could not be given back: %s", failure)

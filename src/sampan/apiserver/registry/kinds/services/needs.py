@@ -1,0 +1,125 @@
+"""What a service needs and no longer needs, of addresses and node ports. Pure; `holdings` carries it out."""
+
+from dataclasses import dataclass, field
+from random import Random
+
+from sampan.api.faults import FieldError
+from sampan.api.types.core_v1 import Service
+from sampan.apiserver.registry.allocation import AllocationError, RangeFull
+from sampan.apiserver.registry.allocation.port_bitmap import PortBitmap
+from sampan.apiserver.registry.kinds.services import families, traits
+from sampan.machinery import errors
+
+
+@dataclass(frozen=True, slots=True)
+class AddressNeeds:
+    """`take`: the places in clusterIPs that must be taken; `release`: addresses to give back when the write is done."""
+
+    take: tuple[int, ...] = ()
+    release: tuple[str, ...] = ()
+
+
+def of_addresses(service: Service, old: Service | None) -> AddressNeeds:
+    wanted = range(len(service.spec.ipFamilies))
+    if old is None or traits.is_external_name(old):
+        has_none = traits.is_external_name(service) or traits.is_headless(service)
+        return AddressNeeds() if has_none else AddressNeeds(take=tuple(wanted))
+    if families.is_undisturbed(service, old) or traits.is_headless(old):
+        return AddressNeeds()
+    if traits.is_external_name(service):
+        return AddressNeeds(release=tuple(old.spec.clusterIPs))
+    before = len(old.spec.ipFamilies)
+    return AddressNeeds(take=tuple(wanted[before:]), release=tuple(old.spec.clusterIPs[len(wanted) : before]))
+
+
+@dataclass(slots=True)
+class PortNeeds:
+    """`given`: the node port of each port, 0 for none; `health_check`: the same for the health check port."""
+
+    given: list[int]
+    health_check: int
+    taken: list[int] = field(default_factory=list)
+    release: list[int] = field(default_factory=list)
+
+
+def needs_ports(service: Service, old: Service | None) -> bool:
+    """Whether the record of node ports has to be looked at."""
+    before = set(traits.node_ports(old)) if old is not None and traits.has_node_ports(old) else set()
+    now = set(traits.node_ports(service)) if traits.has_node_ports(service) else set()
+    is_asking = traits.wants_node_ports(service) and any(not port.nodePort for port in service.spec.ports)
+    is_checked = old is not None and traits.needs_health_check(old)
+    return before != now or is_asking or traits.needs_health_check(service) != is_checked
+
+
+def of_ports(service: Service, old: Service | None, bitmap: PortBitmap, random: Random) -> PortNeeds:
+    """Take from the bitmap what the service needs; an ApiError says what cannot be had."""
+    needs = PortNeeds([port.nodePort for port in service.spec.ports], service.spec.healthCheckNodePort)
+    taking = _Taking(service, needs, bitmap, random)
+    if traits.has_node_ports(service):
+        taking.for_new() if old is None else taking.for_changed(old)
+    if old is not None and traits.has_node_ports(old):
+        kept = set(needs.given) if traits.has_node_ports(service) else set()
+        needs.release += [port for port in traits.node_ports(old) if port not in kept]
+    taking.for_health_check(old)
+    return needs
+
+
+class _Taking:
+    def __init__(self, service: Service, needs: PortNeeds, bitmap: PortBitmap, random: Random) -> None:
+        self._service, self._needs, self._bitmap, self._random = service, needs, bitmap, random
+        self._ports = service.spec.ports
+        self._is_asking = traits.wants_node_ports(service)
+
+    def for_new(self) -> None:
+        """Ports of the same number (of other protocols) share a node port."""
+        shared: dict[int, int] = {}
+        for index, port in enumerate(self._ports):
+            if not port.nodePort and not self._is_asking:
+                continue
+            if port.port not in shared:
+                named = (other.nodePort for other in self._ports if other.port == port.port and other.nodePort)
+                shared[port.port] = self._needs.given[index] = self._take(index, next(named, 0))
+            elif not port.nodePort:
+                self._needs.given[index] = shared[port.port]
+            elif port.nodePort != shared[port.port]:
+                self._take(index, port.nodePort)
+
+    def for_changed(self, old: Service) -> None:
+        before = traits.node_ports(old) if traits.has_node_ports(old) else []
+        seen: set[tuple[str, int]] = set()
+        for index, port in enumerate(self._ports):
+            wanted = port.nodePort
+            if not wanted and not self._is_asking:
+                continue
+            if not wanted or (wanted not in before and wanted not in self._needs.taken):
+                self._needs.given[index] = self._take(index, wanted)
+            held = (port.protocol, self._needs.given[index])
+            if held in seen:
+                raise errors.unexpected(f"duplicate nodePort: {{{held[0]} {held[1]}}}")
+            seen.add(held)
+
+    def _take(self, index: int, wanted: int) -> int:
+        try:
+            port = self._bitmap.take(wanted) if wanted else self._bitmap.take_any(self._random)
+        except RangeFull as fault:
+            raise errors.internal_error(f"failed to allocate a nodePort: {fault}") from None
+        except AllocationError as fault:
+            refused = FieldError.invalid(f"spec.ports[{index}].nodePort", wanted, str(fault))
+            raise errors.invalid("Service", self._service.metadata.name, [refused]) from None
+        self._needs.taken.append(port)
+        return port
+
+    def for_health_check(self, old: Service | None) -> None:
+        was, now = old is not None and traits.needs_health_check(old), traits.needs_health_check(self._service)
+        if was and not now and old is not None:
+            self._needs.release.append(old.spec.healthCheckNodePort)
+        elif now and not was:
+            self._needs.health_check = self._take_health_check(self._needs.health_check)
+            self._needs.taken.append(self._needs.health_check)
+
+    def _take_health_check(self, wanted: int) -> int:
+        try:
+            return self._bitmap.take(wanted) if wanted else self._bitmap.take_any(self._random)
+        except AllocationError as fault:
+            which = f"requested HealthCheck NodePort {wanted}" if wanted else "a HealthCheck NodePort 0"
+            raise errors.internal_error(f"failed to allocate {which}: {fault}") from None

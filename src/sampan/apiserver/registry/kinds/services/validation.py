@@ -1,0 +1,232 @@
+"""Faults of a service, in the real order."""
+
+from collections.abc import Iterator
+from typing import Any
+
+from sampan.api import addresses, names
+from sampan.api.faults import FieldError
+from sampan.api.types.core_v1 import Service, ServicePort, ServiceSpec
+from sampan.apiserver.registry.address_rules import endpoint_ip_faults
+from sampan.apiserver.registry.kinds.services import cluster_ips, traits
+from sampan.apiserver.registry.kinds.services.traits import (
+    CLUSTER_IP,
+    EXTERNAL_NAME,
+    LOAD_BALANCER,
+    NODE_PORT,
+    NONE,
+)
+from sampan.apiserver.registry.podspec.formats import Faults, dns_label, dns_subdomain, labels, qualified
+
+_TYPES = (CLUSTER_IP, EXTERNAL_NAME, LOAD_BALANCER, NODE_PORT)
+_AFFINITIES = ("ClientIP", NONE)
+_LONGEST_AFFINITY_S = 86400
+_PROTOCOLS = ("SCTP", "TCP", "UDP")
+_POLICIES = ("Cluster", "Local")
+_DISTRIBUTIONS = ("PreferClose", "PreferSameZone", "PreferSameNode")
+_TOPOLOGY_MODE = "service.kubernetes.io/topology-mode"
+TOPOLOGY_HINTS = "service.kubernetes.io/topology-aware-hints"
+_SOURCE_RANGES = "service.beta.kubernetes.io/load-balancer-source-ranges"
+_ONLY_LOAD_BALANCER = "may only be used when `type` is 'LoadBalancer'"
+
+
+def service_faults(service: Service, old: Service | None) -> Faults:
+    annotations, spec = service.metadata.annotations, service.spec
+    if annotations:
+        yield from _topology_faults(annotations)
+    if not spec.ports and not traits.is_headless(service) and spec.type != EXTERNAL_NAME:
+        yield FieldError.required("spec.ports")
+    yield from _type_faults(service)
+    yield from _port_faults(spec)
+    if spec.selector:
+        yield from labels(spec.selector, "spec.selector")
+    yield from _affinity_faults(spec)
+    yield from cluster_ips.faults(service, old)
+    yield from _external_ip_faults(spec.externalIPs, old.spec.externalIPs if old is not None else [])
+    if spec.type not in _TYPES:
+        yield FieldError.not_supported("spec.type", spec.type, _TYPES)
+    yield from _node_port_faults(spec)
+    yield from _repeated_ports(spec)
+    yield from _load_balancer_faults(service, old)
+    yield from _traffic_faults(service)
+
+
+def change_faults(new: Service, old: Service) -> Faults:
+    yield from cluster_ips.change_faults(new, old)
+    chosen = new.spec.loadBalancerClass
+    stays_balanced = traits.is_load_balancer(old) and traits.is_load_balancer(new)
+    if stays_balanced and chosen != old.spec.loadBalancerClass:
+        yield FieldError.invalid("spec.loadBalancerClass", chosen, "may not change once set")
+    yield from _class_faults(new)
+    stays_checked = traits.needs_health_check(old) and traits.needs_health_check(new)
+    if stays_checked and new.spec.healthCheckNodePort != old.spec.healthCheckNodePort:
+        yield FieldError.forbidden("spec.healthCheckNodePort", "field is immutable")
+
+
+def _topology_faults(annotations: dict[str, str]) -> Faults:
+    mode, hints = annotations.get(_TOPOLOGY_MODE), annotations.get(TOPOLOGY_HINTS)
+    if mode is not None and hints is not None and mode != hints:
+        text = f"must match annotations[{TOPOLOGY_HINTS}] when both are specified"
+        yield FieldError.invalid(f"metadata.annotations[{_TOPOLOGY_MODE}]", mode, text)
+
+
+def _type_faults(service: Service) -> Faults:
+    spec = service.spec
+    if spec.type in (LOAD_BALANCER, NODE_PORT):
+        if traits.is_headless(service):
+            yield FieldError.invalid("spec.clusterIPs[0]", NONE, f"may not be set to 'None' for {spec.type} services")
+        return
+    if spec.type != EXTERNAL_NAME:
+        return
+    for field, value in (("clusterIPs", spec.clusterIPs), ("ipFamilies", spec.ipFamilies)):
+        if value:
+            yield FieldError.forbidden(f"spec.{field}", "may not be set for ExternalName services")
+    if spec.ipFamilyPolicy is not None:
+        yield FieldError.forbidden("spec.ipFamilyPolicy", "may not be set for ExternalName services")
+    name = spec.externalName.removesuffix(".")
+    if name:
+        yield from dns_subdomain(name, "spec.externalName")
+    else:
+        yield FieldError.required("spec.externalName")
+
+
+def _port_faults(spec: ServiceSpec) -> Faults:
+    seen: set[str] = set()
+    for index, port in enumerate(spec.ports):
+        at = f"spec.ports[{index}]"
+        if port.name:
+            yield from dns_label(port.name, f"{at}.name")
+            if port.name in seen:
+                yield FieldError.duplicate(f"{at}.name", port.name)
+            seen.add(port.name)
+        elif len(spec.ports) > 1:
+            yield FieldError.required(f"{at}.name")
+        yield from _one_port_faults(port, at)
+
+
+def _one_port_faults(port: ServicePort, at: str) -> Faults:
+    for text in names.port_number(port.port):
+        yield FieldError.invalid(f"{at}.port", port.port, text)
+    if port.protocol not in _PROTOCOLS:
+        yield FieldError.not_supported(f"{at}.protocol", port.protocol, _PROTOCOLS)
+    target = port.targetPort
+    for text in names.port_number(target) if isinstance(target, int) else names.port_name(target):
+        yield FieldError.invalid(f"{at}.targetPort", target, text)
+    if port.appProtocol is not None:
+        yield from qualified(port.appProtocol, f"{at}.appProtocol")
+
+
+def _affinity_faults(spec: ServiceSpec) -> Faults:
+    if spec.sessionAffinity not in _AFFINITIES:
+        yield FieldError.not_supported("spec.sessionAffinity", spec.sessionAffinity, _AFFINITIES)
+    elif spec.sessionAffinity == "ClientIP" and spec.sessionAffinityConfig and spec.sessionAffinityConfig.clientIP:
+        seconds = spec.sessionAffinityConfig.clientIP.timeoutSeconds or 0
+        if not 0 < seconds <= _LONGEST_AFFINITY_S:
+            text = f"must be greater than 0 and less than {_LONGEST_AFFINITY_S}"
+            yield FieldError.invalid("spec.sessionAffinityConfig.clientIP.timeoutSeconds", seconds, text)
+
+
+def _external_ip_faults(found: list[str], before: list[str]) -> Faults:
+    for index, text in enumerate(found):
+        at = f"spec.externalIPs[{index}]"
+        faults = [] if text in before else addresses.legacy_ip(text, at)
+        yield from faults or endpoint_ip_faults(text, at)
+
+
+def _node_port_faults(spec: ServiceSpec) -> Faults:
+    seen: set[tuple[str, int]] = set()
+    if spec.type == CLUSTER_IP:
+        for index, port in enumerate(spec.ports):
+            if port.nodePort:
+                text = "may not be used when `type` is 'ClusterIP'"
+                yield FieldError.forbidden(f"spec.ports[{index}].nodePort", text)
+    for index, port in enumerate(spec.ports):
+        if port.nodePort:
+            if (port.protocol, port.nodePort) in seen:
+                yield FieldError.duplicate(f"spec.ports[{index}].nodePort", port.nodePort)
+            seen.add((port.protocol, port.nodePort))
+
+
+def _repeated_ports(spec: ServiceSpec) -> Faults:
+    if len(spec.ports) < 2:
+        return
+    seen: set[tuple[str, int]] = set()
+    for index, port in enumerate(spec.ports):
+        if (port.protocol, port.port) in seen:
+            yield FieldError.duplicate(f"spec.ports[{index}]", _shown_port(port))
+        seen.add((port.protocol, port.port))
+
+
+def _shown_port(port: ServicePort) -> dict[str, Any]:
+    """The port as the real server shows it here: by its key only, spelled as in its own code."""
+    key = {"Protocol": port.protocol, "AppProtocol": None, "Port": port.port}
+    return {"Name": "", **key, "TargetPort": 0, "NodePort": 0}
+
+
+def _load_balancer_faults(service: Service, old: Service | None) -> Faults:
+    spec = service.spec
+    if spec.loadBalancerSourceRanges:
+        yield from _source_range_faults(spec, old)
+    elif _SOURCE_RANGES in service.metadata.annotations:
+        yield from _annotated_range_faults(service, old)
+    if spec.allocateLoadBalancerNodePorts is not None and spec.type != LOAD_BALANCER:
+        yield FieldError.forbidden("spec.allocateLoadBalancerNodePorts", _ONLY_LOAD_BALANCER)
+    yield from _class_faults(service)
+
+
+def _source_range_faults(spec: ServiceSpec, old: Service | None) -> Faults:
+    at = "spec.LoadBalancerSourceRanges"
+    if spec.type != LOAD_BALANCER:
+        yield FieldError.forbidden(at, _ONLY_LOAD_BALANCER)
+    before = [text.strip() for text in old.spec.loadBalancerSourceRanges] if old is not None else []
+    for index, text in enumerate(spec.loadBalancerSourceRanges):
+        if text.strip() not in before:
+            yield from addresses.legacy_cidr(text.strip(), f"{at}[{index}]")
+
+
+def _annotated_range_faults(service: Service, old: Service | None) -> Faults:
+    at, value = f"metadata.annotations[{_SOURCE_RANGES}]", service.metadata.annotations[_SOURCE_RANGES]
+    if service.spec.type != LOAD_BALANCER:
+        yield FieldError.forbidden(at, _ONLY_LOAD_BALANCER)
+    is_new = old is None or old.metadata.annotations.get(_SOURCE_RANGES, "") != value
+    if is_new and value.strip():
+        for text in value.strip().split(","):
+            yield from addresses.legacy_cidr(text.strip(), at)
+
+
+def _class_faults(service: Service) -> Faults:
+    chosen = service.spec.loadBalancerClass
+    if chosen is None:
+        return
+    if traits.is_load_balancer(service):
+        yield from qualified(chosen, "spec.loadBalancerClass")
+    else:
+        yield FieldError.forbidden("spec.loadBalancerClass", _ONLY_LOAD_BALANCER)
+
+
+def _traffic_faults(service: Service) -> Faults:
+    spec = service.spec
+    policy = spec.externalTrafficPolicy
+    if not traits.is_external(service):
+        if policy:
+            text = "may only be set for externally-accessible services"
+            yield FieldError.invalid("spec.externalTrafficPolicy", policy, text)
+    elif policy not in _POLICIES:
+        yield FieldError.not_supported("spec.externalTrafficPolicy", policy, _POLICIES)
+    yield from _health_check_faults(service)
+    if spec.internalTrafficPolicy is not None and spec.internalTrafficPolicy not in _POLICIES:
+        yield FieldError.not_supported("spec.internalTrafficPolicy", spec.internalTrafficPolicy, _POLICIES)
+    if spec.trafficDistribution is not None and spec.trafficDistribution not in _DISTRIBUTIONS:
+        yield FieldError.not_supported("spec.trafficDistribution", spec.trafficDistribution, _DISTRIBUTIONS)
+
+
+def _health_check_faults(service: Service) -> Iterator[FieldError]:
+    at, port = "spec.healthCheckNodePort", service.spec.healthCheckNodePort
+    if not traits.needs_health_check(service):
+        if port:
+            text = "may only be set when `type` is 'LoadBalancer' and `externalTrafficPolicy` is 'Local'"
+            yield FieldError.invalid(at, port, text)
+    elif not port:
+        yield FieldError.required(at)
+    else:
+        for text in names.port_number(port):
+            yield FieldError.invalid(at, port, text)

@@ -1,0 +1,163 @@
+"""Faults of a node."""
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+
+import msgspec
+
+from sampan.api import addresses, names
+from sampan.api.faults import FieldError
+from sampan.api.types.core_v1 import ConfigMapNodeConfigSource, Node, NodeConfigSource, Taint
+from sampan.apiserver.registry.podspec.formats import Faults, dns_label, dns_subdomain, label_value, positive, qualified
+from sampan.apiserver.registry.podspec.internal_view import shown
+from sampan.apiserver.registry.quantity_rules import amount_faults
+
+_EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
+_TAINTS_ANNOTATION = "scheduler.alpha.kubernetes.io/taints"
+_POD_CIDRS = "spec.podCIDRs"
+_is_feature = re.compile(r"[A-Z][A-Za-z0-9]*(/[A-Za-z0-9]+)*").fullmatch
+
+
+def node_faults(node: Node) -> Faults:
+    yield from _annotation_faults(node.metadata.annotations)
+    yield from _taint_faults(node.spec.taints, "metadata.taints")
+    yield from _resource_faults(node)
+    swap = node.status.nodeInfo.swap
+    if swap is not None and swap.capacity is not None:
+        yield from positive(swap.capacity, "metadata.nodeSwapStatus.capacity")
+    yield from _feature_faults(node.status.declaredFeatures)
+    yield from _pod_cidr_faults(node.spec.podCIDRs)
+
+
+def change_faults(node: Node, old: Node) -> Faults:
+    yield from _annotation_faults(node.metadata.annotations)
+    yield from _resource_faults(node)
+    yield from _feature_faults(node.status.declaredFeatures)
+    seen: set[tuple[str, str]] = set()
+    for index, found in enumerate(node.status.addresses):
+        if (found.type, found.address) in seen:
+            yield FieldError.duplicate(f"status.addresses[{index}]", shown(found))
+        seen.add((found.type, found.address))
+    yield from _fixed_faults(node, old)
+    if node.spec.configSource is not None:
+        yield from _config_source_faults(node.spec.configSource, "spec.configSource", is_status=False)
+    if node.status.config is not None:
+        for field in ("assigned", "active", "lastKnownGood"):
+            source = getattr(node.status.config, field)
+            if source is not None:
+                yield from _config_source_faults(source, f"status.config.{field}", is_status=True)
+    yield from _taint_faults(node.spec.taints, "metadata.taints")
+    if node.spec.externalID != old.spec.externalID:
+        yield FieldError.forbidden("spec.externalID", "may not be updated")
+
+
+def _fixed_faults(node: Node, old: Node) -> Faults:
+    new, before = node.spec, old.spec
+    if before.podCIDRs:
+        differ = sum(one != other for one, other in zip(new.podCIDRs, before.podCIDRs, strict=False))
+        text = 'node updates may not change podCIDR except from "" to valid'
+        for _ in range(1 if len(new.podCIDRs) != len(before.podCIDRs) else differ):
+            yield FieldError.forbidden(_POD_CIDRS, text)
+    if before.providerID and before.providerID != new.providerID:
+        text = 'node updates may not change providerID except from "" to valid'
+        yield FieldError.forbidden("spec.providerID", text)
+
+
+def _annotation_faults(annotations: Mapping[str, str]) -> Faults:
+    """Taints were annotations once."""
+    text = annotations.get(_TAINTS_ANNOTATION)
+    if not text:
+        return
+    try:
+        taints = msgspec.json.decode(text, type=list[Taint])
+    except msgspec.MsgspecError as error:
+        yield FieldError.invalid("metadata.annotations", _TAINTS_ANNOTATION, str(error))
+        return
+    yield from _taint_faults(taints, f"metadata.annotations.{_TAINTS_ANNOTATION}")
+
+
+def _taint_faults(taints: Sequence[Taint], start: str) -> Faults:
+    seen: set[tuple[str, str]] = set()
+    for index, taint in enumerate(taints):
+        at = f"{start}[{index}]"
+        yield from qualified(taint.key, f"{at}.key")
+        yield from label_value(taint.value, f"{at}.value")
+        if not taint.effect:
+            yield FieldError.required(f"{at}.effect")
+        elif taint.effect not in _EFFECTS:
+            yield FieldError.not_supported(f"{at}.effect", taint.effect, _EFFECTS)
+        if (taint.key, taint.effect) in seen:
+            repeated = FieldError.duplicate(at, shown(taint))
+            yield msgspec.structs.replace(repeated, detail="taints must be unique by key and effect pair")
+        seen.add((taint.key, taint.effect))
+
+
+def _resource_faults(node: Node) -> Faults:
+    for field in ("capacity", "allocatable"):
+        found: Mapping[str, str] = getattr(node.status, field)
+        for name in sorted(found):
+            yield from amount_faults(name, found[name], f"status.{field}.{name}")
+
+
+def _feature_faults(features: Sequence[str]) -> Faults:
+    for index, name in enumerate(features):
+        at = f"status.declaredFeatures[{index}]"
+        if index:
+            if name == features[index - 1]:
+                yield FieldError.duplicate(at, name)
+            elif name < features[index - 1]:
+                yield FieldError.invalid(at, name, "list must be sorted alphabetically")
+        if fault := _feature_name_fault(name):
+            yield FieldError.invalid(at, name, f'invalid feature name "{name}": {fault}')
+
+
+def _feature_name_fault(name: str) -> str:
+    if names.size(name) > names.SUBDOMAIN_MAX:
+        return f"must be no more than {names.SUBDOMAIN_MAX} characters"
+    if _is_feature(name):
+        return ""
+    return (
+        "must start with an UpperCamelCase segment, with subsequent segments separated by '/' "
+        "(e.g., MyFeature or MyFeature/mySubFeature), and contain only alphanumeric characters and slashes"
+    )
+
+
+def _pod_cidr_faults(found: Sequence[str]) -> Iterator[FieldError]:
+    for index, text in enumerate(found):
+        yield from addresses.legacy_cidr(text, f"{_POD_CIDRS}[{index}]")
+    if len(found) < 2:
+        return
+    wrong = next((index for index, text in enumerate(found) if addresses.legacy_cidr(text, "", strict=False)), None)
+    if wrong is not None:
+        cause = f"invalid CIDR[{wrong}]: <nil> (invalid CIDR address: {found[wrong]})"
+        text = f"invalid PodCIDRs. failed to check with dual stack with error:{cause}"
+        yield FieldError.internal(_POD_CIDRS, text)
+    if wrong is not None or len(found) > 2 or (":" in found[0]) == (":" in found[1]):
+        text = "may specify no more than one CIDR for each IP family"
+        yield FieldError.invalid(_POD_CIDRS, list(found), text)
+
+
+def _config_source_faults(source: NodeConfigSource, at: str, *, is_status: bool) -> Faults:
+    """A way to configure kubelets that is gone; what nodes still have of it is checked."""
+    if source.configMap is None:
+        yield FieldError.invalid(at, shown(source), "exactly one reference subfield must be non-nil")
+        return
+    yield from _config_map_faults(source.configMap, f"{at}.configMap", is_status=is_status)
+
+
+def _config_map_faults(source: ConfigMapNodeConfigSource, at: str, *, is_status: bool) -> Faults:
+    for field in ("uid", "resourceVersion"):
+        if is_status and not getattr(source, field):
+            yield FieldError.required(f"{at}.{field}")
+        elif not is_status and getattr(source, field):
+            yield FieldError.forbidden(f"{at}.{field}", f"{field} must not be set in spec")
+    yield from dns_label(source.namespace, f"{at}.namespace") if source.namespace else _missing(f"{at}.namespace")
+    yield from dns_subdomain(source.name, f"{at}.name") if source.name else _missing(f"{at}.name")
+    if not source.kubeletConfigKey:
+        yield from _missing(f"{at}.kubeletConfigKey")
+    for text in names.config_map_key(source.kubeletConfigKey) if source.kubeletConfigKey else ():
+        yield FieldError.invalid(f"{at}.kubeletConfigKey", source.kubeletConfigKey, text)
+
+
+def _missing(at: str) -> Faults:
+    yield FieldError.required(at)

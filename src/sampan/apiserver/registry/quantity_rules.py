@@ -1,0 +1,17 @@
+"""What several kinds say about amounts of resources."""
+
+from sampan.api import quantity
+from sampan.api.faults import FieldError
+from sampan.apiserver.registry.podspec import amounts
+from sampan.apiserver.registry.podspec.formats import NEGATIVE, Faults
+
+
+def amount_faults(name: str, text: str, at: str) -> Faults:
+    """An amount of a resource: not negative, and whole if the resource is counted."""
+    if text.isdigit():
+        return
+    amount = quantity.parse(text)
+    if amount.sign < 0:
+        yield FieldError.invalid(at, text, NEGATIVE)
+    if amounts.is_whole(name) and amount.milli_value() % 1000:
+        yield FieldError.invalid(at, text, "must be an integer")

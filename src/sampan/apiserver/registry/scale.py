@@ -1,0 +1,110 @@
+"""The scale of a kind that has replicas: a view of it with nothing but their number."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from sampan.api.codec import json
+from sampan.api.faults import FieldError
+from sampan.api.resource import GroupVersionKind
+from sampan.api.types.autoscaling_v1 import Scale, ScaleSpec, ScaleStatus
+from sampan.api.types.meta_v1 import ObjectMeta
+from sampan.apiserver import bodies, options, patching
+from sampan.apiserver.results import ValueAnswer
+from sampan.machinery import errors, patch
+
+if TYPE_CHECKING:
+    from sampan.apiserver.call import Call
+    from sampan.apiserver.endpoints import Endpoints
+    from sampan.apiserver.registry.strategy import Context, Strategy
+    from sampan.apiserver.results import Answer
+
+KIND = GroupVersionKind(group="autoscaling", version="v1", kind="Scale")
+_SUBJECT = 'Scale in version "v1" cannot be handled as a Scale'
+
+Change = Callable[[Scale], Scale]
+"""From the present scale to the wanted one."""
+
+
+class Scaled:
+    """The scale of one kind, whose rules are `strategy`. `selector` gives the expression that selects its pods."""
+
+    def __init__(self, *, strategy: Strategy, selector: Callable[[Any], str]) -> None:
+        self._strategy, self._selector = strategy, selector
+
+    async def serve(self, endpoints: Endpoints, call: Call) -> Answer:
+        if call.resource is None:
+            raise ValueError("the call names no resource")
+        store = endpoints.registry.store(call.resource)
+        if call.verb == "get":
+            item = await store.get(call.namespace, call.name, call.query.get("resourceVersion"))
+            return self._answer(item.object(store.codec.decode))
+        change, ctx = _put(endpoints, call) if call.verb == "update" else _patch(endpoints, call)
+
+        async def scaled(current: Any) -> Any:
+            old = self._scale(current)
+            wanted = change(self._scale(current))
+            await endpoints.admission.admit(endpoints.attributes("UPDATE", call, wanted, old, ctx))
+            _check(wanted, call.name)
+            current.spec.replicas = wanted.spec.replicas
+            current.metadata.resourceVersion = wanted.metadata.resourceVersion
+            return current
+
+        async def check(new: Any, old: Any) -> None:
+            scales = self._scale(new), self._scale(old)
+            await endpoints.admission.validate(endpoints.attributes("UPDATE", call, *scales, ctx))
+
+        written = await store.update(ctx, call.name, scaled, strategy=self._strategy, check=check)
+        return self._answer(written.obj)
+
+    def _answer(self, obj: Any) -> ValueAnswer:
+        return ValueAnswer(json.to_value(self._scale(obj)))
+
+    def _scale(self, obj: Any) -> Scale:
+        meta = obj.metadata
+        kept = ("name", "namespace", "uid", "resourceVersion", "creationTimestamp")
+        return Scale(
+            metadata=ObjectMeta(**{field: getattr(meta, field) for field in kept}),
+            spec=ScaleSpec(replicas=obj.spec.replicas or 0),
+            status=ScaleStatus(replicas=obj.status.replicas, selector=self._selector(obj)),
+        )
+
+
+def _put(endpoints: Endpoints, call: Call) -> tuple[Change, Context]:
+    opts = options.write_options("UpdateOptions", call.query)
+    wanted: Scale = bodies.read_object(call, endpoints.registry.codec(KIND), opts.field_validation)
+    endpoints.match_name(call, wanted)
+    endpoints.match_namespace(call, wanted)
+    return lambda _: wanted, endpoints.context(call, opts.dry_run)
+
+
+def _patch(endpoints: Endpoints, call: Call) -> tuple[Change, Context]:
+    media = patching.patch_type(call, is_custom=False)
+    if media == patching.APPLY_YAML:
+        raise errors.generic(415, "415: Unsupported Media Type")
+    opts = options.write_options("PatchOptions", call.query)
+    codec = endpoints.registry.codec(KIND)
+    apply, found = patching.read_patch(media, call.body, codec.schema)
+
+    def change(current: Scale) -> Scale:
+        try:
+            wanted, unknown = codec.from_value(apply(codec.to_value(codec.encode(current))))
+        except patch.PatchError as fault:
+            raise fault.as_api_error() from None
+        except json.DecodeError as fault:
+            raise errors.bad_request(f"unable to decode patched object: {fault}") from None
+        bodies.complain(call, [*unknown, *found], opts.field_validation, _SUBJECT)
+        return wanted  # type: ignore[no-any-return]
+
+    return change, endpoints.context(call, opts.dry_run)
+
+
+def _check(scale: Scale, name: str) -> None:
+    if scale.spec.replicas < 0:
+        text = "must be greater than or equal to 0"
+        fault = FieldError.invalid("spec.replicas", scale.spec.replicas, text)
+        raise errors.invalid("Scale", name, [fault], group=KIND.group)
+
+
+__all__ = ["KIND", "Scaled"]
