@@ -12,7 +12,7 @@ import pytest
 
 FORBIDDEN_NAMES = {"utils", "util", "helpers", "helper", "common", "misc"}
 
-REGISTRY_HOSTS = ("docker" + ".io", "gcr" + ".io", "quay" + ".io", "ghcr" + ".io", "registry" + ".k8s.io")
+REGISTRY_HOSTS = ("pypi" + ".org", "pythonhosted" + ".org", "deb.debian" + ".org", "golang" + ".org", "npmjs" + ".org")
 MACHINE_PATHS = ("/ro" + "ot/", "/wo" + "rk/", "/ho" + "me/")
 
 

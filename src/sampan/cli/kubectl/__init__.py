@@ -1,0 +1,51 @@
+"""`sampan kubectl`: what kubectl does, for machines that have none; one file per command, the same output.
+
+Commands are short-lived, so they speak to the server through the standard library's HTTP client and plain values:
+importing aiohttp and the types would take longer than most commands.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import Any
+
+import click
+
+COMMANDS = {
+    "get": "Show one or many objects.",
+    "describe": "Show an object in detail.",
+    "create": "Create objects from files.",
+    "apply": "Bring objects into the state that files describe.",
+    "delete": "Delete objects by name, label or file.",
+}
+
+
+class Commands(click.Group):
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
+        if name not in COMMANDS:
+            return None
+        found: click.Command = import_module(f"sampan.cli.kubectl.{name}").command
+        return found
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl(list(COMMANDS.items()))
+
+
+@click.group("kubectl", cls=Commands, context_settings={"help_option_names": ["-h", "--help"]})
+@click.option("--kubeconfig", metavar="F", help="The kubeconfig file.")
+@click.option("--context", "context_name", metavar="NAME", default="", help="The context in it.")
+@click.option("-s", "--server", metavar="URL", default="", help="The API server.")
+@click.option("--token", metavar="T", default="", help="A bearer token.")
+@click.option("--insecure-skip-tls-verify", "insecure", is_flag=True, help="Do not check the server's certificate.")
+@click.option("-n", "--namespace", metavar="NS", default="", help="The namespace to work in.")
+@click.pass_context
+def command(ctx: click.Context, /, **given: Any) -> None:
+    """Work with a cluster, as kubectl does."""
+    ctx.obj = given
+
+
+__all__ = ["COMMANDS", "command"]

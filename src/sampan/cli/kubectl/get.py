@@ -1,0 +1,149 @@
+"""`kubectl get`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import click
+
+from sampan.cli.failures import CliError
+from sampan.cli.kubectl.kinds import Kind, Kinds
+from sampan.cli.kubectl.manifests import read_manifests
+from sampan.cli.kubectl.printing import as_json, as_yaml, cell_text, table_lines, without_managed_fields
+from sampan.cli.kubectl.session import Session, open_session
+from sampan.cli.kubectl.targets import Target, targets
+
+TABLE = "application/json;as=Table;v=v1;g=meta.k8s.io,application/json"
+_OUTPUTS = ("", "wide", "yaml", "json", "name")
+
+
+@click.command("get")
+@click.argument("words", nargs=-1)
+@click.option("-f", "--filename", "files", multiple=True, metavar="F", help="Objects named in files.")
+@click.option("-o", "--output", default="", metavar="FORM", help="wide, yaml, json or name.")
+@click.option("-l", "--selector", default="", help="Labels to select by.")
+@click.option("--field-selector", default="", help="Fields to select by.")
+@click.option("-A", "--all-namespaces", "everywhere", is_flag=True, help="In all namespaces.")
+@click.option("-n", "--namespace", default="", metavar="NS", help="The namespace to work in.")
+@click.option("-w", "--watch", is_flag=True, help="Go on and show changes.")
+@click.option("--no-headers", is_flag=True, help="Leave out the heading.")
+@click.option("--show-labels", is_flag=True, help="A column of labels.")
+@click.option("--show-managed-fields", is_flag=True, help="Keep managedFields in yaml and json.")
+@click.option("--ignore-not-found", is_flag=True, help="What is not there is no error.")
+@click.pass_obj
+def command(flags: dict[str, Any], /, words: tuple[str, ...], files: tuple[str, ...], **given: Any) -> None:
+    """Show one or many objects: `get pods`, `get pod/a svc/b`, `get deploy -A -l app=web`."""
+    if given["output"] not in _OUTPUTS:
+        raise CliError(f'unable to match a printer suitable for the output format "{given["output"]}"')
+    session = open_session(flags | ({"namespace": given["namespace"]} if given["namespace"] else {}))
+    kinds = Kinds(session)
+    if files:
+        found = [Target(kinds.of(m["apiVersion"], m["kind"]), [m["metadata"]["name"]]) for m in read_manifests(files)]
+    else:
+        found = targets(kinds, words, action="get")
+    view = View(session, given)
+    if given["output"] in ("yaml", "json"):
+        view.print_objects(found)
+    elif given["output"] == "name":
+        view.print_names(found)
+    else:
+        view.print_tables(found)
+
+
+@dataclass(slots=True)
+class View:
+    session: Session
+    given: Mapping[str, Any]
+
+    def query(self) -> dict[str, str]:
+        query = {"labelSelector": self.given["selector"], "fieldSelector": self.given["field_selector"]}
+        return {key: value for key, value in query.items() if value}
+
+    def namespace(self, kind: Kind) -> str:
+        return "" if self.given["everywhere"] or not kind.is_namespaced else self.session.namespace
+
+    def print_objects(self, found: Sequence[Target]) -> None:
+        objects = [obj for target in found for obj in self._objects(target)]
+        if not self.given["show_managed_fields"]:
+            objects = [without_managed_fields(obj) for obj in objects]
+        is_one = len(found) == 1 and len(found[0].names) == 1 and len(objects) == 1
+        value: Any = objects[0] if is_one else _list_of(objects)
+        click.echo(as_yaml(value) if self.given["output"] == "yaml" else as_json(value))
+
+    def print_names(self, found: Sequence[Target]) -> None:
+        for target in found:
+            for obj in self._objects(target):
+                click.echo(f"{target.kind.qualified}/{obj['metadata']['name']}")
+
+    def _objects(self, target: Target) -> list[dict[str, Any]]:
+        kind, namespace = target.kind, self.namespace(target.kind)
+        if target.names:
+            return [self.session.get(kind.object(namespace, name)) for name in target.names]
+        answer = self.session.get(kind.collection(namespace), self.query())
+        title = {"apiVersion": answer["apiVersion"], "kind": kind.kind}
+        return [{**title, **item} for item in answer["items"] or []]
+
+    def print_tables(self, found: Sequence[Target]) -> None:
+        is_mixed = len(found) > 1
+        printed = 0
+        for target in found:
+            tables = self._tables(target)
+            rows = [row for table in tables for row in self._rows(target, table, is_mixed)]
+            if not rows:
+                continue
+            if printed:
+                click.echo()
+            printed += 1
+            head = [] if self.given["no_headers"] else [self._head(target, tables[0])]
+            widths: list[int] = []
+            for line in table_lines([*head, *rows], widths):
+                click.echo(line)
+            if self.given["watch"]:
+                self._follow(target, tables[0], widths)
+        if not printed and not self.given["watch"] and not self.given["ignore_not_found"]:
+            where = "" if self.given["everywhere"] or not found[0].kind.is_namespaced else self.session.namespace
+            click.echo(f"No resources found in {where} namespace." if where else "No resources found", err=True)
+
+    def _tables(self, target: Target) -> list[dict[str, Any]]:
+        kind, namespace = target.kind, self.namespace(target.kind)
+        paths = [kind.object(namespace, name) for name in target.names] or [kind.collection(namespace)]
+        query = {} if target.names else self.query()
+        return [self.session.get(path, query | {"includeObject": "Metadata"}, accept=TABLE) for path in paths]
+
+    def _columns(self, table: dict[str, Any]) -> list[int]:
+        is_wide = self.given["output"] == "wide"
+        return [at for at, column in enumerate(table["columnDefinitions"]) if is_wide or not column.get("priority")]
+
+    def _head(self, target: Target, table: dict[str, Any]) -> list[str]:
+        names = [table["columnDefinitions"][at]["name"].upper() for at in self._columns(table)]
+        first = ["NAMESPACE"] if self.given["everywhere"] and target.kind.is_namespaced else []
+        return [*first, *names, *(["LABELS"] if self.given["show_labels"] else [])]
+
+    def _rows(self, target: Target, table: dict[str, Any], is_mixed: bool) -> list[list[str]]:
+        columns = self._columns(table)
+        return [self._row(target, row, columns, is_mixed) for row in table.get("rows") or []]
+
+    def _row(self, target: Target, row: dict[str, Any], columns: list[int], is_mixed: bool) -> list[str]:
+        cells = [cell_text(row["cells"][at]) for at in columns]
+        if is_mixed:
+            cells[0] = f"{target.kind.qualified}/{cells[0]}"
+        metadata = row["object"]["metadata"]
+        first = [metadata["namespace"]] if self.given["everywhere"] and target.kind.is_namespaced else []
+        labels = [",".join(f"{k}={v}" for k, v in sorted(metadata.get("labels", {}).items())) or "<none>"]
+        return [*first, *cells, *(labels if self.given["show_labels"] else [])]
+
+    def _follow(self, target: Target, table: dict[str, Any], widths: list[int]) -> None:
+        query = self.query() | {"watch": "true", "resourceVersion": table["metadata"]["resourceVersion"]}
+        if target.names:
+            query["fieldSelector"] = f"metadata.name={target.names[0]}"
+        path, columns = target.kind.collection(self.namespace(target.kind)), self._columns(table)
+        for event in self.session.lines(path, query | {"includeObject": "Metadata"}, accept=TABLE):
+            rows = [self._row(target, row, columns, False) for row in event["object"].get("rows") or []]
+            for line in table_lines(rows, widths):
+                click.echo(line)
+
+
+def _list_of(objects: list[dict[str, Any]]) -> dict[str, Any]:
+    return {"apiVersion": "v1", "items": objects, "kind": "List", "metadata": {"resourceVersion": ""}}

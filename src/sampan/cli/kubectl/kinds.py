@@ -1,0 +1,102 @@
+"""Which resource a word on the command line means: po, pods, deployment.v1.apps, svc/name."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from sampan.api.resources import SERVED
+from sampan.cli.failures import CliError
+from sampan.cli.kubectl.session import Session
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    group: str
+    version: str
+    plural: str
+    singular: str
+    kind: str
+    is_namespaced: bool
+
+    @property
+    def path(self) -> str:
+        return f"/apis/{self.group}/{self.version}" if self.group else f"/api/{self.version}"
+
+    @property
+    def qualified(self) -> str:
+        """As kubectl prints it before a name: pod, deployment.apps."""
+        return f"{self.singular}.{self.group}" if self.group else self.singular
+
+    def collection(self, namespace: str) -> str:
+        """The path of all objects, of a namespace if one is given."""
+        inside = f"/namespaces/{namespace}" if self.is_namespaced and namespace else ""
+        return f"{self.path}{inside}/{self.plural}"
+
+    def object(self, namespace: str, name: str) -> str:
+        return f"{self.collection(namespace)}/{name}"
+
+
+class Kinds:
+    """Built-in resources are known; others are asked of the server, once."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self._found: list[tuple[Kind, frozenset[str]]] = [
+            (
+                Kind(r.group, r.version, r.plural, r.singular, r.kind, r.namespaced),
+                frozenset({r.plural, r.singular, r.kind.lower(), *r.short_names}),
+            )
+            for served in SERVED
+            for r in served.resources
+        ]
+        self._has_asked = False
+
+    def named(self, word: str) -> Kind:
+        """The resource of a word, which may end in .GROUP or .VERSION.GROUP."""
+        name, _, rest = word.lower().partition(".")
+        found = self._look(lambda kind, names: name in names and _fits(kind, rest))
+        if found is None:
+            raise CliError(f'the server doesn\'t have a resource type "{word}"')
+        return found
+
+    def of(self, api_version: str, kind: str) -> Kind:
+        """The resource of an object's apiVersion and kind."""
+        group, _, version = api_version.rpartition("/")
+        found = self._look(lambda k, _: (k.group, k.version, k.kind) == (group, version, kind))
+        if found is None:
+            raise CliError(f'no matches for kind "{kind}" in version "{api_version}"')
+        return found
+
+    def _look(self, test: Any) -> Kind | None:
+        while True:
+            for kind, names in self._found:
+                if test(kind, names):
+                    return kind
+            if self._has_asked:
+                return None
+            self._ask()
+
+    def _ask(self) -> None:
+        self._has_asked = True
+        groups = self._session.get("/apis")["groups"]
+        versions = [("", "v1")] + [
+            tuple(version["groupVersion"].split("/")) for group in groups for version in group["versions"]
+        ]
+        for group, version in versions:
+            path = f"/apis/{group}/{version}" if group else f"/api/{version}"
+            for entry in self._session.get(path)["resources"]:
+                if "/" in entry["name"]:
+                    continue
+                singular = entry.get("singularName") or entry["kind"].lower()
+                names = {entry["name"], singular, entry["kind"].lower(), *entry.get("shortNames", ())}
+                kind = Kind(group, version, entry["name"], singular, entry["kind"], entry["namespaced"])
+                self._found.append((kind, frozenset(names)))
+
+
+def _fits(kind: Kind, rest: str) -> bool:
+    """Whether what follows a resource's name (GROUP, or VERSION.GROUP) means this one."""
+    if not rest:
+        return True
+    version, _, group = rest.partition(".")
+    return kind.group == rest or (kind.version == version and kind.group == group)

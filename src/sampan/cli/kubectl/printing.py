@@ -1,0 +1,54 @@
+"""Tables, objects and names on the terminal, as kubectl prints them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import click
+import msgspec
+
+_GAP = 3
+_LEAST = 6
+
+
+def print_table(rows: Sequence[Sequence[str]]) -> None:
+    for line in table_lines(rows):
+        click.echo(line)
+
+
+def table_lines(rows: Sequence[Sequence[str]], widths: list[int] | None = None) -> Iterable[str]:
+    """Lines of columns that are as wide as their widest cell. `widths`, if given, is what earlier rows had, and is
+    widened."""
+    if not rows:
+        return []
+    count = max(len(row) for row in rows)
+    known = widths if widths is not None else []
+    known += [0] * (count - len(known))
+    for row in rows:
+        for column, cell in enumerate(row):
+            known[column] = max(known[column], len(cell) + _GAP, _LEAST)
+    return ["".join(cell.ljust(known[column]) for column, cell in enumerate(row[:-1])) + row[-1] for row in rows]
+
+
+def as_yaml(value: Any) -> str:
+    from sampan.api.codec import yaml
+
+    return yaml.encode(value).decode().rstrip("\n")
+
+
+def as_json(value: Any) -> str:
+    return msgspec.json.format(msgspec.json.encode(value, order="sorted"), indent=4).decode()
+
+
+def without_managed_fields(value: dict[str, Any]) -> dict[str, Any]:
+    metadata = {key: part for key, part in value.get("metadata", {}).items() if key != "managedFields"}
+    return {**value, "metadata": metadata} if "metadata" in value else value
+
+
+def cell_text(cell: Any) -> str:
+    if cell is None:
+        return "<none>"
+    if isinstance(cell, bool):
+        return "true" if cell else "false"
+    return str(cell)

@@ -1,0 +1,152 @@
+"""A connection to an API server for the length of one command, and how its refusals are told."""
+
+from __future__ import annotations
+
+import http.client
+import ssl
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote, urlencode, urlsplit
+
+import click
+import msgspec
+
+from sampan.cli.cluster_dir import cluster_dir
+from sampan.cli.failures import CliError
+from sampan.machinery import errors
+from sampan.machinery.client import kubeconfig
+from sampan.machinery.client.access import Access, AccessError, tls_context
+
+JSON = "application/json"
+_TIMEOUT_S = 60
+
+
+class ServerError(click.ClickException):
+    """A refusal of the server, told as kubectl tells it."""
+
+    def __init__(self, error: errors.ApiError) -> None:
+        super().__init__(error.message)
+        self.error = error
+
+    def show(self, file: Any = None) -> None:
+        click.echo(self.text, err=True)
+
+    @property
+    def text(self) -> str:
+        error = self.error
+        if error.reason == "Invalid" and error.details.get("kind"):
+            return _invalid_text(error)
+        return (
+            f"Error from server ({error.reason}): {error.message}"
+            if error.reason
+            else f"Error from server: {error.message}"
+        )
+
+
+def _invalid_text(error: errors.ApiError) -> str:
+    details = error.details
+    subject = f'The {details["kind"]} "{details.get("name", "")}" is invalid'
+    causes = [f"{cause.get('field', '')}: {cause.get('message', '')}" for cause in error.causes]
+    if len(causes) == 1:
+        return f"{subject}: {causes[0]}"
+    return f"{subject}: \n" + "\n".join(f"* {cause}" for cause in dict.fromkeys(causes)) if causes else subject
+
+
+class Session:
+    def __init__(self, access: Access, namespace: str) -> None:
+        self.namespace = namespace
+        self._access = access
+        self._url = urlsplit(access.server)
+        self._connection: http.client.HTTPConnection | None = None
+
+    def get(self, path: str, query: Mapping[str, str] | None = None, *, accept: str = JSON) -> Any:
+        return self.send("GET", path, query, accept=accept)
+
+    def send(
+        self,
+        method: str,
+        path: str,
+        query: Mapping[str, str] | None = None,
+        *,
+        body: Any = None,
+        content_type: str = JSON,
+        accept: str = JSON,
+    ) -> Any:
+        """The answer's JSON value; a refusal is raised, a warning printed."""
+        answer = self._open(method, path, query, body, content_type, accept)
+        data = answer.read()
+        _warn(answer)
+        if answer.status >= 400:
+            raise ServerError(_failure(answer.status, data))
+        return msgspec.json.decode(data)
+
+    def lines(self, path: str, query: Mapping[str, str], *, accept: str = JSON) -> Iterator[Any]:
+        """The events of a watch as they come."""
+        answer = self._open("GET", path, query, None, JSON, accept)
+        if answer.status >= 400:
+            raise ServerError(_failure(answer.status, answer.read()))
+        while line := answer.readline():
+            yield msgspec.json.decode(line)
+
+    def _open(
+        self, method: str, path: str, query: Mapping[str, str] | None, body: Any, content_type: str, accept: str
+    ) -> http.client.HTTPResponse:
+        if self._connection is None:
+            self._connection = self._connect()
+        target = self._url.path.rstrip("/") + quote(path, safe="/:@") + (f"?{urlencode(query)}" if query else "")
+        headers = dict(self._access.headers()) | {"Accept": accept, "User-Agent": "sampan-kubectl"}
+        data = None
+        if body is not None:
+            data = body if isinstance(body, bytes) else msgspec.json.encode(body)
+            headers["Content-Type"] = content_type
+        try:
+            self._connection.request(method, target, data, headers)
+            return self._connection.getresponse()
+        except (OSError, http.client.HTTPException) as error:
+            raise CliError(f"cannot reach the server {self._access.server}: {error}") from None
+
+    def _connect(self) -> http.client.HTTPConnection:
+        host, port = self._url.hostname or "", self._url.port
+        if self._url.scheme == "http":
+            return http.client.HTTPConnection(host, port, timeout=_TIMEOUT_S)
+        try:
+            context = tls_context(self._access)
+        except AccessError as error:
+            raise CliError(str(error)) from None
+        assert isinstance(context, ssl.SSLContext)
+        return http.client.HTTPSConnection(host, port, timeout=_TIMEOUT_S, context=context)
+
+
+def _failure(code: int, body: bytes) -> errors.ApiError:
+    try:
+        status = msgspec.json.decode(body)
+        return errors.from_status(status)
+    except (msgspec.MsgspecError, AttributeError):
+        return errors.generic(code, body.decode("utf-8", "replace"), is_unexpected=True)
+
+
+def _warn(answer: http.client.HTTPResponse) -> None:
+    for header in answer.headers.get_all("Warning") or ():
+        text = header.partition('"')[2].rpartition('"')[0].replace('\\"', '"').replace("\\\\", "\\")
+        click.echo(f"Warning: {text}", err=True)
+
+
+def open_session(given: Mapping[str, Any]) -> Session:
+    """As the flags, $KUBECONFIG, ~/.kube/config or a running cluster of this user say, in that order."""
+    if given["server"]:
+        access = Access(server=given["server"], token=given["token"], is_insecure=given["insecure"])
+        return Session(access, given["namespace"] or "default")
+    paths = [Path(given["kubeconfig"])] if given["kubeconfig"] else kubeconfig.default_paths()
+    own = cluster_dir(None, "sampan").kubeconfig
+    if not given["kubeconfig"] and not any(path.exists() for path in paths) and own.exists():
+        paths = [own]
+    try:
+        access = kubeconfig.load(paths, context=given["context_name"])
+        namespace = given["namespace"] or kubeconfig.namespace_of(paths, context=given["context_name"])
+    except kubeconfig.KubeconfigError as error:
+        raise CliError(str(error)) from None
+    if given["token"]:
+        access.token, access.token_file = given["token"], None
+    access.is_insecure |= given["insecure"]
+    return Session(access, namespace)
