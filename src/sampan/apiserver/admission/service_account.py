@@ -7,21 +7,13 @@ from collections.abc import Iterator
 
 from sampan.api.resource import Resource
 from sampan.api.types.core_v1 import (
-    ConfigMapProjection,
     Container,
-    DownwardAPIProjection,
-    DownwardAPIVolumeFile,
     EphemeralContainer,
-    KeyToPath,
     LocalObjectReference,
-    ObjectFieldSelector,
     Pod,
-    ProjectedVolumeSource,
     ServiceAccount,
-    ServiceAccountTokenProjection,
     Volume,
     VolumeMount,
-    VolumeProjection,
 )
 from sampan.apiserver.admission import lookup
 from sampan.apiserver.admission.chain import Attributes, Operation
@@ -29,11 +21,10 @@ from sampan.apiserver.registry.generated_names import generated_name
 from sampan.apiserver.registry.podspec.annotations import MIRROR
 from sampan.apiserver.registry.podspec.defaults import name_service_account
 from sampan.apiserver.registry.podspec.references import secrets_of
+from sampan.apiserver.registry.podspec.token_volume import TOKEN_PATH, token_source
 
 DEFAULT = "default"
-TOKEN_PATH = "/var/run/secrets/kubernetes.io/serviceaccount"
 _VOLUME = "kube-api-access-"
-_TOKEN_LIFE_S = 3607
 _ENFORCE = "kubernetes.io/enforce-mountable-secrets"
 _TRUE = ("1", "t", "T", "true", "TRUE", "True")
 _ATTEMPTS, _PAUSE_S = 50, 0.02
@@ -119,25 +110,7 @@ def _mount_token(pod: Pod) -> None:
             container.volumeMounts.append(VolumeMount(name=name, readOnly=True, mountPath=TOKEN_PATH))
             is_needed = True
     if is_needed and not given:
-        spec.volumes.append(Volume(name=name, projected=_token_source()))
-
-
-def _token_source() -> ProjectedVolumeSource:
-    namespace = ObjectFieldSelector(apiVersion="v1", fieldPath="metadata.namespace")
-    return ProjectedVolumeSource(
-        defaultMode=0o644,
-        sources=[
-            VolumeProjection(
-                serviceAccountToken=ServiceAccountTokenProjection(expirationSeconds=_TOKEN_LIFE_S, path="token")
-            ),
-            VolumeProjection(
-                configMap=ConfigMapProjection(name="kube-root-ca.crt", items=[KeyToPath(key="ca.crt", path="ca.crt")])
-            ),
-            VolumeProjection(
-                downwardAPI=DownwardAPIProjection(items=[DownwardAPIVolumeFile(path="namespace", fieldRef=namespace)])
-            ),
-        ],
-    )
+        spec.volumes.append(Volume(name=name, projected=token_source()))
 
 
 # -- accounts that list the secrets they may use ---------------------------------------------------------------------

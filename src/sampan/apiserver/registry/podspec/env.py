@@ -1,5 +1,6 @@
 """Environment variables and where their values come from."""
 
+import re
 from collections.abc import Collection, Sequence
 
 from sampan.api import names, quantity
@@ -45,14 +46,22 @@ _BYTES = ("1", *(f"1{unit}" for unit in ("k", "M", "G", "T", "P", "E", "Ki", "Mi
 
 def env_faults(variables: Sequence[EnvVar], at: str) -> Faults:
     for index, variable in enumerate(variables):
-        name = variable.name
-        if not name:
-            yield FieldError.required(f"{at}[{index}].name")
-        else:
-            for text in names.env_var_name(name):
-                yield FieldError.invalid(f"{at}[{index}].name", name, text)
+        if not _is_plain_name(variable.name):
+            yield from _name(variable.name, f"{at}[{index}].name")
         if variable.valueFrom is not None:
             yield from _value_from(variable.valueFrom, variable.value, f"{at}[{index}].valueFrom")
+
+
+_is_plain_name = re.compile(r"[ -<>-~]+").fullmatch
+"""Quicker than asking for faults: there are many variables, and hardly ever a fault."""
+
+
+def _name(name: str, at: str) -> Faults:
+    if not name:
+        yield FieldError.required(at)
+        return
+    for text in names.env_var_name(name):
+        yield FieldError.invalid(at, name, text)
 
 
 def _value_from(source: EnvVarSource, value: str, at: str) -> Faults:

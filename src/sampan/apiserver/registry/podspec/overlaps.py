@@ -5,6 +5,7 @@ from typing import NamedTuple
 
 from sampan.api import gotext
 from sampan.api.types.core_v1 import DownwardAPIVolumeFile, KeyToPath, Volume, VolumeProjection
+from sampan.apiserver.registry.podspec.token_volume import is_token_source
 
 
 class _File(NamedTuple):
@@ -25,6 +26,8 @@ class _File(NamedTuple):
 
 def overlap_warnings(volumes: Sequence[Volume]) -> Iterator[str]:
     for volume in volumes:
+        if volume.projected is not None and is_token_source(volume.projected):
+            continue
         for told, files in _files(volume):
             for text in _overlapping(files):
                 yield f"volume {gotext.quote(volume.name)} ({told}): overlapping paths: {text}"

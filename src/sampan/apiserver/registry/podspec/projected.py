@@ -18,6 +18,7 @@ from sampan.api.types.core_v1 import (
 from sampan.apiserver.registry.podspec.env import VOLUME_FIELDS, field_ref_faults, resource_ref_faults
 from sampan.apiserver.registry.podspec.file_paths import file_mode, non_reserved
 from sampan.apiserver.registry.podspec.formats import Faults, given
+from sampan.apiserver.registry.podspec.token_volume import is_token_source
 
 if TYPE_CHECKING:
     from sampan.apiserver.registry.podspec.leniency import Leniency
@@ -54,6 +55,8 @@ def file_faults(file: DownwardAPIVolumeFile, at: str) -> Faults:
 
 
 def projected_faults(source: ProjectedVolumeSource, lenient: Leniency, at: str) -> Faults:
+    if is_token_source(source):
+        return
     yield from file_mode(source.defaultMode, f"{at}.defaultMode")
     paths: set[str] = set()
     for index, part in enumerate(source.sources or ()):

@@ -13,12 +13,10 @@ _COUNTED = ("cpu", "memory")
 def qos_class(spec: PodSpec) -> str:
     """Guaranteed: everything is limited and asked for in full; BestEffort: nothing is asked for at all."""
     parts = _parts(spec)
-    requests = amounts.summed(_counted(part.requests) for part in parts)
-    limits = amounts.summed(_counted(part.limits) for part in parts)
-    if not requests and not limits:
+    if not any(_counted(part.requests) or _counted(part.limits) for part in parts):
         return BEST_EFFORT
     is_limited = all(len(_counted(part.limits)) == len(_COUNTED) for part in _must_be_limited(spec, parts))
-    return GUARANTEED if is_limited and requests == limits else BURSTABLE
+    return GUARANTEED if is_limited and _is_asked_in_full(parts) else BURSTABLE
 
 
 def _parts(spec: PodSpec) -> list[ResourceRequirements]:
@@ -30,6 +28,11 @@ def _parts(spec: PodSpec) -> list[ResourceRequirements]:
 def _must_be_limited(spec: PodSpec, parts: list[ResourceRequirements]) -> Iterable[ResourceRequirements]:
     """Each container; a pod with resources of its own only where it has limits at all."""
     return [part for part in parts if part.limits] if spec.resources is not None else parts
+
+
+def _is_asked_in_full(parts: list[ResourceRequirements]) -> bool:
+    requests = amounts.summed(_counted(part.requests) for part in parts)
+    return requests == amounts.summed(_counted(part.limits) for part in parts)
 
 
 def _counted(found: Mapping[str, str]) -> dict[str, str]:

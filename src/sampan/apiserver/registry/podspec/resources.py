@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from sampan.apiserver.registry.podspec.leniency import Leniency
 
 NameFaults = Callable[[str, str], Faults]
-_COMPUTE = ("cpu", "memory")
+_COMPUTE = frozenset({"cpu", "memory"})
 
 
 def container_resource_name(name: str, at: str) -> Faults:
@@ -66,17 +66,20 @@ def requirement_faults(
     for name in sorted(limits) if len(limits) > 1 else limits:
         yield from _amount(name, parse(limits[name]), lenient, f"{at}.limits[{name}]", name_faults)
     for name in sorted(requests) if len(requests) > 1 else requests:
-        amount = parse(requests[name])
-        if name not in _COMPUTE or amount.sign < 0:
+        amount, is_plain = parse(requests[name]), name in _COMPUTE
+        if not is_plain or amount.sign < 0:
             yield from _amount(name, amount, lenient, f"{at}.requests[{name}]", name_faults)
-        if name in limits or name not in _COMPUTE:
+        if not is_plain or name in limits:
             yield from _against_limit(name, amount, limits, at)
-    if not any(name in _COMPUTE for name in (*limits, *requests)) and any(
-        amounts.is_huge_pages(name) for name in (*limits, *requests)
-    ):
-        yield FieldError.forbidden(at, "HugePages require cpu or memory")
+    if not requests.keys() >= limits.keys() or not _COMPUTE.issuperset(requests):
+        yield from _huge_pages_alone({*limits, *requests}, at)
     if requirements.claims:
         yield from _claims(requirements.claims, pod_claims, f"{at}.claims")
+
+
+def _huge_pages_alone(found: Collection[str], at: str) -> Faults:
+    if any(map(amounts.is_huge_pages, found)) and _COMPUTE.isdisjoint(found):
+        yield FieldError.forbidden(at, "HugePages require cpu or memory")
 
 
 def _amount(name: str, amount: Quantity, lenient: Leniency, at: str, name_faults: NameFaults) -> Faults:

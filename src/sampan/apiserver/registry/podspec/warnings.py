@@ -11,6 +11,7 @@ from sampan.api.types.meta_v1 import ObjectMeta
 from sampan.apiserver.registry.podspec import profiles
 from sampan.apiserver.registry.podspec.everywhere import AnyContainer, containers_of
 from sampan.apiserver.registry.podspec.overlaps import overlap_warnings
+from sampan.apiserver.registry.podspec.token_volume import is_token_source
 
 Warnings = Iterator[str]
 
@@ -51,25 +52,35 @@ def warnings_for(spec: PodSpec, meta: ObjectMeta, at: str = "") -> Warnings:
     """Everything worth a warning. `at` is where a template stands, empty for a pod."""
     start, is_template = (f"{at}." if at else ""), bool(at)
     here = f"{start}spec"
-    yield from _node_labels(spec, here)
-    yield from _spreading(spec, here)
-    for key, text in _DEPRECATED_ANNOTATIONS.items():
-        if key in meta.annotations:
-            yield f"{start}metadata.annotations[{key}]: {text}"
+    if spec.nodeSelector or spec.affinity is not None:
+        yield from _node_labels(spec, here)
+    if spec.topologySpreadConstraints:
+        yield from _spreading(spec, here)
+    if meta.annotations:
+        yield from _annotations(meta, start)
     if spec.volumes:
         yield from _volumes(spec, f"{here}.volumes")
-    yield from _repeated(spec, here)
-    yield from _fractions(spec.overhead, f"{here}.overhead")
+    if spec.hostAliases or spec.imagePullSecrets:
+        yield from _repeated(spec, here)
+    if spec.overhead:
+        yield from _fractions(spec.overhead, f"{here}.overhead")
     yield from _containers(spec, meta, start, is_template)
     yield from _ports(spec, here)
     if (spec.terminationGracePeriodSeconds or 0) < 0:
         text = "must be >= 0; negative values are invalid and will be treated as 1"
         yield f"{here}.terminationGracePeriodSeconds: {text}"
-    yield from _affinity(spec, f"{here}.affinity")
+    if spec.affinity is not None:
+        yield from _affinity(spec, f"{here}.affinity")
     for index, server in enumerate(spec.dnsConfig.nameservers if spec.dnsConfig is not None else ()):
         yield from address_warnings(server, f"{here}.dnsConfig.nameservers[{index}]")
     for index, alias in enumerate(spec.hostAliases):
         yield from address_warnings(alias.ip, f"{here}.hostAliases[{index}].ip")
+
+
+def _annotations(meta: ObjectMeta, start: str) -> Warnings:
+    for key, text in _DEPRECATED_ANNOTATIONS.items():
+        if key in meta.annotations:
+            yield f"{start}metadata.annotations[{key}]: {text}"
 
 
 def _node_labels(spec: PodSpec, at: str) -> Warnings:
@@ -109,6 +120,8 @@ def _spreading(spec: PodSpec, at: str) -> Warnings:
 
 def _volumes(spec: PodSpec, at: str) -> Warnings:
     for index, volume in enumerate(spec.volumes):
+        if volume.projected is not None and is_token_source(volume.projected):
+            continue
         for source, text in _DEPRECATED_VOLUMES.items():
             if getattr(volume, source) is not None:
                 told = "storageOS" if source == "storageos" else source
@@ -144,8 +157,13 @@ def _again(values: Sequence[str]) -> Iterator[tuple[int, str]]:
 
 def _fractions(found: dict[str, str], at: str, counted: Sequence[str] = ("memory", "ephemeral-storage")) -> Warnings:
     for name in counted:
-        if name in found and quantity.parse(found[name]).milli_value() % 1000:
+        if name in found and _is_fraction(found[name]):
             yield f'{at}[{name}]: fractional byte value "{found[name]}" is invalid, must be an integer'
+
+
+def _is_fraction(text: str) -> bool:
+    """Whether an amount, in the form that defaults give it, is no whole number."""
+    return (text.endswith("m") or "e-" in text) and quantity.parse(text).milli_value() % 1000 != 0
 
 
 def _containers(spec: PodSpec, meta: ObjectMeta, start: str, is_template: bool) -> Warnings:
@@ -155,10 +173,11 @@ def _containers(spec: PodSpec, meta: ObjectMeta, start: str, is_template: bool) 
     for part, container, index in containers_of(spec):
         if annotations:
             yield from _profile_annotations(container, spec, meta, start, is_template)
-        at = f"{start}spec.{part}[{index}]"
-        for name in ("memory", "ephemeral-storage"):
-            yield from _fractions(container.resources.limits, f"{at}.resources.limits", (name,))
-            yield from _fractions(container.resources.requests, f"{at}.resources.requests", (name,))
+        at, resources = f"{start}spec.{part}[{index}]", container.resources
+        for name in ("memory", "ephemeral-storage") if resources.limits or resources.requests else ():
+            for kind, found in (("limits", resources.limits), ("requests", resources.requests)):
+                if name in found:
+                    yield from _fractions(found, f"{at}.resources.{kind}", (name,))
         if len(container.env) > 1:
             yield from _hidden_variables(container, f"{at}.env")
 
@@ -178,6 +197,8 @@ def _profile_annotations(
 
 def _hidden_variables(container: AnyContainer, at: str) -> Warnings:
     """A variable again, unless it builds on what it was."""
+    if len({variable.name for variable in container.env}) == len(container.env):
+        return
     for index, name in _again([variable.name for variable in container.env]):
         variable, reference = container.env[index], f"$({name})"
         if variable.valueFrom is not None or variable.value == reference or reference not in variable.value:
@@ -200,7 +221,8 @@ def _ports(spec: PodSpec, at: str) -> Warnings:
             if text := _port_clash(port, other):
                 yield f"{here}: {text} with {there}"
         others.append((port, here))
-    yield from _port_names(found)
+    if len(found) > 1:
+        yield from _port_names(found)
 
 
 def _go_port(port: ContainerPort) -> str:
