@@ -1,12 +1,11 @@
 """An API server in this process on a memory store, for tests of what talks to one: with a loopback and an HTTP port."""
 
 import asyncio
-from collections.abc import AsyncIterator, Coroutine, Mapping
+from collections.abc import AsyncIterator, Coroutine
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from sampan.api import discovery
 from sampan.api.scheme import Scheme, builtin_scheme
 from sampan.apiserver.admission.chain import AdmissionChain
 from sampan.apiserver.authorization import Chain, Discovery, Masters
@@ -14,10 +13,9 @@ from sampan.apiserver.call import AUTHENTICATED, MASTERS, Call, User
 from sampan.apiserver.endpoints import Endpoints
 from sampan.apiserver.http.server import HttpServer, Listener
 from sampan.apiserver.loopback import LoopbackTransport
-from sampan.apiserver.pipeline import Pipeline, Special
+from sampan.apiserver.pipeline import Pipeline
 from sampan.apiserver.registry.registry import Registry
-from sampan.apiserver.results import Answer, ValueAnswer
-from sampan.machinery import errors
+from sampan.apiserver.special import special_paths
 from sampan.machinery.client import Client, Transport
 from sampan.machinery.client.access import Access
 from sampan.machinery.client.http import HttpTransport
@@ -69,7 +67,7 @@ async def serving(clock: Clock | None = None, scheme: Scheme | None = None) -> A
             authenticator=_EverybodyIsAdmin(),
             authorizer=Chain(Masters(), Discovery()),
             endpoints=Endpoints(registry=registry, admission=AdmissionChain([])),
-            special=_discovery(scheme),
+            special=special_paths(registry),
         )
         http = HttpServer(pipeline=pipeline)
         (port,) = await http.listen([Listener("127.0.0.1", 0)])
@@ -84,23 +82,3 @@ async def serving(clock: Clock | None = None, scheme: Scheme | None = None) -> A
             await http.close(0.01)
             for task in tasks:
                 task.cancel()
-
-
-def _discovery(scheme: Scheme) -> Mapping[str, Special]:
-    async def answer(call: Call) -> Answer:
-        if call.path not in ("/api", "/apis"):
-            raise errors.generic(404)
-        groups = [""] if call.path == "/api" else [group for group in scheme.groups() if group]
-        items = [
-            {
-                "metadata": {"name": group},
-                "versions": [
-                    discovery.version_discovery(version, scheme.resources(group, version))
-                    for version in scheme.versions(group)
-                ],
-            }
-            for group in groups
-        ]
-        return ValueAnswer({"kind": "APIGroupDiscoveryList", "apiVersion": "apidiscovery.k8s.io/v2", "items": items})
-
-    return {"api": answer, "apis": answer}

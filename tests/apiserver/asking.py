@@ -1,0 +1,93 @@
+"""An API server without sockets: requests go through the pipeline, answers through the renderer, as over HTTP."""
+
+from __future__ import annotations
+
+import asyncio
+import zlib
+from collections.abc import AsyncIterator, Coroutine, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+import msgspec
+
+from sampan.api.scheme import Scheme
+from sampan.apiserver.call import Call, Query
+from sampan.apiserver.rendering import Renderer
+from sampan.apiserver.results import WatchAnswer
+from sampan.machinery import errors
+from sampan.machinery.clock import VirtualClock
+from tests.serving import ADMIN, Server, serving
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Reply:
+    code: int
+    content_type: str
+    headers: Mapping[str, str]
+    body: bytes
+
+    @property
+    def json(self) -> Any:
+        return msgspec.json.decode(self.body)
+
+
+class Asking:
+    """`await asking.get(path, accept=…)` and the like."""
+
+    def __init__(self, server: Server) -> None:
+        self.server, self.pipeline, self.registry = server, server.pipeline, server.registry
+        self.renderer = Renderer(endpoints=server.pipeline.endpoints)
+
+    async def get(self, path: str, **headers: str) -> Reply:
+        return await self.send("GET", path, **headers)
+
+    async def create(self, path: str, value: dict[str, Any], **headers: str) -> Reply:
+        reply = await self.send("POST", path, msgspec.json.encode(value), **headers)
+        assert reply.code == 201, reply.body
+        return reply
+
+    async def send(self, method: str, target: str, body: bytes = b"", **headers: str) -> Reply:
+        call = self.call(method, target, body, headers)
+        try:
+            answer = await self.pipeline.serve_as(call)
+            assert not isinstance(answer, WatchAnswer)
+            rendered = await self.renderer.render(answer, call.form, call)
+        except errors.ApiError as error:
+            rendered = await self.renderer.error(error, call)
+        chunks = b"".join(rendered.chunks)
+        if rendered.headers.get("Content-Encoding") == "gzip":
+            chunks = zlib.decompress(chunks, 16 + zlib.MAX_WBITS)
+        return Reply(rendered.code, rendered.content_type, rendered.headers, chunks)
+
+    async def watch(self, target: str, count: int, **headers: str) -> tuple[str, bytes]:
+        """The content type and the bytes of the first `count` events of a watch."""
+        call = self.call("GET", target, b"", headers)
+        answer = await self.pipeline.serve_as(call)
+        assert isinstance(answer, WatchAnswer)
+        frames, found, seen = self.renderer.frames(answer, call), b"", 0
+        async with answer.watcher as watcher:
+            async for events in watcher:
+                found += frames.join(events)
+                seen += len(events)
+                if seen >= count:
+                    break
+        return frames.content_type, found
+
+    @staticmethod
+    def call(method: str, target: str, body: bytes, headers: Mapping[str, str]) -> Call:
+        path, _, query = target.partition("?")
+        named = {name.replace("_", "-").title(): value for name, value in headers.items()}
+        return Call(method=method, path=path, query=Query(query), headers=named, body=body, user=ADMIN)
+
+
+@asynccontextmanager
+async def asking(scheme: Scheme | None = None) -> AsyncIterator[Asking]:
+    async with serving(VirtualClock(), scheme) as server:
+        yield Asking(server)
+
+
+def run(work: Coroutine[Any, Any, T]) -> T:
+    return asyncio.run(work)

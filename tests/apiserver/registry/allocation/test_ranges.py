@@ -1,0 +1,74 @@
+"""The ranges of a cluster and the order in which they are searched."""
+
+import ipaddress
+from random import Random
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sampan.apiserver.registry.allocation import ServiceRanges, bands
+
+
+@pytest.mark.parametrize(
+    ("text", "families"),
+    [
+        ("10.96.0.0/16", ("IPv4",)),
+        ("fd00::/108", ("IPv6",)),
+        ("10.96.0.0/16,fd00::/108", ("IPv4", "IPv6")),
+        ("fd00::/108, 10.96.0.0/16", ("IPv6", "IPv4")),
+    ],
+)
+def test_the_first_network_gives_the_preferred_family(text: str, families: tuple[str, ...]) -> None:
+    assert ServiceRanges.parse(text).families == families
+
+
+@pytest.mark.parametrize(
+    "text", ["", "nope", "10.96.0.1/16", "10.0.0.0/16,10.1.0.0/16", "10.0.0.0/31", "fd00::/48", "10.0.0.0/16,fd00::/108,"]
+)
+def test_ranges_that_cannot_be(text: str) -> None:
+    with pytest.raises(ValueError):
+        ServiceRanges.parse(text)
+
+
+@pytest.mark.parametrize("ports", [(0, 10), (20, 10), (30000, 70000)])
+def test_port_ranges_that_cannot_be(ports: tuple[int, int]) -> None:
+    with pytest.raises(ValueError):
+        ServiceRanges.parse("10.96.0.0/16", ports)
+
+
+@pytest.mark.parametrize("text", ["10.0.0.0/30", "10.0.0.0/28", "10.0.0.0/27", "10.0.0.0/24", "fd00::/122"])
+@given(seed=st.integers())
+def test_a_search_finds_every_address_once(text: str, seed: int) -> None:
+    network = ipaddress.ip_network(text)
+    found = list(bands.of_network(network, Random(seed)))
+    first, last = bands.usable(network)
+    assert sorted(found) == list(range(first, last + 1))
+
+
+def test_neither_the_network_nor_the_broadcast_address_is_usable() -> None:
+    assert bands.usable(ipaddress.ip_network("10.0.0.0/30")) == (
+        int(ipaddress.ip_address("10.0.0.1")),
+        int(ipaddress.ip_address("10.0.0.2")),
+    )
+    last = bands.usable(ipaddress.ip_network("fd00::/126"))[1]
+    assert last == int(ipaddress.ip_address("fd00::3"))
+
+
+@given(seed=st.integers())
+def test_the_lower_addresses_come_last(seed: int) -> None:
+    network = ipaddress.ip_network("10.96.0.0/16")
+    start = int(network.network_address)
+    assert all(number - start > 256 for number in list(bands.of_network(network, Random(seed)))[: 65534 - 256])
+
+
+@given(seed=st.integers())
+def test_the_lower_ports_come_last(seed: int) -> None:
+    found = list(bands.of_ports(range(30000, 32768), Random(seed)))
+    assert sorted(found) == list(range(30000, 32768))
+    assert set(found[-86:]) == set(range(30000, 30086))
+
+
+def test_a_search_of_an_endless_network_begins_at_once() -> None:
+    network = ipaddress.ip_network("fd00::/64")
+    assert ipaddress.IPv6Address(next(bands.of_network(network, Random(1)))) in network

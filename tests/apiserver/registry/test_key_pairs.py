@@ -1,0 +1,49 @@
+"""Certificates and their keys."""
+
+import datetime
+
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.asymmetric import ec, rsa
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
+from cryptography.x509.oid import NameOID
+
+from sampan.apiserver.registry.key_pairs import fault_of
+
+Key = ec.EllipticCurvePrivateKey | rsa.RSAPrivateKey
+
+
+def _certificate(key: Key) -> bytes:
+    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "test")])
+    start = datetime.datetime(2024, 1, 1, tzinfo=datetime.UTC)
+    builder = x509.CertificateBuilder(name, name, key.public_key(), 1, start, start + datetime.timedelta(days=1))
+    return builder.sign(key, hashes.SHA256()).public_bytes(Encoding.PEM)
+
+
+def _pem(key: Key) -> bytes:
+    return key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
+
+
+def test_a_pair_and_pairs_that_are_none() -> None:
+    one, other, alien = ec.generate_private_key(ec.SECP256R1()), ec.generate_private_key(ec.SECP256R1()), _rsa()
+    certificate = _certificate(one)
+    assert fault_of(certificate, _pem(one)) == ""
+    assert fault_of(certificate, _pem(other)) == "tls: private key does not match public key"
+    assert fault_of(certificate, _pem(alien)) == "tls: private key type does not match public key type"
+
+
+def _rsa() -> rsa.RSAPrivateKey:
+    return rsa.generate_private_key(public_exponent=65537, key_size=2048)
+
+
+def test_what_is_no_certificate_or_no_key() -> None:
+    key = ec.generate_private_key(ec.SECP256R1())
+    certificate, pem = _certificate(key), _pem(key)
+    assert fault_of(b"x", b"") == "tls: failed to find any PEM data in certificate input"
+    assert fault_of(pem, certificate).endswith("PEM inputs may have been switched")
+    assert fault_of(certificate, b"") == "tls: failed to find any PEM data in key input"
+    expected = "tls: found a certificate rather than a key in the PEM for the private key"
+    assert fault_of(certificate, certificate) == expected
+    broken = b"-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n"
+    assert fault_of(broken, pem) == "x509: malformed certificate"
+    assert fault_of(certificate, broken.replace(b"CERTIFICATE", b"PRIVATE KEY")) == "tls: failed to parse private key"
