@@ -1,7 +1,6 @@
 """root-ca-certificate-publisher-controller: every namespace has the cluster's CA in a ConfigMap, and it stays right."""
 
 from collections.abc import Hashable, Iterable
-from copy import deepcopy
 from typing import Any
 
 from sampan.api.types.core_v1 import ConfigMap, Namespace
@@ -10,6 +9,7 @@ from sampan.controllers.namespaces import ACTIVE, TERMINATING_CAUSE, namespace_n
 from sampan.machinery import errors
 from sampan.machinery.client import Client, Selection, resource_of
 from sampan.machinery.controller import Watch
+from sampan.machinery.copies import copy_of
 from sampan.machinery.informer import InformerFactory
 
 NAME = "kube-root-ca.crt"
@@ -33,7 +33,7 @@ def is_right(found: ConfigMap, bundle: str) -> bool:
 
 
 def corrected(found: ConfigMap, bundle: str) -> ConfigMap:
-    fixed = deepcopy(found)
+    fixed = copy_of(found)
     fixed.data = {"ca.crt": bundle}
     fixed.metadata.annotations[DESCRIPTION_KEY] = DESCRIPTION
     return fixed

@@ -2,7 +2,6 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Hashable, Iterable, Sequence
-from copy import deepcopy
 from typing import Any
 
 from sampan.api import times
@@ -15,6 +14,7 @@ from sampan.machinery import errors
 from sampan.machinery.client import Client, Delete, Selection, resource_of
 from sampan.machinery.clock import Clock
 from sampan.machinery.controller import Watch
+from sampan.machinery.copies import copy_of
 
 FINALIZER = "kubernetes"
 Discover = Callable[[], Awaitable[tuple[Sequence[Resource], str]]]
@@ -61,7 +61,7 @@ class NamespaceController:
     async def _mark(self, namespace: Namespace) -> Namespace:
         if namespace.status.phase == TERMINATING:
             return namespace
-        changed = deepcopy(namespace)
+        changed = copy_of(namespace)
         changed.status.phase = TERMINATING
         return await self._namespaces.update_status(changed)
 
@@ -115,7 +115,7 @@ class NamespaceController:
         wanted = conditions.updated(namespace.status.conditions, outcome, times.format_time(self._clock.now()))
         if wanted is None:
             return namespace
-        changed = deepcopy(namespace)
+        changed = copy_of(namespace)
         changed.status.conditions = wanted
         return await self._namespaces.update_status(changed)
 
@@ -125,7 +125,7 @@ class NamespaceController:
         return content.look_again_s(outcome.estimate_s, deleted_for_s)
 
     async def _finalize(self, namespace: Namespace) -> None:
-        changed = deepcopy(namespace)
+        changed = copy_of(namespace)
         changed.spec.finalizers = content.without_finalizer(namespace.spec.finalizers, FINALIZER)
         if changed.spec.finalizers != namespace.spec.finalizers:
             await self._namespaces.update(changed, subresource="finalize")

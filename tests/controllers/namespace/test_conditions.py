@@ -1,0 +1,82 @@
+"""The five conditions and their words."""
+
+from collections import Counter
+
+from sampan.api.types.core_v1 import NamespaceCondition
+from sampan.controllers.namespace.conditions import updated
+from sampan.controllers.namespace.content import Outcome
+
+THEN, NOW = "2026-01-01T00:00:00Z", "2026-01-01T01:00:00Z"
+
+
+def told(conditions: list[NamespaceCondition]) -> list[tuple[str, str, str, str]]:
+    return [(found.type, found.status, found.reason, found.message) for found in conditions]
+
+
+def of(outcome: Outcome, before: list[NamespaceCondition] | None = None, now: str = NOW) -> list[NamespaceCondition]:
+    found = updated(before or [], outcome, now)
+    assert found is not None
+    return found
+
+
+def test_all_is_well() -> None:
+    found = of(Outcome())
+    assert told(found) == [
+        ("NamespaceDeletionDiscoveryFailure", "False", "ResourcesDiscovered", "All resources successfully discovered"),
+        (
+            "NamespaceDeletionGroupVersionParsingFailure",
+            "False",
+            "ParsedGroupVersions",
+            "All legacy kube types successfully parsed",
+        ),
+        (
+            "NamespaceDeletionContentFailure",
+            "False",
+            "ContentDeleted",
+            "All content successfully deleted, may be waiting on finalization",
+        ),
+        ("NamespaceContentRemaining", "False", "ContentRemoved", "All content successfully removed"),
+        (
+            "NamespaceFinalizersRemaining",
+            "False",
+            "ContentHasNoFinalizers",
+            "All content-preserving finalizers finished",
+        ),
+    ]
+    assert updated(found, Outcome(), "later") is None
+
+
+def test_all_is_wrong() -> None:
+    outcome = Outcome(
+        remaining=Counter({("pods", ""): 2, ("deployments", "apps"): 1}),
+        finalizers=Counter({"b/y": 1, "a/x": 2}),
+        discovery_failure="no answer",
+        failures=["second", "first"],
+    )
+    assert [(reason, message) for _, status, reason, message in told(of(outcome)) if status == "True"] == [
+        ("DiscoveryFailed", "no answer"),
+        ("ContentDeletionFailed", "Failed to delete all resource types, 2 remaining: first, second"),
+        (
+            "SomeResourcesRemain",
+            "Some resources are remaining: deployments.apps has 1 resource instances, pods. has 2 resource instances",
+        ),
+        (
+            "SomeFinalizersRemain",
+            "Some content in the namespace has finalizers remaining: a/x in 2 resource instances, "
+            "b/y in 1 resource instances",
+        ),
+    ]
+
+
+def test_the_time_changes_with_the_status_alone() -> None:
+    one, two = (Outcome(remaining=Counter({("pods", ""): number})) for number in (1, 2))
+    before = of(one, now=THEN)
+    later = of(two, before)
+    assert {found.lastTransitionTime for found in later} == {THEN}
+    well = of(Outcome(), later)
+    assert [found.type for found in well if found.lastTransitionTime == NOW] == ["NamespaceContentRemaining"]
+
+
+def test_conditions_of_others_stay() -> None:
+    other = NamespaceCondition(type="example.com/Mine", status="True")
+    assert of(Outcome(), [other])[0] is other

@@ -1,0 +1,85 @@
+"""What is left in a namespace, and when to look again."""
+
+from collections import Counter
+from typing import Any
+
+import pytest
+
+from sampan.api.types.core_v1 import Pod, PodSpec, PodStatus
+from sampan.api.types.meta_v1 import ObjectMeta, PartialObjectMetadata
+from sampan.controllers.namespace import content
+from sampan.controllers.namespace.content import Outcome
+from sampan.machinery.client import builtin
+
+MAPS, PODS, DEPLOYMENTS = builtin("configmaps"), builtin("pods"), builtin("deployments", "apps")
+
+
+def left(*finalizers: str) -> Any:
+    return PartialObjectMetadata(metadata=ObjectMeta(name="x", finalizers=list(finalizers)))
+
+
+def test_nothing_left() -> None:
+    outcome = Outcome()
+    outcome.note(MAPS, [], "n", 0)
+    assert outcome.is_empty
+
+
+def test_finalizers_are_waited_for() -> None:
+    outcome = Outcome()
+    outcome.note(MAPS, [left("a/x", "b/y"), left("a/x")], "n", 0)
+    outcome.note(DEPLOYMENTS, [left("b/y")], "n", 0)
+    assert outcome.remaining == Counter({("configmaps", ""): 2, ("deployments", "apps"): 1})
+    assert outcome.finalizers == Counter({"a/x": 2, "b/y": 2})
+    assert (outcome.estimate_s, outcome.failures, outcome.is_empty) == (15, [], False)
+
+
+def test_pods_have_their_grace() -> None:
+    outcome = Outcome()
+    outcome.note(PODS, [left()], "n", 30)
+    assert (outcome.estimate_s, outcome.failures, outcome.is_empty) == (30, [], False)
+
+
+def test_what_stays_without_a_reason_is_a_failure() -> None:
+    outcome = Outcome()
+    outcome.note(DEPLOYMENTS, [left()], "n", 0)
+    outcome.note(MAPS, [left()], "n", 0)
+    assert outcome.failures == [
+        "unexpected items still remain in namespace: n for gvr: apps/v1, Resource=deployments",
+        "unexpected items still remain in namespace: n for gvr: /v1, Resource=configmaps",
+    ]
+
+
+def test_pods_go_first_and_only_what_can_be_deleted() -> None:
+    rows = [MAPS, builtin("nodes"), builtin("bindings"), PODS, DEPLOYMENTS]
+    first, rest = content.in_order(rows)
+    assert first == [PODS]
+    assert rest == [MAPS, DEPLOYMENTS]
+
+
+@pytest.mark.parametrize(
+    ("graces", "phase", "deleted_for_s", "wanted"),
+    [
+        ([30, 5], "Running", 0, 30),
+        ([30, 5], "Running", 29.9, 30),
+        ([30, 5], "Running", 30, 0),
+        ([30], "Succeeded", 0, 0),
+        ([30], "Failed", 0, 0),
+        ([None], "Running", 0, 0),
+        ([], "", 0, 0),
+    ],
+)
+def test_grace(graces: list[int | None], phase: str, deleted_for_s: float, wanted: int) -> None:
+    pods = [Pod(spec=PodSpec(terminationGracePeriodSeconds=grace), status=PodStatus(phase=phase)) for grace in graces]
+    assert content.grace_left_s(pods, deleted_for_s) == wanted
+
+
+@pytest.mark.parametrize(
+    ("estimate_s", "deleted_for_s", "wanted"),
+    [(15, 0, 0.2), (15, 4, 1.0), (15, 3600, 8.5), (30, 3600, 16.0), (0, 3600, 1.0)],
+)
+def test_looking_again_soon_at_first_then_less_often(estimate_s: int, deleted_for_s: float, wanted: float) -> None:
+    assert content.look_again_s(estimate_s, deleted_for_s) == wanted
+
+
+def test_finalizers_without_ours() -> None:
+    assert content.without_finalizer(["z/z", "kubernetes", "a/a", "z/z"], "kubernetes") == ["a/a", "z/z"]

@@ -1,0 +1,81 @@
+"""root-ca-certificate-publisher-controller."""
+
+import asyncio
+
+import pytest
+
+from sampan.api.types.core_v1 import ConfigMap, Namespace
+from sampan.api.types.meta_v1 import ObjectMeta
+from sampan.controllers import root_ca
+from sampan.controllers.root_ca import DESCRIPTION_KEY, RootCaPublisher, corrected, desired, is_right
+from sampan.controllers.table import ControllerConfig
+from sampan.machinery.client import PatchType
+from tests.controllers.cluster import cluster, second_run_writes_nothing
+
+NAME = RootCaPublisher.name
+
+
+@pytest.mark.parametrize(
+    ("data", "annotations", "right"),
+    [
+        ({"ca.crt": "b"}, {DESCRIPTION_KEY: "x"}, True),
+        ({"ca.crt": "b"}, {DESCRIPTION_KEY: "x", "other": "y"}, True),
+        ({"ca.crt": "other"}, {DESCRIPTION_KEY: "x"}, False),
+        ({"ca.crt": "b", "more": "c"}, {DESCRIPTION_KEY: "x"}, False),
+        ({}, {DESCRIPTION_KEY: "x"}, False),
+        ({"ca.crt": "b"}, {}, False),
+        ({"ca.crt": "b"}, {DESCRIPTION_KEY: ""}, False),
+    ],
+)
+def test_what_is_right_and_how_it_becomes_so(data: dict[str, str], annotations: dict[str, str], right: bool) -> None:
+    found = ConfigMap(metadata=ObjectMeta(name=root_ca.NAME, annotations=dict(annotations)), data=data)
+    assert is_right(found, "b") is right
+    fixed = corrected(found, "b")
+    assert is_right(fixed, "b")
+    assert found.metadata.annotations == annotations, "the cached object is left as it is"
+    assert is_right(desired("n", "b"), "b")
+
+
+def test_every_namespace_has_it_and_it_stays_right() -> None:
+    async def main() -> None:
+        async with cluster() as c:
+            maps = c.client.of(ConfigMap)
+            async with c.running(NAME):
+                assert len((await maps.list()).items) == 4
+                await c.client.of(Namespace).create(Namespace(metadata=ObjectMeta(name="new")))
+                await c.clock.settle()
+                assert (await maps.get(root_ca.NAME, "new")).data == {"ca.crt": "the bundle"}
+                await maps.patch(root_ca.NAME, {"data": {"ca.crt": "evil", "more": "x"}}, "new", type=PatchType.MERGE)
+                await c.clock.settle()
+                assert (await maps.get(root_ca.NAME, "new")).data == {"ca.crt": "the bundle"}
+                await maps.delete(root_ca.NAME, "new")
+                await c.clock.settle()
+                assert (
+                    (await maps.get(root_ca.NAME, "new")).metadata.annotations[DESCRIPTION_KEY].startswith("Contains")
+                )
+                await maps.create(ConfigMap(metadata=ObjectMeta(name="other", namespace="new"), data={"x": "1"}))
+                await c.clock.settle()
+                assert (await maps.get("other", "new")).data == {"x": "1"}
+            await second_run_writes_nothing(c, NAME)
+
+    asyncio.run(main())
+
+
+def test_another_bundle_reaches_everybody() -> None:
+    async def main() -> None:
+        async with cluster() as c:
+            async with c.running(NAME):
+                pass
+            async with c.running(NAME, config=ControllerConfig(root_ca="another")):
+                found = (await c.client.of(ConfigMap).list()).items
+                assert [obj.data for obj in found] == [{"ca.crt": "another"}] * 4
+
+    asyncio.run(main())
+
+
+def test_without_a_bundle_nothing_is_published() -> None:
+    async def main() -> None:
+        async with cluster() as c, c.running(NAME, config=ControllerConfig()) as manager:
+            assert manager.runners == []
+
+    asyncio.run(main())

@@ -1,0 +1,49 @@
+"""serviceaccount-controller."""
+
+import asyncio
+
+import pytest
+
+from sampan.api.types.core_v1 import Namespace, NamespaceStatus, ServiceAccount
+from sampan.api.types.meta_v1 import ObjectMeta
+from sampan.controllers.serviceaccount import ServiceAccountController, wants_account
+from tests.controllers.cluster import cluster, second_run_writes_nothing
+
+NAME = ServiceAccountController.name
+
+
+@pytest.mark.parametrize(
+    ("phase", "has_account", "wanted"),
+    [("Active", False, True), ("Active", True, False), ("Terminating", False, False), (None, False, False)],
+)
+def test_who_gets_an_account(phase: str | None, has_account: bool, wanted: bool) -> None:
+    namespace = Namespace(status=NamespaceStatus(phase=phase)) if phase is not None else None
+    assert wants_account(namespace, ServiceAccount() if has_account else None) is wanted
+
+
+def test_every_namespace_has_one_and_it_comes_back() -> None:
+    async def main() -> None:
+        async with cluster() as c:
+            accounts = c.client.of(ServiceAccount)
+            async with c.running(NAME):
+                found = (await accounts.list()).items
+                assert {obj.metadata.namespace for obj in found} == {
+                    "default",
+                    "kube-system",
+                    "kube-public",
+                    "kube-node-lease",
+                }
+                await c.client.of(Namespace).create(Namespace(metadata=ObjectMeta(name="new")))
+                await c.clock.settle()
+                made = await accounts.get("default", "new")
+                await accounts.delete("default", "new")
+                await c.clock.settle()
+                again = await accounts.get("default", "new")
+                assert again.metadata.uid != made.metadata.uid
+                await c.client.of(Namespace).delete("new")
+                await accounts.delete("default", "new")
+                await c.clock.advance(60)
+                assert [obj for obj in (await accounts.list()).items if obj.metadata.namespace == "new"] == []
+            await second_run_writes_nothing(c, NAME)
+
+    asyncio.run(main())
