@@ -5,7 +5,7 @@ clients treat both alike; the rest of the object stays a dict.
 """
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Self
 
 import msgspec
 
@@ -20,7 +20,7 @@ class Unstructured:
         self.kind, self.apiVersion, self.metadata, self.content = kind, apiVersion, metadata, content
 
     @classmethod
-    def from_value(cls, value: Mapping[str, Any]) -> "Unstructured":
+    def from_value(cls, value: Mapping[str, Any]) -> Self:
         content = dict(value)
         metadata = codec.from_value(content.pop("metadata", None) or {}, ObjectMeta)
         return cls(
