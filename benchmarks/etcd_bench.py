@@ -19,8 +19,8 @@ TIMEOUT_S = 60
 
 
 def rows() -> Iterator[Row]:
-    """With fsync off in etcd: the figures are about this side of the connection, not about the disk. No rows where there
-    is no etcd."""
+    """With fsync off in etcd: the figures are about this side of the connection, not about the disk. No rows where
+    there is no etcd."""
     if find("etcd") is None:
         return
     with tempfile.TemporaryDirectory() as directory, one_member(Path(directory)) as member:

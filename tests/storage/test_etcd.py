@@ -183,18 +183,35 @@ def test_no_endpoints() -> None:
         EtcdBackend(endpoints=[])
 
 
-def test_an_etcd_that_does_not_know_us(tmp_path: Path) -> None:
-    etcdctl = find("etcdctl")
-    if etcdctl is None:
+def _etcdctl(member: Member, *arguments: str) -> str:
+    program = find("etcdctl")
+    if program is None:
         pytest.skip("there is no etcdctl here")
+    command = [program, f"--endpoints={member.client_url}", *arguments]
+    environment = {**os.environ, "ETCDCTL_API": "3"}
+    return subprocess.run(command, env=environment, check=True, capture_output=True, text=True).stdout
+
+
+def test_keys_and_values_are_as_given_for_other_clients(etcd: Member) -> None:
+    key, value = "/registry/configmaps/default/other-client", '{"kind":"ConfigMap","apiVersion":"v1"}'
+
+    async def main() -> None:
+        async with EtcdBackend(endpoints=[etcd.client_url]) as backend:
+            await backend.put(key, value.encode(), expected=0)
+            assert _etcdctl(etcd, "get", key) == f"{key}\n{value}\n"
+            start = await backend.current_revision()
+            async with backend.watch("/registry/configmaps/", after=start) as watch:
+                await asyncio.to_thread(_etcdctl, etcd, "put", key, "theirs")
+                [event] = (await anext(aiter(watch))).events
+                assert (event.key, event.value) == (key, b"theirs")
+
+    asyncio.run(main())
+
+
+def test_an_etcd_that_does_not_know_us(tmp_path: Path) -> None:
     with one_member(tmp_path) as member:
         for command in ("user add root:secret", "user grant-role root root", "auth enable"):
-            subprocess.run(
-                [etcdctl, f"--endpoints={member.client_url}", *command.split()],
-                env={**os.environ, "ETCDCTL_API": "3"},
-                check=True,
-                capture_output=True,
-            )
+            _etcdctl(member, *command.split())
         with pytest.raises(StorageError, match="does not allow this") as caught:
             asyncio.run(_open(member.client_url)())
         assert not isinstance(caught.value, Unavailable)

@@ -170,19 +170,23 @@ def test_a_put_whose_answer_is_lost_is_known_to_have_happened(etcd: Member, kind
     _play(etcd, scene)
 
 
-def test_a_put_that_was_overwritten_before_its_answer_was_missed_has_happened(etcd: Member) -> None:
-    key = "/registry/lost/overwritten"
+@pytest.mark.parametrize("is_checked", [True, False])
+def test_a_put_that_was_overwritten_before_its_answer_was_missed_is_not_sent_again(
+    etcd: Member, is_checked: bool
+) -> None:
+    key = f"/registry/lost/overwritten{is_checked}"
 
     async def scene(proxy: TcpProxy, backend: EtcdBackend, direct: EtcdBackend) -> None:
         first = await backend.put(key, b"1")
         async with direct.watch(key, after=first) as watch:
             proxy.hold_answers()
-            writing = asyncio.ensure_future(backend.put(key, b"2", expected=first))
+            writing = asyncio.ensure_future(backend.put(key, b"2", expected=first if is_checked else None))
             [event] = (await anext(aiter(watch))).events
-        await direct.delete(key, expected=event.revision)
+        last = await direct.put(key, b"3", expected=event.revision)
         proxy.cut()
         proxy.release()
         assert await writing == event.revision
+        assert await backend.get(key) == (Entry(key, b"3", last, first), last)
 
     _play(etcd, scene)
 

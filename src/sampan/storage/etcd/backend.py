@@ -34,7 +34,8 @@ from sampan.storage.etcd.writer import Writer
 
 class EtcdBackend:
     """`endpoints` are URLs (`https://` for TLS, with `ca`, `cert` and `key` as PEM files). All keys are kept under
-    `prefix`, which callers do not see. Opening raises `Unavailable` if no member answers within the time for a request.
+    `prefix`, which callers do not see. Opening raises `Unavailable` if no member answers within the time for a request;
+    a backend is opened once.
 
     Time to live is counted by etcd, in real time: there is no clock to inject.
     """

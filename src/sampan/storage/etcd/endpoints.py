@@ -85,10 +85,11 @@ class Endpoint:
             self._heard_at = asyncio.get_running_loop().time()
         self._pending += 1
         try:
-            return await self._unary(method)(request, **options)
+            answer = await self._unary(method)(request, **options)
         finally:
             self._pending -= 1
-            self._heard_at = asyncio.get_running_loop().time()
+        self._heard_at = asyncio.get_running_loop().time()
+        return answer
 
     def _unary(self, method: Method) -> Any:
         """The callable for a method; made once, since making it costs as much as calling it."""
