@@ -77,7 +77,10 @@ class Pipeline:
         _check_verb(call, resource)
         if call.subresource not in _STREAMS:
             _negotiate(call, resource)
-        own = self.endpoints.registry.served(resource).handlers.get(call.subresource)
+        served = self.endpoints.registry.served(resource)
+        if served.deprecation:
+            call.warn(served.deprecation)
+        own = served.handlers.get(call.subresource)
         return await own(self.endpoints, call) if own is not None else await self._verb(call)
 
     async def _verb(self, call: Call) -> Answer:

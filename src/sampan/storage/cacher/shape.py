@@ -14,6 +14,8 @@ class Field:
     default: str = ""
     indexed: bool = False
     """Keep an index from value to objects."""
+    aliases: tuple[str, ...] = ()
+    """What other versions of the resource call it."""
 
 
 @dataclass(frozen=True)
@@ -49,7 +51,9 @@ class Shape:
     @cached_property
     def positions(self) -> dict[str, int]:
         """Where a field's value is in `Item.fields`."""
-        return {field.label: position for position, field in enumerate(self.fields)}
+        return {
+            label: position for position, field in enumerate(self.fields) for label in (field.label, *field.aliases)
+        }
 
     def key(self, namespace: str, name: str) -> str:
         return f"{self.prefix}{namespace}/{name}" if self.is_namespaced else self.prefix + name

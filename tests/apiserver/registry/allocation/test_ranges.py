@@ -24,7 +24,8 @@ def test_the_first_network_gives_the_preferred_family(text: str, families: tuple
 
 
 @pytest.mark.parametrize(
-    "text", ["", "nope", "10.96.0.1/16", "10.0.0.0/16,10.1.0.0/16", "10.0.0.0/31", "fd00::/48", "10.0.0.0/16,fd00::/108,"]
+    "text",
+    ["", "nope", "10.96.0.1/16", "10.0.0.0/16,10.1.0.0/16", "10.0.0.0/31", "fd00::/48", "10.0.0.0/16,fd00::/108,"],
 )
 def test_ranges_that_cannot_be(text: str) -> None:
     with pytest.raises(ValueError):

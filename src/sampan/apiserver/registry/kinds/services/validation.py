@@ -1,7 +1,6 @@
 """Faults of a service, in the real order."""
 
 from collections.abc import Iterator
-from typing import Any
 
 from sampan.api import addresses, names
 from sampan.api.faults import FieldError
@@ -16,6 +15,7 @@ from sampan.apiserver.registry.kinds.services.traits import (
     NONE,
 )
 from sampan.apiserver.registry.podspec.formats import Faults, dns_label, dns_subdomain, labels, qualified
+from sampan.apiserver.registry.podspec.internal_view import shown
 
 _TYPES = (CLUSTER_IP, EXTERNAL_NAME, LOAD_BALANCER, NODE_PORT)
 _AFFINITIES = ("ClientIP", NONE)
@@ -152,14 +152,9 @@ def _repeated_ports(spec: ServiceSpec) -> Faults:
     seen: set[tuple[str, int]] = set()
     for index, port in enumerate(spec.ports):
         if (port.protocol, port.port) in seen:
-            yield FieldError.duplicate(f"spec.ports[{index}]", _shown_port(port))
+            only_key = ServicePort(protocol=port.protocol, port=port.port)
+            yield FieldError.duplicate(f"spec.ports[{index}]", shown(only_key))
         seen.add((port.protocol, port.port))
-
-
-def _shown_port(port: ServicePort) -> dict[str, Any]:
-    """The port as the real server shows it here: by its key only, spelled as in its own code."""
-    key = {"Protocol": port.protocol, "AppProtocol": None, "Port": port.port}
-    return {"Name": "", **key, "TargetPort": 0, "NodePort": 0}
 
 
 def _load_balancer_faults(service: Service, old: Service | None) -> Faults:

@@ -1,0 +1,134 @@
+from typing import Any
+
+import msgspec
+import pytest
+
+from sampan.api.types.core_v1 import Pod, PodTemplateSpec
+from sampan.apiserver.registry.podspec.defaults import default_pod, default_template
+from tests.apiserver.pods import container, defaulted, pod
+
+
+def spec_of(made: Pod) -> dict[str, Any]:
+    value: dict[str, Any] = msgspec.to_builtins(made.spec)
+    return value
+
+
+def test_the_smallest_pod() -> None:
+    assert spec_of(defaulted()) == {
+        "containers": [
+            {
+                "name": "c",
+                "image": "nginx:1",
+                "resources": {},
+                "terminationMessagePath": "/dev/termination-log",
+                "terminationMessagePolicy": "File",
+                "imagePullPolicy": "IfNotPresent",
+            }
+        ],
+        "restartPolicy": "Always",
+        "terminationGracePeriodSeconds": 30,
+        "dnsPolicy": "ClusterFirst",
+        "securityContext": {},
+        "schedulerName": "default-scheduler",
+        "enableServiceLinks": True,
+    }
+
+
+def test_a_template_gets_neither_service_links_nor_requests() -> None:
+    template = msgspec.convert({"spec": container(resources={"limits": {"cpu": "1"}})}, PodTemplateSpec)
+    default_template(template)
+    assert template.spec.enableServiceLinks is None
+    assert template.spec.containers is not None
+    assert template.spec.containers[0].resources.requests == {}
+
+
+def test_defaulting_twice_changes_nothing() -> None:
+    made = defaulted({**container(ports=[{"containerPort": 80}]), "hostNetwork": True, "volumes": [{"name": "v"}]})
+    before = spec_of(made)
+    default_pod(made)
+    assert spec_of(made) == before
+
+
+@pytest.mark.parametrize(
+    ("probe", "wanted"),
+    [
+        ({"httpGet": {"port": 80}}, {"httpGet": {"path": "/", "port": 80, "scheme": "HTTP"}}),
+        ({"grpc": {"port": 80}}, {"grpc": {"port": 80, "service": ""}}),
+        ({"exec": {"command": ["ls"]}, "periodSeconds": 5}, {"exec": {"command": ["ls"]}, "periodSeconds": 5}),
+    ],
+)
+def test_probes(probe: dict[str, Any], wanted: dict[str, Any]) -> None:
+    numbers = {"timeoutSeconds": 1, "periodSeconds": 10, "successThreshold": 1, "failureThreshold": 3}
+    found = spec_of(defaulted(container(livenessProbe=probe)))["containers"][0]["livenessProbe"]
+    assert found == {**numbers, **wanted}
+
+
+def test_limits_become_requests_and_fine_amounts_are_rounded_up() -> None:
+    resources = {"limits": {"cpu": "1", "memory": "1Gi"}, "requests": {"cpu": "100u"}}
+    found = spec_of(defaulted(container(resources=resources)))["containers"][0]["resources"]
+    assert found == {"limits": {"cpu": "1", "memory": "1Gi"}, "requests": {"cpu": "1m", "memory": "1Gi"}}
+
+
+def test_requests_of_a_pod_come_from_its_containers_and_then_from_its_limits() -> None:
+    made = defaulted(
+        {
+            **container(resources={"requests": {"cpu": "1"}}),
+            "initContainers": [{"name": "i", "image": "x", "resources": {"requests": {"cpu": "3"}}}],
+            "resources": {"limits": {"cpu": "4", "memory": "1Gi"}},
+        }
+    )
+    assert made.spec.resources is not None
+    assert made.spec.resources.requests == {"cpu": "3", "memory": "1Gi"}
+
+
+@pytest.mark.parametrize(
+    ("volume", "wanted"),
+    [
+        ({}, {"emptyDir": {}}),
+        ({"hostPath": {"path": "/x"}}, {"hostPath": {"path": "/x", "type": ""}}),
+        ({"secret": {"secretName": "s"}}, {"secret": {"secretName": "s", "defaultMode": 420}}),
+        ({"configMap": {"name": "m", "defaultMode": 0}}, {"configMap": {"name": "m", "defaultMode": 0}}),
+        ({"image": {"reference": "a"}}, {"image": {"reference": "a", "pullPolicy": "Always"}}),
+        (
+            {"projected": {"sources": [{"serviceAccountToken": {"path": "t"}}]}},
+            {
+                "projected": {
+                    "sources": [{"serviceAccountToken": {"path": "t", "expirationSeconds": 3600}}],
+                    "defaultMode": 420,
+                }
+            },
+        ),
+    ],
+)
+def test_volumes(volume: dict[str, Any], wanted: dict[str, Any]) -> None:
+    found = spec_of(defaulted({"volumes": [{"name": "v", **volume}]}))["volumes"]
+    assert found == [{"name": "v", **wanted}]
+
+
+@pytest.mark.parametrize(
+    ("given", "wanted"),
+    [({"serviceAccount": "old"}, "old"), ({"serviceAccount": "old", "serviceAccountName": "new"}, "new"), ({}, "")],
+)
+def test_the_old_name_of_the_service_account_follows_the_new_one(given: dict[str, str], wanted: str) -> None:
+    spec = defaulted(given).spec
+    assert (spec.serviceAccountName, spec.serviceAccount) == (wanted, wanted)
+
+
+def test_a_negative_grace_is_a_second() -> None:
+    assert defaulted({"terminationGracePeriodSeconds": -5}).spec.terminationGracePeriodSeconds == 1
+
+
+@pytest.mark.parametrize(
+    ("status", "addresses"),
+    [
+        ({"podIP": "10.0.0.1"}, ["10.0.0.1"]),
+        ({"podIPs": [{"ip": "10.0.0.1"}, {"ip": "fd00::1"}]}, ["10.0.0.1", "fd00::1"]),
+        ({"podIP": "10.0.0.9", "podIPs": [{"ip": "10.0.0.1"}]}, ["10.0.0.9"]),
+    ],
+)
+def test_one_address_and_the_list_of_addresses_agree(status: dict[str, Any], addresses: list[str]) -> None:
+    made = pod()
+    made.status = msgspec.convert(status, type(made.status))
+    default_pod(made)
+    assert [found.ip for found in made.status.podIPs] == addresses
+    assert made.status.podIP == addresses[0]

@@ -1,0 +1,458 @@
+"""Faults of new pods, one table for each part; the words are those of the real server."""
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from sampan.api.types.core_v1 import PodTemplateSpec
+from sampan.apiserver.registry.podspec.defaults import default_template
+from sampan.apiserver.registry.podspec.leniency import NEW_TEMPLATE
+from sampan.apiserver.registry.podspec.template import template_faults
+from tests.apiserver.pods import CONTAINER, container, faults_of
+
+C0 = "spec.containers[0]"
+LABEL = (
+    "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must start and end with "
+    "an alphanumeric character (e.g. 'my-name',  or '123-abc', regex used for validation is "
+    "'[a-z0-9]([-a-z0-9]*[a-z0-9])?')"
+)
+
+CONTAINERS = {
+    "no container": ({"containers": []}, ["spec.containers: Required value"]),
+    "the same name twice": (
+        {"containers": [CONTAINER, CONTAINER]},
+        ['spec.containers[1].name: Duplicate value: "c"'],
+    ),
+    "a blank in front of the image": (
+        container(image=" x"),
+        [f'{C0}.image: Invalid value: " x": must not have leading or trailing whitespace'],
+    ),
+    "ports": (
+        container(ports=[{"containerPort": 0}, {"containerPort": 80, "hostPort": 70000, "protocol": "ICMP"}]),
+        [
+            f"{C0}.ports[0].containerPort: Required value",
+            f"{C0}.ports[1].hostPort: Invalid value: 70000: must be between 1 and 65535, inclusive",
+            f'{C0}.ports[1].protocol: Unsupported value: "ICMP": supported values: "SCTP", "TCP", "UDP"',
+        ],
+    ),
+    "a host port twice": (
+        container(ports=[{"containerPort": 1, "hostPort": 9}, {"containerPort": 2, "hostPort": 9}]),
+        [f'{C0}.ports[1].hostPort: Duplicate value: "TCP//9"'],
+    ),
+    "names of variables": (
+        container(env=[{"name": ""}, {"name": "a=b"}, {"name": "ok.1"}]),
+        [
+            f"{C0}.env[0].name: Required value",
+            f'{C0}.env[1].name: Invalid value: "a=b": a valid environment variable name must consist only of printable '
+            "ASCII characters other than '='",
+        ],
+    ),
+    "a label by its key": (
+        container(env=[{"name": "A", "valueFrom": {"fieldRef": {"fieldPath": "metadata.labels['a']"}}}]),
+        [],
+    ),
+    "a subscript where none can be": (
+        container(env=[{"name": "A", "valueFrom": {"fieldRef": {"fieldPath": "spec.nodeName['a']"}}}]),
+        [
+            f"{C0}.env[0].valueFrom.fieldRef.fieldPath: Invalid value: \"spec.nodeName['a']\": error converting fieldPath: "
+            "field label does not support subscript: spec.nodeName['a']"
+        ],
+    ),
+    "a divisor of the wrong kind": (
+        container(env=[{"name": "A", "valueFrom": {"resourceFieldRef": {"resource": "limits.cpu", "divisor": "1Ki"}}}]),
+        [
+            f'{C0}.env[0].valueFrom.resourceFieldRef.divisor: Invalid value: "limits.cpu": only divisor\'s values 1m and 1 '
+            "are supported with the cpu resource"
+        ],
+    ),
+    "variables from files need an empty dir": (
+        {
+            **container(env=[{"name": "A", "valueFrom": {"fileKeyRef": {"volumeName": "v", "path": "p", "key": "K"}}}]),
+            "volumes": [{"name": "v", "configMap": {"name": "m"}}],
+        },
+        [
+            f'{C0}.env[0].valueFrom.fileKeyRef.volumeName: Invalid value: "v": referenced volume must be of type emptyDir'
+        ],
+    ),
+    "a probe of two kinds": (
+        container(livenessProbe={"exec": {"command": ["a"]}, "tcpSocket": {"port": 1}, "successThreshold": 2}),
+        [
+            f"{C0}.livenessProbe.tcpSocket: Forbidden: may not specify more than 1 handler type",
+            f"{C0}.livenessProbe.successThreshold: Invalid value: 2: must be 1",
+        ],
+    ),
+    "a hook that sleeps too long": (
+        container(lifecycle={"preStop": {"sleep": {"seconds": 31}}}),
+        [
+            f"{C0}.lifecycle.preStop.sleep: Invalid value: 31: must be non-negative and less than "
+            "terminationGracePeriodSeconds (30)"
+        ],
+    ),
+    "restart rules without a policy": (
+        container(restartPolicyRules=[{"action": "Restart"}]),
+        [
+            f"{C0}.restartPolicy: Required value: must specify restartPolicy when restart rules are used",
+            f"{C0}.restartPolicyRules[0].exitCodes: Required value: must be specified",
+        ],
+    ),
+    "a resize policy that the pod's restart policy forbids": (
+        {
+            **container(resizePolicy=[{"resourceName": "cpu", "restartPolicy": "RestartContainer"}]),
+            "restartPolicy": "Never",
+        },
+        [
+            f"{C0}.resizePolicy: Invalid value: \"RestartContainer\": must be 'NotRequired' when pod `restartPolicy` is "
+            "'Never'"
+        ],
+    ),
+    "an init container that wants a restart on resize": (
+        {
+            "initContainers": [
+                {
+                    "name": "i",
+                    "image": "x",
+                    "resizePolicy": [{"resourceName": "cpu", "restartPolicy": "RestartContainer"}],
+                }
+            ]
+        },
+        [
+            'spec.initContainers[0].resizePolicy[0].restartPolicy: Invalid value: "RestartContainer": must not be set to '
+            "'RestartContainer' for non-sidecar initContainers"
+        ],
+    ),
+}
+
+RESOURCES = {
+    "more than the limit": (
+        container(resources={"limits": {"cpu": "1"}, "requests": {"cpu": "1500m"}}),
+        [f'{C0}.resources.requests: Invalid value: "1500m": must be less than or equal to cpu limit of 1'],
+    ),
+    "huge pages that do not come out even": (
+        container(resources={"limits": {"hugepages-2Mi": "3Mi", "cpu": "1"}}),
+        [
+            f'{C0}.resources.limits[hugepages-2Mi]: Invalid value: "3Mi": 3Mi is not positive integer multiple of '
+            "hugepages-2Mi",
+            f'{C0}.resources.requests[hugepages-2Mi]: Invalid value: "3Mi": 3Mi is not positive integer multiple of '
+            "hugepages-2Mi",
+        ],
+    ),
+    "a claim that the pod does not have": (
+        container(resources={"claims": [{"name": "x"}]}),
+        [
+            f'{C0}.resources.claims[0]: Not found: "x": must be one of the names in pod.spec.resourceClaims which is empty'
+        ],
+    ),
+    "a claim without a source": (
+        {"resourceClaims": [{"name": "x"}]},
+        [
+            'spec.resourceClaims[0]: Invalid value: {"Name":"x","ResourceClaimName":null,"ResourceClaimTemplateName":null}'
+            ": must specify one of: `resourceClaimName`, `resourceClaimTemplateName`"
+        ],
+    ),
+    "a pod that asks for less than its containers": (
+        {**container(resources={"requests": {"cpu": "2"}}), "resources": {"requests": {"cpu": "1"}}},
+        [
+            'spec.resources.requests[cpu]: Invalid value: "1": must be greater than or equal to aggregate container '
+            "requests of 2"
+        ],
+    ),
+    "a resource that pods as such do not have": (
+        {"resources": {"requests": {"ephemeral-storage": "1"}}},
+        [
+            'spec.resources.requests[ephemeral-storage]: Unsupported value: "ephemeral-storage": supported values: "cpu", '
+            '"hugepages-", "memory"'
+        ],
+    ),
+}
+
+VOLUMES = {
+    "a name twice": (
+        {"volumes": [{"name": "v"}, {"name": "v"}]},
+        ['spec.volumes[1].name: Duplicate value: "v"'],
+    ),
+    "a faulty volume cannot be mounted": (
+        {
+            **container(volumeMounts=[{"name": "v", "mountPath": "/v"}]),
+            "volumes": [{"name": "v", "configMap": {}}],
+        },
+        ["spec.volumes[0].configMap.name: Required value", f'{C0}.volumeMounts[0].name: Not found: "v"'],
+    ),
+    "mode": (
+        {"volumes": [{"name": "v", "secret": {"secretName": "s", "defaultMode": 512}}]},
+        [
+            "spec.volumes[0].secret.defaultMode: Invalid value: 512: must be a number between 0 and 0777 (octal), both "
+            "inclusive"
+        ],
+    ),
+    "a path that climbs": (
+        {"volumes": [{"name": "v", "configMap": {"name": "m", "items": [{"key": "k", "path": "..x/../y"}]}}]},
+        [
+            "spec.volumes[0].configMap.items[0].path: Invalid value: \"..x/../y\": must not contain '..'",
+            "spec.volumes[0].configMap.items[0].path: Invalid value: \"..x/../y\": must not start with '..'",
+        ],
+    ),
+    "a token that lives too short": (
+        {
+            "serviceAccountName": "s",
+            "volumes": [
+                {
+                    "name": "v",
+                    "projected": {"sources": [{"serviceAccountToken": {"path": "t", "expirationSeconds": 1}}]},
+                }
+            ],
+        },
+        [
+            "spec.volumes[0].projected.sources[0].serviceAccountToken.expirationSeconds: Invalid value: 1: may not specify "
+            "a duration less than 10 minutes"
+        ],
+    ),
+    "a token without an account": (
+        {"volumes": [{"name": "v", "projected": {"sources": [{"serviceAccountToken": {"path": "t"}}]}}]},
+        [
+            "spec.volumes[0].projected.sources[0].serviceAccountToken: Forbidden: must not be specified when "
+            "serviceAccountName is not set"
+        ],
+    ),
+    "a claim of an ephemeral volume": (
+        {
+            "volumes": [
+                {"name": "v", "ephemeral": {"volumeClaimTemplate": {"metadata": {"name": "x"}, "spec": {}}}},
+                {"name": "w", "persistentVolumeClaim": {"claimName": "a-v"}},
+            ]
+        },
+        [
+            "spec.volumes[0].ephemeral.volumeClaimTemplate.metadata.name: Forbidden: cannot be set",
+            "spec.volumes[0].ephemeral.volumeClaimTemplate.spec.accessModes: Required value: at least 1 access mode is "
+            "required",
+            "spec.volumes[0].ephemeral.volumeClaimTemplate.spec.resources[storage]: Required value",
+            'spec.volumes[1].persistentVolumeClaim.claimName: Invalid value: "a-v": must not reference a PVC that gets '
+            "created for an ephemeral volume",
+        ],
+    ),
+    "an iscsi name": (
+        {"volumes": [{"name": "v", "iscsi": {"targetPortal": "p", "iqn": "bad", "lun": 256}}]},
+        [
+            'spec.volumes[0].iscsi.iqn: Invalid value: "bad": must be valid format starting with iqn, eui, or naa',
+            "spec.volumes[0].iscsi.lun: Invalid value: 256: must be between 0 and 255, inclusive",
+        ],
+    ),
+    "one source too many has odd names": (
+        {"volumes": [{"name": "v", "emptyDir": {}, "downwardAPI": {}, "cephfs": {"monitors": ["m"]}}]},
+        [
+            "spec.volumes[0].cephFS: Forbidden: may not specify more than 1 volume type",
+            "spec.volumes[0].downwarAPI: Forbidden: may not specify more than 1 volume type",
+        ],
+    ),
+    "a device that is no claim": (
+        {**container(volumeDevices=[{"name": "v", "devicePath": "/d/../e"}]), "volumes": [{"name": "v"}]},
+        [
+            f'{C0}.volumeDevices[0].name: Invalid value: "v": can only use volume source type of PersistentVolumeClaim or '
+            "Ephemeral for block mode",
+            f"{C0}.volumeDevices[0].devicePath: Invalid value: \"/d/../e\": can not contain backsteps ('..')",
+        ],
+    ),
+    "recursive read-only": (
+        {
+            **container(volumeMounts=[{"name": "v", "mountPath": "/v", "recursiveReadOnly": "Enabled"}]),
+            "volumes": [{"name": "v"}],
+        },
+        [f"{C0}.volumeMounts.recursiveReadOnly: Forbidden: may only be specified when readOnly is true"],
+    ),
+}
+
+SECURITY = {
+    "a sysctl of the host's network": (
+        {"hostNetwork": True, "securityContext": {"sysctls": [{"name": "net/ipv4/ip_forward", "value": "1"}]}},
+        [
+            'spec.securityContext.sysctls[0].name: Invalid value: "net/ipv4/ip_forward": may not be specified when '
+            "'hostNetwork' is true"
+        ],
+    ),
+    "capabilities against escalation": (
+        container(securityContext={"allowPrivilegeEscalation": False, "capabilities": {"add": ["CAP_SYS_ADMIN"]}}),
+        [
+            f'{C0}.securityContext: Invalid value: {{"Capabilities":{{"Add":["CAP_SYS_ADMIN"],"Drop":null}},"Privileged":'
+            'null,"SELinuxOptions":null,"WindowsOptions":null,"RunAsUser":null,"RunAsGroup":null,"RunAsNonRoot":null,'
+            '"ReadOnlyRootFilesystem":null,"AllowPrivilegeEscalation":false,"ProcMount":null,"SeccompProfile":null,'
+            '"AppArmorProfile":null}: cannot set `allowPrivilegeEscalation` to false and `capabilities.Add` CAP_SYS_ADMIN'
+        ],
+    ),
+    "an unmasked proc of the host's users": (
+        container(securityContext={"procMount": "Unmasked"}),
+        [f'{C0}.securityContext.procMount: Invalid value: "Unmasked": `hostUsers` must be false to use `Unmasked`'],
+    ),
+    "a windows user": (
+        container(securityContext={"windowsOptions": {"runAsUserName": "a\\b\\c"}}),
+        [
+            f'{C0}.securityContext.windowsOptions.runAsUserName: Invalid value: "a\\\\b\\\\c": runAsUserName cannot contain '
+            "more than one backslash"
+        ],
+    ),
+    "one host process": (
+        {
+            "containers": [
+                {**CONTAINER, "securityContext": {"windowsOptions": {"hostProcess": True}}},
+                {"name": "d", "image": "x"},
+            ]
+        },
+        [
+            'spec: Invalid value: "": If pod contains any hostProcess containers then all containers must be HostProcess '
+            "containers",
+            "spec.hostNetwork: Invalid value: false: hostNetwork must be true if pod contains any hostProcess containers",
+        ],
+    ),
+    "an AppArmor profile": (
+        container(securityContext={"appArmorProfile": {"type": "Localhost", "localhostProfile": " x"}}),
+        [
+            f'{C0}.securityContext.appArmorProfile.localhostProfile: Invalid value: " x": must not be padded with whitespace'
+        ],
+    ),
+}
+
+SCHEDULING = {
+    "label keys that the selector has already": (
+        {
+            "topologySpreadConstraints": [
+                {
+                    "maxSkew": 1,
+                    "topologyKey": "z",
+                    "whenUnsatisfiable": "DoNotSchedule",
+                    "labelSelector": {"matchExpressions": [{"key": "a", "operator": "Exists"}] * 2},
+                    "matchLabelKeys": ["a"],
+                }
+            ]
+        },
+        [
+            'spec.topologySpreadConstraints[0][0]: Invalid value: "a": exists in both matchLabelKeys and labelSelector',
+        ],
+    ),
+    "label keys without a selector": (
+        {
+            "affinity": {
+                "podAffinity": {
+                    "requiredDuringSchedulingIgnoredDuringExecution": [{"topologyKey": "z", "matchLabelKeys": ["a"]}]
+                }
+            }
+        },
+        [
+            "spec.affinity.podAffinity.requiredDuringSchedulingIgnoredDuringExecution[0].matchLabelKeys: Forbidden: must "
+            "not be specified when labelSelector is not set"
+        ],
+    ),
+    "a toleration that compares": (
+        {"tolerations": [{"key": "a", "operator": "Gt", "value": "1"}]},
+        ['spec.tolerations[0].operator: Unsupported value: "Gt": supported values: "Equal", "Exists", "Lt", "Gt"'],
+    ),
+    "a hostname for all": (
+        {"hostnameOverride": "a" * 65, "hostNetwork": True},
+        [
+            "spec.hostnameOverride: Forbidden: may not be specified when hostNetwork is true",
+            "spec.hostnameOverride: Too long: may not be more than 64 bytes",
+        ],
+    ),
+    "a preemption policy": (
+        {"preemptionPolicy": "Sometimes"},
+        [
+            'spec.preemptionPolicy: Unsupported value: "Sometimes": supported values: "PreemptLowerPriority", "Never"',
+        ],
+    ),
+    "overhead": (
+        {"overhead": {"cpu": "-1"}},
+        ['spec.overhead.limits[cpu]: Invalid value: "-1": must be greater than or equal to 0'],
+    ),
+}
+
+ALL = {**CONTAINERS, **RESOURCES, **VOLUMES, **SECURITY, **SCHEDULING}
+
+
+@pytest.mark.parametrize(("spec", "wanted"), ALL.values(), ids=ALL.keys())
+def test_faults(spec: dict[str, Any], wanted: list[str]) -> None:
+    assert faults_of(spec) == wanted
+
+
+def test_all_faults_come_at_once_and_in_order() -> None:
+    found = faults_of(
+        {
+            "containers": [{"name": "A"}],
+            "volumes": [{"name": "V"}],
+            "restartPolicy": "x",
+            "nodeName": "N_",
+            "schedulingGates": [{"name": "a/b"}],
+        }
+    )
+    assert [text.partition(": ")[0] for text in found] == [
+        "spec.volumes[0].name",
+        "spec.containers[0].name",
+        "spec.containers[0].image",
+        "spec.restartPolicy",
+        "spec.nodeName",
+        "spec.nodeName",
+    ]
+    assert found[0] == f'spec.volumes[0].name: Invalid value: "V": {LABEL}'
+
+
+ANNOTATIONS = {
+    "a mirror pod without a node": (
+        {"kubernetes.io/config.mirror": "x"},
+        [
+            'metadata.annotations[kubernetes.io/config.mirror]: Invalid value: "x": must set spec.nodeName if mirror pod '
+            "annotation is set"
+        ],
+    ),
+    "costs": (
+        {"controller.kubernetes.io/pod-deletion-cost": "+1"},
+        [
+            'metadata.annotations[controller.kubernetes.io/pod-deletion-cost]: Invalid value: "+1": must be a 32bit '
+            "integer"
+        ],
+    ),
+    "a profile of a container that is not there": (
+        {"container.apparmor.security.beta.kubernetes.io/x": "unconfined"},
+        [
+            'metadata.annotations[container.apparmor.security.beta.kubernetes.io/x]: Invalid value: "x": container not '
+            "found"
+        ],
+    ),
+    "a seccomp profile": (
+        {"seccomp.security.alpha.kubernetes.io/pod": "odd"},
+        [
+            'metadata.annotations.seccomp.security.alpha.kubernetes.io/pod: Invalid value: "odd": must be a valid seccomp '
+            "profile"
+        ],
+    ),
+}
+
+
+@pytest.mark.parametrize(("annotations", "wanted"), ANNOTATIONS.values(), ids=ANNOTATIONS.keys())
+def test_annotations(annotations: dict[str, str], wanted: list[str]) -> None:
+    assert faults_of({}, annotations=annotations) == wanted
+
+
+@pytest.mark.parametrize("cost", ["0", "-7", "2147483647", "-2147483648"])
+def test_good_costs(cost: str) -> None:
+    assert faults_of({}, annotations={"controller.kubernetes.io/pod-deletion-cost": cost}) == []
+
+
+def test_field_and_annotation_must_agree() -> None:
+    key = "container.apparmor.security.beta.kubernetes.io/c"
+    spec = container(securityContext={"appArmorProfile": {"type": "RuntimeDefault"}})
+    assert faults_of(spec, annotations={key: "unconfined"}) == [
+        f"{C0}.securityContext.appArmorProfile.type: Forbidden: apparmor type in annotation and field must match"
+    ]
+    assert faults_of(spec, annotations={key: "runtime/default"}) == []
+
+
+def test_a_template_is_checked_like_a_pod_but_for_what_only_pods_have() -> None:
+    value = {
+        "metadata": {"labels": {"-a": "b"}},
+        "spec": {**container(image=" x "), "volumes": [{"name": "v", "image": {}}], "ephemeralContainers": [CONTAINER]},
+    }
+    template = msgspec.convert(value, PodTemplateSpec)
+    default_template(template)
+    found = [str(fault).partition(": ")[0] for fault in template_faults(template, NEW_TEMPLATE, "template")]
+    assert found == [
+        "template.labels",
+        "template.spec.ephemeralContainers[0].name",
+        "template.spec.ephemeralContainers",
+    ]
