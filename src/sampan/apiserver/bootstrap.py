@@ -46,6 +46,8 @@ async def bootstrap(pipeline: Pipeline, *, cluster_ip_range: str, address: str, 
             ("/api/v1/namespaces/default/services", _service(first_address(cluster_ip_range), port)),
         ],
     )
+    if ipaddress.ip_address(address).is_loopback:
+        return  # a machine without a network: there is no address that endpoints could lead to
     await _follow(pipeline, "/api/v1/namespaces/default/endpoints", _endpoints(address, port))
     await _follow(
         pipeline, "/apis/discovery.k8s.io/v1/namespaces/default/endpointslices", _endpoint_slice(address, port)

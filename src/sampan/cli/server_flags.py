@@ -78,7 +78,7 @@ def advertised(given: Mapping[str, Any]) -> str:
     if given["advertise_address"]:
         return flags.address("--advertise-address", given["advertise_address"])
     bound = ipaddress.ip_address(given["bind_address"])
-    return own_address() if bound.is_unspecified else str(bound)
+    return own_address() if bound.is_unspecified or bound.is_loopback else str(bound)
 
 
 def _runtime_config(text: str) -> dict[str, bool]:

@@ -136,7 +136,6 @@ class Cluster:
                 any_secure_port=True,
                 tls=tls,
                 runtime_config=self._runtime_config,
-                advertise_address="127.0.0.1",
             ),
             store=self._store,
             components=self._components,
