@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import zlib
-from collections.abc import AsyncIterator, Coroutine, Mapping
+from collections.abc import AsyncIterator, Coroutine, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any, TypeVar
@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from sampan.api.scheme import Scheme
+from sampan.apiserver.admission.chain import Plugin
 from sampan.apiserver.call import Call, Query
 from sampan.apiserver.rendering import Renderer
 from sampan.apiserver.results import WatchAnswer
@@ -42,7 +43,7 @@ class Asking:
         self.renderer = Renderer(endpoints=server.pipeline.endpoints)
 
     async def get(self, path: str, **headers: str) -> Reply:
-        return await self.send("GET", path, **headers)
+        return await self.send("GET", path, b"", **headers)
 
     async def create(self, path: str, value: dict[str, Any], **headers: str) -> Reply:
         reply = await self.send("POST", path, msgspec.json.encode(value), **headers)
@@ -84,8 +85,8 @@ class Asking:
 
 
 @asynccontextmanager
-async def asking(scheme: Scheme | None = None) -> AsyncIterator[Asking]:
-    async with serving(VirtualClock(), scheme) as server:
+async def asking(scheme: Scheme | None = None, plugins: Sequence[Plugin] = ()) -> AsyncIterator[Asking]:
+    async with serving(VirtualClock(), scheme, plugins) as server:
         yield Asking(server)
 
 

@@ -1,0 +1,237 @@
+"""OpenAPI: equal to what the real server publishes, whole in itself, cached by hash."""
+
+import dataclasses
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sampan.api.schema import from_openapi
+from sampan.api.scheme import builtin_scheme
+from sampan.apiserver import descriptions
+from tests.apiserver.asking import Asking, asking, run
+
+PROTOBUF = "application/com.github.proto-openapi.spec.v2@v1.0+protobuf"
+
+
+async def _all(ask: Asking) -> dict[str, Any]:
+    index = (await ask.get("/openapi/v3")).json["paths"]
+    return {name: (await ask.get(entry["serverRelativeURL"])).json for name, entry in index.items()}
+
+
+def _without_texts(node: Any) -> Any:
+    if isinstance(node, dict):
+        return {k: _without_texts(v) for k, v in node.items() if not (k == "description" and isinstance(v, str))}
+    return [_without_texts(v) for v in node] if isinstance(node, list) else node
+
+
+def _references(node: Any) -> Iterator[str]:
+    if isinstance(node, dict):
+        if isinstance(node.get("$ref"), str):
+            yield node["$ref"]
+        for child in node.values():
+            yield from _references(child)
+    elif isinstance(node, list):
+        for child in node:
+            yield from _references(child)
+
+
+def test_v3_schemas_are_those_of_the_real_server(shared_dir: Path) -> None:
+    published = json.loads((shared_dir / "reference/openapi-v3-schemas-v1.36.json").read_text())
+
+    async def check() -> None:
+        async with asking() as ask:
+            seen: set[str] = set()
+            for name, document in (await _all(ask)).items():
+                for schema, found in document["components"]["schemas"].items():
+                    wanted = _alike(published[schema])
+                    assert _alike(_without_texts(found)) == wanted, f"{schema} in {name}"
+                    seen.add(schema)
+            assert not set(published) - seen
+
+    run(check())
+
+
+def _alike(schema: dict[str, Any]) -> dict[str, Any]:
+    """A bare reference and allOf with it alone mean the same; DeleteOptions and WatchEvent tell other kinds in each
+    document."""
+    fields = schema.get("properties", {})
+    shown = {name: {"allOf": [field]} if list(field) == ["$ref"] else field for name, field in fields.items()}
+    found = {**schema, "properties": shown} if fields else dict(schema)
+    kinds = found.get("x-kubernetes-group-version-kind", [])
+    if any(kind["kind"] in ("DeleteOptions", "WatchEvent") for kind in kinds):
+        del found["x-kubernetes-group-version-kind"]
+    return found
+
+
+def test_v3_documents_are_whole() -> None:
+    async def check() -> None:
+        async with asking() as ask:
+            ids: set[str] = set()
+            for name, document in (await _all(ask)).items():
+                known = {f"#/components/schemas/{schema}" for schema in document["components"]["schemas"]}
+                assert set(_references(document)) <= known, name
+                for path, item in document["paths"].items():
+                    for method, operation in item.items():
+                        if method != "parameters":
+                            assert operation["operationId"] not in ids, path
+                            ids.add(operation["operationId"])
+            assert {"readCoreV1NamespacedPodLog", "patchAppsV1NamespacedDeploymentScale"} <= ids
+
+    run(check())
+
+
+def test_what_clients_look_for_in_operations() -> None:
+    async def check() -> None:
+        async with asking() as ask:
+            paths = (await ask.get("/openapi/v3/apis/apps/v1")).json["paths"]
+            patch = paths["/apis/apps/v1/namespaces/{namespace}/deployments/{name}"]["patch"]
+            gvk = {"group": "apps", "version": "v1", "kind": "Deployment"}
+            assert patch["x-kubernetes-group-version-kind"] == gvk
+            assert {"dryRun", "fieldManager", "fieldValidation", "force"} == {p["name"] for p in patch["parameters"]}
+            assert "application/apply-patch+yaml" in patch["requestBody"]["content"]
+
+    run(check())
+
+
+def test_hashes() -> None:
+    async def check() -> None:
+        async with asking() as ask:
+            index = await ask.get("/openapi/v3")
+            url = index.json["paths"]["apis/apps/v1"]["serverRelativeURL"]
+            first = await ask.get(url)
+            assert first.headers["Cache-Control"] == "public, immutable"
+            assert first.headers["Expires"].endswith(" GMT")
+            assert url.endswith(first.headers["ETag"].strip('"'))
+            again = await ask.get(url, if_none_match=first.headers["ETag"])
+            assert (again.code, again.body) == (304, b"")
+            other = await ask.get(url.partition("?")[0] + "?hash=ABC")
+            assert (other.code, other.headers["Location"]) == (301, url)
+            packed = await ask.get(url, accept_encoding="gzip")
+            assert packed.headers["Content-Encoding"] == "gzip"
+            assert packed.body == first.body
+            unchanged = await ask.get("/openapi/v3", if_none_match=index.headers["ETag"])
+            assert unchanged.code == 304
+
+    run(check())
+
+
+def test_what_there_is_not() -> None:
+    async def check() -> None:
+        async with asking() as ask:
+            for path in ("/openapi/v3/none", "/openapi/v3/", "/openapi/v3/apis/apps/v9"):
+                reply = await ask.get(path)
+                assert (reply.code, reply.body) == (404, b"")
+            assert (await ask.get("/openapi/v3/api/v1", accept="text/html")).code == 406
+            assert (await ask.get("/openapi/v2", accept="text/html")).code == 406
+
+    run(check())
+
+
+def test_v2_has_the_same_definitions() -> None:
+    async def check() -> None:
+        async with asking() as ask:
+            document = (await ask.get("/openapi/v2")).json
+            known = {f"#/definitions/{name}" for name in document["definitions"]}
+            known |= {f"#/parameters/{name}" for name in document["parameters"]}
+            assert set(_references(document)) <= known
+            published = {schema for one in (await _all(ask)).values() for schema in one["components"]["schemas"]}
+            assert set(document["definitions"]) == published
+            container = document["definitions"]["io.k8s.api.core.v1.Container"]
+            ports = container["properties"]["ports"]
+            assert ports["x-kubernetes-patch-merge-key"] == "containerPort"
+            assert ports["items"] == {"$ref": "#/definitions/io.k8s.api.core.v1.ContainerPort"}
+            assert document["definitions"]["io.k8s.apimachinery.pkg.api.resource.Quantity"]["type"] == "string"
+
+    run(check())
+
+
+def test_v2_as_protobuf() -> None:
+    async def check() -> None:
+        async with asking() as ask:
+            reply = await ask.get("/openapi/v2", accept=PROTOBUF)
+            assert reply.content_type == "application/com.github.proto-openapi.spec.v2.v1.0+protobuf"
+            document = (await ask.get("/openapi/v2")).json
+            fields = _fields(reply.body)
+            assert fields[1] == [b"2.0"]
+            definitions = [_fields(entry) for entry in _fields(fields[9][0])[1]]
+            names = [entry[1][0].decode() for entry in definitions]
+            assert names == list(document["definitions"])
+            pod = _fields(definitions[names.index("io.k8s.api.core.v1.Pod")][2][0])
+            properties = [_fields(entry) for entry in _fields(pod[25][0])[1]]
+            spec = next(_fields(one[2][0]) for one in properties if one[1] == [b"spec"])
+            assert spec[1] == [b"#/definitions/io.k8s.api.core.v1.PodSpec"]
+            (gvk,) = (_fields(one) for one in pod[31])
+            assert gvk[1] == [b"x-kubernetes-group-version-kind"]
+            assert json.loads(_fields(gvk[2][0])[2][0]) == [{"group": "", "version": "v1", "kind": "Pod"}]
+            assert len(_fields(fields[8][0])[2]) == len(document["paths"])
+
+    run(check())
+
+
+def _fields(message: bytes) -> dict[int, list[bytes]]:
+    """The fields of a message that hold bytes, by number."""
+    found: dict[int, list[bytes]] = {}
+    at = 0
+    while at < len(message):
+        key, at = _varint(message, at)
+        size, at = _varint(message, at)
+        if key & 7 == 2:
+            found.setdefault(key >> 3, []).append(message[at : at + size])
+            at += size
+    return found
+
+
+def _varint(message: bytes, at: int) -> tuple[int, int]:
+    value = shift = 0
+    while True:
+        byte = message[at]
+        value |= (byte & 0x7F) << shift
+        at, shift = at + 1, shift + 7
+        if byte < 0x80:
+            return value, at
+
+
+def test_custom_resources_are_described_by_their_own_schema() -> None:
+    source = {"type": "object", "description": "A lamp.", "properties": {"spec": {"type": "object", "nullable": True}}}
+
+    async def check() -> None:
+        scheme = builtin_scheme()
+        configmaps = scheme.resource("", "v1", "configmaps")
+        assert configmaps is not None
+        lamps = dataclasses.replace(
+            configmaps, group="lights.example.com", plural="lamps", kind="Lamp", schema=from_openapi(source)
+        )
+        async with asking(scheme) as ask:
+            before = (await ask.get("/openapi/v3")).json["paths"]
+            scheme.add(lamps)
+            after = (await ask.get("/openapi/v3")).json["paths"]
+            assert set(after) - set(before) == {"apis/lights.example.com/v1"}
+            assert {name: after[name] for name in before} == before
+            document = (await ask.get("/openapi/v3/apis/lights.example.com/v1")).json
+            schema = document["components"]["schemas"]["com.example.lights.v1.Lamp"]
+            assert schema["description"] == "A lamp."
+            assert schema["properties"]["spec"] == {"type": "object", "nullable": True}
+            assert "$ref" in schema["properties"]["metadata"]["allOf"][0]
+            path = document["paths"]["/apis/lights.example.com/v1/namespaces/{namespace}/lamps/{name}"]
+            assert "application/strategic-merge-patch+json" not in path["patch"]["requestBody"]["content"]
+            old = (await ask.get("/openapi/v2")).json["definitions"]["com.example.lights.v1.Lamp"]
+            assert old["properties"]["spec"] == {"type": "object"}
+
+    run(check())
+
+
+def test_texts_come_from_the_installed_package() -> None:
+    if not descriptions.are_installed():
+        pytest.skip("kubernetes-validate is not installed")
+
+    async def check() -> None:
+        async with asking() as ask:
+            schemas = (await ask.get("/openapi/v3/api/v1")).json["components"]["schemas"]
+            pod = schemas["io.k8s.api.core.v1.Pod"]
+            assert pod["description"].startswith("Pod is a collection of containers")
+            assert pod["properties"]["spec"]["description"]
+
+    run(check())
