@@ -21,6 +21,7 @@ from sampan.apiserver.negotiation import OBJECT_FORMS, STREAM_FORMS
 from sampan.apiserver.registry.served import Handler
 from sampan.apiserver.results import Answer, no_such_path
 from sampan.machinery import errors
+from sampan.machinery.flight_recorder import FlightRecorder
 
 Special = Callable[[Call], Awaitable[Answer]]
 """What serves a path that is no resource: health, discovery, OpenAPI, metrics, version."""
@@ -40,11 +41,13 @@ class Pipeline:
         authorizer: Chain,
         endpoints: Endpoints,
         special: Mapping[str, Special],
+        recorder: FlightRecorder | None = None,
     ) -> None:
         self._scheme, self._authenticator, self._authorizer = scheme, authenticator, authorizer
         self.endpoints = endpoints
         self._special = special
         """By first path element; the longest path that fits is looked up by the handler itself."""
+        self._recorder = recorder
 
     async def serve(self, call: Call) -> Answer:
         call.user = await self._authenticator.authenticate(call)
@@ -53,8 +56,32 @@ class Pipeline:
     async def serve_as(self, call: Call) -> Answer:
         """Serve a call whose user is known."""
         self.classify(call)
-        self._authorizer.check(call)
-        return await self._carry_out(call)
+        if self._recorder is None or call.method == "GET":
+            self._authorizer.check(call)
+            return await self._carry_out(call)
+        return await self._recorded(call, self._recorder)
+
+    async def _recorded(self, call: Call, recorder: FlightRecorder) -> Answer:
+        """The same for a write, with a note of what came of it."""
+        try:
+            self._authorizer.check(call)
+            answer = await self._carry_out(call)
+        except errors.ApiError as error:
+            recorder.note(
+                "apiserver", call.verb, _subject(call), actor=call.user.name, outcome=f"{error.code} {error.reason}"
+            )
+            raise
+        metadata = getattr(getattr(answer, "obj", None), "metadata", None)
+        recorder.note(
+            "apiserver",
+            call.verb,
+            _subject(call),
+            actor=call.user.name,
+            uid=metadata.uid if metadata is not None else "",
+            revision=metadata.resourceVersion if metadata is not None else "",
+            outcome=str(getattr(answer, "code", 200)),
+        )
+        return answer
 
     def classify(self, call: Call) -> None:
         """Find out which resource the call is for, and its verb."""
@@ -86,6 +113,13 @@ class Pipeline:
     async def _verb(self, call: Call) -> Answer:
         handler: Callable[[Call], Awaitable[Answer]] = getattr(self.endpoints, call.verb)
         return await handler(call)
+
+
+def _subject(call: Call) -> str:
+    if call.resource is None:
+        return call.path
+    parts = (call.resource.qualified, call.namespace, call.name, call.subresource)
+    return "/".join(part for part in parts if part)
 
 
 _STREAMS = frozenset({"attach", "exec", "log", "portforward", "proxy"})

@@ -29,6 +29,7 @@ from sampan.apiserver.request_metrics import RequestMetrics
 from sampan.apiserver.special import Check, special_paths
 from sampan.apiserver.storage_metrics import export_storage
 from sampan.machinery.clock import Clock
+from sampan.machinery.flight_recorder import FlightRecorder
 from sampan.machinery.metrics import Metrics
 from sampan.machinery.process_metrics import LoopLag, export_process
 from sampan.storage.backend import Backend
@@ -49,6 +50,7 @@ class ApiServer:
         self.scheme: Scheme = builtin_scheme(config.runtime_config)
         self.secure_port = self.insecure_port = 0
         self._is_bootstrapped = False
+        self.recorder = FlightRecorder(clock=clock)
         self._tasks: _Background | None = None
         self._running = AsyncExitStack()
         self.registry = Registry(
@@ -106,7 +108,9 @@ class ApiServer:
                 address=lambda: f"{self.address}:{self.secure_port or self.insecure_port}",
                 ready_checks=[Check("poststarthook/bootstrap", self._check_bootstrap)],
                 metrics=self.metrics,
+                recorder=self.recorder,
             ),
+            recorder=self.recorder,
         )
 
     async def _check_bootstrap(self) -> None:
@@ -119,17 +123,16 @@ class ApiServer:
         if config.tls is not None and (config.secure_port or config.any_secure_port):
             port = 0 if config.any_secure_port else config.secure_port
             listeners.append(Listener(config.bind_address, port, tls_context(config.tls)))
-        if config.insecure_port:
-            listeners.append(Listener(config.insecure_bind_address, config.insecure_port, user=INSECURE_USER))
-            log.warning(
-                "plain HTTP without authentication on %s:%d", config.insecure_bind_address, config.insecure_port
-            )
+        if config.insecure_port or config.any_insecure_port:
+            port = 0 if config.any_insecure_port else config.insecure_port
+            listeners.append(Listener(config.insecure_bind_address, port, user=INSECURE_USER))
         ports = await self._http.listen(listeners)
         for listener, port in zip(listeners, ports, strict=True):
             if listener.tls is not None:
                 self.secure_port = port
             else:
                 self.insecure_port = port
+                log.warning("plain HTTP without authentication on %s:%d", listener.host, port)
 
     def _start(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         if self._tasks is None:

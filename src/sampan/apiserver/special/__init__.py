@@ -10,6 +10,7 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import TYPE_CHECKING
 
 from sampan.apiserver.special.discovery import Discovery
+from sampan.apiserver.special.flight import Flight
 from sampan.apiserver.special.health import Check, Health, store_check
 from sampan.apiserver.special.index import Index
 from sampan.apiserver.special.openapi import OpenApi
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from sampan.apiserver.call import Call
     from sampan.apiserver.registry.registry import Registry
     from sampan.apiserver.results import Answer
+    from sampan.machinery.flight_recorder import FlightRecorder
     from sampan.machinery.metrics import Metrics
 
 Special = Callable[["Call"], Awaitable["Answer"]]
@@ -32,6 +34,7 @@ def special_paths(
     checks: Iterable[Check] = (),
     ready_checks: Iterable[Check] = (),
     metrics: Metrics | None = None,
+    recorder: FlightRecorder | None = None,
 ) -> Mapping[str, Special]:
     """The handlers by the first element of their paths. `address` is where clients reach the server (host:port);
     `checks` are parts of its health, besides those that every server has, `ready_checks` only of its readiness."""
@@ -48,6 +51,8 @@ def special_paths(
     }
     if metrics is not None:
         handlers["metrics"] = Scraping(metrics=metrics).handle
+    if recorder is not None:
+        handlers["debug"] = Flight(recorder).handle
     handlers[""] = Index(scheme=registry.scheme, health=health, has_metrics=metrics is not None).handle
     return handlers
 
