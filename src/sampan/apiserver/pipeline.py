@@ -75,7 +75,7 @@ class Pipeline:
         recorder.note(
             "apiserver",
             call.verb,
-            _subject(call),
+            _subject(call, metadata.name if metadata is not None else ""),
             actor=call.user.name,
             uid=metadata.uid if metadata is not None else "",
             revision=metadata.resourceVersion if metadata is not None else "",
@@ -115,10 +115,10 @@ class Pipeline:
         return await handler(call)
 
 
-def _subject(call: Call) -> str:
+def _subject(call: Call, name: str = "") -> str:
     if call.resource is None:
         return call.path
-    parts = (call.resource.qualified, call.namespace, call.name, call.subresource)
+    parts = (call.resource.qualified, call.namespace, call.name or name, call.subresource)
     return "/".join(part for part in parts if part)
 
 
