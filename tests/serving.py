@@ -1,18 +1,18 @@
 """An API server in this process on a memory store, for tests of what talks to one: with a loopback and an HTTP port."""
 
 import asyncio
-from collections.abc import AsyncIterator, Coroutine
+from collections.abc import AsyncIterator, Coroutine, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
 
 from sampan.api.scheme import Scheme, builtin_scheme
-from sampan.apiserver.admission.chain import AdmissionChain
+from sampan.apiserver.admission.chain import AdmissionChain, Plugin
 from sampan.apiserver.authorization import Chain, Discovery, Masters
 from sampan.apiserver.call import AUTHENTICATED, MASTERS, Call, User
 from sampan.apiserver.endpoints import Endpoints
 from sampan.apiserver.http.server import HttpServer, Listener
-from sampan.apiserver.loopback import LoopbackTransport
+from sampan.apiserver.loopback import LoopbackTransport, altered
 from sampan.apiserver.pipeline import Pipeline
 from sampan.apiserver.registry.registry import Registry
 from sampan.apiserver.special import special_paths
@@ -51,7 +51,9 @@ class Server:
 
 
 @asynccontextmanager
-async def serving(clock: Clock | None = None, scheme: Scheme | None = None) -> AsyncIterator[Server]:
+async def serving(
+    clock: Clock | None = None, scheme: Scheme | None = None, plugins: Sequence[Plugin] = ()
+) -> AsyncIterator[Server]:
     clock = clock or RealClock()
     scheme = scheme or builtin_scheme()
     tasks: list[asyncio.Task[None]] = []
@@ -66,7 +68,7 @@ async def serving(clock: Clock | None = None, scheme: Scheme | None = None) -> A
             scheme=scheme,
             authenticator=_EverybodyIsAdmin(),
             authorizer=Chain(Masters(), Discovery()),
-            endpoints=Endpoints(registry=registry, admission=AdmissionChain([])),
+            endpoints=Endpoints(registry=registry, admission=AdmissionChain(plugins)),
             special=special_paths(registry),
         )
         http = HttpServer(pipeline=pipeline)
@@ -77,6 +79,7 @@ async def serving(clock: Clock | None = None, scheme: Scheme | None = None) -> A
         try:
             async with HttpTransport(Access(server=url)) as web:
                 yield Server(clock, scheme, registry, pipeline, backend, http, url, loopback, web)
+            assert altered(registry) == []
         finally:
             forget()
             await http.close(0.01)

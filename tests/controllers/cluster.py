@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from sampan.apiserver.config import ServerConfig
-from sampan.apiserver.loopback import LoopbackTransport
+from sampan.apiserver.loopback import LoopbackTransport, altered
 from sampan.apiserver.server import ApiServer
 from sampan.controllers.manager import ControllerManager
 from sampan.controllers.table import ControllerConfig
@@ -69,6 +69,7 @@ async def cluster() -> AsyncIterator[Cluster]:
         forget = clock.on_idle(transport.activity.idle)
         try:
             yield Cluster(clock, backend, server, transport)
+            assert altered(server.registry) == []
         finally:
             forget()
 

@@ -21,6 +21,8 @@ from sampan.apiserver.call import Call, Query, User
 from sampan.apiserver.endpoints import Endpoints
 from sampan.apiserver.http.storage_errors import translated
 from sampan.apiserver.pipeline import Pipeline
+from sampan.apiserver.registry.codec import ResourceCodec
+from sampan.apiserver.registry.registry import Registry
 from sampan.apiserver.rendering import list_chunks
 from sampan.apiserver.results import Answer, BytesAnswer, ListAnswer, ObjectAnswer, ValueAnswer, WatchAnswer
 from sampan.machinery import errors
@@ -99,17 +101,16 @@ def _told(fault: Exception, call: Call) -> errors.ApiError:
 
 
 def _response(endpoints: Endpoints, call: Call, answer: Answer) -> Response:
-    headers = {"Warning": "\n".join(call.warnings)} if call.warnings else {}
     if isinstance(answer, ObjectAnswer):
-        return _ObjectResponse(_Shown(endpoints, answer.resource), answer, headers)
+        return _ObjectResponse(_Shown(endpoints, answer.resource), answer, call.warnings)
     if isinstance(answer, ListAnswer):
-        return _ListResponse(_Shown(endpoints, answer.resource), answer, headers)
+        return _ListResponse(_Shown(endpoints, answer.resource), answer, call.warnings)
     if isinstance(answer, WatchAnswer):
         raise errors.bad_request("the request is a watch")
     body = answer.body if isinstance(answer, BytesAnswer) else json_codec.encode(answer.value)
     if answer.code >= 400:
         raise _failure(answer, body)
-    return BytesResponse(answer.code, headers, body)
+    return _ValueResponse(answer.code, answer.headers, body, call.warnings)
 
 
 def _failure(answer: ValueAnswer | BytesAnswer, body: bytes) -> errors.ApiError:
@@ -142,10 +143,11 @@ class _Shown:
 
 
 class _ObjectResponse:
-    __slots__ = ("_answer", "_shown", "headers")
+    __slots__ = ("_answer", "_shown", "warnings")
+    headers: Mapping[str, str] = {}
 
-    def __init__(self, shown: _Shown, answer: ObjectAnswer, headers: Mapping[str, str]) -> None:
-        self._shown, self._answer, self.headers = shown, answer, headers
+    def __init__(self, shown: _Shown, answer: ObjectAnswer, warnings: Sequence[str]) -> None:
+        self._shown, self._answer, self.warnings = shown, answer, warnings
 
     @property
     def status(self) -> int:
@@ -169,11 +171,12 @@ class _ObjectResponse:
 
 
 class _ListResponse:
-    __slots__ = ("_answer", "_shown", "headers")
+    __slots__ = ("_answer", "_shown", "warnings")
+    headers: Mapping[str, str] = {}
     status = 200
 
-    def __init__(self, shown: _Shown, answer: ListAnswer, headers: Mapping[str, str]) -> None:
-        self._shown, self._answer, self.headers = shown, answer, headers
+    def __init__(self, shown: _Shown, answer: ListAnswer, warnings: Sequence[str]) -> None:
+        self._shown, self._answer, self.warnings = shown, answer, warnings
 
     def body(self) -> bytes:
         return self._shown.list(self._answer)
@@ -185,6 +188,18 @@ class _ListResponse:
         result, shown = self._answer.result, self._shown.object
         items = [shown(item, codec) for item in result.items]
         return Page(items, str(result.revision), result.continue_token, result.remaining)
+
+
+class _ValueResponse(BytesResponse):
+    __slots__ = ("_warnings",)
+
+    def __init__(self, status: int, headers: Mapping[str, str], body: bytes, warnings: Sequence[str]) -> None:
+        super().__init__(status, headers, body)
+        self._warnings = warnings
+
+    @property
+    def warnings(self) -> Sequence[str]:
+        return self._warnings
 
 
 class _LoopbackEvent:
@@ -248,4 +263,13 @@ def _metadata_of(raw: bytes) -> PartialObjectMetadata:
     return PartialObjectMetadata(metadata=_metadata_decoder.decode(raw).metadata)
 
 
-__all__ = ["LoopbackTransport"]
+def altered(registry: Registry) -> list[str]:
+    """The keys of objects that somebody who shares them has changed, which nobody may; for the end of tests."""
+    return [item.key for store in registry.stores() for item in store.cacher.items() if _is_altered(store.codec, item)]
+
+
+def _is_altered(codec: ResourceCodec, item: Item) -> bool:
+    return item.decoded is not None and codec.encode(item.decoded) != codec.encode(codec.decode(item.raw))
+
+
+__all__ = ["LoopbackTransport", "altered"]

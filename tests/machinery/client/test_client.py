@@ -9,9 +9,11 @@ import pytest
 from sampan.api.resource import GroupVersionKind, Resource
 from sampan.api.schema import Schema
 from sampan.api.scheme import builtin_scheme
-from sampan.api.types.core_v1 import ConfigMap, Namespace, Pod, ServiceAccount
+from sampan.api.types.core_v1 import ConfigMap, Namespace, NamespaceCondition, Pod, ServiceAccount
 from sampan.api.types.meta_v1 import ObjectMeta, PartialObjectMetadata
 from sampan.api.unstructured import Unstructured
+from sampan.apiserver.loopback import altered
+from sampan.machinery import client as package
 from sampan.machinery import errors
 from sampan.machinery.client import (
     ADDED,
@@ -104,9 +106,11 @@ def test_status_goes_by_itself(transport: str) -> None:
     async def body(server: Server, client: Client) -> None:
         namespaces = client.of(Namespace)
         made = await namespaces.create(Namespace(metadata=ObjectMeta(name="n")))
-        made.status.phase = "Terminating"
-        made.metadata.annotations["not"] = "through the status"
-        assert (await namespaces.update_status(made)).status.phase == "Terminating"
+        made.status.conditions = [NamespaceCondition(type="Seen", status="True")]
+        changed = await namespaces.update_status(made)
+        assert [condition.type for condition in changed.status.conditions] == ["Seen"]
+        made.metadata.resourceVersion, made.status.conditions = "", []
+        assert len((await namespaces.update(made)).status.conditions) == 1, "the object's own path keeps the status"
 
     run(transport, body)
 
@@ -270,6 +274,39 @@ def test_objects_without_a_type(transport: str) -> None:
         assert str(caught.value) == 'boats.example.com "s" not found'
 
     run(transport, body)
+
+
+@both
+def test_warnings_are_told(transport: str) -> None:
+    async def body(server: Server, client: Client) -> None:
+        told: list[str] = []
+        path, headers = "/api/v1/namespaces/a/configmaps", {"Content-Type": "application/json"}
+        warned = Client(
+            transport=server.transport(transport), clock=server.clock, component="test", on_warning=told.append
+        )
+        raw = b'{"metadata":{"name":"m"},"no\\"such":1}'
+        await warned.send(Request(method="POST", path=path, headers=headers, body=raw))
+        assert told == ['unknown field "no\\"such"']
+
+    run(transport, body)
+
+
+def test_who_changes_a_shared_object_is_found() -> None:
+    async def body(server: Server, client: Client) -> None:
+        await client.of(ConfigMap).create(config_map("m", x="1"))
+        shared = await client.of(ConfigMap).get("m", "a")
+        assert altered(server.registry) == []
+        shared.data["x"] = "2"
+        assert altered(server.registry) == ["/registry/configmaps/a/m"]
+        shared.data["x"] = "1"
+
+    run("loopback", body)
+
+
+def test_names_of_the_package() -> None:
+    assert sorted(package._MODULES) == sorted(package.__all__)
+    with pytest.raises(AttributeError, match="has no attribute 'nonsense'"):
+        _ = package.nonsense
 
 
 def test_loopback_shares_what_the_cache_decoded() -> None:

@@ -55,6 +55,20 @@ def test_failures_that_are_no_status() -> None:
     asyncio.run(main())
 
 
+@pytest.mark.parametrize("answer", [b"nonsense", b'{"kind":"ConfigMap","apiVersion":"v1","data":7}', b"[]"])
+def test_answers_that_cannot_be_read(answer: bytes) -> None:
+    async def main() -> None:
+        async def speak(request: web.BaseRequest) -> web.StreamResponse:
+            return web.Response(body=answer, content_type="application/json")
+
+        async with answering(speak) as url, HttpTransport(Access(server=url)) as transport:
+            maps = client_of(transport).of(ConfigMap)
+            with pytest.raises(errors.ApiError, match="the server's answer cannot be read"):
+                await maps.get("m", "a")
+
+    asyncio.run(main())
+
+
 def test_put_off_and_tried_again_after_the_time_told() -> None:
     async def main() -> None:
         asked: list[float] = []

@@ -121,9 +121,8 @@ def test_nothing_that_goes_wrong_reaches_the_caller(caplog: pytest.LogCaptureFix
         clock = VirtualClock()
         async with serving(clock) as server, recording(server) as recorder:
             recorder.event(object(), NORMAL, "Odd", "not an object")
-            recorder.event(
-                ConfigMap(metadata=ObjectMeta(name="Not_A_Name", namespace="a")), NORMAL, "Odd", "a faulty name"
-            )
+            faulty = ConfigMap(metadata=ObjectMeta(name="m", namespace="Not_A_Namespace"))
+            recorder.event(faulty, NORMAL, "Odd", "nobody can store it")
             recorder.event(MAP, NORMAL, "Fine", "and on it goes")
             await clock.settle()
             assert [found.reason for found in await told(server)] == ["Fine"]
@@ -133,4 +132,4 @@ def test_nothing_that_goes_wrong_reaches_the_caller(caplog: pytest.LogCaptureFix
 
     asyncio.run(main())
     assert "an event Odd cannot be recorded" in caplog.text
-    assert "event Odd about Not_A_Name is refused" in caplog.text
+    assert "event Odd about m is refused" in caplog.text

@@ -1,6 +1,7 @@
 """The client: one request with its retries, and the way to a resource's own client."""
 
 import logging
+from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
@@ -16,6 +17,13 @@ from sampan.machinery.clock import Clock
 log = logging.getLogger(__name__)
 
 T = TypeVar("T")
+
+OnWarning = Callable[[str], None]
+"""Told of what servers warn of."""
+
+
+def _log_warning(text: str) -> None:
+    log.warning("the API server warns: %s", text)
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,8 +42,17 @@ class Client:
     without an answer, if the server cannot have carried them out or they only read.
     """
 
-    def __init__(self, *, transport: Transport, clock: Clock, component: str, retry: RetryConfig | None = None) -> None:
+    def __init__(
+        self,
+        *,
+        transport: Transport,
+        clock: Clock,
+        component: str,
+        retry: RetryConfig | None = None,
+        on_warning: OnWarning = _log_warning,
+    ) -> None:
         self._transport, self._clock = transport, clock
+        self._on_warning = on_warning
         self._user_agent = f"sampan-{component}"
         self._retry = retry or RetryConfig()
 
@@ -53,7 +70,7 @@ class Client:
         request = self._signed(request)
         for attempt in range(1, self._retry.attempts):
             try:
-                return await self._transport.send(request)
+                return self._checked(await self._transport.send(request))
             except errors.ApiError as error:
                 if not (error.retry_after_s > 0 and _is_put_off(error)):
                     raise
@@ -64,11 +81,16 @@ class Client:
                 pause_s = self._retry.connection_pause_s * 2 ** (attempt - 1)
             log.debug("%s %s: again in %g s", request.method, request.path, pause_s)
             await self._clock.sleep(pause_s)
-        return await self._transport.send(request)
+        return self._checked(await self._transport.send(request))
 
     def watch(self, request: Request, codec: ObjectCodec) -> AbstractAsyncContextManager[Events]:
         """Not retried: only the caller knows from which version to go on."""
         return self._transport.watch(self._signed(request), codec)
+
+    def _checked(self, response: Response) -> Response:
+        for text in response.warnings:
+            self._on_warning(text)
+        return response
 
     def _signed(self, request: Request) -> Request:
         return replace(request, headers={"User-Agent": self._user_agent, **request.headers})

@@ -1,6 +1,7 @@
 """Answers and events that came as bytes."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import msgspec
@@ -21,15 +22,35 @@ class BytesResponse:
     def body(self) -> bytes:
         return self._body
 
+    @property
+    def warnings(self) -> Sequence[str]:
+        return [warning_text(header) for key, header in self.headers.items() if key.lower() == "warning"]
+
     def object(self, codec: ObjectCodec) -> Any:
         """A Status in place of the object (what some deletions answer) is given as a dict."""
-        if json.read_kind(self._body) == ("v1", "Status"):
-            return json.read_any(self._body)
-        return codec.decode(self._body)
+        with _readable():
+            if json.read_kind(self._body) == ("v1", "Status"):
+                return json.read_any(self._body)
+            return codec.decode(self._body)
 
     def page(self, codec: ObjectCodec) -> Page:
-        meta, items = codec.decode_list(self._body)
+        with _readable():
+            meta, items = codec.decode_list(self._body)
         return Page(items, meta.resourceVersion, meta.continue_, meta.remainingItemCount)
+
+
+def warning_text(header: str) -> str:
+    """The text in a Warning header: `299 - "text"`."""
+    quoted = header.partition('"')[2].rpartition('"')[0]
+    return quoted.replace('\\"', '"').replace("\\\\", "\\")
+
+
+@contextmanager
+def _readable() -> Iterator[None]:
+    try:
+        yield
+    except (msgspec.MsgspecError, json.DecodeError) as fault:
+        raise errors.unexpected(f"the server's answer cannot be read: {fault}") from fault
 
 
 class DecodedEvent:

@@ -54,6 +54,10 @@ class Response(Protocol):
     @property
     def headers(self) -> Mapping[str, str]: ...
 
+    @property
+    def warnings(self) -> Sequence[str]:
+        """What the server wants people to know."""
+
     def body(self) -> bytes: ...
 
     def object(self, codec: ObjectCodec) -> Any:

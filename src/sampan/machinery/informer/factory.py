@@ -27,6 +27,7 @@ class InformerFactory:
         self.activity = activity or Activity()
         self._informers: dict[_Wanted, Informer[Any]] = {}
         self._running = AsyncExitStack()
+        self._running_informers: dict[Informer[Any], asyncio.Task[None]] = {}
         self._tasks: asyncio.TaskGroup | None = None
 
     def of(self, type: type[T], selection: Selection = EVERYTHING) -> Informer[T]:
@@ -44,6 +45,13 @@ class InformerFactory:
             self._start(found)
         return found
 
+    def forget(self, resource: Resource, selection: Selection = EVERYTHING, *, metadata_only: bool = False) -> None:
+        """Stop an informer that nobody needs any more: of a resource that is no longer served."""
+        wanted = (resource.group, resource.version, resource.plural, selection, metadata_only)
+        found = self._informers.pop(wanted, None)
+        if found is not None and (task := self._running_informers.pop(found, None)) is not None:
+            task.cancel()
+
     async def wait_synced(self) -> None:
         """Until every informer asked for so far has everything."""
         for informer in list(self._informers.values()):
@@ -57,12 +65,15 @@ class InformerFactory:
 
     async def __aexit__(self, *exc: object) -> None:
         self._tasks = None
+        for task in self._running_informers.values():
+            task.cancel()
+        self._running_informers.clear()
         await self._running.aclose()
 
     def _start(self, informer: Informer[Any]) -> None:
         if self._tasks is not None:
             task = self._tasks.create_task(informer.run(), name=f"informer of {informer.resource.qualified}")
-            self._running.callback(task.cancel)
+            self._running_informers[informer] = task
 
 
 __all__ = ["InformerFactory"]
