@@ -55,14 +55,16 @@ CONTAINERS = {
     "a subscript where none can be": (
         container(env=[{"name": "A", "valueFrom": {"fieldRef": {"fieldPath": "spec.nodeName['a']"}}}]),
         [
-            f"{C0}.env[0].valueFrom.fieldRef.fieldPath: Invalid value: \"spec.nodeName['a']\": error converting fieldPath: "
+            f"{C0}.env[0].valueFrom.fieldRef.fieldPath: Invalid value: \"spec.nodeName['a']\": error converting "
+            f"fieldPath: "
             "field label does not support subscript: spec.nodeName['a']"
         ],
     ),
     "a divisor of the wrong kind": (
         container(env=[{"name": "A", "valueFrom": {"resourceFieldRef": {"resource": "limits.cpu", "divisor": "1Ki"}}}]),
         [
-            f'{C0}.env[0].valueFrom.resourceFieldRef.divisor: Invalid value: "limits.cpu": only divisor\'s values 1m and 1 '
+            f'{C0}.env[0].valueFrom.resourceFieldRef.divisor: Invalid value: "limits.cpu": only divisor\'s values 1m '
+            f"and 1 "
             "are supported with the cpu resource"
         ],
     ),
@@ -72,7 +74,8 @@ CONTAINERS = {
             "volumes": [{"name": "v", "configMap": {"name": "m"}}],
         },
         [
-            f'{C0}.env[0].valueFrom.fileKeyRef.volumeName: Invalid value: "v": referenced volume must be of type emptyDir'
+            f'{C0}.env[0].valueFrom.fileKeyRef.volumeName: Invalid value: "v": referenced volume must be of type '
+            f"emptyDir"
         ],
     ),
     "a probe of two kinds": (
@@ -102,7 +105,8 @@ CONTAINERS = {
             "restartPolicy": "Never",
         },
         [
-            f"{C0}.resizePolicy: Invalid value: \"RestartContainer\": must be 'NotRequired' when pod `restartPolicy` is "
+            f"{C0}.resizePolicy: Invalid value: \"RestartContainer\": must be 'NotRequired' when pod `restartPolicy` "
+            f"is "
             "'Never'"
         ],
     ),
@@ -117,7 +121,8 @@ CONTAINERS = {
             ]
         },
         [
-            'spec.initContainers[0].resizePolicy[0].restartPolicy: Invalid value: "RestartContainer": must not be set to '
+            'spec.initContainers[0].resizePolicy[0].restartPolicy: Invalid value: "RestartContainer": must not be '
+            "set to "
             "'RestartContainer' for non-sidecar initContainers"
         ],
     ),
@@ -140,13 +145,15 @@ RESOURCES = {
     "a claim that the pod does not have": (
         container(resources={"claims": [{"name": "x"}]}),
         [
-            f'{C0}.resources.claims[0]: Not found: "x": must be one of the names in pod.spec.resourceClaims which is empty'
+            f'{C0}.resources.claims[0]: Not found: "x": must be one of the names in pod.spec.resourceClaims which is '
+            f"empty"
         ],
     ),
     "a claim without a source": (
         {"resourceClaims": [{"name": "x"}]},
         [
-            'spec.resourceClaims[0]: Invalid value: {"Name":"x","ResourceClaimName":null,"ResourceClaimTemplateName":null}'
+            "spec.resourceClaims[0]: Invalid value: "
+            '{"Name":"x","ResourceClaimName":null,"ResourceClaimTemplateName":null}'
             ": must specify one of: `resourceClaimName`, `resourceClaimTemplateName`"
         ],
     ),
@@ -160,7 +167,8 @@ RESOURCES = {
     "a resource that pods as such do not have": (
         {"resources": {"requests": {"ephemeral-storage": "1"}}},
         [
-            'spec.resources.requests[ephemeral-storage]: Unsupported value: "ephemeral-storage": supported values: "cpu", '
+            'spec.resources.requests[ephemeral-storage]: Unsupported value: "ephemeral-storage": supported values: '
+            '"cpu", '
             '"hugepages-", "memory"'
         ],
     ),
@@ -203,7 +211,8 @@ VOLUMES = {
             ],
         },
         [
-            "spec.volumes[0].projected.sources[0].serviceAccountToken.expirationSeconds: Invalid value: 1: may not specify "
+            "spec.volumes[0].projected.sources[0].serviceAccountToken.expirationSeconds: Invalid value: 1: may not "
+            "specify "
             "a duration less than 10 minutes"
         ],
     ),
@@ -247,7 +256,8 @@ VOLUMES = {
     "a device that is no claim": (
         {**container(volumeDevices=[{"name": "v", "devicePath": "/d/../e"}]), "volumes": [{"name": "v"}]},
         [
-            f'{C0}.volumeDevices[0].name: Invalid value: "v": can only use volume source type of PersistentVolumeClaim or '
+            f'{C0}.volumeDevices[0].name: Invalid value: "v": can only use volume source type of '
+            f"PersistentVolumeClaim or "
             "Ephemeral for block mode",
             f"{C0}.volumeDevices[0].devicePath: Invalid value: \"/d/../e\": can not contain backsteps ('..')",
         ],
@@ -272,10 +282,12 @@ SECURITY = {
     "capabilities against escalation": (
         container(securityContext={"allowPrivilegeEscalation": False, "capabilities": {"add": ["CAP_SYS_ADMIN"]}}),
         [
-            f'{C0}.securityContext: Invalid value: {{"Capabilities":{{"Add":["CAP_SYS_ADMIN"],"Drop":null}},"Privileged":'
+            f"{C0}.securityContext: Invalid value: "
+            f'{{"Capabilities":{{"Add":["CAP_SYS_ADMIN"],"Drop":null}},"Privileged":'
             'null,"SELinuxOptions":null,"WindowsOptions":null,"RunAsUser":null,"RunAsGroup":null,"RunAsNonRoot":null,'
             '"ReadOnlyRootFilesystem":null,"AllowPrivilegeEscalation":false,"ProcMount":null,"SeccompProfile":null,'
-            '"AppArmorProfile":null}: cannot set `allowPrivilegeEscalation` to false and `capabilities.Add` CAP_SYS_ADMIN'
+            '"AppArmorProfile":null}: cannot set `allowPrivilegeEscalation` to false and `capabilities.Add` '
+            "CAP_SYS_ADMIN"
         ],
     ),
     "an unmasked proc of the host's users": (
@@ -285,7 +297,8 @@ SECURITY = {
     "a windows user": (
         container(securityContext={"windowsOptions": {"runAsUserName": "a\\b\\c"}}),
         [
-            f'{C0}.securityContext.windowsOptions.runAsUserName: Invalid value: "a\\\\b\\\\c": runAsUserName cannot contain '
+            f'{C0}.securityContext.windowsOptions.runAsUserName: Invalid value: "a\\\\b\\\\c": runAsUserName cannot '
+            f"contain "
             "more than one backslash"
         ],
     ),
@@ -297,15 +310,18 @@ SECURITY = {
             ]
         },
         [
-            'spec: Invalid value: "": If pod contains any hostProcess containers then all containers must be HostProcess '
+            'spec: Invalid value: "": If pod contains any hostProcess containers then all containers must be '
+            "HostProcess "
             "containers",
-            "spec.hostNetwork: Invalid value: false: hostNetwork must be true if pod contains any hostProcess containers",
+            "spec.hostNetwork: Invalid value: false: hostNetwork must be true if pod contains any hostProcess "
+            "containers",
         ],
     ),
     "an AppArmor profile": (
         container(securityContext={"appArmorProfile": {"type": "Localhost", "localhostProfile": " x"}}),
         [
-            f'{C0}.securityContext.appArmorProfile.localhostProfile: Invalid value: " x": must not be padded with whitespace'
+            f'{C0}.securityContext.appArmorProfile.localhostProfile: Invalid value: " x": must not be padded with '
+            f"whitespace"
         ],
     ),
 }
@@ -336,7 +352,8 @@ SCHEDULING = {
             }
         },
         [
-            "spec.affinity.podAffinity.requiredDuringSchedulingIgnoredDuringExecution[0].matchLabelKeys: Forbidden: must "
+            "spec.affinity.podAffinity.requiredDuringSchedulingIgnoredDuringExecution[0].matchLabelKeys: Forbidden: "
+            "must "
             "not be specified when labelSelector is not set"
         ],
     ),
@@ -396,7 +413,8 @@ ANNOTATIONS = {
     "a mirror pod without a node": (
         {"kubernetes.io/config.mirror": "x"},
         [
-            'metadata.annotations[kubernetes.io/config.mirror]: Invalid value: "x": must set spec.nodeName if mirror pod '
+            'metadata.annotations[kubernetes.io/config.mirror]: Invalid value: "x": must set spec.nodeName if mirror '
+            "pod "
             "annotation is set"
         ],
     ),
@@ -417,7 +435,8 @@ ANNOTATIONS = {
     "a seccomp profile": (
         {"seccomp.security.alpha.kubernetes.io/pod": "odd"},
         [
-            'metadata.annotations.seccomp.security.alpha.kubernetes.io/pod: Invalid value: "odd": must be a valid seccomp '
+            'metadata.annotations.seccomp.security.alpha.kubernetes.io/pod: Invalid value: "odd": must be a valid '
+            "seccomp "
             "profile"
         ],
     ),

@@ -1,0 +1,36 @@
+"""Pods for tests, made from what matters in them."""
+
+from typing import Any
+
+from sampan.api.codec import json as codec
+from sampan.api.types.core_v1 import Pod
+from sampan.apiserver.registry.podspec.defaults import default_pod
+from sampan.apiserver.registry.podspec.pod import new_pod_faults
+
+CONTAINER = {"name": "c", "image": "nginx:1"}
+
+
+def pod(spec: dict[str, Any] | None = None, **metadata: Any) -> Pod:
+    """A pod as a client sends it, with one container unless the spec has some."""
+    return codec.from_value(pod_value(spec, **metadata), Pod)
+
+
+def pod_value(spec: dict[str, Any] | None = None, **metadata: Any) -> dict[str, Any]:
+    meta = {"name": "a", "namespace": "default", **metadata}
+    return {"kind": "Pod", "apiVersion": "v1", "metadata": meta, "spec": {"containers": [CONTAINER], **(spec or {})}}
+
+
+def defaulted(spec: dict[str, Any] | None = None, **metadata: Any) -> Pod:
+    """A pod as the server completes it."""
+    made = pod(spec, **metadata)
+    default_pod(made)
+    return made
+
+
+def container(**fields: Any) -> dict[str, Any]:
+    """A spec whose only container has these fields beside name and image."""
+    return {"containers": [{**CONTAINER, **fields}]}
+
+
+def faults_of(spec: dict[str, Any], **metadata: Any) -> list[str]:
+    return [str(fault) for fault in new_pod_faults(defaulted(spec, **metadata))]

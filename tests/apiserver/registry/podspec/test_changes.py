@@ -1,0 +1,201 @@
+from collections.abc import Callable
+from copy import deepcopy
+from typing import Any
+
+import pytest
+
+from sampan.api.types.core_v1 import (
+    Affinity,
+    Container,
+    EphemeralContainer,
+    NodeAffinity,
+    NodeSelector,
+    NodeSelectorRequirement,
+    NodeSelectorTerm,
+    Pod,
+    PodSchedulingGate,
+    Toleration,
+)
+from sampan.apiserver.registry.podspec.changes import change_faults, ephemeral_change_faults
+from sampan.apiserver.registry.podspec.leniency import Leniency
+from tests.apiserver.pods import container, defaulted
+
+
+def faults(old: Pod, change: Callable[[Pod], Any], *, check: Any = change_faults) -> list[str]:
+    new = deepcopy(old)
+    change(new)
+    return [str(fault) for fault in check(new, old, Leniency(old.spec, old.metadata.annotations, is_pod=True))]
+
+
+def first(pod: Pod) -> Container:
+    assert pod.spec.containers is not None
+    return pod.spec.containers[0]
+
+
+def term(*keys: str) -> NodeSelectorTerm:
+    return NodeSelectorTerm(matchExpressions=[NodeSelectorRequirement(key=key, operator="Exists") for key in keys])
+
+
+def needs(pod: Pod, *terms: NodeSelectorTerm) -> None:
+    required = NodeSelector(nodeSelectorTerms=list(terms))
+    pod.spec.affinity = Affinity(nodeAffinity=NodeAffinity(requiredDuringSchedulingIgnoredDuringExecution=required))
+
+
+ALLOWED: dict[str, Callable[[Pod], Any]] = {
+    "nothing": lambda pod: None,
+    "an image": lambda pod: setattr(first(pod), "image", "nginx:2"),
+    "a deadline": lambda pod: setattr(pod.spec, "activeDeadlineSeconds", 5),
+    "one more toleration": lambda pod: pod.spec.tolerations.append(Toleration(key="b", operator="Exists")),
+    "another time": lambda pod: setattr(pod.spec.tolerations[0], "tolerationSeconds", 7),
+    "labels": lambda pod: pod.metadata.labels.update(x="y"),
+}
+
+
+@pytest.mark.parametrize("change", ALLOWED.values(), ids=ALLOWED.keys())
+def test_what_may_change(change: Callable[[Pod], Any]) -> None:
+    old = defaulted({"tolerations": [{"key": "a", "operator": "Exists", "effect": "NoExecute"}]})
+    assert faults(old, change) == []
+
+
+def test_everything_else_stays_and_the_difference_is_shown() -> None:
+    (found,) = faults(defaulted(), lambda pod: setattr(pod.spec, "restartPolicy", "Never"))
+    assert found == (
+        "spec: Forbidden: pod updates may not change fields other than `spec.containers[*].image`,"
+        "`spec.initContainers[*].image`,`spec.activeDeadlineSeconds`,`spec.tolerations` (only additions to existing "
+        "tolerations),`spec.terminationGracePeriodSeconds` (allow it to be set to 1 if it was previously negative)\n"
+        "@@ -35,7 +35,7 @@\n"
+        "   }\n"
+        "  ],\n"
+        '  "EphemeralContainers": null,\n'
+        '- "RestartPolicy": "Always",\n'
+        '+ "RestartPolicy": "Never",\n'
+        '  "TerminationGracePeriodSeconds": 30,\n'
+        '  "ActiveDeadlineSeconds": null,\n'
+        '  "DNSPolicy": "ClusterFirst",\n'
+    )
+
+
+def test_containers_are_neither_added_nor_removed() -> None:
+    def add(pod: Pod) -> None:
+        assert pod.spec.containers is not None
+        pod.spec.containers.append(deepcopy(pod.spec.containers[0]))
+        pod.spec.containers[1].name = "d"
+
+    assert faults(defaulted(), add) == ["spec.containers: Forbidden: pod updates may not add or remove containers"]
+
+
+@pytest.mark.parametrize(
+    ("old_s", "new_s", "wanted"),
+    [
+        (50, 60, "Invalid value: 60: must be less than or equal to previous value"),
+        (50, None, "Invalid value: null: must not update from a positive integer to nil value"),
+        (50, 40, None),
+        (None, 40, None),
+    ],
+)
+def test_deadlines_only_shrink(old_s: int | None, new_s: int | None, wanted: str | None) -> None:
+    old = defaulted({"activeDeadlineSeconds": old_s} if old_s else {})
+    found = faults(old, lambda pod: setattr(pod.spec, "activeDeadlineSeconds", new_s))
+    assert found == ([f"spec.activeDeadlineSeconds: {wanted}"] if wanted else [])
+
+
+def test_tolerations_are_not_taken_away() -> None:
+    old = defaulted({"tolerations": [{"key": "a", "operator": "Exists"}]})
+    text = "existing toleration can not be modified except its tolerationSeconds"
+    assert faults(old, lambda pod: pod.spec.tolerations.clear())[0] == f"spec.tolerations: Forbidden: {text}"
+
+
+def test_gates_only_open() -> None:
+    old = defaulted({"schedulingGates": [{"name": "x.io/a"}, {"name": "x.io/b"}]})
+    assert faults(old, lambda pod: pod.spec.schedulingGates.pop()) == []
+    found = faults(old, lambda pod: pod.spec.schedulingGates.append(PodSchedulingGate(name="x.io/c")))
+    text = "only deletion is allowed, but found new scheduling gate 'x.io/c'"
+    assert found == [f"spec.schedulingGates[2].name: Forbidden: {text}"]
+
+
+def test_a_gated_pod_may_be_narrowed() -> None:
+    old = defaulted({"schedulingGates": [{"name": "x.io/a"}], "nodeSelector": {"a": "b"}})
+    assert faults(old, lambda pod: pod.spec.nodeSelector.update(c="d")) == []
+    assert faults(old, lambda pod: needs(pod, term("k"))) == []
+    text = "only additions to spec.nodeSelector are allowed (no mutations or deletions)"
+    assert faults(old, lambda pod: pod.spec.nodeSelector.clear()) == [f"spec.nodeSelector: Invalid value: {{}}: {text}"]
+
+
+def test_a_gated_pod_keeps_the_terms_that_it_has() -> None:
+    old = defaulted({"schedulingGates": [{"name": "x.io/a"}]})
+    needs(old, term("k"))
+    assert faults(old, lambda pod: needs(pod, term("k", "l"))) == []
+    at = "spec.affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution.nodeSelectorTerms"
+    (found,) = faults(old, lambda pod: needs(pod, term("l")))
+    assert found == (
+        f'{at}[0]: Invalid value: {{"MatchExpressions":[{{"Key":"l","Operator":"Exists","Values":null}}],'
+        '"MatchFields":null}: only additions are allowed (no mutations or deletions)'
+    )
+    (found,) = faults(old, lambda pod: needs(pod, term("k"), term("l")))
+    assert found.endswith("no additions/deletions to non-empty NodeSelectorTerms list are allowed")
+
+
+def test_annotations_of_profiles_and_mirrors_stay() -> None:
+    key = "container.apparmor.security.beta.kubernetes.io/c"
+    old = defaulted(annotations={key: "unconfined"})
+    at = f"metadata.annotations[{key}]"
+    assert faults(old, lambda pod: pod.metadata.annotations.clear()) == [
+        f"{at}: Forbidden: may not remove or update AppArmor annotations"
+    ]
+    assert faults(defaulted(), lambda pod: pod.metadata.annotations.update({key: "unconfined"})) == [
+        f"{at}: Forbidden: may not add AppArmor annotations"
+    ]
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [
+        container(resources={"limits": {"cpu": "1", "hugepages-2Mi": "3Mi"}}),
+        {"hostNetwork": True, "securityContext": {"sysctls": [{"name": "net.x", "value": "1"}]}},
+        {
+            "topologySpreadConstraints": [
+                {
+                    "maxSkew": 1,
+                    "topologyKey": "z",
+                    "whenUnsatisfiable": "DoNotSchedule",
+                    "labelSelector": {"matchLabels": {"a": "b c"}},
+                }
+            ]
+        },
+        {
+            "serviceAccountName": "s",
+            "volumes": [{"name": "v", "projected": {"sources": [{"serviceAccountToken": {"path": "../t"}}]}}],
+        },
+    ],
+)
+def test_what_was_let_in_once_does_not_hinder_other_changes(spec: dict[str, Any]) -> None:
+    old = defaulted(spec)
+    assert faults(old, lambda pod: setattr(first(pod), "image", "nginx:2")) == []
+
+
+def ephemeral(name: str) -> EphemeralContainer:
+    return EphemeralContainer(name=name, image="x", terminationMessagePolicy="File", imagePullPolicy="Always")
+
+
+def test_ephemeral_containers_may_be_added_and_nothing_else() -> None:
+    old = defaulted()
+    old.spec.ephemeralContainers = [ephemeral("e")]
+    check = ephemeral_change_faults
+    assert faults(old, lambda pod: pod.spec.ephemeralContainers.append(ephemeral("f")), check=check) == []
+    assert faults(old, lambda pod: pod.spec.ephemeralContainers.clear(), check=check) == [
+        'spec.ephemeralContainers: Forbidden: existing ephemeral containers "e" may not be removed\n'
+    ]
+    (found,) = faults(old, lambda pod: setattr(pod.spec.ephemeralContainers[0], "image", "y"), check=check)
+    assert found.startswith(
+        'spec.ephemeralContainers: Forbidden: existing ephemeral containers "e" may not be changed\n'
+    )
+    (found,) = faults(
+        old, lambda pod: pod.spec.ephemeralContainers.append(ephemeral("f", stdin=True)), check=check
+    ) or [""]
+    assert found == ""
+
+
+def test_pods_of_a_nodes_own_files_have_no_ephemeral_containers() -> None:
+    old = defaulted({"nodeName": "n"}, annotations={"kubernetes.io/config.mirror": "x"})
+    text = "static pods do not support ephemeral containers"
+    assert faults(old, lambda pod: None, check=ephemeral_change_faults) == [f"[]: Forbidden: {text}"]

@@ -1,0 +1,93 @@
+from copy import deepcopy
+from typing import Any
+
+import pytest
+
+from sampan.api.types.core_v1 import Pod
+from sampan.apiserver.registry.podspec.leniency import Leniency
+from sampan.apiserver.registry.podspec.qos import qos_class
+from sampan.apiserver.registry.podspec.resizing import keep_all_but_resources, resize_faults
+from tests.apiserver.pods import container, defaulted
+
+OLD = {"limits": {"cpu": "1", "memory": "1Gi"}, "requests": {"cpu": "500m", "memory": "1Gi"}}
+
+
+def resized(old: Pod, resources: dict[str, Any], **more: Any) -> tuple[Pod, list[str]]:
+    new = defaulted({**container(resources=resources), **more})
+    new.metadata, new.status = deepcopy(old.metadata), deepcopy(old.status)
+    keep_all_but_resources(new, old)
+    return new, [str(fault) for fault in resize_faults(new, old, Leniency(old.spec, {}, is_pod=True))]
+
+
+@pytest.fixture
+def old() -> Pod:
+    pod = defaulted(container(resources=OLD))
+    pod.status.qosClass = qos_class(pod.spec)
+    return pod
+
+
+def test_cpu_and_memory_may_change(old: Pod) -> None:
+    wanted = {"limits": {"cpu": "2", "memory": "2Gi"}, "requests": {"cpu": "1", "memory": "1Gi"}}
+    new, faults = resized(old, wanted, restartPolicy="Never", nodeName="other")
+    assert faults == []
+    assert new.spec.containers is not None
+    assert new.spec.containers[0].resources.limits == wanted["limits"]
+    assert (new.spec.restartPolicy, new.spec.nodeName) == ("Always", "")
+
+
+@pytest.mark.parametrize(
+    ("resources", "wanted"),
+    [
+        (
+            {"limits": {**OLD["limits"], "ephemeral-storage": "1Gi"}, "requests": OLD["requests"]},
+            ["spec: Forbidden: only cpu and memory resources are mutable"],
+        ),
+        (
+            {"limits": {"cpu": "1"}, "requests": OLD["requests"]},
+            ["spec.containers[0].resources.limits: Forbidden: resource limits cannot be removed"],
+        ),
+        (
+            {"limits": OLD["limits"], "requests": OLD["limits"]},
+            ['spec: Invalid value: "Burstable": Pod QOS Class may not change as a result of resizing'],
+        ),
+    ],
+)
+def test_nothing_else_may(old: Pod, resources: dict[str, Any], wanted: list[str]) -> None:
+    assert resized(old, resources)[1] == wanted
+
+
+def test_containers_stay_what_and_where_they_are(old: Pod) -> None:
+    new = defaulted({"containers": [{"name": "d", "image": "x", "resources": OLD}]})
+    new.status = deepcopy(old.status)
+    keep_all_but_resources(new, old)
+    assert [str(fault) for fault in resize_faults(new, old, Leniency(old.spec, {}, is_pod=True))] == [
+        "spec.containers[0].name: Forbidden: containers may not be renamed or reordered on resize"
+    ]
+
+
+def test_a_pod_as_a_whole_may_be_resized() -> None:
+    old = defaulted({"resources": {"limits": {"cpu": "1", "memory": "1Gi"}}})
+    old.status.qosClass = qos_class(old.spec)
+    new = deepcopy(old)
+    assert new.spec.resources is not None
+    new.spec.resources.limits["cpu"] = new.spec.resources.requests["cpu"] = "2"
+    lenient = Leniency(old.spec, {}, is_pod=True)
+    assert list(resize_faults(new, old, lenient)) == []
+    new.spec.resources = None
+    assert [str(fault) for fault in resize_faults(new, old, lenient)][1:] == [
+        "spec.resources: Forbidden: pod-level resources cannot be removed",
+        "spec: Forbidden: only cpu and memory resources are mutable",
+    ][:1]
+
+
+@pytest.mark.parametrize(
+    ("spec", "annotations", "text"),
+    [
+        ({"nodeName": "n"}, {"kubernetes.io/config.mirror": "x"}, "static pods cannot be resized"),
+        ({"os": {"name": "windows"}}, {}, "windows pods cannot be resized"),
+    ],
+)
+def test_pods_that_cannot_be_resized(spec: dict[str, Any], annotations: dict[str, str], text: str) -> None:
+    old = defaulted(spec, annotations=annotations)
+    found = [str(fault) for fault in resize_faults(deepcopy(old), old, Leniency(old.spec, {}, is_pod=True))]
+    assert found == [f"[]: Forbidden: {text}"]

@@ -1,0 +1,114 @@
+from copy import deepcopy
+from typing import Any
+
+import msgspec
+import pytest
+
+from sampan.api.types.core_v1 import Pod, PodStatus
+from sampan.apiserver.registry.podspec.conditions import is_true, set_condition
+from sampan.apiserver.registry.podspec.leniency import Leniency
+from sampan.apiserver.registry.podspec.statuses import status_faults
+from tests.apiserver.pods import CONTAINER, defaulted
+
+ENDED = {"name": "c", "state": {"terminated": {"exitCode": 1}}}
+RUNNING: dict[str, Any] = {"name": "c", "state": {"running": {}}}
+
+
+def faults(old: Pod, **status: Any) -> list[str]:
+    new = deepcopy(old)
+    new.status = msgspec.convert({"qosClass": old.status.qosClass, **status}, PodStatus)
+    return [str(fault) for fault in status_faults(new, old, Leniency(old.spec, {}, is_pod=True))]
+
+
+@pytest.mark.parametrize(
+    ("status", "wanted"),
+    [
+        ({"conditions": [{"type": "Ready", "status": "True"}]}, []),
+        ({"qosClass": "Guaranteed"}, ['status.qosClass: Invalid value: "Guaranteed": field is immutable']),
+        (
+            {"podIPs": [{"ip": "10.0.0.1"}, {"ip": "10.0.0.2"}]},
+            [
+                'status.podIPs: Invalid value: [{"IP":"10.0.0.1"},{"IP":"10.0.0.2"}]: may specify no more than one '
+                "IP for "
+                "each IP family"
+            ],
+        ),
+        ({"podIPs": [{"ip": "10.0.0.1"}, {"ip": "fd00::1"}]}, []),
+        (
+            {"hostIP": "10.0.0.1", "hostIPs": [{"ip": "10.0.0.2"}]},
+            ['status.hostIPs[0].ip: Invalid value: "10.0.0.2": must be equal to `hostIP`'],
+        ),
+        (
+            {"resourceClaimStatuses": [{"name": "x"}]},
+            [
+                'status.resourceClaimStatuses[0].name: Invalid value: "x": must match the name of an entry in '
+                "`spec.resourceClaims`"
+            ],
+        ),
+        (
+            {"containerStatuses": [{**RUNNING, "user": {"linux": {"uid": -1, "gid": 0}}}]},
+            [
+                "status.containerStatuses[0].user.linux.uid: Invalid value: -1: must be between 0 and 2147483647, "
+                "inclusive"
+            ],
+        ),
+        (
+            {"containerStatuses": [{**RUNNING, "allocatedResourcesStatus": [{"name": "x.io/g", "resources": []}]}]},
+            [
+                'status.containerStatuses[0].allocatedResourcesStatus[0].name: Invalid value: "x.io/g": must match '
+                "one of "
+                "the container's resource requests"
+            ],
+        ),
+    ],
+)
+def test_faults(status: dict[str, Any], wanted: list[str]) -> None:
+    assert faults(defaulted(), **status) == wanted
+
+
+@pytest.mark.parametrize(
+    ("spec", "may_return"),
+    [
+        ({"restartPolicy": "Always"}, True),
+        ({"restartPolicy": "OnFailure"}, True),
+        ({"restartPolicy": "Never"}, False),
+        ({"restartPolicy": "Never", "containers": [{**CONTAINER, "restartPolicy": "Always"}]}, True),
+        (
+            {
+                "restartPolicy": "Never",
+                "containers": [
+                    {
+                        **CONTAINER,
+                        "restartPolicy": "Never",
+                        "restartPolicyRules": [
+                            {"action": "Restart", "exitCodes": {"operator": "In", "values": [1, 2]}}
+                        ],
+                    }
+                ],
+            },
+            True,
+        ),
+    ],
+)
+def test_containers_that_ended_for_good_do_not_return(spec: dict[str, Any], may_return: bool) -> None:
+    old = defaulted(spec)
+    old.status = msgspec.convert({"containerStatuses": [ENDED]}, PodStatus)
+    found = faults(old, containerStatuses=[RUNNING])
+    text = "status.containerStatuses[0].state: Forbidden: may not be transitioned to non-terminated state"
+    assert found == ([] if may_return else [text])
+    assert faults(old, containerStatuses=[ENDED]) == []
+
+
+def test_a_bound_pod_is_not_nominated() -> None:
+    found = faults(defaulted({"nodeName": "n"}), nominatedNodeName="m")
+    assert found == ["status.nominatedNodeName: Forbidden: may not be set on pods that are already bound to a node"]
+
+
+def test_conditions_keep_their_time_until_their_value_changes() -> None:
+    status = PodStatus()
+    set_condition(status, "Ready", "False", now="2026-01-01T00:00:00Z")
+    set_condition(status, "Ready", "False", now="2026-01-02T00:00:00Z", reason="Still")
+    assert [(c.lastTransitionTime, c.reason) for c in status.conditions] == [("2026-01-01T00:00:00Z", "Still")]
+    set_condition(status, "Ready", "True", now="2026-01-03T00:00:00Z")
+    assert is_true(status, "Ready")
+    assert status.conditions[0].lastTransitionTime == "2026-01-03T00:00:00Z"
