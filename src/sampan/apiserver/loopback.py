@@ -265,7 +265,8 @@ def _metadata_of(raw: bytes) -> PartialObjectMetadata:
 
 def altered(registry: Registry) -> list[str]:
     """The keys of objects that somebody who shares them has changed, which nobody may; for the end of tests."""
-    return [item.key for store in registry.stores() for item in store.cacher.items() if _is_altered(store.codec, item)]
+    every = ((store.codec, item) for store in registry.stores() for item in store.cacher.peek_all())
+    return [item.key for codec, item in every if _is_altered(codec, item)]
 
 
 def _is_altered(codec: ResourceCodec, item: Item) -> bool:

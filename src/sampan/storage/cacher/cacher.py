@@ -140,10 +140,6 @@ class Cacher:
         """All that the cache has now, without waiting for anything."""
         return [*self._state.contents.items.values()]
 
-    def items(self) -> Sequence[Item]:
-        """Everything that the cache has now."""
-        return list(self._state.contents.items.values())
-
     async def list(self, query: ListQuery) -> ListResult:
         wanted, start = self._page(query)
         await self.wait_ready()
