@@ -22,8 +22,18 @@ OnWarning = Callable[[str], None]
 """Told of what servers warn of."""
 
 
-def _log_warning(text: str) -> None:
-    log.warning("the API server warns: %s", text)
+class WarningLog:
+    """Logs each warning once."""
+
+    _MOST = 1000
+
+    def __init__(self) -> None:
+        self._seen: set[str] = set()
+
+    def __call__(self, text: str) -> None:
+        if text not in self._seen and len(self._seen) < self._MOST:
+            self._seen.add(text)
+            log.info("the API server warns: %s", text)
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,10 +59,10 @@ class Client:
         clock: Clock,
         component: str,
         retry: RetryConfig | None = None,
-        on_warning: OnWarning = _log_warning,
+        on_warning: OnWarning | None = None,
     ) -> None:
         self._transport, self._clock = transport, clock
-        self._on_warning = on_warning
+        self._on_warning = on_warning or WarningLog()
         self._user_agent = f"sampan-{component}"
         self._retry = retry or RetryConfig()
 
