@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import AsyncIterator, Coroutine, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
@@ -11,13 +12,18 @@ from typing import Any
 
 from sampan.apiserver.config import ServerConfig
 from sampan.apiserver.server import ApiServer
-from sampan.machinery.client import Client
-from sampan.machinery.clock import Clock
+from sampan.machinery.client import ADDED, Client, Selection
+from sampan.machinery.clock import Clock, Idle, VirtualClock
 from sampan.storage.backend import Backend
+from sampan.storage.compaction import SharedCompaction
+
+log = logging.getLogger(__name__)
 
 APISERVER, CONTROLLERS = "apiserver", "controllers"
 COMPONENTS = (APISERVER, CONTROLLERS)
 """Those that there are, in the order they start."""
+
+_ACCOUNT_PATIENCE_S = 10
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,38 +68,82 @@ class ClusterConfig:
 
 
 class Assembly:
-    """`async with Assembly(config=…, clock=…) as cluster:` runs the components until the block is left."""
+    """`async with Assembly(config=…, clock=…) as cluster:` runs the components until the block is left.
+
+    With the service account controller among them, the default account is there when the block begins, so that pods
+    can be created at once.
+    """
 
     def __init__(self, *, config: ClusterConfig, clock: Clock) -> None:
         self.config, self.clock = config, clock
         self.backend = config.store.open(clock)
         self.server = ApiServer(config=config.server, backend=self.backend, clock=clock)
+        self.transport = self.server.loopback()
         self._running = AsyncExitStack()
 
     async def __aenter__(self) -> Assembly:
         async with AsyncExitStack() as running:
             await running.enter_async_context(self.backend)
+            if self.config.store.etcd_servers:
+                compaction = SharedCompaction(backend=self.backend, clock=self.clock)
+                await running.enter_async_context(_beside(compaction.run()))
             await running.enter_async_context(self.server)
+            self._tell_clock(running, self.transport.activity.idle)
+            if (idle := getattr(self.backend, "idle", None)) is not None:  # etcd, elsewhere, keeps its own time
+                self._tell_clock(running, idle)
             if CONTROLLERS in self.config.components:
-                await running.enter_async_context(_beside(self._controllers()))
+                await self._run_controllers(running)
             self._running = running.pop_all()
         return self
 
     async def __aexit__(self, *exc: object) -> None:
         await self._running.aclose()
 
-    async def _controllers(self) -> None:
+    def client(self, component: str) -> Client:
+        """A client in the server's own process."""
+        return Client(transport=self.transport, clock=self.clock, component=component)
+
+    def has_controller(self, name: str) -> bool:
+        from sampan.controllers.manager import selected
+
+        return CONTROLLERS in self.config.components and name in selected(self.config.controllers)
+
+    async def _run_controllers(self, running: AsyncExitStack) -> None:
         from sampan.controllers.manager import COMPONENT, ControllerManager
         from sampan.controllers.table import ControllerConfig
 
-        transport = self.server.loopback()
         manager = ControllerManager(
-            client_for=lambda name: Client(transport=transport, clock=self.clock, component=name or COMPONENT),
+            client_for=lambda name: self.client(name or COMPONENT),
             clock=self.clock,
             names=self.config.controllers,
             config=ControllerConfig(root_ca=self.config.root_ca.decode()),
         )
-        await manager.run()
+        self._tell_clock(running, manager.activity.idle)
+        await running.enter_async_context(_beside(manager.run()))
+        if self.has_controller("serviceaccount-controller"):
+            await default_account(self.client("up"), "default")
+
+    def _tell_clock(self, running: AsyncExitStack, idle: Idle) -> None:
+        """A virtual clock does not move on while something is under way."""
+        if isinstance(self.clock, VirtualClock):
+            running.callback(self.clock.on_idle(idle))
+
+
+async def default_account(client: Client, namespace: str) -> None:
+    """Wait until the namespace has its service account; before that no pod can be created there."""
+    from sampan.api.types.core_v1 import ServiceAccount
+
+    chosen = Selection(namespace=namespace, fields="metadata.name=default")
+    try:
+        async with (
+            asyncio.timeout(_ACCOUNT_PATIENCE_S),
+            client.of(ServiceAccount).watch(chosen, initial_events=True) as events,
+        ):
+            async for batch in events:
+                if any(event.type == ADDED for event in batch):
+                    return
+    except TimeoutError:
+        log.warning("namespace %s has no service account yet: no pod can be created there", namespace)
 
 
 @asynccontextmanager
