@@ -1,37 +1,41 @@
-"""A whole cluster inside a test: `with Cluster() as cluster:`.
-
-It runs in this process, in a thread of its own with an event loop of its own, on a free port, in memory; nothing is
-written to disk but a folder for its certificates and kubeconfig, which goes away with it.
-"""
+"""A whole cluster inside a test: `with Cluster() as cluster:`, or `async with` in a test that has an event loop."""
 
 from __future__ import annotations
 
-import asyncio
-import contextlib
-import shutil
-import tempfile
-import threading
-import time
-from collections.abc import Coroutine, Sequence
-from concurrent.futures import Future
+from collections.abc import AsyncIterator, Coroutine, Iterator, Mapping, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
 
+from sampan.api.types.core_v1 import Namespace
+from sampan.api.types.meta_v1 import ObjectMeta
 from sampan.apiserver.config import ServerConfig, TlsFiles
 from sampan.cli import kubeconfig
-from sampan.cli.assembly import COMPONENTS, Assembly, ClusterConfig, StoreConfig
-from sampan.cli.pki import ADMIN, CA, SERVER, Pki
-from sampan.machinery.client import Client
+from sampan.cli.assembly import COMPONENTS, Assembly, ClusterConfig, StoreConfig, default_account
+from sampan.cli.pki import ACCOUNTS, ADMIN, CA, SERVER, Pki
+from sampan.machinery.client import Client, Delete
 from sampan.machinery.clock import Clock, RealClock
+from sampan.testing.folder import TemporaryFolder
+from sampan.testing.keys import KEYS
+from sampan.testing.loop_thread import LoopThread
 
 T = TypeVar("T")
 
+_NAME = "sampan-test"
+
 
 class Cluster:
-    """A cluster to test against.
+    """A cluster to test against, in this process, on a free port of the loopback address.
 
-    `url` and `kubeconfig` are for clients of any kind; `client` is Sampan's own, whose coroutines `run` carries out.
-    Enter it once; two clusters do not know of each other.
+    `with Cluster() as cluster:` gives it a thread with an event loop of its own; `cluster.run` carries out coroutines
+    there. `async with Cluster() as cluster:` runs it in the caller's loop, where coroutines are simply awaited.
+
+    `url` and `kubeconfig` are for clients of any kind, `client` is Sampan's own. A cluster is entered once. Any number
+    may run at a time; they share nothing but the CA. On disk there is only a temporary folder with keys and
+    kubeconfigs, which is removed at the end of the block and also when the process is killed.
+
+    `store` is "memory", "sqlite" (a file that goes away with the cluster), the path of a SQLite file, or the URLs of
+    etcd, separated by commas. With a `VirtualClock` object time stands still until `cluster.run(clock.advance(60))`.
     """
 
     def __init__(
@@ -39,36 +43,39 @@ class Cluster:
         *,
         components: Sequence[str] = COMPONENTS,
         controllers: Sequence[str] = ("*",),
-        store: StoreConfig | None = None,
+        store: str | Path | StoreConfig = "memory",
         insecure: bool = False,
-        runtime_config: dict[str, bool] | None = None,
+        runtime_config: Mapping[str, bool] | None = None,
         clock: Clock | None = None,
     ) -> None:
         self._components, self._controllers = components, controllers
-        self._store = store or StoreConfig()
-        self._insecure = insecure
+        self._store, self._insecure = store, insecure
         self._runtime_config = runtime_config or {}
-        self._clock = clock or RealClock()
-        self._loop: asyncio.AbstractEventLoop | None = None
-        self._thread: threading.Thread | None = None
-        self._stop: asyncio.Event | None = None
+        self.clock: Clock = clock or RealClock()
+        self._thread: LoopThread | None = None
         self._assembly: Assembly | None = None
-        self._folder: Path | None = None
+        self._folder: TemporaryFolder | None = None
+        self._running = AsyncExitStack()
 
     def __enter__(self) -> Cluster:
-        self._folder = Path(tempfile.mkdtemp(prefix="sampan-test-"))
-        ready: Future[None] = Future()
-        self._thread = threading.Thread(target=self._run, args=(ready,), name="sampan cluster", daemon=True)
-        self._thread.start()
-        try:
-            ready.result(timeout=60)
-        except BaseException:
-            self._end()
-            raise
+        self._thread = LoopThread("sampan cluster")
+        self._thread.start(self._serve())
         return self
 
     def __exit__(self, *exc: object) -> None:
-        self._end()
+        if self._thread is not None:
+            self._thread.stop()
+
+    async def __aenter__(self) -> Cluster:
+        async with AsyncExitStack() as running:
+            await running.enter_async_context(self._serve())
+            self._running = running.pop_all()
+        return self
+
+    async def __aexit__(self, *exc: object) -> None:
+        await self._running.aclose()
+
+    # -- for clients of any kind -------------------------------------------------------------------------------------
 
     @property
     def url(self) -> str:
@@ -76,19 +83,40 @@ class Cluster:
         return f"https://127.0.0.1:{self.assembly.server.secure_port}"
 
     @property
+    def insecure_url(self) -> str:
+        """Plain HTTP, where everybody may do everything; only with `insecure=True`."""
+        if not self._insecure:
+            raise RuntimeError("the cluster has no plain HTTP port: Cluster(insecure=True) opens one")
+        return f"http://127.0.0.1:{self.assembly.server.insecure_port}"
+
+    @property
     def kubeconfig(self) -> Path:
         """A kubeconfig file for the administrator."""
         return self._home / "kubeconfig"
 
+    def kubeconfig_for(self, namespace: str) -> Path:
+        """A kubeconfig file whose namespace is this one."""
+        path = self._home / f"kubeconfig-{namespace}"
+        if not path.exists():
+            self._write_kubeconfig(path, namespace)
+        return path
+
     @property
     def ca(self) -> Path:
         """The certificate that `url` is verified with."""
-        return Pki(self._home / "pki").certificate(CA)
+        return self._pki.certificate(CA)
+
+    @property
+    def client_certificate(self) -> tuple[Path, Path]:
+        """The administrator's certificate and key, for clients that take no kubeconfig."""
+        return self._pki.certificate(ADMIN), self._pki.key(ADMIN)
+
+    # -- Sampan's own client -----------------------------------------------------------------------------------------
 
     @property
     def client(self) -> Client:
-        """A client in the server's own process."""
-        return Client(transport=self.assembly.server.loopback(), clock=self._clock, component="test")
+        """A client in the server's own process, of all rights; its coroutines belong to the cluster's loop."""
+        return self.assembly.client("test")
 
     @property
     def assembly(self) -> Assembly:
@@ -97,36 +125,56 @@ class Cluster:
         return self._assembly
 
     def run(self, work: Coroutine[Any, Any, T], timeout_s: float = 30) -> T:
-        """Carry out a coroutine on the cluster's loop and wait for it."""
-        if self._loop is None:
-            raise RuntimeError("the cluster is not running")
-        return asyncio.run_coroutine_threadsafe(work, self._loop).result(timeout_s)
+        """Carry out a coroutine on the cluster's loop and wait for it. Any thread may call this but the loop's own."""
+        if self._thread is None:
+            work.close()
+            raise RuntimeError("there is no thread to run this: await it instead, or enter the cluster with `with`")
+        return self._thread.run(work, timeout_s)
 
-    @property
-    def _home(self) -> Path:
-        if self._folder is None:
-            raise RuntimeError("the cluster is not running")
-        return self._folder
+    # -- namespaces --------------------------------------------------------------------------------------------------
 
-    def _run(self, ready: Future[None]) -> None:
+    @contextmanager
+    def namespace(self, prefix: str = "test") -> Iterator[str]:
+        """A fresh namespace for the length of a block. Its removal is begun at the end and not waited for."""
+        name = self.run(self._make_namespace(prefix))
         try:
-            asyncio.run(self._serve(ready))
-        except BaseException as error:
-            if not ready.done():
-                ready.set_exception(error)
-            else:
-                raise
+            yield name
+        finally:
+            self.run(self._remove_namespace(name))
 
-    async def _serve(self, ready: Future[None]) -> None:
-        self._loop, self._stop = asyncio.get_running_loop(), asyncio.Event()
-        pki = Pki(self._home / "pki")
-        pki.ensure(names=["localhost", "127.0.0.1"], now=time.time())
-        assembly = Assembly(config=self._config(pki), clock=self._clock)
-        async with assembly:
-            self._assembly = assembly
-            self._write_kubeconfig(pki)
-            ready.set_result(None)
-            await self._stop.wait()
+    @asynccontextmanager
+    async def async_namespace(self, prefix: str = "test") -> AsyncIterator[str]:
+        """The same for a cluster that was entered with `async with`."""
+        name = await self._make_namespace(prefix)
+        try:
+            yield name
+        finally:
+            await self._remove_namespace(name)
+
+    async def _make_namespace(self, prefix: str) -> str:
+        made = await self.client.of(Namespace).create(Namespace(metadata=ObjectMeta(generateName=f"{prefix}-")))
+        if self.assembly.has_controller("serviceaccount-controller"):
+            await default_account(self.client, made.metadata.name)
+        return made.metadata.name
+
+    async def _remove_namespace(self, name: str) -> None:
+        await self.client.of(Namespace).delete(name, options=Delete(propagation="Background"))
+
+    # -- parts -------------------------------------------------------------------------------------------------------
+
+    @asynccontextmanager
+    async def _serve(self) -> AsyncIterator[None]:
+        if self._folder is not None:
+            raise RuntimeError("a cluster is entered once")
+        self._folder = TemporaryFolder(f"{_NAME}-")
+        try:
+            pki = KEYS.write(self._home / "pki")
+            async with Assembly(config=self._config(pki), clock=self.clock) as self._assembly:
+                self._write_kubeconfig(self.kubeconfig)
+                yield
+        finally:
+            self._assembly = None
+            self._folder.remove()
 
     def _config(self, pki: Pki) -> ClusterConfig:
         tls = TlsFiles(certificate=pki.certificate(SERVER), key=pki.key(SERVER), client_ca=pki.certificate(CA))
@@ -134,33 +182,49 @@ class Cluster:
             server=ServerConfig(
                 bind_address="127.0.0.1",
                 any_secure_port=True,
+                any_insecure_port=self._insecure,
                 tls=tls,
                 runtime_config=self._runtime_config,
+                service_account_key=pki.key(ACCOUNTS),
             ),
-            store=self._store,
+            store=self._store_config(),
             components=self._components,
             controllers=self._controllers,
             root_ca=pki.certificate(CA).read_bytes(),
         )
 
-    def _write_kubeconfig(self, pki: Pki) -> None:
+    def _store_config(self) -> StoreConfig:
+        store = self._store
+        if isinstance(store, StoreConfig):
+            return store
+        if store == "memory":
+            return StoreConfig()
+        if isinstance(store, str) and "://" in store:
+            return StoreConfig(etcd_servers=store.split(","))
+        return StoreConfig(sqlite=self._home / "state.db" if store == "sqlite" else Path(store))
+
+    def _write_kubeconfig(self, path: Path, namespace: str = "") -> None:
+        pki = self._pki
         config = kubeconfig.admin_config(
-            name="sampan-test",
+            name=_NAME,
             url=self.url,
             ca=pki.certificate(CA).read_bytes(),
             certificate=pki.certificate(ADMIN).read_bytes(),
             key=pki.key(ADMIN).read_bytes(),
         )
-        kubeconfig.write(self.kubeconfig, config)
+        if namespace:
+            config["contexts"][0]["context"]["namespace"] = namespace
+        kubeconfig.write(path, config)
 
-    def _end(self) -> None:
-        if self._loop is not None and self._stop is not None:
-            with contextlib.suppress(RuntimeError):
-                self._loop.call_soon_threadsafe(self._stop.set)
-        if self._thread is not None:
-            self._thread.join(timeout=30)
-        if self._folder is not None:
-            shutil.rmtree(self._folder, ignore_errors=True)
+    @property
+    def _pki(self) -> Pki:
+        return Pki(self._home / "pki")
+
+    @property
+    def _home(self) -> Path:
+        if self._folder is None:
+            raise RuntimeError("the cluster is not running")
+        return self._folder.path
 
 
 __all__ = ["Cluster"]

@@ -1,0 +1,40 @@
+"""The certificates of test clusters: made once in a process, written for each cluster."""
+
+from __future__ import annotations
+
+import threading
+import time
+from pathlib import Path
+
+from sampan.cli.cluster_dir import write_private
+from sampan.cli.pki import Pki
+
+_NAMES = (
+    *("kubernetes" + end for end in ("", ".default", ".default.svc", ".default.svc.cluster.local")),
+    *("localhost", "127.0.0.1", "::1", "10.96.0.1"),
+)
+
+
+class KeyRing:
+    """All clusters of a process have the same CA: keys are the slow part of starting one, and none outlives it."""
+
+    def __init__(self) -> None:
+        self._files: dict[str, bytes] = {}
+        self._making = threading.Lock()
+
+    def write(self, folder: Path) -> Pki:
+        """Put the certificates and keys there; the first time they are made."""
+        pki = Pki(folder)
+        with self._making:
+            if not self._files:
+                pki.ensure(names=_NAMES, now=time.time())
+                self._files = {path.name: path.read_bytes() for path in folder.iterdir()}
+                return pki
+        folder.mkdir(mode=0o700)
+        for name, content in self._files.items():
+            write_private(folder / name, content)
+        return pki
+
+
+KEYS = KeyRing()
+"""This process's own."""

@@ -1,0 +1,97 @@
+"""An event loop in a thread of its own, for tests that have none."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable, Coroutine
+from concurrent.futures import Future
+from contextlib import AbstractAsyncContextManager, suppress
+from typing import Any, TypeVar
+
+T = TypeVar("T")
+
+_START_PATIENCE_S = 60
+_STOP_PATIENCE_S = 30
+
+
+class LoopThread:
+    """Holds a context manager open in a thread: `start` enters it, `stop` leaves it, `run` works on its loop meanwhile.
+
+    One task enters and leaves, as task groups want it.
+    """
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self._thread: threading.Thread | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._stopping = asyncio.Event()
+        self._ended: Future[None] = Future()
+
+    def start(self, held: AbstractAsyncContextManager[Any]) -> None:
+        """Returns once the manager is entered; raises what went wrong."""
+        entered: Future[None] = Future()
+        self._thread = threading.Thread(target=self._main, args=(held, entered), name=self._name, daemon=True)
+        self._thread.start()
+        try:
+            entered.result(_START_PATIENCE_S)
+        except BaseException:
+            self._join()
+            raise
+
+    def run(self, work: Coroutine[Any, Any, T], timeout_s: float) -> T:
+        if self._loop is None or self._ended.done():
+            work.close()
+            raise RuntimeError("the loop is not running")
+        if threading.current_thread() is self._thread:
+            work.close()
+            raise RuntimeError("this is the loop's own thread: await the coroutine instead")
+        future = asyncio.run_coroutine_threadsafe(work, self._loop)
+        try:
+            return future.result(timeout_s)
+        except BaseException:
+            future.cancel()
+            raise
+
+    def stop(self) -> None:
+        """Leave the manager and end the thread; raises what went wrong in it since it was entered."""
+        self._join()
+        self._ended.result(0)
+
+    def _join(self) -> None:
+        if self._loop is not None and not self._ended.done():
+            with suppress(RuntimeError):  # it has just ended by itself
+                self._loop.call_soon_threadsafe(self._stopping.set)
+        if self._thread is not None:
+            self._thread.join(_STOP_PATIENCE_S)
+            if self._thread.is_alive():
+                raise RuntimeError(f"{self._name} did not end within {_STOP_PATIENCE_S} s")
+
+    def _main(self, held: AbstractAsyncContextManager[Any], entered: Future[None]) -> None:
+        try:
+            with asyncio.Runner(loop_factory=_loop_factory()) as runner:
+                runner.run(self._hold(held, entered))
+        except BaseException as error:
+            if not entered.done():
+                entered.set_exception(error)
+            self._ended.set_exception(error)
+        else:
+            self._ended.set_result(None)
+
+    async def _hold(self, held: AbstractAsyncContextManager[Any], entered: Future[None]) -> None:
+        self._loop = asyncio.get_running_loop()
+        async with held:
+            entered.set_result(None)
+            await self._stopping.wait()
+
+
+def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
+    """The loop that `sampan up` runs on."""
+    try:
+        import uvloop
+    except ImportError:
+        return None
+    return uvloop.new_event_loop
+
+
+__all__ = ["LoopThread"]
