@@ -32,20 +32,30 @@ def media_type(call: Call) -> str:
 
 
 def read_object(call: Call, codec: ResourceCodec, validation: str) -> Any:
-    """The object in the body, of the kind that the path says. Unknown and duplicate fields are refused, told as
-    warnings or passed over, as `validation` (Strict, Warn, Ignore) says."""
-    media = media_type(call)
-    body, found = _as_json(call, media, codec.kind.kind)
-    kind = _declared_kind(body, codec.kind)
-    if kind != codec.kind:
-        raise _wrong_kind(kind, codec.kind)
+    """The object in the body, of the kind that the path says. Unknown and repeated fields are refused, told as warnings
+    or passed over, as `validation` (Strict, Warn, Ignore) says."""
+    body, repeated = _as_json(call, media_type(call), codec.kind.kind)
+    wanted = codec.kind
     try:
         obj, strict = codec.parse(body)
     except json_codec.DecodeError as fault:
-        raise errors.bad_request(f"{_subject(kind, codec.kind)}: {fault}") from None
-    obj.kind, obj.apiVersion = codec.kind.kind, codec.kind.api_version
-    complain(call, strict + found, validation, _subject(kind, codec.kind))
+        kind = _declared_kind(body, wanted)
+        raise errors.bad_request(f"{_subject(kind, wanted)}: {_mismatch(kind, wanted) or fault}") from None
+    if obj.kind != wanted.kind or obj.apiVersion != wanted.api_version:
+        kind = _declared_kind(body, wanted)
+        if why := _mismatch(kind, wanted):
+            raise errors.bad_request(f"{_subject(kind, wanted)}: {why}")
+        obj.kind, obj.apiVersion = wanted.kind, wanted.api_version
+    if repeated or strict:
+        _complain(call, repeated, strict, validation, _subject(wanted, wanted))
     return obj
+
+
+def kind_fault(api_version: str, kind: str, wanted: GroupVersionKind) -> str | None:
+    """Why an object that calls itself so is not of the wanted kind; None if it is, or says nothing."""
+    if (api_version, kind) == (wanted.api_version, wanted.kind):
+        return None
+    return _mismatch(_completed(api_version, kind, wanted), wanted)
 
 
 def read_delete_options(call: Call) -> dict[str, Any]:
@@ -67,13 +77,14 @@ def read_delete_options(call: Call) -> dict[str, Any]:
     return value
 
 
-def complain(call: Call, faults: list[str], validation: str, subject: str) -> None:
-    if not faults or validation == "Ignore":
-        return
+def _complain(call: Call, repeated: list[str], strict: list[str], validation: str, subject: str) -> None:
+    """`repeated` are the keys that YAML has twice, which one error tells; `strict` the faults of any form."""
     if validation == "Strict":
+        faults = [_yaml().strict_message(repeated), *strict] if repeated else strict
         raise errors.bad_request(f"{subject}: strict decoding error: {', '.join(faults)}")
-    for fault in faults:
-        call.warn(fault)
+    if validation == "Warn":
+        for fault in (*repeated, *strict):
+            call.warn(fault)
 
 
 def _subject(kind: GroupVersionKind, wanted: GroupVersionKind) -> str:
@@ -81,12 +92,11 @@ def _subject(kind: GroupVersionKind, wanted: GroupVersionKind) -> str:
 
 
 def _as_json(call: Call, media: str, wanted: str) -> tuple[bytes, list[str]]:
-    """The body as JSON, and the duplicate keys that only its own form could tell."""
+    """The body as JSON, and the repeated keys that only its own form could tell."""
     if media == JSON:
         return call.body, []
     if media == YAML:
-        from sampan.api.codec import yaml as yaml_codec
-
+        yaml_codec = _yaml()
         try:
             value, faults = yaml_codec.decode(call.body)
         except yaml_codec.YamlError as fault:
@@ -100,6 +110,13 @@ def _as_json(call: Call, media: str, wanted: str) -> tuple[bytes, list[str]]:
         raise unrecognized(wanted, str(fault), call.body) from None
 
 
+def _yaml() -> Any:
+    """Loaded when the first YAML arrives."""
+    from sampan.api.codec import yaml
+
+    return yaml
+
+
 def _declared_kind(body: bytes, default: GroupVersionKind) -> GroupVersionKind:
     try:
         api_version, kind = json_codec.read_kind(body)
@@ -107,6 +124,10 @@ def _declared_kind(body: bytes, default: GroupVersionKind) -> GroupVersionKind:
         raise unrecognized(default.kind, f"couldn't get version/kind; json parse error: {fault}", body) from None
     if api_version.count("/") > 1:
         raise unrecognized(default.kind, f"unexpected GroupVersion string: {api_version}", body)
+    return _completed(api_version, kind, default)
+
+
+def _completed(api_version: str, kind: str, default: GroupVersionKind) -> GroupVersionKind:
     if not api_version:
         group, version = default.group, default.version
     else:
@@ -128,15 +149,16 @@ def _shown(body: bytes) -> str:
     return body.hex() if len(body) <= 30 else body[:30].hex() + " ..."
 
 
-def _wrong_kind(kind: GroupVersionKind, wanted: GroupVersionKind) -> errors.ApiError:
-    subject = _subject(kind, wanted)
+def _mismatch(kind: GroupVersionKind, wanted: GroupVersionKind) -> str | None:
+    if kind == wanted:
+        return None
     if type_for(kind) is None:
         version = gotext.quote(kind.api_version)
-        why = f"no kind {gotext.quote(kind.kind)} is registered for version {version} in scheme {gotext.quote(_SCHEME)}"
-    else:
-        internal = wanted.group.partition(".")[0] or "core"
-        why = f"converting ({kind.version}.{kind.kind}) to ({internal}.{wanted.kind}): unknown conversion"
-    return errors.bad_request(f"{subject}: {why}")
+        return (
+            f"no kind {gotext.quote(kind.kind)} is registered for version {version} in scheme {gotext.quote(_SCHEME)}"
+        )
+    internal = wanted.group.partition(".")[0] or "core"
+    return f"converting ({kind.version}.{kind.kind}) to ({internal}.{wanted.kind}): unknown conversion"
 
 
-__all__ = ["complain", "media_type", "read_delete_options", "read_object", "unrecognized"]
+__all__ = ["kind_fault", "media_type", "read_delete_options", "read_object", "unrecognized"]

@@ -20,9 +20,13 @@ class Versions:
         """Stored bytes in the path's version."""
         if self.is_stored(resource):
             return raw
-        value = conversion.convert(json_codec.read_any(raw), resource.gvk)
         codec = self._registry.codec(resource.gvk, resource)
-        return codec.encode(codec.from_value(value)[0])
+        return codec.encode(codec.from_value(self.shown_value(resource, raw))[0])
+
+    def shown_value(self, resource: Resource, raw: bytes) -> dict[str, Any]:
+        """The JSON value of stored bytes in the path's version, for the caller to change."""
+        value: dict[str, Any] = json_codec.read_any(raw)
+        return value if self.is_stored(resource) else conversion.convert(value, resource.gvk)
 
     def to_stored(self, resource: Resource, obj: Any) -> Any:
         return obj if resource.storage is None else self._convert(resource, obj, resource.storage)
@@ -35,3 +39,6 @@ class Versions:
             return obj
         target = self._registry.codec(to, resource)
         return target.from_value(conversion.convert(json_codec.to_value(obj), to))[0]
+
+
+__all__ = ["Versions"]

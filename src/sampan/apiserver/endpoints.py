@@ -2,29 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import replace
 from typing import Any
 
 from sampan.api import times
-from sampan.api.codec import json as json_codec
 from sampan.api.resource import Resource
-from sampan.apiserver import bodies, listing, options, patching
+from sampan.apiserver import bodies, listing, matching, options, patching
 from sampan.apiserver.admission.chain import AdmissionChain, Attributes, Operation
+from sampan.apiserver.authorization import Chain
 from sampan.apiserver.call import Call
 from sampan.apiserver.conversions import Versions
-from sampan.apiserver.options import WriteOptions
+from sampan.apiserver.registry import metadata
 from sampan.apiserver.registry.codec import ResourceCodec
 from sampan.apiserver.registry.deletion import DeleteOptions
+from sampan.apiserver.registry.present import Present
 from sampan.apiserver.registry.registry import Registry
 from sampan.apiserver.registry.store import Check, Store, Written
 from sampan.apiserver.registry.strategy import Context, Strategy
 from sampan.apiserver.results import Answer, ListAnswer, ObjectAnswer, WatchAnswer, success
-from sampan.machinery import errors, patch
+from sampan.machinery import errors
 
 
 class Endpoints:
-    def __init__(self, *, registry: Registry, admission: AdmissionChain) -> None:
-        self.registry, self.admission = registry, admission
+    def __init__(self, *, registry: Registry, admission: AdmissionChain, authorizer: Chain | None = None) -> None:
+        """`authorizer` is asked where a request turns out to need another right than its verb says."""
+        self.registry, self.admission, self._authorizer = registry, admission, authorizer
         self.versions = Versions(registry)
 
     # -- reads -------------------------------------------------------------------------------------------------------
@@ -50,9 +54,9 @@ class Endpoints:
         resource, opts = _resource(call), options.write_options("CreateOptions", call.query)
         served, ctx = self.registry.served(resource), self.context(call, opts.dry_run)
         obj = bodies.read_object(call, self.codec(resource), opts.field_validation)
-        self.match_namespace(call, obj)
-        obj = self._default(resource, obj)
-        await self.admission.admit(self.attributes("CREATE", call, obj, None, ctx))
+        metadata.wipe_system_fields(obj.metadata)
+        matching.match_namespace(call, obj)
+        obj = await self._admitted("CREATE", call, ctx, self._default(resource, obj), None)
         store = self.registry.store(resource)
         written = await store.create(ctx, obj, strategy=served.strategy, check=self._check("CREATE", call, ctx))
         return self.written(resource, written, 201)
@@ -61,97 +65,71 @@ class Endpoints:
 
     async def update(self, call: Call) -> Answer:
         resource, opts = _resource(call), options.write_options("UpdateOptions", call.query)
-        ctx, strategy = self.context(call, opts.dry_run), self.strategy(call)
-        wanted = bodies.read_object(call, self.codec(resource), opts.field_validation)
-        self._match_name(call, wanted)
-        self.match_namespace(call, wanted)
-        raw = self.codec(resource).encode(wanted)
+        ctx, strategy, codec = self.context(call, opts.dry_run), self.strategy(call), self.codec(resource)
+        sent = _Sent(lambda: bodies.read_object(call, codec, opts.field_validation))
+        matching.match_namespace(call, sent.first)
+        matching.match_name(call, sent.first)
 
-        async def change(current: Any) -> Any:
-            obj = self._default(resource, self.codec(resource).decode(raw))
-            self._match_uid(resource, obj, current)
-            await self.admission.admit(self.attributes("UPDATE", call, obj, current, ctx))
-            return obj
+        async def wanted(present: Present) -> Any:
+            obj = self._default(resource, sent.take(call))
+            return await self._admitted("UPDATE", call, ctx, obj, present.obj)
 
         async def create() -> Any:
-            obj = self._default(resource, self.codec(resource).decode(raw))
-            await self.admission.admit(self.attributes("CREATE", call, obj, None, ctx))
-            return obj
+            self._authorize_create(call)
+            return await self._admitted("CREATE", call, ctx, self._default(resource, sent.take(call)), None)
 
-        written = await self.registry.store(resource).update(
-            ctx, call.name, change, strategy=strategy, check=self._check("UPDATE", call, ctx), create=create
+        written = await self.registry.store(resource).replace(
+            ctx,
+            call.name,
+            wanted,
+            strategy=strategy,
+            check=self._check("UPDATE", call, ctx),
+            create=create if strategy.create_on_update else None,
+            check_new=self._check("CREATE", call, ctx),
+            uid=sent.first.metadata.uid,
         )
         return self.written(resource, written, 201 if written.created else 200)
 
     async def patch(self, call: Call) -> Answer:
         resource = _resource(call)
-        media = patching.patch_type(call, is_custom=resource.is_custom)
-        opts = options.write_options("PatchOptions", call.query, is_apply=media == patching.APPLY_YAML)
-        if media == patching.APPLY_YAML:
-            raise errors.generic(415, "415: Unsupported Media Type")
-        ctx, codec = self.context(call, opts.dry_run), self.codec(resource)
-        apply, found = patching.read_patch(media, call.body, codec.schema)
+        patch, opts = patching.read(call, self.codec(resource))
+        ctx = self.context(call, opts.dry_run)
 
-        async def change(current: Any) -> Any:
-            obj = self._patched(call, resource, current, apply, found, opts)
-            await self.admission.admit(self.attributes("UPDATE", call, obj, current, ctx))
-            return obj
+        async def wanted(present: Present) -> Any:
+            obj = patch.apply(self.versions.shown_value(resource, present.raw))
+            matching.match_namespace(call, obj)
+            matching.match_name(call, obj)
+            return await self._admitted("UPDATE", call, ctx, self._default(resource, obj), present.obj)
 
-        written = await self.registry.store(resource).update(
-            ctx, call.name, change, strategy=self.strategy(call), check=self._check("UPDATE", call, ctx)
+        written = await self.registry.store(resource).replace(
+            ctx, call.name, wanted, strategy=self.strategy(call), check=self._check("UPDATE", call, ctx)
         )
         return self.written(resource, written, 200)
-
-    def _patched(
-        self,
-        call: Call,
-        resource: Resource,
-        current: Any,
-        apply: patching.Apply,
-        found: Sequence[str],
-        opts: WriteOptions,
-    ) -> Any:
-        codec = self.codec(resource)
-        try:
-            value = apply(codec.to_value(codec.encode(self.versions.to_shown(resource, current))))
-        except patch.PatchError as fault:
-            raise fault.as_api_error() from None
-        try:
-            obj, unknown = codec.from_value(value)
-        except json_codec.DecodeError as fault:
-            raise errors.bad_request(f"unable to decode patched object: {fault}") from None
-        subject = f'{resource.kind} in version "{resource.version}" cannot be handled as a {resource.kind}'
-        bodies.complain(call, [*unknown, *found], opts.field_validation, subject)
-        return self._default(resource, obj)
 
     # -- delete ------------------------------------------------------------------------------------------------------
 
     async def delete(self, call: Call) -> Answer:
         resource, opts = _resource(call), self.delete_options(call)
-        ctx, served = self.context(call, opts.dry_run), self.registry.served(resource)
-        await self.admission.admit(self.attributes("DELETE", call, None, None, ctx))
+        ctx, strategy = self.context(call, opts.dry_run), self.registry.served(resource).strategy
         written = await self.registry.store(resource).delete(
-            ctx, call.name, opts, strategy=served.strategy, check=self._check("DELETE", call, ctx)
+            ctx, call.name, opts, strategy=strategy, check=self._check("DELETE", call, ctx)
         )
-        if written.deleted and not served.strategy.returns_deleted:
+        if written.deleted and not strategy.returns_deleted:
             return success(resource, call.name, written.obj.metadata.uid)
-        return self.written(resource, written, 200)
+        is_asynchronous = not written.deleted and opts.orphan_dependents is False
+        return self.written(resource, written, 202 if is_asynchronous else 200)
 
     async def deletecollection(self, call: Call) -> Answer:
-        resource, opts = _resource(call), self.delete_options(call)
-        ctx, served = self.context(call, opts.dry_run), self.registry.served(resource)
-        await self.admission.admit(self.attributes("DELETE", call, None, None, ctx))
+        """Delete what a list with these options would show; the answer is that list, as it was before."""
+        resource, query = _resource(call), listing.list_query(call)
+        opts, strategy = self.delete_options(call), self.registry.served(resource).strategy
         store = self.registry.store(resource)
-        result = await store.cacher.list(listing.list_query(call))
+        result = await store.cacher.list(query)
         for item in result.items:
-            inner = self.context(call, opts.dry_run)
-            inner.namespace = item.namespace
-            try:
-                await store.delete(
-                    inner, item.name, opts, strategy=served.strategy, check=self._check("DELETE", call, ctx)
-                )
-            except errors.NotFound:
-                continue
+            ctx = self.context(call, opts.dry_run)
+            ctx.namespace = item.namespace
+            with suppress(errors.NotFound):
+                await store.delete(ctx, item.name, opts, strategy=strategy, check=self._check("DELETE", call, ctx))
         return ListAnswer(resource, result)
 
     def delete_options(self, call: Call) -> DeleteOptions:
@@ -199,6 +177,14 @@ class Endpoints:
     def written(self, resource: Resource, written: Written, code: int) -> ObjectAnswer:
         return ObjectAnswer(resource, self.versions.show(resource, written.raw), code, written.obj)
 
+    async def _admitted(self, operation: Operation, call: Call, ctx: Context, obj: Any, old: Any) -> Any:
+        """The object after mutating admission."""
+        if operation != "UPDATE" or call.verb == "update":
+            matching.drop_repeated_owners(call, obj)
+        await self.admission.admit(self.attributes(operation, call, obj, old, ctx))
+        matching.drop_repeated_owners(call, obj, is_after_admission=True)
+        return obj
+
     def _default(self, resource: Resource, obj: Any) -> Any:
         """The stored form of a client's object, with the defaults filled in."""
         stored = self.versions.to_stored(resource, obj)
@@ -206,44 +192,38 @@ class Endpoints:
         return stored
 
     def _check(self, operation: Operation, call: Call, ctx: Context) -> Check:
+        """Validating admission; a deletion meets the mutating plug-ins here as well, which may refuse it."""
+
         async def check(obj: Any, old: Any | None) -> None:
-            new = None if operation == "DELETE" else obj
-            await self.admission.validate(self.attributes(operation, call, new, old, ctx))
+            is_delete = operation == "DELETE"
+            attributes = self.attributes(operation, call, None if is_delete else obj, old, ctx)
+            if is_delete:
+                await self.admission.admit(attributes)
+            await self.admission.validate(attributes)
 
         return check
 
-    @staticmethod
-    def match_namespace(call: Call, obj: Any) -> None:
-        meta = obj.metadata
-        if not _resource(call).namespaced:
-            meta.namespace = ""
-        elif not meta.namespace:
-            meta.namespace = call.namespace
-        elif meta.namespace != call.namespace:
-            raise errors.bad_request(
-                "the namespace of the provided object does not match the namespace sent on the request"
-            )
+    def _authorize_create(self, call: Call) -> None:
+        """A PUT that creates needs the right to."""
+        if self._authorizer is not None:
+            self._authorizer.check(replace(call, verb="create"))
 
-    @staticmethod
-    def _match_name(call: Call, obj: Any) -> None:
-        name = obj.metadata.name
-        if not name:
-            text = f"the name of the object ({call.name} based on URL) was undeterminable: name must be provided"
-            raise errors.bad_request(text)
-        if name != call.name:
-            raise errors.bad_request(
-                f"the name of the object ({name}) does not match the name on the URL ({call.name})"
-            )
 
-    def _match_uid(self, resource: Resource, obj: Any, current: Any) -> None:
-        wanted, found = obj.metadata.uid, current.metadata.uid
-        if wanted and wanted != found:
-            key = self.registry.store(resource).key(current.metadata.namespace, current.metadata.name)
-            why = (
-                f"StorageError: invalid object, Code: 4, Key: {key}, ResourceVersion: 0, AdditionalErrorMsg: "
-                f"Precondition failed: UID in precondition: {wanted}, UID in object meta: {found}"
-            )
-            raise errors.conflict(resource.plural, current.metadata.name, why, group=resource.group)
+class _Sent:
+    """The object of a PUT, for each attempt its own: read once, and again only if an attempt used it up."""
+
+    def __init__(self, read: Callable[[], Any]) -> None:
+        self._read = read
+        self.first = read()
+        self._is_taken = False
+
+    def take(self, call: Call) -> Any:
+        if not self._is_taken:
+            self._is_taken = True
+            return self.first
+        obj = self._read()
+        matching.match_namespace(call, obj)
+        return obj
 
 
 def _resource(call: Call) -> Resource:

@@ -55,11 +55,16 @@ def _checked_apply(query: Query, options: WriteOptions) -> WriteOptions:
 
 def _manager_faults(manager: str) -> list[FieldError]:
     at = Path("fieldManager")
-    if len(manager) > _MANAGER_MOST:
-        return [FieldError.too_long(at, _MANAGER_MOST)]
-    if manager and not manager.isprintable():
-        return [FieldError.invalid(at, manager, "should only contain printable characters")]
-    return []
+    faults: list[FieldError] = []
+    if len(manager.encode()) > _MANAGER_MOST:
+        faults.append(FieldError.too_long(at, _MANAGER_MOST))
+    position = 0
+    for char in manager:
+        if not char.isprintable():
+            text = f"invalid character U+{ord(char):04X} (at position {position})"
+            faults.append(FieldError.invalid(at, manager, text))
+        position += len(char.encode())
+    return faults
 
 
 def _dry_run_faults(values: list[str]) -> list[FieldError]:

@@ -1,14 +1,22 @@
-"""PATCH: which kind of patch, checked first, applied to an object's JSON value, told in the real server's words."""
+"""PATCH: which kind of patch, how it is applied to an object's JSON value, and what is told of one that does not fit.
+
+`application/apply-patch+yaml` is no patch of a value but a merge by field owners; it has its own place (not here).
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Any
 
+from sampan.api import gotext
 from sampan.api.codec import json as json_codec
-from sampan.api.schema import Schema
+from sampan.apiserver import restoring
+from sampan.apiserver.bodies import kind_fault
 from sampan.apiserver.call import Call
+from sampan.apiserver.options import WriteOptions, write_options
+from sampan.apiserver.registry.codec import ResourceCodec
 from sampan.machinery import errors, patch
+from sampan.machinery.errors import FieldError
 
 JSON_PATCH = "application/json-patch+json"
 MERGE_PATCH = "application/merge-patch+json"
@@ -16,7 +24,7 @@ STRATEGIC_PATCH = "application/strategic-merge-patch+json"
 APPLY_YAML = "application/apply-patch+yaml"
 APPLY_CBOR = "application/apply-patch+cbor"
 
-Apply = Callable[[dict[str, Any]], dict[str, Any]]
+Value = dict[str, Any]
 
 
 def patch_type(call: Call, *, is_custom: bool) -> str:
@@ -27,21 +35,84 @@ def patch_type(call: Call, *, is_custom: bool) -> str:
     return media
 
 
-def read_patch(media: str, body: bytes, schema: Schema) -> tuple[Apply, list[str]]:
-    """How to apply the patch, and the duplicate or unknown parts of the patch itself."""
-    try:
-        value, duplicates = json_codec.decode_any(body)
-    except json_codec.DecodeError as fault:
-        raise errors.bad_request(f"error decoding patch: {fault}") from None
-    try:
-        if media == JSON_PATCH:
-            operations = patch.check_json_patch(value)
-            found = patch.unknown_parts(operations) + duplicates
-            return lambda current: patch.apply_json_patch(current, operations), found
-        if media == MERGE_PATCH:
-            merge = patch.check_merge_patch(value)
-            return lambda current: patch.apply_merge_patch(current, merge), duplicates
-        strategic = patch.check_strategic_patch(value)
-        return lambda current: patch.apply_strategic_patch(current, strategic, schema), duplicates
-    except patch.PatchError as fault:
-        raise fault.as_api_error() from None
+def read(call: Call, codec: ResourceCodec) -> tuple[Patch, WriteOptions]:
+    """The patch in a call for an object of that codec, and the options beside it."""
+    media = patch_type(call, is_custom=codec.type is None)
+    opts = write_options("PatchOptions", call.query, is_apply=media == APPLY_YAML)
+    if media == APPLY_YAML:
+        raise errors.generic(415, "415: Unsupported Media Type")
+    validation = opts.field_validation
+    return Patch(media=media, body=call.body, codec=codec, validation=validation, warn=call.warn), opts
+
+
+class Patch:
+    """A patch of one request. Its body is read when it first meets an object: that there is none is told first."""
+
+    def __init__(
+        self, *, media: str, body: bytes, codec: ResourceCodec, validation: str, warn: Callable[[str], None]
+    ) -> None:
+        self._media, self._body, self._codec = media, body, codec
+        self._validation, self._warn = validation, warn
+        self._value: Any = None
+        self._apply: Callable[[Value], Value] | None = None
+        self._strict: list[str] = []
+
+    def apply(self, current: Value) -> Any:
+        """The object that the patch makes of the present one."""
+        try:
+            if self._apply is None:
+                self._read()
+            assert self._apply is not None
+            patched = self._apply(current)
+        except patch.PatchError as fault:
+            raise fault.as_api_error() from None
+        obj, unknown = self._decoded(patched)
+        self._complain([*self._strict, *unknown], patched)
+        return obj
+
+    def _read(self) -> None:
+        is_strategic = self._media == STRATEGIC_PATCH
+        try:
+            self._value, repeated = json_codec.decode_any(self._body)
+        except json_codec.DecodeError as fault:
+            raise errors.bad_request(str(fault) if is_strategic else f"error decoding patch: {fault}") from None
+        if self._media == JSON_PATCH:
+            operations = patch.check_json_patch(self._value)
+            self._strict = [*patch.unknown_parts(operations), *(f"json patch {fault}" for fault in repeated)]
+            self._apply = lambda current: patch.apply_json_patch(current, operations)
+            return
+        self._strict = repeated
+        if is_strategic:
+            directed, schema = patch.check_strategic_patch(self._value), self._codec.schema
+            self._apply = lambda current: patch.apply_strategic_patch(current, directed, schema)
+        else:
+            merged = patch.check_merge_patch(self._value)
+            self._apply = lambda current: patch.apply_merge_patch(current, merged)
+
+    def _decoded(self, patched: Value) -> tuple[Any, list[str]]:
+        try:
+            obj, unknown = self._codec.from_value(patched)
+        except json_codec.DecodeError as fault:
+            why = restoring.fault(patched, self._codec.schema) if self._media == STRATEGIC_PATCH else None
+            raise self._invalid(patched, why or str(fault)) from None
+        if why := kind_fault(obj.apiVersion, obj.kind, self._codec.kind):
+            raise self._invalid(patched, why)
+        obj.kind, obj.apiVersion = self._codec.kind.kind, self._codec.kind.api_version
+        return obj, unknown
+
+    def _complain(self, faults: list[str], patched: Value) -> None:
+        if not faults or self._validation == "Ignore":
+            return
+        if self._validation == "Strict":
+            raise self._invalid(patched, f"strict decoding error: {', '.join(faults)}")
+        for fault in faults:
+            self._warn(fault)
+
+    def _invalid(self, patched: Value, why: str) -> errors.ApiError:
+        """A strategic patch is shown itself, another one by what it makes."""
+        is_strategic = self._media == STRATEGIC_PATCH
+        shown = gotext.value(self._value) if is_strategic else json_codec.encode(patched).decode()
+        return errors.invalid("", "", [FieldError.invalid("patch", shown, why)])
+
+
+__all__ = ["APPLY_CBOR", "APPLY_YAML", "JSON_PATCH", "MERGE_PATCH", "STRATEGIC_PATCH", "Patch", "patch_type", "read"]

@@ -4,10 +4,12 @@ from typing import Any
 
 import msgspec
 
-from sampan.api.codec import careful
+from sampan.api import gotext
+from sampan.api.codec import custom, fields
 from sampan.api.codec import json as codec
+from sampan.api.codec.careful import kind as kind_of_value
 from sampan.api.resource import GroupVersionKind
-from sampan.api.schema import Schema
+from sampan.api.schema import Schema, copy_value
 from sampan.apiserver.registry.objects import Unstructured
 
 _encoder = msgspec.json.Encoder()
@@ -23,7 +25,7 @@ class ResourceCodec:
         """Kind, apiVersion and metadata come first, which is what the cache relies on."""
         if self.type is None:
             return _encoder.encode(obj.to_value())
-        return codec.encode(obj)
+        return _encoder.encode(obj)
 
     def decode(self, raw: bytes) -> Any:
         """A stored object; what its type does not know is passed over."""
@@ -32,20 +34,27 @@ class ResourceCodec:
         return codec.read(raw, self.type)
 
     def parse(self, body: bytes) -> tuple[Any, list[str]]:
-        """A client's object, and the unknown and duplicate fields in it."""
+        """A client's object, and the unknown and duplicate fields in it. DecodeError for what is none."""
         if self.type is None:
-            value, duplicates = codec.decode_any(body)
-            obj, unknown = self.from_value(value)
-            return obj, unknown + duplicates
+            value, strict = custom.decode(body, self.schema)
+            return self._completed(value), strict
         return codec.decode(body, self.type)
 
     def from_value(self, value: Any) -> tuple[Any, list[str]]:
-        """An object from a JSON value (a patched one), and the unknown fields in it."""
-        known, unknown = careful.decode(value, self.schema)
-        if self.type is None:
-            return Unstructured.from_value(known), unknown
-        return codec.convert(known, self.type), unknown
+        """An object from a JSON value (a patched one), and the unknown fields in it. DecodeError for what is none."""
+        if self.type is not None:
+            return codec.decode(_encoder.encode(value), self.type)
+        if not isinstance(value, dict):
+            why = f"json: cannot unmarshal {kind_of_value(value)} into Go value of type map[string]interface {{}}"
+            raise codec.DecodeError(why)
+        own = copy_value(value)
+        unknown = custom.accept(own, self.schema)
+        return self._completed(own), [f"unknown field {gotext.quote(path)}" for path in unknown]
 
-    def to_value(self, raw: bytes) -> dict[str, Any]:
-        value: dict[str, Any] = codec.read_any(raw)
-        return value
+    def _completed(self, value: dict[str, Any]) -> Unstructured:
+        """A dict that was pruned, with the defaults of its schema."""
+        fields.apply_defaults(value, self.schema)
+        return Unstructured.from_value(value)
+
+
+__all__ = ["ResourceCodec"]

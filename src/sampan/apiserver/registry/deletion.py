@@ -1,9 +1,11 @@
 """How a deletion goes: at once, after a grace, or when the finalizers are gone. Pure; `Store.delete` carries it out."""
 
 from dataclasses import dataclass
+from enum import Enum
 from typing import Any, Literal
 
 from sampan.api import times
+from sampan.api.types.meta_v1 import ObjectMeta
 
 ORPHAN = "orphan"
 FOREGROUND = "foregroundDeletion"
@@ -20,62 +22,109 @@ class DeleteOptions:
     resource_version: str = ""
     dry_run: bool = False
 
-
-@dataclass(frozen=True, slots=True)
-class Plan:
-    """What a deletion does now. `keep`: the object stays, changed as `mark` says; else it goes at once."""
-
-    keep: bool
-    changed: bool
+    @property
+    def names_policy(self) -> bool:
+        return self.orphan_dependents is not None or self.propagation_policy != ""
 
 
-def policy_of(options: DeleteOptions, orphans_by_default: bool, finalizers: list[str]) -> Policy:
+class Fate(Enum):
+    """What becomes of an object that is to be deleted."""
+
+    PENDING = "is being deleted already, and nothing changes"
+    MARKED = "stays for now, marked"
+    MARKED_AND_GONE = "is stored with its mark first, so that watchers see that, and then removed"
+    GONE = "is removed as it is, and not marked"
+
+
+def policy_of(options: DeleteOptions, default: Policy, finalizers: list[str]) -> Policy:
+    """The client's word counts most, then the object's finalizers, then the kind."""
     if options.orphan_dependents is not None:
         return "Orphan" if options.orphan_dependents else "Background"
     if options.propagation_policy:
         return options.propagation_policy
-    if FOREGROUND in finalizers:
-        return "Foreground"
-    if ORPHAN in finalizers or orphans_by_default:
-        return "Orphan"
-    return "Background"
+    for finalizer in finalizers:
+        if finalizer == FOREGROUND:
+            return "Foreground"
+        if finalizer == ORPHAN:
+            return "Orphan"
+    return default
 
 
 def finalizers_for(policy: Policy, finalizers: list[str]) -> list[str]:
     """The object's finalizers with those of the garbage collector as the policy needs them."""
-    kept = [f for f in finalizers if f not in (ORPHAN, FOREGROUND)]
+    wanted = [f for f in finalizers if f not in (ORPHAN, FOREGROUND)]
     if policy == "Orphan":
-        kept.append(ORPHAN)
+        wanted.append(ORPHAN)
     elif policy == "Foreground":
-        kept.append(FOREGROUND)
-    return kept
+        wanted.append(FOREGROUND)
+    return finalizers if set(wanted) == set(finalizers) else wanted
 
 
-def mark(obj: Any, *, grace_s: int | None, policy: Policy, now: float) -> Plan:
+def mark(obj: Any, *, grace_s: int | None, asked_s: int | None, policy: Policy, now: float) -> Fate:
     """Mark the object (in place) as being deleted.
 
-    `grace_s` is the kind's own grace for this deletion, None for a kind without. A mark that is there is never moved to
-    a later time, and only a shorter grace is taken.
+    `grace_s` is the kind's own grace for a first deletion, None for a kind that knows none; `asked_s` is what the
+    client wants (a negative number means 1), which may only shorten the grace of a deletion that has begun.
     """
-    meta = obj.metadata
-    before = (list(meta.finalizers), meta.deletionTimestamp, meta.deletionGracePeriodSeconds)
-    meta.finalizers = finalizers_for(policy, meta.finalizers)
-    seconds = grace_s or 0
+    meta: ObjectMeta = obj.metadata
+    is_graceful = grace_s is not None
+    if grace_s is not None and meta.deletionTimestamp is None:
+        _begin(meta, grace_s, now)
+    elif is_graceful and meta.deletionGracePeriodSeconds:
+        wanted_s = 1 if asked_s is not None and asked_s < 0 else asked_s
+        if wanted_s is None or wanted_s >= meta.deletionGracePeriodSeconds:
+            return Fate.PENDING
+        _shorten(meta, wanted_s, now)
+    else:
+        is_graceful = False
+    finalizers = finalizers_for(policy, meta.finalizers)
+    if not is_graceful:
+        if not finalizers:
+            return Fate.GONE
+        _end_grace(meta, now)
+    meta.finalizers = finalizers
+    return Fate.MARKED if finalizers or meta.deletionGracePeriodSeconds else Fate.MARKED_AND_GONE
+
+
+def _begin(meta: ObjectMeta, grace_s: int, now: float) -> None:
+    meta.deletionTimestamp = times.format_time(now + grace_s)
+    meta.deletionGracePeriodSeconds = grace_s
+    if meta.generation > 0:
+        meta.generation += 1
+
+
+def _shorten(meta: ObjectMeta, grace_s: int, now: float) -> None:
+    """The end moves to where it would be had the deletion begun with this grace, but not into the past."""
+    end = times.parse_time(meta.deletionTimestamp or "") - (meta.deletionGracePeriodSeconds or 0) + grace_s
+    if end < now:
+        end, grace_s = now, min(grace_s, 1)
+    meta.deletionTimestamp = times.format_time(end)
+    meta.deletionGracePeriodSeconds = grace_s
+
+
+def _end_grace(meta: ObjectMeta, now: float) -> None:
+    """Nothing but finalizers keeps the object from now on."""
     if meta.deletionTimestamp is None:
-        meta.deletionTimestamp = times.format_time(now + seconds)
-        meta.deletionGracePeriodSeconds = seconds
-        if meta.generation > 0:
-            meta.generation += 1
-    elif grace_s is not None and seconds < (meta.deletionGracePeriodSeconds or 0):
-        began = times.parse_time(meta.deletionTimestamp) - (meta.deletionGracePeriodSeconds or 0)
-        meta.deletionTimestamp = times.format_time(began + seconds)
-        meta.deletionGracePeriodSeconds = seconds
-    after = (meta.finalizers, meta.deletionTimestamp, meta.deletionGracePeriodSeconds)
-    keep = bool(meta.finalizers) or (meta.deletionGracePeriodSeconds or 0) > 0
-    return Plan(keep=keep, changed=after != before)
+        _begin(meta, 0, now)
+    elif times.parse_time(meta.deletionTimestamp) > now:
+        meta.deletionTimestamp = times.format_time(now)
+    meta.deletionGracePeriodSeconds = 0
 
 
 def is_finished(obj: Any) -> bool:
     """Whether an object that was marked has nothing left to wait for, so that an update may remove it."""
     meta = obj.metadata
-    return meta.deletionTimestamp is not None and not meta.finalizers and (meta.deletionGracePeriodSeconds or 0) == 0
+    return meta.deletionTimestamp is not None and not meta.finalizers and not meta.deletionGracePeriodSeconds
+
+
+__all__ = [
+    "FOREGROUND",
+    "ORPHAN",
+    "DeleteOptions",
+    "Fate",
+    "Policy",
+    "finalizers_for",
+    "is_finished",
+    "mark",
+    "policy_of",
+]

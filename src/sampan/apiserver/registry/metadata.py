@@ -3,7 +3,9 @@
 from collections.abc import Callable, Mapping, Sequence
 
 from sampan.api import gotext, names
+from sampan.api.label_selector import label_faults
 from sampan.api.types.meta_v1 import ObjectMeta, OwnerReference
+from sampan.machinery import errors
 from sampan.machinery.errors import FieldError, Path
 
 NameFaults = Callable[[str, bool], list[str]]
@@ -16,16 +18,12 @@ _IMMUTABLE = ("name", "namespace", "uid", "creationTimestamp", "deletionTimestam
 _STANDARD_FINALIZERS = frozenset({_FOREGROUND, _ORPHAN, "kubernetes"})
 
 
-def faults_of_new(meta: ObjectMeta, is_namespaced: bool, name_faults: NameFaults) -> list[FieldError]:
-    """Every fault of the metadata of an object that is about to be created."""
-    faults: list[FieldError] = []
-    if meta.generateName:
-        at = METADATA / "generateName"
-        faults += [FieldError.invalid(at, meta.generateName, text) for text in name_faults(meta.generateName, True)]
-    if not meta.name:
-        faults.append(FieldError.required(METADATA / "name", "name or generateName is required"))
-    else:
-        faults += [FieldError.invalid(METADATA / "name", meta.name, text) for text in name_faults(meta.name, False)]
+def faults_of_new(
+    meta: ObjectMeta, is_namespaced: bool, name_faults: NameFaults, *, is_custom: bool = False
+) -> list[FieldError]:
+    """Every fault of the metadata of an object that is about to be created. Finalizers of a custom one have no names
+    of their own to keep to."""
+    faults = _name_faults(meta, name_faults)
     faults += _namespace_faults(meta.namespace, is_namespaced)
     if meta.generation < 0:
         text = "must be greater than or equal to 0"
@@ -33,15 +31,27 @@ def faults_of_new(meta: ObjectMeta, is_namespaced: bool, name_faults: NameFaults
     faults += _body_faults(meta)
     if meta.finalizers:
         faults += _finalizer_faults(meta.finalizers)
-        faults += _finalizer_name_faults(meta.finalizers)
+        faults += [] if is_custom else _finalizer_name_faults(meta.finalizers)
     return faults
 
 
-def faults_of_change(meta: ObjectMeta, old: ObjectMeta) -> list[FieldError]:
-    """Every fault of the change from `old` to `meta`."""
+def faults_of_update(meta: ObjectMeta, old: ObjectMeta, *, is_custom: bool = False) -> list[FieldError]:
+    """Every fault of the metadata of a changed object, as often as the real server tells it: it checks the new
+    metadata, then the change, then the change once more with the rest of the kind."""
+    change, body = _change_faults(meta, old), _body_faults(meta)
+    whole = [*_generate_name_faults(meta.generateName, _path_segment), *body]
+    if meta.finalizers:
+        whole += _finalizer_faults(meta.finalizers)
+        own = [] if is_custom else _finalizer_name_faults(meta.finalizers)
+    else:
+        own = []
+    return [*whole, *change, *body, *change, *body, *own]
+
+
+def _change_faults(meta: ObjectMeta, old: ObjectMeta) -> list[FieldError]:
     faults: list[FieldError] = []
     if old.deletionTimestamp is not None and (new := [f for f in meta.finalizers if f not in old.finalizers]):
-        added = ", ".join(gotext.quote(f) for f in sorted(new))
+        added = ", ".join(gotext.quote(f) for f in sorted(set(new)))
         text = (
             f"no new finalizers can be added if the object is being deleted, found new finalizers []string{{{added}}}"
         )
@@ -51,7 +61,37 @@ def faults_of_change(meta: ObjectMeta, old: ObjectMeta) -> list[FieldError]:
         for field in _IMMUTABLE
         if getattr(meta, field) != getattr(old, field)
     ]
-    return [*faults, *_body_faults(meta), *_finalizer_name_faults(meta.finalizers)]
+    return faults
+
+
+def _name_faults(meta: ObjectMeta, name_faults: NameFaults) -> list[FieldError]:
+    faults = _generate_name_faults(meta.generateName, name_faults)
+    if not meta.name:
+        return [*faults, FieldError.required(METADATA / "name", "name or generateName is required")]
+    faults += [FieldError.invalid(METADATA / "name", meta.name, text) for text in name_faults(meta.name, False)]
+    return faults
+
+
+def _generate_name_faults(prefix: str, name_faults: NameFaults) -> list[FieldError]:
+    if not prefix:
+        return []
+    return [FieldError.invalid(METADATA / "generateName", prefix, text) for text in name_faults(prefix, True)]
+
+
+def _path_segment(name: str, is_prefix: bool) -> list[str]:
+    return names.path_segment(name, prefix=is_prefix)
+
+
+def wipe_system_fields(meta: ObjectMeta) -> None:
+    """What a client sends of these with a new object is not looked at."""
+    meta.creationTimestamp = meta.deletionTimestamp = meta.deletionGracePeriodSeconds = None
+    meta.uid = meta.selfLink = ""
+
+
+def check_name_in_path(name: str) -> None:
+    """Refuse a name from a path that no object can have because keys are paths."""
+    if faults := names.path_segment(name):
+        raise errors.bad_request(f"Name parameter invalid: {gotext.quote(name)}: {';'.join(faults)}")
 
 
 def keep_system_fields(meta: ObjectMeta, old: ObjectMeta) -> None:
@@ -62,7 +102,7 @@ def keep_system_fields(meta: ObjectMeta, old: ObjectMeta) -> None:
     meta.creationTimestamp = old.creationTimestamp
     if old.deletionTimestamp is not None:
         meta.deletionTimestamp = old.deletionTimestamp
-    if old.deletionGracePeriodSeconds is not None:
+    if meta.deletionGracePeriodSeconds is None:
         meta.deletionGracePeriodSeconds = old.deletionGracePeriodSeconds
 
 
@@ -76,18 +116,13 @@ def _namespace_faults(namespace: str, is_namespaced: bool) -> list[FieldError]:
 
 
 def _body_faults(meta: ObjectMeta) -> list[FieldError]:
-    return [
-        *label_faults(meta.labels, METADATA / "labels"),
-        *annotation_faults(meta.annotations, METADATA / "annotations"),
-        *_owner_faults(meta.ownerReferences),
-    ]
-
-
-def label_faults(labels: Mapping[str, str], at: Path | str) -> list[FieldError]:
     faults: list[FieldError] = []
-    for key in sorted(labels):
-        faults += [FieldError.invalid(at, key, text) for text in names.qualified_name(key)]
-        faults += [FieldError.invalid(at, labels[key], text) for text in names.label_value(labels[key])]
+    if meta.labels:
+        faults += label_faults(meta.labels, "metadata.labels")
+    if meta.annotations:
+        faults += annotation_faults(meta.annotations, "metadata.annotations")
+    if meta.ownerReferences:
+        faults += _owner_faults(meta.ownerReferences)
     return faults
 
 
@@ -132,7 +167,7 @@ def _one_owner_faults(owner: OwnerReference, at: Path) -> list[FieldError]:
         if not getattr(owner, field)
     ]
     if (owner.kind, owner.apiVersion) == ("Event", "v1"):
-        faults.append(FieldError.invalid(at, "/v1, Kind=Event", "/v1, Kind=Event is disallowed from being an owner"))
+        faults.append(FieldError.invalid(at, owner, "/v1, Kind=Event is disallowed from being an owner"))
     return faults
 
 
@@ -142,7 +177,7 @@ def _finalizer_faults(finalizers: Sequence[str]) -> list[FieldError]:
     for finalizer in finalizers:
         faults += [FieldError.invalid(at, finalizer, text) for text in names.qualified_name(finalizer)]
     if _FOREGROUND in finalizers and _ORPHAN in finalizers:
-        text = f"finalizer {_FOREGROUND} and {_ORPHAN} cannot be both set"
+        text = f"finalizer {_ORPHAN} and {_FOREGROUND} cannot be both set"
         faults.append(FieldError.invalid(at, list(finalizers), text))
     return faults
 
@@ -160,8 +195,9 @@ __all__ = [
     "METADATA",
     "NameFaults",
     "annotation_faults",
-    "faults_of_change",
+    "check_name_in_path",
     "faults_of_new",
+    "faults_of_update",
     "keep_system_fields",
-    "label_faults",
+    "wipe_system_fields",
 ]

@@ -3,20 +3,28 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from importlib import import_module
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from sampan.api import schemas
-from sampan.api.resource import GroupVersionKind, Resource
+from sampan.api.resource import GroupVersionKind, Resource, SelectableField
 from sampan.api.scheme import Scheme, type_for
+from sampan.apiserver.registry.allocation.addresses import AddressAllocator
+from sampan.apiserver.registry.allocation.node_ports import NodePortAllocator
+from sampan.apiserver.registry.allocation.ranges import ServiceRanges
 from sampan.apiserver.registry.codec import ResourceCodec
 from sampan.apiserver.registry.kinds import MODULES
+from sampan.apiserver.registry.present import Presence
 from sampan.apiserver.registry.served import Served
 from sampan.apiserver.registry.store import Store
 from sampan.machinery.clock import Clock
 from sampan.storage.backend import Backend
 from sampan.storage.cacher import Cacher, Field, Shape, SharedRevision
+from sampan.storage.cacher.item import ItemMaker
+
+if TYPE_CHECKING:
+    from sampan.apiserver.auth.token_signer import TokenSigner
 
 StartTask = Callable[[Any], asyncio.Task[None]]
 """Runs a cacher in the server's task group."""
@@ -24,9 +32,22 @@ StartTask = Callable[[Any], asyncio.Task[None]]
 
 class Registry:
     def __init__(
-        self, *, scheme: Scheme, backend: Backend, clock: Clock, start_task: StartTask, event_ttl_s: float = 3600
+        self,
+        *,
+        scheme: Scheme,
+        backend: Backend,
+        clock: Clock,
+        start_task: StartTask,
+        event_ttl_s: float = 3600,
+        service_ranges: ServiceRanges | None = None,
+        token_signer: TokenSigner | None = None,
     ) -> None:
         self.scheme, self.backend, self.clock = scheme, backend, clock
+        self.token_signer = token_signer
+        """None: service accounts have no tokens."""
+        ranges = service_ranges or ServiceRanges()
+        self.addresses = AddressAllocator(registry=self, ranges=ranges)
+        self.node_ports = NodePortAllocator(backend=backend, ports=ranges.node_ports)
         self._start_task = start_task
         self._event_ttl_s = event_ttl_s
         self._current_revision = SharedRevision(backend.current_revision)
@@ -51,8 +72,15 @@ class Registry:
     def store(self, resource: Resource) -> Store:
         found = self._stores.get(resource.storage_prefix)
         if found is None:
-            found = self._stores[resource.storage_prefix] = self._open(resource)
+            found = self._stores[resource.storage_prefix] = self._open(self._keeper(resource))
         return found
+
+    def store_of(self, group: str, version: str, kind: str) -> Store:
+        """The store of a built-in kind."""
+        resource = self.scheme.by_kind(group, version, kind)
+        if resource is None:
+            raise ValueError(f"{kind} of {group}/{version} is not served")
+        return self.store(resource)
 
     def stores(self) -> list[Store]:
         """Those that are open."""
@@ -77,25 +105,34 @@ class Registry:
             raise ValueError(f"{kind.kind} of {kind.api_version} has no type")
         return ResourceCodec(kind=kind, type=found, schema=schemas.of(found))
 
+    def _keeper(self, resource: Resource) -> Resource:
+        """The one of all resources that show the same objects after which the store is named in errors."""
+        stored = resource.storage
+        found = self.scheme.by_kind(stored.group, stored.version, stored.kind) if stored is not None else None
+        return found if found is not None else resource
+
     def _open(self, resource: Resource) -> Store:
         stored = resource.storage
         if stored is None:
             raise ValueError(f"{resource.qualified} is not stored")
         codec = self.codec(stored, resource)
+        shape = _shape(resource, stored, self.scheme.same_objects(resource))
         cacher = Cacher(
             backend=self.backend,
-            shape=_shape(resource, stored),
+            shape=shape,
             decode=codec.decode,
             decode_value=_json_of_protobuf,
             current_revision=self._current_revision,
         )
         self._start_task(cacher.run())
+        items = ItemMaker(shape=shape, decode_value=_json_of_protobuf)
         is_event = resource.storage_prefix == "/registry/events"
         return Store(
             resource=resource,
             strategy=self.served(resource).strategy,
             backend=self.backend,
             cacher=cacher,
+            presence=Presence(backend=self.backend, cacher=cacher, items=items, codec=codec),
             codec=codec,
             clock=self.clock,
             ttl_s=self._event_ttl_s if is_event else None,
@@ -108,10 +145,17 @@ def _json_of_protobuf(value: bytes) -> bytes:
     return json.encode(protobuf.decode(value))
 
 
+def _aliases(field: SelectableField, others: Iterable[SelectableField]) -> tuple[str, ...]:
+    same = (other.label for other in others if (other.paths, other.default) == (field.paths, field.default))
+    return tuple(sorted(set(same) - {field.label}))
+
+
 _INDEXED = frozenset({"spec.nodeName"})
 
 
-def _shape(resource: Resource, stored: GroupVersionKind) -> Shape:
+def _shape(resource: Resource, stored: GroupVersionKind, versions: Iterable[Resource]) -> Shape:
+    """`versions`: the resources that show the same objects, which may call their fields otherwise."""
+    others = [field for version in versions for field in version.selectable]
     return Shape(
         prefix=resource.storage_prefix + "/",
         kind=stored.kind,
@@ -120,7 +164,8 @@ def _shape(resource: Resource, stored: GroupVersionKind) -> Shape:
         group=resource.group,
         is_namespaced=resource.namespaced,
         fields=tuple(
-            Field(field.label, field.paths, field.default, field.label in _INDEXED) for field in resource.selectable
+            Field(field.label, field.paths, field.default, field.label in _INDEXED, _aliases(field, others))
+            for field in resource.selectable
         ),
         is_custom=resource.is_custom,
     )

@@ -10,9 +10,9 @@ from sampan.api.faults import FieldError
 from sampan.api.resource import GroupVersionKind
 from sampan.api.types.autoscaling_v1 import Scale, ScaleSpec, ScaleStatus
 from sampan.api.types.meta_v1 import ObjectMeta
-from sampan.apiserver import bodies, options, patching
+from sampan.apiserver import bodies, matching, options, patching
 from sampan.apiserver.results import ValueAnswer
-from sampan.machinery import errors, patch
+from sampan.machinery import errors
 
 if TYPE_CHECKING:
     from sampan.apiserver.call import Call
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from sampan.apiserver.results import Answer
 
 KIND = GroupVersionKind(group="autoscaling", version="v1", kind="Scale")
-_SUBJECT = 'Scale in version "v1" cannot be handled as a Scale'
 
 Change = Callable[[Scale], Scale]
 """From the present scale to the wanted one."""
@@ -74,28 +73,18 @@ class Scaled:
 def _put(endpoints: Endpoints, call: Call) -> tuple[Change, Context]:
     opts = options.write_options("UpdateOptions", call.query)
     wanted: Scale = bodies.read_object(call, endpoints.registry.codec(KIND), opts.field_validation)
-    endpoints.match_name(call, wanted)
-    endpoints.match_namespace(call, wanted)
+    matching.match_name(call, wanted)
+    matching.match_namespace(call, wanted)
     return lambda _: wanted, endpoints.context(call, opts.dry_run)
 
 
 def _patch(endpoints: Endpoints, call: Call) -> tuple[Change, Context]:
-    media = patching.patch_type(call, is_custom=False)
-    if media == patching.APPLY_YAML:
-        raise errors.generic(415, "415: Unsupported Media Type")
-    opts = options.write_options("PatchOptions", call.query)
     codec = endpoints.registry.codec(KIND)
-    apply, found = patching.read_patch(media, call.body, codec.schema)
+    patch, opts = patching.read(call, codec)
 
     def change(current: Scale) -> Scale:
-        try:
-            wanted, unknown = codec.from_value(apply(codec.to_value(codec.encode(current))))
-        except patch.PatchError as fault:
-            raise fault.as_api_error() from None
-        except json.DecodeError as fault:
-            raise errors.bad_request(f"unable to decode patched object: {fault}") from None
-        bodies.complain(call, [*unknown, *found], opts.field_validation, _SUBJECT)
-        return wanted  # type: ignore[no-any-return]
+        wanted: Scale = patch.apply(json.to_value(current))
+        return wanted
 
     return change, endpoints.context(call, opts.dry_run)
 

@@ -12,49 +12,35 @@ from dataclasses import dataclass
 from typing import Any
 
 from sampan.api.resource import Resource
-from sampan.apiserver.registry import deletion, metadata
+from sampan.apiserver.registry import deletion, metadata, preconditions
 from sampan.apiserver.registry.codec import ResourceCodec
-from sampan.apiserver.registry.deletion import DeleteOptions
+from sampan.apiserver.registry.deletion import DeleteOptions, Fate
 from sampan.apiserver.registry.generated_names import ATTEMPTS, generated_name
+from sampan.apiserver.registry.present import Presence, Present
 from sampan.apiserver.registry.strategy import Context, Finish, Strategy
 from sampan.machinery import errors
 from sampan.machinery.clock import Clock
-from sampan.machinery.errors import FieldError
 from sampan.storage.backend import Backend, Conflict, Entry
 from sampan.storage.cacher import Cacher, Item
-from sampan.storage.cacher.splice import splice
-
-_UID_DIFFERS = (
-    "the UID in the precondition ({}) does not match the UID in record ({}). "
-    "The object might have been deleted and then recreated"
-)
-_VERSION_DIFFERS = (
-    "the ResourceVersion in the precondition ({}) does not match the ResourceVersion in record ({}). "
-    "The object might have been modified"
-)
+from sampan.storage.cacher.splice import respliced, splice
 
 Check = Callable[[Any, Any | None], Awaitable[None]]
 """Validating admission: the new object and the old one, None for a create."""
 Change = Callable[[Any], Awaitable[Any]]
 """From a private copy of the present object to the wanted one."""
+Wanted = Callable[[Present], Awaitable[Any]]
+"""From what is stored to the wanted object, which nobody else holds; asked again if another writer was faster."""
+Make = Callable[[], Awaitable[Any]]
 
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """The outcome of a write: the object, its bytes as a client sees them, and whether it is new."""
+    """The outcome of a write: the object, its bytes as a client sees them, and whether it is new or gone."""
 
     obj: Any
     raw: bytes
     created: bool = False
     deleted: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class _State:
-    """What is stored now: the bytes as clients see them, and the revision to compare and swap with."""
-
-    raw: bytes
-    revision: int
 
 
 async def _no_check(obj: Any, old: Any | None) -> None:
@@ -69,19 +55,20 @@ class Store:
         strategy: Strategy,
         backend: Backend,
         cacher: Cacher,
+        presence: Presence,
         codec: ResourceCodec,
         clock: Clock,
         ttl_s: float | None = None,
     ) -> None:
         self.resource, self.strategy = resource, strategy
         self.backend, self.cacher, self.codec, self.clock = backend, cacher, codec, clock
-        self._ttl_s = ttl_s
+        self._presence, self._ttl_s = presence, ttl_s
 
     def key(self, namespace: str, name: str) -> str:
-        prefix = self.resource.storage_prefix
-        return f"{prefix}/{namespace}/{name}" if self.resource.namespaced else f"{prefix}/{name}"
+        return self.cacher.shape.key(namespace, name)
 
     async def get(self, namespace: str, name: str, resource_version: str = "") -> Item:
+        metadata.check_name_in_path(name)
         item = await self.cacher.get(namespace, name, resource_version=resource_version)
         if item is None:
             raise self.not_found(name)
@@ -100,147 +87,174 @@ class Store:
     async def create(
         self, ctx: Context, obj: Any, *, strategy: Strategy | None = None, check: Check = _no_check
     ) -> Written:
-        strategy = strategy or self.strategy
-        meta = obj.metadata
-        generates = not meta.name and bool(meta.generateName)
-        self._fill_system_fields(ctx, obj)
-        for attempt in range(ATTEMPTS if generates else 1):
-            if generates:
-                meta.name = generated_name(meta.generateName)
+        rules = strategy or self.strategy
+        if obj.metadata.name or not obj.metadata.generateName:
+            return await self._create(ctx, obj, rules, check)
+        pristine = self.codec.encode(obj)
+        for _ in range(ATTEMPTS - 1):
             try:
-                return await self._create_once(ctx, obj, strategy, check)
+                return await self._create(ctx, obj, rules, check)
             except errors.AlreadyExists:
-                if not generates:
-                    raise
-                if attempt == ATTEMPTS - 1:
-                    plural, group = self.resource.plural, self.resource.group
-                    raise errors.name_not_generated(plural, meta.name, group=group) from None
-        raise AssertionError("unreachable")
+                obj = self.codec.decode(pristine)
+        return await self._create(ctx, obj, rules, check)
 
-    def _fill_system_fields(self, ctx: Context, obj: Any) -> None:
-        meta = obj.metadata
-        meta.creationTimestamp = ctx.now
-        meta.uid = str(uuid.uuid4())
-        meta.deletionTimestamp = None
-        meta.deletionGracePeriodSeconds = None
-        meta.selfLink = ""
-        meta.generation = 1 if self.strategy.counts_generation else meta.generation
-        if self.resource.namespaced:
-            meta.namespace = ctx.namespace
-        else:
-            meta.namespace = ""
+    async def _create(self, ctx: Context, obj: Any, strategy: Strategy, check: Check) -> Written:
+        try:
+            return await self._make(ctx, obj, strategy, check)
+        except Conflict as conflict:
+            raise self._already_exists(obj.metadata, conflict.current) from None
 
-    async def _create_once(self, ctx: Context, obj: Any, strategy: Strategy, check: Check) -> Written:
+    async def _make(self, ctx: Context, obj: Any, strategy: Strategy, check: Check) -> Written:
+        """Complete, check and store a new object; `Conflict` if there is one of that name."""
+        self._fill_system_fields(ctx, obj.metadata)
         async with _Finished(await strategy.begin(ctx, obj, None)):
             strategy.prepare_create(ctx, obj)
-            faults = metadata.faults_of_new(obj.metadata, self.resource.namespaced, strategy.name_faults)
-            faults.extend(strategy.validate_create(ctx, obj))
-            if faults:
-                raise self._invalid(obj, faults)
-            for text in strategy.warnings(ctx, obj, None):
-                ctx.warn(text)
+            self._check_new(ctx, obj, strategy)
             await check(obj, None)
             return await self._put_new(ctx, obj)
 
+    def _fill_system_fields(self, ctx: Context, meta: Any) -> None:
+        metadata.wipe_system_fields(meta)
+        meta.creationTimestamp, meta.uid = ctx.now, str(uuid.uuid4())
+        meta.namespace = ctx.namespace if self.resource.namespaced else ""
+        if meta.generateName and not meta.name:
+            meta.name = generated_name(meta.generateName)
+        if self.strategy.counts_generation:
+            meta.generation = 1
+
+    def _check_new(self, ctx: Context, obj: Any, strategy: Strategy) -> None:
+        faults = metadata.faults_of_new(
+            obj.metadata, self.resource.namespaced, strategy.name_faults, is_custom=self.resource.is_custom
+        )
+        faults.extend(strategy.validate_create(ctx, obj))
+        if faults:
+            raise self._invalid(obj, faults)
+        for text in strategy.warnings(ctx, obj, None):
+            ctx.warn(text)
+
     async def _put_new(self, ctx: Context, obj: Any) -> Written:
         meta = obj.metadata
-        meta.resourceVersion = ""
-        key, raw = self.key(meta.namespace, meta.name), self.codec.encode(obj)
+        key = self.key(meta.namespace, meta.name)
         if ctx.dry_run:
-            if self.cacher.peek(meta.namespace, meta.name) is not None:
-                raise self._already_exists(meta.name, await self._state(meta.namespace, meta.name))
-            return Written(obj, raw, created=True)
-        try:
-            revision = await self.backend.put(key, raw, expected=0, ttl_s=self._ttl_s)
-        except Conflict as conflict:
-            raise self._already_exists(meta.name, self._entry_state(conflict.current)) from None
+            if (entry := (await self.backend.get(key))[0]) is not None:
+                raise Conflict(key, entry)
+            return Written(obj, self.codec.encode(obj), created=True)
+        preconditions.refuse_version_of_new(meta.resourceVersion)
+        meta.resourceVersion = ""
+        raw = self.codec.encode(obj)
+        revision = await self.backend.put(key, raw, expected=0, ttl_s=self._ttl_s)
         return self._written(obj, raw, revision, created=True)
 
-    def _already_exists(self, name: str, state: _State | None) -> errors.ApiError:
-        is_leaving = state is not None and self.codec.decode(state.raw).metadata.deletionTimestamp is not None
-        answer = errors.being_deleted if is_leaving else errors.already_exists
-        return answer(self.resource.plural, name, group=self.resource.group)
-
-    def _written(self, obj: Any, raw: bytes, revision: int, *, created: bool = False) -> Written:
-        obj.metadata.resourceVersion = str(revision)
-        return Written(obj, self._spliced(raw, revision), created=created)
+    def _already_exists(self, meta: Any, entry: Entry | None) -> errors.ApiError:
+        answer = errors.name_not_generated if meta.generateName else errors.already_exists
+        error = answer(self.resource.plural, meta.name, group=self.resource.group)
+        found = self._presence.of(entry)
+        if found is not None and found.obj.metadata.deletionTimestamp is not None:
+            error.status["message"] = f"object is being deleted: {error.message}"
+        return error
 
     # -- update ------------------------------------------------------------------------------------------------------
 
     async def update(
+        self, ctx: Context, name: str, change: Change, *, strategy: Strategy | None = None, check: Check = _no_check
+    ) -> Written:
+        """Change the object, again from its newer state if another writer was faster."""
+
+        async def wanted(present: Present) -> Any:
+            return await change(present.copy())
+
+        return await self.replace(ctx, name, wanted, strategy=strategy, check=check)
+
+    async def replace(
         self,
         ctx: Context,
         name: str,
-        change: Change,
+        wanted: Wanted,
         *,
         strategy: Strategy | None = None,
         check: Check = _no_check,
-        create: Callable[[], Awaitable[Any]] | None = None,
+        create: Make | None = None,
+        check_new: Check = _no_check,
+        uid: str = "",
     ) -> Written:
-        """Change the object by compare and swap, again from the newer state if another writer was faster.
+        """Put what `wanted` makes of the present object in its place.
 
-        `change` says in `metadata.resourceVersion` of what it returns which state it insists on ("" for none). With
-        `create`, a missing object is made from what that gives.
+        That says in its `metadata.resourceVersion` which state it insists on ("" for none); `uid` is the one that the
+        present object must have. With `create`, a missing object is made from what that gives.
         """
-        strategy = strategy or self.strategy
-        state = await self._state(ctx.namespace, name)
-        while True:
-            if state is None:
-                if create is None or not strategy.create_on_update:
-                    raise self.not_found(name)
-                return await self.create(ctx, await create(), strategy=strategy, check=check)
-            old = self.codec.decode(state.raw)
-            obj = await change(self.codec.decode(state.raw))
-            self._check_version(obj, old, strategy)
-            try:
-                async with _Finished(await strategy.begin(ctx, obj, old)):
-                    self._prepare_update(ctx, obj, old, strategy)
-                    await check(obj, old)
-                    return await self._put_changed(ctx, obj, state)
-            except Conflict as conflict:
-                state = self._entry_state(conflict.current)
+        rules = strategy or self.strategy
 
-    async def _state(self, namespace: str, name: str) -> _State | None:
-        item = await self.cacher.get(namespace, name)
-        return None if item is None else _State(item.raw, item.revision)
+        async def act(present: Present | None) -> Written:
+            if present is None and create is None:
+                raise self.not_found(name)
+            if uid:
+                found = present.obj if present is not None else None
+                preconditions.check_stored(self.resource, self.key(ctx.namespace, name), found, uid=uid)
+            if present is not None:
+                return await self._change(ctx, present, await wanted(present), rules, check)
+            assert create is not None
+            return await self._make_by_update(ctx, await create(), rules, check_new)
 
-    def _check_version(self, obj: Any, old: Any, strategy: Strategy) -> None:
-        wanted = obj.metadata.resourceVersion
-        if wanted in ("", "0"):
-            if not strategy.unconditional_update:
-                fault = FieldError.invalid(metadata.METADATA / "resourceVersion", 0, "must be specified for an update")
-                raise errors.invalid(self.resource.plural, obj.metadata.name, [fault], group=self.resource.group)
-        elif wanted != old.metadata.resourceVersion:
-            raise errors.conflict(self.resource.plural, obj.metadata.name, group=self.resource.group)
+        metadata.check_name_in_path(name)
+        return await self._presence.attempt(ctx.namespace, name, act, from_store=ctx.dry_run)
 
-    def _prepare_update(self, ctx: Context, obj: Any, old: Any, strategy: Strategy) -> None:
-        meta, before = obj.metadata, old.metadata
-        meta.generation = before.generation
+    async def _make_by_update(self, ctx: Context, obj: Any, strategy: Strategy, check: Check) -> Written:
+        """The version that the client names does not matter, but it must be one."""
+        preconditions.version_number(obj.metadata.resourceVersion)
+        obj.metadata.resourceVersion = ""
+        return await self._make(ctx, obj, strategy, check)
+
+    async def _change(self, ctx: Context, present: Present, obj: Any, strategy: Strategy, check: Check) -> Written:
+        may_be_missing = strategy.unconditional_update
+        preconditions.check_version(self.resource, obj, present.revision, may_be_missing=may_be_missing)
+        old = present.obj
+        async with _Finished(await strategy.begin(ctx, obj, old)):
+            self._prepare_change(ctx, obj, old, strategy)
+            self._check_change(ctx, obj, old, strategy)
+            await check(obj, old)
+            if self.strategy.is_finished(obj):
+                return await self._remove_by_update(ctx, obj, present)
+            return await self._put_changed(ctx, obj, present)
+
+    def _prepare_change(self, ctx: Context, obj: Any, old: Any, strategy: Strategy) -> None:
+        obj.metadata.generation = old.metadata.generation
         strategy.prepare_update(ctx, obj, old)
-        metadata.keep_system_fields(meta, before)
+        metadata.keep_system_fields(obj.metadata, old.metadata)
         if strategy.counts_generation and strategy.spec_of(obj) != strategy.spec_of(old):
-            meta.generation = before.generation + 1
-        faults = metadata.faults_of_change(meta, before)
-        faults = [*faults, *faults, *strategy.validate_update(ctx, obj, old)]  # the real server tells them twice
+            obj.metadata.generation = old.metadata.generation + 1
+
+    def _check_change(self, ctx: Context, obj: Any, old: Any, strategy: Strategy) -> None:
+        is_custom = self.resource.is_custom
+        faults = metadata.faults_of_update(obj.metadata, old.metadata, is_custom=is_custom)
+        faults.extend(strategy.validate_update(ctx, obj, old))
         if faults:
+            if strategy.validates_whole:
+                faults += metadata.faults_of_new(obj.metadata, self.resource.namespaced, strategy.name_faults)
             raise self._invalid(obj, faults)
         for text in strategy.warnings(ctx, obj, old):
             ctx.warn(text)
 
-    async def _put_changed(self, ctx: Context, obj: Any, state: _State) -> Written:
+    async def _put_changed(self, ctx: Context, obj: Any, present: Present) -> Written:
+        """Store the object, unless nothing has changed."""
         meta = obj.metadata
-        if self.strategy.is_finished(obj):
-            return await self._remove(ctx, obj, state.revision)
         meta.resourceVersion = ""
         raw = self.codec.encode(obj)
-        spliced = self._spliced(raw, state.revision)
-        if ctx.dry_run or spliced == state.raw:
-            meta.resourceVersion = str(state.revision)
-            return Written(obj, spliced)
-        revision = await self.backend.put(
-            self.key(meta.namespace, meta.name), raw, expected=state.revision, ttl_s=self._ttl_s
-        )
+        unchanged = self._spliced(raw, present.revision)
+        if ctx.dry_run or unchanged == present.raw:
+            await self._presence.make_sure(present)
+            meta.resourceVersion = str(present.revision)
+            return Written(obj, unchanged)
+        key = present.item.key
+        revision = await self.backend.put(key, raw, expected=present.revision, ttl_s=self._ttl_s)
         return self._written(obj, raw, revision)
+
+    async def _remove_by_update(self, ctx: Context, obj: Any, present: Present) -> Written:
+        """The last finalizer of an object that was marked is gone, and with it the object, which is never stored so."""
+        await self._remove(ctx, obj, present)
+        obj.metadata.resourceVersion = ""
+        raw = self._spliced(self.codec.encode(obj), present.revision)
+        obj.metadata.resourceVersion = str(present.revision)
+        return Written(obj, raw, deleted=True)
 
     # -- delete ------------------------------------------------------------------------------------------------------
 
@@ -253,54 +267,79 @@ class Store:
         strategy: Strategy | None = None,
         check: Check = _no_check,
     ) -> Written:
-        strategy = strategy or self.strategy
-        state = await self._state(ctx.namespace, name)
-        while True:
-            if state is None:
+        rules = strategy or self.strategy
+        for text in rules.delete_warnings(ctx, options):
+            ctx.warn(text)
+
+        async def act(present: Present | None) -> Written:
+            if present is None:
                 raise self.not_found(name)
-            obj = self.codec.decode(state.raw)
-            self._check_preconditions(obj, options)
+            obj = present.copy()
+            preconditions.check(obj, uid=options.uid, resource_version=options.resource_version)
             await check(obj, obj)
-            policy = deletion.policy_of(options, strategy.orphans_by_default, obj.metadata.finalizers)
-            plan = strategy.mark_deleted(
-                ctx, obj, asked_s=options.grace_period_seconds, policy=policy, now=self.clock.now()
-            )
+            return await self._delete(ctx, obj, present, options, rules)
+
+        metadata.check_name_in_path(name)
+        return await self._presence.attempt(ctx.namespace, name, act, from_store=ctx.dry_run)
+
+    async def _delete(
+        self, ctx: Context, obj: Any, present: Present, options: DeleteOptions, strategy: Strategy
+    ) -> Written:
+        policy = deletion.policy_of(options, strategy.default_policy, obj.metadata.finalizers)
+        asked_s, now = options.grace_period_seconds, self.clock.now()
+        fate = strategy.mark_deleted(ctx, obj, asked_s=asked_s, policy=policy, now=now)
+        if fate is Fate.PENDING:
+            await self._presence.make_sure(present)
+            return Written(obj, present.raw)
+        if fate is Fate.GONE:
+            revision = await self._remove(ctx, obj, present)
+            obj.metadata.resourceVersion = str(revision)
+            return Written(obj, present.item.at(revision).raw, deleted=True)
+        marked = await self._put_changed(ctx, obj, present)
+        return await self._remove_marked(ctx, marked) if fate is Fate.MARKED_AND_GONE else marked
+
+    async def _remove_marked(self, ctx: Context, marked: Written) -> Written:
+        """Remove an object that was marked just now; who removed it meanwhile did the same work."""
+        if ctx.dry_run:
+            return Written(marked.obj, marked.raw, deleted=True)
+        meta = marked.obj.metadata
+        stored = revision = int(meta.resourceVersion)
+        expected: int | None = stored
+        while expected is not None:
             try:
-                if not plan.keep:
-                    return await self._remove(ctx, obj, state.revision)
-                return await self._put_changed(ctx, obj, state)
+                revision = await self.backend.delete(self.key(meta.namespace, meta.name), expected=expected)
+                break
             except Conflict as conflict:
-                state = self._entry_state(conflict.current)
-
-    def _check_preconditions(self, obj: Any, options: DeleteOptions) -> None:
-        meta = obj.metadata
-        if options.uid and options.uid != meta.uid:
-            why = _UID_DIFFERS.format(options.uid, meta.uid)
-        elif options.resource_version and options.resource_version != meta.resourceVersion:
-            why = _VERSION_DIFFERS.format(options.resource_version, meta.resourceVersion)
-        else:
-            return
-        raise errors.conflict(self.resource.kind, meta.name, why, group=self.resource.group)
-
-    async def _remove(self, ctx: Context, obj: Any, revision: int) -> Written:
-        meta = obj.metadata
-        if not ctx.dry_run:
-            revision = await self.backend.delete(self.key(meta.namespace, meta.name), expected=revision)
-            await self.strategy.release(ctx, obj)
-        meta.resourceVersion = ""
-        raw = self.codec.encode(obj)
+                found = self._presence.of(conflict.current)
+                expected = found.revision if found is not None and found.obj.metadata.uid == meta.uid else None
+        await self.strategy.release(ctx, marked.obj)
         meta.resourceVersion = str(revision)
-        return Written(obj, self._spliced(raw, revision), deleted=True)
+        return Written(marked.obj, self._respliced(marked.raw, stored, revision), deleted=True)
+
+    async def _remove(self, ctx: Context, obj: Any, present: Present) -> int:
+        """Remove what is stored; the revision of the removal."""
+        if ctx.dry_run:
+            return present.revision
+        revision = await self.backend.delete(present.item.key, expected=present.revision)
+        await self.strategy.release(ctx, obj)
+        return revision
+
+    # -- parts -------------------------------------------------------------------------------------------------------
 
     def _invalid(self, obj: Any, faults: list[errors.FieldError]) -> errors.ApiError:
         return errors.invalid(self.resource.kind, obj.metadata.name, faults, group=self.resource.group)
 
-    def _entry_state(self, entry: Entry | None) -> _State | None:
-        return None if entry is None else _State(self._spliced(entry.value, entry.revision), entry.revision)
+    def _written(self, obj: Any, raw: bytes, revision: int, *, created: bool = False) -> Written:
+        obj.metadata.resourceVersion = str(revision)
+        return Written(obj, self._spliced(raw, revision), created=created)
 
     def _spliced(self, raw: bytes, revision: int) -> bytes:
         head, body = splice(raw, revision, self.cacher.shape.head)
         return head + body
+
+    def _respliced(self, raw: bytes, old: int, new: int) -> bytes:
+        head = self.cacher.shape.head
+        return head + respliced(raw[len(head) :], old, new)
 
 
 class _Finished:
@@ -317,3 +356,6 @@ class _Finished:
     async def __aexit__(self, failure: type[BaseException] | None, *_: object) -> None:
         if self._finish is not None:
             await self._finish(failure is None)
+
+
+__all__ = ["Change", "Check", "Store", "Wanted", "Written"]

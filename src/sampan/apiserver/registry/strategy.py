@@ -59,8 +59,10 @@ class Strategy:
     """PUT without a resourceVersion overwrites; else it is refused."""
     returns_deleted = False
     """DELETE answers with the object instead of a Status."""
-    orphans_by_default = False
-    """A DELETE that names no propagation policy leaves the dependents."""
+    default_policy: deletion.Policy = "Background"
+    """What a DELETE that names no propagation policy does with the dependents."""
+    validates_whole = False
+    """An update is checked like a create as well, so that faults of the metadata are told once more."""
     counts_generation = False
     """metadata.generation starts at 1 and rises with each change of what `spec_of` gives."""
     columns: Sequence[Column] = ()
@@ -91,15 +93,19 @@ class Strategy:
         """What must change for the generation to rise; compared with ==."""
         return getattr(obj, "spec", None)
 
+    def delete_warnings(self, ctx: Context, options: deletion.DeleteOptions) -> Iterable[str]:
+        return ()
+
     def grace_s(self, ctx: Context, obj: Any, asked: int | None) -> int | None:
-        """The grace of a deletion, None for a kind that knows none; `asked` is what the client wants."""
+        """The grace of a first deletion, None for a kind that knows none; `asked` is what the client wants."""
         return None
 
     def mark_deleted(
         self, ctx: Context, obj: Any, *, asked_s: int | None, policy: deletion.Policy, now: float
-    ) -> deletion.Plan:
-        """Mark the object (in place) as being deleted, and say whether it has to stay for now."""
-        return deletion.mark(obj, grace_s=self.grace_s(ctx, obj, asked_s), policy=policy, now=now)
+    ) -> deletion.Fate:
+        """Mark the object (in place) as being deleted, and say what becomes of it."""
+        grace_s = self.grace_s(ctx, obj, asked_s)
+        return deletion.mark(obj, grace_s=grace_s, asked_s=asked_s, policy=policy, now=now)
 
     def is_finished(self, obj: Any) -> bool:
         """Whether an object that was marked has nothing left to wait for, so that an update may remove it."""
