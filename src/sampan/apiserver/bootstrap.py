@@ -13,7 +13,10 @@ from typing import Any
 
 import msgspec
 
+from sampan.api import times
 from sampan.apiserver.call import AUTHENTICATED, MASTERS, Call, Query, User
+from sampan.apiserver.negotiation import JSON
+from sampan.apiserver.patching import MERGE_PATCH
 from sampan.apiserver.pipeline import Pipeline
 from sampan.machinery import errors
 
@@ -31,21 +34,19 @@ _PRIORITIES = (
         "Used for system critical pods that must not be moved from their current node.",
     ),
 )
-_JSON = {"Content-Type": "application/json", "User-Agent": "sampan-apiserver"}
-
 Wanted = tuple[str, dict[str, Any]]
 """A collection's path and an object for it."""
 
 
 async def bootstrap(pipeline: Pipeline, *, cluster_ip_range: str, address: str, port: int) -> None:
+    now = times.format_time(pipeline.endpoints.registry.clock.now())
     await _ensure(pipeline, [("/api/v1/namespaces", {"metadata": {"name": name}}) for name in NAMESPACES])
     await _ensure(
         pipeline,
-        [
-            *(("/apis/scheduling.k8s.io/v1/priorityclasses", _priority_class(*row)) for row in _PRIORITIES),
-            ("/api/v1/namespaces/default/services", _service(first_address(cluster_ip_range), port)),
-        ],
+        [("/apis/scheduling.k8s.io/v1/priorityclasses", _priority_class(*row)) for row in _PRIORITIES],
     )
+    await _ensure_service_cidr(pipeline, cluster_ip_range, now)
+    await _ensure_service(pipeline, _service(first_address(cluster_ip_range), port))
     if ipaddress.ip_address(address).is_loopback:
         return  # a machine without a network: there is no address that endpoints could lead to
     await _follow(pipeline, "/api/v1/namespaces/default/endpoints", _endpoints(address, port))
@@ -64,6 +65,29 @@ async def _ensure(pipeline: Pipeline, wanted: Iterable[Wanted]) -> None:
     await asyncio.gather(*(_create(pipeline, path, body) for path, body in wanted))
 
 
+async def _ensure_service(pipeline: Pipeline, body: dict[str, Any]) -> None:
+    """A service that is there holds its address, so that creating it again would be refused for that."""
+    path = "/api/v1/namespaces/default/services"
+    try:
+        await _send(pipeline, "GET", f"{path}/{body['metadata']['name']}")
+    except errors.NotFound:
+        try:
+            await _create(pipeline, path, body)
+        except errors.Invalid:  # another server of this store may have been faster
+            await _send(pipeline, "GET", f"{path}/{body['metadata']['name']}")
+
+
+async def _ensure_service_cidr(pipeline: Pipeline, cluster_ip_range: str, now: str) -> None:
+    """The networks of services as an object, ready from the start."""
+    path, name = "/apis/networking.k8s.io/v1/servicecidrs", "kubernetes"
+    cidrs = [text.strip() for text in cluster_ip_range.split(",")]
+    if not await _create(pipeline, path, {"metadata": {"name": name}, "spec": {"cidrs": cidrs}}):
+        return
+    ready = {"type": "Ready", "status": "True", "lastTransitionTime": now, "reason": ""}
+    status = {"conditions": [{**ready, "message": "Kubernetes default Service CIDR is ready"}]}
+    await _send(pipeline, "PATCH", f"{path}/{name}/status", {"status": status}, media=MERGE_PATCH)
+
+
 async def _create(pipeline: Pipeline, path: str, body: dict[str, Any]) -> bool:
     try:
         await _send(pipeline, "POST", path, body)
@@ -78,8 +102,12 @@ async def _follow(pipeline: Pipeline, path: str, body: dict[str, Any]) -> None:
         await _send(pipeline, "PUT", f"{path}/{body['metadata']['name']}", body)
 
 
-async def _send(pipeline: Pipeline, method: str, path: str, body: dict[str, Any]) -> None:
-    call = Call(method=method, path=path, query=Query(""), headers=_JSON, body=msgspec.json.encode(body), user=SYSTEM)
+async def _send(
+    pipeline: Pipeline, method: str, path: str, body: dict[str, Any] | None = None, media: str = JSON
+) -> None:
+    content = msgspec.json.encode(body) if body is not None else b""
+    headers = {"Content-Type": media, "User-Agent": "sampan-apiserver"}
+    call = Call(method=method, path=path, query=Query(""), headers=headers, body=content, user=SYSTEM)
     await pipeline.serve_as(call)
 
 

@@ -15,6 +15,7 @@ from sampan.apiserver.admission.chain import AdmissionChain
 from sampan.apiserver.admission.plugins import default_plugins
 from sampan.apiserver.auth.certificates import CertificateAuthenticator
 from sampan.apiserver.auth.chain import AuthenticatorChain, OneAuthenticator
+from sampan.apiserver.auth.token_signer import TokenSigner
 from sampan.apiserver.auth.tokens import TokenAuthenticator
 from sampan.apiserver.authorization import Chain, Discovery, Masters
 from sampan.apiserver.bootstrap import SYSTEM, bootstrap
@@ -24,6 +25,7 @@ from sampan.apiserver.endpoints import Endpoints
 from sampan.apiserver.http.server import HttpServer, Listener
 from sampan.apiserver.loopback import LoopbackTransport
 from sampan.apiserver.pipeline import Pipeline
+from sampan.apiserver.registry.allocation import AllocationRepair, ServiceRanges
 from sampan.apiserver.registry.registry import Registry
 from sampan.apiserver.request_metrics import RequestMetrics
 from sampan.apiserver.special import Check, special_paths
@@ -54,7 +56,13 @@ class ApiServer:
         self._tasks: _Background | None = None
         self._running = AsyncExitStack()
         self.registry = Registry(
-            scheme=self.scheme, backend=backend, clock=clock, start_task=self._start, event_ttl_s=config.event_ttl_s
+            scheme=self.scheme,
+            backend=backend,
+            clock=clock,
+            start_task=self._start,
+            event_ttl_s=config.event_ttl_s,
+            service_ranges=ServiceRanges.parse(config.service_cluster_ip_range, config.service_node_port_range),
+            token_signer=_token_signer(config),
         )
         self.metrics = metrics or Metrics()
         self.pipeline = self._make_pipeline()
@@ -79,6 +87,7 @@ class ApiServer:
                 address=self.address,
                 port=self.secure_port or self.insecure_port or 443,
             )
+            self._start(AllocationRepair(registry=self.registry, clock=self.clock).run())
             self._is_bootstrapped = True
             self._running = running.pop_all()
         return self
@@ -161,6 +170,12 @@ class _Background:
         for task in list(self._tasks):
             task.cancel()
         await self._group.__aexit__(None, None, None)
+
+
+def _token_signer(config: ServerConfig) -> TokenSigner | None:
+    if config.service_account_key is None:
+        return None
+    return TokenSigner(key_pem=config.service_account_key.read_bytes(), issuer=config.service_account_issuer)
 
 
 def tls_context(files: TlsFiles) -> ssl.SSLContext:

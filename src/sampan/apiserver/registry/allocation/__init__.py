@@ -9,10 +9,12 @@ from sampan.apiserver.registry.allocation.addresses import AddressAllocator
 from sampan.apiserver.registry.allocation.failures import AllocationError, RangeFull
 from sampan.apiserver.registry.allocation.node_ports import NodePortAllocator
 from sampan.apiserver.registry.allocation.ranges import ServiceRanges, family_of
+from sampan.apiserver.registry.allocation.repair import AllocationRepair
 
 __all__ = [
     "AddressAllocator",
     "AllocationError",
+    "AllocationRepair",
     "NodePortAllocator",
     "RangeFull",
     "ServiceRanges",

@@ -26,8 +26,8 @@ GROUP = "networking.k8s.io"
 DEFAULT_CIDR = "kubernetes"
 """The ServiceCIDR that says what the server was started with."""
 _FAMILY_LABEL = "ipaddress.kubernetes.io/ip-family"
-_MANAGER_LABEL = "ipaddress.kubernetes.io/managed-by"
-_MANAGER = "ipallocator.k8s.io"
+MANAGER_LABEL = "ipaddress.kubernetes.io/managed-by"
+MANAGER = "ipallocator.k8s.io"
 _CACHED = ListQuery(Selection(), resource_version="0")
 
 
@@ -72,13 +72,12 @@ class AddressAllocator:
                 return str(address)
         return ""
 
-    async def release(self, ctx: Context, address: str) -> None:
-        """Give an address back; one that nobody has is no matter."""
-        store = self._addresses
+    async def release(self, ctx: Context, address: str, *, uid: str = "") -> None:
+        """Give an address back; one that nobody has (or that is not the one with that `uid`) is no matter."""
         name = str(ipaddress.ip_address(address))
         try:
-            await store.delete(_own(ctx), name, DeleteOptions())
-        except errors.NotFound:
+            await self._addresses.delete(_own(ctx), name, DeleteOptions(uid=uid))
+        except (errors.NotFound, errors.Conflict):
             return
 
     @property
@@ -87,7 +86,7 @@ class AddressAllocator:
 
     async def _create(self, ctx: Context, service: Service, address: Address) -> bool:
         meta = service.metadata
-        labels = {_FAMILY_LABEL: family_of(address), _MANAGER_LABEL: _MANAGER}
+        labels = {_FAMILY_LABEL: family_of(address), MANAGER_LABEL: MANAGER}
         parent = ParentReference(resource="services", namespace=meta.namespace, name=meta.name)
         taken = IPAddress(metadata=ObjectMeta(name=str(address), labels=labels), spec=IPAddressSpec(parentRef=parent))
         try:

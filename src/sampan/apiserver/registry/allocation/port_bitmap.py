@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from random import Random
 
 from sampan.api.codec import json
@@ -40,6 +40,10 @@ class PortBitmap:
 
     def __contains__(self, port: int) -> bool:
         return port in self._ports and bool(self._bits >> (port - self._ports.start) & 1)
+
+    def __iter__(self) -> Iterator[int]:
+        """The ports that are taken."""
+        return (port for port in self._ports if port in self)
 
     def take(self, port: int) -> int:
         if port not in self._ports:

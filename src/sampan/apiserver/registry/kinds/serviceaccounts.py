@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 
 from sampan.api.types.core_v1 import ObjectReference, ServiceAccount
+from sampan.apiserver.registry.kinds.serviceaccount_token import create_token
 from sampan.apiserver.registry.served import Served
 from sampan.apiserver.registry.strategy import Context, Strategy
 from sampan.apiserver.tables.columns import AGE, NAME
@@ -28,4 +29,4 @@ class ServiceAccountStrategy(Strategy):
             yield f"metadata.annotations[{_MOUNTABLE_ONLY}]: deprecated in v1.32+; {instead}"
 
 
-SERVED = Served(strategy=ServiceAccountStrategy())
+SERVED = Served(strategy=ServiceAccountStrategy(), handlers={"token": create_token})

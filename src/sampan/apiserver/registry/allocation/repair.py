@@ -1,0 +1,134 @@
+"""Brings what is taken in line with what services hold.
+
+A server that dies between taking something and writing the service leaves it taken for good; one that dies between
+removing a service and giving back does the same. What no service was seen to hold for several rounds is given back;
+what a service holds but nobody took is taken for it.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import logging
+from collections.abc import Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from sampan.api import times
+from sampan.api.types.core_v1 import Service
+from sampan.api.types.networking_v1 import IPAddress
+from sampan.apiserver.call import MASTERS, User
+from sampan.apiserver.registry.allocation.addresses import GROUP, MANAGER, MANAGER_LABEL
+from sampan.apiserver.registry.allocation.failures import AllocationError
+from sampan.apiserver.registry.allocation.port_bitmap import PortBitmap
+from sampan.apiserver.registry.strategy import Context
+from sampan.machinery import errors
+from sampan.machinery.clock import Clock
+from sampan.storage.backend import StorageError
+from sampan.storage.cacher import ListQuery, Selection
+from sampan.storage.cacher.errors import CacheError
+
+if TYPE_CHECKING:
+    from sampan.apiserver.registry.registry import Registry
+    from sampan.apiserver.registry.store import Store
+
+log = logging.getLogger(__name__)
+
+K = TypeVar("K", int, str)
+
+_USER = User("system:apiserver", groups=(MASTERS,))
+_EVERYTHING = ListQuery(Selection())
+
+
+class AllocationRepair:
+    """`rounds`: how often in a row something has to be seen without a holder. That is longer than any write takes, so
+    what was taken for a service that is being written is safe."""
+
+    def __init__(self, *, registry: Registry, clock: Clock, interval_s: float = 180, rounds: int = 3) -> None:
+        self._registry, self._clock = registry, clock
+        self._interval_s, self._rounds = interval_s, rounds
+        self._unheld_ports: dict[int, int] = {}
+        self._unheld_addresses: dict[str, int] = {}
+        """How often each was seen so; an address by the uid of its object."""
+
+    async def run(self) -> None:
+        while True:
+            try:
+                await self.repair()
+            except (StorageError, CacheError, errors.ApiError) as failure:
+                log.warning("addresses and node ports of services could not be checked: %s", failure)
+            await self._clock.sleep(self._interval_s)
+
+    async def repair(self) -> None:
+        """One round. What is taken is read before the services that hold it."""
+        taken = await _objects(self._registry.store_of(GROUP, "v1", "IPAddress"))
+        bitmap = await self._registry.node_ports.change(lambda found: found)
+        services = await _objects(self._registry.store_of("", "v1", "Service"))
+        await self._repair_ports({port for service in services for port in _ports(service)}, set(bitmap))
+        await self._repair_addresses(services, taken)
+
+    async def _repair_ports(self, held: set[int], taken: set[int]) -> None:
+        self._unheld_ports = _seen_again(self._unheld_ports, taken - held)
+        unheld = [port for port, times_seen in self._unheld_ports.items() if times_seen >= self._rounds]
+        if unheld or not held <= taken:
+            log.warning("node ports nobody holds: %s; held but not taken: %s", unheld, sorted(held - taken))
+            await self._registry.node_ports.change(lambda bitmap: _replace(bitmap, held, unheld))
+
+    async def _repair_addresses(self, services: Iterable[Service], taken: Iterable[IPAddress]) -> None:
+        holders = {address: service for service in services for address in _addresses(service)}
+        by_name = {found.metadata.name: found for found in taken}
+        unheld = {
+            found.metadata.uid: found
+            for found in by_name.values()
+            if found.metadata.labels.get(MANAGER_LABEL) == MANAGER and not _is_held(found, holders)
+        }
+        self._unheld_addresses = _seen_again(self._unheld_addresses, unheld)
+        for uid, times_seen in self._unheld_addresses.items():
+            if times_seen >= self._rounds:
+                log.warning("no service holds the address %s", unheld[uid].metadata.name)
+                await self._registry.addresses.release(self._context(), unheld[uid].metadata.name, uid=uid)
+        for address in holders.keys() - by_name.keys():
+            await self._take(holders[address], address)
+
+    async def _take(self, service: Service, address: str) -> None:
+        log.warning("the address %s of service %s was not taken", address, service.metadata.name)
+        try:
+            await self._registry.addresses.take(self._context(), service, address)
+        except AllocationError as failure:
+            log.warning("the address %s cannot be taken: %s", address, failure)
+
+    def _context(self) -> Context:
+        return Context(registry=self._registry, user=_USER, now=times.format_time(self._clock.now()))
+
+
+async def _objects(store: Store) -> list[Any]:
+    """All of them as they are now, read-only."""
+    return [item.object(store.codec.decode) for item in (await store.cacher.list(_EVERYTHING)).items]
+
+
+def _replace(bitmap: PortBitmap, held: Iterable[int], unheld: Iterable[int]) -> None:
+    bitmap.add(held)
+    bitmap.release(unheld)
+
+
+def _seen_again(before: Mapping[K, int], unheld: Iterable[K]) -> dict[K, int]:
+    return {key: before.get(key, 0) + 1 for key in unheld}
+
+
+def _ports(service: Service) -> Iterator[int]:
+    for port in service.spec.ports:
+        if port.nodePort:
+            yield port.nodePort
+    if service.spec.healthCheckNodePort:
+        yield service.spec.healthCheckNodePort
+
+
+def _addresses(service: Service) -> list[str]:
+    if service.spec.clusterIP in ("", "None"):
+        return []
+    return [str(ipaddress.ip_address(text)) for text in service.spec.clusterIPs]
+
+
+def _is_held(found: IPAddress, holders: Mapping[str, Service]) -> bool:
+    parent, holder = found.spec.parentRef, holders.get(found.metadata.name)
+    if parent is None or holder is None:
+        return False
+    return (parent.namespace, parent.name) == (holder.metadata.namespace, holder.metadata.name)
