@@ -9,10 +9,12 @@ from sampan.apiserver.admission.namespace_lifecycle import NamespaceLifecycle
 from sampan.apiserver.admission.priority import Priority
 from sampan.apiserver.admission.runtime_class import RuntimeClassAdmission
 from sampan.apiserver.admission.service_account import ServiceAccountAdmission
+from sampan.apiserver.admission.taint_nodes_by_condition import TaintNodesByCondition
 
 PLUGINS: Final[dict[str, Callable[[], Plugin]]] = {
     "NamespaceLifecycle": NamespaceLifecycle,
     "ServiceAccount": ServiceAccountAdmission,
+    "TaintNodesByCondition": TaintNodesByCondition,
     "Priority": Priority,
     "DefaultTolerationSeconds": DefaultTolerationSeconds,
     "RuntimeClass": RuntimeClassAdmission,

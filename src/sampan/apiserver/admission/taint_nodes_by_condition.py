@@ -1,0 +1,20 @@
+"""A new node takes no pods before somebody has found it ready."""
+
+from sampan.api.resource import Resource
+from sampan.api.types.core_v1 import Node, Taint
+from sampan.apiserver.admission.chain import Attributes, Operation
+
+_KEY, _EFFECT = "node.kubernetes.io/not-ready", "NoSchedule"
+
+
+class TaintNodesByCondition:
+    name = "TaintNodesByCondition"
+
+    def handles(self, operation: Operation, resource: Resource, subresource: str) -> bool:
+        is_node = resource.plural == "nodes" and resource.group == ""
+        return is_node and operation == "CREATE" and not subresource
+
+    async def admit(self, attributes: Attributes) -> None:
+        node: Node = attributes.obj
+        if not any((taint.key, taint.effect) == (_KEY, _EFFECT) for taint in node.spec.taints):
+            node.spec.taints.append(Taint(key=_KEY, effect=_EFFECT))
