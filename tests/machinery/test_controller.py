@@ -14,6 +14,7 @@ from sampan.machinery.activity import Activity
 from sampan.machinery.client import resource_of
 from sampan.machinery.clock import VirtualClock
 from sampan.machinery.controller import ControllerRunner, RunnerConfig, Watch
+from sampan.machinery.flight_recorder import FlightRecorder
 from sampan.machinery.informer import InformerFactory
 from sampan.machinery.object_key import key_of
 from tests.serving import Server, serving
@@ -41,6 +42,7 @@ class Noting:
         self.active = 0
         self.most_active = 0
         self.clock = VirtualClock()
+        self.recorder = FlightRecorder(clock=self.clock)
 
     async def reconcile(self, key: str) -> float | None:
         self.asked.append(key)
@@ -67,7 +69,12 @@ async def running(
     forget = clock.on_idle(activity.idle)
     async with InformerFactory(client=server.client(), activity=activity) as informers, asyncio.TaskGroup() as group:
         runner = ControllerRunner(
-            controller=controller, informers=informers, clock=clock, activity=activity, config=config
+            controller=controller,
+            informers=informers,
+            clock=clock,
+            activity=activity,
+            config=config,
+            recorder=controller.recorder,
         )
         task = group.create_task(runner.run())
         await clock.settle()
@@ -126,6 +133,9 @@ def test_failures_back_off_and_are_told(caplog: pytest.LogCaptureFixture) -> Non
                 assert runner.queue.failures("m") == 0
                 assert (runner.stats.reconciles, runner.stats.errors, runner.stats.conflicts) == (4, 3, 1)
                 assert runner.queue.stats.retries == 3
+                noted = [(record.component, record.subject, record.outcome) for record in controller.recorder.since()]
+                assert noted[0] == ("noting", "m", "boom")
+                assert len(noted) == 3
 
     asyncio.run(main())
     assert "noting: m failed; again in 0.005 s" in caplog.text

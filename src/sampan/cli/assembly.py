@@ -25,6 +25,9 @@ COMPONENTS = (APISERVER, CONTROLLERS)
 
 _ACCOUNT_PATIENCE_S = 10
 
+_SHARED_STORE_SETTLE_S = 5.0
+"""How long another API server on the same etcd may not have seen that a namespace is deleted."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoreConfig:
@@ -116,7 +119,11 @@ class Assembly:
             client_for=lambda name: self.client(name or COMPONENT),
             clock=self.clock,
             names=self.config.controllers,
-            config=ControllerConfig(root_ca=self.config.root_ca.decode()),
+            config=ControllerConfig(
+                root_ca=self.config.root_ca.decode(),
+                namespace_settle_s=_SHARED_STORE_SETTLE_S if self.config.store.etcd_servers else 0,
+            ),
+            recorder=self.server.recorder,
         )
         self._tell_clock(running, manager.activity.idle)
         await running.enter_async_context(_beside(manager.run()))

@@ -10,6 +10,7 @@ from sampan.machinery.activity import Activity
 from sampan.machinery.client import Client
 from sampan.machinery.clock import Clock
 from sampan.machinery.controller import ControllerRunner
+from sampan.machinery.flight_recorder import FlightRecorder
 from sampan.machinery.informer import InformerFactory
 
 log = logging.getLogger(__name__)
@@ -27,6 +28,7 @@ class ControllerManager:
         clock: Clock,
         names: Sequence[str] = (ALL,),
         config: ControllerConfig | None = None,
+        recorder: FlightRecorder | None = None,
         table: Sequence[Descriptor] = CONTROLLERS,
     ) -> None:
         self.activity = Activity()
@@ -43,6 +45,7 @@ class ControllerManager:
                 clock=clock,
                 activity=self.activity,
                 config=row.runner,
+                recorder=recorder,
             )
             for row, controller in made
             if controller is not None

@@ -16,6 +16,7 @@ from sampan.machinery.activity import Activity
 from sampan.machinery.client.options import EVERYTHING, Selection
 from sampan.machinery.client.transport import ConnectionFailed
 from sampan.machinery.clock import Clock
+from sampan.machinery.flight_recorder import FlightRecorder
 from sampan.machinery.informer import Informer, InformerFactory
 from sampan.machinery.workqueue import Backoff, ShutDown, WorkQueue
 
@@ -79,8 +80,9 @@ class ControllerRunner:
         clock: Clock,
         activity: Activity | None = None,
         config: RunnerConfig | None = None,
+        recorder: FlightRecorder | None = None,
     ) -> None:
-        self.controller, self._informers = controller, informers
+        self.controller, self._informers, self._recorder = controller, informers, recorder
         self._config = config or RunnerConfig()
         self.queue: WorkQueue[Any] = WorkQueue(clock=clock, backoff=self._config.backoff, activity=activity)
         self.stats = RunnerStats()
@@ -150,6 +152,8 @@ class ControllerRunner:
         self.stats.errors += 1
         pause_s = self.queue.retry(key)
         name = self.controller.name
+        if self._recorder is not None:
+            self._recorder.note(name, "reconcile", str(key), outcome=f"{error or type(error).__name__}")
         if isinstance(error, errors.Conflict):
             self.stats.conflicts += 1
             log.debug("%s: %s: %s", name, key, error)
