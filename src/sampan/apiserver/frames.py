@@ -45,6 +45,10 @@ class Frames:
             self._next = self._rest
         return b"".join(frames)
 
+    def through(self, wrap: Callable[[FrameEncoder], FrameEncoder]) -> Frames:
+        """The same frames as a transport wraps them, so that this too is done once for all watchers."""
+        return Frames(media=self._media, first=wrap(self._next or _PLAIN), rest=wrap(self._rest or _PLAIN))
+
     def error(self, status: dict[str, Any]) -> bytes:
         """The event that tells why the watch ends."""
         return _frame(self._media, "ERROR", json_codec.encode(status))
@@ -54,14 +58,13 @@ class Encoder:
     """A form of events: `show` gives the object, `key` names the form."""
 
     def __init__(self, *, key: Hashable, media: str, show: Show) -> None:
-        self._key, self._media, self._show = key, media, show
-
-    @property
-    def key(self) -> Hashable:
-        return self._key
+        self.key, self._media, self._show = key, media, show
 
     def frame(self, type: str, item: Item) -> bytes:
         return _frame(self._media, type, self._show(item))
+
+
+_PLAIN = Encoder(key=JSON, media=JSON, show=lambda item: item.raw)
 
 
 def _frame(media: str, type: str, raw: bytes) -> bytes:

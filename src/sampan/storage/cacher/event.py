@@ -46,11 +46,12 @@ class WatchEvent(msgspec.Struct, gc=False, eq=False):
         return self._plain
 
     def _other(self, encoder: FrameEncoder) -> bytes:
-        if self._others is None:
-            self._others = {}
-        frame = self._others.get(encoder.key)
+        others = self._others
+        if others is None:
+            others = self._others = {}
+        frame = others.get(encoder.key)
         if frame is None:
-            frame = self._others[encoder.key] = encoder.frame(self.type, self.item)
+            frame = others[encoder.key] = encoder.frame(self.type, self.item)
         return frame
 
 

@@ -1,7 +1,7 @@
 """One client's watch: its start, its bounded queue, its end."""
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from dataclasses import dataclass, field
 from itertools import islice
 from types import TracebackType
@@ -42,7 +42,8 @@ class Host(Protocol):
 class Watcher:
     """`async with cacher.watch(query) as watcher: async for events in watcher: ...`
 
-    Each turn of the loop gives all events that are ready, so that they can go out together. The loop ends quietly at
+    Each turn of the loop gives all events that are ready, so that they can go out together. Who writes to many clients
+    at once uses `arm` and `pop_ready` instead, which need no task for each of them. The loop ends quietly at
     the query's timeout, and with an error (`TooSlow`, `Expired`, `WatchClosed`) when events can no longer be delivered
     without a gap; events that came before the end are delivered before it, except to a watcher that is too slow.
     """
@@ -61,9 +62,11 @@ class Watcher:
         self._initial_end: WatchEvent | None = None
         self._queue: list[WatchEvent] = []
         self._bytes = 0
-        self._idle: asyncio.Future[None] | None = None
+        self._wake: Callable[[], None] | None = None
+        self._at_end: Callable[[], None] | None = None
         self._is_ended = False
-        self._error: Exception | None = None
+        self.error: Exception | None = None
+        """Why it ended; None: as was agreed."""
         self._timer: asyncio.TimerHandle | None = None
 
     async def __aenter__(self) -> "Watcher":
@@ -82,6 +85,7 @@ class Watcher:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._stop_timer()
+        self._wake = self._at_end = None
         self.end()
         self._clear()
 
@@ -96,23 +100,24 @@ class Watcher:
         queue = self._queue
         queue.append(event)
         self._bytes += size
-        idle = self._idle
-        if idle is not None:
-            self._idle = None
-            if not idle.done():
-                idle.set_result(None)
+        wake = self._wake
+        if wake is not None:
+            self._wake = None
+            wake()
         return self._bytes <= self._limits.bytes and len(queue) <= self._limits.events
 
     def end(self, error: Exception | None = None) -> None:
         """No more events will come. The first end counts."""
         if self._is_ended:
             return
-        self._is_ended, self._error = True, error
+        self._is_ended, self.error = True, error
         self._host.close(self)
         if isinstance(error, TooSlow):
             self._clear()
-        if self._idle is not None and not self._idle.done():
-            self._idle.set_result(None)
+        wake, self._wake = self._wake, None
+        for call in (wake, self._at_end):
+            if call is not None:
+                call()
 
     @property
     def is_ended(self) -> bool:
@@ -121,6 +126,17 @@ class Watcher:
     @property
     def queued(self) -> int:
         return len(self._queue)
+
+    def arm(self, wake: Callable[[], None]) -> None:
+        """Have `wake` called once when there is something to pop or the watch is over; at once if that is so now."""
+        if self._queue or self._initial is not None or self._initial_end is not None or self._is_ended:
+            wake()
+        else:
+            self._wake = wake
+
+    def at_end(self, call: Callable[[], None]) -> None:
+        """Have `call` called when the watch ends, whatever is left to pop."""
+        self._at_end = call
 
     def pop_ready(self) -> list[WatchEvent]:
         """The events that are ready now, perhaps none; does not wait."""
@@ -143,22 +159,21 @@ class Watcher:
 
     async def __anext__(self) -> list[WatchEvent]:
         is_starting = self._initial is not None
-        ready = self.pop_ready()
-        while not ready:
+        while not (ready := self.pop_ready()):
             if self._is_ended:
-                raise self._error or StopAsyncIteration
+                raise self.error or StopAsyncIteration
             await self._more()
-            ready = self.pop_ready()
         if is_starting:
             await asyncio.sleep(0)
         return ready
 
     async def _more(self) -> None:
-        self._idle = asyncio.get_running_loop().create_future()
+        news: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self.arm(lambda: None if news.done() else news.set_result(None))
         try:
-            await self._idle
+            await news
         finally:
-            self._idle = None
+            self._wake = None
 
     def _stop_timer(self) -> None:
         if self._timer is not None:
