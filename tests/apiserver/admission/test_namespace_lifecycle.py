@@ -1,0 +1,44 @@
+import pytest
+
+from tests.apiserver.cluster import NAMESPACE, Cluster, in_cluster
+
+
+def test_a_namespace_must_be_there() -> None:
+    async def work(cluster: Cluster) -> None:
+        reply = await cluster.send("POST", "/api/v1/namespaces/none/configmaps", {"metadata": {"name": "B_"}})
+        assert (reply.code, reply.json["message"]) == (404, 'namespaces "none" not found')
+
+    in_cluster(work)
+
+
+def test_nothing_is_made_in_a_namespace_that_goes_but_what_is_there_may_change() -> None:
+    async def work(cluster: Cluster) -> None:
+        await cluster.make(f"{NAMESPACE}/configmaps", {"metadata": {"name": "m"}})
+        assert (await cluster.send("DELETE", NAMESPACE)).json["status"]["phase"] == "Terminating"
+        reply = await cluster.send("POST", f"{NAMESPACE}/secrets", {"metadata": {"name": "s"}})
+        assert reply.code == 403
+        assert reply.json["message"] == (
+            'secrets "s" is forbidden: unable to create new content in namespace ns because it is being terminated'
+        )
+        assert reply.json["details"]["causes"] == [
+            {
+                "reason": "NamespaceTerminating",
+                "message": "namespace ns is being terminated",
+                "field": "metadata.namespace",
+            }
+        ]
+        assert (await cluster.patch(f"{NAMESPACE}/configmaps/m", {"data": {"a": "b"}})).code == 200
+        assert (await cluster.send("DELETE", f"{NAMESPACE}/configmaps/m")).code == 200
+
+    in_cluster(work)
+
+
+@pytest.mark.parametrize("name", ["default", "kube-system", "kube-public"])
+def test_some_namespaces_stay(name: str) -> None:
+    async def work(cluster: Cluster) -> None:
+        await cluster.make("/api/v1/namespaces", {"metadata": {"name": name}})
+        reply = await cluster.send("DELETE", f"/api/v1/namespaces/{name}")
+        text = f'namespaces "{name}" is forbidden: this namespace may not be deleted'
+        assert (reply.code, reply.json["message"]) == (403, text)
+
+    in_cluster(work)

@@ -1,0 +1,148 @@
+from typing import Any
+
+import pytest
+
+from sampan.apiserver.admission import service_account
+from tests.apiserver.cluster import NAMESPACE, PODS, Cluster, in_cluster
+from tests.apiserver.pods import CONTAINER, pod_value
+
+PATH = "/var/run/secrets/kubernetes.io/serviceaccount"
+ACCOUNTS = f"{NAMESPACE}/serviceaccounts"
+
+
+async def made(cluster: Cluster, spec: dict[str, Any]) -> Any:
+    value = pod_value(spec)
+    del value["metadata"]["namespace"]
+    return (await cluster.make(PODS, value))["spec"]
+
+
+def test_a_pod_gets_the_default_account_and_its_token() -> None:
+    async def work(cluster: Cluster) -> None:
+        spec = await made(cluster, {"initContainers": [{"name": "i", "image": "x"}]})
+        assert (spec["serviceAccountName"], spec["serviceAccount"]) == ("default", "default")
+        (volume,) = spec["volumes"]
+        assert volume["name"].startswith("kube-api-access-")
+        namespace = {"apiVersion": "v1", "fieldPath": "metadata.namespace"}
+        assert volume["projected"] == {
+            "defaultMode": 420,
+            "sources": [
+                {"serviceAccountToken": {"expirationSeconds": 3607, "path": "token"}},
+                {"configMap": {"name": "kube-root-ca.crt", "items": [{"key": "ca.crt", "path": "ca.crt"}]}},
+                {"downwardAPI": {"items": [{"path": "namespace", "fieldRef": namespace}]}},
+            ],
+        }
+        for container in (*spec["initContainers"], *spec["containers"]):
+            assert container["volumeMounts"] == [{"name": volume["name"], "readOnly": True, "mountPath": PATH}]
+
+    in_cluster(work)
+
+
+@pytest.mark.parametrize(
+    ("account", "pod", "is_mounted"),
+    [(None, None, True), (False, None, False), (False, True, True), (True, False, False)],
+)
+def test_the_pod_has_the_last_word_about_the_token(account: bool | None, pod: bool | None, is_mounted: bool) -> None:
+    async def work(cluster: Cluster) -> None:
+        await cluster.make(ACCOUNTS, {"metadata": {"name": "s"}, "automountServiceAccountToken": account})
+        spec = await made(cluster, {"serviceAccountName": "s", "automountServiceAccountToken": pod})
+        assert ("volumes" in spec) is is_mounted
+
+    in_cluster(work)
+
+
+def test_nothing_is_mounted_over_what_the_pod_has_there() -> None:
+    async def work(cluster: Cluster) -> None:
+        mounts = [{"name": "v", "mountPath": PATH}]
+        spec = await made(cluster, {"containers": [{**CONTAINER, "volumeMounts": mounts}], "volumes": [{"name": "v"}]})
+        assert [volume["name"] for volume in spec["volumes"]] == ["v"]
+
+    in_cluster(work)
+
+
+def test_pull_secrets_come_from_the_account_unless_the_pod_has_some() -> None:
+    async def work(cluster: Cluster) -> None:
+        await cluster.make(ACCOUNTS, {"metadata": {"name": "s"}, "imagePullSecrets": [{"name": "p"}]})
+        spec = await made(cluster, {"serviceAccountName": "s"})
+        assert spec["imagePullSecrets"] == [{"name": "p"}]
+        found = await cluster.pod("b", {"serviceAccountName": "s", "imagePullSecrets": [{"name": "q"}]})
+        assert found["spec"]["imagePullSecrets"] == [{"name": "q"}]
+
+    in_cluster(work)
+
+
+def test_an_account_must_be_there() -> None:
+    async def work(cluster: Cluster) -> None:
+        text = 'error looking up service account ns/none: serviceaccount "none" not found'
+        assert await cluster.refused({"serviceAccountName": "none"}) == (403, f'pods "a" is forbidden: {text}')
+
+    in_cluster(work)
+
+
+def test_the_default_account_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(service_account, "_PAUSE_S", 0)
+
+    async def work(cluster: Cluster) -> None:
+        await cluster.send("DELETE", f"{ACCOUNTS}/default")
+        code, message = await cluster.refused({})
+        assert code == 403
+        assert message.endswith('serviceaccount "default" not found')
+
+    in_cluster(work)
+
+
+@pytest.mark.parametrize(
+    ("spec", "what"),
+    [
+        ({"volumes": [{"name": "v", "secret": {"secretName": "o"}}]}, 'volume with secret.secretName="o"'),
+        (
+            {"containers": [{**CONTAINER, "envFrom": [{"secretRef": {"name": "o"}}]}]},
+            'container c with envFrom referencing secret.secretName="o"',
+        ),
+        (
+            {
+                "initContainers": [
+                    {
+                        "name": "i",
+                        "image": "x",
+                        "env": [{"name": "A", "valueFrom": {"secretKeyRef": {"name": "o", "key": "k"}}}],
+                    }
+                ]
+            },
+            'init container i with envVar A referencing secret.secretName="o"',
+        ),
+        ({"imagePullSecrets": [{"name": "o"}]}, 'imagePullSecrets[0].name="o"'),
+    ],
+)
+def test_an_account_may_list_the_secrets_that_it_uses(spec: dict[str, Any], what: str) -> None:
+    async def work(cluster: Cluster) -> None:
+        annotations = {"kubernetes.io/enforce-mountable-secrets": "true"}
+        meta = {"name": "strict", "annotations": annotations}
+        await cluster.make(ACCOUNTS, {"metadata": meta, "secrets": [{"name": "s"}]})
+        kind = "imagePullSecret" if "imagePullSecrets" in spec else "secret"
+        text = f"{what} is not allowed because service account strict does not reference that {kind}"
+        assert await cluster.refused({"serviceAccountName": "strict", **spec}) == (
+            403,
+            f'pods "a" is forbidden: {text}',
+        )
+
+    in_cluster(work)
+
+
+@pytest.mark.parametrize(
+    ("spec", "text"),
+    [
+        ({"serviceAccountName": "s"}, "a mirror pod may not reference service accounts"),
+        ({"volumes": [{"name": "v", "secret": {"secretName": "o"}}]}, "a mirror pod may not reference secrets"),
+        (
+            {"volumes": [{"name": "v", "projected": {"sources": [{"serviceAccountToken": {"path": "t"}}]}}]},
+            "a mirror pod may not use ServiceAccountToken volume projections",
+        ),
+    ],
+)
+def test_mirror_pods_know_nothing_of_accounts(spec: dict[str, Any], text: str) -> None:
+    async def work(cluster: Cluster) -> None:
+        annotations = {"kubernetes.io/config.mirror": "x"}
+        found = await cluster.refused({"nodeName": "n", **spec}, annotations=annotations)
+        assert found == (403, f'pods "a" is forbidden: {text}')
+
+    in_cluster(work)

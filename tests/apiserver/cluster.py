@@ -1,0 +1,64 @@
+"""A server with admission on and a namespace to work in, for tests of what only whole requests show."""
+
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from typing import Any
+
+import msgspec
+
+from sampan.apiserver.admission.plugins import default_plugins
+from tests.apiserver.asking import Asking, Reply, asking, run
+from tests.apiserver.pods import pod_value
+
+NAMESPACE = "/api/v1/namespaces/ns"
+PODS = f"{NAMESPACE}/pods"
+MERGE = "application/merge-patch+json"
+
+
+class Cluster:
+    def __init__(self, asks: Asking) -> None:
+        self.asks = asks
+        self.registry = asks.registry
+
+    async def send(self, method: str, path: str, value: Any = None, media: str = "application/json") -> Reply:
+        body = msgspec.json.encode(value) if value is not None else b""
+        return await self.asks.send(method, path, body, content_type=media)
+
+    async def make(self, path: str, value: dict[str, Any]) -> Any:
+        reply = await self.send("POST", path, value)
+        assert reply.code == 201, reply.body
+        return reply.json
+
+    async def pod(self, name: str = "a", spec: dict[str, Any] | None = None, **metadata: Any) -> Any:
+        """A new pod without a token volume, which would only be noise."""
+        value = pod_value({"automountServiceAccountToken": False, **(spec or {})}, **{"name": name, **metadata})
+        return await self.make(PODS, _without_namespace(value))
+
+    async def refused(self, spec: dict[str, Any], **metadata: Any) -> tuple[int, str]:
+        value = pod_value(spec, **{"name": "a", **metadata})
+        reply = await self.send("POST", PODS, _without_namespace(value))
+        return reply.code, reply.json["message"]
+
+    async def patch(self, path: str, value: dict[str, Any]) -> Reply:
+        return await self.send("PATCH", path, value, MERGE)
+
+
+def _without_namespace(value: dict[str, Any]) -> dict[str, Any]:
+    return {**value, "metadata": {key: part for key, part in value["metadata"].items() if key != "namespace"}}
+
+
+@asynccontextmanager
+async def cluster() -> AsyncIterator[Cluster]:
+    async with asking(plugins=default_plugins()) as asks:
+        made = Cluster(asks)
+        await made.make("/api/v1/namespaces", {"metadata": {"name": "ns"}})
+        await made.make(f"{NAMESPACE}/serviceaccounts", {"metadata": {"name": "default"}})
+        yield made
+
+
+def in_cluster(work: Callable[[Cluster], Awaitable[None]]) -> None:
+    async def within() -> None:
+        async with cluster() as made:
+            await work(made)
+
+    run(within())

@@ -1,0 +1,434 @@
+"""The life of a pod through requests: made, bound, evicted, deleted, and its subresources on the way."""
+
+from typing import Any
+
+import pytest
+
+from sampan.api.codec import json as codec
+from sampan.api.types.core_v1 import Pod
+from sampan.apiserver.registry.kinds.pod_columns import COLUMNS, row_conditions
+from tests.apiserver.cluster import NAMESPACE, PODS, Cluster, in_cluster
+from tests.apiserver.pods import CONTAINER, pod_value
+
+BUDGETS = "/apis/policy/v1/namespaces/ns/poddisruptionbudgets"
+
+
+def test_a_new_pod_is_pending_at_its_first_generation() -> None:
+    async def work(cluster: Cluster) -> None:
+        made = await cluster.pod(spec={"schedulingGates": [{"name": "x.io/g"}]})
+        assert made["metadata"]["generation"] == 1
+        (condition,) = made["status"].pop("conditions")
+        assert made["status"] == {"phase": "Pending", "qosClass": "BestEffort"}
+        assert (condition["type"], condition["reason"]) == ("PodScheduled", "SchedulingGated")
+
+    in_cluster(work)
+
+
+def test_label_keys_join_the_selectors_once() -> None:
+    term = {"topologyKey": "z", "labelSelector": {}, "matchLabelKeys": ["a", "none"], "mismatchLabelKeys": ["b"]}
+
+    async def work(cluster: Cluster) -> None:
+        affinity = {"podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
+        made = await cluster.pod(spec={"affinity": affinity}, labels={"a": "1", "b": "2"})
+        (found,) = made["spec"]["affinity"]["podAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]
+        wanted = [
+            {"key": "a", "operator": "In", "values": ["1"]},
+            {"key": "b", "operator": "NotIn", "values": ["2"]},
+        ]
+        assert found["labelSelector"] == {"matchExpressions": wanted}
+        again = await cluster.send("PUT", f"{PODS}/a", made)
+        assert again.json == made
+
+    in_cluster(work)
+
+
+def test_only_a_change_of_the_spec_counts_a_generation() -> None:
+    async def work(cluster: Cluster) -> None:
+        await cluster.pod()
+        reply = await cluster.patch(f"{PODS}/a", {"metadata": {"labels": {"x": "y"}}})
+        assert reply.json["metadata"]["generation"] == 1
+        reply = await cluster.patch(f"{PODS}/a", {"spec": {"activeDeadlineSeconds": 9}})
+        assert reply.json["metadata"]["generation"] == 2
+
+    in_cluster(work)
+
+
+def test_the_status_has_its_own_path() -> None:
+    async def work(cluster: Cluster) -> None:
+        await cluster.pod()
+        change = {"status": {"phase": "Running"}, "spec": {"nodeName": "n"}, "metadata": {"labels": {"x": "y"}}}
+        found = (await cluster.patch(f"{PODS}/a/status", change)).json
+        assert found["status"]["phase"] == "Running"
+        assert "nodeName" not in found["spec"]
+        assert found["metadata"]["labels"] == {"x": "y"}
+        found = (await cluster.patch(f"{PODS}/a", {"status": {"phase": "Failed"}})).json
+        assert found["status"]["phase"] == "Running"
+
+    in_cluster(work)
+
+
+def test_ephemeral_containers_and_resources_have_paths_too() -> None:
+    async def work(cluster: Cluster) -> None:
+        await cluster.pod(spec={"containers": [{**CONTAINER, "resources": {"requests": {"cpu": "1"}}}]})
+        added = {"spec": {"ephemeralContainers": [{"name": "e", "image": "x"}], "nodeName": "n"}}
+        found = (await cluster.patch(f"{PODS}/a/ephemeralcontainers", added)).json
+        assert found["spec"]["ephemeralContainers"][0]["imagePullPolicy"] == "Always"
+        assert "nodeName" not in found["spec"]
+        resized = {"spec": {"containers": [{**CONTAINER, "image": "no", "resources": {"requests": {"cpu": "2"}}}]}}
+        found = (await cluster.patch(f"{PODS}/a/resize", resized)).json
+        assert found["spec"]["containers"][0]["resources"] == {"requests": {"cpu": "2"}}
+        assert found["spec"]["containers"][0]["image"] == "nginx:1"
+        assert found["metadata"]["generation"] == 3
+
+    in_cluster(work)
+
+
+# -- binding ---------------------------------------------------------------------------------------------------------
+
+
+def binding(**fields: Any) -> dict[str, Any]:
+    return {"metadata": {"name": "a"}, "target": {"kind": "Node", "name": "n"}, **fields}
+
+
+@pytest.mark.parametrize("path", [f"{PODS}/a/binding", f"{NAMESPACE}/bindings"])
+def test_a_binding_puts_a_pod_on_its_node(path: str) -> None:
+    async def work(cluster: Cluster) -> None:
+        await cluster.pod(labels={"a": "b"})
+        meta = {"name": "a", "annotations": {"c": "d"}, "labels": {"e": "f"}}
+        made = await cluster.make(path, binding(metadata=meta))
+        assert (made["status"], made["code"]) == ("Success", 201)
+        found = (await cluster.send("GET", f"{PODS}/a")).json
+        assert found["spec"]["nodeName"] == "n"
+        assert found["metadata"]["labels"] == {"a": "b", "e": "f"}
+        assert found["metadata"]["annotations"] == {"c": "d"}
+        assert found["metadata"]["generation"] == 1
+        assert [(c["type"], c["status"]) for c in found["status"]["conditions"]] == [("PodScheduled", "True")]
+        again = await cluster.send("POST", path, binding())
+        assert again.code == 409
+        assert again.json["message"].endswith('pods/binding "a": pod a is already assigned to node "n"')
+
+    in_cluster(work)
+
+
+@pytest.mark.parametrize(
+    ("body", "code", "text"),
+    [
+        (binding(target={}), 500, "target.name: Required value"),
+        (binding(metadata={"name": "b"}), 400, "name in URL does not match name in Binding object"),
+        (binding(metadata={"name": "a", "uid": "other"}), 409, "UID in precondition: other"),
+        (binding(metadata={"name": "a", "resourceVersion": "1"}), 409, "ResourceVersion in precondition: 1"),
+    ],
+)
+def test_faulty_bindings(body: dict[str, Any], code: int, text: str) -> None:
+    async def work(cluster: Cluster) -> None:
+        await cluster.pod()
+        reply = await cluster.send("POST", f"{PODS}/a/binding", body)
+        assert reply.code == code
+        assert text in reply.json["message"]
+        assert "nodeName" not in (await cluster.send("GET", f"{PODS}/a")).json["spec"]
+
+    in_cluster(work)
+
+
+# -- deletion --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("spec", "phase", "query", "grace_s"),
+    [
+        ({"nodeName": "n"}, "Running", "", 30),
+        ({"nodeName": "n", "terminationGracePeriodSeconds": 5}, "Running", "", 5),
+        ({"nodeName": "n"}, "Running", "?gracePeriodSeconds=-3", 1),
+        ({"nodeName": "n"}, "Running", "?gracePeriodSeconds=0", None),
+        ({"nodeName": "n"}, "Succeeded", "", None),
+        ({}, "Pending", "", None),
+    ],
+)
+def test_the_grace_of_a_deletion(spec: dict[str, Any], phase: str, query: str, grace_s: int | None) -> None:
+    async def work(cluster: Cluster) -> None:
+        await cluster.pod(spec=spec)
+        await cluster.patch(f"{PODS}/a/status", {"status": {"phase": phase}})
+        reply = await cluster.send("DELETE", f"{PODS}/a{query}")
+        assert reply.json["metadata"]["deletionGracePeriodSeconds"] == (grace_s or 0)
+        left = await cluster.send("GET", f"{PODS}/a")
+        assert left.code == (404 if grace_s is None else 200)
+
+    in_cluster(work)
+
+
+# -- eviction --------------------------------------------------------------------------------------------------------
+
+
+def eviction(**options: Any) -> dict[str, Any]:
+    return {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": "a"}, "deleteOptions": options}
+
+
+async def running(cluster: Cluster, *, ready: bool = True) -> None:
+    await cluster.pod(spec={"nodeName": "n"}, labels={"app": "x"})
+    conditions = [{"type": "Ready", "status": "True" if ready else "False"}]
+    await cluster.patch(f"{PODS}/a/status", {"status": {"phase": "Running", "conditions": conditions}})
+
+
+async def budget(cluster: Cluster, name: str = "b", policy: str | None = None, **status: Any) -> None:
+    spec = {"minAvailable": 1, "selector": {"matchLabels": {"app": "x"}}, "unhealthyPodEvictionPolicy": policy}
+    made = await cluster.make(BUDGETS, {"metadata": {"name": name}, "spec": spec})
+    wanted = {"observedGeneration": made["metadata"].get("generation", 0), **status}
+    reply = await cluster.patch(f"{BUDGETS}/{name}/status", {"status": wanted})
+    assert reply.code == 200, reply.body
+
+
+async def evict(cluster: Cluster, **options: Any) -> Any:
+    return (await cluster.send("POST", f"{PODS}/a/eviction", eviction(**options))).json
+
+
+def test_an_evicted_pod_says_why_it_goes() -> None:
+    async def work(cluster: Cluster) -> None:
+        await running(cluster)
+        assert (await evict(cluster, gracePeriodSeconds=7))["code"] == 201
+        found = (await cluster.send("GET", f"{PODS}/a")).json
+        assert found["metadata"]["deletionGracePeriodSeconds"] == 7
+        condition = found["status"]["conditions"][-1]
+        assert (condition["type"], condition["reason"]) == ("DisruptionTarget", "EvictionByEvictionAPI")
+
+    in_cluster(work)
+
+
+def test_a_dry_run_evicts_nobody() -> None:
+    async def work(cluster: Cluster) -> None:
+        await running(cluster)
+        await budget(cluster, disruptionsAllowed=1, currentHealthy=2, desiredHealthy=1)
+        assert (await evict(cluster, dryRun=["All"]))["code"] == 201
+        assert "deletionTimestamp" not in (await cluster.send("GET", f"{PODS}/a")).json["metadata"]
+        assert (await cluster.send("GET", f"{BUDGETS}/b")).json["status"]["disruptionsAllowed"] == 1
+
+    in_cluster(work)
+
+
+def test_an_eviction_takes_from_the_budget() -> None:
+    async def work(cluster: Cluster) -> None:
+        await running(cluster)
+        await budget(cluster, disruptionsAllowed=1, currentHealthy=2, desiredHealthy=1)
+        assert (await evict(cluster))["code"] == 201
+        status = (await cluster.send("GET", f"{BUDGETS}/b")).json["status"]
+        assert status["disruptionsAllowed"] == 0
+        assert list(status["disruptedPods"]) == ["a"]
+        assert [(c["status"], c["reason"]) for c in status["conditions"]] == [("False", "InsufficientPods")]
+
+    in_cluster(work)
+
+
+def test_a_spent_budget_forbids() -> None:
+    async def work(cluster: Cluster) -> None:
+        await running(cluster)
+        await budget(cluster, disruptionsAllowed=0, currentHealthy=1, desiredHealthy=1)
+        found = await evict(cluster)
+        assert (found["code"], found["reason"]) == (429, "TooManyRequests")
+        assert found["message"] == "Cannot evict pod as it would violate the pod's disruption budget."
+        text = "The disruption budget b needs 1 healthy pods and has 1 currently"
+        assert found["details"]["causes"] == [{"reason": "DisruptionBudget", "message": text}]
+        assert "deletionTimestamp" not in (await cluster.send("GET", f"{PODS}/a")).json["metadata"]
+
+    in_cluster(work)
+
+
+@pytest.mark.parametrize(
+    ("policy", "status", "code"),
+    [
+        ("AlwaysAllow", {"currentHealthy": 0, "desiredHealthy": 1}, 201),
+        (None, {"currentHealthy": 1, "desiredHealthy": 1}, 201),
+        (None, {"currentHealthy": 0, "desiredHealthy": 1}, 429),
+    ],
+)
+def test_pods_that_are_not_ready_may_go_more_easily(policy: str | None, status: dict[str, Any], code: int) -> None:
+    async def work(cluster: Cluster) -> None:
+        await running(cluster, ready=False)
+        await budget(cluster, policy=policy, disruptionsAllowed=0, **status)
+        assert (await evict(cluster))["code"] == code
+
+    in_cluster(work)
+
+
+def test_two_budgets_are_one_too_many() -> None:
+    async def work(cluster: Cluster) -> None:
+        await running(cluster)
+        await budget(cluster, "b")
+        await budget(cluster, "c")
+        found = await evict(cluster)
+        assert found["code"] == 500
+        assert found["message"].startswith("This pod has more than one PodDisruptionBudget")
+
+    in_cluster(work)
+
+
+def test_a_pending_pod_needs_no_budget_and_its_uid_counts() -> None:
+    async def work(cluster: Cluster) -> None:
+        made = await cluster.pod(labels={"app": "x"})
+        await budget(cluster)
+        found = await evict(cluster, preconditions={"uid": "other"})
+        assert found["code"] == 409
+        assert "the UID in the precondition (other) does not match" in found["message"]
+        assert (await evict(cluster, preconditions={"uid": made["metadata"]["uid"]}))["code"] == 201
+        assert (await cluster.send("GET", f"{PODS}/a")).code == 404
+
+    in_cluster(work)
+
+
+# -- what leads to the node ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("path", "code", "text"),
+    [
+        ("a/log", 204, ""),
+        ("a/log?container=x", 400, "container x is not valid for pod a"),
+        ("a/log?tailLines=-1", 422, "tailLines: Invalid value: -1: must be greater than or equal to 0"),
+        ("a/log?sinceTime=soon", 400, 'parsing time "soon"'),
+        ("two/log", 400, "a container name must be specified for pod two, choose one of: [c d]"),
+        ("bound/log", 404, 'pods "gone" not found'),
+        ("a/exec?command=ls", 400, "pod a does not have a host assigned"),
+        ("a/portforward", 400, "pod a does not have a host assigned"),
+        ("two/attach", 400, "a container name must be specified for pod two, choose one of: [c d]"),
+        ("a/proxy/x", 400, "address not allowed"),
+        ("b:c:d:e/proxy", 400, 'invalid pod request "b:c:d:e"'),
+    ],
+)
+def test_connections(path: str, code: int, text: str) -> None:
+    async def work(cluster: Cluster) -> None:
+        await cluster.pod("a")
+        await cluster.pod("two", {"containers": [CONTAINER, {"name": "d", "image": "x"}]})
+        await cluster.pod("bound", {"nodeName": "gone"})
+        reply = await cluster.send("GET", f"{PODS}/{path}")
+        assert reply.code == code
+        assert text in (reply.json["message"] if reply.body else "")
+
+    in_cluster(work)
+
+
+# -- tables ----------------------------------------------------------------------------------------------------------
+
+NOW = 1_767_225_600.0
+
+
+def row(spec: dict[str, Any] | None = None, status: dict[str, Any] | None = None, **metadata: Any) -> list[Any]:
+    value = pod_value(spec, creationTimestamp="2025-12-31T23:59:00Z", **metadata)
+    pod = codec.from_value({**value, "status": status or {"phase": "Pending"}}, Pod)
+    return [column.value(pod, NOW) for column in COLUMNS]
+
+
+def container_status(name: str = "c", *, restarts: int = 0, ready: bool = False, **state: Any) -> dict[str, Any]:
+    return {"name": name, "ready": ready, "restartCount": restarts, "state": state}
+
+
+INIT = {"initContainers": [{"name": "i", "image": "x"}, {"name": "j", "image": "x"}]}
+SIDECAR = {"initContainers": [{"name": "s", "image": "x", "restartPolicy": "Always"}]}
+
+
+def test_a_whole_row() -> None:
+    status = {
+        "phase": "Running",
+        "podIPs": [{"ip": "10.0.0.1"}],
+        "conditions": [{"type": "x.io/g", "status": "True"}],
+        "containerStatuses": [container_status(ready=True, running={})],
+    }
+    spec = {"nodeName": "n", "readinessGates": [{"conditionType": "x.io/g"}, {"conditionType": "x.io/h"}]}
+    assert row(spec, status) == ["a", "1/1", "Running", "0", "60s", "10.0.0.1", "n", "<none>", "1/2"]
+    assert row() == ["a", "0/1", "Pending", "0", "60s", "<none>", "<none>", "<none>", "<none>"]
+
+
+@pytest.mark.parametrize(
+    ("spec", "status", "wanted"),
+    [
+        ({}, {"phase": "Failed", "reason": "Evicted"}, ("0/1", "Evicted", "0")),
+        (
+            {},
+            {"phase": "Pending", "conditions": [{"type": "PodScheduled", "reason": "SchedulingGated"}]},
+            ("0/1", "SchedulingGated", "0"),
+        ),
+        (
+            {},
+            {
+                "phase": "Running",
+                "containerStatuses": [container_status(restarts=2, waiting={"reason": "CrashLoopBackOff"})],
+            },
+            ("0/1", "CrashLoopBackOff", "2"),
+        ),
+        (
+            INIT,
+            {"phase": "Pending", "initContainerStatuses": [container_status("i", terminated={"exitCode": 0})]},
+            ("0/1", "Pending", "0"),
+        ),
+        (
+            INIT,
+            {
+                "phase": "Pending",
+                "initContainerStatuses": [
+                    container_status("i", terminated={"exitCode": 0}),
+                    container_status("j", running={}),
+                ],
+            },
+            ("0/1", "Init:1/2", "0"),
+        ),
+        (
+            INIT,
+            {
+                "phase": "Pending",
+                "initContainerStatuses": [container_status("i", restarts=3, terminated={"exitCode": 4})],
+            },
+            ("0/1", "Init:ExitCode:4", "3"),
+        ),
+        (
+            SIDECAR,
+            {
+                "phase": "Running",
+                "initContainerStatuses": [{**container_status("s", ready=True, running={}), "started": True}],
+                "containerStatuses": [container_status(ready=True, running={})],
+            },
+            ("2/2", "Running", "0"),
+        ),
+        (
+            {},
+            {
+                "phase": "Running",
+                "containerStatuses": [
+                    container_status(terminated={"exitCode": 0, "reason": "Completed"}),
+                    container_status("d", ready=True, running={}),
+                ],
+            },
+            ("1/1", "NotReady", "0"),
+        ),
+        (
+            {},
+            {
+                "phase": "Running",
+                "containerStatuses": [
+                    {
+                        **container_status(restarts=1, ready=True, running={}),
+                        "lastState": {"terminated": {"exitCode": 1, "finishedAt": "2025-12-31T23:58:20Z"}},
+                    }
+                ],
+            },
+            ("1/1", "Running", "1 (100s ago)"),
+        ),
+    ],
+)
+def test_ready_status_and_restarts(spec: dict[str, Any], status: dict[str, Any], wanted: tuple[str, str, str]) -> None:
+    assert tuple(row(spec, status)[1:4]) == wanted
+
+
+@pytest.mark.parametrize(
+    ("status", "wanted"),
+    [
+        ({"phase": "Running"}, "Terminating"),
+        ({"phase": "Running", "reason": "NodeLost"}, "Unknown"),
+        ({"phase": "Succeeded"}, "Succeeded"),
+    ],
+)
+def test_a_pod_that_goes(status: dict[str, Any], wanted: str) -> None:
+    assert row({}, status, deletionTimestamp="2025-12-31T23:59:00Z")[2] == wanted
+
+
+def test_rows_of_pods_that_are_done_say_so() -> None:
+    pod = codec.from_value({**pod_value(), "status": {"phase": "Failed"}}, Pod)
+    assert row_conditions(pod)[0]["message"] == "The pod failed."
+    pod.status.phase = "Running"
+    assert row_conditions(pod) == []
