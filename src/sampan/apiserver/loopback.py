@@ -31,7 +31,7 @@ from sampan.machinery.client.codecs import ObjectCodec
 from sampan.machinery.client.responses import BytesResponse
 from sampan.machinery.client.transport import BOOKMARK, INITIAL_EVENTS_END, Events, Page, Request, Response
 from sampan.machinery.object_key import Key
-from sampan.storage.cacher import Item, Watcher
+from sampan.storage.cacher import CacheError, Item, Watcher
 from sampan.storage.cacher import WatchEvent as CacherEvent
 
 log = logging.getLogger(__name__)
@@ -96,6 +96,8 @@ def _told(fault: Exception, call: Call) -> errors.ApiError:
     """What the client is told of a failure."""
     if (known := translated(fault, call)) is not None:
         return known
+    if isinstance(fault, CacheError):  # a watcher that was too slow, say: it may come again
+        return errors.service_unavailable(str(fault))
     log.error("%s %s", call.method, call.path, exc_info=fault)
     return errors.internal_error("the request could not be carried out")
 

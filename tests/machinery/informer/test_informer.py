@@ -22,6 +22,7 @@ from sampan.machinery.informer import (
     by_owner,
 )
 from sampan.machinery.object_key import Key, key_of
+from sampan.storage.cacher import TooSlow
 from tests.machinery.informer.faults import FaultyTransport
 from tests.serving import TRANSPORTS, Server, serving
 
@@ -288,6 +289,32 @@ def test_nothing_missed_repeated_or_out_of_order_in_a_storm(transport: str, stre
             assert {key_of(obj): obj for obj in found.lister} == server_has
             assert log.known == server_has
             assert found.fills > 1
+
+    run(body)
+
+
+@pytest.mark.soak
+@both
+@pytest.mark.parametrize("seed", range(100, 160))
+def test_the_storm_for_long(transport: str, seed: int) -> None:
+    test_nothing_missed_repeated_or_out_of_order_in_a_storm(transport, seed % 2 == 0, seed)
+
+
+def test_an_informer_that_was_too_slow_catches_up() -> None:
+    """The server cuts off a watch that leaves too much untaken."""
+
+    async def body(server: Server) -> None:
+        client, log = server.client(), Log()
+        async with InformerFactory(client=client, config=HASTY) as factory:
+            found = factory.of(ConfigMap)
+            found.subscribe(log)
+            await found.synced.wait()
+            cacher = server.registry.store(builtin("configmaps")).cacher
+            (watcher,) = cacher._state.routes.watchers()
+            watcher.end(TooSlow("too slow"))
+            await client.of(ConfigMap).create(config_map("late"))
+            await log.until(lambda: Key("a", "late") in log.known)
+            assert found.fills == 1, "it goes on where it was"
 
     run(body)
 
