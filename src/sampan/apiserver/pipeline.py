@@ -122,8 +122,9 @@ def _subject(call: Call, name: str = "") -> str:
     return "/".join(part for part in parts if part)
 
 
-_STREAMS = frozenset({"attach", "exec", "log", "portforward", "proxy"})
-"""Subresources that answer with no object."""
+_STREAMS = frozenset({"attach", "exec", "portforward", "proxy"})
+"""Subresources that answer with whatever lies behind them."""
+_LOG_FORMS = ("text/plain", *OBJECT_FORMS)
 _BY_METHOD = {"GET": "get", "HEAD": "get", "POST": "create", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}
 
 
@@ -168,6 +169,10 @@ def _check_old_watch(call: Call, verbs: tuple[str, ...]) -> None:
 def _negotiate(call: Call, resource: Resource) -> None:
     """Decide on the form of the answer before anything is done."""
     accept = call.headers.get("Accept", "")
+    if call.subresource == "log":
+        negotiation.routes(accept, _LOG_FORMS)
+        negotiation.negotiate_plain(accept)
+        return
     if not resource.is_custom:
         if call.method == "PATCH":
             patching.patch_type(call, is_custom=False)
