@@ -15,6 +15,7 @@ METADATA = Path("metadata")
 _ANNOTATIONS_MOST = 256 * 1024
 _FOREGROUND, _ORPHAN = "foregroundDeletion", "orphan"
 _IMMUTABLE = ("name", "namespace", "uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds")
+_DESCRIPTIVE = ("deletionTimestamp", "generation", "labels", "annotations", "finalizers", "ownerReferences")
 _STANDARD_FINALIZERS = frozenset({_FOREGROUND, _ORPHAN, "kubernetes"})
 
 
@@ -104,6 +105,13 @@ def keep_system_fields(meta: ObjectMeta, old: ObjectMeta) -> None:
         meta.deletionTimestamp = old.deletionTimestamp
     if meta.deletionGracePeriodSeconds is None:
         meta.deletionGracePeriodSeconds = old.deletionGracePeriodSeconds
+
+
+def keep_all_but_managed_fields(meta: ObjectMeta, old: ObjectMeta) -> None:
+    """What a write of a part of the object does that may change nothing else. `meta` holds its own lists and maps no
+    longer, so nobody may change them after this."""
+    for field in _DESCRIPTIVE:
+        setattr(meta, field, getattr(old, field))
 
 
 def _namespace_faults(namespace: str, is_namespaced: bool) -> list[FieldError]:
@@ -198,6 +206,7 @@ __all__ = [
     "check_name_in_path",
     "faults_of_new",
     "faults_of_update",
+    "keep_all_but_managed_fields",
     "keep_system_fields",
     "wipe_system_fields",
 ]

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from sampan.api import schemas
 from sampan.api.resource import GroupVersionKind, Resource, SelectableField
 from sampan.api.scheme import Scheme, type_for
+from sampan.apiserver.registry import custom, generic
 from sampan.apiserver.registry.allocation.addresses import AddressAllocator
 from sampan.apiserver.registry.allocation.node_ports import NodePortAllocator
 from sampan.apiserver.registry.allocation.ranges import ServiceRanges
@@ -52,22 +53,20 @@ class Registry:
         self._event_ttl_s = event_ttl_s
         self._current_revision = SharedRevision(backend.current_revision)
         self._stores: dict[str, Store] = {}
-        self._served: dict[tuple[str, str], Served] = {}
+        self._served: dict[tuple[str, str, str], Served] = {}
         self._codecs: dict[GroupVersionKind, ResourceCodec] = {}
 
     def served(self, resource: Resource) -> Served:
         """How a resource behaves: its strategy, columns and subresources."""
-        key = (resource.group, resource.plural)
+        key = _served_key(resource)
         found = self._served.get(key)
         if found is None:
-            module = MODULES.get(key)
-            found = import_module(f"sampan.apiserver.registry.kinds.{module}").SERVED if module else Served()
-            self._served[key] = found
+            found = self._served[key] = _behaviour(resource)
         return found
 
     def serve(self, resource: Resource, served: Served) -> None:
         """Give a resource that was registered at run time its behaviour."""
-        self._served[resource.group, resource.plural] = served
+        self._served[_served_key(resource)] = served
 
     def store(self, resource: Resource) -> Store:
         found = self._stores.get(resource.storage_prefix)
@@ -89,7 +88,8 @@ class Registry:
     def forget(self, resource: Resource) -> None:
         """A resource is no longer served."""
         self._stores.pop(resource.storage_prefix, None)
-        self._served.pop((resource.group, resource.plural), None)
+        self._served.pop(_served_key(resource), None)
+        self._codecs.pop(resource.gvk, None)
 
     def codec(self, kind: GroupVersionKind, resource: Resource | None = None) -> ResourceCodec:
         found = self._codecs.get(kind)
@@ -137,6 +137,21 @@ class Registry:
             clock=self.clock,
             ttl_s=self._event_ttl_s if is_event else None,
         )
+
+
+def _served_key(resource: Resource) -> tuple[str, str, str]:
+    """A built-in kind behaves the same in all its versions; a custom one may differ."""
+    return (resource.group, resource.version if resource.is_custom else "", resource.plural)
+
+
+def _behaviour(resource: Resource) -> Served:
+    if resource.is_custom:
+        return custom.served(resource)
+    module = MODULES.get((resource.group, resource.plural))
+    if module is None:
+        return generic.served(resource)
+    served: Served = import_module(f"sampan.apiserver.registry.kinds.{module}").SERVED
+    return served
 
 
 def _json_of_protobuf(value: bytes) -> bytes:

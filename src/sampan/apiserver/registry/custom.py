@@ -1,0 +1,62 @@
+"""Resources whose objects are dicts under a schema: their content is one part, their status another where they have
+such a subresource."""
+
+from typing import Any
+
+from sampan.api.resource import Resource
+from sampan.apiserver.registry import metadata
+from sampan.apiserver.registry.served import Served
+from sampan.apiserver.registry.strategy import Context, Strategy
+
+_STATUS = "status"
+
+
+class CustomStrategy(Strategy):
+    unconditional_update = False
+    counts_generation = True
+
+    def __init__(self, *, has_status: bool) -> None:
+        self._has_status = has_status
+
+    def prepare_create(self, ctx: Context, obj: Any) -> None:
+        if self._has_status:
+            obj.content.pop(_STATUS, None)
+
+    def prepare_update(self, ctx: Context, obj: Any, old: Any) -> None:
+        if self._has_status:
+            _take_status(obj, old)
+
+    def spec_of(self, obj: Any) -> Any:
+        """Everything outside of the metadata counts, but for a status that has its own path."""
+        if not self._has_status:
+            return obj.content
+        return {field: value for field, value in obj.content.items() if field != _STATUS}
+
+
+class CustomStatusStrategy(Strategy):
+    unconditional_update = False
+
+    def prepare_update(self, ctx: Context, obj: Any, old: Any) -> None:
+        content = dict(old.content)
+        if _STATUS in obj.content:
+            content[_STATUS] = obj.content[_STATUS]
+        else:
+            content.pop(_STATUS, None)
+        obj.content = content
+        metadata.keep_all_but_managed_fields(obj.metadata, old.metadata)
+
+
+def _take_status(obj: Any, source: Any) -> None:
+    if _STATUS in source.content:
+        obj.content[_STATUS] = source.content[_STATUS]
+    else:
+        obj.content.pop(_STATUS, None)
+
+
+def served(resource: Resource) -> Served:
+    has_status = resource.subresource(_STATUS) is not None
+    strategy = CustomStrategy(has_status=has_status)
+    return Served(strategy=strategy, views={_STATUS: CustomStatusStrategy()} if has_status else {})
+
+
+__all__ = ["CustomStatusStrategy", "CustomStrategy", "served"]

@@ -1,0 +1,70 @@
+"""Kinds without a module of their own: what the traits say, and a status that only its own path can write."""
+
+from collections.abc import Iterable
+from typing import Any
+
+from sampan.api import names
+from sampan.api.resource import Resource
+from sampan.apiserver.registry import metadata
+from sampan.apiserver.registry.deletion import DeleteOptions
+from sampan.apiserver.registry.served import Served
+from sampan.apiserver.registry.strategy import Context, StatusStrategy, Strategy
+from sampan.apiserver.registry.traits import Traits, traits_of
+
+
+class GenericStrategy(Strategy):
+    def __init__(self, traits: Traits, *, has_status: bool) -> None:
+        self._traits, self._has_status = traits, has_status
+        self.create_on_update = traits.create_on_update
+        self.unconditional_update = traits.unconditional_update
+        self.returns_deleted = traits.returns_deleted
+        self.default_policy = traits.default_policy
+        self.counts_generation = bool(traits.generation)
+
+    def name_faults(self, name: str, is_prefix: bool) -> list[str]:
+        check = names.path_segment if self._traits.names == "segment" else names.dns1123_subdomain
+        return check(name, prefix=is_prefix)
+
+    def prepare_create(self, ctx: Context, obj: Any) -> None:
+        if self._has_status:
+            obj.status = type(obj)().status
+        if self.counts_generation:
+            obj.metadata.generation = self._traits.starts_at
+
+    def prepare_update(self, ctx: Context, obj: Any, old: Any) -> None:
+        if self._has_status:
+            obj.status = old.status
+
+    def spec_of(self, obj: Any) -> Any:
+        return [
+            obj.metadata.annotations if field == "annotations" else getattr(obj, field)
+            for field in self._traits.generation
+        ]
+
+    def delete_warnings(self, ctx: Context, options: DeleteOptions) -> Iterable[str]:
+        warning = self._traits.delete_warning
+        return [warning] if warning and not options.names_policy else ()
+
+
+class GenericStatusStrategy(StatusStrategy):
+    def __init__(self, main: GenericStrategy, traits: Traits) -> None:
+        super().__init__(main)
+        self._keeps = traits.status_keeps
+
+    def prepare_update(self, ctx: Context, obj: Any, old: Any) -> None:
+        super().prepare_update(ctx, obj, old)
+        if self._keeps == "labels":
+            obj.metadata.labels = old.metadata.labels
+        elif self._keeps == "metadata":
+            metadata.keep_all_but_managed_fields(obj.metadata, old.metadata)
+
+
+def served(resource: Resource) -> Served:
+    """How a built-in resource without a module behaves."""
+    traits = traits_of(resource.group, resource.plural)
+    has_status = resource.subresource("status") is not None
+    strategy = GenericStrategy(traits, has_status=has_status)
+    return Served(strategy=strategy, views={"status": GenericStatusStrategy(strategy, traits)} if has_status else {})
+
+
+__all__ = ["GenericStatusStrategy", "GenericStrategy", "served"]
