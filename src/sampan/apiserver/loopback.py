@@ -17,13 +17,13 @@ import msgspec
 from sampan.api.codec import json as json_codec
 from sampan.api.resource import Resource
 from sampan.api.types.meta_v1 import ObjectMeta, PartialObjectMetadata
+from sampan.apiserver import list_bytes
 from sampan.apiserver.call import Call, Query, User
 from sampan.apiserver.endpoints import Endpoints
 from sampan.apiserver.http.storage_errors import translated
 from sampan.apiserver.pipeline import Pipeline
 from sampan.apiserver.registry.codec import ResourceCodec
 from sampan.apiserver.registry.registry import Registry
-from sampan.apiserver.rendering import list_chunks
 from sampan.apiserver.results import Answer, BytesAnswer, ListAnswer, ObjectAnswer, ValueAnswer, WatchAnswer
 from sampan.machinery import errors
 from sampan.machinery.activity import Activity
@@ -141,7 +141,7 @@ class _Shown:
 
     def list(self, answer: ListAnswer) -> bytes:
         """The list as JSON."""
-        return b"".join(list_chunks(answer.resource, answer.result, self._endpoints.versions))
+        return b"".join(list_bytes.chunks(answer.resource, answer.result, self._endpoints.versions))
 
 
 class _ObjectResponse:

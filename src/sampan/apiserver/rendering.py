@@ -8,7 +8,7 @@ here from those bytes, in steps short enough not to hold up other requests.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial as bound
 from typing import TYPE_CHECKING, Any
@@ -17,11 +17,14 @@ import msgspec
 
 from sampan.api.codec import json as json_codec
 from sampan.api.resource import Resource
-from sampan.apiserver import compression, frames, media, negotiation, partial
+from sampan.api.unstructured import Unstructured
+from sampan.apiserver import compression, frames, list_bytes, media, negotiation, partial
 from sampan.apiserver.call import Call
-from sampan.apiserver.conversions import Versions
 from sampan.apiserver.negotiation import JSON, PLAIN, PROTOBUF, TABLE, Form
+from sampan.apiserver.protobuf_bodies import ProtobufBodies
+from sampan.apiserver.registry.strategy import Column
 from sampan.apiserver.results import BytesAnswer, ListAnswer, ObjectAnswer, ValueAnswer, WatchAnswer
+from sampan.apiserver.tables.columns import GENERIC
 from sampan.apiserver.tables.table import TableWriter, include_of
 from sampan.machinery import errors
 from sampan.storage.cacher import Item, ListResult
@@ -45,7 +48,7 @@ class Rendered:
 class Renderer:
     def __init__(self, *, endpoints: Endpoints) -> None:
         self._registry, self._versions = endpoints.registry, endpoints.versions
-        self._protobuf = _ProtobufBodies(_KEPT_PROTOBUF)
+        self._protobuf = ProtobufBodies(_KEPT_PROTOBUF)
 
     async def render(
         self, answer: ObjectAnswer | ListAnswer | ValueAnswer | BytesAnswer, form: Form, call: Call
@@ -85,12 +88,15 @@ class Renderer:
         return Rendered(answer.code, form.media, (await media.encode(raw, form, call),))
 
     def _table_of_object(self, answer: ObjectAnswer, form: Form, call: Call) -> bytes:
-        writer = self.table_writer(answer.resource, form, include_of(call))
-        obj = answer.obj
-        if obj is None:
-            obj = self._decoded(answer)
-        row = writer.row(obj, lambda: answer.raw)
-        return writer.table({"resourceVersion": _version_of(answer.raw)}, [row])
+        resource, title = answer.resource, _decode_title(answer.raw)
+        if title.kind == resource.kind:
+            writer = self.table_writer(resource, form, include_of(call))
+            obj = answer.obj if answer.obj is not None else self._decoded(answer)
+        else:  # a part that is an object of its own kind: a scale, an eviction
+            writer = self.table_writer(resource, form, include_of(call), columns=GENERIC)
+            obj = Unstructured.from_value(json_codec.read_any(answer.raw))
+        version = title.metadata.resourceVersion
+        return writer.table({"resourceVersion": version} if version else {}, [writer.row(obj, lambda: answer.raw)])
 
     def _decoded(self, answer: ObjectAnswer) -> Any:
         """The object as it is stored, which is what columns are declared for."""
@@ -113,12 +119,12 @@ class Renderer:
         elif form.media == PROTOBUF:
             return Rendered(200, PROTOBUF, (await self._protobuf_list(resource, result),))
         elif form.media == JSON and media.is_pretty(call, form):
-            head, items = list_head(resource, result), list_items(resource, result, self._versions)
+            head, items = list_bytes.head(resource, result), list_bytes.items(resource, result, self._versions)
             return Rendered(200, JSON, media.pretty_list(head, items))
         else:
-            chunks = list_chunks(resource, result, self._versions)
+            chunks = list_bytes.chunks(resource, result, self._versions)
         if form.media == JSON and not media.is_pretty(call, form):
-            return Rendered(200, JSON, _with_newline(chunks))
+            return Rendered(200, JSON, list_bytes.with_newline(chunks))
         return Rendered(200, form.media, (await media.encode(b"".join(chunks), form, call),))
 
     async def _table_of_list(self, answer: ListAnswer, form: Form, call: Call) -> bytes:
@@ -147,9 +153,9 @@ class Renderer:
 
     # -- parts that watch frames use too -----------------------------------------------------------------------------
 
-    def table_writer(self, resource: Resource, form: Form, include: str) -> TableWriter:
+    def table_writer(self, resource: Resource, form: Form, include: str, columns: Sequence[Column] = ()) -> TableWriter:
         return TableWriter(
-            columns=self._registry.served(resource).strategy.columns,
+            columns=columns or self._registry.served(resource).strategy.columns,
             kind=resource.storage or resource.gvk,
             form=form,
             include=include,
@@ -168,93 +174,16 @@ class Renderer:
         return resource.is_custom or not self._registry.served(resource).strategy.columns
 
 
-def list_chunks(resource: Resource, result: ListResult, versions: Versions) -> Iterator[bytes]:
-    """A list as JSON in the version that was asked for, in pieces."""
-    if versions.is_stored(resource):
-        return result.chunks()
-    return _joined(list_head(resource, result), list_items(resource, result, versions))
-
-
-def list_head(resource: Resource, result: ListResult) -> bytes:
-    stored = resource.storage
-    if stored is None or stored == resource.gvk:
-        return result.head
-    kind, version = f"{resource.kind}List".encode(), resource.gvk.api_version.encode()
-    metadata = msgspec.json.encode(partial.list_metadata(result))
-    return b'{"kind":"%b","apiVersion":"%b","metadata":%b,"items":[' % (kind, version, metadata)
-
-
-def list_items(resource: Resource, result: ListResult, versions: Versions) -> Iterator[bytes]:
-    """The items one by one, as they stand in a list."""
-    shape = result.shape
-    if versions.is_stored(resource):
-        opening = shape.head if shape.is_custom else b"{"
-        for item in result.items:
-            yield (opening if item.head is shape.head else item.head) + item.body
-        return
-    title = b'{"kind":"%b","apiVersion":"%b",' % (resource.kind.encode(), resource.gvk.api_version.encode())
-    for item in result.items:
-        raw = versions.show(resource, item.raw)
-        yield b"{" + raw[len(title) :] if raw.startswith(title) else raw
-
-
-def _joined(head: bytes, items: Iterable[bytes], size: int = 256 << 10) -> Iterator[bytes]:
-    pending, length, separator = [head], 0, b""
-    for item in items:
-        pending += (separator, item)
-        separator = b","
-        length += len(item)
-        if length >= size:
-            yield b"".join(pending)
-            pending.clear()
-            length = 0
-    pending.append(b"]}")
-    yield b"".join(pending)
-
-
-class _ProtobufBodies:
-    """Messages of objects at a version, the most recently used of them kept, for lists that are asked for again."""
-
-    def __init__(self, most: int) -> None:
-        self._most, self._size = most, 0
-        self._kept: dict[tuple[str, str, int], bytes] = {}
-
-    def get(self, resource: Resource, item: Item, shown: Any) -> bytes:
-        from sampan.api.codec import protobuf
-
-        key = (resource.gvk.api_version, item.key, item.revision)
-        found = self._kept.pop(key, None)
-        if found is None:
-            value = json_codec.read_any(shown(resource, item))
-            found = protobuf.encode_body(resource.gvk.api_version, resource.kind, value)
-            self._size += len(found)
-            while self._size > self._most and self._kept:
-                self._size -= len(self._kept.pop(next(iter(self._kept))))
-        self._kept[key] = found
-        return found
-
-
-def _with_newline(chunks: Iterator[bytes]) -> Iterator[bytes]:
-    last = next(chunks)
-    for chunk in chunks:
-        yield last
-        last = chunk
-    yield last + b"\n"
-
-
-class _Versioned(msgspec.Struct, gc=False):
-    metadata: _Version
-
-
-class _Version(msgspec.Struct, gc=False):
+class _Version(msgspec.Struct, gc=False, frozen=True):
     resourceVersion: str = ""
 
 
-_decode_version = msgspec.json.Decoder(_Versioned).decode
+class _Title(msgspec.Struct, gc=False):
+    kind: str = ""
+    metadata: _Version = _Version()
 
 
-def _version_of(raw: bytes) -> str:
-    return _decode_version(raw).metadata.resourceVersion
+_decode_title = msgspec.json.Decoder(_Title).decode
 
 
 def _supported(raw: bytes, form: Form) -> Form:
@@ -286,4 +215,4 @@ def _chained(first: bytes, rest: Iterator[bytes]) -> Iterator[bytes]:
     yield from rest
 
 
-__all__ = ["Rendered", "Renderer", "list_chunks"]
+__all__ = ["Rendered", "Renderer"]

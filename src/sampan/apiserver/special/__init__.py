@@ -4,57 +4,7 @@ What belongs here is what the server says about itself. Documents are made when 
 the set of resources changes; nothing is done at start.
 """
 
-from __future__ import annotations
-
-from collections.abc import Awaitable, Callable, Iterable, Mapping
-from typing import TYPE_CHECKING
-
-from sampan.apiserver.special.discovery import Discovery
-from sampan.apiserver.special.flight import Flight
-from sampan.apiserver.special.health import Check, Health, store_check
-from sampan.apiserver.special.index import Index
-from sampan.apiserver.special.openapi import OpenApi
-from sampan.apiserver.special.scraping import Scraping
-from sampan.apiserver.special.version import version
-
-if TYPE_CHECKING:
-    from sampan.apiserver.call import Call
-    from sampan.apiserver.registry.registry import Registry
-    from sampan.apiserver.results import Answer
-    from sampan.machinery.flight_recorder import FlightRecorder
-    from sampan.machinery.metrics import Metrics
-
-Special = Callable[["Call"], Awaitable["Answer"]]
-
-
-def special_paths(
-    registry: Registry,
-    *,
-    address: Callable[[], str] = lambda: "",
-    checks: Iterable[Check] = (),
-    ready_checks: Iterable[Check] = (),
-    metrics: Metrics | None = None,
-    recorder: FlightRecorder | None = None,
-) -> Mapping[str, Special]:
-    """The handlers by the first element of their paths. `address` is where clients reach the server (host:port);
-    `checks` are parts of its health, besides those that every server has, `ready_checks` only of its readiness."""
-    discovery = Discovery(scheme=registry.scheme, address=address)
-    health = Health(checks=[store_check(registry.backend), *checks], ready_checks=ready_checks)
-    handlers: dict[str, Special] = {
-        "api": discovery.core,
-        "apis": discovery.groups,
-        "healthz": health.handle,
-        "livez": health.handle,
-        "openapi": OpenApi(registry=registry).handle,
-        "readyz": health.handle,
-        "version": version,
-    }
-    if metrics is not None:
-        handlers["metrics"] = Scraping(metrics=metrics).handle
-    if recorder is not None:
-        handlers["debug"] = Flight(recorder).handle
-    handlers[""] = Index(scheme=registry.scheme, health=health, has_metrics=metrics is not None).handle
-    return handlers
-
+from sampan.apiserver.special.health import Check
+from sampan.apiserver.special.routes import Special, special_paths
 
 __all__ = ["Check", "Special", "special_paths"]
