@@ -6,6 +6,7 @@ from typing import Final
 from sampan.apiserver.admission.chain import Plugin
 from sampan.apiserver.admission.default_toleration_seconds import DefaultTolerationSeconds
 from sampan.apiserver.admission.namespace_lifecycle import NamespaceLifecycle
+from sampan.apiserver.admission.pod_resize import PodResizeValidator
 from sampan.apiserver.admission.priority import Priority
 from sampan.apiserver.admission.runtime_class import RuntimeClassAdmission
 from sampan.apiserver.admission.service_account import ServiceAccountAdmission
@@ -18,6 +19,7 @@ PLUGINS: Final[dict[str, Callable[[], Plugin]]] = {
     "Priority": Priority,
     "DefaultTolerationSeconds": DefaultTolerationSeconds,
     "RuntimeClass": RuntimeClassAdmission,
+    "PodResizeValidator": PodResizeValidator,
 }
 
 

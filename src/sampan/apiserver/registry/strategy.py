@@ -7,7 +7,7 @@ in field order.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -87,6 +87,10 @@ class Strategy:
         return ()
 
     def warnings(self, ctx: Context, obj: Any, old: Any | None) -> Iterable[str]:
+        return ()
+
+    def row_conditions(self, obj: Any) -> Sequence[Mapping[str, str]]:
+        """What a table says of the object's row beside its cells."""
         return ()
 
     def spec_of(self, obj: Any) -> Any:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -33,22 +33,40 @@ def include_of(call: Call) -> str:
     return wanted or "Metadata"
 
 
+Conditions = Callable[[Any], Sequence[Mapping[str, str]]]
+"""What a row says of its object beside the cells."""
+
+
+def _no_conditions(obj: Any) -> Sequence[Mapping[str, str]]:
+    return ()
+
+
 class TableWriter:
     """Writes tables of one kind in one form, at one time."""
 
     def __init__(
-        self, *, columns: Sequence[Column], kind: GroupVersionKind, form: Form, include: str, now: float
+        self,
+        *,
+        columns: Sequence[Column],
+        kind: GroupVersionKind,
+        form: Form,
+        include: str,
+        now: float,
+        conditions: Conditions = _no_conditions,
     ) -> None:
         self._columns = [column.value for column in columns or GENERIC]
         self._definitions = definitions(columns or GENERIC, kind)
         self._opening = b'{"kind":"Table","apiVersion":"%b","metadata":' % form.api_version.encode()
         self._partial = partial.opening(form)
         self._include = include
+        self._conditions = conditions
         self.now = now
 
     def row(self, obj: Any, raw: Raw) -> bytes:
         cells = _encode([value(obj, self.now) for value in self._columns])
-        return b'{"cells":%b,"object":%b}' % (cells, self._object(raw))
+        conditions = self._conditions(obj)
+        told = b'"conditions":%b,' % _encode(conditions) if conditions else b""
+        return b'{"cells":%b,%b"object":%b}' % (cells, told, self._object(raw))
 
     def _object(self, raw: Raw) -> bytes:
         if self._include == "Object":

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from copy import copy
 
 from sampan.api import names
 from sampan.api.types.core_v1 import Pod, PodStatus
 from sampan.api.types.meta_v1 import ObjectMeta
 from sampan.apiserver.registry.kinds.pod_binding import bind
-from sampan.apiserver.registry.kinds.pod_columns import COLUMNS
+from sampan.apiserver.registry.kinds.pod_columns import COLUMNS, row_conditions
 from sampan.apiserver.registry.kinds.pod_connect import connect, proxy, read_log
 from sampan.apiserver.registry.kinds.pod_eviction import evict
 from sampan.apiserver.registry.podspec import changes, profiles, resizing, statuses
@@ -68,6 +68,9 @@ class PodStrategy(Strategy):
             text = "this is used in the Pod's hostname, which can result in surprising behavior"
             yield f"metadata.name: {text}; a DNS label is recommended: [{' '.join(found)}]"
         yield from warnings_for(obj.spec, obj.metadata)
+
+    def row_conditions(self, obj: Pod) -> Sequence[Mapping[str, str]]:
+        return row_conditions(obj)
 
     def grace_s(self, ctx: Context, obj: Pod, asked: int | None) -> int | None:
         if not obj.spec.nodeName or obj.status.phase in _ENDED:

@@ -104,6 +104,16 @@ def pod_limits(spec: PodSpec) -> Amounts:
     return _together(spec, lambda container: container.resources.limits)
 
 
+def effective_requests(spec: PodSpec) -> Amounts:
+    """What a node has to have for the pod: its own word counts more than its containers', its overhead comes on top."""
+    total = pod_requests(spec)
+    if spec.resources is not None:
+        own = summed([spec.resources.requests])
+        total.update({name: amount for name, amount in own.items() if is_pod_level(name)})
+    _add(total, summed([spec.overhead]))
+    return total
+
+
 def _together(spec: PodSpec, pick: Callable[[Container], Mapping[str, str]]) -> Amounts:
     total = summed(pick(container) for container in spec.containers or ())
     started: Amounts = {}

@@ -1,0 +1,43 @@
+"""A pod is only resized on a node that can do that and has the room."""
+
+from sampan.api.quantity import Quantity, parse
+from sampan.api.resource import Resource
+from sampan.api.types.core_v1 import Node, Pod
+from sampan.apiserver.admission import lookup
+from sampan.apiserver.admission.chain import Attributes, Operation
+from sampan.apiserver.registry.podspec.amounts import effective_requests
+
+
+class PodResizeValidator:
+    name = "PodResizeValidator"
+
+    def handles(self, operation: Operation, resource: Resource, subresource: str) -> bool:
+        is_pod = resource.plural == "pods" and resource.group == ""
+        return is_pod and operation == "UPDATE" and subresource == "resize"
+
+    async def validate(self, attributes: Attributes) -> None:
+        pod: Pod = attributes.obj
+        node_name = pod.spec.nodeName
+        if not node_name or pod.metadata.generation == attributes.old.metadata.generation:
+            return
+        node: Node | None = await lookup.find(attributes.registry.store_of("", "v1", "Node"), "", node_name)
+        if node is None:
+            raise attributes.refusal(f'node "{node_name}" not found')
+        system = node.metadata.labels.get("kubernetes.io/os", "linux")
+        if system != "linux":
+            why = f'pod resize is only supported on linux nodes, node "{node_name}" is "{system}"'
+            raise attributes.refusal(why, [{"reason": "UnsupportedPlatform"}])
+        if missing := _missing(pod, node):
+            why = f"node didn't have enough allocatable resources: {'; '.join(missing)}"
+            raise attributes.refusal(why, [{"reason": "NodeCapacity"}])
+
+
+def _missing(pod: Pod, node: Node) -> list[str]:
+    asked, zero = effective_requests(pod.spec), Quantity()
+    there = {name: parse(text) for name, text in node.status.allocatable.items()}
+    rows = [(name, asked.get(name, zero), there.get(name, zero), scale) for name, scale in (("cpu", -3), ("memory", 0))]
+    return [
+        f"{name}, requested: {wanted.scaled_value(scale)}, allocatable: {found.scaled_value(scale)}"
+        for name, wanted, found, scale in rows
+        if wanted > found
+    ]
