@@ -24,6 +24,8 @@ class ServerConfig:
     insecure_bind_address: str = "127.0.0.1"
     insecure_port: int = 0
     """0: no plain HTTP."""
+    any_insecure_port: bool = False
+    """Serve plain HTTP on a free port instead of `insecure_port`."""
     advertise_address: str = ""
     """Where clients in the cluster reach the server; empty: found out."""
     tls: TlsFiles | None = None
@@ -33,6 +35,6 @@ class ServerConfig:
     service_node_port_range: tuple[int, int] = (30000, 32767)
     runtime_config: Mapping[str, bool] = field(default_factory=dict)
     event_ttl_s: float = 3600
-    service_account_issuer: str = "https://kubernetes.default.svc.cluster.local"
+    service_account_issuer: str = "https://kubernetes.default.svc"
     service_account_key: Path | None = None
     max_in_flight: int = 400

@@ -5,11 +5,14 @@ Loaded by pytest wherever Sampan is installed, so it imports nothing of weight b
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+
+_READS_KUBECONFIG_WHEN_IMPORTED = ("kubernetes.config.kube_config", "kubernetes_asyncio.config.kube_config")
 
 if TYPE_CHECKING:
     from sampan.machinery.client import Client
@@ -79,4 +82,7 @@ def sampan_kubeconfig(sampan_cluster: Cluster, sampan_namespace: str, monkeypatc
     and client libraries find the cluster without being told."""
     path = sampan_cluster.kubeconfig_for(sampan_namespace)
     monkeypatch.setenv("KUBECONFIG", str(path))
+    for name in _READS_KUBECONFIG_WHEN_IMPORTED:
+        if name in sys.modules:
+            monkeypatch.setattr(f"{name}.KUBE_CONFIG_DEFAULT_LOCATION", str(path))
     return path

@@ -1,0 +1,331 @@
+"""Clusters in tests: what they offer, how they end, what they leave behind."""
+
+import asyncio
+import os
+import signal
+import socket
+import ssl
+import subprocess
+import sys
+import threading
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+import yaml
+
+from sampan.api.types.core_v1 import ConfigMap, Event, Namespace, Pod, ServiceAccount
+from sampan.controllers.selection import UnknownController
+from sampan.machinery import errors
+from sampan.machinery.client import ADDED, Selection
+from sampan.machinery.clock import VirtualClock
+from sampan.testing import Cluster
+from sampan.testing.builders import config_map, pod
+from tests.storage.etcd_server import find, one_member
+
+
+def is_listening(url: str) -> bool:
+    host, _, port = url.rpartition("//")[2].partition(":")
+    with socket.socket() as probe:
+        return probe.connect_ex((host, int(port))) == 0
+
+
+def fetch(url: str, cluster: Cluster) -> str:
+    """As an HTTP client that trusts the cluster's CA and has the administrator's certificate."""
+    context = ssl.create_default_context(cafile=cluster.ca)
+    context.load_cert_chain(*cluster.client_certificate)
+    with urllib.request.urlopen(url, context=context, timeout=10) as answer:
+        text: str = answer.read().decode()
+    return text
+
+
+def eventually(condition: Callable[[], bool], timeout_s: float = 10) -> bool:
+    deadline = time.monotonic() + timeout_s
+    while not condition():
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(0.01)
+    return True
+
+
+def test_pods_can_be_made_at_once() -> None:
+    with Cluster() as cluster:
+        made = cluster.run(cluster.client.of(Pod).create(pod("first"), "default"))
+    assert made.spec.serviceAccountName == "default"
+
+
+def test_a_second_cluster_starts_in_no_time() -> None:
+    """Keys are made once. The bound is for a busy machine; benchmarks/start_bench.py has the real figure."""
+    with Cluster():
+        began = time.perf_counter()
+        with Cluster() as second:
+            took_s = time.perf_counter() - began
+            assert fetch(f"{second.url}/readyz", second) == "ok"
+    assert took_s < 2
+
+
+def test_over_https() -> None:
+    with Cluster() as cluster:
+        assert fetch(f"{cluster.url}/readyz", cluster) == "ok"
+        assert '"kind":"NamespaceList"' in fetch(f"{cluster.url}/api/v1/namespaces", cluster)
+
+
+def test_plain_http_only_if_asked_for() -> None:
+    with Cluster(insecure=True) as cluster:
+        with urllib.request.urlopen(f"{cluster.insecure_url}/api/v1/pods", timeout=10) as answer:
+            assert answer.status == 200
+    with Cluster() as cluster, pytest.raises(RuntimeError, match="insecure=True"):
+        _ = cluster.insecure_url
+
+
+def test_strangers_are_refused() -> None:
+    with Cluster() as cluster:
+        context = ssl.create_default_context(cafile=cluster.ca)
+        with pytest.raises(urllib.error.HTTPError) as refused:
+            urllib.request.urlopen(f"{cluster.url}/api/v1/secrets", context=context, timeout=10)
+        with refused.value as error:
+            assert error.code == 403
+
+
+def test_two_clusters_share_nothing_but_the_ca() -> None:
+    with Cluster() as one, Cluster() as other:
+        one.run(one.client.of(ConfigMap).create(config_map("only-here"), "default"))
+        with pytest.raises(errors.NotFound):
+            other.run(other.client.of(ConfigMap).get("only-here", "default"))
+        assert one.url != other.url
+        assert one.ca.read_bytes() == other.ca.read_bytes()
+
+
+def test_many_threads_may_use_it() -> None:
+    with Cluster() as cluster, ThreadPoolExecutor(8) as threads:
+
+        def make(number: int) -> str:
+            made = cluster.run(cluster.client.of(ConfigMap).create(config_map(f"map-{number}"), "default"))
+            return str(made.metadata.name)
+
+        assert sorted(threads.map(make, range(40))) == sorted(f"map-{number}" for number in range(40))
+
+
+def test_clusters_started_by_many_threads() -> None:
+    def use(_: int) -> str:
+        with Cluster() as cluster:
+            return fetch(f"{cluster.url}/readyz", cluster)
+
+    with ThreadPoolExecutor(4) as threads:
+        assert list(threads.map(use, range(4))) == ["ok"] * 4
+
+
+class TestTheEnd:
+    def test_nothing_is_left(self) -> None:
+        threads = set(threading.enumerate())
+        with Cluster() as cluster:
+            url, folder = cluster.url, cluster.kubeconfig.parent
+            assert is_listening(url)
+            assert folder.is_dir()
+        assert not is_listening(url)
+        assert not folder.exists()
+        assert set(threading.enumerate()) == threads
+        with pytest.raises(RuntimeError, match="not running"):
+            _ = cluster.url
+
+    def test_nor_after_an_exception(self) -> None:
+        with pytest.raises(KeyError), Cluster() as cluster:
+            url, folder = cluster.url, cluster.kubeconfig.parent
+            raise KeyError
+        assert not is_listening(url)
+        assert not folder.exists()
+
+    def test_nor_after_a_failed_start(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+        with pytest.raises(UnknownController, match="nonsense"), Cluster(controllers=["nonsense"]):
+            pass
+        assert list(tmp_path.iterdir()) == []
+
+    def test_an_open_watch_does_not_delay_it(self) -> None:
+        with Cluster(insecure=True) as cluster:
+            watch = urllib.request.urlopen(f"{cluster.insecure_url}/api/v1/namespaces?watch=true", timeout=10)
+            assert watch.readline()
+            began = time.monotonic()
+        took_s = time.monotonic() - began
+        watch.close()
+        assert took_s < 3
+
+    def test_kill_9_leaves_nothing(self, tmp_path: Path) -> None:
+        code = (
+            "from sampan.testing import Cluster\n"
+            "with Cluster() as cluster:\n"
+            "    print(cluster.kubeconfig, cluster.url, flush=True)\n"
+            "    input()\n"
+        )
+        with subprocess.Popen(
+            [sys.executable, "-c", code],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            env={**os.environ, "TMPDIR": str(tmp_path)},
+        ) as process:
+            assert process.stdout is not None
+            kubeconfig, url = process.stdout.readline().split()
+            assert Path(kubeconfig).is_relative_to(tmp_path)
+            assert is_listening(url)
+            process.send_signal(signal.SIGKILL)
+        assert eventually(lambda: list(tmp_path.iterdir()) == [])
+        assert not is_listening(url)
+
+    def test_a_cluster_is_entered_once(self) -> None:
+        with Cluster() as cluster:
+            pass
+        with pytest.raises(RuntimeError, match="once"), cluster:
+            pass
+
+
+class TestInTheCallersLoop:
+    def test_coroutines_are_awaited(self) -> None:
+        async def use() -> str:
+            async with Cluster() as cluster, cluster.async_namespace() as namespace:
+                await cluster.client.of(Pod).create(pod("first"), namespace)
+                return (await cluster.client.of(Pod).get("first", namespace)).metadata.name
+
+        assert asyncio.run(use()) == "first"
+
+    def test_run_says_what_to_do_instead(self) -> None:
+        async def use() -> None:
+            async with Cluster() as cluster:
+                cluster.run(cluster.client.of(Pod).get("any", "default"))
+
+        with pytest.raises(RuntimeError, match="await it instead"):
+            asyncio.run(use())
+
+    def test_nothing_is_left(self) -> None:
+        async def use() -> tuple[str, Path]:
+            async with Cluster() as cluster:
+                return cluster.url, cluster.kubeconfig
+
+        url, kubeconfig = asyncio.run(use())
+        assert not is_listening(url)
+        assert not kubeconfig.parent.exists()
+
+
+def test_run_from_the_clusters_own_loop_is_refused() -> None:
+    with Cluster() as cluster:
+
+        async def call() -> None:
+            cluster.run(cluster.client.of(Pod).get("any", "default"))
+
+        with pytest.raises(RuntimeError, match="own thread"):
+            cluster.run(call())
+
+
+class TestNamespaces:
+    def test_each_is_fresh_and_ready_for_pods(self, sampan_cluster: Cluster) -> None:
+        client = sampan_cluster.client
+        with sampan_cluster.namespace("mine") as one, sampan_cluster.namespace("mine") as other:
+            assert one != other
+            assert one.startswith("mine-")
+            for name in (one, other):
+                sampan_cluster.run(client.of(Pod).create(pod("same"), name))
+
+    def test_it_goes_away(self, sampan_cluster: Cluster) -> None:
+        client = sampan_cluster.client
+        with sampan_cluster.namespace() as name:
+            sampan_cluster.run(client.of(ConfigMap).create(config_map("inside"), name))
+
+        async def until_gone() -> None:
+            chosen = Selection(fields=f"metadata.name={name}")
+            async with client.of(Namespace).watch(chosen, initial_events=True) as events:
+                async for batch in events:
+                    if any(event.type == "DELETED" or event.ends_initial_events for event in batch):
+                        return
+
+        sampan_cluster.run(until_gone())
+
+    def test_a_kubeconfig_of_its_own(self, sampan_cluster: Cluster) -> None:
+        with sampan_cluster.namespace() as name:
+            path = sampan_cluster.kubeconfig_for(name)
+            assert yaml.safe_load(path.read_text())["contexts"][0]["context"]["namespace"] == name
+            assert path.stat().st_mode & 0o777 == 0o600
+
+    def test_without_controllers_nobody_waits_for_accounts(self) -> None:
+        with Cluster(controllers=()) as cluster, cluster.namespace() as name:
+            accounts = cluster.run(cluster.client.of(ServiceAccount).list(Selection(namespace=name)))
+        assert accounts.items == []
+
+
+def test_versions_that_are_off_can_be_switched_on() -> None:
+    path = "/apis/coordination.k8s.io/v1alpha2"
+    with Cluster(insecure=True) as cluster, pytest.raises(urllib.error.HTTPError) as refused:
+        urllib.request.urlopen(cluster.insecure_url + path, timeout=10)
+    refused.value.close()
+    assert refused.value.code == 404
+    with (
+        Cluster(insecure=True, runtime_config={"coordination.k8s.io/v1alpha2": True}) as cluster,
+        urllib.request.urlopen(cluster.insecure_url + path, timeout=10) as answer,
+    ):
+        assert b"leasecandidates" in answer.read()
+
+
+class TestStores:
+    def test_a_file_is_found_again(self, tmp_path: Path) -> None:
+        file = tmp_path / "state.db"
+        with Cluster(store=file) as cluster:
+            cluster.run(cluster.client.of(ConfigMap).create(config_map("kept", {"a": "b"}), "default"))
+        with Cluster(store=str(file)) as cluster:
+            kept = cluster.run(cluster.client.of(ConfigMap).get("kept", "default"))
+        assert kept.data == {"a": "b"}
+
+    def test_sqlite_without_a_path_goes_away(self) -> None:
+        with Cluster(store="sqlite") as cluster:
+            folder = cluster.kubeconfig.parent
+            cluster.run(cluster.client.of(ConfigMap).create(config_map("kept"), "default"))
+            assert (folder / "state.db").exists()
+        assert not folder.exists()
+
+    @pytest.mark.skipif(find("etcd") is None, reason="there is no etcd here")
+    def test_two_clusters_on_one_etcd(self, tmp_path: Path) -> None:
+        with one_member(tmp_path) as member:
+            store = member.client_url
+            with Cluster(store=store) as one, Cluster(store=store) as other:
+
+                async def see() -> str:
+                    chosen = Selection(namespace="default", fields="metadata.name=seen")
+                    async with other.client.of(ConfigMap).watch(chosen, initial_events=True) as events:
+                        async for batch in events:
+                            for event in batch:
+                                if event.type == ADDED:
+                                    return str(event.object.metadata.name)
+                    return ""
+
+                with ThreadPoolExecutor(1) as threads:
+                    seen = threads.submit(other.run, see())
+                    one.run(one.client.of(ConfigMap).create(config_map("seen"), "default"))
+                    assert seen.result() == "seen"
+
+
+def test_object_time_passes_when_told() -> None:
+    clock = VirtualClock()
+    with Cluster(clock=clock) as cluster:
+        client = cluster.client
+        happened = Event(reason="Test")
+        happened.metadata.name = "old"
+        happened.involvedObject.namespace = "default"
+        cluster.run(client.of(Event).create(happened, "default"))
+        cluster.run(clock.advance(3500))
+        cluster.run(client.of(Event).get("old", "default"))
+        cluster.run(clock.advance(200))
+        with pytest.raises(errors.NotFound):
+            cluster.run(client.of(Event).get("old", "default"))
+
+
+def test_the_clock_waits_for_controllers() -> None:
+    """What a step sets off is finished before time goes on: the namespace is gone when `advance` returns."""
+    clock = VirtualClock()
+    with Cluster(clock=clock) as cluster:
+        with cluster.namespace() as name:
+            cluster.run(cluster.client.of(ConfigMap).create(config_map("inside"), name))
+        cluster.run(clock.advance(60))
+        with pytest.raises(errors.NotFound):
+            cluster.run(cluster.client.of(Namespace).get(name))
