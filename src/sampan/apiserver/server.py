@@ -22,6 +22,7 @@ from sampan.apiserver.bootstrap import SYSTEM, bootstrap
 from sampan.apiserver.call import MASTERS, User
 from sampan.apiserver.config import ServerConfig, TlsFiles
 from sampan.apiserver.endpoints import Endpoints
+from sampan.apiserver.http.limits import HttpLimits
 from sampan.apiserver.http.server import HttpServer, Listener
 from sampan.apiserver.loopback import LoopbackTransport
 from sampan.apiserver.pipeline import Pipeline
@@ -30,7 +31,7 @@ from sampan.apiserver.registry.registry import Registry
 from sampan.apiserver.request_metrics import RequestMetrics
 from sampan.apiserver.special import Check, special_paths
 from sampan.apiserver.storage_metrics import export_storage
-from sampan.machinery.clock import Clock
+from sampan.machinery.clock import Clock, RealClock
 from sampan.machinery.flight_recorder import FlightRecorder
 from sampan.machinery.metrics import Metrics
 from sampan.machinery.process_metrics import LoopLag, export_process
@@ -69,7 +70,7 @@ class ApiServer:
         self._lag = LoopLag(metrics=self.metrics)
         self._http = HttpServer(
             pipeline=self.pipeline,
-            max_in_flight=config.max_in_flight,
+            limits=HttpLimits(reading=config.max_in_flight, writing=config.max_mutating_in_flight),
             metrics=RequestMetrics(metrics=self.metrics),
         )
         export_process(self.metrics)
@@ -87,7 +88,7 @@ class ApiServer:
                 address=self.address,
                 port=self.secure_port or self.insecure_port or 443,
             )
-            self._start(AllocationRepair(registry=self.registry, clock=self.clock).run())
+            self._start(AllocationRepair(registry=self.registry, clock=RealClock()).run())
             self._is_bootstrapped = True
             self._running = running.pop_all()
         return self

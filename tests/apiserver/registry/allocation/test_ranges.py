@@ -28,13 +28,13 @@ def test_the_first_network_gives_the_preferred_family(text: str, families: tuple
     ["", "nope", "10.96.0.1/16", "10.0.0.0/16,10.1.0.0/16", "10.0.0.0/31", "fd00::/48", "10.0.0.0/16,fd00::/108,"],
 )
 def test_ranges_that_cannot_be(text: str) -> None:
-    with pytest.raises(ValueError):
+    with pytest.raises(ValueError, match=r"range|appear|host bits"):
         ServiceRanges.parse(text)
 
 
 @pytest.mark.parametrize("ports", [(0, 10), (20, 10), (30000, 70000)])
 def test_port_ranges_that_cannot_be(ports: tuple[int, int]) -> None:
-    with pytest.raises(ValueError):
+    with pytest.raises(ValueError, match="is no range of ports"):
         ServiceRanges.parse("10.96.0.0/16", ports)
 
 

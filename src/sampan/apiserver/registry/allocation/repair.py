@@ -40,7 +40,7 @@ _EVERYTHING = ListQuery(Selection())
 
 class AllocationRepair:
     """`rounds`: how often in a row something has to be seen without a holder. That is longer than any write takes, so
-    what was taken for a service that is being written is safe."""
+    what was taken for a service that is being written is safe. `clock` is what the rounds go by."""
 
     def __init__(self, *, registry: Registry, clock: Clock, interval_s: float = 180, rounds: int = 3) -> None:
         self._registry, self._clock = registry, clock
@@ -96,7 +96,7 @@ class AllocationRepair:
             log.warning("the address %s cannot be taken: %s", address, failure)
 
     def _context(self) -> Context:
-        return Context(registry=self._registry, user=_USER, now=times.format_time(self._clock.now()))
+        return Context(registry=self._registry, user=_USER, now=times.format_time(self._registry.clock.now()))
 
 
 async def _objects(store: Store) -> list[Any]:

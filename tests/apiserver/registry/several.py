@@ -1,0 +1,122 @@
+"""Several API servers on one store, without sockets."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Coroutine
+from contextlib import AsyncExitStack, asynccontextmanager
+from typing import Any
+
+import msgspec
+
+from sampan.api.scheme import builtin_scheme
+from sampan.apiserver.admission.chain import AdmissionChain
+from sampan.apiserver.auth.token_signer import TokenSigner
+from sampan.apiserver.authorization import Chain, Masters
+from sampan.apiserver.call import AUTHENTICATED, MASTERS, Call, Query, User
+from sampan.apiserver.endpoints import Endpoints
+from sampan.apiserver.pipeline import Pipeline
+from sampan.apiserver.registry.allocation import ServiceRanges
+from sampan.apiserver.registry.registry import Registry
+from sampan.apiserver.rendering import Renderer
+from sampan.machinery import errors
+from sampan.machinery.clock import VirtualClock
+from sampan.storage.backend import Backend
+from sampan.storage.memory import MemoryBackend
+
+ADMIN = User("admin", "", (MASTERS, AUTHENTICATED))
+JSON, MERGE = "application/json", "application/merge-patch+json"
+NAMESPACE = "/api/v1/namespaces/ns"
+
+
+class _Nobody:
+    async def authenticate(self, call: Call) -> User:
+        raise AssertionError("callers are known here")
+
+
+class ApiServer:
+    """`await server.ask("POST", path, value)` gives the code and the value of the answer; `warnings` those of the last
+    one."""
+
+    def __init__(self, registry: Registry) -> None:
+        self.registry, self.warnings = registry, list[str]()
+        self.pipeline = Pipeline(
+            scheme=registry.scheme,
+            authenticator=_Nobody(),
+            authorizer=Chain(Masters()),
+            endpoints=Endpoints(registry=registry, admission=AdmissionChain([])),
+            special={},
+        )
+        self._renderer = Renderer(endpoints=self.pipeline.endpoints)
+
+    async def ask(self, method: str, target: str, value: Any = None, media: str = JSON) -> tuple[int, Any]:
+        path, _, query = target.partition("?")
+        headers = {"Content-Type": MERGE if method == "PATCH" else media}
+        body = msgspec.json.encode(value) if value is not None else b""
+        call = Call(method=method, path=path, query=Query(query), headers=headers, body=body, user=ADMIN)
+        try:
+            answer = await self.pipeline.serve_as(call)
+            rendered = await self._renderer.render(answer, call.form, call)
+        except errors.ApiError as error:
+            rendered = await self._renderer.error(error, call)
+        self.warnings = call.warnings
+        return rendered.code, msgspec.json.decode(b"".join(rendered.chunks))
+
+    async def make(self, path: str, value: dict[str, Any]) -> Any:
+        code, found = await self.ask("POST", path, value)
+        assert code == 201, found
+        return found
+
+    async def change(self, path: str, value: dict[str, Any]) -> Any:
+        code, found = await self.ask("PATCH", path, value)
+        assert code == 200, found
+        return found
+
+    async def refused(self, method: str, path: str, value: dict[str, Any]) -> list[str]:
+        """The faults that an object is refused for."""
+        code, found = await self.ask(method, path, value)
+        assert code == 422, found
+        return [f"{cause['field']}: {cause['message']}" for cause in found["details"]["causes"]]
+
+
+@asynccontextmanager
+async def several(
+    count: int = 1,
+    *,
+    ranges: ServiceRanges | None = None,
+    signer: TokenSigner | None = None,
+    clock: VirtualClock | None = None,
+    backend: Backend | None = None,
+) -> AsyncIterator[list[ApiServer]]:
+    clock, tasks = clock or VirtualClock(), list[asyncio.Task[None]]()
+    async with AsyncExitStack() as stack:
+        group = await stack.enter_async_context(asyncio.TaskGroup())
+        store = backend or await stack.enter_async_context(MemoryBackend(clock=clock))
+
+        def start(work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+            tasks.append(group.create_task(work))
+            return tasks[-1]
+
+        try:
+            yield [
+                ApiServer(
+                    Registry(
+                        scheme=builtin_scheme(),
+                        backend=store,
+                        clock=clock,
+                        start_task=start,
+                        service_ranges=ranges,
+                        token_signer=signer,
+                    )
+                )
+                for _ in range(count)
+            ]
+        finally:
+            for task in tasks:
+                task.cancel()
+
+
+@asynccontextmanager
+async def one(**options: Any) -> AsyncIterator[ApiServer]:
+    async with several(1, **options) as servers:
+        yield servers[0]

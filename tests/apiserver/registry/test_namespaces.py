@@ -1,0 +1,83 @@
+"""Namespaces: how they come and how they go."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+from tests.apiserver.registry.several import ApiServer, one
+
+NAMESPACES = "/api/v1/namespaces"
+NAME_LABEL = "kubernetes.io/metadata.name"
+
+
+def with_server(work: Callable[[ApiServer], Awaitable[None]]) -> None:
+    async def within() -> None:
+        async with one() as server:
+            await work(server)
+
+    asyncio.run(within())
+
+
+def test_a_new_namespace() -> None:
+    async def work(server: ApiServer) -> None:
+        made = await server.make(NAMESPACES, {"metadata": {"name": "a"}, "status": {"phase": "Odd"}})
+        assert made["metadata"]["labels"] == {NAME_LABEL: "a"}
+        assert (made["spec"], made["status"]) == ({"finalizers": ["kubernetes"]}, {"phase": "Active"})
+
+    with_server(work)
+
+
+def test_a_generated_name_is_in_the_label() -> None:
+    async def work(server: ApiServer) -> None:
+        meta = (await server.make(NAMESPACES, {"metadata": {"generateName": "a-"}}))["metadata"]
+        assert meta["labels"] == {NAME_LABEL: meta["name"]}
+
+    with_server(work)
+
+
+def test_it_goes_with_its_last_finalizer() -> None:
+    async def work(server: ApiServer) -> None:
+        await server.make(NAMESPACES, {"metadata": {"name": "a"}, "spec": {"finalizers": ["example.com/x"]}})
+        _, marked = await server.ask("DELETE", f"{NAMESPACES}/a")
+        assert marked["status"]["phase"] == "Terminating"
+        assert "deletionGracePeriodSeconds" not in marked["metadata"]
+        _, again = await server.ask("DELETE", f"{NAMESPACES}/a")
+        assert again == marked
+        for finalizers in (["example.com/x"], []):
+            value = {"metadata": {"name": "a"}, "spec": {"finalizers": finalizers}}
+            assert (await server.ask("PUT", f"{NAMESPACES}/a/finalize", value))[0] == 200
+        assert (await server.ask("GET", f"{NAMESPACES}/a"))[0] == 404
+
+    with_server(work)
+
+
+def test_finalizers_of_its_metadata_hold_it_as_well() -> None:
+    async def work(server: ApiServer) -> None:
+        await server.make(NAMESPACES, {"metadata": {"name": "a", "finalizers": ["example.com/x"]}})
+        await server.ask("DELETE", f"{NAMESPACES}/a")
+        value = {"metadata": {"name": "a", "finalizers": ["example.com/x"]}, "spec": {"finalizers": []}}
+        await server.ask("PUT", f"{NAMESPACES}/a/finalize", value)
+        assert (await server.ask("GET", f"{NAMESPACES}/a"))[0] == 200
+        await server.change(f"{NAMESPACES}/a", {"metadata": {"finalizers": None}})
+        assert (await server.ask("GET", f"{NAMESPACES}/a"))[0] == 404
+
+    with_server(work)
+
+
+def test_the_phase_follows_the_deletion() -> None:
+    async def work(server: ApiServer) -> None:
+        await server.make(NAMESPACES, {"metadata": {"name": "a"}})
+        await server.ask("DELETE", f"{NAMESPACES}/a")
+        faults = await server.refused("PATCH", f"{NAMESPACES}/a/status", {"status": {"phase": "Active"}})
+        text = "may only be 'Terminating' if `deletionTimestamp` is not empty"
+        assert faults == [f'status.Phase: Invalid value: "Active": {text}']
+
+    with_server(work)
+
+
+def test_orphaning_leaves_its_mark() -> None:
+    async def work(server: ApiServer) -> None:
+        await server.make(NAMESPACES, {"metadata": {"name": "a"}})
+        _, marked = await server.ask("DELETE", f"{NAMESPACES}/a?propagationPolicy=Orphan")
+        assert marked["metadata"]["finalizers"] == ["orphan"]
+
+    with_server(work)
