@@ -154,8 +154,10 @@ class Renderer:
     # -- parts that watch frames use too -----------------------------------------------------------------------------
 
     def table_writer(self, resource: Resource, form: Form, include: str, columns: Sequence[Column] = ()) -> TableWriter:
+        strategy = self._registry.served(resource).strategy
         return TableWriter(
-            columns=columns or self._registry.served(resource).strategy.columns,
+            columns=columns or strategy.columns,
+            conditions=strategy.row_conditions,
             kind=resource.storage or resource.gvk,
             form=form,
             include=include,

@@ -6,7 +6,7 @@ import pytest
 
 from sampan.api.codec import json as codec
 from sampan.api.types.core_v1 import Pod
-from sampan.apiserver.registry.kinds.pod_columns import COLUMNS, row_conditions
+from sampan.apiserver.registry.kinds.pod_columns import COLUMNS
 from tests.apiserver.cluster import NAMESPACE, PODS, Cluster, in_cluster
 from tests.apiserver.pods import CONTAINER, pod_value
 
@@ -427,8 +427,16 @@ def test_a_pod_that_goes(status: dict[str, Any], wanted: str) -> None:
     assert row({}, status, deletionTimestamp="2025-12-31T23:59:00Z")[2] == wanted
 
 
-def test_rows_of_pods_that_are_done_say_so() -> None:
-    pod = codec.from_value({**pod_value(), "status": {"phase": "Failed"}}, Pod)
-    assert row_conditions(pod)[0]["message"] == "The pod failed."
-    pod.status.phase = "Running"
-    assert row_conditions(pod) == []
+@pytest.mark.parametrize(
+    ("phase", "text"),
+    [("Failed", "The pod failed."), ("Succeeded", "The pod has completed successfully."), ("Running", "")],
+)
+def test_rows_of_pods_that_are_done_say_so(phase: str, text: str) -> None:
+    async def work(cluster: Cluster) -> None:
+        await cluster.pod()
+        await cluster.patch(f"{PODS}/a/status", {"status": {"phase": phase}})
+        accept = "application/json;as=Table;g=meta.k8s.io;v=v1"
+        (row,) = (await cluster.asks.get(PODS, accept=accept)).json["rows"]
+        assert [found["message"] for found in row.get("conditions", [])] == ([text] if text else [])
+
+    in_cluster(work)
