@@ -17,7 +17,7 @@ CUSTOM_FORMS = (JSON, YAML)
 WATCH_FORMS = (f"{JSON};stream=watch", f"{PROTOBUF};stream=watch")
 STREAM_FORMS = (*OBJECT_FORMS, *WATCH_FORMS)
 TABLE, PARTIAL, PARTIAL_LIST = "Table", "PartialObjectMetadata", "PartialObjectMetadataList"
-_MOST_REMEMBERED = 512
+_MOST_REMEMBERED = 128
 
 
 @dataclass(frozen=True, slots=True)
