@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol
 from urllib.parse import parse_qsl
 
 from sampan.api.resource import Resource
@@ -59,6 +59,16 @@ class Query:
         return key in self._values and self.get(key).lower() not in ("0", "false")
 
 
+class Gate(Protocol):
+    """What the transport that brought a call does on its way."""
+
+    def enter(self, call: "Call") -> None:
+        """The call has been classified; TooManyRequests where others must be done first."""
+
+    async def receive(self, call: "Call") -> None:
+        """The call is allowed: give it its body."""
+
+
 @dataclass(slots=True, kw_only=True)
 class Call:
     method: str
@@ -68,6 +78,7 @@ class Call:
     body: bytes = b""
     peer: Any = None
     """The subject of the client's certificate, as TLS verified it."""
+    gate: Gate | None = None
     user: User = User(ANONYMOUS)
     verb: str = ""
     """get, list, watch, create, update, patch, delete, deletecollection, connect; or the lower-case method."""

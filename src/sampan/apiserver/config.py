@@ -38,3 +38,5 @@ class ServerConfig:
     service_account_issuer: str = "https://kubernetes.default.svc"
     service_account_key: Path | None = None
     max_in_flight: int = 400
+    """Requests at once that only read."""
+    max_mutating_in_flight: int = 200

@@ -1,7 +1,7 @@
 """The way of a request, in one place and in the real order.
 
-    authenticate -> classify -> authorize -> negotiate -> carry out (decode, default, convert -> mutating admission ->
-    prepare -> validate -> validating admission -> store) -> answer
+    authenticate -> classify -> limit -> authorize -> read the body -> negotiate -> carry out (decode, default,
+    convert -> mutating admission -> prepare -> validate -> validating admission -> store) -> answer
 
 HTTP and the loopback transport both enter at `serve`.
 """
@@ -57,14 +57,23 @@ class Pipeline:
         """Serve a call whose user is known."""
         self.classify(call)
         if self._recorder is None or call.method == "GET":
-            self._authorizer.check(call)
+            await self._let_in(call)
             return await self._carry_out(call)
         return await self._recorded(call, self._recorder)
+
+    async def _let_in(self, call: Call) -> None:
+        """Refuse what is too much or not allowed; only then is a body worth reading."""
+        gate = call.gate
+        if gate is not None:
+            gate.enter(call)
+        self._authorizer.check(call)
+        if gate is not None:
+            await gate.receive(call)
 
     async def _recorded(self, call: Call, recorder: FlightRecorder) -> Answer:
         """The same for a write, with a note of what came of it."""
         try:
-            self._authorizer.check(call)
+            await self._let_in(call)
             answer = await self._carry_out(call)
         except errors.ApiError as error:
             recorder.note(

@@ -9,14 +9,18 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
-from urllib.parse import unquote
 
 from aiohttp import web
 
-from sampan.apiserver.call import Call, Query, User
-from sampan.apiserver.http import watching
+from sampan.apiserver.call import Call, User
+from sampan.apiserver.http import outgoing, websocket
+from sampan.apiserver.http.accepting import Acceptor, listen
+from sampan.apiserver.http.connection import Connection, Connections
+from sampan.apiserver.http.in_flight import InFlight
+from sampan.apiserver.http.incoming import BadTarget, Incoming
+from sampan.apiserver.http.limits import HttpLimits
 from sampan.apiserver.http.storage_errors import translated
+from sampan.apiserver.http.watching import Watching
 from sampan.apiserver.pipeline import Pipeline
 from sampan.apiserver.rendering import Rendered, Renderer
 from sampan.apiserver.request_metrics import RequestMetrics
@@ -26,8 +30,7 @@ from sampan.machinery.metrics import Metrics
 
 log = logging.getLogger(__name__)
 
-MAX_BODY = 3 * 1024 * 1024
-_BODY_TIMEOUT_S = 60
+_TOO_LATE = "request did not complete within the allotted timeout"
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,53 +43,88 @@ class Listener:
 
 
 class HttpServer:
-    def __init__(self, *, pipeline: Pipeline, max_in_flight: int = 400, metrics: RequestMetrics | None = None) -> None:
+    def __init__(
+        self, *, pipeline: Pipeline, limits: HttpLimits | None = None, metrics: RequestMetrics | None = None
+    ) -> None:
         self._pipeline = pipeline
+        self._limits = limits or HttpLimits()
         self._metrics = metrics or RequestMetrics(metrics=Metrics())
         self._renderer = Renderer(endpoints=pipeline.endpoints)
-        self._in_flight = 0
-        self._max_in_flight = max_in_flight
-        self._sockets: list[asyncio.Server] = []
-        self._webs: list[web.Server] = []
+        self._in_flight = InFlight(limits=self._limits, metrics=self._metrics)
+        self._watching = Watching(metrics=self._metrics)
+        self._room = asyncio.Semaphore(self._limits.connections)
+        self._accepting: list[asyncio.Task[None]] = []
+        self._connections: list[Connections] = []
+        self.is_stopping = False
+        """Requests under way are finished, and nobody new should come."""
+
+    @property
+    def connections(self) -> int:
+        """How many are open."""
+        return sum(len(each) for each in self._connections)
 
     async def listen(self, listeners: Sequence[Listener]) -> list[int]:
         """Open the listeners; the ports they have."""
-        loop = asyncio.get_running_loop()
+        ports = []
         for listener in listeners:
-            accept = partial(self._handle, listener.user)
-            factory: web.Server = web.Server(accept, keepalive_timeout=3600, access_log=None)
-            self._webs.append(factory)
-            self._sockets.append(
-                await loop.create_server(factory, listener.host, listener.port, ssl=listener.tls, backlog=1024)
+            made = Connections(partial(self._handle, listener.user), room=self._room, limits=self._limits)
+            acceptor = Acceptor(
+                listening=listen(listener.host, listener.port),
+                make=made,
+                tls=listener.tls,
+                room=self._room,
+                limits=self._limits,
             )
-        return [server.sockets[0].getsockname()[1] for server in self._sockets]
+            self._connections.append(made)
+            self._accepting.append(asyncio.create_task(acceptor.run()))
+            ports.append(acceptor.port)
+        return ports
 
     async def close(self, grace_s: float = 5) -> None:
-        """Take no new connections, let requests under way finish, end the rest."""
-        for server in self._sockets:
-            server.close()
-        for web_server in self._webs:
-            await web_server.shutdown(grace_s)
+        """Take no new connections, end the watches, let requests under way finish, close the rest."""
+        self.is_stopping = True
+        for task in self._accepting:
+            task.cancel()
+        await asyncio.gather(*self._accepting, return_exceptions=True)
+        self._watching.end_all()
+        await asyncio.gather(*(each.close(grace_s) for each in self._connections))
+
+    # -- requests ----------------------------------------------------------------------------------------------------
 
     async def _handle(self, user: User | None, request: web.BaseRequest) -> web.StreamResponse:
-        call = Call(
-            method=request.method,
-            path=unquote(request.rel_url.raw_path),
-            query=Query(request.rel_url.raw_query_string),
-            headers=request.headers,
-            peer=_subject(request),
-        )
-        started = time.perf_counter()
+        incoming = Incoming(request, in_flight=self._in_flight, limits=self._limits)
         try:
-            call.body = await _read_body(request)
-            answer = await self._serve(call, user)
-            if isinstance(answer, WatchAnswer):
-                frames = self._renderer.frames(answer, call)
-                return await watching.stream(request, call, answer, frames, self._metrics)
-            rendered = await self._renderer.render(answer, call.form, call)
+            response = await self._answer(user, request, incoming)
+        except BadTarget:
+            return outgoing.plain(400, "400 Bad Request")
+        except ConnectionError:
+            log.debug("%s %s: the client has gone", request.method, request.path)
+            raise
+        finally:
+            incoming.leave()
+        connection = request.protocol
+        if isinstance(connection, Connection):
+            if incoming.is_cut:
+                await connection.linger()
+            if incoming.is_cut or connection.is_last or self.is_stopping:
+                response.force_close()
+        return response
+
+    async def _answer(self, user: User | None, request: web.BaseRequest, incoming: Incoming) -> web.StreamResponse:
+        call, started = incoming.call(), time.perf_counter()
+        try:
+            async with asyncio.timeout(incoming.time_limit_s(call)) as limit:
+                answer = await self._serve(call, user)
+                if isinstance(answer, WatchAnswer):
+                    limit.reschedule(None)
+                    return await self._watch(request, call, answer)
+                rendered = await self._renderer.render(answer, call.form, call)
+                response = await outgoing.respond(request, call, rendered)
         except errors.ApiError as error:
             rendered = await self._renderer.error(error, call)
-        response = await _respond(request, call, rendered)
+            response = await outgoing.respond(request, call, rendered)
+        except TimeoutError:
+            rendered, response = await self._too_late(request, call)
         size = response.content_length or response.body_length
         self._metrics.done(call, rendered.code, time.perf_counter() - started, size)
         return response
@@ -97,9 +135,7 @@ class HttpServer:
                 return await self._pipeline.serve(call)
             call.user = user
             return await self._pipeline.serve_as(call)
-        except errors.ApiError:
-            raise
-        except asyncio.CancelledError:
+        except (errors.ApiError, ConnectionError, TimeoutError):
             raise
         except Exception as fault:
             known = translated(fault, call)
@@ -108,50 +144,22 @@ class HttpServer:
             log.exception("%s %s", call.method, call.path)
             raise errors.internal_error("the request could not be carried out") from fault
 
-
-def _subject(request: web.BaseRequest) -> Any:
-    """Whom the client's certificate names, if it has one; TLS has verified it."""
-    transport = request.transport
-    certificate = transport.get_extra_info("peercert") if transport is not None else None
-    return certificate.get("subject") if certificate else None
-
-
-async def _read_body(request: web.BaseRequest) -> bytes:
-    if not request.body_exists:
-        return b""
-    try:
-        async with asyncio.timeout(_BODY_TIMEOUT_S):
-            body = bytearray()
-            async for piece in request.content.iter_any():
-                body += piece
-                if len(body) > MAX_BODY:
-                    raise errors.request_entity_too_large(f"limit is {MAX_BODY}")
-            return bytes(body)
-    except TimeoutError:
-        raise errors.timeout("the body of the request did not arrive in time") from None
-
-
-async def _respond(request: web.BaseRequest, call: Call, rendered: Rendered) -> web.StreamResponse:
-    headers = {"Content-Type": rendered.content_type, "Cache-Control": "no-cache, private", **rendered.headers}
-    chunks = iter(rendered.chunks)
-    first = next(chunks, b"")
-    second = next(chunks, None)
-    if second is None:
-        response: web.StreamResponse = web.Response(status=rendered.code, body=first, headers=headers)
-        _warn(response, call)
+    async def _watch(self, request: web.BaseRequest, call: Call, answer: WatchAnswer) -> web.StreamResponse:
+        frames = self._renderer.frames(answer, call)
+        if websocket.is_wanted(request):
+            return await self._watching.serve_websocket(request, call, answer, frames)
+        response = outgoing.opening(call)
+        await self._watching.serve(request, response, call, answer, frames)
         return response
-    response = web.StreamResponse(status=rendered.code, headers=headers)
-    _warn(response, call)
-    await response.prepare(request)
-    for chunk in (first, second):
-        await response.write(chunk)
-    for chunk in chunks:
-        await response.write(chunk)
-    await response.write_eof()
-    return response
+
+    async def _too_late(self, request: web.BaseRequest, call: Call) -> tuple[Rendered, web.StreamResponse]:
+        """The time is over: say so, or break off an answer that has begun."""
+        rendered = await self._renderer.error(errors.timeout(_TOO_LATE), call)
+        if request.writer.output_size > 0:
+            if request.transport is not None:
+                request.transport.abort()
+            raise ConnectionError("the client did not take its answer in time")
+        return rendered, await outgoing.respond(request, call, rendered)
 
 
-def _warn(response: web.StreamResponse, call: Call) -> None:
-    for text in call.warnings:
-        quoted = text.replace("\\", "\\\\").replace('"', '\\"')
-        response.headers.add("Warning", f'299 - "{quoted}"')
+__all__ = ["HttpServer", "Listener"]

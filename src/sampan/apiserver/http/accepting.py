@@ -1,0 +1,128 @@
+"""Accepting connections: not too many, and only those that speak what the port speaks.
+
+A TLS port looks at the first byte before it starts TLS, so that a client that speaks plain HTTP there is told so.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import socket
+import ssl
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any
+
+from sampan.apiserver.http.limits import HttpLimits
+
+log = logging.getLogger(__name__)
+
+_BACKLOG = 1024
+_PAUSE_S = 1.0
+"""After a failure to accept, which is mostly want of file descriptors."""
+_WRONG_PORT = b"HTTP/1.0 400 Bad Request\r\n\r\nClient sent an HTTP request to an HTTPS server.\n"
+
+
+class Acceptor:
+    def __init__(
+        self,
+        *,
+        listening: socket.socket,
+        make: Callable[[], asyncio.BaseProtocol],
+        tls: ssl.SSLContext | None,
+        room: asyncio.Semaphore,
+        limits: HttpLimits,
+    ) -> None:
+        """`make` makes the protocol of a connection, which gives back its place in `room` when it is closed."""
+        self._listening, self._make, self._tls = listening, make, tls
+        self._room, self._limits = room, limits
+        self._options: dict[str, Any] = {}
+        if tls is not None:
+            times = {"ssl_handshake_timeout": limits.handshake_s, "ssl_shutdown_timeout": limits.linger_s}
+            self._options = {"ssl": tls, **times}
+
+    @property
+    def port(self) -> int:
+        return int(self._listening.getsockname()[1])
+
+    async def run(self) -> None:
+        """Accept until cancelled; connections that are being set up then are dropped."""
+        try:
+            async with asyncio.TaskGroup() as arriving:
+                while True:
+                    await self._room.acquire()
+                    arriving.create_task(self._admit(await self._accept()))
+        finally:
+            self._listening.close()
+
+    async def _accept(self) -> socket.socket:
+        while True:
+            try:
+                return (await asyncio.get_running_loop().sock_accept(self._listening))[0]
+            except OSError as fault:
+                log.warning("cannot accept a connection: %s", fault)
+                await asyncio.sleep(_PAUSE_S)
+
+    async def _admit(self, client: socket.socket) -> None:
+        is_admitted = False
+        try:
+            if self._tls is None or await self._speaks_tls(client):
+                loop = asyncio.get_running_loop()
+                await loop.connect_accepted_socket(self._make, client, **self._options)
+                is_admitted = True
+        except (OSError, TimeoutError) as fault:
+            log.debug("a connection could not be set up: %s", fault)
+        finally:
+            if not is_admitted:
+                client.close()
+                self._room.release()
+
+    async def _speaks_tls(self, client: socket.socket) -> bool:
+        async with asyncio.timeout(self._limits.handshake_s):
+            await _readable(client)
+            first = client.recv(1, socket.MSG_PEEK)
+            if not first.isalpha():
+                return bool(first)
+            await _tell_and_linger(client, _WRONG_PORT)
+            return False
+
+
+async def _readable(client: socket.socket) -> None:
+    loop = asyncio.get_running_loop()
+    ready: asyncio.Future[None] = loop.create_future()
+    loop.add_reader(client, lambda: None if ready.done() else ready.set_result(None))
+    try:
+        await ready
+    finally:
+        loop.remove_reader(client)
+
+
+async def _tell_and_linger(client: socket.socket, text: bytes) -> None:
+    """Send a last word and wait until the client has gone, so that it is not reset before it read it."""
+    loop = asyncio.get_running_loop()
+    await loop.sock_sendall(client, text)
+    client.shutdown(socket.SHUT_WR)
+    with suppress(TimeoutError):
+        async with asyncio.timeout(1):
+            while await loop.sock_recv(client, 65536):
+                pass
+
+
+def listen(host: str, port: int) -> socket.socket:
+    """A listening socket; what is wrong is raised as OSError."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    listening = socket.socket(family, socket.SOCK_STREAM)
+    try:
+        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        if family == socket.AF_INET6:
+            listening.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, int(host != "::"))
+        listening.bind((host, port))
+        listening.listen(_BACKLOG)
+        listening.setblocking(False)
+    except OSError:
+        listening.close()
+        raise
+    return listening
+
+
+__all__ = ["Acceptor", "listen"]

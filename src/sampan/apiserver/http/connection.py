@@ -1,0 +1,275 @@
+"""One connection: aiohttp's HTTP/1.1 protocol, with bounds on slow and oversized heads and plain words for bad ones.
+
+A client that is refused while it still sends gets the answer all the same: the rest of what it sends is thrown away for
+a while before the connection is closed, since closing at once would reset it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from http import HTTPStatus
+from typing import Any
+
+from aiohttp import http_exceptions, web
+from aiohttp.streams import EMPTY_PAYLOAD
+from aiohttp.web_protocol import RequestHandler, _ErrInfo
+
+from sampan.apiserver.http.limits import HttpLimits
+
+log = logging.getLogger(__name__)
+
+_QUIET_S = 0.3
+"""A client that sent nothing for so long has read its answer, or will."""
+_MISSING_HOST = "missing required Host header"
+
+
+class Connection(RequestHandler):
+    __slots__ = (
+        "_head_bytes",
+        "_head_timer",
+        "_is_deaf",
+        "_limits",
+        "_lost",
+        "_thrown_away",
+        "on_drained",
+        "on_lost",
+        "subject",
+    )
+
+    def __init__(self, manager: Connections, *, limits: HttpLimits, loop: asyncio.AbstractEventLoop) -> None:
+        super().__init__(
+            manager,
+            loop=loop,
+            keepalive_timeout=limits.idle_s,
+            access_log=None,  # type: ignore[arg-type]
+            logger=log,
+            max_line_size=limits.line_bytes,
+            max_field_size=limits.field_bytes,
+            max_headers=limits.fields,
+            lingering_time=limits.linger_s,
+            auto_decompress=False,
+        )
+        self._limits = limits
+        self._head_bytes = 0
+        self._head_timer: asyncio.TimerHandle | None = None
+        self._is_deaf = False
+        """What still comes in is thrown away."""
+        self._thrown_away = 0
+        self._lost: asyncio.Event | None = None
+        self.on_lost: Callable[[], None] | None = None
+        """Called when the client has gone."""
+        self.on_drained: Callable[[], None] | None = None
+        """Called once when there is room to write again."""
+        self.subject: Any = None
+        """Whom the client's certificate names, if it has one; TLS has verified it."""
+
+    # -- what the transport tells ------------------------------------------------------------------------------------
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        super().connection_made(transport)
+        certificate = transport.get_extra_info("peercert")
+        self.subject = certificate.get("subject") if certificate else None
+        self._await_head()
+
+    def connection_lost(self, exc: BaseException | None) -> None:
+        self._head_came()
+        super().connection_lost(exc)
+        if self._lost is not None:
+            self._lost.set()
+        if self.on_lost is not None:
+            self.on_lost()
+            self.on_lost = None
+
+    def data_received(self, data: bytes) -> None:
+        if self._is_deaf:
+            self._thrown_away += len(data)
+            return
+        super().data_received(data)
+        if self._waiter is None or self._waiter.done():
+            if self._head_timer is not None:
+                self._head_came()
+            return
+        if not self._messages:
+            self._head_grew(len(data))
+
+    def resume_writing(self) -> None:
+        super().resume_writing()
+        if self.on_drained is not None:
+            call, self.on_drained = self.on_drained, None
+            call()
+
+    def eof_received(self) -> bool | None:  # type: ignore[override]
+        """The client sends no more. What it asked for is still answered, where the transport can (TLS cannot)."""
+        if self.transport is None or not self.transport.can_write_eof():
+            return None
+        if not self._request_in_progress and not self._messages:
+            if self._head_timer is None or not self._head_bytes:
+                return None
+            self._refuse(http_exceptions.BadHttpMessage("the request ends within its head"))
+        elif self._parser is not None and self._current_request is not None:
+            self._cut_body(self._current_request)
+        self._is_deaf = True
+        return True
+
+    @property
+    def is_last(self) -> bool:
+        """Whether the request that is being answered is the last one to come."""
+        return self._is_deaf and not self._messages
+
+    # -- heads -------------------------------------------------------------------------------------------------------
+
+    def _await_head(self) -> None:
+        self._head_bytes = 0
+        self._head_timer = self._loop.call_later(self._limits.head_s, self._head_is_late)
+
+    def _head_grew(self, size: int) -> None:
+        if self._head_timer is None:
+            self._await_head()
+        self._head_bytes += size
+        if self._head_bytes > self._limits.head_bytes:
+            self._refuse(http_exceptions.LineTooLong(b"", self._limits.head_bytes))
+
+    def _head_came(self) -> None:
+        if self._head_timer is not None:
+            self._head_timer.cancel()
+            self._head_timer = None
+        self._head_bytes = 0
+
+    def _head_is_late(self) -> None:
+        if self._head_bytes:
+            self._refuse(_Late(message="the head of the request did not arrive in time"))
+        else:
+            self.force_close()
+
+    def _refuse(self, fault: http_exceptions.HttpProcessingError) -> None:
+        """Answer a head that cannot be read to its end."""
+        self._head_came()
+        self._is_deaf = True
+        self._messages.append((_ErrInfo(fault.code, fault, fault.message), EMPTY_PAYLOAD))
+        if self._waiter is not None and not self._waiter.done():
+            self._waiter.set_result(None)
+
+    def _cut_body(self, request: web.BaseRequest) -> None:
+        payload = request.content
+        if not payload.is_eof():
+            payload.set_exception(http_exceptions.PayloadEncodingError("the body ends before its time"))
+
+    # -- answers to what is no request -------------------------------------------------------------------------------
+
+    def _make_error_handler(self, err_info: Any) -> Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]:
+        async def handler(request: web.BaseRequest) -> web.StreamResponse:
+            log.debug("bad request from %s: %s", self.peername, err_info.message)
+            response = _plain(err_info.exc)
+            await response.prepare(request)
+            await response.write_eof()
+            await self.linger()
+            return response
+
+        return handler
+
+    def handle_error(
+        self, request: web.BaseRequest, status: int = 500, exc: BaseException | None = None, message: str | None = None
+    ) -> web.StreamResponse:
+        """Something escaped the handler, which answers every failure itself: a fault of this program."""
+        log.error("%s %s", request.method, request.path, exc_info=exc)
+        if request.writer.output_size > 0:
+            raise ConnectionError("the answer has begun")
+        return _text(status, f"{status} {HTTPStatus(status).phrase}\n")
+
+    def log_exception(self, *args: Any, **kw: Any) -> None:
+        """aiohttp has met something on the connection: what a client did, not what the server must be told of."""
+        log.debug(*args, **kw)
+
+    async def linger(self) -> None:
+        """Throw away what the client still sends until it stops, has gone, or the time is over."""
+        self._is_deaf = True
+        if self.transport is None:
+            return
+        if self.transport.can_write_eof():
+            self.transport.write_eof()
+        self._lost, until = asyncio.Event(), self._loop.time() + self._limits.linger_s
+        before = -1
+        while before < self._thrown_away and self._loop.time() < until and not self._lost.is_set():
+            before = self._thrown_away
+            with suppress(TimeoutError):
+                async with asyncio.timeout(_QUIET_S):
+                    await self._lost.wait()
+
+
+class _Late(http_exceptions.HttpProcessingError):
+    code = 408
+
+
+class Connections(web.Server):
+    """The connections of one listener."""
+
+    def __init__(
+        self,
+        handler: Callable[[web.BaseRequest], Awaitable[web.StreamResponse]],
+        *,
+        room: asyncio.Semaphore,
+        limits: HttpLimits,
+    ) -> None:
+        super().__init__(handler)
+        self._room, self._limits = room, limits
+        self._alive: dict[RequestHandler, asyncio.Transport] = {}
+        self._none_left = asyncio.Event()
+
+    def __call__(self) -> Connection:
+        return Connection(self, limits=self._limits, loop=self._loop)
+
+    def __len__(self) -> int:
+        return len(self._alive)
+
+    def connection_made(self, handler: RequestHandler, transport: asyncio.Transport) -> None:
+        super().connection_made(handler, transport)
+        self._alive[handler] = transport
+
+    def connection_lost(self, handler: RequestHandler, exc: BaseException | None = None) -> None:
+        super().connection_lost(handler, exc)
+        del self._alive[handler]
+        self._room.release()
+        if not self._alive:
+            self._none_left.set()
+
+    async def close(self, grace_s: float) -> None:
+        """Let requests under way finish within that time, then close all."""
+        await self.shutdown(grace_s)
+        self._none_left.clear()
+        with suppress(TimeoutError):
+            async with asyncio.timeout(_QUIET_S):
+                while self._alive:
+                    await self._none_left.wait()
+        for transport in list(self._alive.values()):
+            transport.abort()
+
+
+def _plain(fault: BaseException) -> web.Response:
+    code, why = _told(fault)
+    text = f"{code} {HTTPStatus(code).phrase}"
+    return _text(code, f"{text}: {why}" if why else text)
+
+
+def _told(fault: BaseException) -> tuple[int, str]:
+    message = getattr(fault, "message", "")
+    if isinstance(fault, http_exceptions.LineTooLong) or "Too many headers" in message:
+        return 431, ""
+    if "Missing 'Host'" in message:
+        return 400, _MISSING_HOST
+    if isinstance(fault, _Late):
+        return 408, message
+    if isinstance(fault, http_exceptions.BadStatusLine) and "version" in message.lower():
+        return 505, "only HTTP/1.0 and HTTP/1.1 are spoken here"
+    return 400, ""
+
+
+def _text(code: int, text: str) -> web.Response:
+    response = web.Response(status=code, text=text, content_type="text/plain", charset="utf-8")
+    response.force_close()
+    return response
+
+
+__all__ = ["Connection", "Connections"]

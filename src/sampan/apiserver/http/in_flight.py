@@ -1,0 +1,52 @@
+"""How many requests are carried out at once: beyond a bound they are refused for now.
+
+Requests that last (watches, streams into containers) do not count, and administrators are never refused.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from sampan.apiserver.call import MASTERS, Call
+from sampan.apiserver.http.limits import HttpLimits
+from sampan.apiserver.request_metrics import RequestMetrics
+from sampan.machinery import errors
+from sampan.machinery.metrics import Number
+
+_READS = frozenset({"get", "list"})
+_LASTING = frozenset({"watch", "proxy"})
+_LASTING_PARTS = frozenset({"attach", "exec", "log", "portforward", "proxy"})
+
+
+def is_lasting(call: Call) -> bool:
+    """Whether the request goes on for as long as the client likes."""
+    return call.verb in _LASTING or call.subresource in _LASTING_PARTS
+
+
+class InFlight:
+    def __init__(self, *, limits: HttpLimits, metrics: RequestMetrics) -> None:
+        self._reading = _Lane(limits.reading, metrics.read_only)
+        self._writing = _Lane(limits.writing, metrics.mutating)
+
+    def enter(self, call: Call) -> Number | None:
+        """Count a classified call; what to `leave` with. TooManyRequests where there are enough."""
+        if is_lasting(call):
+            return None
+        lane = self._reading if call.verb in _READS else self._writing
+        if lane.now.value >= lane.most and MASTERS not in call.user.groups:
+            raise errors.too_many_requests("Too many requests, please try again later.", retry_after_s=1)
+        lane.now.value += 1
+        return lane.now
+
+    def leave(self, entered: Number | None) -> None:
+        if entered is not None:
+            entered.value -= 1
+
+
+@dataclass(slots=True)
+class _Lane:
+    most: int
+    now: Number
+
+
+__all__ = ["InFlight", "is_lasting"]

@@ -1,0 +1,146 @@
+"""From a request on the wire to a call: its path and query made out, its body read within bounds."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from urllib.parse import unquote
+
+from aiohttp import http_exceptions, web
+from aiohttp.web_protocol import RequestPayloadError
+
+from sampan.api import durations
+from sampan.apiserver.call import Call, Query
+from sampan.apiserver.http.connection import Connection
+from sampan.apiserver.http.in_flight import InFlight
+from sampan.apiserver.http.limits import HttpLimits
+from sampan.machinery import errors
+from sampan.machinery.metrics import Number
+
+_BAD_ESCAPE = re.compile(r"%(?![0-9A-Fa-f]{2})")
+_CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
+
+
+class BadTarget(ValueError):
+    """The request's target is none that HTTP knows."""
+
+
+class Incoming:
+    """One request on its way in: the gate of its call."""
+
+    __slots__ = ("_entered", "_in_flight", "_limits", "_request", "is_cut")
+
+    def __init__(self, request: web.BaseRequest, *, in_flight: InFlight, limits: HttpLimits) -> None:
+        self._request, self._in_flight, self._limits = request, in_flight, limits
+        self._entered: Number | None = None
+        self.is_cut = False
+        """The body cannot be read to its end: nothing can follow on this connection."""
+
+    def call(self) -> Call:
+        """The call, its body not read yet. `BadTarget` if there is no sense in it."""
+        request = self._request
+        url = request.rel_url
+        connection = request.protocol
+        return Call(
+            method=request.method,
+            path=_path(url.raw_path),
+            query=Query(_clean(url.raw_query_string)),
+            headers=_headers(request.headers),
+            peer=connection.subject if isinstance(connection, Connection) else None,
+            gate=self,
+        )
+
+    def time_limit_s(self, call: Call) -> float:
+        """How long the request may take, by its own wish or the server's bound."""
+        most = self._limits.request_s
+        if "timeout" not in call.query:
+            return most
+        text = call.query.get("timeout").strip()
+        if not text:
+            return most
+        try:
+            wish = durations.parse_duration(text)
+        except durations.DurationError as fault:
+            raise errors.bad_request(f"invalid timeout specified in the request URL - {fault}") from None
+        return min(wish / durations.SECOND, most) if wish > 0 else most
+
+    def enter(self, call: Call) -> None:
+        self._entered = self._in_flight.enter(call)
+
+    def leave(self) -> None:
+        """The request is over."""
+        self._in_flight.leave(self._entered)
+
+    async def receive(self, call: Call) -> None:
+        request = self._request
+        if not request.body_exists:
+            return
+        content, most = request.content, self._limits.body_bytes
+        if content.is_eof() and content.exception() is None:
+            call.body = content.read_nowait()
+            if len(call.body) > most:
+                raise self._too_large()
+            return
+        if (request.content_length or 0) > most:
+            raise self._too_large()
+        self._expect()
+        try:
+            call.body = await self._gathered(most)
+        except (RequestPayloadError, http_exceptions.HttpProcessingError) as fault:
+            self.is_cut = True
+            raise errors.bad_request(f"the body of the request cannot be read: {_short(fault)}") from None
+
+    async def _gathered(self, most: int) -> bytes:
+        content, pieces, size = self._request.content, [], 0
+        while piece := await content.readany():
+            pieces.append(piece)
+            size += len(piece)
+            if size > most:
+                raise self._too_large()
+        return b"".join(pieces)
+
+    def _expect(self) -> None:
+        """Tell a client that waits for it to go on."""
+        request = self._request
+        wish = request.headers.get("Expect")
+        if wish is None or request.version < (1, 1):
+            return
+        if wish.lower() != "100-continue":
+            raise errors.ApiError(f"Unknown Expect: {wish}", code=417, reason="ExpectationFailed")
+        if request.transport is not None:
+            request.transport.write(_CONTINUE)
+
+    def _too_large(self) -> errors.ApiError:
+        return errors.request_entity_too_large(f"limit is {self._limits.body_bytes}")
+
+
+def _path(raw: str) -> str:
+    if raw[:1] != "/":
+        raise BadTarget(raw)
+    if "%" in raw:
+        if _BAD_ESCAPE.search(raw):
+            raise BadTarget(raw)
+        return _clean(unquote(raw))
+    return _clean(raw)
+
+
+def _clean(text: str) -> str:
+    """Bytes that are no UTF-8, which aiohttp leaves as halves of surrogate pairs, cannot be written anywhere."""
+    if text.isascii():
+        return text
+    return text.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
+
+
+def _headers(headers: Mapping[str, str]) -> Mapping[str, str]:
+    if all(map(str.isascii, headers.values())):
+        return headers
+    from multidict import CIMultiDict
+
+    return CIMultiDict([(_clean(name), _clean(value)) for name, value in headers.items()])
+
+
+def _short(fault: BaseException) -> str:
+    return str(getattr(fault, "message", fault)).partition("\n")[0].strip(" :") or type(fault).__name__
+
+
+__all__ = ["BadTarget", "Incoming"]

@@ -1,0 +1,34 @@
+"""What the HTTP server puts up with, in one place: sizes, times and numbers."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HttpLimits:
+    body_bytes: int = 3 << 20
+    line_bytes: int = 128 << 10
+    """Of the request line: method, path and query."""
+    field_bytes: int = 64 << 10
+    """Of one header."""
+    fields: int = 256
+    head_bytes: int = 1 << 20
+    """Of the request line and all headers together."""
+    head_s: float = 32
+    """How long a client may take to send the head of a request."""
+    idle_s: float = 90
+    """How long a connection is kept open between requests."""
+    request_s: float = 60
+    """How long a request may take, from its head to the end of its answer; watches and the like may take longer."""
+    handshake_s: float = 10
+    """How long a client may take to agree on TLS."""
+    linger_s: float = 5
+    """How long the rest of a request that was refused is read and thrown away, so that the client gets the answer."""
+    connections: int = 10_000
+    """At once; more wait until one is closed."""
+    reading: int = 400
+    """Requests at once that change nothing, not counting watches and the like."""
+    writing: int = 200
+    """Requests at once that change something."""
+
+
+__all__ = ["HttpLimits"]

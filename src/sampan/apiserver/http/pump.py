@@ -1,0 +1,60 @@
+"""Writes what is ready to many streams together, without a task for each.
+
+A turn of writing is followed by a pause a few times as long: what happens meanwhile goes out with fewer and larger
+writes, and other requests get their share of the loop. With few watchers the pause is too short to notice, with very
+many it is bounded by `_LONGEST_PAUSE_S`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from time import perf_counter
+from typing import Protocol
+
+_TURN_S = 0.01
+"""A turn goes on with the next stream only if it took less than this so far."""
+_PAUSE_FACTOR = 4
+_LONGEST_PAUSE_S = 0.01
+_SHORTEST_PAUSE_S = 0.0005
+
+
+class Stream(Protocol):
+    def send(self) -> None:
+        """Write what is ready."""
+
+
+class Pump:
+    def __init__(self) -> None:
+        self._ready: deque[Stream] = deque()
+        self._is_scheduled = False
+        self._not_before = 0.0
+
+    def add(self, stream: Stream) -> None:
+        """This one has something to send. It must not be added again before its `send` was called."""
+        self._ready.append(stream)
+        if not self._is_scheduled:
+            self._schedule()
+
+    def _schedule(self) -> None:
+        self._is_scheduled = True
+        loop, pause_s = asyncio.get_running_loop(), self._not_before - perf_counter()
+        if pause_s < _SHORTEST_PAUSE_S:
+            loop.call_soon(self._turn)
+        else:
+            loop.call_later(pause_s, self._turn)
+
+    def _turn(self) -> None:
+        ready, began, now = self._ready, perf_counter(), 0.0
+        for _ in range(len(ready)):
+            ready.popleft().send()
+            now = perf_counter()
+            if now - began > _TURN_S:
+                break
+        self._not_before = now + min((now - began) * _PAUSE_FACTOR, _LONGEST_PAUSE_S)
+        self._is_scheduled = False
+        if ready:
+            self._schedule()
+
+
+__all__ = ["Pump", "Stream"]

@@ -1,0 +1,71 @@
+"""Watches over WebSocket: one message for each event, text for JSON and binary for protobuf."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import suppress
+
+from aiohttp import web
+
+from sampan.apiserver.frames import Frames, NoForm
+from sampan.apiserver.negotiation import JSON
+from sampan.apiserver.request_metrics import WatchCount
+from sampan.storage.cacher import Watcher
+from sampan.storage.cacher.errors import CacheError
+
+BEARER_PROTOCOL = "base64url.bearer.authorization.k8s.io."
+"""The beginning of a subprotocol that carries a token, for browsers, which cannot set headers."""
+_LENGTH_BYTES = 4
+"""Before each protobuf frame of a stream; a message knows its own length."""
+_LARGEST_MESSAGE = 64 << 10
+_CLOSE_S = 2.0
+"""How long the client may take to agree to the end."""
+
+
+def is_wanted(request: web.BaseRequest) -> bool:
+    headers = request.headers
+    if headers.get("Upgrade", "").lower() != "websocket":
+        return False
+    return "upgrade" in [word.strip().lower() for word in headers.get("Connection", "").split(",")]
+
+
+async def open_socket(request: web.BaseRequest) -> web.WebSocketResponse:
+    """Agree on a socket; a bad handshake is told as HTTP tells it."""
+    wished = [word.strip() for word in request.headers.get("Sec-WebSocket-Protocol", "").split(",")]
+    protocols = [word for word in wished if word and not word.startswith(BEARER_PROTOCOL)]
+    socket = web.WebSocketResponse(protocols=protocols, max_msg_size=_LARGEST_MESSAGE, compress=False, timeout=_CLOSE_S)
+    await socket.prepare(request)
+    return socket
+
+
+async def send(socket: web.WebSocketResponse, watcher: Watcher, frames: Frames, count: WatchCount) -> None:
+    """Until the watch ends or the client goes. What the client says is not listened to."""
+    async with asyncio.TaskGroup() as group:
+        both = (group.create_task(_write(socket, watcher, frames, count)), group.create_task(_read(socket)))
+        await asyncio.wait(both, return_when=asyncio.FIRST_COMPLETED)
+        for task in both:
+            task.cancel()
+
+
+async def _read(socket: web.WebSocketResponse) -> None:
+    async for _ in socket:
+        pass
+
+
+async def _write(socket: web.WebSocketResponse, watcher: Watcher, frames: Frames, count: WatchCount) -> None:
+    with suppress(CacheError, ConnectionError, NoForm):
+        async for events in watcher:
+            for event in events:
+                frame = frames.join([event])
+                await send_frame(socket, frames, frame)
+                count.sent(1, len(frame))
+
+
+async def send_frame(socket: web.WebSocketResponse, frames: Frames, frame: bytes) -> None:
+    if frames.content_type == JSON:
+        await socket.send_str(frame.decode())
+    else:
+        await socket.send_bytes(frame[_LENGTH_BYTES:])
+
+
+__all__ = ["BEARER_PROTOCOL", "is_wanted", "open_socket", "send", "send_frame"]
