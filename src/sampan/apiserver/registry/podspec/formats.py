@@ -68,3 +68,10 @@ def optional_one_of(value: str | None, allowed: Sequence[str], at: str) -> Fault
 def given(value: str | Collection[str] | None, at: str) -> Faults:
     if not value:
         yield FieldError.required(at)
+
+
+def repeated(value: str, seen: set[str], at: str) -> Faults:
+    """Whether the value came before; from now on it did."""
+    if value in seen:
+        yield FieldError.duplicate(at, value)
+    seen.add(value)
