@@ -114,6 +114,7 @@ class Assembly:
     async def _run_controllers(self, running: AsyncExitStack) -> None:
         from sampan.controllers.manager import COMPONENT, ControllerManager
         from sampan.controllers.table import ControllerConfig
+        from sampan.machinery.controller_metrics import export_controllers
 
         manager = ControllerManager(
             client_for=lambda name: self.client(name or COMPONENT),
@@ -125,6 +126,7 @@ class Assembly:
             ),
             recorder=self.server.recorder,
         )
+        export_controllers(self.server.metrics, lambda: manager.runners)
         self._tell_clock(running, manager.activity.idle)
         await running.enter_async_context(_beside(manager.run()))
         if self.has_controller("serviceaccount-controller"):
