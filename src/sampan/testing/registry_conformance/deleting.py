@@ -1,0 +1,124 @@
+"""DELETE of one and of many: finalizers, policies, what the client insists on, dry runs."""
+
+from sampan.testing.registry_conformance.subject import Api, Check, Value
+
+WAIT = "example.com/wait"
+
+
+async def a_deleted_object_is_gone(api: Api) -> None:
+    value = await api.made("a")
+    reply = await api.delete("a")
+    assert reply.code == 200, reply.value
+    if reply.value["kind"] == "Status":
+        assert reply.value["details"]["uid"] == value["metadata"]["uid"]
+    assert (await api.get("a")).code == 404
+    assert (await api.delete("a")).code == 404
+    assert (await api.made("a"))["metadata"]["uid"] != value["metadata"]["uid"]
+
+
+async def finalizers_keep_it(api: Api) -> None:
+    value = await api.made("a", finalizers=[WAIT])
+    marked = (await api.delete("a")).value
+    assert marked["metadata"]["deletionTimestamp"]
+    assert marked["metadata"]["deletionGracePeriodSeconds"] == 0
+    before = value["metadata"].get("generation")
+    assert marked["metadata"].get("generation") == (before + 1 if before else None)
+    assert (await api.delete("a")).value == marked, "a second deletion changes nothing"
+    left = await api.merge("a", {"metadata": {"finalizers": None}})
+    assert left.code == 200, left.value
+    assert "finalizers" not in left.value["metadata"], left.value
+    assert (await api.get("a")).code == 404
+
+
+async def no_finalizer_is_added_after_the_mark(api: Api) -> None:
+    await api.made("a", finalizers=[WAIT])
+    await api.delete("a")
+    reply = await api.merge("a", {"metadata": {"finalizers": [WAIT, "example.com/more"]}})
+    assert reply.code == 422, reply.value
+    assert "no new finalizers can be added" in reply.message, reply.value
+    kept = await api.merge("a", {"metadata": {"labels": {"l": "1"}}})
+    assert kept.code == 200, kept.value
+    assert kept.value["metadata"]["labels"] == {"l": "1"}, kept.value
+    assert kept.value["metadata"]["deletionTimestamp"]
+
+
+async def a_mark_cannot_be_taken_away(api: Api) -> None:
+    await api.made("a", finalizers=[WAIT])
+    marked = (await api.delete("a")).value
+    without = {key: value for key, value in marked["metadata"].items() if not key.startswith("deletion")}
+    after = await api.put("a", {**marked, "metadata": without})
+    assert after.value == marked, after.value
+
+
+async def the_policy_becomes_a_finalizer(api: Api) -> None:
+    wanted = {"Orphan": ["orphan"], "Foreground": ["foregroundDeletion"]}
+    for policy, finalizers in wanted.items():
+        name = policy.lower()
+        await api.made(name)
+        reply = await api.delete(name, {"propagationPolicy": policy})
+        assert reply.value["metadata"]["finalizers"] == finalizers, reply.value
+        assert (await api.delete(name, {"propagationPolicy": "Background"})).code == 200
+        assert (await api.get(name)).code == 404
+    await api.made("a")
+    old_word = await api.delete("a", {"orphanDependents": True})
+    assert old_word.value["metadata"]["finalizers"] == ["orphan"], old_word.value
+
+
+async def a_deletion_may_insist(api: Api) -> None:
+    value = await api.made("a")
+    meta = value["metadata"]
+    for wrong in ({"uid": "another"}, {"resourceVersion": "1"}):
+        reply = await api.delete("a", {"preconditions": wrong})
+        assert (reply.code, reply.value["reason"]) == (409, "Conflict"), reply.value
+    right = {"uid": meta["uid"], "resourceVersion": meta["resourceVersion"]}
+    assert (await api.delete("a", {"preconditions": right})).code == 200
+
+
+async def a_body_wins_over_the_query(api: Api) -> None:
+    await api.made("a")
+    assert (await api.delete("a", query="dryRun=All")).code == 200
+    assert (await api.get("a")).code == 200
+    assert (await api.delete("a", {}, "dryRun=All")).code == 200
+    assert (await api.get("a")).code == 404
+
+
+async def options_may_be_of_any_version(api: Api) -> None:
+    await api.made("a")
+    reply = await api.delete("a", {"kind": "DeleteOptions", "apiVersion": "example.com/v7", "dryRun": ["All"]})
+    assert reply.code == 200, reply.value
+    for wrong in ({"dryRun": ["Some"]}, {"propagationPolicy": "Sideways"}):
+        assert (await api.delete("a", wrong)).code == 422
+    assert (await api.delete("a", {"kind": "Pod", "apiVersion": "v1"})).code == 400
+    assert (await api.get("a")).code == 200
+
+
+async def a_collection_is_deleted_as_it_is_listed(api: Api) -> None:
+    for name in ("a", "b", "c", "d"):
+        await api.made(name, labels={"half": "1" if name < "c" else "2"})
+    await api.merge("b", {"metadata": {"finalizers": [WAIT]}})
+    dry = await api.delete("", query="dryRun=All")
+    assert _names(dry.value) == ["a", "b", "c", "d"] == _names((await api.list()).value)
+    half = await api.delete("", query="labelSelector=half%3D1")
+    assert _names(half.value) == ["a", "b"]
+    assert not any("deletionTimestamp" in item["metadata"] for item in half.value["items"]), "as they were before"
+    assert _names((await api.list()).value) == ["b", "c", "d"]
+    assert _names((await api.delete("", query="limit=1&labelSelector=half%3D2")).value) == ["c"]
+    assert _names((await api.delete("", {})).value) == ["b", "d"]
+    assert _names((await api.list()).value) == ["b"]
+
+
+def _names(value: Value) -> list[str]:
+    return [item["metadata"]["name"] for item in value["items"]]
+
+
+CHECKS: tuple[Check, ...] = (
+    a_deleted_object_is_gone,
+    finalizers_keep_it,
+    no_finalizer_is_added_after_the_mark,
+    a_mark_cannot_be_taken_away,
+    the_policy_becomes_a_finalizer,
+    a_deletion_may_insist,
+    a_body_wins_over_the_query,
+    options_may_be_of_any_version,
+    a_collection_is_deleted_as_it_is_listed,
+)

@@ -1,0 +1,152 @@
+"""The resource under test, and asking for it as a client would."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine, Mapping
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass, field
+from typing import Any
+
+import msgspec
+
+from sampan.apiserver.call import AUTHENTICATED, MASTERS, Call, Query, User
+from sampan.apiserver.http.storage_errors import translated
+from sampan.apiserver.pipeline import Pipeline
+from sampan.apiserver.results import Answer, BytesAnswer, ListAnswer, ObjectAnswer, ValueAnswer
+from sampan.machinery import errors
+
+Value = dict[str, Any]
+JSON = "application/json"
+MERGE_PATCH = "application/merge-patch+json"
+JSON_PATCH = "application/json-patch+json"
+
+_ADMIN = User("admin", "", (MASTERS, AUTHENTICATED))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Subject:
+    """What the checks know about a resource. It is namespaced, and nothing of it is stored at the beginning."""
+
+    open: Callable[[], AbstractAsyncContextManager[Pipeline]]
+    path: str
+    """Of a collection: /api/v1/namespaces/default/configmaps."""
+    content: Callable[[int], Value]
+    """What of an object holds a number, to be merged with the rest; every number gives another content."""
+    number: Callable[[Value], int]
+    """The number in an object."""
+    needs_version: bool = False
+    """An update must say which version it changes."""
+    counts_generation: bool = False
+    """Every change of the content raises the generation."""
+    fixed: Mapping[str, Any] = field(default_factory=dict)
+    """What an object has to have besides."""
+
+    @property
+    def namespace(self) -> str:
+        return self.path.split("/")[-2]
+
+    def new(self, name: str, number: int = 0, **metadata: Any) -> Value:
+        return {"metadata": {"name": name, **metadata}, **merged(dict(self.fixed), self.content(number))}
+
+
+def merged(base: Value, over: Value) -> Value:
+    """Maps laid over each other."""
+    out = dict(base)
+    for key, value in over.items():
+        below = out.get(key)
+        out[key] = merged(below, value) if isinstance(below, dict) and isinstance(value, dict) else value
+    return out
+
+
+@dataclass(frozen=True)
+class Reply:
+    code: int
+    value: Value
+    warnings: list[str]
+
+    @property
+    def version(self) -> str:
+        return str(self.value["metadata"]["resourceVersion"])
+
+    @property
+    def message(self) -> str:
+        return str(self.value.get("message", ""))
+
+
+class Api:
+    """The server, asked without HTTP. Every answer is a Reply, refusals as well."""
+
+    def __init__(self, pipeline: Pipeline, subject: Subject) -> None:
+        self.pipeline, self.subject = pipeline, subject
+
+    async def create(self, value: Value, query: str = "") -> Reply:
+        return await self.send("POST", "", query, value)
+
+    async def get(self, name: str) -> Reply:
+        return await self.send("GET", name)
+
+    async def list(self, query: str = "") -> Reply:
+        return await self.send("GET", "", query)
+
+    async def put(self, name: str, value: Value, query: str = "") -> Reply:
+        return await self.send("PUT", name, query, value)
+
+    async def merge(self, name: str, value: Value, query: str = "") -> Reply:
+        return await self.send("PATCH", name, query, value, MERGE_PATCH)
+
+    async def operate(self, name: str, *operations: Value, query: str = "") -> Reply:
+        return await self.send("PATCH", name, query, list(operations), JSON_PATCH)
+
+    async def delete(self, name: str, options: Value | None = None, query: str = "") -> Reply:
+        return await self.send("DELETE", name, query, options)
+
+    async def send(self, method: str, name: str, query: str = "", value: Any = None, media: str = JSON) -> Reply:
+        body = value if isinstance(value, bytes) else b"" if value is None else msgspec.json.encode(value)
+        path = f"{self.subject.path}/{name}" if name else self.subject.path
+        headers = {"Content-Type": media} if body else {}
+        call = Call(method=method, path=path, query=Query(query), headers=headers, body=body, user=_ADMIN)
+        try:
+            code, raw = _rendered(await self.pipeline.serve_as(call))
+        except errors.ApiError as error:
+            code, raw = error.code, msgspec.json.encode(error.status)
+        except Exception as fault:
+            told = translated(fault, call)
+            if told is None:
+                raise
+            code, raw = told.code, msgspec.json.encode(told.status)
+        return Reply(code, msgspec.json.decode(raw), list(call.warnings))
+
+    async def made(self, name: str, number: int = 0, **metadata: Any) -> Value:
+        """A new object."""
+        reply = await self.create(self.subject.new(name, number, **metadata))
+        assert reply.code == 201, reply.value
+        return reply.value
+
+
+def _rendered(answer: Answer) -> tuple[int, bytes]:
+    if isinstance(answer, ObjectAnswer):
+        return answer.code, answer.raw
+    if isinstance(answer, ListAnswer):
+        return 200, answer.result.raw()
+    if isinstance(answer, ValueAnswer):
+        return answer.code, msgspec.json.encode(answer.value)
+    if isinstance(answer, BytesAnswer):
+        return answer.code, msgspec.json.encode({"message": answer.body.decode()})
+    raise AssertionError("a watch is no answer here")
+
+
+Check = Callable[[Api], Coroutine[None, None, None]]
+
+
+def run(check: Check, subject: Subject, *, timeout_s: float = 60.0) -> None:
+    """Run one check on an event loop of its own."""
+
+    async def opened() -> None:
+        async with subject.open() as pipeline:
+            await check(Api(pipeline, subject))
+
+    asyncio.run(asyncio.wait_for(opened(), timeout_s))
+
+
+__all__ = ["JSON", "JSON_PATCH", "MERGE_PATCH", "Api", "Check", "Reply", "Subject", "Value", "merged", "run"]

@@ -1,0 +1,49 @@
+"""A store whose watches are behind: writes are answered at once, but caches hear of them late, as with a store on
+another machine."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from typing import Any
+
+from sampan.storage.backend import Backend, Batch, OnBatch, Watch
+from sampan.storage.memory import MemoryBackend
+
+
+class LaggingBackend:
+    """Hands batches on in order, each `lag_s` late; nothing at all while it is `held`."""
+
+    def __init__(self, inner: MemoryBackend, *, lag_s: float = 0.0) -> None:
+        self._inner, self._lag_s = inner, lag_s
+        self._pending: deque[Callable[[], None]] = deque()
+        self.held = False
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._inner, name)
+
+    def watch(self, prefix: str, *, after: int, on_batch: OnBatch | None = None) -> Watch:
+        def later(batch: Batch) -> None:
+            assert on_batch is not None
+            self._pending.append(lambda: on_batch(batch))
+            asyncio.get_running_loop().call_later(self._lag_s, self._hand_on)
+
+        return self._inner.watch(prefix, after=after, on_batch=later if on_batch is not None else None)
+
+    def release(self) -> None:
+        self.held = False
+        while self._pending:
+            self._pending.popleft()()
+
+    def _hand_on(self) -> None:
+        if not self.held and self._pending:
+            self._pending.popleft()()
+
+
+@asynccontextmanager
+async def lagging(lag_s: float, memory: MemoryBackend) -> AsyncIterator[Backend]:
+    async with memory as inner:
+        assert isinstance(inner, MemoryBackend)
+        yield LaggingBackend(inner, lag_s=lag_s)

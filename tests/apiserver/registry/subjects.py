@@ -1,0 +1,145 @@
+"""Resources that the registry suite is run for, and servers without HTTP to run it on."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Coroutine
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from typing import Any
+
+from sampan.api.resource import GroupVersionKind, Resource, Subresource
+from sampan.api.schema import from_openapi
+from sampan.api.scheme import Scheme, builtin_scheme
+from sampan.apiserver.admission.chain import AdmissionChain
+from sampan.apiserver.authorization import Chain, Masters
+from sampan.apiserver.call import Call, User
+from sampan.apiserver.endpoints import Endpoints
+from sampan.apiserver.loopback import altered
+from sampan.apiserver.pipeline import Pipeline
+from sampan.apiserver.registry.registry import Registry
+from sampan.machinery.clock import Clock, RealClock
+from sampan.storage.backend import Backend
+from sampan.storage.memory import MemoryBackend
+from sampan.testing.registry_conformance import Subject
+
+OpenBackend = Callable[[], AbstractAsyncContextManager[Backend]]
+
+GADGETS = Resource(
+    group="example.com",
+    version="v1",
+    kind="Gadget",
+    plural="gadgets",
+    singular="gadget",
+    storage=GroupVersionKind(group="example.com", version="v1", kind="Gadget"),
+    storage_prefix="/registry/example.com/gadgets",
+    subresources=(Subresource(name="status", verbs=("get", "patch", "update"), kind="Gadget"),),
+    schema=from_openapi(
+        {
+            "type": "object",
+            "properties": {
+                "spec": {
+                    "type": "object",
+                    "properties": {
+                        "size": {"type": "integer"},
+                        "colour": {"type": "string", "default": "red"},
+                        "list": {"type": "array", "items": {"type": "string"}},
+                    },
+                },
+                "status": {"type": "object", "properties": {"seen": {"type": "integer"}}},
+            },
+        }
+    ),
+)
+
+
+class _Nobody:
+    async def authenticate(self, call: Call) -> User:
+        raise NotImplementedError
+
+
+def memory() -> MemoryBackend:
+    return MemoryBackend(clock=RealClock())
+
+
+def scheme() -> Scheme:
+    """The built-in resources, and a dict-backed one that was added at run time."""
+    found = builtin_scheme()
+    found.add(GADGETS)
+    return found
+
+
+@asynccontextmanager
+async def pipelines(
+    count: int = 1, open_backend: OpenBackend = memory, clock: Clock | None = None
+) -> AsyncIterator[list[Pipeline]]:
+    """API servers that share a store."""
+    tasks: list[asyncio.Task[None]] = []
+    async with asyncio.TaskGroup() as group, open_backend() as backend:
+
+        def start(work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+            tasks.append(group.create_task(work))
+            return tasks[-1]
+
+        registries = [
+            Registry(scheme=scheme(), backend=backend, clock=clock or RealClock(), start_task=start)
+            for _ in range(count)
+        ]
+        try:
+            yield [_pipeline(registry) for registry in registries]
+            assert [altered(registry) for registry in registries] == [[]] * count
+        finally:
+            for task in tasks:
+                task.cancel()
+
+
+def _pipeline(registry: Registry) -> Pipeline:
+    return Pipeline(
+        scheme=registry.scheme,
+        authenticator=_Nobody(),
+        authorizer=Chain(Masters()),
+        endpoints=Endpoints(registry=registry, admission=AdmissionChain([])),
+        special={},
+    )
+
+
+@asynccontextmanager
+async def _one(open_backend: OpenBackend) -> AsyncIterator[Pipeline]:
+    async with pipelines(1, open_backend) as (pipeline,):
+        yield pipeline
+
+
+def config_maps(open_backend: OpenBackend = memory) -> Subject:
+    return Subject(
+        open=lambda: _one(open_backend),
+        path="/api/v1/namespaces/default/configmaps",
+        content=lambda number: {"data": {"number": str(number)}},
+        number=lambda value: int(value["data"]["number"]),
+    )
+
+
+def deployments(open_backend: OpenBackend = memory) -> Subject:
+    labels = {"app": "a"}
+    template = {"metadata": {"labels": labels}, "spec": {"containers": [{"name": "c", "image": "i"}]}}
+    return Subject(
+        open=lambda: _one(open_backend),
+        path="/apis/apps/v1/namespaces/default/deployments",
+        content=lambda number: {"spec": {"replicas": number}},
+        number=lambda value: int(value["spec"]["replicas"]),
+        counts_generation=True,
+        fixed={"spec": {"selector": {"matchLabels": labels}, "template": template}},
+    )
+
+
+def gadgets(open_backend: OpenBackend = memory) -> Subject:
+    return Subject(
+        open=lambda: _one(open_backend),
+        path="/apis/example.com/v1/namespaces/default/gadgets",
+        content=lambda number: {"spec": {"size": number}},
+        number=lambda value: int(value["spec"]["size"]),
+        needs_version=True,
+        counts_generation=True,
+        fixed={"kind": "Gadget", "apiVersion": "example.com/v1"},
+    )
+
+
+SUBJECTS = {"configmaps": config_maps, "deployments": deployments, "gadgets": gadgets}
