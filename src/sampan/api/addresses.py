@@ -75,6 +75,11 @@ def parse(value: str) -> Address | None:
 
 def _is_plain(value: str) -> bool:
     """Whether an address has no zeros that are one too many."""
+    return len(value) <= _LONGEST and _is_plain_short(value)
+
+
+@lru_cache(maxsize=4096)
+def _is_plain_short(value: str) -> bool:
     try:
         ipaddress.ip_address(value)
     except ValueError:

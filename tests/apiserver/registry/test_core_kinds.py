@@ -225,6 +225,15 @@ def test_an_event_of_the_old_kind_may_have_any_name() -> None:
     with_server(work)
 
 
+def test_an_event_has_no_dependents_to_wait_for() -> None:
+    async def work(server: ApiServer) -> None:
+        await server.make(f"{NAMESPACE}/events", named(involvedObject={"namespace": "ns"}))
+        await server.ask("DELETE", f"{NAMESPACE}/events/a?propagationPolicy=Foreground")
+        assert (await server.ask("GET", f"{NAMESPACE}/events/a"))[0] == 404
+
+    with_server(work)
+
+
 def test_errors_about_new_events_name_the_stored_resource() -> None:
     async def work(server: ApiServer) -> None:
         _, found = await server.ask("GET", f"{NEW_EVENTS}/none")

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator
 from sampan.api import ages, names
 from sampan.api.faults import FieldError
 from sampan.api.types.core_v1 import Event
+from sampan.apiserver.registry import deletion
 from sampan.apiserver.registry.podspec.formats import qualified
 from sampan.apiserver.registry.served import Served
 from sampan.apiserver.registry.strategy import Column, Context, Strategy
@@ -31,6 +32,12 @@ class EventStrategy(Strategy):
 
     def validate_update(self, ctx: Context, obj: Event, old: Event) -> Iterable[FieldError]:
         return EventStrategy.validate_create(self, ctx, obj)
+
+    def mark_deleted(
+        self, ctx: Context, obj: Event, *, asked_s: int | None, policy: deletion.Policy, now: float
+    ) -> deletion.Fate:
+        """Events own nothing, whatever a client wants to become of it."""
+        return super().mark_deleted(ctx, obj, asked_s=asked_s, policy="Background", now=now)
 
 
 def _old_faults(event: Event) -> Iterator[FieldError]:
