@@ -14,13 +14,14 @@ class Versions:
 
     def is_stored(self, resource: Resource) -> bool:
         """Whether the path's version is the one that is stored, so that bytes can go through."""
-        return resource.storage is None or resource.storage == resource.gvk
+        stored = resource.storage
+        return stored is None or (stored.version == resource.version and stored.group == resource.group)
 
     def show(self, resource: Resource, raw: bytes) -> bytes:
         """Stored bytes in the path's version."""
         if self.is_stored(resource):
             return raw
-        codec = self._registry.codec(resource.gvk, resource)
+        codec = self._registry.codec_of(resource)
         return codec.encode(codec.from_value(self.shown_value(resource, raw))[0])
 
     def shown_value(self, resource: Resource, raw: bytes) -> dict[str, Any]:

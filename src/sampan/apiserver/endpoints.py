@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import asyncio
+from collections.abc import Callable, Coroutine, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from typing import Any
@@ -23,6 +24,10 @@ from sampan.apiserver.registry.store import Check, Store, Written
 from sampan.apiserver.registry.strategy import Context, Strategy
 from sampan.apiserver.results import Answer, ListAnswer, ObjectAnswer, WatchAnswer, success
 from sampan.machinery import errors
+from sampan.storage.cacher import Item
+
+_AT_A_TIME = 16
+"""Deletions of a collection."""
 
 
 class Endpoints:
@@ -125,11 +130,14 @@ class Endpoints:
         opts, strategy = self.delete_options(call), self.registry.served(resource).strategy
         store = self.registry.store(resource)
         result = await store.cacher.list(query)
-        for item in result.items:
+
+        async def delete(item: Item) -> None:
             ctx = self.context(call, opts.dry_run)
             ctx.namespace = item.namespace
             with suppress(errors.NotFound):
                 await store.delete(ctx, item.name, opts, strategy=strategy, check=self._check("DELETE", call, ctx))
+
+        await _together(delete, result.items)
         return ListAnswer(resource, result)
 
     def delete_options(self, call: Call) -> DeleteOptions:
@@ -140,7 +148,7 @@ class Endpoints:
     # -- parts -------------------------------------------------------------------------------------------------------
 
     def codec(self, resource: Resource) -> ResourceCodec:
-        return self.registry.codec(resource.gvk, resource)
+        return self.registry.codec_of(resource)
 
     def strategy(self, call: Call) -> Strategy:
         found = self.registry.served(_resource(call)).view(call.subresource)
@@ -207,6 +215,17 @@ class Endpoints:
         """A PUT that creates needs the right to."""
         if self._authorizer is not None:
             self._authorizer.check(replace(call, verb="create"))
+
+
+async def _together(act: Callable[[Item], Coroutine[None, None, None]], items: Sequence[Item]) -> None:
+    """Some at a time, so that their writes share commits; the first failure ends it."""
+    for start in range(0, len(items), _AT_A_TIME):
+        try:
+            async with asyncio.TaskGroup() as group:
+                for item in items[start : start + _AT_A_TIME]:
+                    group.create_task(act(item))
+        except ExceptionGroup as failed:
+            raise failed.exceptions[0] from None
 
 
 class _Sent:

@@ -108,11 +108,12 @@ class ApiServer:
     def _make_pipeline(self) -> Pipeline:
         config = self.config
         authenticators: list[OneAuthenticator] = [CertificateAuthenticator(), TokenAuthenticator(dict(config.tokens))]
+        authorizer, admission = Chain(Masters(), Discovery()), AdmissionChain(default_plugins())
         return Pipeline(
             scheme=self.scheme,
             authenticator=AuthenticatorChain(authenticators, allows_anonymous=config.allows_anonymous),
-            authorizer=Chain(Masters(), Discovery()),
-            endpoints=Endpoints(registry=self.registry, admission=AdmissionChain(default_plugins())),
+            authorizer=authorizer,
+            endpoints=Endpoints(registry=self.registry, admission=admission, authorizer=authorizer),
             special=special_paths(
                 self.registry,
                 address=lambda: f"{self.address}:{self.secure_port or self.insecure_port}",

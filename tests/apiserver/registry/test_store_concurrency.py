@@ -59,7 +59,7 @@ Scene = Callable[[Api, Api, LaggingBackend], Awaitable[None]]
 
 
 def _held(scene: Scene) -> None:
-    """Two servers whose caches know two objects, `a` with a finalizer and `free` without, and hear nothing from now on."""
+    """Two servers whose caches know `a`, with a finalizer, and `free`, without, and hear nothing from now on."""
 
     async def play() -> None:
         stores: list[LaggingBackend] = []

@@ -81,6 +81,16 @@ def from_value(value: Any, type: type[T]) -> T:
     return read(_encoder.encode(value), type)
 
 
+def decode_value(value: Any, type: type[T]) -> tuple[T, list[str]]:
+    """A client's plain value (what a patch has made) as a typed object, and its unknown fields. DecodeError for a wrong
+    type."""
+    try:
+        return _decoder(type).decode(_encoder.encode(value)), []
+    except (msgspec.MsgspecError, ValueError, RecursionError):
+        known, strict = careful.decode(value, schemas.of(type))
+        return convert(known, type), strict
+
+
 def read_kind(body: bytes) -> tuple[str, str]:
     """apiVersion and kind of a body, empty where it has none."""
     try:
@@ -199,6 +209,7 @@ __all__ = [
     "convert",
     "decode",
     "decode_any",
+    "decode_value",
     "encode",
     "from_value",
     "read",

@@ -43,11 +43,12 @@ class ResourceCodec:
     def from_value(self, value: Any) -> tuple[Any, list[str]]:
         """An object from a JSON value (a patched one), and the unknown fields in it. DecodeError for what is none."""
         if self.type is not None:
-            return codec.decode(_encoder.encode(value), self.type)
+            return codec.decode_value(value, self.type)
         if not isinstance(value, dict):
             why = f"json: cannot unmarshal {kind_of_value(value)} into Go value of type map[string]interface {{}}"
             raise codec.DecodeError(why)
         own = copy_value(value)
+        _check_title(own)
         unknown = custom.accept(own, self.schema)
         return self._completed(own), [f"unknown field {gotext.quote(path)}" for path in unknown]
 
@@ -55,6 +56,13 @@ class ResourceCodec:
         """A dict that was pruned, with the defaults of its schema."""
         fields.apply_defaults(value, self.schema)
         return Unstructured.from_value(value)
+
+
+def _check_title(value: dict[str, Any]) -> None:
+    for field in ("apiVersion", "kind"):
+        if not isinstance(value.get(field, ""), str):
+            kind = kind_of_value(value[field])
+            raise codec.DecodeError(f"json: cannot unmarshal {kind} into Go struct field .{field} of type string")
 
 
 __all__ = ["ResourceCodec"]

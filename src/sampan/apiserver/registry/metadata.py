@@ -91,7 +91,7 @@ def wipe_system_fields(meta: ObjectMeta) -> None:
 
 def check_name_in_path(name: str) -> None:
     """Refuse a name from a path that no object can have because keys are paths."""
-    if faults := names.path_segment(name):
+    if ("%" in name or "/" in name or name in (".", "..")) and (faults := names.path_segment(name)):
         raise errors.bad_request(f"Name parameter invalid: {gotext.quote(name)}: {';'.join(faults)}")
 
 

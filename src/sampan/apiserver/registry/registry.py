@@ -55,6 +55,7 @@ class Registry:
         self._stores: dict[str, Store] = {}
         self._served: dict[tuple[str, str, str], Served] = {}
         self._codecs: dict[GroupVersionKind, ResourceCodec] = {}
+        self._codecs_of: dict[tuple[str, str, str], ResourceCodec] = {}
 
     def served(self, resource: Resource) -> Served:
         """How a resource behaves: its strategy, columns and subresources."""
@@ -90,6 +91,15 @@ class Registry:
         self._stores.pop(resource.storage_prefix, None)
         self._served.pop(_served_key(resource), None)
         self._codecs.pop(resource.gvk, None)
+        self._codecs_of.pop((resource.group, resource.version, resource.kind), None)
+
+    def codec_of(self, resource: Resource) -> ResourceCodec:
+        """Of the objects as the resource's own version shows them."""
+        key = (resource.group, resource.version, resource.kind)
+        found = self._codecs_of.get(key)
+        if found is None:
+            found = self._codecs_of[key] = self.codec(resource.gvk, resource)
+        return found
 
     def codec(self, kind: GroupVersionKind, resource: Resource | None = None) -> ResourceCodec:
         found = self._codecs.get(kind)
