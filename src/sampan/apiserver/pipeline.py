@@ -117,7 +117,11 @@ class Pipeline:
         if served.deprecation:
             call.warn(served.deprecation)
         own = served.handlers.get(call.subresource)
-        return await own(self.endpoints, call) if own is not None else await self._verb(call)
+        if own is not None:
+            return await own(self.endpoints, call)
+        if resource.storage is None:  # a question (a review, a binding) that nobody here answers
+            raise errors.method_not_supported(resource.plural, call.verb, group=resource.group)
+        return await self._verb(call)
 
     async def _verb(self, call: Call) -> Answer:
         handler: Callable[[Call], Awaitable[Answer]] = getattr(self.endpoints, call.verb)

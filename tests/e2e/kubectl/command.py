@@ -1,0 +1,98 @@
+"""The real kubectl, run against a cluster of this process."""
+
+import json
+import os
+import re
+import shutil
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+TIMEOUT_S = 60
+
+
+def find() -> str | None:
+    """SAMPAN_KUBECTL, or the one on the path."""
+    return os.environ.get("SAMPAN_KUBECTL") or shutil.which("kubectl")
+
+
+class Kubectl:
+    """`kubectl("get", "pods")` gives what the command printed and fails the test if the command fails;
+    `kubectl.fails("get", "pods")` gives what it printed on standard error and fails the test if the command does not.
+    """
+
+    def __init__(self, *, program: str, kubeconfig: Path, home: Path) -> None:
+        self._program = program
+        self._environment = {
+            "PATH": os.environ["PATH"],
+            "HOME": str(home),
+            "TMPDIR": str(home),
+            "KUBECONFIG": str(kubeconfig),
+        }
+
+    def __call__(self, *words: str, stdin: str = "", editor: str = "") -> str:
+        done = self.run(*words, stdin=stdin, editor=editor)
+        assert done.returncode == 0, f"kubectl {' '.join(words)}: code {done.returncode}\n{done.stdout}{done.stderr}"
+        return _same_everywhere(done.stdout)
+
+    def fails(self, *words: str, stdin: str = "", editor: str = "") -> str:
+        done = self.run(*words, stdin=stdin, editor=editor)
+        assert done.returncode != 0, f"kubectl {' '.join(words)} did not fail:\n{done.stdout}{done.stderr}"
+        return done.stderr
+
+    def run(self, *words: str, stdin: str = "", editor: str = "") -> "subprocess.CompletedProcess[str]":
+        return subprocess.run(
+            [self._program, *words],
+            input=stdin,
+            capture_output=True,
+            text=True,
+            timeout=TIMEOUT_S,
+            env=self._environment | ({"EDITOR": editor} if editor else {}),
+        )
+
+    @contextmanager
+    def running(self, *words: str) -> Iterator["subprocess.Popen[str]"]:
+        """A command that goes on until the end of the block."""
+        with subprocess.Popen(
+            [self._program, *words],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            env=self._environment,
+        ) as process:
+            try:
+                yield process
+            finally:
+                process.kill()
+
+    def json(self, *words: str) -> Any:
+        return json.loads(self(*words, "-o", "json"))
+
+    def jsonpath(self, *words: str) -> str:
+        """The last word is the path."""
+        return self(*words[:-1], "-o", f"jsonpath={words[-1]}")
+
+    def table(self, *words: str) -> list[list[str]]:
+        """The printed table, a list of cells for each line; ages are left for the caller to look at."""
+        return [re.split(r" {2,}", line.rstrip()) for line in self(*words).splitlines()]
+
+    @cached_property
+    def version(self) -> tuple[int, int]:
+        told = json.loads(self.run("version", "--client", "-o", "json").stdout)["clientVersion"]["gitVersion"]
+        major, minor = told.removeprefix("v").split(".")[:2]
+        return int(major), int(minor)
+
+    def needs(self, major: int, minor: int) -> None:
+        """Skip the test where kubectl is older."""
+        if self.version < (major, minor):
+            pytest.skip(f"kubectl {self.version[0]}.{self.version[1]} cannot do this")
+
+
+def _same_everywhere(text: str) -> str:
+    """Newer versions say from which namespace something was deleted."""
+    return re.sub(r"(deleted) from \S+ namespace", r"\1", text)

@@ -1,0 +1,105 @@
+"""kubectl apply and diff."""
+
+import json
+
+import pytest
+
+from tests.e2e.kubectl.command import Kubectl
+from tests.e2e.kubectl.manifests import CONFIG_MAP, DEPLOYMENT, POD
+
+LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
+
+
+def apply(kubectl: Kubectl, text: str, *words: str) -> str:
+    return kubectl("apply", "-f", "-", *words, stdin=text)
+
+
+def test_created_unchanged_configured(kubectl: Kubectl) -> None:
+    assert apply(kubectl, CONFIG_MAP) == "configmap/settings created\n"
+    assert apply(kubectl, CONFIG_MAP) == "configmap/settings unchanged\n"
+    assert apply(kubectl, CONFIG_MAP.replace("small", "large")) == "configmap/settings configured\n"
+    assert kubectl.json("get", "configmap", "settings")["data"] == {"color": "red", "size": "large"}
+
+
+def test_what_is_taken_out_goes_and_what_others_put_in_stays(kubectl: Kubectl) -> None:
+    apply(kubectl, CONFIG_MAP)
+    kubectl("patch", "configmap", "settings", "-p", '{"data":{"other":"kept"}}')
+    apply(kubectl, CONFIG_MAP.replace("  size: small\n", ""))
+    assert kubectl.json("get", "configmap", "settings")["data"] == {"color": "red", "other": "kept"}
+
+
+def test_the_note_of_what_was_applied(kubectl: Kubectl, sampan_namespace: str) -> None:
+    apply(kubectl, CONFIG_MAP)
+    note = json.loads(kubectl.json("get", "configmap", "settings")["metadata"]["annotations"][LAST_APPLIED])
+    assert note["data"] == {"color": "red", "size": "small"}
+    assert note["metadata"] == {"annotations": {}, "name": "settings", "namespace": sampan_namespace}
+
+
+@pytest.mark.parametrize("text", [POD, DEPLOYMENT], ids=["pod", "deployment"])
+def test_defaults_are_no_change(kubectl: Kubectl, text: str) -> None:
+    assert apply(kubectl, text).endswith("/web created\n")
+    assert apply(kubectl, text).endswith("/web unchanged\n")
+
+
+def test_lists_are_merged_by_name(kubectl: Kubectl) -> None:
+    apply(kubectl, DEPLOYMENT)
+    more = DEPLOYMENT.replace("containers:", "containers:\n      - {name: side, image: busybox}")
+    assert apply(kubectl, more) == "deployment.apps/web configured\n"
+    names = kubectl.jsonpath("get", "deployment", "web", "{.spec.template.spec.containers[*].name}")
+    assert sorted(names.split()) == ["main", "side"]
+    assert apply(kubectl, DEPLOYMENT) == "deployment.apps/web configured\n"
+    assert kubectl.jsonpath("get", "deployment", "web", "{.spec.template.spec.containers[*].name}") == "main"
+
+
+def test_over_what_was_created_otherwise(kubectl: Kubectl) -> None:
+    kubectl("create", "configmap", "settings", "--from-literal=own=1")
+    done = kubectl.run("apply", "-f", "-", stdin=CONFIG_MAP)
+    assert done.stdout == "configmap/settings configured\n"
+    assert "is missing the kubectl.kubernetes.io/last-applied-configuration annotation" in done.stderr
+    assert set(kubectl.json("get", "configmap", "settings")["data"]) == {"own", "color", "size"}
+
+
+def test_several_objects(kubectl: Kubectl) -> None:
+    both = f"{CONFIG_MAP}---\n{POD}"
+    assert apply(kubectl, both).splitlines() == ["configmap/settings created", "pod/web created"]
+    assert apply(kubectl, both).splitlines() == ["configmap/settings unchanged", "pod/web unchanged"]
+
+
+def test_pruning(kubectl: Kubectl) -> None:
+    labelled = CONFIG_MAP.replace("name: settings", "name: settings\n  labels: {part: of-it}")
+    apply(kubectl, labelled)
+    done = kubectl("apply", "-f", "-", "--prune", "-l", "part=of-it", stdin=labelled.replace("settings", "others"))
+    assert sorted(done.splitlines()) == ["configmap/others created", "configmap/settings pruned"]
+    assert "NotFound" in kubectl.fails("get", "configmap", "settings")
+
+
+def test_dry_run(kubectl: Kubectl) -> None:
+    apply(kubectl, CONFIG_MAP)
+    changed = CONFIG_MAP.replace("small", "large")
+    assert apply(kubectl, changed, "--dry-run=server") == "configmap/settings configured (server dry run)\n"
+    assert kubectl.json("get", "configmap", "settings")["data"]["size"] == "small"
+
+
+def test_what_may_not_change(kubectl: Kubectl) -> None:
+    apply(kubectl, POD)
+    told = kubectl.fails("apply", "-f", "-", stdin=POD.replace("containerPort: 80", "containerPort: 81"))
+    assert told.startswith('The Pod "web" is invalid: spec: Forbidden: pod updates may not change fields other than ')
+
+
+class TestDiff:
+    def test_no_difference(self, kubectl: Kubectl) -> None:
+        apply(kubectl, CONFIG_MAP)
+        assert kubectl("diff", "-f", "-", stdin=CONFIG_MAP) == ""
+
+    def test_a_difference(self, kubectl: Kubectl) -> None:
+        apply(kubectl, CONFIG_MAP)
+        done = kubectl.run("diff", "-f", "-", stdin=CONFIG_MAP.replace("small", "large"))
+        assert done.returncode == 1
+        changed = [line for line in done.stdout.splitlines() if line[0] in "+-" and line[:3] not in ("+++", "---")]
+        assert changed == ["-  size: small", "+  size: large"]
+        assert kubectl.json("get", "configmap", "settings")["data"]["size"] == "small"
+
+    def test_something_new(self, kubectl: Kubectl) -> None:
+        done = kubectl.run("diff", "-f", "-", stdin=CONFIG_MAP)
+        assert done.returncode == 1
+        assert "+  name: settings" in done.stdout.splitlines()

@@ -1,0 +1,161 @@
+"""kubectl edit, patch, replace, label, annotate, set."""
+
+import pytest
+
+from tests.e2e.kubectl.command import Kubectl
+from tests.e2e.kubectl.manifests import CONFIG_MAP, POD
+
+
+@pytest.fixture
+def settings(kubectl: Kubectl) -> Kubectl:
+    """A ConfigMap to work on."""
+    kubectl("create", "-f", "-", stdin=CONFIG_MAP)
+    return kubectl
+
+
+def data(kubectl: Kubectl) -> dict[str, str]:
+    found: dict[str, str] = kubectl.json("get", "configmap", "settings")["data"]
+    return found
+
+
+class TestEdit:
+    def test_a_change(self, settings: Kubectl) -> None:
+        assert settings("edit", "configmap", "settings", editor="sed -i s/red/blue/") == "configmap/settings edited\n"
+        assert data(settings) == {"color": "blue", "size": "small"}
+
+    def test_no_change(self, settings: Kubectl) -> None:
+        done = settings.run("edit", "configmap", "settings", editor="true")
+        assert done.returncode == 0
+        assert "Edit cancelled, no changes made." in done.stdout + done.stderr
+
+    def test_what_the_server_refuses(self, settings: Kubectl) -> None:
+        told = settings.fails("edit", "configmap", "settings", editor="sed -i s/color:/'bad key:'/")
+        assert 'configmaps "settings" is invalid' in told
+        assert data(settings)["color"] == "red"
+
+
+class TestPatch:
+    @pytest.mark.parametrize(
+        ("type", "patch", "expected"),
+        [
+            ("strategic", '{"data":{"color":"blue"}}', {"color": "blue", "size": "small"}),
+            ("merge", '{"data":{"size":null,"new":"1"}}', {"color": "red", "new": "1"}),
+            ("json", '[{"op":"replace","path":"/data/color","value":"blue"}]', {"color": "blue", "size": "small"}),
+            ("json", '[{"op":"remove","path":"/data/color"}]', {"size": "small"}),
+        ],
+        ids=["strategic", "merge", "json-replace", "json-remove"],
+    )
+    def test_types(self, settings: Kubectl, type: str, patch: str, expected: dict[str, str]) -> None:
+        assert settings("patch", "configmap", "settings", "--type", type, "-p", patch) == (
+            "configmap/settings patched\n"
+        )
+        assert data(settings) == expected
+
+    def test_nothing_changed(self, settings: Kubectl) -> None:
+        told = settings("patch", "configmap", "settings", "-p", '{"data":{"color":"red"}}')
+        assert told == "configmap/settings patched (no change)\n"
+
+    def test_a_list_by_its_key(self, kubectl: Kubectl) -> None:
+        kubectl("create", "-f", "-", stdin=POD)
+        kubectl("patch", "pod", "web", "-p", '{"spec":{"containers":[{"name":"main","image":"nginx:1.28"}]}}')
+        assert kubectl.jsonpath("get", "pod", "web", "{.spec.containers[*].image}") == "nginx:1.28"
+
+    def test_the_status(self, kubectl: Kubectl) -> None:
+        kubectl.needs(1, 24)
+        kubectl("create", "-f", "-", stdin=POD)
+        patch = '{"status":{"phase":"Running","conditions":[{"type":"Ready","status":"True"}]}}'
+        kubectl("patch", "pod", "web", "--subresource=status", "--type=merge", "-p", patch)
+        assert kubectl.table("get", "pod", "web")[1][2] == "Running"
+
+    def test_what_is_not_there(self, kubectl: Kubectl) -> None:
+        assert kubectl.fails("patch", "configmap", "nobody", "-p", "{}") == (
+            'Error from server (NotFound): configmaps "nobody" not found\n'
+        )
+
+    def test_what_does_not_fit(self, settings: Kubectl) -> None:
+        patch = '[{"op":"remove","path":"/data/nothing"}]'
+        told = settings.fails("patch", "configmap", "settings", "--type=json", "-p", patch)
+        assert told.startswith("The request is invalid")
+
+    def test_what_the_server_refuses(self, settings: Kubectl) -> None:
+        told = settings.fails("patch", "configmap", "settings", "-p", '{"data":{"bad key":"1"}}')
+        assert told.startswith('The ConfigMap "settings" is invalid: data[bad key]: Invalid value: "bad key": ')
+
+    def test_no_json(self, settings: Kubectl) -> None:
+        assert settings.fails("patch", "configmap", "settings", "-p", "{broken") == (
+            "Error from server (BadRequest): invalid character 'b' looking for beginning of object key string\n"
+        )
+
+
+class TestReplace:
+    def test_whole(self, settings: Kubectl) -> None:
+        text = CONFIG_MAP.replace("  size: small\n", "")
+        assert settings("replace", "-f", "-", stdin=text) == "configmap/settings replaced\n"
+        assert data(settings) == {"color": "red"}
+
+    def test_by_force(self, settings: Kubectl) -> None:
+        before = settings.jsonpath("get", "configmap", "settings", "{.metadata.uid}")
+        told = settings("replace", "--force", "-f", "-", stdin=CONFIG_MAP)
+        assert told.splitlines() == ['configmap "settings" deleted', "configmap/settings replaced"]
+        assert settings.jsonpath("get", "configmap", "settings", "{.metadata.uid}") != before
+
+    def test_what_is_not_there(self, kubectl: Kubectl) -> None:
+        assert kubectl.fails("replace", "-f", "-", stdin=CONFIG_MAP) == (
+            'Error from server (NotFound): error when replacing "STDIN": configmaps "settings" not found\n'
+        )
+
+    def test_what_has_changed_meanwhile(self, settings: Kubectl) -> None:
+        seen = settings("get", "configmap", "settings", "-o", "yaml")
+        settings("patch", "configmap", "settings", "-p", '{"data":{"color":"blue"}}')
+        assert settings.fails("replace", "-f", "-", stdin=seen) == (
+            'Error from server (Conflict): error when replacing "STDIN": Operation cannot be fulfilled on configmaps '
+            '"settings": the object has been modified; please apply your changes to the latest version and try again\n'
+        )
+
+
+class TestLabels:
+    def test_put_on_changed_taken_off(self, settings: Kubectl) -> None:
+        assert settings("label", "configmap", "settings", "team=a") == "configmap/settings labeled\n"
+        told = settings.fails("label", "configmap", "settings", "team=b")
+        assert told == "error: 'team' already has a value (a), and --overwrite is false\n"
+        settings("label", "configmap", "settings", "team=b", "--overwrite")
+        assert settings.jsonpath("get", "configmap", "settings", "{.metadata.labels}") == '{"team":"b"}'
+        settings("label", "configmap", "settings", "team-")
+        assert settings.jsonpath("get", "configmap", "settings", "{.metadata.labels}") == ""
+
+    def test_many_at_a_time(self, settings: Kubectl) -> None:
+        settings("create", "configmap", "second")
+        told = settings("label", "configmap", "settings", "second", "team=a")
+        assert told.splitlines() == ["configmap/settings labeled", "configmap/second labeled"]
+        assert settings("get", "configmap", "-l", "team=a", "-o", "name").split() == [
+            "configmap/second",
+            "configmap/settings",
+        ]
+
+    def test_a_bad_value(self, settings: Kubectl) -> None:
+        assert "invalid label value" in settings.fails("label", "configmap", "settings", "team=not good")
+
+    def test_annotations(self, settings: Kubectl) -> None:
+        assert settings("annotate", "configmap", "settings", "note=any text") == "configmap/settings annotated\n"
+        assert settings.jsonpath("get", "configmap", "settings", "{.metadata.annotations.note}") == "any text"
+        settings("annotate", "configmap", "settings", "note-")
+        assert settings.jsonpath("get", "configmap", "settings", "{.metadata.annotations.note}") == ""
+
+
+def test_set_image(kubectl: Kubectl) -> None:
+    kubectl("create", "deployment", "web", "--image=nginx:1.27")
+    assert kubectl("set", "image", "deployment/web", "nginx=nginx:1.28") == "deployment.apps/web image updated\n"
+    path = "{.spec.template.spec.containers[0].image}"
+    assert kubectl.jsonpath("get", "deployment", "web", path) == "nginx:1.28"
+
+
+def test_taints_and_cordons(kubectl: Kubectl, sampan_namespace: str) -> None:
+    node = f"node-of-{sampan_namespace}"
+    kubectl("create", "-f", "-", stdin=f"apiVersion: v1\nkind: Node\nmetadata: {{name: {node}}}\n")
+    try:
+        assert kubectl("taint", "node", node, "only=this:NoSchedule") == f"node/{node} tainted\n"
+        assert kubectl("cordon", node) == f"node/{node} cordoned\n"
+        assert kubectl.table("get", "node", node)[1][1] == "Unknown,SchedulingDisabled"
+        assert kubectl("uncordon", node) == f"node/{node} uncordoned\n"
+    finally:
+        kubectl("delete", "node", node)

@@ -1,0 +1,166 @@
+"""kubectl create, good input and bad."""
+
+import base64
+from pathlib import Path
+
+import pytest
+
+from tests.e2e.kubectl.command import Kubectl
+from tests.e2e.kubectl.manifests import CONFIG_MAP, POD, yaml
+
+
+def test_from_a_file(kubectl: Kubectl, tmp_path: Path) -> None:
+    file = tmp_path / "pod.yaml"
+    file.write_text(POD)
+    assert kubectl("create", "-f", str(file)) == "pod/web created\n"
+    assert kubectl.fails("create", "-f", str(file)) == (
+        f'Error from server (AlreadyExists): error when creating "{file}": pods "web" already exists\n'
+    )
+
+
+def test_from_a_folder(kubectl: Kubectl, tmp_path: Path) -> None:
+    (tmp_path / "a.yaml").write_text(CONFIG_MAP)
+    (tmp_path / "b.yml").write_text(f"{CONFIG_MAP}---\n{POD}".replace("settings", "others"))
+    (tmp_path / "c.txt").write_text("not looked at")
+    assert kubectl("create", "-f", str(tmp_path)).splitlines() == [
+        "configmap/settings created",
+        "configmap/others created",
+        "pod/web created",
+    ]
+
+
+def test_from_standard_input_as_json(kubectl: Kubectl) -> None:
+    text = '{"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"generateName": "made-"}}'
+    assert kubectl("create", "-f", "-", stdin=text).startswith("configmap/made-")
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        ("configmap settings --from-literal=a=1", "configmap/settings created"),
+        ("secret generic password --from-literal=a=1", "secret/password created"),
+        ("serviceaccount robot", "serviceaccount/robot created"),
+        ("deployment web --image=nginx", "deployment.apps/web created"),
+        ("service clusterip web --tcp=80:8080", "service/web created"),
+        ("service nodeport web --tcp=80:8080", "service/web created"),
+        ("service externalname web --external-name=example.com", "service/web created"),
+        ("quota limits --hard=pods=5", "resourcequota/limits created"),
+        ("job once --image=busybox -- true", "job.batch/once created"),
+        ("role reader --verb=get --resource=pods", "role.rbac.authorization.k8s.io/reader created"),
+        ("rolebinding readers --role=reader --user=ann", "rolebinding.rbac.authorization.k8s.io/readers created"),
+        ("ingress web --rule=example.com/x=web:80", "ingress.networking.k8s.io/web created"),
+    ],
+    ids=lambda text: text.split(" --")[0].replace(" ", "-"),
+)
+def test_by_words(kubectl: Kubectl, words: str, expected: str) -> None:
+    assert kubectl("create", *words.split()) == f"{expected}\n"
+
+
+def test_namespace(kubectl: Kubectl, sampan_namespace: str) -> None:
+    name = f"{sampan_namespace}-more"
+    assert kubectl("create", "namespace", name) == f"namespace/{name} created\n"
+    assert kubectl.fails("create", "namespace", name) == (
+        f'Error from server (AlreadyExists): namespaces "{name}" already exists\n'
+    )
+    assert kubectl("delete", "namespace", name) == f'namespace "{name}" deleted\n'
+
+
+def test_what_is_in_a_configmap(kubectl: Kubectl, tmp_path: Path) -> None:
+    (tmp_path / "notes.txt").write_text("one\ntwo\n")
+    (tmp_path / "blob").write_bytes(b"\xff\x00")
+    kubectl("create", "configmap", "files", f"--from-file={tmp_path}", "--from-literal=a=1")
+    found = kubectl.json("get", "configmap", "files")
+    assert found["data"] == {"a": "1", "notes.txt": "one\ntwo\n"}
+    assert found["binaryData"] == {"blob": base64.b64encode(b"\xff\x00").decode()}
+
+
+def test_run(kubectl: Kubectl) -> None:
+    assert kubectl("run", "web", "--image=nginx", "--labels=app=web") == "pod/web created\n"
+    assert kubectl.jsonpath("get", "pod", "web", "{.spec.containers[0].image}") == "nginx"
+
+
+def test_a_service_gets_an_address(kubectl: Kubectl) -> None:
+    kubectl("create", "service", "clusterip", "web", "--tcp=80:8080")
+    assert kubectl.jsonpath("get", "service", "web", "{.spec.clusterIP}").startswith("10.96.")
+
+
+def test_expose(kubectl: Kubectl) -> None:
+    kubectl("create", "-f", "-", stdin=POD)
+    assert kubectl("expose", "pod", "web") == "service/web exposed\n"
+    assert kubectl.jsonpath("get", "service", "web", "{.spec.selector}") == '{"app":"web","tier":"front"}'
+    assert kubectl.jsonpath("get", "service", "web", "{.spec.ports[0].port}") == "80"
+
+
+class TestDryRun:
+    def test_is_checked_and_not_kept(self, kubectl: Kubectl) -> None:
+        words = ("create", "configmap", "settings", "--from-literal=a=1", "--dry-run=server")
+        assert kubectl(*words) == "configmap/settings created (server dry run)\n"
+        assert "uid" in kubectl.json(*words)["metadata"]
+        assert "NotFound" in kubectl.fails("get", "configmap", "settings")
+
+    def test_is_refused_like_the_real_thing(self, kubectl: Kubectl) -> None:
+        text = POD.replace("image: nginx:1.27", "image: ''")
+        told = kubectl.fails("create", "-f", "-", "--dry-run=server", stdin=text)
+        assert told == 'The Pod "web" is invalid: spec.containers[0].image: Required value\n'
+
+    def test_the_client_alone(self, kubectl: Kubectl) -> None:
+        told = kubectl("create", "configmap", "settings", "--dry-run=client")
+        assert told == "configmap/settings created (dry run)\n"
+
+
+class TestMistakes:
+    def test_several_faults_are_all_named(self, kubectl: Kubectl) -> None:
+        text = POD.replace("name: web", "name: Bad_Name").replace("containerPort: 80", "containerPort: 99999")
+        first, *faults = kubectl.fails("create", "-f", "-", stdin=text).splitlines()
+        assert first == 'The Pod "Bad_Name" is invalid: '
+        assert [fault.split(": ")[0] for fault in faults] == [
+            "* metadata.name",
+            "* spec.containers[0].ports[0].containerPort",
+        ]
+        assert faults[1].endswith("Invalid value: 99999: must be between 1 and 65535, inclusive")
+
+    def test_an_unknown_field(self, kubectl: Kubectl) -> None:
+        told = kubectl.fails("create", "-f", "-", stdin=CONFIG_MAP.replace("\ndata:", "\ndada:"))
+        assert 'unknown field "dada"' in told
+
+    def test_an_unknown_field_with_a_warning(self, kubectl: Kubectl) -> None:
+        kubectl.needs(1, 25)
+        done = kubectl.run("create", "-f", "-", "--validate=warn", stdin=CONFIG_MAP.replace("\ndata:", "\ndada:"))
+        assert (done.returncode, done.stdout) == (0, "configmap/settings created\n")
+        assert done.stderr == 'Warning: unknown field "dada"\n'
+
+    def test_an_unknown_field_that_nobody_minds(self, kubectl: Kubectl) -> None:
+        text = CONFIG_MAP.replace("\ndata:", "\ndada:")
+        assert kubectl("create", "-f", "-", "--validate=false", stdin=text) == "configmap/settings created\n"
+
+    def test_an_unknown_kind(self, kubectl: Kubectl) -> None:
+        told = kubectl.fails("create", "-f", "-", stdin=CONFIG_MAP.replace("ConfigMap", "Nonsense"))
+        assert 'no matches for kind "Nonsense" in version "v1"' in told
+
+    def test_a_wrong_type(self, kubectl: Kubectl) -> None:
+        text = POD.replace("containerPort: 80", "containerPort: eighty")
+        assert "containerPort" in kubectl.fails("create", "-f", "-", stdin=text)
+        told = kubectl.fails("create", "-f", "-", "--validate=false", stdin=text)
+        assert told.startswith(
+            'Error from server (BadRequest): error when creating "STDIN": Pod in version "v1" cannot be handled as a '
+            "Pod: json: cannot unmarshal string into Go struct field "
+        )
+
+    def test_no_such_namespace(self, kubectl: Kubectl) -> None:
+        told = kubectl.fails("create", "configmap", "settings", "-n", "nowhere")
+        assert told.endswith('namespaces "nowhere" not found\n')
+
+    def test_a_bad_namespace_name(self, kubectl: Kubectl) -> None:
+        told = kubectl.fails("create", "namespace", "Not_Good")
+        assert told.startswith('The Namespace "Not_Good" is invalid: metadata.name: Invalid value: "Not_Good": ')
+
+    def test_too_large(self, kubectl: Kubectl) -> None:
+        text = yaml("""
+            apiVersion: v1
+            kind: ConfigMap
+            metadata: {name: big}
+            data: {a: "%s"}
+            """)
+        told = kubectl.fails("create", "-f", "-", stdin=text % ("x" * 1_100_000))
+        assert told.startswith('The ConfigMap "big" is invalid: ')
+        assert "Too long: may not be more than 1048576 bytes" in told

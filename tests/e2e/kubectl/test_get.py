@@ -1,0 +1,211 @@
+"""kubectl get, in all its forms."""
+
+import json
+import re
+
+import pytest
+import yaml
+
+from tests.e2e.kubectl.command import Kubectl
+from tests.e2e.kubectl.manifests import POD
+
+AGE = re.compile(r"\d+s")
+
+
+@pytest.fixture
+def pods(kubectl: Kubectl) -> Kubectl:
+    """Two pods: web and db."""
+    kubectl("create", "-f", "-", stdin=POD)
+    kubectl("create", "-f", "-", stdin=POD.replace("name: web", "name: db").replace("app: web", "app: db"))
+    return kubectl
+
+
+def names(kubectl: Kubectl, *words: str) -> list[str]:
+    return kubectl("get", "pods", "-o", "name", *words).split()
+
+
+def test_a_table(pods: Kubectl) -> None:
+    head, *rows = pods.table("get", "pods")
+    assert head == ["NAME", "READY", "STATUS", "RESTARTS", "AGE"]
+    assert [row[:4] for row in rows] == [["db", "0/1", "Pending", "0"], ["web", "0/1", "Pending", "0"]]
+    assert all(AGE.fullmatch(row[4]) for row in rows)
+
+
+def test_wide(pods: Kubectl) -> None:
+    head, row = pods.table("get", "pod", "web", "-o", "wide")
+    assert head[4:] == ["AGE", "IP", "NODE", "NOMINATED NODE", "READINESS GATES"]
+    assert row[5:] == ["<none>"] * 4
+
+
+def test_without_headers(pods: Kubectl) -> None:
+    (row,) = pods.table("get", "pod", "web", "--no-headers")
+    assert row[0] == "web"
+
+
+def test_labels(pods: Kubectl) -> None:
+    assert pods.table("get", "pod", "web", "--show-labels")[1][-1] == "app=web,tier=front"
+    head, row = pods.table("get", "pod", "web", "-L", "app,tier,none")
+    assert head[-3:] == ["APP", "TIER", "NONE"]
+    assert row[-2:] == ["web", "front"]
+
+
+def test_yaml(pods: Kubectl) -> None:
+    text = pods("get", "pod", "web", "-o", "yaml")
+    assert text.startswith("apiVersion: v1\nkind: Pod\nmetadata:\n")
+    assert "managedFields" not in text
+    pod = yaml.safe_load(text)
+    assert pod["spec"]["containers"][0]["image"] == "nginx:1.27"
+    assert pod["status"] == {"phase": "Pending", "qosClass": "BestEffort"}
+
+
+def test_json(pods: Kubectl) -> None:
+    found = json.loads(pods("get", "pods", "-o", "json"))
+    assert found["kind"] == "List"
+    assert [item["metadata"]["name"] for item in found["items"]] == ["db", "web"]
+
+
+def test_jsonpath(pods: Kubectl) -> None:
+    assert pods.jsonpath("get", "pod", "web", "{.metadata.name}: {.status.phase}") == "web: Pending"
+    assert pods.jsonpath("get", "pods", '{range .items[*]}{.metadata.labels.app}{" "}{end}') == "db web "
+
+
+def test_custom_columns(pods: Kubectl) -> None:
+    columns = "custom-columns=NAME:.metadata.name,IMAGE:.spec.containers[0].image,NODE:.spec.nodeName"
+    assert pods.table("get", "pods", "-o", columns) == [
+        ["NAME", "IMAGE", "NODE"],
+        ["db", "nginx:1.27", "<none>"],
+        ["web", "nginx:1.27", "<none>"],
+    ]
+
+
+def test_a_template(pods: Kubectl) -> None:
+    assert pods("get", "pod", "web", "-o", "go-template={{.metadata.name}} {{len .spec.containers}}") == "web 1"
+
+
+@pytest.mark.parametrize(
+    ("selector", "expected"),
+    [
+        ("app=web", ["pod/web"]),
+        ("app!=web", ["pod/db"]),
+        ("app in (web,db),tier=front", ["pod/db", "pod/web"]),
+        ("app notin (db)", ["pod/web"]),
+        ("!app", []),
+    ],
+)
+def test_by_label(pods: Kubectl, selector: str, expected: list[str]) -> None:
+    assert names(pods, "-l", selector) == expected
+
+
+@pytest.mark.parametrize(
+    ("selector", "expected"),
+    [
+        ("metadata.name=db", ["pod/db"]),
+        ("metadata.name!=db", ["pod/web"]),
+        ("status.phase=Pending", ["pod/db", "pod/web"]),
+        ("status.phase=Running", []),
+        ("spec.nodeName=", ["pod/db", "pod/web"]),
+    ],
+)
+def test_by_field(pods: Kubectl, selector: str, expected: list[str]) -> None:
+    assert names(pods, "--field-selector", selector) == expected
+
+
+def test_sorted(pods: Kubectl) -> None:
+    """In the order of creation, not of names."""
+    pods("patch", "pod", "web", "-p", '{"metadata":{"annotations":{"order":"1"}}}')
+    pods("patch", "pod", "db", "-p", '{"metadata":{"annotations":{"order":"2"}}}')
+    rows = pods.table("get", "pods", "--sort-by=.metadata.annotations.order", "--no-headers")
+    assert [row[0] for row in rows] == ["web", "db"]
+
+
+def test_several_kinds(pods: Kubectl) -> None:
+    pods("create", "configmap", "settings")
+    found = pods("get", "pods,configmaps", "-o", "name").split()
+    assert found == ["pod/db", "pod/web", "configmap/kube-root-ca.crt", "configmap/settings"]
+
+
+def test_by_type_and_name(pods: Kubectl) -> None:
+    assert pods("get", "pod/web", "po/db", "-o", "name").split() == ["pod/web", "pod/db"]
+
+
+def test_in_pieces(pods: Kubectl) -> None:
+    assert names(pods, "--chunk-size=1") == ["pod/db", "pod/web"]
+
+
+def test_all_namespaces(pods: Kubectl, sampan_namespace: str) -> None:
+    head, *rows = pods.table("get", "pods", "-A")
+    assert head[:2] == ["NAMESPACE", "NAME"]
+    assert [sampan_namespace, "web"] in [row[:2] for row in rows]
+
+
+def test_all(pods: Kubectl) -> None:
+    pods("create", "service", "clusterip", "web", "--tcp=80:8080")
+    assert pods("get", "all", "-o", "name").split() == ["pod/db", "pod/web", "service/web"]
+
+
+def test_namespaces(kubectl: Kubectl, sampan_namespace: str) -> None:
+    head, *rows = kubectl.table("get", "namespaces")
+    assert head == ["NAME", "STATUS", "AGE"]
+    assert {"default", "kube-system", "kube-public", "kube-node-lease", sampan_namespace} <= {row[0] for row in rows}
+    assert [sampan_namespace, "Active"] in [row[:2] for row in rows]
+
+
+def test_the_service_that_leads_to_the_server(kubectl: Kubectl) -> None:
+    head, row = kubectl.table("get", "service", "kubernetes", "-n", "default")
+    assert head == ["NAME", "TYPE", "CLUSTER-IP", "EXTERNAL-IP", "PORT(S)", "AGE"]
+    assert row[:5] == ["kubernetes", "ClusterIP", "10.96.0.1", "<none>", "443/TCP"]
+
+
+def test_other_tables(kubectl: Kubectl) -> None:
+    kubectl("create", "configmap", "settings", "--from-literal=a=1", "--from-literal=b=2")
+    kubectl("create", "secret", "generic", "password", "--from-literal=a=1")
+    kubectl("create", "serviceaccount", "robot")
+    assert kubectl.table("get", "configmap", "settings")[1][:2] == ["settings", "2"]
+    assert kubectl.table("get", "secret", "password")[1][:3] == ["password", "Opaque", "1"]
+    assert kubectl.table("get", "serviceaccount", "robot")[1][0] == "robot"
+
+
+def test_watch(pods: Kubectl) -> None:
+    with pods.running("get", "pods", "-w", "--no-headers") as watch:
+        assert watch.stdout is not None
+        assert [watch.stdout.readline().split()[0] for _ in range(2)] == ["db", "web"]
+        pods("create", "-f", "-", stdin=POD.replace("name: web", "name: late"))
+        assert watch.stdout.readline().split()[:3] == ["late", "0/1", "Pending"]
+        pods("delete", "pod", "late")
+        assert watch.stdout.readline().split()[0] == "late"
+
+
+def test_watch_of_names(kubectl: Kubectl) -> None:
+    with kubectl.running("get", "configmaps", "-w", "-o", "name") as watch:
+        assert watch.stdout is not None
+        assert watch.stdout.readline() == "configmap/kube-root-ca.crt\n"
+        kubectl("create", "configmap", "late")
+        assert watch.stdout.readline() == "configmap/late\n"
+
+
+class TestMistakes:
+    def test_nothing_there(self, kubectl: Kubectl, sampan_namespace: str) -> None:
+        done = kubectl.run("get", "pods")
+        assert (done.returncode, done.stdout) == (0, "")
+        assert done.stderr == f"No resources found in {sampan_namespace} namespace.\n"
+
+    def test_no_such_object(self, kubectl: Kubectl) -> None:
+        assert kubectl.fails("get", "pod", "nobody") == 'Error from server (NotFound): pods "nobody" not found\n'
+
+    def test_no_such_object_is_no_error_if_told(self, kubectl: Kubectl) -> None:
+        assert kubectl("get", "pod", "nobody", "--ignore-not-found") == ""
+
+    def test_no_such_kind(self, kubectl: Kubectl) -> None:
+        assert kubectl.fails("get", "nonsense") == 'error: the server doesn\'t have a resource type "nonsense"\n'
+
+    def test_no_such_field(self, kubectl: Kubectl) -> None:
+        assert kubectl.fails("get", "pods", "--field-selector", "color=red") == (
+            'Error from server (BadRequest): Unable to find "/v1, Resource=pods" that match label selector "", '
+            'field selector "color=red": field label not supported: color\n'
+        )
+
+    def test_a_broken_selector(self, kubectl: Kubectl) -> None:
+        assert kubectl.fails("get", "pods", "-l", "app in (web") == (
+            'Error from server (BadRequest): Unable to find "/v1, Resource=pods" that match label selector '
+            "\"app in (web\", field selector \"\": unable to parse requirement: found '', expected: ',' or ')'\n"
+        )

@@ -1,0 +1,119 @@
+"""kubectl wait, events, describe, exec, logs, auth: looking at what happens."""
+
+from sampan.api.types.core_v1 import Event, Pod
+from sampan.testing import Cluster
+from tests.e2e.kubectl.command import Kubectl
+from tests.e2e.kubectl.manifests import CONFIG_MAP, POD
+
+
+class TestWait:
+    def test_for_a_condition(self, kubectl: Kubectl, sampan_cluster: Cluster, sampan_namespace: str) -> None:
+        kubectl("create", "-f", "-", stdin=POD)
+        with kubectl.running("wait", "--for=condition=Ready", "pod/web", "--timeout=30s") as waiting:
+            patch = {"status": {"conditions": [{"type": "Ready", "status": "True"}]}}
+            pods = sampan_cluster.client.of(Pod)
+            sampan_cluster.run(pods.patch("web", patch, sampan_namespace, subresource="status"))
+            assert waiting.stdout is not None
+            assert waiting.stdout.read() == "pod/web condition met\n"
+            assert waiting.wait(30) == 0
+
+    def test_for_a_value(self, kubectl: Kubectl) -> None:
+        kubectl.needs(1, 24)
+        kubectl("create", "-f", "-", stdin=POD)
+        told = kubectl("wait", "--for=jsonpath={.status.phase}=Pending", "pod/web", "--timeout=30s")
+        assert told == "pod/web condition met\n"
+
+    def test_in_vain(self, kubectl: Kubectl) -> None:
+        kubectl("create", "-f", "-", stdin=POD)
+        told = kubectl.fails("wait", "--for=condition=Ready", "pod/web", "--timeout=1s")
+        assert told == "error: timed out waiting for the condition on pods/web\n"
+
+    def test_for_the_end(self, kubectl: Kubectl) -> None:
+        text = CONFIG_MAP.replace("name: settings", "name: settings\n  finalizers: [example.com/hold]")
+        kubectl("create", "-f", "-", stdin=text)
+        kubectl("delete", "configmap", "settings", "--wait=false")
+        with kubectl.running("wait", "--for=delete", "configmap/settings", "--timeout=30s") as waiting:
+            kubectl("patch", "configmap", "settings", "--type=merge", "-p", '{"metadata":{"finalizers":null}}')
+            assert waiting.wait(30) == 0
+
+    def test_for_nobody(self, kubectl: Kubectl) -> None:
+        told = kubectl.fails("wait", "--for=condition=Ready", "pod/nobody", "--timeout=1s")
+        assert told == 'Error from server (NotFound): pods "nobody" not found\n'
+
+
+def happened(cluster: Cluster, namespace: str) -> None:
+    event = Event(reason="Pulled", message="Image pulled", type="Normal", count=1)
+    event.metadata.name = "web.1"
+    event.involvedObject.kind, event.involvedObject.name = "Pod", "web"
+    event.involvedObject.namespace = namespace
+    cluster.run(cluster.client.of(Event).create(event, namespace))
+
+
+def test_events(kubectl: Kubectl, sampan_cluster: Cluster, sampan_namespace: str) -> None:
+    happened(sampan_cluster, sampan_namespace)
+    head, row = kubectl.table("get", "events")
+    assert head == ["LAST SEEN", "TYPE", "REASON", "OBJECT", "MESSAGE"]
+    assert row[1:] == ["Normal", "Pulled", "pod/web", "Image pulled"]
+
+
+def test_events_by_their_own_command(kubectl: Kubectl, sampan_cluster: Cluster, sampan_namespace: str) -> None:
+    kubectl.needs(1, 26)
+    happened(sampan_cluster, sampan_namespace)
+    head, row = kubectl.table("events")
+    assert head == ["LAST SEEN", "TYPE", "REASON", "OBJECT", "MESSAGE"]
+    assert row[1:] == ["Normal", "Pulled", "Pod/web", "Image pulled"]
+
+
+def test_describe(kubectl: Kubectl, sampan_cluster: Cluster, sampan_namespace: str) -> None:
+    kubectl("create", "-f", "-", stdin=POD)
+    uid = kubectl.jsonpath("get", "pod", "web", "{.metadata.uid}")
+    event = Event(reason="Pulled", message="Image pulled", type="Normal", count=1)
+    event.metadata.name = "web.1"
+    event.involvedObject.kind, event.involvedObject.name, event.involvedObject.uid = "Pod", "web", uid
+    event.involvedObject.namespace = sampan_namespace
+    sampan_cluster.run(sampan_cluster.client.of(Event).create(event, sampan_namespace))
+    text = kubectl("describe", "pod", "web")
+    lines = [" ".join(line.split()) for line in text.splitlines()]
+    for line in ("Name: web", f"Namespace: {sampan_namespace}", "Service Account: default", "Status: Pending"):
+        assert line in lines
+    assert "Image: nginx:1.27" in lines
+    assert lines[-1].endswith("Image pulled")
+
+
+def test_describe_a_namespace(kubectl: Kubectl, sampan_namespace: str) -> None:
+    lines = kubectl("describe", "namespace", sampan_namespace).splitlines()
+    assert lines[0].split() == ["Name:", sampan_namespace]
+    assert "No resource quota." in lines
+
+
+def test_describe_a_service(kubectl: Kubectl) -> None:
+    kubectl("create", "service", "clusterip", "web", "--tcp=80:8080")
+    lines = [" ".join(line.split()) for line in kubectl("describe", "service", "web").splitlines()]
+    assert "TargetPort: 8080/TCP" in lines
+
+
+def test_the_log_of_nobody(kubectl: Kubectl) -> None:
+    assert 'pods "nobody" not found' in kubectl.fails("logs", "nobody")
+
+
+def test_the_log_of_a_pod_that_has_no_node(kubectl: Kubectl) -> None:
+    kubectl("create", "-f", "-", stdin=POD)
+    assert kubectl("logs", "web") == ""
+
+
+def test_exec_in_nobody(kubectl: Kubectl) -> None:
+    assert kubectl.fails("exec", "nobody", "--", "ls") == 'Error from server (NotFound): pods "nobody" not found\n'
+
+
+def test_exec_in_a_pod_that_has_no_node(kubectl: Kubectl) -> None:
+    kubectl("create", "-f", "-", stdin=POD)
+    assert "pod web does not have a host assigned" in kubectl.fails("exec", "web", "--", "ls")
+
+
+def test_questions_about_oneself_are_answered_or_refused_politely(kubectl: Kubectl) -> None:
+    done = kubectl.run("auth", "can-i", "get", "pods")
+    assert done.stdout == "yes\n" or "(MethodNotAllowed)" in done.stderr
+
+
+def test_metrics_of_pods_are_not_there(kubectl: Kubectl) -> None:
+    assert "Metrics API not available" in kubectl.fails("top", "pods")
