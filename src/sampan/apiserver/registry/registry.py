@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterable
+from functools import partial
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +15,7 @@ from sampan.apiserver.registry import custom, generic
 from sampan.apiserver.registry.allocation.addresses import AddressAllocator
 from sampan.apiserver.registry.allocation.node_ports import NodePortAllocator
 from sampan.apiserver.registry.allocation.ranges import ServiceRanges
+from sampan.apiserver.registry.bookmark_parts import bookmark_rest
 from sampan.apiserver.registry.codec import ResourceCodec
 from sampan.apiserver.registry.kinds import MODULES
 from sampan.apiserver.registry.present import Presence
@@ -126,16 +128,18 @@ class Registry:
         if stored is None:
             raise ValueError(f"{resource.qualified} is not stored")
         codec = self.codec(stored, resource)
-        shape = _shape(resource, stored, self.scheme.same_objects(resource))
+        shape = _shape(resource, stored, self.scheme.same_objects(resource), bookmark_rest(codec))
+        convert = None if resource.is_custom else partial(_converted, stored)
         cacher = Cacher(
             backend=self.backend,
             shape=shape,
             decode=codec.decode,
             decode_value=_json_of_protobuf,
+            convert_value=convert,
             current_revision=self._current_revision,
         )
         self._start_task(cacher.run())
-        items = ItemMaker(shape=shape, decode_value=_json_of_protobuf)
+        items = ItemMaker(shape=shape, decode_value=_json_of_protobuf, convert_value=convert)
         is_event = resource.storage_prefix == "/registry/events"
         return Store(
             resource=resource,
@@ -170,6 +174,14 @@ def _json_of_protobuf(value: bytes) -> bytes:
     return json.encode(protobuf.decode(value))
 
 
+def _converted(stored: GroupVersionKind, value: bytes) -> bytes:
+    """What an older server stored, in the version that is stored now."""
+    from sampan.api import conversion
+    from sampan.api.codec import json
+
+    return json.encode(conversion.convert(json.read_any(value), stored))
+
+
 def _aliases(field: SelectableField, others: Iterable[SelectableField]) -> tuple[str, ...]:
     same = (other.label for other in others if (other.paths, other.default) == (field.paths, field.default))
     return tuple(sorted(set(same) - {field.label}))
@@ -178,7 +190,7 @@ def _aliases(field: SelectableField, others: Iterable[SelectableField]) -> tuple
 _INDEXED = frozenset({"spec.nodeName"})
 
 
-def _shape(resource: Resource, stored: GroupVersionKind, versions: Iterable[Resource]) -> Shape:
+def _shape(resource: Resource, stored: GroupVersionKind, versions: Iterable[Resource], bookmark_rest: bytes) -> Shape:
     """`versions`: the resources that show the same objects, which may call their fields otherwise."""
     others = [field for version in versions for field in version.selectable]
     return Shape(
@@ -187,10 +199,12 @@ def _shape(resource: Resource, stored: GroupVersionKind, versions: Iterable[Reso
         api_version=stored.api_version,
         plural=resource.plural,
         group=resource.group,
+        list_kind=resource.list_kind,
         is_namespaced=resource.namespaced,
         fields=tuple(
             Field(field.label, field.paths, field.default, field.label in _INDEXED, _aliases(field, others))
             for field in resource.selectable
         ),
         is_custom=resource.is_custom,
+        bookmark_rest=bookmark_rest,
     )
