@@ -1,7 +1,10 @@
 """Kinds without a module of their own: what the traits say, and a status that only its own path can write."""
 
 from collections.abc import Iterable
+from functools import cache
 from typing import Any
+
+import msgspec
 
 from sampan.api import names
 from sampan.api.resource import Resource
@@ -10,6 +13,18 @@ from sampan.apiserver.registry.deletion import DeleteOptions
 from sampan.apiserver.registry.served import Served
 from sampan.apiserver.registry.strategy import Context, StatusStrategy, Strategy
 from sampan.apiserver.registry.traits import Traits, traits_of
+
+
+def _forget_empty_lists(obj: Any) -> None:
+    """The real server's store does not tell an empty list from none; those that are always shown come back as null."""
+    for name in _shown_lists(type(obj)):
+        if getattr(obj, name) == []:
+            setattr(obj, name, None)
+
+
+@cache
+def _shown_lists(kind: Any) -> tuple[str, ...]:
+    return tuple(found.name for found in msgspec.structs.fields(kind) if found.default_factory is type(None))
 
 
 class GenericStrategy(Strategy):
@@ -26,12 +41,14 @@ class GenericStrategy(Strategy):
         return check(name, prefix=is_prefix)
 
     def prepare_create(self, ctx: Context, obj: Any) -> None:
+        _forget_empty_lists(obj)
         if self._has_status:
             obj.status = type(obj)().status
         if self.counts_generation:
             obj.metadata.generation = self._traits.starts_at
 
     def prepare_update(self, ctx: Context, obj: Any, old: Any) -> None:
+        _forget_empty_lists(obj)
         if self._has_status:
             obj.status = old.status
 
