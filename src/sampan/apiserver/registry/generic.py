@@ -17,7 +17,8 @@ from sampan.apiserver.registry.traits import Traits, traits_of
 
 def _forget_empty_lists(obj: Any) -> None:
     """The real server's store does not tell an empty list from none; those that are always shown come back as null."""
-    for name in _shown_lists(type(obj)):
+    kind: Any = type(obj)
+    for name in _shown_lists(kind):
         if getattr(obj, name) == []:
             setattr(obj, name, None)
 
