@@ -52,7 +52,17 @@ make_environment() {
     "$python" -m venv --clear .venv
 }
 
+# The end-to-end tests use a real kubectl. It is not worth stopping for: they skip where there is none.
+find_kubectl() {
+    ! command -v kubectl >/dev/null && [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null || return 0
+    say "there is no kubectl: installing kubernetes-client"
+    (export DEBIAN_FRONTEND=noninteractive
+        apt-get update && apt-get install --yes --no-install-recommends kubernetes-client) >/dev/null 2>&1 ||
+        say "that failed; tests that need kubectl will be skipped"
+}
+
 is_usable || make_environment
+find_kubectl
 say "installing Sampan and its tools into .venv"
 .venv/bin/python -m pip install --quiet --disable-pip-version-check --no-input --editable '.[dev]'
 touch .venv/ready

@@ -75,9 +75,11 @@ def test_over_https() -> None:
 
 
 def test_plain_http_only_if_asked_for() -> None:
-    with Cluster(insecure=True) as cluster:
-        with urllib.request.urlopen(f"{cluster.insecure_url}/api/v1/pods", timeout=10) as answer:
-            assert answer.status == 200
+    with (
+        Cluster(insecure=True) as cluster,
+        urllib.request.urlopen(f"{cluster.insecure_url}/api/v1/pods", timeout=10) as answer,
+    ):
+        assert answer.status == 200
     with Cluster() as cluster, pytest.raises(RuntimeError, match="insecure=True"):
         _ = cluster.insecure_url
 
@@ -133,9 +135,9 @@ class TestTheEnd:
             _ = cluster.url
 
     def test_nor_after_an_exception(self) -> None:
-        with pytest.raises(KeyError), Cluster() as cluster:
+        with pytest.raises(KeyError, match="oops"), Cluster() as cluster:  # noqa: PT012 - both are the point
             url, folder = cluster.url, cluster.kubeconfig.parent
-            raise KeyError
+            raise KeyError("oops")
         assert not is_listening(url)
         assert not folder.exists()
 

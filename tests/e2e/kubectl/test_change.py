@@ -136,7 +136,7 @@ class TestLabels:
         assert "invalid label value" in settings.fails("label", "configmap", "settings", "team=not good")
 
     def test_annotations(self, settings: Kubectl) -> None:
-        assert settings("annotate", "configmap", "settings", "note=any text") == "configmap/settings annotated\n"
+        assert settings("annotate", "configmap", "settings", "note=any text").startswith("configmap/settings annotate")
         assert settings.jsonpath("get", "configmap", "settings", "{.metadata.annotations.note}") == "any text"
         settings("annotate", "configmap", "settings", "note-")
         assert settings.jsonpath("get", "configmap", "settings", "{.metadata.annotations.note}") == ""

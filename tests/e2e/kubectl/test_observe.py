@@ -74,7 +74,7 @@ def test_describe(kubectl: Kubectl, sampan_cluster: Cluster, sampan_namespace: s
     sampan_cluster.run(sampan_cluster.client.of(Event).create(event, sampan_namespace))
     text = kubectl("describe", "pod", "web")
     lines = [" ".join(line.split()) for line in text.splitlines()]
-    for line in ("Name: web", f"Namespace: {sampan_namespace}", "Service Account: default", "Status: Pending"):
+    for line in ("Name: web", f"Namespace: {sampan_namespace}", "Status: Pending", "QoS Class: BestEffort"):
         assert line in lines
     assert "Image: nginx:1.27" in lines
     assert lines[-1].endswith("Image pulled")
