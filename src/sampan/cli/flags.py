@@ -40,11 +40,13 @@ def address(flag: str, text: str) -> str:
 
 
 def network(flag: str, text: str) -> str:
-    for part in text.split(","):
-        try:
-            ipaddress.ip_network(part)
-        except ValueError as error:
-            raise CliError(f"{flag}: {error}") from None
+    """The network that services have addresses of, or one of each family."""
+    from sampan.apiserver.registry.allocation.ranges import ServiceRanges
+
+    try:
+        ServiceRanges.parse(text)
+    except ValueError as error:
+        raise CliError(f"{flag}: {error}") from None
     return text
 
 
