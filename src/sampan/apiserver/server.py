@@ -14,9 +14,9 @@ from sampan.api.scheme import Scheme, builtin_scheme
 from sampan.apiserver.admission.chain import AdmissionChain
 from sampan.apiserver.admission.plugins import default_plugins
 from sampan.apiserver.auth.certificates import CertificateAuthenticator
-from sampan.apiserver.auth.chain import AuthenticatorChain, OneAuthenticator
+from sampan.apiserver.auth.chain import AuthenticatorChain
 from sampan.apiserver.auth.token_signer import TokenSigner
-from sampan.apiserver.auth.tokens import TokenAuthenticator
+from sampan.apiserver.auth.tokens import FileTokens
 from sampan.apiserver.authorization import Chain, Discovery, Masters
 from sampan.apiserver.bootstrap import SYSTEM, bootstrap
 from sampan.apiserver.call import MASTERS, User
@@ -107,17 +107,24 @@ class ApiServer:
 
     def _make_pipeline(self) -> Pipeline:
         config = self.config
-        authenticators: list[OneAuthenticator] = [CertificateAuthenticator(), TokenAuthenticator(dict(config.tokens))]
+        authenticator = AuthenticatorChain(
+            [CertificateAuthenticator()],
+            tokens=[FileTokens(config.tokens)],
+            allows_anonymous=config.allows_anonymous,
+        )
         authorizer, admission = Chain(Masters(), Discovery()), AdmissionChain(default_plugins())
         return Pipeline(
             scheme=self.scheme,
-            authenticator=AuthenticatorChain(authenticators, allows_anonymous=config.allows_anonymous),
+            authenticator=authenticator,
             authorizer=authorizer,
             endpoints=Endpoints(registry=self.registry, admission=admission, authorizer=authorizer),
             special=special_paths(
                 self.registry,
                 address=lambda: f"{self.address}:{self.secure_port or self.insecure_port}",
-                ready_checks=[Check("poststarthook/bootstrap", self._check_bootstrap)],
+                ready_checks=[
+                    Check("poststarthook/bootstrap", self._check_bootstrap),
+                    Check("shutdown", self._check_stopping),
+                ],
                 metrics=self.metrics,
                 recorder=self.recorder,
             ),
@@ -127,6 +134,10 @@ class ApiServer:
     async def _check_bootstrap(self) -> None:
         if not self._is_bootstrapped:
             raise RuntimeError("not finished")
+
+    async def _check_stopping(self) -> None:
+        if self._http.is_stopping:
+            raise RuntimeError("the server is stopping")
 
     async def _listen(self) -> None:
         config = self.config

@@ -1,9 +1,11 @@
 """Bearer tokens from a file of lines `token,user,uid,"group1,group2"`."""
 
 import csv
+import hashlib
+from collections.abc import Mapping
 from pathlib import Path
 
-from sampan.apiserver.call import AUTHENTICATED, Call, User
+from sampan.apiserver.call import AUTHENTICATED, User
 
 
 class TokenFileError(ValueError):
@@ -12,26 +14,41 @@ class TokenFileError(ValueError):
 
 def read_token_file(path: Path) -> dict[str, User]:
     found: dict[str, User] = {}
-    with path.open(newline="") as lines:
-        for number, row in enumerate(csv.reader(lines, skipinitialspace=True), start=1):
-            if not row or row[0].startswith("#"):
-                continue
-            if len(row) < 3 or not row[0]:
-                raise TokenFileError(f"{path}, line {number}: want token,user,uid and optional groups")
-            token, name, uid = (part.strip() for part in row[:3])
-            groups = tuple(group.strip() for group in row[3].split(",") if group.strip()) if len(row) > 3 else ()
-            found[token] = User(name, uid, (*groups, AUTHENTICATED))
+    number = 0
+    try:
+        with path.open(newline="", encoding="utf-8") as lines:
+            for number, row in enumerate(csv.reader(lines, skipinitialspace=True), start=1):
+                if row and not row[0].startswith("#"):
+                    token, user = _entry(row, f"{path}, line {number}")
+                    found[token] = user
+    except (csv.Error, UnicodeDecodeError) as fault:
+        raise TokenFileError(f"{path}, line {number + 1}: {fault}") from None
     return found
 
 
-class TokenAuthenticator:
-    def __init__(self, users: dict[str, User]) -> None:
-        self._users = users
+def _entry(row: list[str], where: str) -> tuple[str, User]:
+    token, name, uid, *rest = (part.strip() for part in (*row, "", "")[: max(len(row), 3)])
+    if len(row) < 3 or not token or not name:
+        raise TokenFileError(f"{where}: want token,user,uid and optional groups")
+    groups = [group.strip() for group in (rest[0] if rest else "").split(",") if group.strip()]
+    if AUTHENTICATED not in groups:
+        groups.append(AUTHENTICATED)
+    return token, User(name, uid, tuple(groups))
 
-    def authenticate(self, call: Call) -> User | None:
-        """The token's user; None if there is no bearer token or it is not known here."""
-        scheme, _, token = call.headers.get("Authorization", "").partition(" ")
-        if scheme.lower() != "bearer" or not token:
-            return None
-        user = self._users.get(token)
-        return user
+
+class FileTokens:
+    """Knows the tokens of such a file. It keeps their hashes only, and looks those up: how long that takes tells
+    nothing about the tokens."""
+
+    def __init__(self, users: Mapping[str, User]) -> None:
+        self._users = {_hash(token): user for token, user in users.items()}
+
+    def user_of(self, token: str) -> User | None:
+        return self._users.get(_hash(token))
+
+
+def _hash(token: str) -> bytes:
+    return hashlib.sha256(token.encode("utf-8", "surrogatepass")).digest()
+
+
+__all__ = ["FileTokens", "TokenFileError", "read_token_file"]

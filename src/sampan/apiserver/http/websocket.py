@@ -7,14 +7,13 @@ from contextlib import suppress
 
 from aiohttp import web
 
+from sampan.apiserver.auth.bearer import SUBPROTOCOL
 from sampan.apiserver.frames import Frames, NoForm
 from sampan.apiserver.negotiation import JSON
 from sampan.apiserver.request_metrics import WatchCount
 from sampan.storage.cacher import Watcher
 from sampan.storage.cacher.errors import CacheError
 
-BEARER_PROTOCOL = "base64url.bearer.authorization.k8s.io."
-"""The beginning of a subprotocol that carries a token, for browsers, which cannot set headers."""
 _LENGTH_BYTES = 4
 """Before each protobuf frame of a stream; a message knows its own length."""
 _LARGEST_MESSAGE = 64 << 10
@@ -32,7 +31,7 @@ def is_wanted(request: web.BaseRequest) -> bool:
 async def open_socket(request: web.BaseRequest) -> web.WebSocketResponse:
     """Agree on a socket; a bad handshake is told as HTTP tells it."""
     wished = [word.strip() for word in request.headers.get("Sec-WebSocket-Protocol", "").split(",")]
-    protocols = [word for word in wished if word and not word.startswith(BEARER_PROTOCOL)]
+    protocols = [word for word in wished if word and not word.startswith(SUBPROTOCOL)]
     socket = web.WebSocketResponse(protocols=protocols, max_msg_size=_LARGEST_MESSAGE, compress=False, timeout=_CLOSE_S)
     await socket.prepare(request)
     return socket
@@ -68,4 +67,4 @@ async def send_frame(socket: web.WebSocketResponse, frames: Frames, frame: bytes
         await socket.send_bytes(frame[_LENGTH_BYTES:])
 
 
-__all__ = ["BEARER_PROTOCOL", "is_wanted", "open_socket", "send", "send_frame"]
+__all__ = ["is_wanted", "open_socket", "send", "send_frame"]

@@ -1,0 +1,48 @@
+"""The token that a request carries: in its Authorization header, or, from a browser's WebSocket, as a subprotocol."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+
+from sampan.apiserver.call import Call
+
+SUBPROTOCOL = "base64url.bearer.authorization.k8s.io."
+"""How a subprotocol begins that is a token."""
+_EXTRA_SPACE = "the provided Authorization header contains extra space before the bearer token, and is ignored"
+
+
+def bearer_token(call: Call) -> str:
+    """Empty if there is none, or none that can be read as one."""
+    header = call.headers.get("Authorization")
+    if header is None:
+        return ""
+    scheme, *words = header.strip().split(" ", 2)
+    if scheme.lower() != "bearer" or not words:
+        return ""
+    if not words[0] and len(words) > 1:
+        call.warn(_EXTRA_SPACE)
+    return words[0]
+
+
+def subprotocol_token(call: Call) -> str:
+    """The token among the subprotocols of a WebSocket, which needs another one beside it to agree on."""
+    header = call.headers.get("Sec-WebSocket-Protocol")
+    if header is None or call.headers.get("Upgrade", "").lower() != "websocket":
+        return ""
+    words = [word.strip() for word in header.split(",")]
+    tokens = [word for word in words if word.startswith(SUBPROTOCOL)]
+    if len(tokens) != 1 or len(words) == 1:
+        return ""
+    return _decoded(tokens[0].removeprefix(SUBPROTOCOL))
+
+
+def _decoded(text: str) -> str:
+    try:
+        padding = "=" * (-len(text) % 4)
+        return base64.b64decode(text + padding, altchars=b"-_", validate=True).decode()
+    except (binascii.Error, ValueError):
+        return ""
+
+
+__all__ = ["SUBPROTOCOL", "bearer_token", "subprotocol_token"]
