@@ -1,9 +1,12 @@
 """Claims of storage: the spec of a PersistentVolumeClaim, and templates of claims that are made for a pod."""
 
-from sampan.api import names, quantity
+from collections.abc import Iterator
+
+from sampan.api import gotext, names, quantity
 from sampan.api.faults import FieldError
 from sampan.api.label_selector import label_faults, selector_faults
 from sampan.api.types.core_v1 import (
+    PersistentVolumeClaim,
     PersistentVolumeClaimSpec,
     PersistentVolumeClaimTemplate,
     TypedLocalObjectReference,
@@ -11,11 +14,34 @@ from sampan.api.types.core_v1 import (
 )
 from sampan.api.types.meta_v1 import ObjectMeta
 from sampan.apiserver.registry import metadata
+from sampan.apiserver.registry.podspec.amounts import round_up
 from sampan.apiserver.registry.podspec.formats import Faults, optional_one_of
 
 ACCESS_MODES = ("ReadOnlyMany", "ReadWriteMany", "ReadWriteOnce", "ReadWriteOncePod")
 VOLUME_MODES = ("Block", "Filesystem")
 _UNSET = ObjectMeta()
+
+
+def default_claim(claim: PersistentVolumeClaim) -> None:
+    """A claim as a template holds it: whatever it calls itself, it is one."""
+    claim.kind, claim.apiVersion = "PersistentVolumeClaim", "v1"
+    claim.status.phase = claim.status.phase or "Pending"
+    if claim.spec.volumeMode is None:
+        claim.spec.volumeMode = "Filesystem"
+    for amounts in (
+        *(claim.spec.resources.limits, claim.spec.resources.requests),
+        *(claim.status.capacity, claim.status.allocatedResources),
+    ):
+        round_up(amounts)
+
+
+def claim_warnings(spec: PersistentVolumeClaimSpec, at: str) -> Iterator[str]:
+    resources = spec.resources
+    for kind, amounts in (("requests", resources.requests), ("limits", resources.limits)):
+        text = amounts.get("storage", "0")
+        if not text.isdigit() and quantity.parse(text).milli_value() % 1000:
+            here = f"{at}.resources.{kind}[storage]"
+            yield f"{here}: fractional byte value {gotext.quote(text)} is invalid, must be an integer"
 
 
 def claim_template_faults(template: PersistentVolumeClaimTemplate, at: str) -> Faults:

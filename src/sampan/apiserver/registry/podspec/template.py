@@ -18,12 +18,17 @@ if TYPE_CHECKING:
 
 def template_faults(template: PodTemplateSpec, lenient: Leniency, at: str) -> Faults:
     meta, spec = template.metadata, template.spec
-    yield from labels(meta.labels, f"{at}.labels")
-    yield from metadata.annotation_faults(meta.annotations, f"{at}.annotations")
-    yield from annotation_faults(meta.annotations, spec, lenient, f"{at}.annotations")
+    yield from template_metadata_faults(template, lenient, at)
     yield from spec_faults(spec, lenient, f"{at}.spec")
     if meta.annotations:
         yield from profiles.agreement_faults(meta.annotations, spec, f"{at}.spec")
     if spec.ephemeralContainers:
         text = "ephemeral containers not allowed in pod template"
         yield FieldError.forbidden(f"{at}.spec.ephemeralContainers", text)
+
+
+def template_metadata_faults(template: PodTemplateSpec, lenient: Leniency, at: str) -> Faults:
+    meta = template.metadata
+    yield from labels(meta.labels, f"{at}.labels")
+    yield from metadata.annotation_faults(meta.annotations, f"{at}.annotations")
+    yield from annotation_faults(meta.annotations, template.spec, lenient, f"{at}.annotations")

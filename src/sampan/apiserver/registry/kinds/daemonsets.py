@@ -1,0 +1,162 @@
+"""DaemonSet: one pod on every node that fits."""
+
+from collections.abc import Iterable
+
+from sampan.api.faults import FieldError
+from sampan.api.label_selector import selector_faults
+from sampan.api.types.apps_v1 import DaemonSet, DaemonSetSpec, DaemonSetUpdateStrategy, RollingUpdateDaemonSet
+from sampan.apiserver.registry.podspec.defaults import default_template
+from sampan.apiserver.registry.podspec.formats import Faults, non_negative
+from sampan.apiserver.registry.podspec.internal_view import shown
+from sampan.apiserver.registry.podspec.leniency import NEW_TEMPLATE, Leniency
+from sampan.apiserver.registry.podspec.template import template_faults
+from sampan.apiserver.registry.podspec.warnings import warnings_for
+from sampan.apiserver.registry.served import Served
+from sampan.apiserver.registry.strategy import Column, Context, StatusStrategy
+from sampan.apiserver.registry.workloads import counts, percentages, selection
+from sampan.apiserver.registry.workloads.columns import SELECTOR, container_columns, count
+from sampan.apiserver.registry.workloads.templates import TemplateStrategy, allowances, ends_faults
+from sampan.apiserver.registry.workloads.versions import number_annotation
+from sampan.apiserver.tables import cells
+from sampan.apiserver.tables.columns import AGE, NAME
+
+_ROLLING, _ON_DELETE = "RollingUpdate", "OnDelete"
+_HISTORY = 10
+_TEMPLATE_GENERATION = "deprecated.daemonset.template.generation"
+"""The annotation that counts the changes of the template."""
+
+
+class DaemonSetStrategy(TemplateStrategy):
+    warns_of_names = False
+    columns = (
+        NAME,
+        count("Desired", "desiredNumberScheduled"),
+        count("Current", "currentNumberScheduled"),
+        count("Ready", "numberReady"),
+        count("Up-to-date", "updatedNumberScheduled"),
+        count("Available", "numberAvailable"),
+        Column(
+            "Node Selector",
+            lambda found, now: cells.pairs(found.spec.template.spec.nodeSelector),
+            field="spec.template.spec.nodeSelector",
+        ),
+        AGE,
+        *container_columns(),
+        SELECTOR,
+    )
+
+    def default(self, obj: DaemonSet) -> None:
+        spec = obj.spec
+        default_template(spec.template)
+        _default_update(spec.updateStrategy)
+        if spec.revisionHistoryLimit is None:
+            spec.revisionHistoryLimit = _HISTORY
+        number_annotation(obj, _TEMPLATE_GENERATION)
+
+    def prepare_create(self, ctx: Context, obj: DaemonSet) -> None:
+        super().prepare_create(ctx, obj)
+        _count_template(obj, max(_template_generation(obj), 1))
+
+    def validate_create(self, ctx: Context, obj: DaemonSet) -> Iterable[FieldError]:
+        return _spec_faults(obj.spec, NEW_TEMPLATE)
+
+    def prepare_update(self, ctx: Context, obj: DaemonSet, old: DaemonSet) -> None:
+        super().prepare_update(ctx, obj, old)
+        is_changed = obj.spec.template != old.spec.template
+        _count_template(obj, _template_generation(old) + is_changed)
+
+    def validate_update(self, ctx: Context, obj: DaemonSet, old: DaemonSet) -> Iterable[FieldError]:
+        yield from selection.changed_selector(obj.spec.selector, old.spec.selector, "spec.selector")
+        yield from _spec_faults(obj.spec, allowances(old.spec.template), old)
+
+    def warnings(self, ctx: Context, obj: DaemonSet, old: DaemonSet | None) -> Iterable[str]:
+        template = obj.spec.template
+        if old is not None and template == old.spec.template:
+            return ()
+        return warnings_for(template.spec, template.metadata, self.template_at)
+
+
+class DaemonSetStatusStrategy(StatusStrategy):
+    def prepare_update(self, ctx: Context, obj: DaemonSet, old: DaemonSet) -> None:
+        obj.spec = old.spec
+        _count_template(obj, _template_generation(old))
+
+    def validate_update(self, ctx: Context, obj: DaemonSet, old: DaemonSet) -> Iterable[FieldError]:
+        scheduled = ("currentNumberScheduled", "numberMisscheduled", "desiredNumberScheduled", "numberReady")
+        updated = ("observedGeneration", "updatedNumberScheduled", "numberAvailable", "numberUnavailable")
+        yield from counts.negative_counts(obj.status, (*scheduled, *updated, "collisionCount"))
+        yield from counts.fewer_collisions(obj.status, old.status)
+
+
+def _default_update(strategy: DaemonSetUpdateStrategy) -> None:
+    strategy.type = strategy.type or _ROLLING
+    if strategy.type != _ROLLING:
+        return
+    update = strategy.rollingUpdate = strategy.rollingUpdate or RollingUpdateDaemonSet()
+    if update.maxUnavailable is None:
+        update.maxUnavailable = 1
+    if update.maxSurge is None:
+        update.maxSurge = 0
+
+
+def _template_generation(found: DaemonSet) -> int:
+    return int(found.metadata.annotations.get(_TEMPLATE_GENERATION, 0))
+
+
+def _count_template(found: DaemonSet, number: int) -> None:
+    found.metadata.annotations[_TEMPLATE_GENERATION] = str(number)
+
+
+def _spec_faults(spec: DaemonSetSpec, lenient: Leniency, old: DaemonSet | None = None) -> Faults:
+    at, is_lenient = "spec.template", old is not None and bool(selector_faults(old.spec.selector, ""))
+    yield from selector_faults(spec.selector, "spec.selector", allow_bad_values=is_lenient)
+    selected = selection.parsed(spec.selector)
+    if selected is not None:
+        yield from selection.mismatch(selected, spec.template, at)
+    if spec.selector is not None:
+        yield from selection.empty_selector(spec.selector, "spec.selector", of="daemonset")
+    yield from template_faults(spec.template, lenient, at)
+    yield from ends_faults(spec.template, at, of="DaemonSet")
+    yield from non_negative(spec.minReadySeconds, "spec.minReadySeconds")
+    yield from _update_faults(spec.updateStrategy, "spec.updateStrategy")
+    yield from non_negative(spec.revisionHistoryLimit or 0, "spec.revisionHistoryLimit")
+
+
+def _update_faults(strategy: DaemonSetUpdateStrategy, at: str) -> Faults:
+    if strategy.type not in (_ROLLING, _ON_DELETE):
+        yield FieldError.not_supported(at, shown(_internal(strategy)), (_ROLLING, _ON_DELETE))
+    elif strategy.type == _ROLLING and strategy.rollingUpdate is not None:
+        yield from _rolling_faults(strategy.rollingUpdate, f"{at}.rollingUpdate")
+
+
+def _rolling_faults(update: RollingUpdateDaemonSet, at: str) -> Faults:
+    missing, more = _amounts(update)
+    named = ((missing, f"{at}.maxUnavailable"), (more, f"{at}.maxSurge"))
+    for value, here in named:
+        yield from percentages.amount_faults(value, here)
+    for value, here in named:
+        yield from percentages.above_all(value, here)
+    may_miss, may_surge = not percentages.is_zero(missing), not percentages.is_zero(more)
+    if may_miss and may_surge:
+        yield FieldError.invalid(f"{at}.maxSurge", more, "may not be set when maxUnavailable is non-zero")
+    elif not may_miss and not may_surge:
+        yield FieldError.required(f"{at}.maxUnavailable", "cannot be 0 when maxSurge is 0")
+
+
+def _amounts(update: RollingUpdateDaemonSet) -> tuple[int | str, int | str]:
+    missing, more = update.maxUnavailable, update.maxSurge
+    return 0 if missing is None else missing, 0 if more is None else more
+
+
+def _internal(strategy: DaemonSetUpdateStrategy) -> DaemonSetUpdateStrategy:
+    """With zeros for amounts that were left out, as the real server shows it."""
+    update = strategy.rollingUpdate
+    if update is None:
+        return strategy
+    missing, more = _amounts(update)
+    known = RollingUpdateDaemonSet(maxUnavailable=missing, maxSurge=more)
+    return DaemonSetUpdateStrategy(type=strategy.type, rollingUpdate=known)
+
+
+_strategy = DaemonSetStrategy()
+SERVED = Served(strategy=_strategy, views={"status": DaemonSetStatusStrategy(_strategy)})

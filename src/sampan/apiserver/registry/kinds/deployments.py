@@ -1,0 +1,152 @@
+"""Deployment: equal pods, and how one version of them gives way to the next."""
+
+from collections.abc import Iterable
+from typing import Any
+
+from sampan.api.faults import FieldError
+from sampan.api.types import apps_v1
+from sampan.api.types.apps_v1 import Deployment, RollingUpdateDeployment
+from sampan.apiserver.registry.kinds.replicasets import selector_and_template
+from sampan.apiserver.registry.podspec.defaults import default_template
+from sampan.apiserver.registry.podspec.formats import Faults, non_negative
+from sampan.apiserver.registry.podspec.internal_view import shown
+from sampan.apiserver.registry.podspec.leniency import NEW_TEMPLATE, Leniency
+from sampan.apiserver.registry.scale import Scaled
+from sampan.apiserver.registry.served import Served
+from sampan.apiserver.registry.strategy import Column, Context, StatusStrategy
+from sampan.apiserver.registry.workloads import counts, percentages, selection
+from sampan.apiserver.registry.workloads.columns import container_columns
+from sampan.apiserver.registry.workloads.templates import TemplateStrategy, allowances
+from sampan.apiserver.registry.workloads.versions import number_annotation
+from sampan.apiserver.tables.columns import AGE, NAME
+
+_ROLLING, _RECREATE = "RollingUpdate", "Recreate"
+_HISTORY, _DEADLINE_S, _SHARE = 10, 600, "25%"
+_ROLLBACK = "deprecated.deployment.rollback.to"
+"""The annotation that asks for an older version."""
+
+
+class DeploymentStrategy(TemplateStrategy):
+    columns = (
+        NAME,
+        Column(
+            "Ready",
+            lambda found, now: f"{found.status.readyReplicas}/{found.spec.replicas or 0}",
+            description="Number of the pod with ready state",
+        ),
+        Column("Up-to-date", lambda found, now: found.status.updatedReplicas, field="status.updatedReplicas"),
+        Column("Available", lambda found, now: found.status.availableReplicas, field="status.availableReplicas"),
+        AGE,
+        *container_columns(),
+        Column("Selector", lambda found, now: _selector(found), field="spec.selector", wide=True),
+    )
+
+    def default(self, obj: Deployment) -> None:
+        spec = obj.spec
+        default_template(spec.template)
+        if spec.replicas is None:
+            spec.replicas = 1
+        if not spec.strategy.type:
+            spec.strategy.type = _ROLLING
+        if spec.strategy.type == _ROLLING:
+            _default_update(spec.strategy)
+        if spec.revisionHistoryLimit is None:
+            spec.revisionHistoryLimit = _HISTORY
+        if spec.progressDeadlineSeconds is None:
+            spec.progressDeadlineSeconds = _DEADLINE_S
+        number_annotation(obj, _ROLLBACK)
+
+    def spec_of(self, obj: Deployment) -> Any:
+        """Annotations count: they are copied to the replica sets."""
+        return obj.spec, obj.metadata.annotations
+
+    def validate_create(self, ctx: Context, obj: Deployment) -> Iterable[FieldError]:
+        return _faults(obj, NEW_TEMPLATE)
+
+    def validate_update(self, ctx: Context, obj: Deployment, old: Deployment) -> Iterable[FieldError]:
+        yield from _faults(obj, allowances(old.spec.template))
+        yield from selection.changed_selector(obj.spec.selector, old.spec.selector, "spec.selector")
+
+
+class DeploymentStatusStrategy(StatusStrategy):
+    def prepare_update(self, ctx: Context, obj: Deployment, old: Deployment) -> None:
+        obj.spec = old.spec
+        obj.metadata.labels = old.metadata.labels
+
+    def validate_update(self, ctx: Context, obj: Deployment, old: Deployment) -> Iterable[FieldError]:
+        parts = ("updatedReplicas", "readyReplicas", "availableReplicas")
+        fields = ("observedGeneration", "replicas", *parts, "unavailableReplicas")
+        yield from counts.negative_counts(obj.status, (*fields, "terminatingReplicas", "collisionCount"))
+        yield from counts.counts_above_all(obj.status, parts)
+        yield from counts.available_above_ready(obj.status)
+        yield from counts.fewer_collisions(obj.status, old.status)
+
+
+def _default_update(strategy: apps_v1.DeploymentStrategy) -> None:
+    update = strategy.rollingUpdate = strategy.rollingUpdate or RollingUpdateDeployment()
+    if update.maxUnavailable is None:
+        update.maxUnavailable = _SHARE
+    if update.maxSurge is None:
+        update.maxSurge = _SHARE
+
+
+def _faults(obj: Deployment, lenient: Leniency) -> Faults:
+    spec = obj.spec
+    yield from non_negative(spec.replicas or 0, "spec.replicas")
+    yield from selector_and_template(spec.selector, spec.template, lenient)
+    yield from _strategy_faults(spec.strategy, "spec.strategy")
+    yield from non_negative(spec.minReadySeconds, "spec.minReadySeconds")
+    yield from non_negative(spec.revisionHistoryLimit or 0, "spec.revisionHistoryLimit")
+    yield from non_negative(int(obj.metadata.annotations.get(_ROLLBACK, 0)), "spec.rollback.version")
+    deadline, at = spec.progressDeadlineSeconds or 0, "spec.progressDeadlineSeconds"
+    yield from non_negative(deadline, at)
+    if deadline <= spec.minReadySeconds:
+        yield FieldError.invalid(at, deadline, "must be greater than minReadySeconds")
+
+
+def _strategy_faults(strategy: apps_v1.DeploymentStrategy, at: str) -> Faults:
+    update = strategy.rollingUpdate
+    if strategy.type == _RECREATE:
+        if update is not None:
+            text = f"may not be specified when strategy `type` is '{_RECREATE}'"
+            yield FieldError.forbidden(f"{at}.rollingUpdate", text)
+    elif strategy.type != _ROLLING:
+        yield FieldError.not_supported(at, shown(_internal(strategy)), (_RECREATE, _ROLLING))
+    elif update is not None:
+        yield from _update_faults(update, f"{at}.rollingUpdate")
+
+
+def _update_faults(update: RollingUpdateDeployment, at: str) -> Faults:
+    missing, more = _amounts(update)
+    yield from percentages.amount_faults(missing, f"{at}.maxUnavailable")
+    yield from percentages.amount_faults(more, f"{at}.maxSurge")
+    if percentages.is_zero(missing) and percentages.is_zero(more):
+        yield FieldError.invalid(f"{at}.maxUnavailable", missing, "may not be 0 when `maxSurge` is 0")
+    yield from percentages.above_all(missing, f"{at}.maxUnavailable")
+
+
+def _amounts(update: RollingUpdateDeployment) -> tuple[int | str, int | str]:
+    missing, more = update.maxUnavailable, update.maxSurge
+    return 0 if missing is None else missing, 0 if more is None else more
+
+
+def _internal(strategy: apps_v1.DeploymentStrategy) -> apps_v1.DeploymentStrategy:
+    """With zeros for amounts that were left out, as the real server shows it."""
+    update = strategy.rollingUpdate
+    if update is None:
+        return strategy
+    missing, more = _amounts(update)
+    known = RollingUpdateDeployment(maxUnavailable=missing, maxSurge=more)
+    return apps_v1.DeploymentStrategy(type=strategy.type, rollingUpdate=known)
+
+
+def _selector(found: Deployment) -> str:
+    selected = selection.parsed(found.spec.selector)
+    return "<invalid>" if selected is None else str(selected)
+
+
+_strategy = DeploymentStrategy()
+_scaled = Scaled(strategy=_strategy, selector=lambda found: selection.expression(found.spec.selector))
+SERVED = Served(
+    strategy=_strategy, views={"status": DeploymentStatusStrategy(_strategy)}, handlers={"scale": _scaled.serve}
+)

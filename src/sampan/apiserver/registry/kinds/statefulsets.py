@@ -1,0 +1,223 @@
+"""StatefulSet: pods with names and storage of their own."""
+
+from collections.abc import Iterable
+
+import msgspec
+
+from sampan.api import names
+from sampan.api.faults import FieldError
+from sampan.api.types.apps_v1 import (
+    RollingUpdateStatefulSetStrategy,
+    StatefulSet,
+    StatefulSetPersistentVolumeClaimRetentionPolicy,
+    StatefulSetSpec,
+    StatefulSetUpdateStrategy,
+)
+from sampan.api.types.core_v1 import PersistentVolumeClaimVolumeSource, PodTemplateSpec, Volume
+from sampan.apiserver.registry.podspec.claims import claim_spec_faults, claim_warnings, default_claim
+from sampan.apiserver.registry.podspec.defaults import default_template
+from sampan.apiserver.registry.podspec.formats import Faults, dns_label, non_negative, optional_one_of
+from sampan.apiserver.registry.podspec.internal_view import shown
+from sampan.apiserver.registry.podspec.leniency import NEW_TEMPLATE, Leniency
+from sampan.apiserver.registry.podspec.template import template_faults, template_metadata_faults
+from sampan.apiserver.registry.scale import Scaled
+from sampan.apiserver.registry.served import Served
+from sampan.apiserver.registry.strategy import Column, Context, StatusStrategy
+from sampan.apiserver.registry.workloads import counts, selection
+from sampan.apiserver.registry.workloads.columns import container_columns
+from sampan.apiserver.registry.workloads.templates import TemplateStrategy, allowances, ends_faults
+from sampan.apiserver.tables.columns import AGE, NAME
+
+_ROLLING, _ON_DELETE = "RollingUpdate", "OnDelete"
+_ORDERED, _PARALLEL = "OrderedReady", "Parallel"
+_RETAIN, _DELETE = "Retain", "Delete"
+_HISTORY = 10
+_FIXED = ("selector", "volumeClaimTemplates", "serviceName", "podManagementPolicy")
+_FIXED_TEXT = (
+    "updates to statefulset spec for fields other than 'replicas', 'ordinals', 'template', 'updateStrategy', "
+    "'revisionHistoryLimit', 'persistentVolumeClaimRetentionPolicy' and 'minReadySeconds' are forbidden"
+)
+_KEEPS_ALL = "spec.revisionHistoryLimit: a negative value retains all historical revisions; a value >= 0 is recommended"
+
+
+class StatefulSetStrategy(TemplateStrategy):
+    warns_of_names = False
+    columns = (
+        NAME,
+        Column(
+            "Ready",
+            lambda found, now: f"{found.status.readyReplicas}/{found.spec.replicas or 0}",
+            description="Number of the pod with ready state",
+        ),
+        AGE,
+        *container_columns(),
+    )
+
+    def name_faults(self, name: str, is_prefix: bool) -> list[str]:
+        return names.dns1123_label(name, prefix=is_prefix)
+
+    def default(self, obj: StatefulSet) -> None:
+        _default_spec(obj.spec)
+
+    def prepare_create(self, ctx: Context, obj: StatefulSet) -> None:
+        super().prepare_create(ctx, obj)
+        _drop_max_unavailable(obj.spec, None)
+
+    def validate_create(self, ctx: Context, obj: StatefulSet) -> Iterable[FieldError]:
+        return _spec_faults(obj.spec, NEW_TEMPLATE)
+
+    def prepare_update(self, ctx: Context, obj: StatefulSet, old: StatefulSet) -> None:
+        super().prepare_update(ctx, obj, old)
+        _drop_max_unavailable(obj.spec, old.spec)
+
+    def validate_update(self, ctx: Context, obj: StatefulSet, old: StatefulSet) -> Iterable[FieldError]:
+        yield from _changed_spec_faults(obj.spec, old.spec)
+        if any(getattr(obj.spec, field) != getattr(old.spec, field) for field in _FIXED):
+            yield FieldError.forbidden("spec", _FIXED_TEXT)
+
+    def warnings(self, ctx: Context, obj: StatefulSet, old: StatefulSet | None) -> Iterable[str]:
+        yield from super().warnings(ctx, obj, old)
+        for index, claim in enumerate(obj.spec.volumeClaimTemplates):
+            at = f"spec.volumeClaimTemplates[{index}]"
+            yield from claim_warnings(claim.spec, at if old is None else f"{at}.Spec")
+        if (obj.spec.revisionHistoryLimit or 0) < 0:
+            yield _KEEPS_ALL
+
+
+class StatefulSetStatusStrategy(StatusStrategy):
+    def validate_update(self, ctx: Context, obj: StatefulSet, old: StatefulSet) -> Iterable[FieldError]:
+        parts = ("readyReplicas", "currentReplicas", "updatedReplicas", "availableReplicas")
+        yield from counts.negative_counts(obj.status, ("replicas", *parts, "observedGeneration", "collisionCount"))
+        yield from counts.counts_above_all(obj.status, parts)
+        yield from counts.available_above_ready(obj.status, ready="status.readyReplicas")
+        yield from counts.fewer_collisions(obj.status, old.status)
+
+
+# -- defaults --------------------------------------------------------------------------------------------------------
+
+
+def _default_spec(spec: StatefulSetSpec) -> None:
+    default_template(spec.template)
+    for claim in spec.volumeClaimTemplates:
+        default_claim(claim)
+    spec.podManagementPolicy = spec.podManagementPolicy or _ORDERED
+    _default_update(spec.updateStrategy)
+    policy = spec.persistentVolumeClaimRetentionPolicy or StatefulSetPersistentVolumeClaimRetentionPolicy()
+    policy.whenDeleted = policy.whenDeleted or _RETAIN
+    policy.whenScaled = policy.whenScaled or _RETAIN
+    spec.persistentVolumeClaimRetentionPolicy = policy
+    if spec.replicas is None:
+        spec.replicas = 1
+    if spec.revisionHistoryLimit is None:
+        spec.revisionHistoryLimit = _HISTORY
+
+
+def _default_update(strategy: StatefulSetUpdateStrategy) -> None:
+    if not strategy.type:
+        strategy.type = _ROLLING
+        strategy.rollingUpdate = strategy.rollingUpdate or RollingUpdateStatefulSetStrategy()
+    update = strategy.rollingUpdate
+    if strategy.type == _ROLLING and update is not None and update.partition is None:
+        update.partition = 0
+
+
+def _drop_max_unavailable(spec: StatefulSetSpec, old: StatefulSetSpec | None) -> None:
+    """A default server does not know the field, unless an object has it from a time when it did."""
+    before = old.updateStrategy.rollingUpdate if old is not None else None
+    update = spec.updateStrategy.rollingUpdate
+    if update is not None and (before is None or before.maxUnavailable is None):
+        update.maxUnavailable = None
+
+
+# -- faults ----------------------------------------------------------------------------------------------------------
+
+
+def _changed_spec_faults(spec: StatefulSetSpec, old: StatefulSetSpec) -> Faults:
+    """A template that was faulty before is not looked at."""
+    lenient = allowances(old.template)
+    faults = list(_spec_faults(spec, lenient, is_new=False))
+    if faults and any(_spec_faults(old, lenient, is_new=False)):
+        faults = list(_spec_faults(spec, lenient, is_new=False, checks_template=False))
+    yield from faults
+
+
+def _spec_faults(
+    spec: StatefulSetSpec, lenient: Leniency, *, is_new: bool = True, checks_template: bool = True
+) -> Faults:
+    if spec.podManagementPolicy not in (_ORDERED, _PARALLEL):
+        text = f"must be '{_ORDERED}' or '{_PARALLEL}'"
+        yield FieldError.invalid("spec.podManagementPolicy", spec.podManagementPolicy, text)
+    yield from _update_faults(spec.updateStrategy, "spec.updateStrategy")
+    policy = spec.persistentVolumeClaimRetentionPolicy
+    if policy is not None:
+        at = "spec.persistentVolumeClaimRetentionPolicy"
+        yield from optional_one_of(policy.whenDeleted, (_RETAIN, _DELETE), f"{at}.whenDeleted")
+        yield from optional_one_of(policy.whenScaled, (_RETAIN, _DELETE), f"{at}.whenScaled")
+    for index, claim in enumerate(spec.volumeClaimTemplates if is_new else ()):
+        yield from claim_spec_faults(claim.spec, f"spec.volumeClaimTemplates[{index}].spec")
+    yield from non_negative(spec.replicas or 0, "spec.replicas")
+    yield from non_negative(spec.minReadySeconds, "spec.minReadySeconds")
+    if spec.ordinals is not None:
+        yield from non_negative(spec.ordinals.start, "spec.ordinals.start")
+    if is_new and spec.serviceName:
+        yield from dns_label(spec.serviceName, "spec.serviceName")
+    yield from _template_faults(spec, lenient, checks_template)
+
+
+def _update_faults(strategy: StatefulSetUpdateStrategy, at: str) -> Faults:
+    update = strategy.rollingUpdate
+    if strategy.type not in (_ROLLING, _ON_DELETE):
+        yield FieldError.invalid(at, shown(_internal(strategy)), f"must be '{_ROLLING}' or '{_ON_DELETE}'")
+    elif update is None:
+        return
+    elif strategy.type == _ROLLING:
+        yield from non_negative(update.partition or 0, f"{at}.rollingUpdate.partition")
+    else:
+        text = f"only allowed for updateStrategy '{_ROLLING}'"
+        yield FieldError.invalid(f"{at}.rollingUpdate", shown(_internal(strategy).rollingUpdate), text)
+
+
+def _internal(strategy: StatefulSetUpdateStrategy) -> StatefulSetUpdateStrategy:
+    """With a zero for a partition that was left out, as the real server shows it."""
+    update = strategy.rollingUpdate
+    if update is None:
+        return strategy
+    known = msgspec.structs.replace(update, partition=update.partition or 0)
+    return StatefulSetUpdateStrategy(type=strategy.type, rollingUpdate=known)
+
+
+def _template_faults(spec: StatefulSetSpec, lenient: Leniency, checks_template: bool) -> Faults:
+    at = "spec.template"
+    yield from selection.required_selector(spec.selector, "spec.selector", of="statefulset")
+    selected = selection.parsed(spec.selector)
+    if selected is None:
+        yield FieldError.invalid("spec.selector", spec.selector, "")
+    else:
+        template = _as_run(spec)
+        yield from selection.mismatch(selected, template, at)
+        if checks_template:
+            yield from template_faults(template, lenient, at)
+        yield from template_metadata_faults(template, lenient, at)
+    yield from ends_faults(spec.template, at, of="StatefulSet")
+
+
+def _as_run(spec: StatefulSetSpec) -> PodTemplateSpec:
+    """The template as the pods will have it: with a volume for each claim, and names that the set gives them."""
+    template, claims = spec.template, spec.volumeClaimTemplates
+    if not (claims or template.spec.hostname or template.spec.subdomain):
+        return template
+    volumes = {claim.metadata.name: _volume(claim.metadata.name) for claim in claims}
+    others = [volume for volume in template.spec.volumes if volume.name not in volumes]
+    run = msgspec.structs.replace(template.spec, hostname="", subdomain="", volumes=[*volumes.values(), *others])
+    return msgspec.structs.replace(template, spec=run)
+
+
+def _volume(name: str) -> Volume:
+    return Volume(name=name, persistentVolumeClaim=PersistentVolumeClaimVolumeSource(claimName=name))
+
+
+_strategy = StatefulSetStrategy()
+_scaled = Scaled(strategy=_strategy, selector=lambda found: selection.expression(found.spec.selector))
+SERVED = Served(
+    strategy=_strategy, views={"status": StatefulSetStatusStrategy(_strategy)}, handlers={"scale": _scaled.serve}
+)

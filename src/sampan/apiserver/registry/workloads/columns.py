@@ -1,0 +1,38 @@
+"""Columns of kinds with a pod template."""
+
+from collections.abc import Callable
+from typing import Any
+
+from sampan.api.types.core_v1 import Container
+from sampan.apiserver.registry.strategy import Column
+from sampan.apiserver.tables import cells
+
+
+def _containers(found: Any) -> list[Container]:
+    return found.spec.template.spec.containers or []
+
+
+def container_columns(containers: Callable[[Any], list[Container]] = _containers) -> tuple[Column, Column]:
+    """Names and images, from where the kind has its containers."""
+    return (
+        Column(
+            "Containers",
+            lambda found, now: cells.container_names(containers(found)),
+            description="Names of each container in the template.",
+            wide=True,
+        ),
+        Column(
+            "Images",
+            lambda found, now: cells.container_images(containers(found)),
+            description="Images referenced by each container in the template.",
+            wide=True,
+        ),
+    )
+
+
+SELECTOR = Column("Selector", lambda found, now: cells.selector(found.spec.selector), field="spec.selector", wide=True)
+
+
+def count(name: str, field: str) -> Column:
+    """A number of the status."""
+    return Column(name, lambda found, now: getattr(found.status, field), type="integer", field=f"status.{field}")

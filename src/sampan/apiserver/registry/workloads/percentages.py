@@ -1,0 +1,29 @@
+"""Numbers of pods that may be given as a percentage: how many may be missing, or too many, during an update."""
+
+from sampan.api import int_or_string, names
+from sampan.api.faults import FieldError
+from sampan.api.int_or_string import IntOrString
+from sampan.apiserver.registry.podspec.formats import Faults, non_negative
+
+
+def amount_faults(value: IntOrString, at: str) -> Faults:
+    if isinstance(value, int):
+        yield from non_negative(value, at)
+        return
+    for text in names.percent(value):
+        yield FieldError.invalid(at, value, text)
+
+
+def above_all(value: IntOrString, at: str) -> Faults:
+    """More than there is."""
+    if (percent := _percent(value)) is not None and percent > 100:
+        yield FieldError.invalid(at, value, "must not be greater than 100%")
+
+
+def is_zero(value: IntOrString) -> bool:
+    percent = _percent(value)
+    return (int_or_string.int_value(value) if percent is None else percent) == 0
+
+
+def _percent(value: IntOrString) -> int | None:
+    return int_or_string.percent_of(value) if isinstance(value, str) and not names.percent(value) else None

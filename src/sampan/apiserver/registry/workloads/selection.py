@@ -1,0 +1,52 @@
+"""The selector by which a workload knows its pods, and whether its template makes such pods."""
+
+from sampan.api.faults import FieldError
+from sampan.api.label_grammar import SelectorError
+from sampan.api.label_selector import selector_faults, selector_of
+from sampan.api.labels import Selector
+from sampan.api.types.core_v1 import PodTemplateSpec
+from sampan.api.types.meta_v1 import LabelSelector
+from sampan.apiserver.registry.podspec.formats import Faults
+
+IMMUTABLE = "field is immutable"
+_MISMATCH = "`selector` does not match template `labels`"
+
+
+def required_selector(selector: LabelSelector | None, at: str, *, of: str) -> Faults:
+    """A selector that must be there and say something; `of` is the kind in the text."""
+    if selector is None:
+        yield FieldError.required(at)
+        return
+    yield from selector_faults(selector, at)
+    yield from empty_selector(selector, at, of=of)
+
+
+def empty_selector(selector: LabelSelector, at: str, *, of: str) -> Faults:
+    if not selector.matchLabels and not selector.matchExpressions:
+        yield FieldError.invalid(at, selector, f"empty selector is invalid for {of}")
+
+
+def parsed(selector: LabelSelector | None) -> Selector | None:
+    """What is selected, None for a selector that cannot be read. A selector that is not there selects nothing."""
+    try:
+        return selector_of(selector)
+    except SelectorError:
+        return None
+
+
+def mismatch(selector: Selector, template: PodTemplateSpec, at: str) -> Faults:
+    """Whether the template at `at` makes pods that are not selected."""
+    labels = template.metadata.labels
+    if not selector.matches(labels):
+        yield FieldError.invalid(f"{at}.metadata.labels", labels or None, _MISMATCH)
+
+
+def changed_selector(new: LabelSelector | None, old: LabelSelector | None, at: str) -> Faults:
+    if new != old:
+        yield FieldError.invalid(at, new, IMMUTABLE)
+
+
+def expression(selector: LabelSelector | None) -> str:
+    """The selector as text, for a scale; empty for one that selects nothing or everything."""
+    found = parsed(selector)
+    return str(found) if found is not None else ""

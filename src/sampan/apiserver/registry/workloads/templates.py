@@ -1,0 +1,63 @@
+"""The pod template of a workload, and the strategy that all kinds with one have in common."""
+
+from collections.abc import Iterable
+from typing import Any
+
+from sampan.api import names
+from sampan.api.faults import FieldError
+from sampan.api.types.core_v1 import PodTemplateSpec
+from sampan.apiserver.registry.podspec.disabled import drop_disabled_fields
+from sampan.apiserver.registry.podspec.formats import Faults
+from sampan.apiserver.registry.podspec.leniency import Leniency
+from sampan.apiserver.registry.podspec.warnings import warnings_for
+from sampan.apiserver.registry.strategy import Context, Strategy
+
+_SURPRISE = "this is used in Pod names and hostnames, which can result in surprising behavior"
+
+
+def allowances(old: PodTemplateSpec) -> Leniency:
+    """What a change of the template may keep."""
+    return Leniency(old.spec, old.metadata.annotations)
+
+
+def ends_faults(template: PodTemplateSpec, at: str, *, of: str) -> Faults:
+    """Pods that are meant to run for ever may not end; `of` is the kind in the text."""
+    if template.spec.restartPolicy != "Always":
+        yield FieldError.not_supported(f"{at}.spec.restartPolicy", template.spec.restartPolicy, ("Always",))
+    if template.spec.activeDeadlineSeconds is not None:
+        yield FieldError.forbidden(
+            f"{at}.spec.activeDeadlineSeconds", f"activeDeadlineSeconds in {of} is not Supported"
+        )
+
+
+def name_warnings(name: str) -> Iterable[str]:
+    if faults := names.dns1123_label(name):
+        yield f"metadata.name: {_SURPRISE}; a DNS label is recommended: [{' '.join(faults)}]"
+
+
+class TemplateStrategy(Strategy):
+    """A kind whose objects make pods of the template at `template_at`."""
+
+    counts_generation = True
+    template_at = "spec.template"
+    warns_of_names = True
+    """Whether a name that is no DNS label is worth a warning, or refused anyway."""
+
+    def template_of(self, obj: Any) -> PodTemplateSpec:
+        found: PodTemplateSpec = obj.spec.template
+        return found
+
+    def prepare_create(self, ctx: Context, obj: Any) -> None:
+        obj.status = type(obj.status)()
+        drop_disabled_fields(self.template_of(obj).spec)
+
+    def prepare_update(self, ctx: Context, obj: Any, old: Any) -> None:
+        obj.status = old.status
+        drop_disabled_fields(self.template_of(obj).spec)
+
+    def warnings(self, ctx: Context, obj: Any, old: Any | None) -> Iterable[str]:
+        if old is None and self.warns_of_names:
+            yield from name_warnings(obj.metadata.name)
+        if old is None or obj.metadata.generation != old.metadata.generation:
+            template = self.template_of(obj)
+            yield from warnings_for(template.spec, template.metadata, self.template_at)
