@@ -14,7 +14,7 @@ from http import HTTPStatus
 from typing import Any
 
 from aiohttp import http_exceptions, web
-from aiohttp.streams import EMPTY_PAYLOAD
+from aiohttp.streams import EMPTY_PAYLOAD, StreamReader
 from aiohttp.web_protocol import RequestHandler, _ErrInfo
 
 from sampan.apiserver.http.limits import HttpLimits
@@ -88,12 +88,15 @@ class Connection(RequestHandler):
             self._thrown_away += len(data)
             return
         super().data_received(data)
-        if self._waiter is None or self._waiter.done():
-            if self._head_timer is not None:
-                self._head_came()
-            return
-        if not self._messages:
+        if self._head_timer is not None and (self._messages or not self._is_idle):
+            self._head_came()
+        elif self._is_idle and not self._messages:
             self._head_grew(len(data))
+
+    @property
+    def _is_idle(self) -> bool:
+        """Whether no request is being answered."""
+        return not self._waiter.done() if self._waiter is not None else self._request_count == 0
 
     def resume_writing(self) -> None:
         super().resume_writing()
@@ -103,16 +106,22 @@ class Connection(RequestHandler):
 
     def eof_received(self) -> bool | None:  # type: ignore[override]
         """The client sends no more. What it asked for is still answered, where the transport can (TLS cannot)."""
-        if self.transport is None or not self.transport.can_write_eof():
+        if self.transport is None or not self.transport.can_write_eof() or (self._is_idle and not self._head_bytes):
             return None
-        if not self._request_in_progress and not self._messages:
-            if self._head_timer is None or not self._head_bytes:
-                return None
-            self._refuse(http_exceptions.BadHttpMessage("the request ends within its head"))
-        elif self._parser is not None and self._current_request is not None:
-            self._cut_body(self._current_request)
         self._is_deaf = True
+        self._nothing_follows()
         return True
+
+    def _nothing_follows(self) -> None:
+        """Answer what came, as far as it came."""
+        if self._is_idle:
+            self._refuse(http_exceptions.BadHttpMessage("the request ends within its head"))
+        elif self._messages:
+            _cut(self._messages[-1][1])
+        elif self._current_request is not None:
+            _cut(self._current_request.content)
+        elif self.transport is not None:  # its task has not begun
+            self._loop.call_soon(self._nothing_follows)
 
     @property
     def is_last(self) -> bool:
@@ -151,11 +160,6 @@ class Connection(RequestHandler):
         self._messages.append((_ErrInfo(fault.code, fault, fault.message), EMPTY_PAYLOAD))
         if self._waiter is not None and not self._waiter.done():
             self._waiter.set_result(None)
-
-    def _cut_body(self, request: web.BaseRequest) -> None:
-        payload = request.content
-        if not payload.is_eof():
-            payload.set_exception(http_exceptions.PayloadEncodingError("the body ends before its time"))
 
     # -- answers to what is no request -------------------------------------------------------------------------------
 
@@ -197,6 +201,11 @@ class Connection(RequestHandler):
             with suppress(TimeoutError):
                 async with asyncio.timeout(_QUIET_S):
                     await self._lost.wait()
+
+
+def _cut(payload: StreamReader) -> None:
+    if not payload.is_eof():
+        payload.set_exception(http_exceptions.PayloadEncodingError("the body ends before its time"))
 
 
 class _Late(http_exceptions.HttpProcessingError):
@@ -261,7 +270,7 @@ def _told(fault: BaseException) -> tuple[int, str]:
         return 400, _MISSING_HOST
     if isinstance(fault, _Late):
         return 408, message
-    if isinstance(fault, http_exceptions.BadStatusLine) and "version" in message.lower():
+    if isinstance(fault, http_exceptions.BadStatusLine) and "Invalid HTTP version" in message:
         return 505, "only HTTP/1.0 and HTTP/1.1 are spoken here"
     return 400, ""
 

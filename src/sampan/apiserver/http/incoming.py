@@ -76,6 +76,9 @@ class Incoming:
         if not request.body_exists:
             return
         content, most = request.content, self._limits.body_bytes
+        wish = request.headers.get("Expect")
+        if wish is not None and wish.lower() != "100-continue":
+            raise errors.ApiError(f"Unknown Expect: {wish}", code=417, reason="ExpectationFailed")
         if content.is_eof() and content.exception() is None:
             call.body = content.read_nowait()
             if len(call.body) > most:
@@ -83,7 +86,8 @@ class Incoming:
             return
         if (request.content_length or 0) > most:
             raise self._too_large()
-        self._expect()
+        if wish is not None and request.version >= (1, 1) and request.transport is not None:
+            request.transport.write(_CONTINUE)
         try:
             call.body = await self._gathered(most)
         except (RequestPayloadError, http_exceptions.HttpProcessingError) as fault:
@@ -98,17 +102,6 @@ class Incoming:
             if size > most:
                 raise self._too_large()
         return b"".join(pieces)
-
-    def _expect(self) -> None:
-        """Tell a client that waits for it to go on."""
-        request = self._request
-        wish = request.headers.get("Expect")
-        if wish is None or request.version < (1, 1):
-            return
-        if wish.lower() != "100-continue":
-            raise errors.ApiError(f"Unknown Expect: {wish}", code=417, reason="ExpectationFailed")
-        if request.transport is not None:
-            request.transport.write(_CONTINUE)
 
     def _too_large(self) -> errors.ApiError:
         return errors.request_entity_too_large(f"limit is {self._limits.body_bytes}")

@@ -3,41 +3,60 @@
 from __future__ import annotations
 
 import asyncio
+from functools import lru_cache
+from http import HTTPStatus
 
 from aiohttp import web
+from aiohttp.helpers import rfc822_formatted_time
 
 from sampan.apiserver.call import Call
 from sampan.apiserver.rendering import Rendered
 
 _NO_CACHE = "no-cache, private"
+_CONTROL = dict.fromkeys((*range(32), 127))
+
+
+class Sent(web.StreamResponse):
+    """An answer that has left in one piece, without aiohttp's help: all that its protocol asks for is told."""
+
+    def __init__(self, code: int, size: int) -> None:
+        self.code, self.size = code, size
+        self._is_last = False
+
+    @property
+    def keep_alive(self) -> bool:
+        return not self._is_last
+
+    def force_close(self) -> None:
+        self._is_last = True
+
+    async def prepare(self, request: web.BaseRequest) -> None:
+        return None
+
+    async def write_eof(self, data: bytes = b"") -> None:
+        return None
+
+
+async def respond(request: web.BaseRequest, call: Call, rendered: Rendered) -> web.StreamResponse:
+    """Send an answer to its end."""
+    chunks = rendered.chunks
+    if isinstance(chunks, tuple) and len(chunks) == 1:
+        if _is_plain(request, call, rendered.code):
+            return await _send(request, rendered, chunks[0])
+        return await _send_whole(request, call, rendered, chunks[0])
+    response = opening(call, rendered)
+    await response.prepare(request)
+    for chunk in chunks:
+        await response.write(chunk)
+        await asyncio.sleep(0)
+    await response.write_eof()
+    return response
 
 
 def opening(call: Call, rendered: Rendered | None = None) -> web.StreamResponse:
     """The head of an answer that comes in pieces."""
     response = web.StreamResponse(status=rendered.code if rendered else 200, headers=_headers(rendered))
-    _warn(response, call)
-    return response
-
-
-async def respond(request: web.BaseRequest, call: Call, rendered: Rendered) -> web.StreamResponse:
-    """Send an answer to its end."""
-    chunks = iter(rendered.chunks)
-    first = next(chunks, b"")
-    second = next(chunks, None)
-    if second is None:
-        response: web.StreamResponse = web.Response(status=rendered.code, body=first, headers=_headers(rendered))
-        _warn(response, call)
-        await response.prepare(request)
-        await response.write_eof()
-        return response
-    response = opening(call, rendered)
-    await response.prepare(request)
-    await response.write(first)
-    await response.write(second)
-    for chunk in chunks:
-        await response.write(chunk)
-        await asyncio.sleep(0)
-    await response.write_eof()
+    _finish_head(response, call)
     return response
 
 
@@ -48,16 +67,67 @@ def plain(code: int, text: str) -> web.Response:
     return response
 
 
+# -- answers in one piece --------------------------------------------------------------------------------------------
+
+
+def _is_plain(request: web.BaseRequest, call: Call, code: int) -> bool:
+    """Whether nothing about the head of the answer is special, as it is with nearly all."""
+    return (
+        request.keep_alive
+        and request.version == (1, 1)
+        and call.method != "HEAD"
+        and not call.warnings
+        and code not in (204, 304)
+    )
+
+
+async def _send(request: web.BaseRequest, rendered: Rendered, body: bytes) -> Sent:
+    transport = request.transport
+    if transport is None or transport.is_closing():
+        raise ConnectionResetError("the client has gone")
+    head = _head(rendered.code, rendered.content_type, *rendered.headers.items())
+    data = b"%bContent-Length: %d\r\nDate: %b\r\n\r\n%b" % (head, len(body), rfc822_formatted_time().encode(), body)
+    transport.write(data)
+    request.writer.output_size += len(data)
+    await request.writer.drain()
+    return Sent(rendered.code, len(body))
+
+
+@lru_cache(maxsize=1024)
+def _head(code: int, content_type: str, *headers: tuple[str, str]) -> bytes:
+    """The head of an answer up to its length."""
+    lines = [f"HTTP/1.1 {code} {_phrase(code)}", f"Content-Type: {content_type}"]
+    if not any(name == "Cache-Control" for name, _ in headers):
+        lines.append(f"Cache-Control: {_NO_CACHE}")
+    lines += [f"{name}: {value.translate(_CONTROL)}" for name, value in headers]
+    return "".join(f"{line}\r\n" for line in lines).encode()
+
+
+def _phrase(code: int) -> str:
+    return HTTPStatus(code).phrase if code in HTTPStatus._value2member_map_ else ""
+
+
+async def _send_whole(request: web.BaseRequest, call: Call, rendered: Rendered, body: bytes) -> web.StreamResponse:
+    response = web.Response(status=rendered.code, body=body, headers=_headers(rendered))
+    _finish_head(response, call)
+    await response.prepare(request)
+    await response.write_eof()
+    return response
+
+
+# -- heads -----------------------------------------------------------------------------------------------------------
+
+
 def _headers(rendered: Rendered | None) -> dict[str, str]:
     if rendered is None:
         return {"Cache-Control": _NO_CACHE}
     return {"Content-Type": rendered.content_type, "Cache-Control": _NO_CACHE, **rendered.headers}
 
 
-def _warn(response: web.StreamResponse, call: Call) -> None:
+def _finish_head(response: web.StreamResponse, call: Call) -> None:
     for text in call.warnings:
-        quoted = text.replace("\\", "\\\\").replace('"', '\\"')
+        quoted = text.translate(_CONTROL).replace("\\", "\\\\").replace('"', '\\"')
         response.headers.add("Warning", f'299 - "{quoted}"')
 
 
-__all__ = ["opening", "plain", "respond"]
+__all__ = ["Sent", "opening", "plain", "respond"]

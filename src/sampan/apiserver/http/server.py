@@ -99,7 +99,7 @@ class HttpServer:
             return outgoing.plain(400, "400 Bad Request")
         except ConnectionError:
             log.debug("%s %s: the client has gone", request.method, request.path)
-            raise
+            return outgoing.plain(400, "")
         finally:
             incoming.leave()
         connection = request.protocol
@@ -125,7 +125,7 @@ class HttpServer:
             response = await outgoing.respond(request, call, rendered)
         except TimeoutError:
             rendered, response = await self._too_late(request, call)
-        size = response.content_length or response.body_length
+        size = response.size if isinstance(response, outgoing.Sent) else response.body_length
         self._metrics.done(call, rendered.code, time.perf_counter() - started, size)
         return response
 
