@@ -1,0 +1,129 @@
+"""Server-side apply: an applied object is laid over the live one, and what its manager no longer names, and nobody else
+owns, is taken away. A field that another has set otherwise is a conflict, unless it is taken by force."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from sampan.machinery.apply import sets
+from sampan.machinery.apply.field_sets import claimed
+from sampan.machinery.apply.filters import Filter
+from sampan.machinery.apply.forms import Forms, MissingVersion
+from sampan.machinery.apply.managed import Claim, Managed, Owner
+from sampan.machinery.apply.merging import merge
+from sampan.machinery.apply.removing import remove
+from sampan.machinery.apply.schema_changes import with_named_fields
+from sampan.machinery.apply.sets import Fields, Path
+from sampan.machinery.apply.updating import UNTRACKED, Change, yielded
+from sampan.machinery.apply.values import equal
+
+
+class Conflicts(Exception):
+    """Fields that others have set otherwise, in order of the managers' entries."""
+
+    def __init__(self, found: list[tuple[Owner, Path]]) -> None:
+        super().__init__(f"{len(found)} conflicts")
+        self.found = found
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    value: Any
+    """The object after the apply; None if it stays as it is."""
+    managed: Managed
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Application:
+    """An apply of `applied`, an object of `version` that its schema allows, by `whose` at `now`."""
+
+    applied: Any
+    version: str
+    whose: Owner
+    now: str
+    force: bool
+    forms: Forms
+    ignored: Filter
+
+    def to(self, live: Any, managed: Managed) -> Outcome:
+        """To an object in `version`. Conflicts, or Misfit for a live object that is not as its schema says."""
+        atom = self.forms.atom(self.version)
+        claims = self.ignored.kept(claimed(self.applied, atom))
+        before = managed.get(self.whose)
+        now_managed = {**managed, self.whose: Claim(claims, self.version, before.time if before is not None else None)}
+        merged = merge(live, self.applied, atom)
+        value = self._pruned(merged, now_managed, before)
+        change = Change(live, value, version=self.version, forms=self.forms, ignored=self.ignored)
+        if not self.force:
+            self._refuse_conflicts(now_managed, change)
+        after = yielded(now_managed, change, besides=self.whose)
+        is_changed = not equal(live, value)
+        return Outcome(value if is_changed else None, self._signed(after, before, is_changed))
+
+    def _refuse_conflicts(self, managed: Managed, change: Change) -> None:
+        found: list[tuple[Owner, Path]] = []
+        for whose, claim in managed.items():
+            if whose == self.whose:
+                continue
+            try:
+                both = sets.intersection(claim.fields, change.set(claim.api_version))
+            except MissingVersion:
+                continue
+            found += [(whose, path) for path in sets.paths(both)]
+        if found:
+            raise Conflicts(found)
+
+    def _signed(self, managed: Managed, before: Claim | None, is_changed: bool) -> Managed:
+        """The claims with the applier's own without what nobody owns; its time moves with the object."""
+        out = {whose: claim for whose, claim in managed.items() if whose != self.whose}
+        own = managed.get(self.whose)
+        if own is not None and (fields := sets.difference(own.fields, UNTRACKED)):
+            out[self.whose] = Claim(fields, self.version, self.now if is_changed else own.time)
+        return out
+
+    # -- what the manager gives up -------------------------------------------------------------------------------------
+
+    def _pruned(self, merged: Any, managed: Managed, before: Claim | None) -> Any:
+        """The merged object without what only this manager had, and does not want any more."""
+        if before is None or not before.fields:
+            return merged
+        if before.api_version == self.version and not sets.difference(before.fields, managed[self.whose].fields):
+            return merged
+        try:
+            atom = self.forms.atom(before.api_version)
+            whole = self.forms.convert(merged, before.api_version)
+        except MissingVersion:
+            return merged
+        pruned = remove(whole, with_named_fields(before.fields, atom), atom)
+        pruned = self._with_owned(whole, pruned, before.api_version, managed)
+        pruned = self._with_dangling(whole, pruned, before)
+        return self.forms.convert(pruned, self.version)
+
+    def _with_owned(self, whole: Any, pruned: Any, first: str, managed: Managed) -> Any:
+        """Bring back what somebody owns, version by version, `first` first."""
+        owned: dict[str, Fields] = {}
+        for claim in managed.values():
+            owned[claim.api_version] = sets.union(owned.get(claim.api_version, sets.EMPTY), claim.fields)
+        for version in sorted(owned, key=lambda version: version != first):
+            try:
+                atom = self.forms.atom(version)
+                whole, pruned = self.forms.convert(whole, version), self.forms.convert(pruned, version)
+            except MissingVersion:
+                continue
+            kept = sets.union(with_named_fields(claimed(pruned, atom), atom), with_named_fields(owned[version], atom))
+            gone = sets.difference(with_named_fields(claimed(whole, atom), atom), kept)
+            pruned = remove(whole, gone, atom)
+        return pruned
+
+    def _with_dangling(self, whole: Any, pruned: Any, before: Claim) -> Any:
+        """Bring back what this manager never had, though nobody has it."""
+        atom = self.forms.atom(before.api_version)
+        pruned = self.forms.convert(pruned, before.api_version)
+        gone = sets.difference(
+            with_named_fields(claimed(whole, atom), atom), with_named_fields(claimed(pruned, atom), atom)
+        )
+        return remove(whole, sets.intersection(gone, with_named_fields(before.fields, atom)), atom)
+
+
+__all__ = ["Application", "Conflicts", "Outcome"]

@@ -1,0 +1,225 @@
+"""What a `Schema` means for merging and ownership: an `Atom` says of a place whether it is a leaf, and what lies below.
+
+A place may allow a scalar, a map and a list at once (where the schema says nothing); which of them counts is decided by
+the value. Atoms are made as far as values reach, for schemas may be endless.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, Literal
+
+from msgspec import UNSET
+
+from sampan.api import schemas
+from sampan.api.schema import Schema
+
+Scalar = Literal["", "string", "numeric", "boolean", "untyped"]
+Form = Literal["map", "scalar", "list"]
+
+_RAW_EXTENSION = "io.k8s.apimachinery.pkg.runtime.RawExtension"
+_OBJECT_META = "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta"
+_TEXT = Schema(type="string")
+
+
+class Atom:
+    """`scalar` is empty, `fields` or `items` None where the place may not be that."""
+
+    __slots__ = (
+        "element",
+        "fields",
+        "first",
+        "is_atomic_list",
+        "is_atomic_map",
+        "is_exact",
+        "is_free",
+        "items",
+        "keys",
+        "scalar",
+    )
+
+    def __init__(
+        self,
+        *,
+        scalar: Scalar = "",
+        fields: Children | None = None,
+        element: Atom | None = None,
+        is_atomic_map: bool = False,
+        items: Callable[[], Atom] | None = None,
+        is_atomic_list: bool = True,
+        keys: tuple[tuple[str, Any], ...] = (),
+        is_exact: bool = True,
+        is_free: bool = False,
+    ) -> None:
+        self.scalar, self.fields, self.element, self.items, self.keys = scalar, fields, element, items, keys
+        """`element`: the values of keys that are no declared fields; None if there may be none. `keys`: the names of
+        the keys of an associative list's items in order, with their defaults; without any it is a set."""
+        self.is_atomic_map, self.is_atomic_list = is_atomic_map, is_atomic_list
+        self.is_exact = is_exact
+        """Each value here has one type only, so that Python's idea of equality (1 == True) does no harm."""
+        self.is_free = is_free
+        """Nothing is said of what a value here is."""
+        self.first: Form = "map" if fields is not None else "scalar" if scalar else "list"
+        """What a null is taken for, and what is complained of when the value is none of what it may be."""
+
+    def form(self, value: Any) -> Form:
+        """What a value here is."""
+        if isinstance(value, dict):
+            return "map" if self.fields is not None else self.first
+        if isinstance(value, list):
+            return "list" if self.items is not None else self.first
+        return "scalar" if self.scalar and value is not None and value is not MISSING else self.first
+
+    def child(self, name: str) -> Atom | None:
+        """What lies at a key of a map here; None for one that is not known."""
+        found = self.fields[name] if self.fields is not None else None
+        return found if found is not None else self.element
+
+    def declares(self, name: str) -> bool:
+        return self.fields is not None and self.fields[name] is not None
+
+
+class _Missing:
+    def __repr__(self) -> str:
+        return "MISSING"
+
+
+MISSING: Any = _Missing()
+"""There is no value, not even null."""
+
+
+class Children(dict[str, Atom | None]):
+    """The declared fields of a map, made when they are first asked for; None for what is not declared."""
+
+    def __init__(self, properties: Mapping[str, Schema], is_open: bool) -> None:
+        super().__init__()
+        self._properties, self._is_open = properties, is_open
+
+    def __missing__(self, name: str) -> Atom | None:
+        schema = self._properties.get(name)
+        if schema is None:
+            return None
+        made = self[name] = of(schema, is_open=self._is_open)
+        return made
+
+    def __bool__(self) -> bool:
+        return bool(self._properties)
+
+
+def of_kind(schema: Schema, *, is_custom: bool) -> Atom:
+    """The atom of a whole object. A custom one has the metadata that all objects have."""
+    return of(_with_identity(schema) if is_custom else schema)
+
+
+def of(schema: Schema, *, is_open: bool = False) -> Atom:
+    """`is_open`: an object above keeps unknown fields, and so does everything in it."""
+    is_open = is_open or schema.preserve_unknown
+    if schema.name == _RAW_EXTENSION:
+        return UNTYPED
+    if schema.format == "quantity":
+        return _QUANTITY
+    match schema.type:
+        case "object":
+            return Atom(is_exact=not is_open and _is_exact(schema, set()), **_map(schema, is_open))
+        case "array":
+            return Atom(is_exact=not is_open and _is_exact(schema, set()), **_list(schema, is_open))
+        case "":
+            return Atom(
+                scalar="untyped", is_exact=False, is_free=True, **_map(schema, is_open), **_list(schema, is_open)
+            )
+    return _scalar(schema)
+
+
+def _is_exact(schema: Schema, seen: set[int]) -> bool:
+    """Whether nothing here or below is left open by the schema."""
+    if schema.preserve_unknown or schema.embedded or (not schema.type and not schema.is_int_or_string):
+        return False
+    if schema.type == "object":
+        if id(schema.properties) in seen:
+            return True
+        seen.add(id(schema.properties))
+        if not schema.properties and schema.additional is None:
+            return False
+        if not all(_is_exact(child, seen) for child in schema.properties.values()):
+            return False
+    below = schema.items if schema.type == "array" else schema.additional
+    return below is None or _is_exact(below, seen)
+
+
+def _map(schema: Schema, is_open: bool) -> dict[str, Any]:
+    properties = _with_identity(schema).properties if schema.embedded else schema.properties
+    element: Atom | None = None
+    if schema.additional is not None:
+        element = of(schema.additional, is_open=is_open)
+    elif is_open or not properties:
+        element = DEDUCED
+    return {
+        "fields": Children(properties, is_open),
+        "element": element,
+        "is_atomic_map": schema.map_type == "atomic",
+    }
+
+
+def _list(schema: Schema, is_open: bool) -> dict[str, Any]:
+    is_atomic, names = _relation(schema)
+    item = schema.items
+    return {
+        "items": (lambda: of(item, is_open=is_open)) if item is not None else (lambda: UNTYPED),
+        "is_atomic_list": is_atomic,
+        "keys": tuple((name, _default(item, name)) for name in sorted(names)),
+    }
+
+
+def _relation(schema: Schema) -> tuple[bool, tuple[str, ...]]:
+    """Whether the list is one leaf, and the keys of its items. Without a list type the patch strategy decides."""
+    if schema.list_type:
+        return schema.list_type == "atomic", schema.list_keys if schema.list_type == "map" else ()
+    if "merge" in schema.patch_strategy:
+        return False, (schema.patch_key,) if schema.patch_key else ()
+    return True, ()
+
+
+def _default(item: Schema | None, name: str) -> Any:
+    found = item.properties.get(name) if item is not None else None
+    if found is None:
+        return MISSING
+    if found.default is not UNSET:
+        return found.default
+    return _ZEROS.get(found.type, MISSING) if found.zero else MISSING
+
+
+_ZEROS: dict[str, Any] = {"string": "", "integer": 0, "number": 0, "boolean": False}
+
+
+def _with_identity(schema: Schema) -> Schema:
+    known = {"apiVersion": _TEXT, "kind": _TEXT, "metadata": schemas.definition(_OBJECT_META)}
+    return Schema(
+        type="object",
+        properties={**schema.properties, **known},
+        additional=schema.additional,
+        map_type=schema.map_type,
+        preserve_unknown=schema.preserve_unknown,
+    )
+
+
+def _scalar(schema: Schema) -> Atom:
+    if schema.type == "string":
+        return _STRING if schema.format in ("", "byte") else _UNTYPED_SCALAR
+    return _BOOLEAN if schema.type == "boolean" else _NUMERIC
+
+
+_STRING, _NUMERIC, _BOOLEAN = Atom(scalar="string"), Atom(scalar="numeric"), Atom(scalar="boolean")
+_UNTYPED_SCALAR, _QUANTITY = Atom(scalar="untyped", is_free=True), Atom(scalar="untyped")
+
+UNTYPED: Atom = Atom(
+    scalar="untyped", fields=Children({}, True), items=lambda: UNTYPED, is_atomic_map=True, is_exact=False
+)
+UNTYPED.element = UNTYPED
+"""Anything, as one leaf."""
+
+DEDUCED: Atom = Atom(scalar="untyped", fields=Children({}, True), items=lambda: UNTYPED, is_exact=False, is_free=True)
+DEDUCED.element = DEDUCED
+"""What no schema describes: maps are merged by key, lists are leaves."""
+
+
+__all__ = ["DEDUCED", "MISSING", "UNTYPED", "Atom", "Children", "Form", "Scalar", "of", "of_kind"]

@@ -1,0 +1,156 @@
+"""The steps of a field path, as FieldsV1 writes them: `f:name` of an object, `k:{"key":1}` and `v:"x"` of a list that
+is a map or a set, `i:0` of a plain one; `.` stands for the object or item itself.
+
+An element is its text: equal elements have equal texts, which `canonical` sees to for what comes from outside.
+"""
+
+import re
+from functools import lru_cache
+from typing import Any
+
+import msgspec
+
+from sampan.api import gotext
+
+SELF = "."
+
+_ESCAPED = re.compile('[\x00-\x1f"\\\\<>&\u2028\u2029]')
+_NAMED = {'"': '\\"', "\\": "\\\\", "\n": "\\n", "\r": "\\r", "\t": "\\t"}
+_ORDER = {"f": 0, "k": 1, "v": 2, "i": 3}
+
+
+class BadElement(ValueError):
+    """A key of a FieldsV1 object that is no path element."""
+
+
+def field(name: str) -> str:
+    return "f:" + name
+
+
+def value(json: Any) -> str:
+    return "v:" + json_text(json)
+
+
+def key(parts: list[tuple[str, Any]]) -> str:
+    """`parts`: the names and values of the keys, in order of name."""
+    return "k:{" + ",".join([f'"{name}":{json_text(part)}' for name, part in parts]) + "}"
+
+
+@lru_cache(maxsize=4096)
+def _text(json: str) -> str:
+    return f'"{_ESCAPED.sub(lambda match: _NAMED.get(match[0]) or f"{chr(92)}u{ord(match[0]):04x}", json)}"'
+
+
+def json_text(json: Any) -> str:
+    """A value inside an element: what the real server's JSON library writes."""
+    return _text(json) if type(json) is str else gotext.json_text(json)
+
+
+@lru_cache(maxsize=4096)
+def canonical(element: str) -> str | None:
+    """The element in the form that its equals have; None for a kind of element that is not known. BadElement for what
+    is none."""
+    kind, rest = element[:2], element[2:]
+    if len(element) < 2:
+        raise BadElement("key must be 2 characters long:")
+    if kind[1] != ":":
+        raise BadElement(f"missing colon: {element}")
+    match kind:
+        case "f:":
+            return element
+        case "v:":
+            return value(_decoded(rest))
+        case "k:":
+            parts = _decoded(rest)
+            if not isinstance(parts, dict):
+                raise BadElement(f"no object: {rest}")
+            return key(sorted(parts.items()))
+        case "i:":
+            return f"i:{_index(rest)}"
+    return None
+
+
+def _decoded(text: str) -> Any:
+    try:
+        return _decoder.decode(text)
+    except (msgspec.DecodeError, RecursionError) as error:
+        raise BadElement(str(error)) from None
+
+
+def _number(text: str) -> int | float:
+    found = float(text)
+    return int(found) if found.is_integer() and abs(found) < 1e21 else found
+
+
+_decoder = msgspec.json.Decoder(float_hook=_number)
+
+
+def _index(text: str) -> int:
+    if not re.fullmatch(r"[+-]?[0-9]+", text):
+        raise BadElement(f"no number: {text}")
+    return int(text)
+
+
+def ordered(elements: dict[str, Any]) -> list[str]:
+    """The keys in the order that the real server writes them in: by kind, then by value (numbers as numbers)."""
+    keys = sorted(elements)
+    return keys if not keys or keys[-1][0] <= "f" else sorted(keys, key=_rank)
+
+
+@lru_cache(maxsize=4096)
+def _rank(element: str) -> tuple[Any, ...]:
+    if element == SELF:
+        return (-1,)
+    kind, rest = element[0], element[2:]
+    if kind == "f":
+        return (0, rest)
+    if kind == "i":
+        return (3, int(rest))
+    json = msgspec.json.decode(rest)
+    return (
+        _ORDER[kind],
+        [(name, _value_rank(part)) for name, part in json.items()] if kind == "k" else _value_rank(json),
+    )
+
+
+def _value_rank(json: Any) -> tuple[Any, ...]:
+    if isinstance(json, bool):
+        return (2, json)
+    if isinstance(json, int | float):
+        return (0, json)
+    if isinstance(json, str):
+        return (1, json)
+    if isinstance(json, list):
+        return (3, [_value_rank(item) for item in json])
+    if isinstance(json, dict):
+        return (4, [(name, _value_rank(json[name])) for name in sorted(json)])
+    return (5,)
+
+
+@lru_cache(maxsize=4096)
+def shown(element: str) -> str:
+    """As error messages write it: `.name`, `[key="a"]`, `[=1]`, `[0]`."""
+    kind, rest = element[0], element[2:]
+    if kind == "f":
+        return "." + rest
+    if kind == "i":
+        return f"[{rest}]"
+    json = msgspec.json.decode(rest)
+    if kind == "v":
+        return f"[={_shown_value(json)}]"
+    return "[" + ",".join(f"{name}={_shown_value(part)}" for name, part in json.items()) + "]"
+
+
+def _shown_value(json: Any) -> str:
+    if isinstance(json, str):
+        return gotext.quote(json)
+    if json is None:
+        return "null"
+    if isinstance(json, list):
+        return "[" + ",".join(map(_shown_value, json)) + "]"
+    if isinstance(json, dict):
+        return "".join(f"{name}={_shown_value(part)}" for name, part in json.items())
+    return gotext.value(json)
+
+
+__all__ = ["SELF", "BadElement", "canonical", "field", "json_text", "key", "ordered", "shown", "value"]

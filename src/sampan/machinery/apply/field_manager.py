@@ -1,0 +1,191 @@
+"""The managers of one kind's objects, on one path: what a write makes of metadata.managedFields, what an apply makes of
+the object.
+
+Values are whole objects in the path's version, without their managedFields, which are given beside them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from sampan.api.resource import GroupVersionKind
+from sampan.api.types.meta_v1 import ManagedFieldsEntry
+from sampan.machinery import errors
+from sampan.machinery.apply import conflicts, last_applied, managed
+from sampan.machinery.apply.applying import Application, Conflicts, Outcome
+from sampan.machinery.apply.checking import check, faults_of_live
+from sampan.machinery.apply.filters import Filter
+from sampan.machinery.apply.forms import Forms, MissingVersion
+from sampan.machinery.apply.items import Misfit
+from sampan.machinery.apply.known_sets import KnownSets
+from sampan.machinery.apply.managed import APPLY, UPDATE, BadEntry, Managed
+from sampan.machinery.apply.updating import Change, update
+
+UNKNOWN = "unknown"
+BEFORE_FIRST_APPLY = "before-first-apply"
+
+Value = dict[str, Any]
+Entries = Sequence[ManagedFieldsEntry]
+
+
+class FieldManager:
+    def __init__(
+        self,
+        *,
+        kind: GroupVersionKind,
+        subresource: str,
+        forms: Forms,
+        ignored: Filter,
+        known: KnownSets,
+        empty: Value,
+    ) -> None:
+        """`ignored` are the fields that the path does not let its clients change; `empty` is what a new object starts
+        from."""
+        self._kind, self._version, self._subresource = kind, kind.api_version, subresource
+        self._forms, self._ignored, self._known, self._empty = forms, ignored, known, empty
+
+    # -- plain writes --------------------------------------------------------------------------------------------------
+
+    def create(self, new: Value, sent: Entries, *, manager: str, now: str) -> list[ManagedFieldsEntry]:
+        """The entries of a new object; `sent` are those that its client gave it."""
+        return self._update(self._empty, new, self._decoded(sent) or {}, manager, now)
+
+    def update(
+        self, live: Value, new: Value, kept: Entries, sent: Entries, *, is_reset: bool, manager: str, now: str
+    ) -> list[ManagedFieldsEntry]:
+        """The entries after a change. `kept` are those of the live object, `sent` those of the new one, which count if
+        they are any and can be read; a reset means that nobody owns anything until somebody applies."""
+        if self._subresource:
+            found = self._decoded(kept)
+        elif is_reset or _is_reset(sent):
+            found = {}
+        else:
+            found = self._decoded(sent) or self._decoded(kept)
+        return self._update(live, new, found, manager, now) if found else []
+
+    def _update(self, live: Value, new: Value, found: Managed, manager: str, now: str) -> list[ManagedFieldsEntry]:
+        """No entries rather than wrong ones if the object is not as its schema says."""
+        try:
+            return self._encoded(self._updated(live, new, found, manager, now))
+        except Misfit:
+            return []
+
+    def _updated(self, live: Value, new: Value, found: Managed, manager: str, now: str) -> Managed:
+        change = Change(live, new, version=self._version, forms=self._forms, ignored=self._ignored)
+        whose = managed.owner(manager or UNKNOWN, UPDATE, self._version, self._subresource)
+        return update(found, change, whose=whose, version=self._version, now=now)
+
+    # -- apply ---------------------------------------------------------------------------------------------------------
+
+    def apply(
+        self, live: Value | None, applied: Value, kept: Entries, *, manager: str, force: bool, now: str
+    ) -> tuple[Value | None, list[ManagedFieldsEntry]]:
+        """The object after an apply, None if it stays as it is, and its entries. ApiError with the reason for an apply
+        that does not work. `live` is None for an object that there is not yet."""
+        found = self._readable(kept)
+        self._check_kind(applied)
+        present = self._empty if live is None else live
+        if not found:
+            found = self._as_found(present, now)
+        self._check_applied(applied)
+        outcome = self._applied(applied, present, found, manager, force, now)
+        value = outcome.value
+        if manager == last_applied.MANAGER:
+            renewed = last_applied.renewed(present if value is None else value, applied)
+            value = renewed if renewed is not present else None
+        return value, self._encoded(outcome.managed)
+
+    def _as_found(self, live: Value, now: str) -> Managed:
+        """What is there already belongs to whoever came before."""
+        try:
+            return self._updated(self._empty, live, {}, BEFORE_FIRST_APPLY, now)
+        except Misfit:
+            what = f"failed to convert new object ({self.title(live)}) to smd typed: {self._faults(live)}"
+            raise errors.unexpected(f"failed to create manager for existing fields: {what}") from None
+
+    def _applied(self, applied: Value, live: Value, found: Managed, manager: str, force: bool, now: str) -> Outcome:
+        try:
+            return self._application(applied, manager, force, now).to(live, found)
+        except Misfit as misfit:
+            faults = self._faults(live)
+            what = f"failed to create typed live object ({self.title(live)}): {faults}" if faults else str(misfit)
+            raise errors.unexpected(what) from None
+        except Conflicts as refused:
+            left: Conflicts | None = refused
+            if manager == last_applied.MANAGER:
+                left = last_applied.remaining(refused, live, self._version, self._forms.atom(self._version))
+            if left is not None:
+                raise conflicts.refusal(left) from None
+        return self._application(applied, manager, True, now).to(live, found)
+
+    def _application(self, applied: Value, manager: str, force: bool, now: str) -> Application:
+        return Application(
+            applied=applied,
+            version=self._version,
+            whose=managed.owner(manager, APPLY, self._version, self._subresource),
+            now=now,
+            force=force,
+            forms=self._forms,
+            ignored=self._ignored,
+        )
+
+    def _check_kind(self, applied: Value) -> None:
+        if (applied.get("apiVersion"), applied.get("kind")) != (self._version, self._kind.kind):
+            raise errors.bad_request(f"invalid object type: {_kind_text(applied)}")
+
+    def _check_applied(self, applied: Value) -> None:
+        if isinstance(_metadata(applied).get("managedFields"), list):
+            raise errors.bad_request("metadata.managedFields must be nil")
+        try:
+            check(applied, self._forms.atom(self._version))
+        except Misfit as misfit:
+            raise errors.unexpected(f"failed to create typed patch object ({self.title(applied)}): {misfit}") from None
+
+    def _faults(self, live: Value) -> str:
+        return faults_of_live(live, self._forms.atom(self._version))
+
+    def title(self, value: Value) -> str:
+        """How errors name an object: namespace, name, kind."""
+        meta = _metadata(value)
+        return f"{_text(meta.get('namespace'))}/{_text(meta.get('name'))}; {_kind_text(value)}"
+
+    # -- entries -------------------------------------------------------------------------------------------------------
+
+    def _decoded(self, entries: Entries) -> Managed:
+        """None at all where one of them cannot be read."""
+        try:
+            return managed.decode(entries, self._known.read)
+        except BadEntry:
+            return {}
+
+    def _readable(self, entries: Entries) -> Managed:
+        try:
+            return managed.decode(entries, self._known.read)
+        except BadEntry as error:
+            raise errors.unexpected(f"failed to decode managed fields: {error}") from None
+
+    def _encoded(self, found: Managed) -> list[ManagedFieldsEntry]:
+        return managed.encode(found, self._known.note)
+
+
+def _is_reset(sent: Entries) -> bool:
+    """One entry that says nothing."""
+    return len(sent) == 1 and sent[0] == ManagedFieldsEntry()
+
+
+def _metadata(value: Value) -> dict[str, Any]:
+    found = value.get("metadata")
+    return found if isinstance(found, dict) else {}
+
+
+def _kind_text(value: Value) -> str:
+    group, _, version = _text(value.get("apiVersion")).rpartition("/")
+    return f"{group}/{version}, Kind={_text(value.get('kind'))}"
+
+
+def _text(found: Any) -> str:
+    return found if isinstance(found, str) else ""
+
+
+__all__ = ["BEFORE_FIRST_APPLY", "UNKNOWN", "FieldManager", "MissingVersion"]

@@ -1,0 +1,89 @@
+"""From a value to the set of its fields.
+
+Two sets are told apart. What an applied object claims (`claimed`): its leaves, and the items of lists and entries of
+maps that it names. What comes with a new value (`whole`): each place in it, maps and lists themselves included.
+"""
+
+from typing import Any
+
+from sampan.machinery.apply import elements, items
+from sampan.machinery.apply.atoms import Atom
+from sampan.machinery.apply.sets import MEMBER, Fields, in_order, node
+
+
+def claimed(value: Any, atom: Atom) -> Fields:
+    """What applying an object claims."""
+    return _claim(value, atom) or {}
+
+
+def _claim(value: Any, atom: Atom) -> Fields | None:
+    """The node of a value; None where nothing in it is claimed."""
+    form = atom.form(value)
+    if form == "scalar":
+        return MEMBER
+    if form == "map":
+        if atom.is_atomic_map:
+            return MEMBER
+        return _claim_map(value, atom) if isinstance(value, dict) else None
+    if atom.is_atomic_list:
+        return MEMBER
+    return _claim_list(value, atom) if isinstance(value, list) else None
+
+
+def _claim_map(value: dict[str, Any], atom: Atom) -> Fields | None:
+    out: Fields = {}
+    for name in sorted(value):
+        part = value[name]
+        child = atom.child(name)
+        found = _claim(part, child) if child is not None else MEMBER
+        if part is None or part == {} or not atom.declares(name):
+            found = node(found or MEMBER, is_member=True)
+        if found is not None:
+            out[elements.field(name)] = found
+    return out or None
+
+
+def _claim_list(value: list[Any], atom: Atom) -> Fields | None:
+    out: Fields = {}
+    assert atom.items is not None
+    for at, found in items.by_element(value, atom).items():
+        below = _claim(found[0], atom.items()) if len(found) == 1 else None
+        out[at] = node(below or MEMBER, is_member=True)
+    return in_order(out) or None
+
+
+def whole(value: Any, atom: Atom) -> Fields:
+    """The node of a value that was not there before, or is not there any more."""
+    if isinstance(value, dict):
+        if not value or atom.is_atomic_map or atom.fields is None:
+            return MEMBER
+        return _whole_map(value, atom)
+    if isinstance(value, list):
+        return MEMBER if not value or atom.is_atomic_list or atom.items is None else _whole_list(value, atom)
+    return MEMBER
+
+
+def _whole_map(value: dict[str, Any], atom: Atom) -> Fields:
+    out: Fields = {elements.SELF: MEMBER}
+    declared, rest = atom.fields, atom.element
+    assert declared is not None
+    for name in sorted(value):
+        part = value[name]
+        if isinstance(part, dict | list) and part:
+            child = declared[name] or rest
+            out["f:" + name] = whole(part, child) if child is not None else MEMBER
+        else:
+            out["f:" + name] = MEMBER
+    return out
+
+
+def _whole_list(value: list[Any], atom: Atom) -> Fields:
+    assert atom.items is not None
+    below = atom.items()
+    out: Fields = {elements.SELF: MEMBER}
+    for at, found in items.by_element(value, atom).items():
+        out[at] = whole(found[0], below) if len(found) == 1 else MEMBER
+    return in_order(out)
+
+
+__all__ = ["claimed", "whole"]

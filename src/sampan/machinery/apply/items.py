@@ -1,0 +1,56 @@
+"""Which element of a field path an item of an associative list is."""
+
+from typing import Any
+
+from sampan.machinery.apply import elements
+from sampan.machinery.apply.atoms import MISSING, Atom
+
+
+class Misfit(ValueError):
+    """A value that its schema does not allow; the text is the real server's."""
+
+
+def element(item: Any, atom: Atom) -> str:
+    """`atom`: that of the list."""
+    if not atom.keys:
+        return _of_set(item)
+    if not isinstance(item, dict):
+        what = "a null element" if item is None else "non-map elements"
+        raise Misfit(f"associative list with keys may not have {what}")
+    parts = [
+        (name, part)
+        for name, default in atom.keys
+        if (part := item.get(name, default)) is not MISSING and (part is not None or name in item)
+    ]
+    if not parts:
+        names = " ".join(f'"{name}"' for name, _ in atom.keys)
+        raise Misfit(
+            f"associative list with keys has an element that omits all key fields [{names}] "
+            "(and doesn't have default values for any key fields)"
+        )
+    return elements.key(parts)
+
+
+def _of_set(item: Any) -> str:
+    if isinstance(item, dict):
+        raise Misfit("associative list without keys has an element that's a map type")
+    if isinstance(item, list):
+        raise Misfit("not supported: associative list with lists as elements")
+    if item is None:
+        raise Misfit("associative list without keys has an element that's an explicit null")
+    return elements.value(item)
+
+
+def by_element(items: list[Any], atom: Atom) -> dict[str, list[Any]]:
+    """The items by their elements; several at one are duplicates."""
+    out: dict[str, list[Any]] = {}
+    for index, item in enumerate(items):
+        try:
+            at = element(item, atom)
+        except Misfit as misfit:
+            raise Misfit(f"element {index}: {misfit}") from None
+        out.setdefault(at, []).append(item)
+    return out
+
+
+__all__ = ["Misfit", "by_element", "element"]

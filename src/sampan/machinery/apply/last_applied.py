@@ -1,0 +1,73 @@
+"""The annotation in which client-side `kubectl apply` keeps what it applied last, and how `kubectl apply --server-side`
+takes over from it: fields that are still as they were applied are no conflict, and the annotation stays up to date."""
+
+from typing import Any
+
+from sampan.api import gotext
+from sampan.api.codec import json
+from sampan.machinery.apply import sets
+from sampan.machinery.apply.applying import Conflicts
+from sampan.machinery.apply.atoms import Atom
+from sampan.machinery.apply.checking import check
+from sampan.machinery.apply.comparing import compare
+from sampan.machinery.apply.field_sets import claimed
+from sampan.machinery.apply.items import Misfit
+from sampan.machinery.apply.sets import Fields
+
+ANNOTATION = "kubectl.kubernetes.io/last-applied-configuration"
+MANAGER = "kubectl"
+"""The manager that takes over; another name is the way to say that one does not want it."""
+
+_ANNOTATIONS_MOST = 256 * 1024
+
+
+def remaining(conflicts: Conflicts, live: dict[str, Any], version: str, atom: Atom) -> Conflicts | None:
+    """The conflicts that are no heritage of client-side apply; None if there are none."""
+    inherited = _inherited(live, version, atom)
+    if inherited is None:
+        return conflicts
+    found = [(whose, path) for whose, path in conflicts.found if not sets.has(inherited, path)]
+    return Conflicts(found) if found else None
+
+
+def _inherited(live: dict[str, Any], version: str, atom: Atom) -> Fields | None:
+    """The fields of the annotation that the live object still has as they are there."""
+    text = _annotations(live).get(ANNOTATION)
+    if not text:
+        return None
+    try:
+        value, _ = json.decode_any(text.encode())
+        if not isinstance(value, dict) or value.get("apiVersion") != version:
+            return None
+        check(value, atom)
+        found = compare(value, live, atom)
+    except (json.DecodeError, Misfit):
+        return None
+    changed = sets.union(sets.union(found.modified, found.added), found.removed)
+    return sets.difference(claimed(value, atom), changed)
+
+
+def renewed(value: dict[str, Any], applied: dict[str, Any]) -> dict[str, Any]:
+    """An object with the annotation, if it has it, telling what was applied now. Too large a one goes."""
+    annotations = _annotations(value)
+    if not annotations.get(ANNOTATION):
+        return value
+    annotations = {**annotations, ANNOTATION: gotext.json_text(_without_annotation(applied)) + "\n"}
+    if sum(len(key.encode()) + len(str(text).encode()) for key, text in annotations.items()) > _ANNOTATIONS_MOST:
+        del annotations[ANNOTATION]
+    return {**value, "metadata": {**value["metadata"], "annotations": annotations}}
+
+
+def _annotations(value: dict[str, Any]) -> dict[str, Any]:
+    return (value.get("metadata") or {}).get("annotations") or {}
+
+
+def _without_annotation(applied: dict[str, Any]) -> dict[str, Any]:
+    annotations = _annotations(applied)
+    if ANNOTATION not in annotations:
+        return applied
+    kept = {key: text for key, text in annotations.items() if key != ANNOTATION}
+    return {**applied, "metadata": {**applied["metadata"], "annotations": kept}}
+
+
+__all__ = ["ANNOTATION", "MANAGER", "remaining", "renewed"]

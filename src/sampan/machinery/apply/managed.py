@@ -1,0 +1,115 @@
+"""Who manages which fields of an object: `metadata.managedFields` read, held and written.
+
+Entries keep the bytes that they were read from for as long as their fields stay the same, so that a write costs only
+what it changes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import NamedTuple, TypeAlias
+
+from msgspec import Raw
+
+from sampan.api import gotext
+from sampan.api.types.meta_v1 import ManagedFieldsEntry
+from sampan.machinery.apply import sets
+from sampan.machinery.apply.sets import BadFields, Fields
+
+APPLY, UPDATE = "Apply", "Update"
+FIELDS_V1 = "FieldsV1"
+
+
+class Owner(NamedTuple):
+    """What tells two managers apart. One that applies is the same in all versions, so that it has none here."""
+
+    manager: str
+    operation: str
+    api_version: str
+    subresource: str
+
+    @property
+    def identity(self) -> str:
+        """The text that the real server tells managers apart by, and sorts them by."""
+        parts = zip(("manager", "operation", "apiVersion", "subresource"), self, strict=True)
+        return "{" + ",".join(f'"{name}":{gotext.json_text(part)}' for name, part in parts if part) + "}"
+
+
+class Claim(NamedTuple):
+    """What an owner has: fields as `api_version` names them, since `time`."""
+
+    fields: Fields
+    api_version: str
+    time: str | None
+    raw: bytes | None = None
+    """The encoded fields, if they are known."""
+
+
+Managed: TypeAlias = dict[Owner, Claim]
+Read: TypeAlias = Callable[[bytes, str], tuple[Fields, bytes]]
+"""The set in bytes, as the schema of that version has it, and the bytes in which it is written back."""
+
+
+class BadEntry(ValueError):
+    """An entry of managedFields that the server cannot have written."""
+
+
+def owner(manager: str, operation: str, api_version: str, subresource: str) -> Owner:
+    return Owner(manager, operation, "" if operation == APPLY else api_version, subresource)
+
+
+def decode(entries: Sequence[ManagedFieldsEntry], read: Read) -> Managed:
+    """BadEntry for what is none."""
+    out: Managed = {}
+    for index, entry in enumerate(entries):
+        _check(entry, index)
+        raw = bytes(entry.fieldsV1)
+        try:
+            fields, known = read(raw, entry.apiVersion) if raw else (sets.EMPTY, None)
+        except BadFields as error:
+            raise BadEntry(f"error decoding set: {error}") from None
+        whose = owner(entry.manager, entry.operation, entry.apiVersion, entry.subresource)
+        out[whose] = Claim(fields, entry.apiVersion, entry.time, known)
+    return out
+
+
+def _check(entry: ManagedFieldsEntry, index: int) -> None:
+    if entry.operation not in (APPLY, UPDATE):
+        raise BadEntry("operation must be `Apply` or `Update`")
+    if not entry.apiVersion:
+        raise BadEntry("apiVersion must not be empty")
+    if entry.fieldsType != FIELDS_V1:
+        if not entry.fieldsType:
+            raise BadEntry(f"missing fieldsType in managed fields entry {index}")
+        raise BadEntry(f"invalid fieldsType {gotext.quote(entry.fieldsType)} in managed fields entry {index}")
+
+
+def encode(managed: Managed, note: Callable[[bytes, str, Fields], None]) -> list[ManagedFieldsEntry]:
+    """The entries in order. `note` is told which fields new bytes say, so that they need not be read."""
+    entries = [_entry(whose, claim, note) for whose, claim in managed.items()]
+    if len(entries) > 1:
+        entries.sort(key=_order)
+    return entries
+
+
+def _entry(whose: Owner, claim: Claim, note: Callable[[bytes, str, Fields], None]) -> ManagedFieldsEntry:
+    raw = claim.raw
+    if raw is None:
+        raw = sets.encode(claim.fields)
+        note(raw, claim.api_version, claim.fields)
+    return ManagedFieldsEntry(
+        manager=whose.manager,
+        operation=whose.operation,
+        apiVersion=claim.api_version,
+        time=claim.time,
+        fieldsType=FIELDS_V1,
+        fieldsV1=Raw(raw),
+        subresource=whose.subresource,
+    )
+
+
+def _order(entry: ManagedFieldsEntry) -> tuple[str, str, str, str, str]:
+    return entry.operation, entry.time or "", entry.manager, entry.apiVersion, entry.subresource
+
+
+__all__ = ["APPLY", "UPDATE", "BadEntry", "Claim", "Managed", "Owner", "Read", "decode", "encode", "owner"]

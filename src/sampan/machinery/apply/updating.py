@@ -1,0 +1,135 @@
+"""Ownership after a write that says what the object shall be: who changes a field takes it, the others lose it."""
+
+from typing import Any
+
+from sampan.machinery.apply import sets
+from sampan.machinery.apply.checking import check
+from sampan.machinery.apply.comparing import Comparison, compare
+from sampan.machinery.apply.filters import Filter
+from sampan.machinery.apply.forms import Forms, MissingVersion
+from sampan.machinery.apply.managed import UPDATE, Claim, Managed, Owner, owner
+from sampan.machinery.apply.sets import Fields
+
+MOST_UPDATERS = 10
+OLD_UPDATERS = "ancient-changes"
+
+_UNTRACKED = (
+    "name",
+    "namespace",
+    "creationTimestamp",
+    "selfLink",
+    "uid",
+    "clusterName",
+    "generation",
+    "managedFields",
+    "resourceVersion",
+)
+UNTRACKED = sets.of(
+    ("f:apiVersion",), ("f:kind",), ("f:metadata",), *(("f:metadata", f"f:{name}") for name in _UNTRACKED)
+)
+"""What nobody owns."""
+
+
+class Change:
+    """Two states of an object, compared in each version that is asked for. In another than their own, an item that is
+    twice in a list makes them a Misfit: the real server is as strict there."""
+
+    def __init__(self, old: Any, new: Any, *, version: str, forms: Forms, ignored: Filter) -> None:
+        """`old` and `new` are in `version`. Misfit if they cannot be compared."""
+        self._old, self._new, self._forms, self._filter = old, new, forms, ignored
+        self.comparison = self._filtered(compare(old, new, forms.atom(version)))
+        self._set = {version: _set(self.comparison)}
+        self._touched = {version: _touched(self.comparison)}
+
+    def set(self, version: str) -> Fields:
+        """What was added or modified. MissingVersion if there is no such version."""
+        self._look(version)
+        return self._set[version]
+
+    def touched(self, version: str) -> Fields:
+        """What was added, modified or removed."""
+        self._look(version)
+        return self._touched[version]
+
+    def _look(self, version: str) -> None:
+        if version not in self._set:
+            atom = self._forms.atom(version)
+            old, new = self._forms.convert(self._old, version), self._forms.convert(self._new, version)
+            check(old, atom)
+            check(new, atom)
+            found = self._filtered(compare(old, new, atom))
+            self._set[version], self._touched[version] = _set(found), _touched(found)
+
+    def _filtered(self, found: Comparison) -> Comparison:
+        kept = self._filter.kept
+        return Comparison(kept(found.added), kept(found.modified), kept(found.removed)) if found else found
+
+
+def _set(found: Comparison) -> Fields:
+    return sets.union(found.modified, found.added) if found.modified else found.added
+
+
+def _touched(found: Comparison) -> Fields:
+    return sets.union(_set(found), found.removed) if found.removed else _set(found)
+
+
+def yielded(managed: Managed, change: Change, *, besides: Owner | None = None) -> Managed:
+    """The claims that are left when a change is made; those of `besides` are not looked at. Who has nothing left, or
+    speaks of a version that is gone, is forgotten."""
+    out: Managed = {}
+    for whose, claim in managed.items():
+        if whose == besides:
+            out[whose] = claim
+            continue
+        try:
+            rest = sets.difference(claim.fields, change.touched(claim.api_version))
+        except MissingVersion:
+            continue
+        if rest is claim.fields:
+            out[whose] = claim
+        else:
+            out[whose] = claim._replace(fields=rest, raw=None)
+    return {whose: claim for whose, claim in out.items() if claim.fields}
+
+
+def update(managed: Managed, change: Change, *, whose: Owner, version: str, now: str) -> Managed:
+    """The claims after a create, update or patch. The time moves only for what took a field."""
+    out = yielded(managed, change)
+    taken = sets.difference(change.set(version), UNTRACKED)
+    if taken:
+        before = out.get(whose)
+        if before is None:
+            out[whose] = Claim(taken, version, now)
+        else:
+            fields = sets.union(before.fields, taken)
+            raw = before.raw if fields is before.fields else None
+            out[whose] = Claim(fields, version, now, raw)
+    return _capped(out)
+
+
+def _capped(managed: Managed) -> Managed:
+    """Of too many that update, the oldest become one for each version."""
+    updaters = [whose for whose in managed if whose.operation == UPDATE]
+    surplus = len(updaters) - MOST_UPDATERS
+    if surplus <= 0:
+        return managed
+    out = dict(managed)
+    updaters.sort(key=lambda whose: (managed[whose].time or "", whose.identity))
+    first: dict[str, Owner] = {}
+    for whose in updaters:
+        if surplus <= 0:
+            break
+        claim = managed[whose]
+        if claim.api_version not in first:
+            first[claim.api_version] = whose
+            continue
+        bucket = owner(OLD_UPDATERS, UPDATE, claim.api_version, "")
+        if bucket not in out:
+            out[bucket] = out.pop(first[claim.api_version])
+        out[bucket] = Claim(sets.union(claim.fields, out[bucket].fields), claim.api_version, claim.time)
+        del out[whose]
+        surplus -= 1
+    return out
+
+
+__all__ = ["MOST_UPDATERS", "OLD_UPDATERS", "UNTRACKED", "Change", "update", "yielded"]
