@@ -1,0 +1,84 @@
+"""Whatever is done to services, by whichever server: what is taken is what they hold, no more and no less."""
+
+import asyncio
+from typing import Any
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from sampan.apiserver.registry.allocation import ServiceRanges
+from tests.apiserver.registry.several import NAMESPACE, ApiServer, several
+
+SERVICES = f"{NAMESPACE}/services"
+RANGES = ServiceRanges.parse("10.96.0.0/27,fd00::/123", (30000, 30011))
+NAMES = st.sampled_from("abcd")
+
+ports = st.lists(
+    st.fixed_dictionaries(
+        {"port": st.sampled_from([80, 81])},
+        optional={
+            "nodePort": st.sampled_from([0, 30000, 30001, 30002, 99]),
+            "protocol": st.sampled_from(["TCP", "UDP"]),
+            "name": st.sampled_from(["x", "y"]),
+        },
+    ),
+    min_size=1,
+    max_size=3,
+)
+addresses = st.sampled_from(["", "None", "10.96.0.3", "10.96.0.4", "fd00::3"])
+specs = st.fixed_dictionaries(
+    {},
+    optional={
+        "type": st.sampled_from(["ClusterIP", "NodePort", "LoadBalancer", "ExternalName"]),
+        "ports": ports,
+        "clusterIP": addresses,
+        "clusterIPs": st.none() | st.lists(addresses, max_size=2),
+        "ipFamilyPolicy": st.sampled_from([None, "SingleStack", "PreferDualStack", "RequireDualStack"]),
+        "ipFamilies": st.none() | st.lists(st.sampled_from(["IPv4", "IPv6"]), max_size=2, unique=True),
+        "externalTrafficPolicy": st.sampled_from([None, "Local", "Cluster"]),
+        "healthCheckNodePort": st.sampled_from([0, 30005]),
+        "allocateLoadBalancerNodePorts": st.none() | st.booleans(),
+        "externalName": st.just("x.y"),
+        "selector": st.just({"a": "b"}),
+        "sessionAffinity": st.sampled_from(["None", "Odd"]),
+    },
+)
+steps = st.tuples(
+    st.sampled_from(["POST", "POST", "PATCH", "PATCH", "PUT", "DELETE"]),
+    st.integers(0, 1),
+    NAMES,
+    specs,
+    st.sampled_from(["", "", "", "?dryRun=All"]),
+)
+
+
+@given(st.lists(steps, max_size=12))
+@settings(max_examples=60)
+def test_what_is_taken_is_what_services_hold(done: list[tuple[str, int, str, dict[str, Any], str]]) -> None:
+    async def work() -> None:
+        async with several(2, ranges=RANGES) as servers:
+            for method, server, name, spec, query in done:
+                await _do(servers[server], method, name, spec, query)
+                await _check(servers[1 - server])
+
+    asyncio.run(work())
+
+
+async def _do(server: ApiServer, method: str, name: str, spec: dict[str, Any], query: str) -> None:
+    path = SERVICES if method == "POST" else f"{SERVICES}/{name}"
+    value = None if method == "DELETE" else {"metadata": {"name": name}, "spec": {"ports": [{"port": 80}], **spec}}
+    code, answer = await server.ask(method, path + query, value)
+    assert code in (200, 201, 404, 409, 422) or "failed to allocate" in answer["message"], answer
+
+
+async def _check(server: ApiServer) -> None:
+    _, services = await server.ask("GET", SERVICES)
+    _, found = await server.ask("GET", "/apis/networking.k8s.io/v1/ipaddresses")
+    taken = sorted((item["metadata"]["name"], item["spec"]["parentRef"]["name"]) for item in found["items"])
+    specs = [(item["metadata"]["name"], item["spec"]) for item in services["items"]]
+    held = [(ip, name) for name, spec in specs for ip in spec.get("clusterIPs", ()) if ip != "None"]
+    assert taken == sorted(held)
+    ports = [{port["nodePort"] for port in spec.get("ports", ()) if "nodePort" in port} for _, spec in specs]
+    ports += [{spec["healthCheckNodePort"]} for _, spec in specs if "healthCheckNodePort" in spec]
+    assert sum(map(len, ports)) == len(set().union(*ports))
+    assert set(await server.registry.node_ports.change(lambda bitmap: bitmap)) == set().union(*ports)
