@@ -326,6 +326,20 @@ SECURITY = {
     ),
 }
 
+SECURITY |= {
+    "labels as mount options are off": (
+        {"securityContext": {"seLinuxChangePolicy": "MountOption"}},
+        ['spec.securityContext.seLinuxChangePolicy: Unsupported value: "MountOption": supported values: "Recursive"'],
+    ),
+    "rules of an init container without a policy": (
+        {"initContainers": [{"name": "i", "image": "x", "restartPolicyRules": [{"action": "odd"}]}]},
+        [
+            "spec.initContainers[0].restartPolicy: Required value: must specify restartPolicy when restart rules are "
+            "used"
+        ],
+    ),
+}
+
 SCHEDULING = {
     "label keys that the selector has already": (
         {

@@ -99,10 +99,10 @@ def _without_time(toleration: Toleration) -> tuple[str, str, str, str]:
 
 
 def _scheduling_gates(new: Sequence[PodSchedulingGate], old: Sequence[PodSchedulingGate]) -> Faults:
-    known = {gate.name for gate in old}
-    for index, gate in enumerate(new):
-        if gate.name not in known:
-            text = f"only deletion is allowed, but found new scheduling gate '{gate.name}'"
+    known, places = {gate.name for gate in old}, {gate.name: index for index, gate in enumerate(new)}
+    for name, index in places.items():
+        if name not in known:
+            text = f"only deletion is allowed, but found new scheduling gate '{name}'"
             yield FieldError.forbidden(f"spec.schedulingGates[{index}].name", text)
 
 
@@ -123,7 +123,8 @@ def _rest(new: PodSpec, old: PodSpec) -> Faults:
 
 def _with_old_images(new: PodSpec, old: PodSpec) -> PodSpec:
     left = copy(new)
-    left.containers = _old_images(new.containers or [], old.containers or [])
+    if new.containers:
+        left.containers = _old_images(new.containers, old.containers or [])
     left.initContainers = _old_images(new.initContainers, old.initContainers)
     return left
 

@@ -15,7 +15,7 @@ from sampan.apiserver.registry.podspec.mounts import device_faults, mount_faults
 from sampan.apiserver.registry.podspec.ports import host_port_conflicts, port_faults
 from sampan.apiserver.registry.podspec.probes import health_faults
 from sampan.apiserver.registry.podspec.resources import requirement_faults
-from sampan.apiserver.registry.podspec.restarts import resize_policy_faults, restart_faults
+from sampan.apiserver.registry.podspec.restarts import init_restart_faults, resize_policy_faults, restart_faults
 from sampan.apiserver.registry.podspec.security import container_security_faults
 
 if TYPE_CHECKING:
@@ -60,7 +60,7 @@ def init_container_faults(around: Surroundings, at: str) -> Faults:
     for index, container in enumerate(around.spec.initContainers):
         here = f"{at}[{index}]"
         yield from _any_container(container, around, here)
-        yield from restart_faults(container, here)
+        yield from init_restart_faults(container, here)
         if container.name in seen:
             yield FieldError.duplicate(f"{here}.name", container.name)
         elif container.name:

@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from sampan.api.types.core_v1 import PodSecurityContext, PodSpec
+from sampan.api.types.core_v1 import PersistentVolumeClaimTemplate, PodSecurityContext, PodSpec, PodTemplateSpec
 
 _NAMES = {
     "apiGroup": "APIGroup",
@@ -54,6 +54,7 @@ _ELSEWHERE = {"PodSpec": (*_HOST_FIELDS, "serviceAccount")}
 """Fields that are kept in another struct, or not at all."""
 _AFTER = {
     "PodSpec": (("setHostnameAsFQDN", "subdomain"), ("preemptionPolicy", "priority"), ("overhead", "runtimeClassName")),
+    "PodSecurityContext": (("fsGroupChangePolicy", "fsGroup"),),
     "Volume": (("quobyte", "rbd"),),
 }
 """Fields that come right after another one."""
@@ -63,6 +64,8 @@ def internal_view(part: Any) -> Any:
     """The part as a JSON value whose keys are in the real server's order."""
     if isinstance(part, PodSpec):
         return _spec(part)
+    if isinstance(part, PersistentVolumeClaimTemplate | PodTemplateSpec):
+        return {**_meta(part.metadata), "Spec": internal_view(part.spec)}
     if isinstance(part, msgspec.Struct):
         return _struct(part)
     if isinstance(part, list):
@@ -75,9 +78,15 @@ def internal_view(part: Any) -> Any:
 def _struct(part: msgspec.Struct) -> Any:
     kind = type(part)
     if kind.__module__.endswith(".meta_v1"):
-        return msgspec.to_builtins(part)
+        return _meta(part)
     special = _RBD_NAMES if kind.__name__ == "RBDVolumeSource" else {}
     return {special.get(name) or _name(name): internal_view(getattr(part, name)) for name in _fields(kind)}
+
+
+def _meta(part: msgspec.Struct) -> dict[str, Any]:
+    """A type that the real server shares with its API: it looks the same everywhere, with its maps in order."""
+    value: dict[str, Any] = msgspec.to_builtins(part)
+    return {name: dict(sorted(found.items())) if isinstance(found, dict) else found for name, found in value.items()}
 
 
 def _fields(kind: type[msgspec.Struct]) -> list[str]:

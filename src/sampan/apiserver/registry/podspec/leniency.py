@@ -66,6 +66,11 @@ class Leniency:
         return self._old is not None and sysctls.has_host_sysctl(self._old)
 
     @cached_property
+    def selinux_mounts(self) -> bool:
+        context = self._old.securityContext if self._old is not None else None
+        return context is not None and context.seLinuxChangePolicy is not None
+
+    @cached_property
     def restarted_init_containers(self) -> bool:
         """A resize policy RestartContainer on an init container that is no sidecar."""
         return self._old is not None and any(

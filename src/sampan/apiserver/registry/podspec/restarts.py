@@ -12,6 +12,7 @@ _ACTIONS = ("Restart", "RestartAllContainers")
 _OPERATORS = ("In", "NotIn")
 _RESIZED = ("cpu", "memory")
 _RESIZE_POLICIES = ("NotRequired", "RestartContainer")
+_POLICY_MISSING = "must specify restartPolicy when restart rules are used"
 _RULES_MOST = 20
 _CODES_MOST = 255
 
@@ -20,14 +21,21 @@ def restart_faults(container: AnyContainer, at: str) -> Faults:
     policy, rules = container.restartPolicy, container.restartPolicyRules
     if policy is None:
         if rules:
-            text = "must specify restartPolicy when restart rules are used"
-            yield FieldError.required(f"{at}.restartPolicy", text)
+            yield FieldError.required(f"{at}.restartPolicy", _POLICY_MISSING)
     else:
         yield from optional_one_of(policy, _POLICIES, f"{at}.restartPolicy")
     if len(rules) > _RULES_MOST:
         yield FieldError.too_many(f"{at}.restartPolicyRules", len(rules), _RULES_MOST)
     for index, rule in enumerate(rules):
         yield from _rule(rule, f"{at}.restartPolicyRules[{index}]")
+
+
+def init_restart_faults(container: AnyContainer, at: str) -> Faults:
+    """Of an init container: rules that no policy goes with are looked at no further."""
+    if container.restartPolicy is not None:
+        yield from restart_faults(container, at)
+    elif container.restartPolicyRules:
+        yield FieldError.required(f"{at}.restartPolicy", _POLICY_MISSING)
 
 
 def _rule(rule: ContainerRestartRule, at: str) -> Faults:

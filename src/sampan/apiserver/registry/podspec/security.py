@@ -63,6 +63,15 @@ def pod_security_faults(spec: PodSpec, lenient: Leniency, at: str) -> Faults:
     yield from _shared_processes(spec, at)
     yield from sysctl_faults(spec, lenient, f"{at}.sysctls")
     yield from _policies(context, at)
+    policy = context.seLinuxChangePolicy
+    if policy is not None and policy != "Recursive":
+        yield from _change_policy(policy, lenient, f"{at}.seLinuxChangePolicy")
+
+
+def _change_policy(policy: str, lenient: Leniency, at: str) -> Faults:
+    """Mounting with a label is switched off in a default server; what had it before may keep it."""
+    known = ("MountOption", "Recursive") if lenient.selinux_mounts else ("Recursive",)
+    yield from optional_one_of(policy, known, at)
 
 
 def _shared_processes(spec: PodSpec, at: str) -> Faults:
@@ -80,7 +89,6 @@ def _policies(context: PodSecurityContext, at: str) -> Faults:
     if context.appArmorProfile is not None:
         yield from app_armor_faults(context.appArmorProfile, f"{at}.appArmorProfile")
     yield from optional_one_of(context.supplementalGroupsPolicy, ("Merge", "Strict"), f"{at}.supplementalGroupsPolicy")
-    yield from optional_one_of(context.seLinuxChangePolicy, ("MountOption", "Recursive"), f"{at}.seLinuxChangePolicy")
 
 
 def user_namespace_faults(spec: PodSpec, lenient: Leniency, at: str) -> Faults:

@@ -174,8 +174,10 @@ def _address_list(new: Sequence[PodIP | HostIP], old: Sequence[PodIP | HostIP], 
     if len(new) < 2:
         return
     parsed = [addresses.parse(found.ip) for found in new]
-    if wrong := next((found.ip for found, address in zip(new, parsed, strict=True) if address is None), None):
-        yield FieldError.internal(at, f"failed to check for dual stack with error:invalid IP: {wrong}")
+    if None in parsed:
+        index = parsed.index(None)
+        text = f"failed to check for dual stack with error:invalid IP[{index}]: {new[index].ip}"
+        yield FieldError.internal(at, text)
     families = {address.version for address in parsed if address is not None}
     if len(new) > 2 or len(families) != 2:
         yield FieldError.invalid(at, shown(list(new)), "may specify no more than one IP for each IP family")
@@ -185,14 +187,14 @@ def _address_list(new: Sequence[PodIP | HostIP], old: Sequence[PodIP | HostIP], 
 
 
 def _users(pod: Pod) -> Faults:
-    is_windows = pod.spec.os is not None and pod.spec.os.name == "windows"
+    system = pod.spec.os.name if pod.spec.os is not None else "linux"
     for part in _STATUSES:
         for index, status in enumerate(getattr(pod.status, part)):
             user = status.user.linux if status.user is not None else None
             if user is None:
                 continue
             at = f"status.{part}[{index}].user.linux"
-            if is_windows:
+            if system == "windows":
                 yield FieldError.forbidden(at, "cannot be set for a windows pod")
                 continue
             yield from user_or_group_id(user.uid, f"{at}.uid")
