@@ -1,0 +1,158 @@
+"""What becomes of objects that are to be deleted: a table of their states."""
+
+import pytest
+
+from sampan.api import times
+from sampan.api.types.core_v1 import ConfigMap
+from sampan.api.types.meta_v1 import ObjectMeta
+from sampan.apiserver.registry import deletion
+from sampan.apiserver.registry.deletion import DeleteOptions, Fate, Policy
+
+NOW = 1_000_000.5
+WAIT = "example.com/wait"
+
+
+def _object(*, finalizers: list[str] | None = None, ends_in_s: float | None = None, grace_s: int = 0) -> ConfigMap:
+    meta = ObjectMeta(name="a", generation=1, finalizers=finalizers or [])
+    if ends_in_s is not None:
+        meta.deletionTimestamp = times.format_time(NOW + ends_in_s)
+        meta.deletionGracePeriodSeconds = grace_s
+    return ConfigMap(metadata=meta)
+
+
+def _mark(obj: ConfigMap, *, grace_s: int | None = None, asked_s: int | None = None, policy: Policy = "") -> Fate:
+    return deletion.mark(obj, grace_s=grace_s, asked_s=asked_s, policy=policy, now=NOW)
+
+
+def _ends_in_s(obj: ConfigMap) -> float:
+    assert obj.metadata.deletionTimestamp is not None
+    return times.parse_time(obj.metadata.deletionTimestamp) - int(NOW)
+
+
+def test_without_grace_and_finalizers_it_goes_at_once() -> None:
+    obj = _object()
+    assert _mark(obj) is Fate.GONE
+    assert obj == _object(), "and is not touched"
+
+
+def test_finalizers_keep_it_from_now_on() -> None:
+    obj = _object(finalizers=[WAIT])
+    assert _mark(obj) is Fate.MARKED
+    assert (_ends_in_s(obj), obj.metadata.deletionGracePeriodSeconds, obj.metadata.generation) == (0, 0, 2)
+
+
+def test_a_second_deletion_changes_nothing() -> None:
+    obj = _object(finalizers=[WAIT])
+    _mark(obj)
+    before = obj.metadata.generation, obj.metadata.deletionTimestamp
+    assert deletion.mark(obj, grace_s=None, asked_s=None, policy="", now=NOW + 60) is Fate.MARKED
+    assert (obj.metadata.generation, obj.metadata.deletionTimestamp) == before
+
+
+def test_a_generation_of_none_stays_none() -> None:
+    obj = _object(finalizers=[WAIT])
+    obj.metadata.generation = 0
+    _mark(obj)
+    assert obj.metadata.generation == 0
+
+
+@pytest.mark.parametrize(
+    ("grace_s", "finalizers", "fate"),
+    [
+        (30, [], Fate.MARKED),
+        (30, [WAIT], Fate.MARKED),
+        (0, [], Fate.MARKED_AND_GONE),
+        (0, [WAIT], Fate.MARKED),
+    ],
+)
+def test_a_first_deletion_with_a_grace(grace_s: int, finalizers: list[str], fate: Fate) -> None:
+    obj = _object(finalizers=finalizers)
+    assert _mark(obj, grace_s=grace_s) is fate
+    meta = obj.metadata
+    assert (_ends_in_s(obj), meta.deletionGracePeriodSeconds, meta.generation) == (grace_s, grace_s, 2)
+
+
+@pytest.mark.parametrize("asked_s", [None, 30, 31, 600])
+def test_a_grace_that_runs_is_not_prolonged(asked_s: int | None) -> None:
+    obj = _object(ends_in_s=20, grace_s=30)
+    assert _mark(obj, grace_s=30, asked_s=asked_s) is Fate.PENDING
+    assert obj == _object(ends_in_s=20, grace_s=30)
+
+
+@pytest.mark.parametrize(
+    ("asked_s", "ends_in_s", "grace_s", "fate"),
+    [
+        (25, 15, 25, Fate.MARKED),
+        (11, 1, 11, Fate.MARKED),
+        (5, 0, 1, Fate.MARKED),
+        (0, 0, 0, Fate.MARKED_AND_GONE),
+        (-7, 0, 1, Fate.MARKED),
+    ],
+    ids=["shorter", "much shorter", "over already", "none", "negative"],
+)
+def test_a_grace_that_runs_is_shortened(asked_s: int, ends_in_s: int, grace_s: int, fate: Fate) -> None:
+    """It began ten seconds ago and ends in twenty; it never ends in the past."""
+    obj = _object(ends_in_s=20, grace_s=30)
+    assert _mark(obj, grace_s=30, asked_s=asked_s) is fate
+    assert (_ends_in_s(obj), obj.metadata.deletionGracePeriodSeconds, obj.metadata.generation) == (
+        ends_in_s,
+        grace_s,
+        1,
+    )
+
+
+def test_a_pending_deletion_takes_no_policy() -> None:
+    obj = _object(ends_in_s=20, grace_s=30)
+    assert _mark(obj, grace_s=30, policy="Orphan") is Fate.PENDING
+    assert obj.metadata.finalizers == []
+
+
+def test_an_end_that_lies_ahead_comes_when_only_finalizers_are_left() -> None:
+    obj = _object(finalizers=[WAIT], ends_in_s=20, grace_s=0)
+    assert _mark(obj) is Fate.MARKED
+    assert _ends_in_s(obj) == 0
+
+
+@pytest.mark.parametrize(
+    ("options", "default", "finalizers", "policy"),
+    [
+        ({}, "Background", [], "Background"),
+        ({}, "Orphan", [], "Orphan"),
+        ({}, "Background", ["orphan"], "Orphan"),
+        ({}, "Orphan", ["foregroundDeletion"], "Foreground"),
+        ({"propagation_policy": "Background"}, "Orphan", ["orphan"], "Background"),
+        ({"orphan_dependents": True}, "Background", ["foregroundDeletion"], "Orphan"),
+        ({"orphan_dependents": False}, "Orphan", ["foregroundDeletion"], "Background"),
+    ],
+)
+def test_who_decides_on_the_policy(
+    options: dict[str, object], default: Policy, finalizers: list[str], policy: str
+) -> None:
+    assert deletion.policy_of(DeleteOptions(**options), default, finalizers) == policy  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("policy", "before", "after"),
+    [
+        ("Orphan", [], ["orphan"]),
+        ("Foreground", ["orphan", WAIT], [WAIT, "foregroundDeletion"]),
+        ("Background", ["orphan", WAIT, "foregroundDeletion"], [WAIT]),
+        ("Foreground", ["foregroundDeletion", WAIT], ["foregroundDeletion", WAIT]),
+        ("", ["orphan"], []),
+    ],
+)
+def test_finalizers_of_the_garbage_collector(policy: Policy, before: list[str], after: list[str]) -> None:
+    assert deletion.finalizers_for(policy, before) == after
+
+
+@pytest.mark.parametrize(
+    ("obj", "is_finished"),
+    [
+        (_object(), False),
+        (_object(ends_in_s=5, grace_s=5), False),
+        (_object(ends_in_s=0, finalizers=[WAIT]), False),
+        (_object(ends_in_s=0), True),
+    ],
+)
+def test_nothing_is_left_to_wait_for(obj: ConfigMap, is_finished: bool) -> None:
+    assert deletion.is_finished(obj) == is_finished

@@ -1,0 +1,117 @@
+"""Faults of metadata, and what of it a client does not decide."""
+
+import pytest
+
+from sampan.api import names
+from sampan.api.types.meta_v1 import ObjectMeta, OwnerReference
+from sampan.apiserver.registry import metadata
+from sampan.machinery import errors
+
+
+def _subdomain(name: str, is_prefix: bool) -> list[str]:
+    return names.dns1123_subdomain(name, prefix=is_prefix)
+
+
+def _new(*, is_namespaced: bool = True, is_custom: bool = False, **fields: object) -> list[str]:
+    meta = ObjectMeta(**{"name": "a", "namespace": "n", **fields})  # type: ignore[arg-type]
+    return [str(fault) for fault in metadata.faults_of_new(meta, is_namespaced, _subdomain, is_custom=is_custom)]
+
+
+def _change(old: dict[str, object], new: dict[str, object]) -> list[str]:
+    made = [ObjectMeta(**{"name": "a", "namespace": "n", "uid": "u", **fields}) for fields in (old, new)]  # type: ignore[arg-type]
+    return [str(fault) for fault in metadata.faults_of_update(made[1], made[0])]
+
+
+def test_sound_metadata_has_no_faults() -> None:
+    owner = OwnerReference(apiVersion="apps/v1", kind="Deployment", name="d", uid="1", controller=True)
+    sound = {
+        "labels": {"example.com/a": "b", "c": ""},
+        "annotations": {"Example.com/A": "x y"},
+        "finalizers": ["example.com/f", "kubernetes", "orphan"],
+        "ownerReferences": [owner],
+        "generateName": "a-",
+    }
+    assert _new(**sound) == []
+    assert _change(sound, sound) == []
+
+
+@pytest.mark.parametrize(
+    ("fields", "start"),
+    [
+        ({"name": ""}, "metadata.name: Required value: name or generateName is required"),
+        ({"name": "A"}, 'metadata.name: Invalid value: "A": a lowercase RFC 1123 subdomain'),
+        ({"generateName": "BA-"}, 'metadata.generateName: Invalid value: "BA-": a lowercase'),
+        ({"namespace": ""}, "metadata.namespace: Required value"),
+        ({"namespace": "a.b"}, 'metadata.namespace: Invalid value: "a.b"'),
+        ({"generation": -1}, "metadata.generation: Invalid value: -1: must be greater than or equal to 0"),
+        ({"labels": {"a": "b c"}}, 'metadata.labels: Invalid value: "b c"'),
+        (
+            {"annotations": {"a": "x" * (257 << 10)}},
+            "metadata.annotations: Too long: may not be more than 262144 bytes",
+        ),
+        ({"finalizers": ["a b"]}, 'metadata.finalizers: Invalid value: "a b"'),
+        ({"finalizers": ["plain"]}, 'metadata.finalizers[0]: Invalid value: "plain": name is neither'),
+        ({"finalizers": ["orphan", "foregroundDeletion"]}, 'metadata.finalizers: Invalid value: ["orphan"'),
+    ],
+)
+def test_faults_of_a_new_object(fields: dict[str, object], start: str) -> None:
+    assert _new(**fields)[0].startswith(start)
+
+
+def test_an_object_without_a_namespace_must_not_name_one() -> None:
+    assert _new(is_namespaced=False) == ["metadata.namespace: Forbidden: not allowed on this type"]
+
+
+def test_finalizers_of_custom_objects_need_no_slash() -> None:
+    assert _new(is_custom=True, finalizers=["plain"]) == []
+
+
+def test_an_event_owns_nothing() -> None:
+    (fault,) = _new(ownerReferences=[OwnerReference(apiVersion="v1", kind="Event", name="e", uid="1")])
+    shown = '{"apiVersion":"v1","kind":"Event","name":"e","uid":"1"}'
+    told = "/v1, Kind=Event is disallowed from being an owner"
+    assert fault == f"metadata.ownerReferences: Invalid value: {shown}: {told}"
+
+
+def test_a_change_is_told_of_as_often_as_it_is_checked() -> None:
+    assert _change({}, {"uid": "other"}) == ['metadata.uid: Invalid value: "other": field is immutable'] * 2
+    assert len(_change({}, {"labels": {"a b": ""}})) == 3
+    assert len(_change({}, {"finalizers": ["plain"]})) == 1
+    assert len(_change({}, {"finalizers": ["a b"]})) == 2
+
+
+def test_no_finalizer_comes_to_an_object_that_leaves() -> None:
+    old = {"deletionTimestamp": "2026-01-01T00:00:00Z", "finalizers": ["a/b"]}
+    assert _change(old, {**old, "finalizers": []}) == []
+    faults = _change(old, {**old, "finalizers": ["a/b", "x/z", "x/y"]})
+    why = 'found new finalizers []string{"x/y", "x/z"}'
+    assert (
+        faults
+        == [f"metadata.finalizers: Forbidden: no new finalizers can be added if the object is being deleted, {why}"] * 2
+    )
+
+
+def test_a_client_does_not_decide_when_it_was_made_or_marked() -> None:
+    old = ObjectMeta(
+        uid="u",
+        creationTimestamp="2026-01-01T00:00:00Z",
+        deletionTimestamp="2026-01-02T00:00:00Z",
+        deletionGracePeriodSeconds=3,
+    )
+    meta = ObjectMeta(creationTimestamp="2001-01-01T00:00:00Z", selfLink="/x")
+    metadata.keep_system_fields(meta, old)
+    assert meta == old
+    other = ObjectMeta(uid="v", deletionGracePeriodSeconds=5)
+    metadata.keep_system_fields(other, old)
+    assert (other.uid, other.deletionGracePeriodSeconds) == ("v", 5), "these are refused, not put right"
+
+
+@pytest.mark.parametrize("name", ["a%b", "a/b", ".", ".."])
+def test_names_that_no_key_can_hold(name: str) -> None:
+    with pytest.raises(errors.BadRequest, match="Name parameter invalid: "):
+        metadata.check_name_in_path(name)
+
+
+def test_other_names_in_paths_are_left_to_the_store() -> None:
+    for name in ("a", "A b", "...", "ü"):
+        metadata.check_name_in_path(name)

@@ -1,0 +1,95 @@
+"""Versions and uids that a client insists on."""
+
+from typing import Any
+
+import pytest
+
+from sampan.api.scheme import builtin_scheme
+from sampan.api.types.coordination_v1 import Lease
+from sampan.api.types.meta_v1 import ObjectMeta
+from sampan.apiserver.registry import preconditions
+from sampan.machinery import errors
+
+_found = builtin_scheme().resource("coordination.k8s.io", "v1", "leases")
+assert _found is not None
+LEASES = _found
+
+
+def _lease(version: str = "", uid: str = "u") -> Lease:
+    return Lease(metadata=ObjectMeta(name="a", namespace="n", uid=uid, resourceVersion=version))
+
+
+@pytest.mark.parametrize(("text", "number"), [("", 0), ("0", 0), ("007", 7), (str(2**64 - 1), 2**64 - 1)])
+def test_numbers(text: str, number: int) -> None:
+    assert preconditions.version_number(text) == number
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("x", "invalid syntax"),
+        ("-1", "invalid syntax"),
+        ("1.0", "invalid syntax"),
+        (" 1", "invalid syntax"),
+        ("²", "invalid syntax"),
+        (str(2**64), "value out of range"),
+        ("9" * 5000, "value out of range"),
+    ],
+)
+def test_what_is_no_number_fails_without_a_reason(text: str, why: str) -> None:
+    with pytest.raises(errors.ApiError) as told:
+        preconditions.version_number(text)
+    assert (told.value.code, told.value.reason) == (500, "")
+    assert told.value.message.endswith(why)
+
+
+@pytest.mark.parametrize(("text", "is_refused"), [("", False), ("0", False), ("00", False), ("x", False), ("5", True)])
+def test_versions_of_new_objects(text: str, is_refused: bool) -> None:
+    if not is_refused:
+        preconditions.refuse_version_of_new(text)
+        return
+    with pytest.raises(errors.ApiError, match="resourceVersion should not be set on objects to be created"):
+        preconditions.refuse_version_of_new(text)
+
+
+@pytest.mark.parametrize(
+    ("version", "may_be_missing", "refusal"),
+    [
+        ("7", False, None),
+        ("07", False, None),
+        ("", True, None),
+        ("0", True, None),
+        ("", False, errors.Invalid),
+        ("0", False, errors.Invalid),
+        ("6", True, errors.Conflict),
+    ],
+)
+def test_the_version_of_an_update(version: str, may_be_missing: bool, refusal: Any) -> None:
+    if refusal is None:
+        preconditions.check_version(LEASES, _lease(version), 7, may_be_missing=may_be_missing)
+        return
+    with pytest.raises(refusal) as told:
+        preconditions.check_version(LEASES, _lease(version), 7, may_be_missing=may_be_missing)
+    assert 'leases.coordination.k8s.io "a"' in told.value.message
+
+
+def test_the_store_checks_uid_before_version() -> None:
+    key, found = "/registry/leases/n/a", _lease("7")
+    preconditions.check_stored(LEASES, key, found, uid="u", resource_version="7")
+    preconditions.check_stored(LEASES, key, None)
+    for wanted, word in (
+        ({"uid": "x", "resource_version": "1"}, "UID"),
+        ({"resource_version": "1"}, "ResourceVersion"),
+    ):
+        with pytest.raises(errors.Conflict, match=f"Key: {key}, .*: {word} in precondition: "):
+            preconditions.check_stored(LEASES, key, found, **wanted)
+    with pytest.raises(errors.Conflict, match=r"UID in precondition: u, UID in object meta: $"):
+        preconditions.check_stored(LEASES, key, None, uid="u")
+
+
+def test_a_deletion_names_the_kind() -> None:
+    preconditions.check(_lease("7"), uid="u", resource_version="7")
+    with pytest.raises(errors.Conflict, match=r'on Lease.coordination.k8s.io "a": the UID in the precondition \(x\)'):
+        preconditions.check(_lease("7"), uid="x")
+    with pytest.raises(errors.Conflict, match=r"the ResourceVersion in the precondition \(8\) does not match"):
+        preconditions.check(_lease("7"), resource_version="8")
