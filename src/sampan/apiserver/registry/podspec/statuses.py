@@ -9,6 +9,7 @@ from sampan.api.faults import FieldError
 from sampan.api.types.core_v1 import (
     ContainerStatus,
     HostIP,
+    LinuxContainerUser,
     Pod,
     PodCondition,
     PodExtendedResourceClaimStatus,
@@ -196,11 +197,15 @@ def _users(pod: Pod) -> Faults:
             at = f"status.{part}[{index}].user.linux"
             if system == "windows":
                 yield FieldError.forbidden(at, "cannot be set for a windows pod")
-                continue
-            yield from user_or_group_id(user.uid, f"{at}.uid")
-            yield from user_or_group_id(user.gid, f"{at}.gid")
-            for place, group in enumerate(user.supplementalGroups):
-                yield from user_or_group_id(group, f"{at}.supplementalGroups[{place}]")
+            elif system == "linux":
+                yield from _linux_user(user, at)
+
+
+def _linux_user(user: LinuxContainerUser, at: str) -> Faults:
+    yield from user_or_group_id(user.uid, f"{at}.uid")
+    yield from user_or_group_id(user.gid, f"{at}.gid")
+    for place, group in enumerate(user.supplementalGroups):
+        yield from user_or_group_id(group, f"{at}.supplementalGroups[{place}]")
 
 
 def _health(pod: Pod) -> Faults:
