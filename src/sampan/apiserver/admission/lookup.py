@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -18,3 +19,15 @@ async def find_now(store: Store, namespace: str, name: str) -> Any | None:
     """The object as it is now."""
     item = await store.cacher.get(namespace, name)
     return item.object(store.codec.decode) if item is not None else None
+
+
+async def everything(store: Store) -> list[Any]:
+    """All objects that the cache has now, shared and read-only."""
+    await store.cacher.wait_ready()
+    return [item.object(store.codec.decode) for item in store.cacher.peek_all()]
+
+
+def newest(found: Iterable[Any]) -> Any | None:
+    """The object that was created last; of those of one second the first by name."""
+    by_name = sorted(found, key=lambda obj: obj.metadata.name)
+    return max(by_name, key=lambda obj: obj.metadata.creationTimestamp or "", default=None)

@@ -74,6 +74,5 @@ async def _class_of(attributes: Attributes, name: str) -> PriorityClass:
 async def _default_class(attributes: Attributes) -> PriorityClass | None:
     """The lowest, should there ever be two."""
     store = attributes.registry.store_of(_GROUP, "v1", "PriorityClass")
-    await store.cacher.wait_ready()
-    classes = (item.object(store.codec.decode) for item in store.cacher.peek_all())
-    return min((found for found in classes if found.globalDefault), key=lambda found: found.value, default=None)
+    classes = (found for found in await lookup.everything(store) if found.globalDefault)
+    return min(classes, key=lambda found: found.value, default=None)

@@ -1,6 +1,6 @@
 """Claims of storage: the spec of a PersistentVolumeClaim, and templates of claims that are made for a pod."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from sampan.api import gotext, names, quantity
 from sampan.api.faults import FieldError
@@ -58,14 +58,17 @@ def template_metadata_faults(meta: ObjectMeta, at: str) -> Faults:
             yield FieldError.forbidden(f"{at}.{field}", "cannot be set")
 
 
-def claim_spec_faults(spec: PersistentVolumeClaimSpec, at: str, *, allow_bad_values: bool = False) -> Faults:
+def claim_spec_faults(
+    spec: PersistentVolumeClaimSpec, at: str, *, allow_bad_values: bool = False, allow_bad_groups: bool = False
+) -> Faults:
+    """Values of the selector and groups of data sources may be bad where they were before."""
     yield from _access_modes(spec, f"{at}.accessModes", at, allow_bad_values)
     yield from _storage(spec, f"{at}.resources[storage]")
     if spec.storageClassName:
         for text in names.dns1123_subdomain(spec.storageClassName):
             yield FieldError.invalid(f"{at}.storageClassName", spec.storageClassName, text)
     yield from optional_one_of(spec.volumeMode, VOLUME_MODES, f"{at}.volumeMode")
-    yield from _sources(spec, at)
+    yield from _sources(spec, at, allow_bad_groups)
     if spec.volumeAttributesClassName:
         for text in names.dns1123_subdomain(spec.volumeAttributesClassName):
             yield FieldError.invalid(f"{at}.volumeAttributesClassName", spec.volumeAttributesClassName, text)
@@ -76,11 +79,15 @@ def _access_modes(spec: PersistentVolumeClaimSpec, here: str, at: str, allow_bad
     if not modes:
         yield FieldError.required(here, "at least 1 access mode is required")
     yield from selector_faults(spec.selector, f"{at}.selector", allow_bad_values=allow_bad_values)
+    yield from access_mode_faults(modes, here)
+
+
+def access_mode_faults(modes: Sequence[str], at: str) -> Faults:
     for mode in modes:
-        yield from optional_one_of(mode, ACCESS_MODES, here)
+        yield from optional_one_of(mode, ACCESS_MODES, at)
     known = {mode for mode in modes if mode in ACCESS_MODES}
     if "ReadWriteOncePod" in known and len(known) > 1:
-        yield FieldError.forbidden(here, "may not use ReadWriteOncePod with other access modes")
+        yield FieldError.forbidden(at, "may not use ReadWriteOncePod with other access modes")
 
 
 def _storage(spec: PersistentVolumeClaimSpec, at: str) -> Faults:
@@ -91,12 +98,12 @@ def _storage(spec: PersistentVolumeClaimSpec, at: str) -> Faults:
         yield FieldError.invalid(at, text, "must be greater than zero")
 
 
-def _sources(spec: PersistentVolumeClaimSpec, at: str) -> Faults:
+def _sources(spec: PersistentVolumeClaimSpec, at: str, allow_bad_groups: bool) -> Faults:
     source, ref = spec.dataSource, spec.dataSourceRef
     if source is not None:
-        yield from _source(source, f"{at}.dataSource")
+        yield from _source(source, f"{at}.dataSource", allow_bad_groups)
     if ref is not None:
-        yield from _source(ref, f"{at}.dataSourceRef")
+        yield from _source(ref, f"{at}.dataSourceRef", allow_bad_groups)
         if ref.namespace:
             for text in names.dns1123_label(ref.namespace):
                 yield FieldError.invalid(f"{at}.dataSourceRef.namespace", ref.namespace, text)
@@ -112,7 +119,7 @@ def _contradiction(at: str, text: str) -> FieldError:
     return FieldError.invalid(at, f"{at}.dataSource", text)
 
 
-def _source(source: TypedLocalObjectReference | TypedObjectReference, at: str) -> Faults:
+def _source(source: TypedLocalObjectReference | TypedObjectReference, at: str, allow_bad_group: bool) -> Faults:
     if not source.name:
         yield FieldError.required(f"{at}.name")
     if not source.kind:
@@ -122,5 +129,5 @@ def _source(source: TypedLocalObjectReference | TypedObjectReference, at: str) -
             text = "must be 'PersistentVolumeClaim' when referencing the default apiGroup"
             yield FieldError.invalid(at, source.kind, text)
         return
-    for text in names.dns1123_subdomain(source.apiGroup):
+    for text in names.dns1123_subdomain(source.apiGroup) if not allow_bad_group else ():
         yield FieldError.invalid(f"{at}.apiGroup", source.apiGroup, text)

@@ -1,12 +1,15 @@
 """Checks of single values at a field, in the real server's words."""
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from typing import Any
 
 from sampan.api import names
 from sampan.api.faults import FieldError
+from sampan.apiserver.registry.podspec.internal_view import shown
 
 Faults = Iterator[FieldError]
 
+IMMUTABLE = "field is immutable"
 NEGATIVE = "must be greater than or equal to 0"
 _ID_FAULT = names.out_of_range(0, 2**31 - 1)
 
@@ -75,3 +78,9 @@ def repeated(value: str, seen: set[str], at: str) -> Faults:
     if value in seen:
         yield FieldError.duplicate(at, value)
     seen.add(value)
+
+
+def fixed(new: Any, old: Any, at: str) -> Faults:
+    """A value that is not what it was but must be."""
+    if new != old:
+        yield FieldError.invalid(at, new if isinstance(new, str) else shown(new), IMMUTABLE)

@@ -1,4 +1,4 @@
-"""Volumes of storage systems, most of them of old: each source and its faults."""
+"""Volumes that persistent ones have as well, most of them of storage systems of old: each source and its faults."""
 
 import re
 
@@ -17,6 +17,7 @@ from sampan.api.types.core_v1 import (
     GCEPersistentDiskVolumeSource,
     GitRepoVolumeSource,
     GlusterfsVolumeSource,
+    HostPathVolumeSource,
     ISCSIVolumeSource,
     NFSVolumeSource,
     PhotonPersistentDiskVolumeSource,
@@ -28,7 +29,7 @@ from sampan.api.types.core_v1 import (
     Volume,
     VsphereVirtualDiskVolumeSource,
 )
-from sampan.apiserver.registry.podspec.file_paths import descending
+from sampan.apiserver.registry.podspec.file_paths import descending, no_backsteps
 from sampan.apiserver.registry.podspec.formats import Faults, dns_label, given, optional_one_of
 
 _PARTITION = names.out_of_range(1, 255)
@@ -38,6 +39,26 @@ _NAME_FORMS = {
     "eui": re.compile(r"eui.[a-zA-Z0-9]{16}\Z", re.ASCII).match,
     "naa": re.compile(r"naa.[a-zA-Z0-9]{32}\Z", re.ASCII).match,
 }
+
+
+_HOST_PATH_TYPES = (
+    "",
+    "BlockDevice",
+    "CharDevice",
+    "Directory",
+    "DirectoryOrCreate",
+    "File",
+    "FileOrCreate",
+    "Socket",
+)
+
+
+def host_path(source: HostPathVolumeSource, at: str) -> Faults:
+    if not source.path:
+        yield FieldError.required(f"{at}.path")
+        return
+    yield from no_backsteps(source.path, f"{at}.path")
+    yield from optional_one_of(source.type, _HOST_PATH_TYPES, f"{at}.type")
 
 
 def git_repo(source: GitRepoVolumeSource, at: str) -> Faults:
@@ -83,10 +104,15 @@ def iscsi(source: ISCSIVolumeSource, at: str) -> Faults:
 
 
 def _iscsi_form(name: str, at: str) -> Faults:
-    form = _NAME_FORMS.get(name[:3])
-    if form is None:
+    if name[:3] not in _NAME_FORMS:
         yield FieldError.invalid(at, name, "must be valid format starting with iqn, eui, or naa")
-    elif not form(name):
+    else:
+        yield from iscsi_form(name, at)
+
+
+def iscsi_form(name: str, at: str) -> Faults:
+    form = _NAME_FORMS.get(name[:3])
+    if form is None or not form(name):
         yield FieldError.invalid(at, name, "must be valid format")
 
 

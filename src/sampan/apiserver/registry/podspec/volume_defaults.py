@@ -39,6 +39,13 @@ def default_volume(volume: Volume) -> None:
         volume.emptyDir = EmptyDirVolumeSource()
 
 
+def default_source(name: str, source: Any) -> None:
+    """Of a volume's source, by the name of its field; persistent volumes have some of them as well."""
+    default = _DEFAULTS.get(name)
+    if default is not None:
+        default(source)
+
+
 def _mode(source: Any) -> None:
     if source.defaultMode is None:
         source.defaultMode = FILE_MODE

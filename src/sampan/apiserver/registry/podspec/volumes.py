@@ -13,7 +13,6 @@ from sampan.api.faults import FieldError
 from sampan.api.types.core_v1 import (
     ConfigMapVolumeSource,
     DownwardAPIVolumeSource,
-    HostPathVolumeSource,
     ImageVolumeSource,
     PersistentVolumeClaimVolumeSource,
     SecretVolumeSource,
@@ -22,23 +21,12 @@ from sampan.api.types.core_v1 import (
 from sampan.apiserver.registry.podspec import storage_volumes as storage
 from sampan.apiserver.registry.podspec.claims import claim_template_faults
 from sampan.apiserver.registry.podspec.containers import PULL_POLICIES
-from sampan.apiserver.registry.podspec.file_paths import file_mode, no_backsteps
-from sampan.apiserver.registry.podspec.formats import Faults, dns_label, given, one_of, optional_one_of
+from sampan.apiserver.registry.podspec.file_paths import file_mode
+from sampan.apiserver.registry.podspec.formats import Faults, dns_label, given, one_of
 from sampan.apiserver.registry.podspec.projected import file_faults, key_faults, projected_faults
 
 if TYPE_CHECKING:
     from sampan.apiserver.registry.podspec.leniency import Leniency
-
-_HOST_PATH_TYPES = (
-    "",
-    "BlockDevice",
-    "CharDevice",
-    "Directory",
-    "DirectoryOrCreate",
-    "File",
-    "FileOrCreate",
-    "Socket",
-)
 
 
 def volume_faults(
@@ -92,14 +80,6 @@ def _empty_dir(source: Any, lenient: Leniency, at: str) -> Faults:
         yield FieldError.forbidden(f"{at}.sizeLimit", "SizeLimit field must be a valid resource quantity")
 
 
-def _host_path(source: HostPathVolumeSource, lenient: Leniency, at: str) -> Faults:
-    if not source.path:
-        yield FieldError.required(f"{at}.path")
-        return
-    yield from no_backsteps(source.path, f"{at}.path")
-    yield from optional_one_of(source.type, _HOST_PATH_TYPES, f"{at}.type")
-
-
 def _secret(source: SecretVolumeSource, lenient: Leniency, at: str) -> Faults:
     yield from given(source.secretName, f"{at}.secretName")
     yield from file_mode(source.defaultMode, f"{at}.defaultMode")
@@ -141,7 +121,7 @@ def _plain(check: Callable[[Any, str], Faults]) -> Callable[[Any, Leniency, str]
 
 _SOURCES: Mapping[str, Callable[[Any, Leniency, str], Faults]] = {
     "emptyDir": _empty_dir,
-    "hostPath": _host_path,
+    "hostPath": _plain(storage.host_path),
     "gitRepo": _plain(storage.git_repo),
     "gcePersistentDisk": _plain(storage.gce_disk),
     "awsElasticBlockStore": _plain(storage.aws_disk),

@@ -93,13 +93,13 @@ def _node_labels(spec: PodSpec, at: str) -> Warnings:
     required = node.requiredDuringSchedulingIgnoredDuringExecution
     for index, term in enumerate((required.nodeSelectorTerms or ()) if required is not None else ()):
         here = f"{at}.requiredDuringSchedulingIgnoredDuringExecution.nodeSelectorTerms[{index}]"
-        yield from _node_term(term, here, checks_values=False)
+        yield from node_term_warnings(term, here)
     for index, preferred in enumerate(node.preferredDuringSchedulingIgnoredDuringExecution):
         here = f"{at}.preferredDuringSchedulingIgnoredDuringExecution[{index}].preference"
-        yield from _node_term(preferred.preference, here, checks_values=True)
+        yield from node_term_warnings(preferred.preference, here, checks_values=True)
 
 
-def _node_term(term: NodeSelectorTerm, at: str, *, checks_values: bool) -> Warnings:
+def node_term_warnings(term: NodeSelectorTerm, at: str, *, checks_values: bool = False) -> Warnings:
     for index, expression in enumerate(term.matchExpressions):
         if expression.key in DEPRECATED_NODE_LABELS:
             text = DEPRECATED_NODE_LABELS[expression.key]

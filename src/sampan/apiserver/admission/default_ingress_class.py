@@ -1,0 +1,27 @@
+"""An ingress that names no class gets the one that is the default."""
+
+from sampan.api.resource import Resource
+from sampan.api.types.networking_v1 import Ingress
+from sampan.apiserver.admission import lookup
+from sampan.apiserver.admission.chain import Attributes, Operation
+
+OLD_CLASS = "kubernetes.io/ingress.class"
+"""The annotation that named the class before there was a field for it."""
+_IS_DEFAULT = "ingressclass.kubernetes.io/is-default-class"
+
+
+class DefaultIngressClass:
+    name = "DefaultIngressClass"
+
+    def handles(self, operation: Operation, resource: Resource, subresource: str) -> bool:
+        is_ingress = resource.plural == "ingresses" and resource.group == "networking.k8s.io"
+        return is_ingress and operation == "CREATE" and not subresource
+
+    async def admit(self, attributes: Attributes) -> None:
+        ingress: Ingress = attributes.obj
+        if ingress.spec.ingressClassName is not None or OLD_CLASS in ingress.metadata.annotations:
+            return
+        classes = await lookup.everything(attributes.registry.store_of("networking.k8s.io", "v1", "IngressClass"))
+        found = lookup.newest(kind for kind in classes if kind.metadata.annotations.get(_IS_DEFAULT) == "true")
+        if found is not None:
+            ingress.spec.ingressClassName = found.metadata.name

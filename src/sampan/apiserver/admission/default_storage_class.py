@@ -1,0 +1,24 @@
+"""A claim that names no class gets the one that is the default."""
+
+from sampan.api.resource import Resource
+from sampan.api.types.core_v1 import PersistentVolumeClaim
+from sampan.apiserver.admission import lookup
+from sampan.apiserver.admission.chain import Attributes, Operation
+from sampan.apiserver.registry.volumes.classes import is_default, names_class
+
+
+class DefaultStorageClass:
+    name = "DefaultStorageClass"
+
+    def handles(self, operation: Operation, resource: Resource, subresource: str) -> bool:
+        is_claim = resource.plural == "persistentvolumeclaims" and resource.group == ""
+        return is_claim and operation == "CREATE" and not subresource
+
+    async def admit(self, attributes: Attributes) -> None:
+        claim: PersistentVolumeClaim = attributes.obj
+        if names_class(claim):
+            return
+        store = attributes.registry.store_of("storage.k8s.io", "v1", "StorageClass")
+        found = lookup.newest(kind for kind in await lookup.everything(store) if is_default(kind.metadata))
+        if found is not None:
+            claim.spec.storageClassName = found.metadata.name

@@ -1,0 +1,40 @@
+"""A claim grows only when it is bound, and if its class says that it may."""
+
+from sampan.api.quantity import Quantity, parse
+from sampan.api.resource import Resource
+from sampan.api.types.core_v1 import PersistentVolumeClaim
+from sampan.api.types.storage_v1 import StorageClass
+from sampan.apiserver.admission import lookup
+from sampan.apiserver.admission.chain import Attributes, Operation
+from sampan.apiserver.registry.volumes.classes import class_of
+
+
+class PersistentVolumeClaimResize:
+    name = "PersistentVolumeClaimResize"
+
+    def handles(self, operation: Operation, resource: Resource, subresource: str) -> bool:
+        is_claim = resource.plural == "persistentvolumeclaims" and resource.group == ""
+        return is_claim and operation == "UPDATE" and not subresource
+
+    async def validate(self, attributes: Attributes) -> None:
+        claim: PersistentVolumeClaim = attributes.obj
+        old: PersistentVolumeClaim = attributes.old
+        if _size(claim) <= _size(old):
+            return
+        if old.status.phase != "Bound":
+            raise attributes.refusal("Only bound persistent volume claims can be expanded")
+        if class_of(claim) != class_of(old) or not await _may_grow(attributes, class_of(claim)):
+            why = "only dynamically provisioned pvc can be resized and the storageclass that provisions the pvc must"
+            raise attributes.refusal(f"{why} support resize")
+
+
+async def _may_grow(attributes: Attributes, class_name: str) -> bool:
+    if not class_name:
+        return False
+    store = attributes.registry.store_of("storage.k8s.io", "v1", "StorageClass")
+    found: StorageClass | None = await lookup.find(store, "", class_name)
+    return found is not None and bool(found.allowVolumeExpansion)
+
+
+def _size(claim: PersistentVolumeClaim) -> Quantity:
+    return parse(claim.spec.resources.requests.get("storage", "0"))

@@ -1,0 +1,30 @@
+"""A pod that gets a node is labelled with the node's zone and region."""
+
+from sampan.api.resource import Resource
+from sampan.api.types.core_v1 import Binding, Node, Pod
+from sampan.apiserver.admission import lookup
+from sampan.apiserver.admission.chain import Attributes, Operation
+
+_LABELS = ("topology.kubernetes.io/zone", "topology.kubernetes.io/region")
+
+
+class PodTopologyLabels:
+    name = "PodTopologyLabels"
+
+    def handles(self, operation: Operation, resource: Resource, subresource: str) -> bool:
+        is_pod = resource.plural == "pods" and resource.group == ""
+        return is_pod and operation == "CREATE" and subresource in ("", "binding")
+
+    async def admit(self, attributes: Attributes) -> None:
+        """Labels of a binding become the pod's."""
+        obj: Pod | Binding = attributes.obj
+        if isinstance(obj, Binding):
+            node_name = obj.target.name if obj.target.kind == "Node" else ""
+        else:
+            node_name = obj.spec.nodeName
+        if not node_name:
+            return
+        node: Node | None = await lookup.find(attributes.registry.store_of("", "v1", "Node"), "", node_name)
+        if node is not None:
+            labels = node.metadata.labels
+            obj.metadata.labels.update({key: labels[key] for key in _LABELS if key in labels})

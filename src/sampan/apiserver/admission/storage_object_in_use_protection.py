@@ -1,0 +1,24 @@
+"""Volumes, claims and classes of attributes stay as long as they are in use: a finalizer, that a controller takes away
+from those that nobody uses."""
+
+from sampan.api.resource import Resource
+from sampan.apiserver.admission.chain import Attributes, Operation
+
+_FINALIZERS = {
+    ("", "persistentvolumes"): "kubernetes.io/pv-protection",
+    ("", "persistentvolumeclaims"): "kubernetes.io/pvc-protection",
+    ("storage.k8s.io", "volumeattributesclasses"): "kubernetes.io/vac-protection",
+}
+
+
+class StorageObjectInUseProtection:
+    name = "StorageObjectInUseProtection"
+
+    def handles(self, operation: Operation, resource: Resource, subresource: str) -> bool:
+        return (resource.group, resource.plural) in _FINALIZERS and operation == "CREATE" and not subresource
+
+    async def admit(self, attributes: Attributes) -> None:
+        finalizer = _FINALIZERS[attributes.resource.group, attributes.resource.plural]
+        finalizers = attributes.obj.metadata.finalizers
+        if finalizer not in finalizers:
+            finalizers.append(finalizer)

@@ -1,0 +1,133 @@
+"""CSIDriver: what a storage driver can do and wants to be told."""
+
+from collections.abc import Iterable, Sequence
+
+from sampan.api.faults import FieldError
+from sampan.api.types.storage_v1 import CSIDriver, TokenRequest
+from sampan.apiserver.registry.podspec.formats import Faults, fixed, optional_one_of
+from sampan.apiserver.registry.served import Served
+from sampan.apiserver.registry.strategy import Column, Context, Strategy
+from sampan.apiserver.tables import cells
+from sampan.apiserver.tables.columns import AGE, NAME
+
+_DEFAULTS = {
+    "attachRequired": True,
+    "podInfoOnMount": False,
+    "storageCapacity": False,
+    "fsGroupPolicy": "ReadWriteOnceWithFSType",
+    "requiresRepublish": False,
+    "seLinuxMount": False,
+}
+_POLICIES, _MODES = ("File", "None", "ReadWriteOnceWithFSType"), ("Persistent", "Ephemeral")
+_SHORTEST_S, _LONGEST_S, _LEAST_PERIOD_S = 600, 1 << 32, 10
+_TOKENS_IN_ATTRIBUTES = (
+    "spec.serviceAccountTokenInSecrets is unset; if supported by this CSI driver, set to true to prevent possible "
+    "logging of tokens in volume attributes"
+)
+
+
+class CSIDriverStrategy(Strategy):
+    returns_deleted = True
+    unconditional_update = False
+    counts_generation = True
+
+    def default(self, obj: CSIDriver) -> None:
+        for field, value in _DEFAULTS.items():
+            if getattr(obj.spec, field) is None:
+                setattr(obj.spec, field, value)
+        obj.spec.volumeLifecycleModes = obj.spec.volumeLifecycleModes or ["Persistent"]
+
+    def prepare_create(self, ctx: Context, obj: CSIDriver) -> None:
+        """A new driver has no generation yet, and limits of volumes cannot hold pods back."""
+        obj.metadata.generation = 0
+        obj.spec.preventPodSchedulingIfMissing = None
+
+    def validate_create(self, ctx: Context, obj: CSIDriver) -> Iterable[FieldError]:
+        spec = obj.spec
+        yield from optional_one_of(spec.fsGroupPolicy, _POLICIES, "spec.fsGroupPolicy")
+        yield from _token_faults(spec.tokenRequests, "spec.tokenRequests")
+        for mode in spec.volumeLifecycleModes:
+            yield from optional_one_of(mode, _MODES, "spec.volumeLifecycleModes")
+        period_s = spec.nodeAllocatableUpdatePeriodSeconds
+        if period_s is not None and period_s < _LEAST_PERIOD_S:
+            text = f"must be greater than or equal to {_LEAST_PERIOD_S} seconds"
+            yield FieldError.invalid("spec.nodeAllocatableUpdatePeriodSeconds", period_s, text)
+        if spec.serviceAccountTokenInSecrets is not None and not spec.tokenRequests:
+            text = "serviceAccountTokenInSecrets is set but no tokenRequests are specified"
+            yield FieldError.invalid("spec.serviceAccountTokenInSecrets", spec.serviceAccountTokenInSecrets, text)
+
+    def prepare_update(self, ctx: Context, obj: CSIDriver, old: CSIDriver) -> None:
+        if old.spec.preventPodSchedulingIfMissing is None:
+            obj.spec.preventPodSchedulingIfMissing = None
+
+    def validate_update(self, ctx: Context, obj: CSIDriver, old: CSIDriver) -> Iterable[FieldError]:
+        yield from self.validate_create(ctx, obj)
+        yield from fixed(obj.spec.attachRequired, old.spec.attachRequired, "spec.attachedRequired")
+        modes = obj.spec.volumeLifecycleModes, old.spec.volumeLifecycleModes
+        yield from fixed(*modes, "spec.volumeLifecycleModes")
+
+    def warnings(self, ctx: Context, obj: CSIDriver, old: CSIDriver | None) -> Iterable[str]:
+        requests = obj.spec.tokenRequests
+        is_new = old is None or requests != old.spec.tokenRequests
+        if requests and is_new and obj.spec.serviceAccountTokenInSecrets is None:
+            yield _TOKENS_IN_ATTRIBUTES
+
+
+def _token_faults(requests: Sequence[TokenRequest], at: str) -> Faults:
+    audiences: set[str] = set()
+    for index, request in enumerate(requests):
+        here = f"{at}[{index}]"
+        if request.audience in audiences:
+            yield FieldError.duplicate(f"{here}.audience", request.audience)
+            continue
+        audiences.add(request.audience)
+        life_s = request.expirationSeconds
+        if life_s is not None and life_s < _SHORTEST_S:
+            text = "may not specify a duration less than 10 minutes"
+            yield FieldError.invalid(f"{here}.expirationSeconds", life_s, text)
+        if life_s is not None and life_s > _LONGEST_S:
+            text = "may not specify a duration larger than 2^32 seconds"
+            yield FieldError.invalid(f"{here}.expirationSeconds", life_s, text)
+
+
+def _audiences(found: CSIDriver, now: float) -> str:
+    requests = found.spec.tokenRequests
+    return ",".join([request.audience for request in requests]) if requests else cells.UNSET
+
+
+CSIDriverStrategy.columns = (
+    NAME,
+    Column(
+        "AttachRequired",
+        lambda found, now: found.spec.attachRequired is not False,
+        type="boolean",
+        field="spec.attachRequired",
+    ),
+    Column(
+        "PodInfoOnMount",
+        lambda found, now: bool(found.spec.podInfoOnMount),
+        type="boolean",
+        field="spec.podInfoOnMount",
+    ),
+    Column(
+        "StorageCapacity",
+        lambda found, now: bool(found.spec.storageCapacity),
+        type="boolean",
+        field="spec.storageCapacity",
+    ),
+    Column("TokenRequests", _audiences, field="spec.tokenRequests"),
+    Column(
+        "RequiresRepublish",
+        lambda found, now: bool(found.spec.requiresRepublish),
+        type="boolean",
+        field="spec.requiresRepublish",
+    ),
+    Column(
+        "Modes",
+        lambda found, now: ",".join(found.spec.volumeLifecycleModes) or cells.NONE,
+        field="spec.volumeLifecycleModes",
+    ),
+    AGE,
+)
+
+SERVED = Served(strategy=CSIDriverStrategy())

@@ -1,0 +1,64 @@
+"""CSINode: the storage drivers of a node."""
+
+from collections.abc import Iterable, Sequence
+
+from msgspec.structs import replace
+
+from sampan.api import names
+from sampan.api.faults import FieldError
+from sampan.api.types.storage_v1 import CSINode, CSINodeDriver
+from sampan.apiserver.registry.podspec.formats import Faults, fixed, given, non_negative, qualified, repeated
+from sampan.apiserver.registry.podspec.storage_volumes import csi_driver_name
+from sampan.apiserver.registry.served import Served
+from sampan.apiserver.registry.strategy import Column, Context, Strategy
+from sampan.apiserver.tables.columns import AGE, NAME
+
+_AT = "spec.drivers"
+_LONGEST_ID = 256
+
+
+class CSINodeStrategy(Strategy):
+    returns_deleted = True
+    unconditional_update = False
+    validates_whole = True
+    columns = (
+        NAME,
+        Column(
+            "Drivers",
+            lambda found, now: len(found.spec.drivers or ()),
+            type="integer",
+            description="Drivers indicates the number of CSI drivers registered on the node",
+        ),
+        AGE,
+    )
+
+    def validate_create(self, ctx: Context, obj: CSINode) -> Iterable[FieldError]:
+        return _driver_faults(obj.spec.drivers or ())
+
+    def validate_update(self, ctx: Context, obj: CSINode, old: CSINode) -> Iterable[FieldError]:
+        """A driver that stays may only change how many volumes it can take."""
+        yield from self.validate_create(ctx, obj)
+        for before in old.spec.drivers or ():
+            for driver in obj.spec.drivers or ():
+                if driver.name == before.name:
+                    yield from fixed(replace(driver, allocatable=None), replace(before, allocatable=None), _AT)
+
+
+def _driver_faults(drivers: Sequence[CSINodeDriver]) -> Faults:
+    seen: set[str] = set()
+    for index, driver in enumerate(drivers):
+        at, keys = f"{_AT}[{index}]", set[str]()
+        yield from csi_driver_name(driver.name, f"{at}.name")
+        yield from given(driver.nodeID, f"{at}.nodeID")
+        if names.size(driver.nodeID) > _LONGEST_ID:
+            yield FieldError.invalid(f"{at}.nodeID", driver.nodeID, f"must be {_LONGEST_ID} characters or less")
+        if driver.allocatable is not None and driver.allocatable.count is not None:
+            yield from non_negative(driver.allocatable.count, f"{at}.allocatable.count")
+        yield from repeated(driver.name, seen, f"{at}.name")
+        for key in driver.topologyKeys or ():
+            yield from given(key, at)
+            yield from repeated(key, keys, at)
+            yield from qualified(key, at)
+
+
+SERVED = Served(strategy=CSINodeStrategy())

@@ -1,0 +1,54 @@
+"""CSIStorageCapacity: how much a driver can still give of a class in a part of the cluster."""
+
+from collections.abc import Iterable
+
+from sampan.api.faults import FieldError
+from sampan.api.label_selector import selector_faults
+from sampan.api.quantity import parse
+from sampan.api.types.storage_v1 import CSIStorageCapacity
+from sampan.apiserver.registry.podspec.formats import IMMUTABLE, NEGATIVE, Faults, dns_subdomain, fixed
+from sampan.apiserver.registry.podspec.warnings import DEPRECATED_NODE_LABELS
+from sampan.apiserver.registry.served import Served
+from sampan.apiserver.registry.strategy import Column, Context, Strategy
+from sampan.apiserver.tables import cells
+from sampan.apiserver.tables.columns import NAME
+
+
+class CSIStorageCapacityStrategy(Strategy):
+    unconditional_update = False
+    validates_whole = True
+    columns = (
+        NAME,
+        Column("StorageClassName", lambda found, now: found.storageClassName, field="storageClassName"),
+        Column("Capacity", lambda found, now: found.capacity or cells.UNSET, field="capacity"),
+    )
+
+    def validate_create(self, ctx: Context, obj: CSIStorageCapacity) -> Iterable[FieldError]:
+        return _faults(obj)
+
+    def validate_update(self, ctx: Context, obj: CSIStorageCapacity, old: CSIStorageCapacity) -> Iterable[FieldError]:
+        yield from _faults(obj, allow_bad_values=bool(selector_faults(old.nodeTopology, "")))
+        if obj.nodeTopology != old.nodeTopology:
+            yield FieldError.invalid("nodeTopology", obj.nodeTopology, IMMUTABLE)
+        yield from fixed(obj.storageClassName, old.storageClassName, "storageClassName")
+
+    def warnings(self, ctx: Context, obj: CSIStorageCapacity, old: CSIStorageCapacity | None) -> Iterable[str]:
+        topology = obj.nodeTopology
+        if topology is None:
+            return
+        for index, expression in enumerate(topology.matchExpressions):
+            if expression.key in DEPRECATED_NODE_LABELS:
+                text = f"{expression.key} is {DEPRECATED_NODE_LABELS[expression.key]}"
+                yield f"nodeTopology.matchExpressions[{index}].key: {text}"
+        for label in sorted(topology.matchLabels.keys() & DEPRECATED_NODE_LABELS.keys()):
+            yield f"nodeTopology.matchLabels.{label}: {DEPRECATED_NODE_LABELS[label]}"
+
+
+def _faults(found: CSIStorageCapacity, *, allow_bad_values: bool = False) -> Faults:
+    yield from selector_faults(found.nodeTopology, "nodeTopology", allow_bad_values=allow_bad_values)
+    yield from dns_subdomain(found.storageClassName, "storageClassName")
+    if found.capacity is not None and parse(found.capacity).sign < 0:
+        yield FieldError.invalid("capacity", found.capacity, NEGATIVE)
+
+
+SERVED = Served(strategy=CSIStorageCapacityStrategy())

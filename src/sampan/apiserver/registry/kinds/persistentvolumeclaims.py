@@ -1,0 +1,251 @@
+"""PersistentVolumeClaim: a wish for storage. It stays as it is made, but for size and attributes once it is bound."""
+
+from collections.abc import Iterable
+
+import msgspec
+
+from sampan.api import names
+from sampan.api.faults import FieldError
+from sampan.api.label_selector import selector_faults
+from sampan.api.quantity import Quantity, parse
+from sampan.api.types.core_v1 import (
+    PersistentVolumeClaim,
+    PersistentVolumeClaimSpec,
+    PersistentVolumeClaimStatus,
+    TypedLocalObjectReference,
+    TypedObjectReference,
+    VolumeResourceRequirements,
+)
+from sampan.apiserver.registry.podspec.amounts import is_native, round_up
+from sampan.apiserver.registry.podspec.claims import claim_spec_faults
+from sampan.apiserver.registry.podspec.formats import Faults, fixed
+from sampan.apiserver.registry.podspec.internal_view import difference
+from sampan.apiserver.registry.served import Served
+from sampan.apiserver.registry.strategy import Column, Context, StatusStrategy, Strategy
+from sampan.apiserver.registry.volumes.classes import OLD_CLASS, OLD_CLASS_WARNING, class_of, modes_in_short
+from sampan.apiserver.tables import cells
+from sampan.apiserver.tables.columns import AGE, NAME
+
+_PENDING, _BOUND = "Pending", "Bound"
+_STORAGE = "storage"
+_SIZE, _ATTRIBUTES = "spec.resources.requests.storage", "spec.volumeAttributesClassName"
+_RESIZE_STATUSES = (
+    "ControllerResizeInProgress",
+    "ControllerResizeInfeasible",
+    "NodeResizeInProgress",
+    "NodeResizeInfeasible",
+    "NodeResizePending",
+)
+
+
+class PersistentVolumeClaimStrategy(Strategy):
+    returns_deleted = True
+    validates_whole = True
+
+    def default(self, obj: PersistentVolumeClaim) -> None:
+        spec, status = obj.spec, obj.status
+        status.phase = status.phase or _PENDING
+        if spec.volumeMode is None:
+            spec.volumeMode = "Filesystem"
+        for amounts in (spec.resources.limits, spec.resources.requests, status.capacity, status.allocatedResources):
+            round_up(amounts)
+
+    def prepare_create(self, ctx: Context, obj: PersistentVolumeClaim) -> None:
+        obj.status = PersistentVolumeClaimStatus(phase=_PENDING)
+        _settle_sources(obj.spec, None)
+
+    def validate_create(self, ctx: Context, obj: PersistentVolumeClaim) -> Iterable[FieldError]:
+        return claim_spec_faults(obj.spec, "spec")
+
+    def prepare_update(self, ctx: Context, obj: PersistentVolumeClaim, old: PersistentVolumeClaim) -> None:
+        obj.status = old.status
+        _settle_sources(obj.spec, old.spec)
+
+    def validate_update(
+        self, ctx: Context, obj: PersistentVolumeClaim, old: PersistentVolumeClaim
+    ) -> Iterable[FieldError]:
+        before = old.spec
+        has_group = any(source is not None and source.apiGroup is not None for source in _sources(before))
+        is_lenient = bool(selector_faults(before.selector, ""))
+        yield from claim_spec_faults(obj.spec, "spec", allow_bad_values=is_lenient, allow_bad_groups=has_group)
+        yield from _change_faults(obj, old)
+
+    def warnings(self, ctx: Context, obj: PersistentVolumeClaim, old: PersistentVolumeClaim | None) -> Iterable[str]:
+        if OLD_CLASS in obj.metadata.annotations:
+            yield f"metadata.annotations[{OLD_CLASS}]: {OLD_CLASS_WARNING}"
+        for kind in ("requests", "limits"):
+            text = getattr(obj.spec.resources, kind).get(_STORAGE, "0")
+            if parse(text).milli_value() % 1000:
+                yield (
+                    f'spec.resources.{kind}[{_STORAGE}]: fractional byte value "{text}" is invalid, must be an integer'
+                )
+
+
+# -- where the data comes from ---------------------------------------------------------------------------------------
+
+
+def _sources(spec: PersistentVolumeClaimSpec) -> tuple[TypedLocalObjectReference | TypedObjectReference | None, ...]:
+    return spec.dataSource, spec.dataSourceRef
+
+
+def _settle_sources(spec: PersistentVolumeClaimSpec, old: PersistentVolumeClaimSpec | None) -> None:
+    """Two fields say the same, the older one for claims and snapshots only; sources in other namespaces are off."""
+    ref = spec.dataSourceRef
+    if ref is not None and ref.namespace and (old is None or old.dataSourceRef is None):
+        ref = spec.dataSourceRef = None
+    had_source = old is not None and any(source is not None for source in _sources(old))
+    if not had_source and ref is None and not _is_claim_or_snapshot(spec.dataSource):
+        spec.dataSource = None
+    source = spec.dataSource
+    if source is not None and ref is None:
+        spec.dataSourceRef = TypedObjectReference(apiGroup=source.apiGroup, kind=source.kind, name=source.name)
+    elif ref is not None and source is None and not ref.namespace:
+        spec.dataSource = TypedLocalObjectReference(apiGroup=ref.apiGroup, kind=ref.kind, name=ref.name)
+
+
+def _is_claim_or_snapshot(source: TypedLocalObjectReference | None) -> bool:
+    known = (("PersistentVolumeClaim", ""), ("VolumeSnapshot", "snapshot.storage.k8s.io"))
+    return source is not None and (source.kind, source.apiGroup or "") in known
+
+
+# -- what may change -------------------------------------------------------------------------------------------------
+
+
+def _change_faults(claim: PersistentVolumeClaim, old: PersistentVolumeClaim) -> Faults:
+    new, before = claim.spec, old.spec
+    new_class, old_class = (found.metadata.annotations.get(OLD_CLASS) for found in (claim, old))
+    moves_class = _moves_class(claim, old)
+    if not moves_class:
+        yield from fixed(new_class or "", old_class or "", f"metadata.annotations.{OLD_CLASS}")
+    gains_class = (
+        before.storageClassName is None
+        and new.storageClassName is not None
+        and old_class in (None, new.storageClassName)
+    )
+    wanted = _comparable(claim, old, may_name_class=moves_class or gains_class)
+    known = msgspec.structs.replace(before, volumeName=before.volumeName or new.volumeName)
+    if wanted != known:
+        told = (
+            "spec is immutable after creation except resources.requests and volumeAttributesClassName for bound claims"
+        )
+        yield FieldError.forbidden("spec", f"{told}\n{difference(known, wanted)}")
+    if _amount(new) < _amount(before) and _amount(new) <= parse(old.status.capacity.get(_STORAGE, "0")):
+        yield FieldError.forbidden(_SIZE, "field can not be less than status.capacity")
+    yield from fixed(new.volumeMode, before.volumeMode, "volumeMode")
+    if new.volumeAttributesClassName != before.volumeAttributesClassName:
+        yield from _attributes_faults(new.volumeAttributesClassName, old.status)
+
+
+def _moves_class(claim: PersistentVolumeClaim, old: PersistentVolumeClaim) -> bool:
+    """Whether the class moves from the annotation of old to its field."""
+    annotation = old.metadata.annotations.get(OLD_CLASS)
+    is_moved = (
+        annotation is not None and old.spec.storageClassName is None and claim.spec.storageClassName == annotation
+    )
+    return is_moved and claim.metadata.annotations.get(OLD_CLASS, annotation) == annotation
+
+
+def _comparable(
+    claim: PersistentVolumeClaim, old: PersistentVolumeClaim, *, may_name_class: bool
+) -> PersistentVolumeClaimSpec:
+    """The new spec with everything taken back that was allowed to change."""
+    is_bound, spec, before = claim.status.phase == _BOUND, claim.spec, old.spec
+    requests = _with_old_spelling(spec.resources.requests, before.resources.requests)
+    if is_bound and requests:
+        requests[_STORAGE] = before.resources.requests.get(_STORAGE, "0")
+    limits = _with_old_spelling(spec.resources.limits, before.resources.limits)
+    return msgspec.structs.replace(
+        spec,
+        storageClassName=before.storageClassName if may_name_class else spec.storageClassName,
+        resources=VolumeResourceRequirements(limits=limits, requests=requests),
+        volumeAttributesClassName=before.volumeAttributesClassName if is_bound else spec.volumeAttributesClassName,
+    )
+
+
+def _with_old_spelling(new: dict[str, str], old: dict[str, str]) -> dict[str, str]:
+    """Amounts that are only spelled otherwise are the same."""
+    return {name: old[name] if name in old and parse(text) == parse(old[name]) else text for name, text in new.items()}
+
+
+def _amount(spec: PersistentVolumeClaimSpec) -> Quantity:
+    return parse(spec.resources.requests.get(_STORAGE, "0"))
+
+
+def _attributes_faults(wanted: str | None, status: PersistentVolumeClaimStatus) -> Faults:
+    """A class of attributes that was put into effect can be replaced, but not taken away."""
+    if status.currentVolumeAttributesClassName is None or wanted:
+        return
+    what = "nil" if wanted is None else "empty string"
+    text = f"update to {what} is forbidden when status.currentVolumeAttributesClassName is not nil"
+    yield FieldError.forbidden(_ATTRIBUTES, text)
+
+
+# -- the status ------------------------------------------------------------------------------------------------------
+
+
+class PersistentVolumeClaimStatusStrategy(StatusStrategy):
+    def validate_update(
+        self, ctx: Context, obj: PersistentVolumeClaim, old: PersistentVolumeClaim
+    ) -> Iterable[FieldError]:
+        status = obj.status
+        for name, text in sorted(status.capacity.items()):
+            yield from _quantity_faults(text, f"status.capacity[{name}]")
+        at = "status.allocatedResourceStatuses"
+        for name, word in sorted(status.allocatedResourceStatuses.items()):
+            yield from _resource_name_faults(name, at)
+            if word not in _RESIZE_STATUSES:
+                yield FieldError.not_supported(at, name, _RESIZE_STATUSES)
+        at = "status.allocatedResources"
+        for name, text in sorted(status.allocatedResources.items()):
+            faults = list(_resource_name_faults(name, at))
+            yield from faults or _quantity_faults(text, f"{at}[{name}]")
+
+
+def _quantity_faults(text: str, at: str) -> Faults:
+    amount = parse(text).value()
+    if amount < 0:
+        yield FieldError.invalid(at, amount, "must be a valid resource quantity")
+
+
+def _resource_name_faults(name: str, at: str) -> Faults:
+    faults = names.qualified_name(name)
+    for text in faults:
+        yield FieldError.invalid(at, name, text)
+    if not faults and is_native(name) and name != _STORAGE:
+        yield FieldError.not_supported(at, name, [_STORAGE])
+
+
+# -- the table -------------------------------------------------------------------------------------------------------
+
+
+def _phase(claim: PersistentVolumeClaim, now: float) -> str:
+    return claim.status.phase if claim.metadata.deletionTimestamp is None else "Terminating"
+
+
+def _capacity(claim: PersistentVolumeClaim, now: float) -> str:
+    return claim.status.capacity.get(_STORAGE, "0") if claim.spec.volumeName else ""
+
+
+def _modes(claim: PersistentVolumeClaim, now: float) -> str:
+    return modes_in_short(claim.status.accessModes) if claim.spec.volumeName else ""
+
+
+def _attributes_class(claim: PersistentVolumeClaim, now: float) -> str:
+    name = claim.spec.volumeAttributesClassName
+    return name if name is not None else cells.UNSET
+
+
+PersistentVolumeClaimStrategy.columns = (
+    NAME,
+    Column("Status", _phase, field="status.phase"),
+    Column("Volume", lambda found, now: found.spec.volumeName, field="spec.volumeName"),
+    Column("Capacity", _capacity, field="status.capacity"),
+    Column("Access Modes", _modes, field="status.accessModes"),
+    Column("StorageClass", lambda found, now: class_of(found), description="StorageClass of the pvc"),
+    Column("VolumeAttributesClass", _attributes_class, description="VolumeAttributesClass of the pvc"),
+    AGE,
+    Column("VolumeMode", lambda found, now: found.spec.volumeMode or cells.UNSET, field="spec.volumeMode", wide=True),
+)
+
+_strategy = PersistentVolumeClaimStrategy()
+SERVED = Served(strategy=_strategy, views={"status": PersistentVolumeClaimStatusStrategy(_strategy)})

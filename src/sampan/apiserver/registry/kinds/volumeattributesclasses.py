@@ -1,0 +1,33 @@
+"""VolumeAttributesClass: attributes of volumes by name, that a driver can give a volume at any time."""
+
+from collections.abc import Iterable
+
+from sampan.api.faults import FieldError
+from sampan.api.types.storage_v1 import VolumeAttributesClass
+from sampan.apiserver.registry.served import Served
+from sampan.apiserver.registry.strategy import Column, Context, Strategy
+from sampan.apiserver.registry.volumes.parameters import driver_faults, parameter_faults
+from sampan.apiserver.tables.columns import AGE, NAME
+
+
+class VolumeAttributesClassStrategy(Strategy):
+    returns_deleted = True
+    validates_whole = True
+    columns = (NAME, Column("DriverName", lambda found, now: found.driverName, field="driverName"), AGE)
+
+    def validate_create(self, ctx: Context, obj: VolumeAttributesClass) -> Iterable[FieldError]:
+        yield from driver_faults(obj.driverName, "driverName")
+        yield from parameter_faults(obj.parameters, "parameters")
+        if not obj.parameters:
+            yield FieldError.required("parameters", "must contain at least one key/value pair")
+
+    def validate_update(
+        self, ctx: Context, obj: VolumeAttributesClass, old: VolumeAttributesClass
+    ) -> Iterable[FieldError]:
+        for field in ("driverName", "parameters"):
+            if getattr(obj, field) != getattr(old, field):
+                yield FieldError.forbidden(field, f"updates to {field} are forbidden.")
+        yield from self.validate_create(ctx, obj)
+
+
+SERVED = Served(strategy=VolumeAttributesClassStrategy())

@@ -1,0 +1,30 @@
+"""What volumes and claims say of their storage class."""
+
+from sampan.api.types.core_v1 import PersistentVolume, PersistentVolumeClaim
+from sampan.api.types.meta_v1 import ObjectMeta
+
+OLD_CLASS = "volume.beta.kubernetes.io/storage-class"
+"""Where the class was named before there was a field for it; it still counts more."""
+OLD_CLASS_WARNING = 'deprecated since v1.8; use "storageClassName" attribute instead'
+_DEFAULT_CLASS = ("storageclass.kubernetes.io/is-default-class", "storageclass.beta.kubernetes.io/is-default-class")
+
+
+def class_of(found: PersistentVolume | PersistentVolumeClaim) -> str:
+    return found.metadata.annotations.get(OLD_CLASS, found.spec.storageClassName or "")
+
+
+def names_class(claim: PersistentVolumeClaim) -> bool:
+    """Whether the claim says anything of its class, be it that it wants none."""
+    return OLD_CLASS in claim.metadata.annotations or claim.spec.storageClassName is not None
+
+
+def is_default(meta: ObjectMeta) -> bool:
+    """Whether a storage class is that of claims that name none."""
+    return any(meta.annotations.get(key) == "true" for key in _DEFAULT_CLASS)
+
+
+_SHORT = {"ReadWriteOnce": "RWO", "ReadOnlyMany": "ROX", "ReadWriteMany": "RWX", "ReadWriteOncePod": "RWOP"}
+
+
+def modes_in_short(modes: list[str]) -> str:
+    return ",".join([short for mode, short in _SHORT.items() if mode in modes])

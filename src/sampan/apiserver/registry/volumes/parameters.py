@@ -1,0 +1,27 @@
+"""Drivers and what classes tell them: parameters that only the driver understands."""
+
+from collections.abc import Mapping
+
+from sampan.api import names
+from sampan.api.faults import FieldError
+from sampan.apiserver.registry.podspec.formats import Faults, qualified
+
+_MOST, _LARGEST = 512, 256 * 1024
+
+
+def driver_faults(name: str, at: str) -> Faults:
+    """A driver's name by which classes call it; case does not matter."""
+    if not name:
+        yield FieldError.required(at)
+    else:
+        yield from qualified(name.lower(), at)
+
+
+def parameter_faults(parameters: Mapping[str, str], at: str) -> Faults:
+    if len(parameters) > _MOST:
+        yield FieldError.too_long(at, _MOST)
+        return
+    if "" in parameters:
+        yield FieldError.invalid(at, "", "field can not be empty.")
+    if sum(names.size(key) + names.size(value) for key, value in parameters.items()) > _LARGEST:
+        yield FieldError.too_long(at, _LARGEST)

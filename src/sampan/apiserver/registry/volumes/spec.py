@@ -1,0 +1,103 @@
+"""Faults of the spec of a persistent volume; an attachment may hold one inline, of which little may be said."""
+
+import posixpath
+
+from sampan.api import names
+from sampan.api.faults import FieldError
+from sampan.api.quantity import parse
+from sampan.api.types.core_v1 import PersistentVolumeSpec, VolumeNodeAffinity
+from sampan.apiserver.registry.podspec.claims import VOLUME_MODES, access_mode_faults
+from sampan.apiserver.registry.podspec.formats import Faults, dns_subdomain, given, optional_one_of
+from sampan.apiserver.registry.podspec.node_selectors import node_selector_faults
+from sampan.apiserver.registry.volumes.sources import source_faults
+
+RECLAIM_POLICIES = ("Delete", "Recycle", "Retain")
+_INLINE = "in the context of inline volumes"
+_NOT_INLINE = f"may not be specified {_INLINE}"
+
+
+def volume_faults(spec: PersistentVolumeSpec, name: str, at: str, *, allow_bad_values: bool = False) -> Faults:
+    """`allow_bad_values`: the node affinity had values that are no label values before."""
+    yield from given(spec.accessModes, f"{at}.accessModes")
+    yield from access_mode_faults(spec.accessModes, f"{at}.accessModes")
+    yield from _capacity(spec.capacity, f"{at}.capacity")
+    policy = spec.persistentVolumeReclaimPolicy
+    yield from optional_one_of(policy or None, RECLAIM_POLICIES, f"{at}.persistentVolumeReclaimPolicy")
+    if spec.nodeAffinity is not None:
+        yield from _affinity(spec.nodeAffinity, f"{at}.nodeAffinity", allow_bad_values)
+    yield from source_faults(spec, name, at)
+    yield from _recycled_root(spec, at)
+    if spec.storageClassName:
+        yield from dns_subdomain(spec.storageClassName, f"{at}.storageClassName")
+    yield from optional_one_of(spec.volumeMode, VOLUME_MODES, f"{at}.volumeMode")
+    yield from _attributes_class(spec, at)
+
+
+def inline_faults(spec: PersistentVolumeSpec, at: str) -> Faults:
+    if spec.claimRef is not None:
+        yield FieldError.forbidden(f"{at}.claimRef", _NOT_INLINE)
+    if spec.capacity:
+        yield FieldError.forbidden(f"{at}.capacity", _NOT_INLINE)
+    if spec.csi is None:
+        yield FieldError.required(f"{at}.csi", f"has to be specified {_INLINE}")
+    yield from given(spec.accessModes, f"{at}.accessModes")
+    yield from access_mode_faults(spec.accessModes, f"{at}.accessModes")
+    if spec.persistentVolumeReclaimPolicy not in ("", "Retain"):
+        yield FieldError.forbidden(f"{at}.persistentVolumeReclaimPolicy", f"may only be Retain {_INLINE}")
+    if spec.nodeAffinity is not None:
+        yield FieldError.forbidden(f"{at}.nodeAffinity", _NOT_INLINE)
+    yield from source_faults(spec, "", at)
+    yield from _recycled_root(spec, at)
+    if spec.storageClassName:
+        yield FieldError.forbidden(f"{at}.storageClassName", _NOT_INLINE)
+    if spec.volumeMode not in (None, "Filesystem"):
+        text = f"may not specify volumeMode other than Filesystem {_INLINE}"
+        yield FieldError.forbidden(f"{at}.volumeMode", text)
+
+
+def has_bad_affinity(spec: PersistentVolumeSpec) -> bool:
+    """Whether the node affinity has values that no label can have."""
+    required = spec.nodeAffinity.required if spec.nodeAffinity is not None else None
+    terms = required.nodeSelectorTerms if required is not None else None
+    expressions = (expression for term in terms or () for expression in term.matchExpressions)
+    return any(names.label_value(value) for expression in expressions for value in expression.values)
+
+
+def _capacity(capacity: dict[str, str], at: str) -> Faults:
+    if not capacity:
+        yield FieldError.required(at)
+    if list(capacity) != ["storage"]:
+        yield FieldError.not_supported(at, dict(sorted(capacity.items())) or None, ["storage"])
+    for name, text in sorted(capacity.items()):
+        amount = parse(text)
+        if amount.value() < 0:
+            yield FieldError.invalid(f"{at}[{name}]", amount.value(), "must be a valid resource quantity")
+        if amount.sign <= 0:
+            yield FieldError.invalid(f"{at}[{name}]", text, "must be greater than zero")
+
+
+def _affinity(affinity: VolumeNodeAffinity, at: str, allow_bad_values: bool) -> Faults:
+    if affinity.required is None:
+        yield FieldError.required(f"{at}.required", "must specify required node constraints")
+        return
+    yield from node_selector_faults(affinity.required, f"{at}.required", allow_bad_values=allow_bad_values)
+
+
+def _recycled_root(spec: PersistentVolumeSpec, at: str) -> Faults:
+    if spec.hostPath is None or spec.persistentVolumeReclaimPolicy != "Recycle":
+        return
+    if posixpath.normpath(spec.hostPath.path) in ("/", "//"):
+        text = "may not be 'recycle' for a hostPath mount of '/'"
+        yield FieldError.forbidden(f"{at}.persistentVolumeReclaimPolicy", text)
+
+
+def _attributes_class(spec: PersistentVolumeSpec, at: str) -> Faults:
+    name = spec.volumeAttributesClassName
+    if name is None:
+        return
+    if name:
+        yield from dns_subdomain(name, f"{at}.volumeAttributesClassName")
+    else:
+        yield FieldError.required(f"{at}.volumeAttributesClassName", "an empty string is disallowed")
+    if spec.csi is None:
+        yield FieldError.required(f"{at}.csi", "has to be specified when using volumeAttributesClassName")
