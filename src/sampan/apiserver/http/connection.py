@@ -246,6 +246,7 @@ class Connections(web.Server):
 
     async def close(self, grace_s: float) -> None:
         """Let requests under way finish within that time, then close all."""
+        self.pre_shutdown()  # those that wait for a next request go at once
         await self.shutdown(grace_s)
         self._none_left.clear()
         with suppress(TimeoutError):
