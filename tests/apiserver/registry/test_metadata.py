@@ -1,5 +1,8 @@
 """Faults of metadata, and what of it a client does not decide."""
 
+from collections.abc import Mapping
+from typing import Any
+
 import pytest
 
 from sampan.api import names
@@ -12,19 +15,19 @@ def _subdomain(name: str, is_prefix: bool) -> list[str]:
     return names.dns1123_subdomain(name, prefix=is_prefix)
 
 
-def _new(*, is_namespaced: bool = True, is_custom: bool = False, **fields: object) -> list[str]:
-    meta = ObjectMeta(**{"name": "a", "namespace": "n", **fields})  # type: ignore[arg-type]
+def _new(*, is_namespaced: bool = True, is_custom: bool = False, **fields: Any) -> list[str]:
+    meta = ObjectMeta(**{"name": "a", "namespace": "n", **fields})
     return [str(fault) for fault in metadata.faults_of_new(meta, is_namespaced, _subdomain, is_custom=is_custom)]
 
 
-def _change(old: dict[str, object], new: dict[str, object]) -> list[str]:
-    made = [ObjectMeta(**{"name": "a", "namespace": "n", "uid": "u", **fields}) for fields in (old, new)]  # type: ignore[arg-type]
+def _change(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[str]:
+    made = [ObjectMeta(**{"name": "a", "namespace": "n", "uid": "u", **fields}) for fields in (old, new)]
     return [str(fault) for fault in metadata.faults_of_update(made[1], made[0])]
 
 
 def test_sound_metadata_has_no_faults() -> None:
     owner = OwnerReference(apiVersion="apps/v1", kind="Deployment", name="d", uid="1", controller=True)
-    sound = {
+    sound: dict[str, Any] = {
         "labels": {"example.com/a": "b", "c": ""},
         "annotations": {"Example.com/A": "x y"},
         "finalizers": ["example.com/f", "kubernetes", "orphan"],
@@ -54,7 +57,7 @@ def test_sound_metadata_has_no_faults() -> None:
         ({"finalizers": ["orphan", "foregroundDeletion"]}, 'metadata.finalizers: Invalid value: ["orphan"'),
     ],
 )
-def test_faults_of_a_new_object(fields: dict[str, object], start: str) -> None:
+def test_faults_of_a_new_object(fields: dict[str, Any], start: str) -> None:
     assert _new(**fields)[0].startswith(start)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import importlib.util
 import json
+from collections.abc import Collection
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -22,7 +23,7 @@ from sampan.controllers.manager import ControllerManager
 from sampan.controllers.table import ControllerConfig
 from tests.serving import Server, serving
 
-SCENARIOS = {
+SCENARIOS: dict[str, Collection[int]] = {
     "configmaps-basic": (),
     "secrets-basic": (),
     "serviceaccounts-token": (),
@@ -39,8 +40,25 @@ SCENARIOS = {
     "replicationcontrollers-basic": (),
     "limitranges-resourcequotas": (),
     "podtemplates-controllerrevisions": (),
+    "patch-generation": range(10, 23),
+    "patch-json": (),
+    "patch-json-bad": (),
+    "patch-merge": (),
+    "patch-strategic-directives": (),
+    "patch-strategic-lists": (),
+    "patch-update-rules": (),
+    "delete-collection": (),
+    "delete-finalizers": (),
+    "delete-grace": (),
+    "delete-options": (),
+    "validation-create": (),
+    "validation-patch": (19,),
+    "validation-yaml": (*range(9, 16), 17),
+    "discovery-bodies": (),
+    "discovery-content-type": (),
 }
-"""With the steps that need more than this server: the classes that a cluster has from its start."""
+"""With the steps that need more than this server: the classes that a cluster has from its start, custom resources,
+server-side apply."""
 CONTROLLERS = ("serviceaccount-controller", "namespace-controller", "root-ca-certificate-publisher-controller")
 
 
@@ -59,11 +77,13 @@ def test_answers_are_those_of_a_real_server(name: str, golden: ModuleType, share
     folder = shared_dir / "golden"
     scenario = yaml.safe_load((folder / "scenarios" / f"{name}.yaml").read_text())
     wanted = json.loads((folder / "recorded" / f"{name}.json").read_text())
+    left_out = SCENARIOS[name]
+    for step in left_out:
+        scenario["steps"][step] = {"request": "GET /version", "hidden": True}
     answers = asyncio.run(_replay(golden, scenario, name))
     differences = [
         f"step {want['step']} {want['request']} {want['name']}: {line}"
-        for want, got in zip(wanted, answers, strict=True)
-        if want["step"] not in SCENARIOS[name]
+        for want, got in zip([want for want in wanted if want["step"] not in left_out], answers, strict=True)
         for line in golden.differences(want, got)
     ]
     assert differences == []
