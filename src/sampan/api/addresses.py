@@ -7,12 +7,13 @@ also take leading zeros, IPv4-mapped IPv6 addresses and bits beyond the prefix. 
 import ipaddress
 import re
 from functools import lru_cache
-from ipaddress import IPv4Address, IPv6Address
+from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network
 
 from sampan.api import gotext
 from sampan.api.faults import FieldError
 
 Address = IPv4Address | IPv6Address
+Network = IPv4Network | IPv6Network
 
 _strip_zeros = re.compile(r"(?<![0-9A-Fa-f])0+(?=[0-9A-Fa-f])").sub
 _LONGEST = 64
@@ -71,6 +72,15 @@ def parse(value: str) -> Address | None:
     if len(value) > _LONGEST:
         value = _strip_zeros("", value)
     return _parse_short(value) if len(value) <= _LONGEST and "%" not in value else None
+
+
+def parse_network(value: str) -> Network | None:
+    """The network, however it is spelled; bits beyond the prefix mean nothing. None if it is none."""
+    found = _parse_cidr(value)
+    if found is None:
+        return None
+    address, bits = found
+    return ipaddress.ip_network(f"{_masked(address, bits)}/{bits}")
 
 
 def _is_plain(value: str) -> bool:

@@ -1,0 +1,83 @@
+"""IngressClass: which controller serves an ingress."""
+
+from collections.abc import Iterable
+
+from sampan.api import domains, names
+from sampan.api.faults import FieldError
+from sampan.api.types.networking_v1 import IngressClass, IngressClassParametersReference
+from sampan.apiserver.registry.podspec.formats import Faults, dns_label, dns_subdomain, fixed, given
+from sampan.apiserver.registry.served import Served
+from sampan.apiserver.registry.strategy import Column, Context, Strategy
+from sampan.apiserver.tables import cells
+from sampan.apiserver.tables.columns import AGE, NAME
+
+_IS_DEFAULT = "ingressclass.kubernetes.io/is-default-class"
+_CONTROLLER, _PARAMETERS = "spec.controller", "spec.parameters"
+_LONGEST = 250
+_SCOPES = ("Cluster", "Namespace")
+
+
+class IngressClassStrategy(Strategy):
+    counts_generation = True
+    validates_whole = True
+
+    def default(self, obj: IngressClass) -> None:
+        if obj.spec.parameters is not None and obj.spec.parameters.scope is None:
+            obj.spec.parameters.scope = "Cluster"
+
+    def validate_create(self, ctx: Context, obj: IngressClass) -> Iterable[FieldError]:
+        if names.size(obj.spec.controller) > _LONGEST:
+            yield FieldError.too_long(_CONTROLLER, _LONGEST)
+        yield from domains.domain_prefixed_path(obj.spec.controller, _CONTROLLER)
+        if obj.spec.parameters is not None:
+            yield from _parameter_faults(obj.spec.parameters)
+
+    def validate_update(self, ctx: Context, obj: IngressClass, old: IngressClass) -> Iterable[FieldError]:
+        yield from fixed(obj.spec.controller, old.spec.controller, _CONTROLLER)
+        yield from self.validate_create(ctx, obj)
+
+
+def _parameter_faults(parameters: IngressClassParametersReference) -> Faults:
+    if parameters.apiGroup is not None:
+        yield from dns_subdomain(parameters.apiGroup, f"{_PARAMETERS}.apiGroup")
+    for field in ("kind", "name"):
+        value = getattr(parameters, field)
+        yield from given(value, f"{_PARAMETERS}.{field}")
+        for text in names.path_segment(value):
+            yield FieldError.invalid(f"{_PARAMETERS}.{field}", value, text)
+    scope, namespace, at = parameters.scope or "", parameters.namespace, f"{_PARAMETERS}.namespace"
+    if scope not in _SCOPES:
+        yield FieldError.not_supported(f"{_PARAMETERS}.scope", scope, _SCOPES)
+    elif scope == "Namespace" and namespace is None:
+        yield FieldError.required(at, "`parameters.scope` is set to 'Namespace'")
+    elif scope == "Cluster" and namespace is not None:
+        yield FieldError.forbidden(at, "`parameters.scope` is set to 'Cluster'")
+    elif namespace is not None:
+        yield from dns_label(namespace, at)
+
+
+def _name(found: IngressClass, now: float) -> str:
+    is_default = found.metadata.annotations.get(_IS_DEFAULT) == "true"
+    return f"{found.metadata.name} (default)" if is_default else found.metadata.name
+
+
+def _parameters(found: IngressClass, now: float) -> str:
+    parameters = found.spec.parameters
+    if parameters is None:
+        return cells.NONE
+    group = f".{parameters.apiGroup}" if parameters.apiGroup is not None else ""
+    return f"{parameters.kind}{group}/{parameters.name}"
+
+
+IngressClassStrategy.columns = (
+    Column("Name", _name, format="name", field=NAME.field),
+    Column(
+        "Controller",
+        lambda found, now: found.spec.controller,
+        description="Controller that is responsible for handling this class",
+    ),
+    Column("Parameters", _parameters, description="A reference to a resource with additional parameters"),
+    AGE,
+)
+
+SERVED = Served(strategy=IngressClassStrategy())

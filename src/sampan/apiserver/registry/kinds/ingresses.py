@@ -1,0 +1,220 @@
+"""Ingress: what reaches services from outside by host and path."""
+
+from collections.abc import Iterable, Sequence
+
+from sampan.api import addresses, names
+from sampan.api.faults import FieldError
+from sampan.api.types.core_v1 import TypedLocalObjectReference
+from sampan.api.types.networking_v1 import (
+    HTTPIngressPath,
+    Ingress,
+    IngressBackend,
+    IngressRule,
+    IngressServiceBackend,
+    IngressSpec,
+    IngressStatus,
+    IngressTLS,
+)
+from sampan.apiserver.registry.address_rules import ip_warnings
+from sampan.apiserver.registry.podspec.formats import Faults, dns_label, dns_subdomain, given
+from sampan.apiserver.registry.served import Served
+from sampan.apiserver.registry.strategy import Column, Context, StatusStrategy, Strategy
+from sampan.apiserver.tables import cells
+from sampan.apiserver.tables.columns import AGE, NAME
+
+_OLD_CLASS = "kubernetes.io/ingress.class"
+_PATH_TYPES = ("Exact", "ImplementationSpecific", "Prefix")
+_BAD_PARTS, _BAD_ENDS = ("//", "/./", "/../", "%2f", "%2F"), ("/..", "/.")
+_NOT_AN_ADDRESS = "must be a DNS name, not an IP address"
+_ENTRIES = "status.loadBalancer.ingress"
+_SHOWN = 3
+
+
+class IngressStrategy(Strategy):
+    counts_generation = True
+    validates_whole = True
+
+    def prepare_create(self, ctx: Context, obj: Ingress) -> None:
+        obj.status = IngressStatus()
+
+    def validate_create(self, ctx: Context, obj: Ingress) -> Iterable[FieldError]:
+        yield from _spec_faults(obj.spec, "spec")
+        old_class, wanted = obj.metadata.annotations.get(_OLD_CLASS), obj.spec.ingressClassName
+        if old_class is not None and wanted is not None and old_class != wanted:
+            text = "must match `ingressClassName` when both are specified"
+            yield FieldError.invalid(f"annotations.{_OLD_CLASS}", old_class, text)
+
+    def prepare_update(self, ctx: Context, obj: Ingress, old: Ingress) -> None:
+        obj.status = old.status
+
+    def validate_update(self, ctx: Context, obj: Ingress, old: Ingress) -> Iterable[FieldError]:
+        """What an older server let pass may stay."""
+        had_bad_secrets = any(tls.secretName and names.dns1123_subdomain(tls.secretName) for tls in old.spec.tls)
+        had_bad_wildcards = any("*" in rule.host and any(_paths_faults(rule, "")) for rule in old.spec.rules)
+        return _spec_faults(obj.spec, "spec", allow_bad_secrets=had_bad_secrets, allow_bad_wildcards=had_bad_wildcards)
+
+    def warnings(self, ctx: Context, obj: Ingress, old: Ingress | None) -> Iterable[str]:
+        if old is None and _OLD_CLASS in obj.metadata.annotations and obj.spec.ingressClassName is None:
+            yield f"annotation \"{_OLD_CLASS}\" is deprecated, please use 'spec.ingressClassName' instead"
+
+
+class IngressStatusStrategy(StatusStrategy):
+    def validate_update(self, ctx: Context, obj: Ingress, old: Ingress) -> Iterable[FieldError]:
+        before = {entry.ip for entry in old.status.loadBalancer.ingress}
+        for index, entry in enumerate(obj.status.loadBalancer.ingress):
+            at = f"{_ENTRIES}[{index}]"
+            if entry.ip and entry.ip not in before:
+                yield from addresses.legacy_ip(entry.ip, f"{at}.ip")
+            if entry.hostname:
+                yield from dns_subdomain(entry.hostname, f"{at}.hostname")
+                if addresses.parse(entry.hostname) is not None:
+                    yield FieldError.invalid(f"{at}.hostname", entry.hostname, _NOT_AN_ADDRESS)
+
+    def warnings(self, ctx: Context, obj: Ingress, old: Ingress | None) -> Iterable[str]:
+        for index, entry in enumerate(obj.status.loadBalancer.ingress):
+            if entry.ip:
+                yield from ip_warnings(entry.ip, f"{_ENTRIES}[{index}]")
+
+
+def _spec_faults(
+    spec: IngressSpec, at: str, *, allow_bad_secrets: bool = False, allow_bad_wildcards: bool = False
+) -> Faults:
+    if not spec.rules and spec.defaultBackend is None:
+        yield FieldError.invalid(at, None, "either `defaultBackend` or `rules` must be specified")
+    if spec.defaultBackend is not None:
+        yield from _backend_faults(spec.defaultBackend, f"{at}.defaultBackend")
+    for index, rule in enumerate(spec.rules):
+        here = f"{at}.rules[{index}]"
+        if rule.host:
+            yield from _host_faults(rule.host, f"{here}.host")
+        if "*" not in rule.host or not allow_bad_wildcards:
+            yield from _paths_faults(rule, here)
+    yield from _tls_faults(spec.tls, f"{at}.tls", allow_bad_secrets)
+    if spec.ingressClassName is not None:
+        yield from dns_subdomain(spec.ingressClassName, f"{at}.ingressClassName")
+
+
+def _tls_faults(found: Sequence[IngressTLS], at: str, allow_bad_secrets: bool) -> Faults:
+    for index, tls in enumerate(found):
+        for place, host in enumerate(tls.hosts):
+            yield from _domain_faults(host, f"{at}[{index}].hosts[{place}]")
+        if tls.secretName and not allow_bad_secrets:
+            yield from dns_subdomain(tls.secretName, f"{at}[{index}].secretName")
+
+
+def _host_faults(host: str, at: str) -> Faults:
+    if addresses.parse(host) is not None:
+        yield FieldError.invalid(at, host, _NOT_AN_ADDRESS)
+    yield from _domain_faults(host, at)
+
+
+def _domain_faults(host: str, at: str) -> Faults:
+    check = names.wildcard_dns1123_subdomain if "*" in host else names.dns1123_subdomain
+    for text in check(host):
+        yield FieldError.invalid(at, host, text)
+
+
+def _paths_faults(rule: IngressRule, at: str) -> Faults:
+    if rule.http is None:
+        return
+    if not rule.http.paths:
+        yield FieldError.required(f"{at}.http.paths")
+    for index, path in enumerate(rule.http.paths or ()):
+        yield from _path_faults(path, f"{at}.http.paths[{index}]")
+
+
+def _path_faults(path: HTTPIngressPath, at: str) -> Faults:
+    kind, text = path.pathType, path.path
+    if kind is None:
+        yield FieldError.required(f"{at}.pathType", "pathType must be specified")
+        return
+    if kind not in _PATH_TYPES:
+        yield FieldError.not_supported(f"{at}.pathType", kind, _PATH_TYPES)
+    else:
+        if not text.startswith("/") and (text or kind != "ImplementationSpecific"):
+            yield FieldError.invalid(f"{at}.path", text, "must be an absolute path")
+        for part in _BAD_PARTS if kind != "ImplementationSpecific" else ():
+            if part in text:
+                yield FieldError.invalid(f"{at}.path", text, f"must not contain '{part}'")
+        for end in _BAD_ENDS if kind != "ImplementationSpecific" else ():
+            if text.endswith(end):
+                yield FieldError.invalid(f"{at}.path", text, f"cannot end with '{end}'")
+    yield from _backend_faults(path.backend, f"{at}.backend")
+
+
+def _backend_faults(backend: IngressBackend, at: str) -> Faults:
+    if backend.resource is not None and backend.service is not None:
+        yield FieldError.invalid(at, "", "cannot set both resource and service backends")
+    elif backend.resource is not None:
+        yield from _resource_faults(backend.resource, f"{at}.resource")
+    elif backend.service is not None:
+        yield from _service_faults(backend.service, at)
+    else:
+        yield FieldError.invalid(at, "", "resource or service backend is required")
+
+
+def _service_faults(service: IngressServiceBackend, at: str) -> Faults:
+    yield from dns_label(service.name, f"{at}.service.name") if service.name else given("", f"{at}.service.name")
+    port = service.port
+    if port.name and port.number:
+        yield FieldError.invalid(at, "", "cannot set both port name & port number")
+    elif port.name:
+        for text in names.port_name(port.name):
+            yield FieldError.invalid(f"{at}.service.port.name", port.name, text)
+    elif port.number:
+        for text in names.port_number(port.number):
+            yield FieldError.invalid(f"{at}.service.port.number", port.number, text)
+    else:
+        yield FieldError.required(at, "port name or number is required")
+
+
+def _resource_faults(reference: TypedLocalObjectReference, at: str) -> Faults:
+    if reference.apiGroup is not None:
+        yield from dns_subdomain(reference.apiGroup, f"{at}.apiGroup")
+    for field in ("kind", "name"):
+        value = getattr(reference, field)
+        yield from given(value, f"{at}.{field}")
+        for text in names.path_segment(value):
+            yield FieldError.invalid(f"{at}.{field}", value, text)
+
+
+# -- the table -------------------------------------------------------------------------------------------------------
+
+
+def _hosts(ingress: Ingress, now: float) -> str:
+    rules = ingress.spec.rules
+    hosts = [rule.host for rule in rules if rule.host][:_SHOWN]
+    last = [index for index, rule in enumerate(rules) if rule.host][:_SHOWN][-1:]
+    has_more = len(hosts) == _SHOWN and last[0] < len(rules) - 1
+    return f"{','.join(hosts)} + {len(rules) - _SHOWN} more..." if has_more else ",".join(hosts) or "*"
+
+
+def _address(ingress: Ingress, now: float) -> str:
+    found = {entry.ip or entry.hostname for entry in ingress.status.loadBalancer.ingress}
+    return ",".join(sorted(found - {""}))
+
+
+def _class(ingress: Ingress, now: float) -> str:
+    name = ingress.spec.ingressClassName
+    return name if name is not None else cells.NONE
+
+
+IngressStrategy.columns = (
+    NAME,
+    Column(
+        "Class",
+        _class,
+        description="The name of the IngressClass resource that should be used for additional configuration",
+    ),
+    Column("Hosts", _hosts, description="Hosts that incoming requests are matched against before the ingress rule"),
+    Column("Address", _address, description="Address is a list containing ingress points for the load-balancer"),
+    Column(
+        "Ports",
+        lambda found, now: "80, 443" if found.spec.tls else "80",
+        description="Ports of TLS configurations that open",
+    ),
+    AGE,
+)
+
+_strategy = IngressStrategy()
+SERVED = Served(strategy=_strategy, views={"status": IngressStatusStrategy(_strategy)})

@@ -1,0 +1,143 @@
+"""NetworkPolicy: who may talk to which pods, and to whom these may talk."""
+
+from collections.abc import Collection, Iterable, Iterator, Sequence
+
+from sampan.api import addresses, names
+from sampan.api.faults import FieldError
+from sampan.api.label_selector import selector_faults
+from sampan.api.types.networking_v1 import (
+    IPBlock,
+    NetworkPolicy,
+    NetworkPolicyPeer,
+    NetworkPolicyPort,
+    NetworkPolicySpec,
+)
+from sampan.apiserver.registry.address_rules import cidr_warnings
+from sampan.apiserver.registry.podspec.formats import Faults, given, optional_one_of
+from sampan.apiserver.registry.served import Served
+from sampan.apiserver.registry.strategy import Column, Context, Strategy
+from sampan.apiserver.tables import cells
+from sampan.apiserver.tables.columns import AGE, NAME
+
+_TYPES, _PROTOCOLS = ("Ingress", "Egress"), ("TCP", "UDP", "SCTP")
+
+Rule = tuple[str, Sequence[NetworkPolicyPort], str, Sequence[NetworkPolicyPeer]]
+"""Where a rule stands, its ports, and what its peers are called and are."""
+
+
+class NetworkPolicyStrategy(Strategy):
+    counts_generation = True
+    columns = (
+        NAME,
+        Column("Pod-Selector", lambda found, now: cells.selector(found.spec.podSelector), field="spec.podSelector"),
+        AGE,
+    )
+
+    def default(self, obj: NetworkPolicy) -> None:
+        for _, ports, _, _ in _rules(obj.spec):
+            for port in ports:
+                if port.protocol is None:
+                    port.protocol = "TCP"
+        if not obj.spec.policyTypes:
+            obj.spec.policyTypes = list(_TYPES) if obj.spec.egress else ["Ingress"]
+
+    def validate_create(self, ctx: Context, obj: NetworkPolicy) -> Iterable[FieldError]:
+        return _faults(obj.spec, "spec")
+
+    def validate_update(self, ctx: Context, obj: NetworkPolicy, old: NetworkPolicy) -> Iterable[FieldError]:
+        is_lenient = bool(selector_faults(old.spec.podSelector, ""))
+        known = {cidr for _, block in _blocks(old.spec) for cidr in (block.cidr, *block.except_)}
+        return _faults(obj.spec, "spec", allow_bad_values=is_lenient, known=known)
+
+    def warnings(self, ctx: Context, obj: NetworkPolicy, old: NetworkPolicy | None) -> Iterable[str]:
+        for at, block in _blocks(obj.spec):
+            yield from cidr_warnings(block.cidr, f"{at}.cidr")
+            for index, cidr in enumerate(block.except_):
+                yield from cidr_warnings(cidr, f"{at}.except[{index}]")
+
+
+def _rules(spec: NetworkPolicySpec) -> Iterator[Rule]:
+    for index, ingress in enumerate(spec.ingress):
+        yield f"ingress[{index}]", ingress.ports, "from", ingress.from_
+    for index, egress in enumerate(spec.egress):
+        yield f"egress[{index}]", egress.ports, "to", egress.to
+
+
+def _blocks(spec: NetworkPolicySpec) -> Iterator[tuple[str, IPBlock]]:
+    for at, _, name, peers in _rules(spec):
+        for index, peer in enumerate(peers):
+            if peer.ipBlock is not None:
+                yield f"spec.{at}.{name}[{index}].ipBlock", peer.ipBlock
+
+
+def _faults(
+    spec: NetworkPolicySpec, start: str, *, allow_bad_values: bool = False, known: Collection[str] = ()
+) -> Faults:
+    """`known` are networks that the policy had before, which are not looked at again."""
+    yield from selector_faults(spec.podSelector, f"{start}.podSelector", allow_bad_values=allow_bad_values)
+    for at, ports, name, peers in _rules(spec):
+        for index, port in enumerate(ports):
+            yield from _port_faults(port, f"{start}.{at}.ports[{index}]")
+        for index, peer in enumerate(peers):
+            yield from _peer_faults(peer, f"{start}.{at}.{name}[{index}]", allow_bad_values, known)
+    at = f"{start}.policyTypes"
+    if len(spec.policyTypes) > len(_TYPES):
+        yield FieldError.invalid(at, spec.policyTypes, "may not specify more than two policyTypes")
+        return
+    for index, kind in enumerate(spec.policyTypes):
+        yield from optional_one_of(kind, _TYPES, f"{at}[{index}]")
+
+
+def _port_faults(port: NetworkPolicyPort, at: str) -> Faults:
+    yield from optional_one_of(port.protocol, _PROTOCOLS, f"{at}.protocol")
+    first, last = port.port, port.endPort
+    if isinstance(first, int):
+        for text in names.port_number(first):
+            yield FieldError.invalid(f"{at}.port", first, text)
+        if last is not None and last < first:
+            yield FieldError.invalid(f"{at}.endPort", first, "must be greater than or equal to `port`")
+        for text in names.port_number(last) if last is not None else ():
+            yield FieldError.invalid(f"{at}.endPort", last, text)
+        return
+    if last is not None:
+        why = "not specified" if first is None else "non-numeric"
+        yield FieldError.invalid(f"{at}.endPort", last, f"may not be specified when `port` is {why}")
+    for text in names.port_name(first) if first is not None else ():
+        yield FieldError.invalid(f"{at}.port", first, text)
+
+
+def _peer_faults(peer: NetworkPolicyPeer, at: str, allow_bad_values: bool, known: Collection[str]) -> Faults:
+    yield from selector_faults(peer.podSelector, f"{at}.podSelector", allow_bad_values=allow_bad_values)
+    yield from selector_faults(peer.namespaceSelector, f"{at}.namespaceSelector", allow_bad_values=allow_bad_values)
+    has_selector = peer.podSelector is not None or peer.namespaceSelector is not None
+    if peer.ipBlock is not None:
+        yield from _block_faults(peer.ipBlock, f"{at}.ipBlock", known)
+        if has_selector:
+            yield FieldError.forbidden(at, "may not specify both ipBlock and another peer")
+    elif not has_selector:
+        yield FieldError.required(at, "must specify a peer")
+
+
+def _block_faults(block: IPBlock, at: str, known: Collection[str]) -> Faults:
+    if not block.cidr:
+        yield from given("", f"{at}.cidr")
+        return
+    if block.cidr not in known:
+        yield from addresses.legacy_cidr(block.cidr, f"{at}.cidr")
+    network = addresses.parse_network(block.cidr)
+    if network is None:
+        return
+    for index, text in enumerate(block.except_):
+        here = f"{at}.except[{index}]"
+        if text not in known:
+            yield from addresses.legacy_cidr(text, here)
+        part = addresses.parse_network(text)
+        if part is not None and not _is_part(part, network):
+            yield FieldError.invalid(here, text, "must be a strict subset of `cidr`")
+
+
+def _is_part(part: addresses.Network, whole: addresses.Network) -> bool:
+    return part.network_address in whole and part.prefixlen > whole.prefixlen
+
+
+SERVED = Served(strategy=NetworkPolicyStrategy())
