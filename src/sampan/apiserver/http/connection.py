@@ -105,8 +105,11 @@ class Connection(RequestHandler):
             call()
 
     def eof_received(self) -> bool | None:  # type: ignore[override]
-        """The client sends no more. What it asked for is still answered, where the transport can (TLS cannot)."""
-        if self.transport is None or not self.transport.can_write_eof() or (self._is_idle and not self._head_bytes):
+        """The client sends no more. What it asked for is still answered, where the transport can (TLS cannot); but who
+        ends its side of a stream that lasts has gone."""
+        if self.transport is None or not self.transport.can_write_eof() or self.on_lost is not None:
+            return None
+        if self._is_idle and not self._head_bytes:
             return None
         self._is_deaf = True
         self._nothing_follows()

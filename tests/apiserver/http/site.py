@@ -1,0 +1,107 @@
+"""An HTTP server as it is put together for real, with small limits where a test wants them, on free ports."""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from sampan.apiserver.auth.certificates import CertificateAuthenticator
+from sampan.apiserver.auth.chain import AuthenticatorChain
+from sampan.apiserver.auth.tokens import FileTokens
+from sampan.apiserver.authorization import Chain, Discovery, Masters
+from sampan.apiserver.call import AUTHENTICATED, MASTERS, Call, User
+from sampan.apiserver.config import TlsFiles
+from sampan.apiserver.http.limits import HttpLimits
+from sampan.apiserver.http.server import HttpServer, Listener
+from sampan.apiserver.pipeline import Pipeline
+from sampan.apiserver.results import Answer, BytesAnswer
+from sampan.apiserver.server import tls_context
+from sampan.apiserver.special import special_paths
+from sampan.cli.pki import CA, SERVER, Pki
+from sampan.machinery.client import Client
+from sampan.testing.keys import KEYS
+from tests.apiserver.http.wire import Wire
+from tests.serving import ADMIN, Server, serving
+
+USERS = {
+    "admin-token": User("admin", "1", (MASTERS, AUTHENTICATED)),
+    "joe-token": User("joe", "2", (AUTHENTICATED,)),
+}
+
+
+@dataclass
+class Waiting:
+    """A path, /wait, whose answer comes when the test says so."""
+
+    arrived: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(0))
+    go: asyncio.Event = field(default_factory=asyncio.Event)
+
+    async def __call__(self, call: Call) -> Answer:
+        self.arrived.release()
+        await self.go.wait()
+        return BytesAnswer(b"waited")
+
+
+@dataclass
+class Site:
+    server: Server
+    http: HttpServer
+    port: int
+    tls_port: int
+    waiting: Waiting
+    pki: Pki
+
+    @property
+    def client(self) -> Client:
+        return self.server.client()
+
+    def wire(self, *, tls: bool = False, context: ssl.SSLContext | None = None, is_narrow: bool = False) -> Wire:
+        """A connection: over TLS, or in plain HTTP where everybody is the administrator."""
+        if tls or context is not None:
+            return Wire(self.tls_port, context or self.trusting(), is_narrow=is_narrow)
+        return Wire(self.port, is_narrow=is_narrow)
+
+    def trusting(self, certificate: str = "") -> ssl.SSLContext:
+        """A client's TLS that knows the server, with one of the cluster's certificates if it is named."""
+        context = ssl.create_default_context(cafile=str(self.pki.certificate(CA)))
+        if certificate:
+            context.load_cert_chain(self.pki.certificate(certificate), self.pki.key(certificate))
+        return context
+
+    async def objects(self, value: Mapping[str, Any]) -> None:
+        """Create a config map in the namespace default."""
+        async with self.wire() as wire:
+            answer = await wire.ask("POST", "/api/v1/namespaces/default/configmaps", value)
+            assert answer.code == 201, answer
+
+    def watchers(self, plural: str = "configmaps") -> int:
+        resource = self.server.scheme.resource("", "v1", plural)
+        assert resource is not None
+        return self.server.registry.store(resource).cacher.stats().watchers
+
+
+@asynccontextmanager
+async def site(folder: Path, limits: HttpLimits | None = None) -> AsyncIterator[Site]:
+    pki, waiting = KEYS.write(folder / "pki"), Waiting()
+    files = TlsFiles(certificate=pki.certificate(SERVER), key=pki.key(SERVER), client_ca=pki.certificate(CA))
+    async with serving() as server:
+        pipeline = Pipeline(
+            scheme=server.scheme,
+            authenticator=AuthenticatorChain([CertificateAuthenticator()], tokens=[FileTokens(USERS)]),
+            authorizer=Chain(Masters(), Discovery()),
+            endpoints=server.pipeline.endpoints,
+            special={**special_paths(server.registry), "wait": waiting},
+        )
+        http = HttpServer(pipeline=pipeline, limits=limits)
+        listeners = [Listener("127.0.0.1", 0, user=ADMIN), Listener("127.0.0.1", 0, tls_context(files))]
+        port, tls_port = await http.listen(listeners)
+        try:
+            yield Site(server, http, port, tls_port, waiting, pki)
+        finally:
+            waiting.go.set()
+            await http.close(0.2)

@@ -1,0 +1,123 @@
+"""A client that sends bytes as they are and reads answers as they come, to see what a server does with bad ones."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import ssl
+from collections.abc import AsyncIterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+
+HEAD = b"Host: x\r\n"
+TIMEOUT_S = 20.0
+
+
+@dataclass(frozen=True)
+class Answer:
+    code: int
+    headers: Mapping[str, str]
+    body: bytes
+
+    @property
+    def json(self) -> Any:
+        return msgspec.json.decode(self.body)
+
+    @property
+    def text(self) -> str:
+        return self.body.decode("utf-8", "replace")
+
+
+class Wire:
+    """`async with Wire(port) as wire:` one connection."""
+
+    def __init__(self, port: int, tls: ssl.SSLContext | None = None, *, is_narrow: bool = False) -> None:
+        """`is_narrow`: the system keeps but little for a client that does not read."""
+        self._port, self._tls, self._is_narrow = port, tls, is_narrow
+
+    async def __aenter__(self) -> Wire:
+        name = "localhost" if self._tls else None
+        client = socket.socket()
+        client.setblocking(False)
+        if self._is_narrow:
+            client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        async with asyncio.timeout(TIMEOUT_S):
+            await asyncio.get_running_loop().sock_connect(client, ("127.0.0.1", self._port))
+            self.reader, self.writer = await asyncio.open_connection(
+                sock=client, ssl=self._tls, server_hostname=name, limit=1 << 26
+            )
+        return self
+
+    async def __aexit__(self, *exc: object) -> None:
+        self.writer.close()
+        try:
+            await self.writer.wait_closed()
+        except (OSError, ssl.SSLError):
+            pass
+
+    def send(self, data: bytes) -> None:
+        self.writer.write(data)
+
+    def abort(self) -> None:
+        self.writer.transport.abort()
+
+    def finish(self) -> None:
+        """Send no more, and go on reading."""
+        self.writer.write_eof()
+
+    async def ask(
+        self, method: str, target: str, value: Any = None, headers: Mapping[str, str] | None = None
+    ) -> Answer:
+        self.send(request(method, target, value, headers))
+        return await self.answer(is_head=method == "HEAD")
+
+    async def answer(self, is_head: bool = False) -> Answer:
+        """The next answer to its end."""
+        async with asyncio.timeout(TIMEOUT_S):
+            code, headers = await self.head()
+            if is_head or code in (100, 204, 304):
+                return Answer(code, headers, b"")
+            if headers.get("transfer-encoding") == "chunked":
+                return Answer(code, headers, b"".join([chunk async for chunk in self.chunks()]))
+            if "content-length" in headers:
+                return Answer(code, headers, await self.reader.readexactly(int(headers["content-length"])))
+            return Answer(code, headers, await self.reader.read())
+
+    async def head(self) -> tuple[int, dict[str, str]]:
+        async with asyncio.timeout(TIMEOUT_S):
+            first, *lines = (await self.reader.readuntil(b"\r\n\r\n")).decode().split("\r\n")[:-2]
+        pairs = [line.partition(": ") for line in lines]
+        return int(first.split(" ")[1]), {name.lower(): value for name, _, value in pairs}
+
+    async def chunks(self) -> AsyncIterator[bytes]:
+        """The chunks up to the last one; IncompleteReadError where the answer just stops."""
+        while True:
+            async with asyncio.timeout(TIMEOUT_S):
+                size = int(await self.reader.readuntil(b"\r\n"), 16)
+                data = (await self.reader.readexactly(size + 2))[:-2]
+            if not size:
+                return
+            yield data
+
+    async def events(self) -> AsyncIterator[dict[str, Any]]:
+        """What a watch sends, up to its proper end."""
+        async for chunk in self.chunks():
+            for line in chunk.splitlines():
+                yield msgspec.json.decode(line)
+
+    async def is_closed(self) -> bool:
+        """Waits for the server to close the connection, in order."""
+        async with asyncio.timeout(TIMEOUT_S):
+            return await self.reader.read(1) == b""
+
+
+def request(method: str, target: str, value: Any = None, headers: Mapping[str, str] | None = None) -> bytes:
+    body = b"" if value is None else value if isinstance(value, bytes) else msgspec.json.encode(value)
+    lines = [f"{method} {target} HTTP/1.1", "Host: x", *(f"{name}: {text}" for name, text in (headers or {}).items())]
+    if body:
+        if not any(line.lower().startswith("content-type:") for line in lines):
+            lines.append("Content-Type: application/json")
+        lines.append(f"Content-Length: {len(body)}")
+    return "\r\n".join([*lines, "", ""]).encode() + body
