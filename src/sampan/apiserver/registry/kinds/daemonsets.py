@@ -3,7 +3,6 @@
 from collections.abc import Iterable
 
 from sampan.api.faults import FieldError
-from sampan.api.label_selector import selector_faults
 from sampan.api.types.apps_v1 import DaemonSet, DaemonSetSpec, DaemonSetUpdateStrategy, RollingUpdateDaemonSet
 from sampan.apiserver.registry.podspec.defaults import default_template
 from sampan.apiserver.registry.podspec.formats import Faults, non_negative
@@ -108,8 +107,8 @@ def _count_template(found: DaemonSet, number: int) -> None:
 
 
 def _spec_faults(spec: DaemonSetSpec, lenient: Leniency, old: DaemonSet | None = None) -> Faults:
-    at, is_lenient = "spec.template", old is not None and bool(selector_faults(old.spec.selector, ""))
-    yield from selector_faults(spec.selector, "spec.selector", allow_bad_values=is_lenient)
+    at, before = "spec.template", old.spec.selector if old is not None else None
+    yield from selection.selector_faults_of_change(spec.selector, before, "spec.selector")
     selected = selection.parsed(spec.selector)
     if selected is not None:
         yield from selection.mismatch(selected, spec.template, at)

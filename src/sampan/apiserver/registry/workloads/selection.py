@@ -26,6 +26,14 @@ def empty_selector(selector: LabelSelector, at: str, *, of: str) -> Faults:
         yield FieldError.invalid(at, selector, f"empty selector is invalid for {of}")
 
 
+def selector_faults_of_change(new: LabelSelector | None, old: LabelSelector | None, at: str) -> list[FieldError]:
+    """Bad values may stay where there were faults before; `old` is None for a new object."""
+    faults = selector_faults(new, at)
+    if faults and selector_faults(old, at):
+        return selector_faults(new, at, allow_bad_values=True)
+    return faults
+
+
 def parsed(selector: LabelSelector | None) -> Selector | None:
     """What is selected, None for a selector that cannot be read. A selector that is not there selects nothing."""
     try:

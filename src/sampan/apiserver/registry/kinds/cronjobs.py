@@ -1,0 +1,151 @@
+"""CronJob: jobs that are made at the times of a schedule."""
+
+from collections.abc import Iterable, Iterator
+
+from sampan.api import ages, cron_grammar, names, time_zones
+from sampan.api.faults import FieldError
+from sampan.api.types.batch_v1 import CronJob, CronJobSpec, JobTemplateSpec
+from sampan.api.types.core_v1 import Container, PodTemplateSpec
+from sampan.apiserver.registry.kinds.jobs.defaults import default_job_template
+from sampan.apiserver.registry.kinds.jobs.spec import job_spec_faults
+from sampan.apiserver.registry.kinds.jobs.strategy import spec_warnings
+from sampan.apiserver.registry.podspec.formats import Faults, non_negative, one_of
+from sampan.apiserver.registry.podspec.leniency import NEW_TEMPLATE, Leniency
+from sampan.apiserver.registry.served import Served
+from sampan.apiserver.registry.strategy import Column, Context, StatusStrategy
+from sampan.apiserver.registry.workloads.columns import container_columns
+from sampan.apiserver.registry.workloads.templates import TemplateStrategy, allowances
+from sampan.apiserver.tables import cells
+from sampan.apiserver.tables.columns import AGE, NAME
+
+_POLICIES = ("Allow", "Forbid", "Replace")
+_NAME_MOST = 52
+"""The name of a job has 11 characters more."""
+_KEPT, _KEPT_FAILED = 3, 1
+_ZONE_WARNING = (
+    "cannot use TZ or CRON_TZ in spec.spec.schedule, use timeZone instead, see "
+    "https://kubernetes.io/docs/concepts/workloads/controllers/cron-jobs/ for more details"
+)
+
+
+class CronJobStrategy(TemplateStrategy):
+    template_at = "spec.jobTemplate.spec.template"
+
+    def template_of(self, obj: CronJob) -> PodTemplateSpec:
+        return obj.spec.jobTemplate.spec.template
+
+    def default(self, obj: CronJob) -> None:
+        spec = obj.spec
+        default_job_template(spec.jobTemplate.spec)
+        spec.concurrencyPolicy = spec.concurrencyPolicy or _POLICIES[0]
+        if spec.suspend is None:
+            spec.suspend = False
+        if spec.successfulJobsHistoryLimit is None:
+            spec.successfulJobsHistoryLimit = _KEPT
+        if spec.failedJobsHistoryLimit is None:
+            spec.failedJobsHistoryLimit = _KEPT_FAILED
+
+    def validate_create(self, ctx: Context, obj: CronJob) -> Iterable[FieldError]:
+        yield from _spec_faults(obj.spec, None, NEW_TEMPLATE)
+        if names.size(obj.metadata.name) > _NAME_MOST:
+            yield FieldError.invalid("metadata.name", obj.metadata.name, names.too_long(_NAME_MOST))
+
+    def validate_update(self, ctx: Context, obj: CronJob, old: CronJob) -> Iterable[FieldError]:
+        return _spec_faults(obj.spec, old.spec, allowances(self.template_of(old)))
+
+    def warnings(self, ctx: Context, obj: CronJob, old: CronJob | None) -> Iterator[str]:
+        yield from super().warnings(ctx, obj, old)
+        if old is None or obj.metadata.generation != old.metadata.generation:
+            yield from spec_warnings(obj.spec.jobTemplate.spec, "spec.jobTemplate.spec")
+        if old is not None and "TZ" in obj.spec.schedule:
+            yield _ZONE_WARNING
+
+
+def _spec_faults(spec: CronJobSpec, old: CronJobSpec | None, lenient: Leniency) -> Faults:
+    if not spec.schedule:
+        yield FieldError.required("spec.schedule")
+    else:
+        yield from _schedule_faults(spec, old is not None and "TZ" in old.schedule, "spec.schedule")
+    yield from non_negative(spec.startingDeadlineSeconds or 0, "spec.startingDeadlineSeconds")
+    if spec.timeZone is not None and (old is None or spec.timeZone != old.timeZone):
+        yield from _zone_faults(spec.timeZone, "spec.timeZone")
+    yield from one_of(spec.concurrencyPolicy, _POLICIES, "spec.concurrencyPolicy")
+    yield from _template_faults(spec.jobTemplate, lenient, "spec.jobTemplate.spec")
+    for field in ("successfulJobsHistoryLimit", "failedJobsHistoryLimit"):
+        yield from non_negative(getattr(spec, field) or 0, f"spec.{field}")
+
+
+def _schedule_faults(spec: CronJobSpec, may_name_zone: bool, at: str) -> Faults:
+    try:
+        cron_grammar.parse(spec.schedule)
+    except cron_grammar.ScheduleError as error:
+        yield FieldError.invalid(at, spec.schedule, str(error))
+    if "TZ" not in spec.schedule:
+        return
+    if not may_name_zone:
+        text = "cannot use TZ or CRON_TZ in schedule, use timeZone field instead"
+        yield FieldError.invalid(at, spec.schedule, text)
+    elif spec.timeZone is not None:
+        text = "cannot use both timeZone field and TZ or CRON_TZ in schedule"
+        yield FieldError.invalid(at, spec.schedule, text)
+
+
+def _zone_faults(zone: str, at: str) -> Faults:
+    if not zone:
+        yield FieldError.invalid(at, zone, "timeZone must be nil or non-empty string")
+        return
+    if zone.lower() == "local":
+        text = "timeZone must be an explicit time zone as defined in https://www.iana.org/time-zones"
+        yield FieldError.invalid(at, zone, text)
+    if zone == "Local":
+        return
+    try:
+        time_zones.zone(zone)
+    except time_zones.UnknownTimeZone as error:
+        yield FieldError.invalid(at, zone, str(error))
+
+
+def _template_faults(template: JobTemplateSpec, lenient: Leniency, at: str) -> Faults:
+    spec = template.spec
+    yield from job_spec_faults(spec, lenient, at)
+    if spec.selector is not None:
+        yield FieldError.invalid(f"{at}.selector", spec.selector, "`selector` will be auto-generated")
+    if spec.manualSelector:
+        yield FieldError.not_supported(f"{at}.manualSelector", spec.manualSelector, ("nil", "false"))
+
+
+# -- the table -------------------------------------------------------------------------------------------------------
+
+
+def _suspend(found: CronJob, now: float) -> str:
+    return cells.UNSET if found.spec.suspend is None else str(found.spec.suspend)
+
+
+def _last(found: CronJob, now: float) -> str:
+    last = found.status.lastScheduleTime
+    return cells.NONE if last is None else ages.age(last, now)
+
+
+def _containers(found: CronJob) -> list[Container]:
+    return found.spec.jobTemplate.spec.template.spec.containers or []
+
+
+CronJobStrategy.columns = (
+    NAME,
+    Column("Schedule", lambda found, now: found.spec.schedule, field="spec.schedule"),
+    Column("Timezone", lambda found, now: found.spec.timeZone or cells.NONE, field="spec.timeZone"),
+    Column("Suspend", _suspend, type="boolean", field="spec.suspend"),
+    Column("Active", lambda found, now: len(found.status.active), type="integer", field="status.active"),
+    Column("Last Schedule", _last, field="status.lastScheduleTime"),
+    AGE,
+    *container_columns(_containers),
+    Column(
+        "Selector",
+        lambda found, now: cells.selector(found.spec.jobTemplate.spec.selector),
+        field="spec.jobTemplate.spec.selector",
+        wide=True,
+    ),
+)
+
+_strategy = CronJobStrategy()
+SERVED = Served(strategy=_strategy, views={"status": StatusStrategy(_strategy)})

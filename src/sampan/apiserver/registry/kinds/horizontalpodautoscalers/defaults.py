@@ -1,0 +1,50 @@
+"""What the server fills in of an autoscaler."""
+
+from sampan.api.types.autoscaling_v2 import (
+    HorizontalPodAutoscaler,
+    HPAScalingPolicy,
+    HPAScalingRules,
+    MetricSpec,
+    MetricTarget,
+    ResourceMetricSource,
+)
+
+_CPU_PERCENT = 80
+_PERIOD_S = 15
+
+
+def default_autoscaler(obj: HorizontalPodAutoscaler) -> None:
+    spec = obj.spec
+    if spec.minReplicas is None:
+        spec.minReplicas = 1
+    if not spec.metrics:
+        target = MetricTarget(type="Utilization", averageUtilization=_CPU_PERCENT)
+        spec.metrics = [MetricSpec(type="Resource", resource=ResourceMetricSource(name="cpu", target=target))]
+    if spec.behavior is not None:
+        spec.behavior.scaleUp = _completed(spec.behavior.scaleUp, _up())
+        spec.behavior.scaleDown = _completed(spec.behavior.scaleDown, _down())
+
+
+def _completed(rules: HPAScalingRules | None, wanted: HPAScalingRules) -> HPAScalingRules:
+    """The rules with what they lack."""
+    if rules is None:
+        return wanted
+    for field in HPAScalingRules.__struct_fields__:
+        if getattr(rules, field) is None:
+            setattr(rules, field, getattr(wanted, field))
+    return rules
+
+
+def _up() -> HPAScalingRules:
+    """Four pods or as many as there are, whichever is more, without waiting."""
+    policies = [_policy("Pods", 4), _policy("Percent", 100)]
+    return HPAScalingRules(stabilizationWindowSeconds=0, selectPolicy="Max", policies=policies)
+
+
+def _down() -> HPAScalingRules:
+    """All, after a time that the controller knows."""
+    return HPAScalingRules(selectPolicy="Max", policies=[_policy("Percent", 100)])
+
+
+def _policy(type: str, value: int) -> HPAScalingPolicy:
+    return HPAScalingPolicy(type=type, value=value, periodSeconds=_PERIOD_S)

@@ -1,0 +1,39 @@
+"""References to the object that is scaled, and to objects that metrics describe."""
+
+from enum import Enum
+
+from sampan.api import names
+from sampan.api.faults import FieldError
+from sampan.api.types.autoscaling_v2 import CrossVersionObjectReference
+from sampan.apiserver.registry.podspec.formats import Faults
+
+
+class Group(Enum):
+    """What is asked of the group in a reference's apiVersion."""
+
+    REQUIRED = "there must be one"
+    OPTIONAL = "there may be none"
+    ANYTHING = "it is not looked at"
+
+
+def reference_faults(reference: CrossVersionObjectReference, at: str, group: Group) -> Faults:
+    for field in ("kind", "name"):
+        value: str = getattr(reference, field)
+        if not value:
+            yield FieldError.required(f"{at}.{field}")
+        for text in names.path_segment(value):
+            yield FieldError.invalid(f"{at}.{field}", value, text)
+    if text := group_fault(reference, group):
+        yield FieldError.invalid(f"{at}.apiVersion", reference.apiVersion, text)
+
+
+def group_fault(reference: CrossVersionObjectReference, group: Group) -> str:
+    """What is wrong with the apiVersion; empty if nothing is."""
+    version = reference.apiVersion
+    if group is Group.ANYTHING:
+        return ""
+    if version.count("/") > 1:
+        return f"unexpected GroupVersion string: {version}"
+    if group is Group.REQUIRED and not version.rpartition("/")[0]:
+        return "apiVersion must specify API group"
+    return ""

@@ -1,0 +1,81 @@
+"""What may change of a job: little, but more while it is suspended."""
+
+from typing import Any
+
+import msgspec
+
+from sampan.api.faults import FieldError
+from sampan.api.types.batch_v1 import Job, JobSpec
+from sampan.api.types.core_v1 import Affinity, Container, PodSpec
+from sampan.apiserver.registry.kinds.jobs.conditions import is_true
+from sampan.apiserver.registry.kinds.jobs.spec import INDEXED
+from sampan.apiserver.registry.podspec.formats import Faults
+from sampan.apiserver.registry.podspec.internal_view import shown
+from sampan.apiserver.registry.workloads.selection import IMMUTABLE, changed_selector
+
+_PLACEMENT = ("nodeSelector", "tolerations", "schedulingGates")
+"""Where pods run; node affinity counts as well."""
+
+
+def change_faults(spec: JobSpec, old: Job) -> Faults:
+    yield from _completions(spec, old.spec)
+    yield from changed_selector(spec.selector, old.spec.selector, "spec.selector")
+    yield from _template(spec, old)
+    for field in ("completionMode", "podFailurePolicy", "backoffLimitPerIndex", "managedBy", "successPolicy"):
+        yield from _fixed(getattr(spec, field), getattr(old.spec, field), f"spec.{field}")
+
+
+def _fixed(value: Any, old: Any, at: str) -> Faults:
+    if value != old:
+        yield FieldError.invalid(at, shown(value) if isinstance(value, msgspec.Struct) else value, IMMUTABLE)
+
+
+def _completions(spec: JobSpec, old: JobSpec) -> Faults:
+    """An indexed job may be scaled."""
+    at = "spec.completions"
+    if spec.completionMode != INDEXED:
+        yield from _fixed(spec.completions, old.completions, at)
+    elif spec.completions is not None and spec.completions not in (old.completions, spec.parallelism):
+        text = "can only be modified in tandem with spec.parallelism"
+        yield FieldError.invalid(at, spec.completions, text)
+
+
+def _template(spec: JobSpec, old: Job) -> Faults:
+    template, before = spec.template, old.spec.template
+    if template == before:
+        return
+    if not _is_at_rest(old):
+        yield FieldError.invalid("spec.template", shown(template), IMMUTABLE)
+    elif template.spec != _with_changes(before.spec, template.spec):
+        yield FieldError.invalid("spec.template.spec", shown(template.spec), IMMUTABLE)
+
+
+def _is_at_rest(job: Job) -> bool:
+    """The job is suspended, and all its pods are gone."""
+    return job.spec.suspend is True and is_true(job, "Suspended") and job.status.active == 0
+
+
+def _with_changes(old: PodSpec, new: PodSpec) -> PodSpec:
+    """The old spec with everything from the new one that may change at rest: placement and resources."""
+    return msgspec.structs.replace(
+        old,
+        affinity=_affinity(old.affinity, new.affinity),
+        containers=_with_resources(old.containers or [], new.containers or []),
+        initContainers=_with_resources(old.initContainers, new.initContainers),
+        **{field: getattr(new, field) for field in _PLACEMENT},
+    )
+
+
+def _affinity(old: Affinity | None, new: Affinity | None) -> Affinity | None:
+    wanted = new.nodeAffinity if new is not None else None
+    found = msgspec.structs.replace(old or Affinity(), nodeAffinity=wanted)
+    return None if new is None and found == Affinity() else found
+
+
+def _with_resources(old: list[Container], new: list[Container]) -> list[Container]:
+    if len(old) != len(new):
+        return old
+    return [
+        msgspec.structs.replace(before, resources=after.resources) if before.name == after.name else before
+        for before, after in zip(old, new, strict=True)
+    ]

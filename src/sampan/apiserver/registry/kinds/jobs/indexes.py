@@ -1,0 +1,60 @@
+"""Lists of indexes of an indexed job's pods, as text: `1,3-5,7`."""
+
+import re
+from itertools import product
+
+from sampan.api import gotext
+
+_is_number = re.compile(r"[+-]?[0-9]{1,4000}", re.ASCII).fullmatch
+
+
+class IndexesError(ValueError):
+    """A list that cannot be read; the message is the API server's."""
+
+
+def count(text: str, completions: int) -> int:
+    """How many indexes the list has, all of them below `completions`."""
+    total, last = 0, -1
+    for part in text.split(",") if text else ():
+        first, end = _interval(part, completions)
+        if total and last >= first:
+            raise IndexesError(f"non-increasing order, previous: {last}, current: {first}")
+        total += end - first + 1
+        last = end
+    return total
+
+
+def overlap(completed: str, failed: str, completions: int) -> int | None:
+    """The first index that is in both lists. Parts that cannot be read are passed over."""
+    both = product(_intervals(completed, completions), _intervals(failed, completions))
+    shared = [max(a[0], b[0]) for a, b in both if a[0] <= b[1] and b[0] <= a[1]]
+    return min(shared, default=None)
+
+
+def _intervals(text: str, completions: int) -> list[tuple[int, int]]:
+    found = []
+    for part in text.split(",") if text else ():
+        try:
+            found.append(_interval(part, completions))
+        except IndexesError:
+            continue
+    return found
+
+
+def _interval(text: str, completions: int) -> tuple[int, int]:
+    ends = text.split("-")
+    if len(ends) > 2:
+        rule = "violates the requirement that an index interval can have at most two parts separated by '-'"
+        raise IndexesError(f"the fragment {gotext.quote(text)} {rule}")
+    numbers = [_number(end, completions) for end in ends]
+    if len(numbers) == 2 and numbers[0] >= numbers[1]:
+        raise IndexesError(f"non-increasing order, previous: {numbers[0]}, current: {numbers[1]}")
+    return numbers[0], numbers[-1]
+
+
+def _number(text: str, completions: int) -> int:
+    if not _is_number(text) or abs(int(text)) >= 2**63:
+        raise IndexesError(f"cannot convert string to integer for index: {gotext.quote(text)}")
+    if (number := int(text)) >= completions:
+        raise IndexesError(f"too large index: {gotext.quote(text)}")
+    return number

@@ -1,0 +1,45 @@
+"""The selector and the labels that the server makes for a job, so that no other job has the same."""
+
+from sampan.api.faults import FieldError
+from sampan.api.types.batch_v1 import Job
+from sampan.api.types.meta_v1 import LabelSelector
+from sampan.apiserver.registry.podspec.formats import Faults
+from sampan.apiserver.registry.workloads import selection
+
+UID_LABEL, NAME_LABEL = "batch.kubernetes.io/controller-uid", "batch.kubernetes.io/job-name"
+_OLD_UID_LABEL, _OLD_NAME_LABEL = "controller-uid", "job-name"
+
+
+def generate_selector(job: Job) -> None:
+    """What the client set already stays, to be refused if it is not the same."""
+    labels, meta = job.spec.template.metadata.labels, job.metadata
+    for key in (_OLD_NAME_LABEL, NAME_LABEL):
+        labels.setdefault(key, meta.name)
+    for key in (_OLD_UID_LABEL, UID_LABEL):
+        labels.setdefault(key, meta.uid)
+    if job.spec.selector is None:
+        job.spec.selector = LabelSelector()
+    job.spec.selector.matchLabels.setdefault(UID_LABEL, meta.uid)
+
+
+def generated_faults(job: Job, *, has_new_labels: bool) -> Faults:
+    """Whether selector and labels are as they were made. Old jobs lack the labels with a prefix."""
+    selector, meta = job.spec.selector, job.metadata
+    if job.spec.manualSelector or selector is None:
+        return
+    wanted = {_OLD_UID_LABEL: meta.uid, _OLD_NAME_LABEL: meta.name}
+    if has_new_labels:
+        wanted |= {UID_LABEL: meta.uid, NAME_LABEL: meta.name}
+    for key, value in wanted.items():
+        yield from _label_faults(job.spec.template.metadata.labels, key, value)
+    selected = selection.parsed(selector)
+    if selected is not None and not selected.matches(wanted):
+        yield FieldError.invalid("spec.selector", selector, "`selector` not auto-generated")
+
+
+def _label_faults(labels: dict[str, str], key: str, value: str) -> Faults:
+    at, text = f"spec.template.metadata.labels[{key}]", f"must be '{value}'"
+    if key not in labels:
+        yield FieldError.required(at, text)
+    elif labels[key] != value:
+        yield FieldError.invalid(at, labels, text)

@@ -1,0 +1,97 @@
+"""What a job says of itself, whether it stands alone or in the template of a cron job."""
+
+from sampan.api.domains import domain_prefixed_path
+from sampan.api.faults import FieldError
+from sampan.api.types.batch_v1 import JobSpec
+from sampan.apiserver.registry.kinds.jobs.policies import failure_policy_faults, success_policy_faults
+from sampan.apiserver.registry.podspec.formats import Faults, non_negative, optional_one_of
+from sampan.apiserver.registry.podspec.internal_view import shown
+from sampan.apiserver.registry.podspec.leniency import Leniency
+from sampan.apiserver.registry.podspec.template import template_faults
+
+INDEXED = "Indexed"
+_MODES = ("NonIndexed", INDEXED)
+_MANAGER_MOST = 63
+_MANY, _HIGH = 100_000, 10_000
+"""Indexed jobs: the most parallelism and failed indexes, and the most of them with more than `_MANY` completions."""
+_NEEDS_INDEXES = "requires indexed completion mode"
+_NUMBERS = ("parallelism", "completions", "activeDeadlineSeconds", "backoffLimit", "ttlSecondsAfterFinished")
+
+
+def job_spec_faults(spec: JobSpec, lenient: Leniency, at: str) -> Faults:
+    """Everything but the selector."""
+    yield from _numbers(spec, at)
+    if spec.managedBy is not None:
+        yield from domain_prefixed_path(spec.managedBy, f"{at}.managedBy")
+        if len(spec.managedBy.encode()) > _MANAGER_MOST:
+            yield FieldError.too_long(f"{at}.managedBy", _MANAGER_MOST)
+    yield from optional_one_of(spec.completionMode, _MODES, f"{at}.completionMode")
+    if spec.completionMode == INDEXED:
+        yield from _indexed(spec, at)
+    elif spec.completionMode in (None, _MODES[0]):
+        yield from _not_indexed(spec, at)
+    yield from _policies(spec, at)
+    yield from template_faults(spec.template, lenient, f"{at}.template")
+    yield from _restart_policy(spec, f"{at}.template.spec.restartPolicy")
+
+
+def _numbers(spec: JobSpec, at: str) -> Faults:
+    for field in (*_NUMBERS, "backoffLimitPerIndex", "maxFailedIndexes"):
+        yield from non_negative(getattr(spec, field) or 0, f"{at}.{field}")
+    if spec.maxFailedIndexes is not None and spec.backoffLimitPerIndex is None:
+        yield FieldError.required(f"{at}.backoffLimitPerIndex", "when maxFailedIndexes is specified")
+
+
+def _indexed(spec: JobSpec, at: str) -> Faults:
+    completions, parallelism, failed = spec.completions, spec.parallelism or 0, spec.maxFailedIndexes
+    if completions is None:
+        yield FieldError.required(f"{at}.completions", f"when completion mode is {INDEXED}")
+    if parallelism > _MANY:
+        text = f"must be less than or equal to {_MANY} when completion mode is {INDEXED}"
+        yield FieldError.invalid(f"{at}.parallelism", parallelism, text)
+    if failed is not None and completions is not None and failed > completions:
+        yield FieldError.invalid(f"{at}.maxFailedIndexes", failed, "must be less than or equal to completions")
+    if failed is not None and failed > _MANY:
+        yield FieldError.invalid(f"{at}.maxFailedIndexes", failed, f"must be less than or equal to {_MANY}")
+    if completions is not None and completions > _MANY and spec.backoffLimitPerIndex is not None:
+        yield from _many_indexes(parallelism, failed, at)
+
+
+def _many_indexes(parallelism: int, failed: int | None, at: str) -> Faults:
+    if failed is None:
+        text = f"must be specified when completions is above {_MANY}"
+        yield FieldError.required(f"{at}.maxFailedIndexes", text)
+    for field, value in (("parallelism", parallelism), ("maxFailedIndexes", failed or 0)):
+        if value > _HIGH:
+            text = f"when completions are above {_MANY} and used with backoff limit per index"
+            yield FieldError.invalid(f"{at}.{field}", value, f"must be less than or equal to {_HIGH} {text}")
+
+
+def _not_indexed(spec: JobSpec, at: str) -> Faults:
+    for field in ("backoffLimitPerIndex", "maxFailedIndexes"):
+        if (value := getattr(spec, field)) is not None:
+            yield FieldError.invalid(f"{at}.{field}", value, _NEEDS_INDEXES)
+
+
+def _policies(spec: JobSpec, at: str) -> Faults:
+    if spec.podFailurePolicy is not None:
+        yield from failure_policy_faults(spec, f"{at}.podFailurePolicy")
+    if spec.successPolicy is not None:
+        here = f"{at}.successPolicy"
+        if spec.completionMode != INDEXED:
+            yield FieldError.invalid(here, shown(spec.successPolicy), _NEEDS_INDEXES)
+        else:
+            yield from success_policy_faults(spec, here)
+    allowed = ("Failed",) if spec.podFailurePolicy is not None else ("Failed", "TerminatingOrFailed")
+    yield from optional_one_of(spec.podReplacementPolicy, allowed, f"{at}.podReplacementPolicy")
+
+
+def _restart_policy(spec: JobSpec, at: str) -> Faults:
+    policy = spec.template.spec.restartPolicy
+    if policy in ("Always", ""):
+        yield FieldError.required(at, 'valid values: "OnFailure", "Never"')
+    elif policy not in ("OnFailure", "Never"):
+        yield FieldError.not_supported(at, policy, ("OnFailure", "Never"))
+    elif policy != "Never" and spec.podFailurePolicy is not None:
+        text = 'only "Never" is supported when podFailurePolicy is specified'
+        yield FieldError.invalid(at, policy, text)

@@ -1,0 +1,208 @@
+"""The status of a job, which controllers of other makers may write: it must make sense, and may not go back.
+
+Most rules are only looked at when something that they speak of has changed, so that a status from an older server can
+still be worked on.
+"""
+
+from collections.abc import Iterable
+from functools import cached_property
+
+from sampan.api import times
+from sampan.api.faults import OMITTED, FieldError
+from sampan.api.types.batch_v1 import Job
+from sampan.apiserver.registry.kinds.jobs import indexes
+from sampan.apiserver.registry.kinds.jobs.conditions import is_false, is_true
+from sampan.apiserver.registry.kinds.jobs.spec import INDEXED
+from sampan.apiserver.registry.podspec.formats import Faults
+from sampan.apiserver.registry.podspec.internal_view import shown
+from sampan.apiserver.registry.strategy import Context, StatusStrategy
+from sampan.apiserver.registry.workloads.counts import negative_counts
+from sampan.apiserver.registry.workloads.selection import IMMUTABLE
+
+_COMPLETE, _FAILED, _SUSPENDED = "Complete", "Failed", "Suspended"
+_FAILING, _SUCCEEDING = "FailureTarget", "SuccessCriteriaMet"
+
+
+class JobStatusStrategy(StatusStrategy):
+    def validate_update(self, ctx: Context, obj: Job, old: Job) -> Iterable[FieldError]:
+        change = _Change(obj, old)
+        yield from negative_counts(obj.status, ("active", "succeeded", "failed", "ready", "terminating"))
+        yield from _uncounted(obj)
+        yield from _ends(change)
+        yield from _end_and_pods(change)
+        yield from _indexes(change)
+        yield from _last_pods(change)
+        yield from _success(change)
+        yield from _steps_back(change)
+        yield from _moved_times(change)
+        yield from _success_changes(change)
+
+
+class _Change:
+    """A new status and the old one."""
+
+    def __init__(self, new: Job, old: Job) -> None:
+        self.new, self.old = new, old
+
+    def is_now(self, condition: str) -> bool:
+        return is_true(self.new, condition)
+
+    def was(self, condition: str) -> bool:
+        return is_true(self.old, condition)
+
+    def of(self, *conditions: str) -> bool:
+        """Whether one of the conditions has changed."""
+        return any(self.is_now(condition) != self.was(condition) for condition in conditions)
+
+    def in_fields(self, *fields: str) -> bool:
+        return any(getattr(self.new.status, field) != getattr(self.old.status, field) for field in fields)
+
+    @cached_property
+    def is_finished(self) -> bool:
+        return self.is_now(_COMPLETE) or self.is_now(_FAILED)
+
+    @cached_property
+    def of_finish(self) -> bool:
+        return self.is_finished != (self.was(_COMPLETE) or self.was(_FAILED))
+
+
+def _condition(text: str) -> FieldError:
+    return FieldError.invalid("status.conditions", OMITTED, text)
+
+
+def _uncounted(job: Job) -> Faults:
+    pods = job.status.uncountedTerminatedPods
+    if pods is None:
+        return
+    seen: set[str] = set()
+    for field, found in (("succeeded", pods.succeeded), ("failed", pods.failed)):
+        for index, uid in enumerate(found):
+            at = f"status.uncountedTerminatedPods.{field}[{index}]"
+            if not uid:
+                yield FieldError.invalid(at, uid, "must not be empty")
+            elif uid in seen:
+                yield FieldError.duplicate(at, uid)
+            seen.add(uid)
+
+
+def _ends(change: _Change) -> Faults:
+    status, is_complete = change.new.status, change.is_now(_COMPLETE)
+    if change.of(_COMPLETE, _FAILED) and is_complete and change.is_now(_FAILED):
+        yield _condition("cannot set Complete=True and Failed=true conditions")
+    if change.of(_COMPLETE, _FAILING) and is_complete and change.is_now(_FAILING):
+        yield _condition("cannot set Complete=True and FailureTarget=true conditions")
+    at, ended = "status.completionTime", status.completionTime
+    if change.of(_COMPLETE) or change.in_fields("completionTime"):
+        if ended is not None and not is_complete:
+            text = "cannot set completionTime when there is no Complete=True condition"
+            yield FieldError.invalid(at, ended, text)
+        if ended is None and is_complete:
+            yield FieldError.required(at, "completionTime is required for Complete jobs")
+    if change.in_fields("startTime", "completionTime") and _is_before(ended, status.startTime):
+        yield FieldError.invalid(at, ended, "must be equal to or after `startTime`")
+    yield from _reasons(change)
+
+
+def _is_before(end: str | None, start: str | None) -> bool:
+    return end is not None and start is not None and times.parse_time(end) < times.parse_time(start)
+
+
+def _reasons(change: _Change) -> Faults:
+    """A job says first what it will be, while its last pods end, and then that it is so."""
+    is_failed_new = change.of(_FAILED) or change.in_fields("failedIndexes")
+    if is_failed_new and change.is_now(_FAILED) and not change.is_now(_FAILING):
+        yield _condition("cannot set Failed=True condition without the FailureTarget=true condition")
+    if change.of(_COMPLETE, _SUCCEEDING) and change.is_now(_COMPLETE) and not change.is_now(_SUCCEEDING):
+        yield _condition("cannot set Complete=True condition without the SuccessCriteriaMet=true condition")
+
+
+def _end_and_pods(change: _Change) -> Faults:
+    if not change.is_finished:
+        return
+    status, spec = change.new.status, change.new.spec
+    if status.active > 0 and (change.of_finish or change.in_fields("active")):
+        yield FieldError.invalid("status.active", status.active, "active>0 is invalid for finished job")
+    never_ran = spec.suspend is True and spec.completions == 0
+    if status.startTime is None and not never_ran and (change.of_finish or change.in_fields("startTime")):
+        yield FieldError.required("status.startTime", "startTime is required for finished job")
+    pods = status.uncountedTerminatedPods
+    is_new = change.of_finish or change.in_fields("uncountedTerminatedPods")
+    if is_new and pods is not None and (pods.succeeded or pods.failed):
+        at = "status.uncountedTerminatedPods"
+        yield FieldError.invalid(at, shown(pods), "must be empty for finished job")
+
+
+def _indexes(change: _Change) -> Faults:
+    status, spec = change.new.status, change.new.spec
+    completions, failed = spec.completions, status.failedIndexes
+    is_completed_new, is_failed_new = change.in_fields("completedIndexes"), change.in_fields("failedIndexes")
+    if is_completed_new and completions is not None:
+        yield from _list(status.completedIndexes, completions, "completedIndexes")
+    if is_failed_new and completions is not None and spec.backoffLimitPerIndex is not None and failed is not None:
+        yield from _list(failed, completions, "failedIndexes")
+    if is_completed_new and status.completedIndexes and spec.completionMode != INDEXED:
+        text = "cannot set non-empty completedIndexes when non-indexed completion mode"
+        yield FieldError.invalid("status.completedIndexes", status.completedIndexes, text)
+    if is_failed_new and failed is not None and spec.backoffLimitPerIndex is None:
+        text = "cannot set non-null failedIndexes when backoffLimitPerIndex is null"
+        yield FieldError.invalid("status.failedIndexes", failed, text)
+    if (is_completed_new or is_failed_new) and completions is not None and failed is not None:
+        shared = indexes.overlap(status.completedIndexes, failed, completions)
+        if shared is not None:
+            text = f"failedIndexes and completedIndexes overlap at index: {shared}"
+            yield FieldError.invalid("status.failedIndexes", failed, text)
+
+
+def _list(text: str, completions: int, field: str) -> Faults:
+    try:
+        indexes.count(text, completions)
+    except indexes.IndexesError as error:
+        yield FieldError.invalid(f"status.{field}", text, f"error parsing {field}: {error}")
+
+
+def _last_pods(change: _Change) -> Faults:
+    status = change.new.status
+    if change.is_finished and (status.terminating or 0) > 0 and (change.of_finish or change.in_fields("terminating")):
+        text = "terminating>0 is invalid for finished job"
+        yield FieldError.invalid("status.terminating", status.terminating, text)
+    if change.in_fields("ready", "active") and status.ready is not None and status.ready > status.active:
+        yield FieldError.invalid("status.ready", status.ready, "cannot set more ready pods than active")
+
+
+def _success(change: _Change) -> Faults:
+    if change.is_now(_SUCCEEDING):
+        if change.is_now(_FAILED):
+            yield _condition("cannot set SuccessCriteriaMet=True and Failed=true conditions")
+        if change.is_now(_FAILING):
+            yield _condition("cannot set SuccessCriteriaMet=True and FailureTarget=true conditions")
+    elif change.new.spec.successPolicy is not None and change.is_now(_COMPLETE):
+        yield _condition("cannot set Complete=True for Job with SuccessPolicy unless SuccessCriteriaMet=True")
+
+
+def _steps_back(change: _Change) -> Faults:
+    status, old, spec = change.new.status, change.old.status, change.new.spec
+    for condition in (_FAILED, _COMPLETE, _FAILING):
+        if change.was(condition) and not change.is_now(condition):
+            yield _condition(f"cannot disable the terminal {condition}=True condition")
+    if status.failed < old.failed:
+        yield FieldError.invalid("status.failed", status.failed, "cannot decrease the failed counter")
+    may_shrink = spec.completionMode == INDEXED and spec.completions == spec.parallelism
+    if status.succeeded < old.succeeded and not may_shrink:
+        yield FieldError.invalid("status.succeeded", status.succeeded, "cannot decrease the succeeded counter")
+
+
+def _moved_times(change: _Change) -> Faults:
+    status, old = change.new.status, change.old.status
+    if None not in (status.completionTime, old.completionTime) and change.in_fields("completionTime"):
+        yield FieldError.invalid("status.completionTime", status.completionTime, IMMUTABLE)
+    is_resumed = change.was(_SUSPENDED) and is_false(change.new, _SUSPENDED)
+    if old.startTime is not None and change.in_fields("startTime") and not is_resumed and not change.new.spec.suspend:
+        text = "field is immutable for unsuspended job once set"
+        yield FieldError.invalid("status.startTime", status.startTime, text)
+
+
+def _success_changes(change: _Change) -> Faults:
+    if change.was(_SUCCEEDING) and not change.is_now(_SUCCEEDING):
+        yield _condition("cannot disable the SuccessCriteriaMet=True condition")
+    if change.was(_COMPLETE) and not change.was(_SUCCEEDING) and change.is_now(_SUCCEEDING):
+        yield _condition("cannot set SuccessCriteriaMet=True for Job already has Complete=true conditions")

@@ -1,0 +1,145 @@
+"""How jobs are made, changed, deleted and shown."""
+
+from collections.abc import Iterable, Iterator
+
+from sampan.api import ages, names, times
+from sampan.api.faults import FieldError
+from sampan.api.types.batch_v1 import Job, JobSpec
+from sampan.apiserver.registry.deletion import DeleteOptions
+from sampan.apiserver.registry.kinds.jobs.changes import change_faults
+from sampan.apiserver.registry.kinds.jobs.conditions import is_true
+from sampan.apiserver.registry.kinds.jobs.defaults import default_job
+from sampan.apiserver.registry.kinds.jobs.selectors import NAME_LABEL, UID_LABEL, generate_selector, generated_faults
+from sampan.apiserver.registry.kinds.jobs.spec import INDEXED, job_spec_faults
+from sampan.apiserver.registry.podspec.formats import Faults
+from sampan.apiserver.registry.podspec.leniency import NEW_TEMPLATE, Leniency
+from sampan.apiserver.registry.strategy import Column, Context
+from sampan.apiserver.registry.workloads import selection
+from sampan.apiserver.registry.workloads.columns import SELECTOR, container_columns
+from sampan.apiserver.registry.workloads.templates import TemplateStrategy, allowances
+from sampan.apiserver.tables.columns import AGE, NAME
+
+_ORPHANS = (
+    "child pods are preserved by default when jobs are deleted; set propagationPolicy=Background to remove them or set "
+    "propagationPolicy=Orphan to suppress this warning"
+)
+_MANY_COMPLETIONS, _MUCH_PARALLELISM = 100_000, 10_000
+_TOO_MANY = (
+    "In Indexed Jobs with a number of completions higher than 10^5 and a parallelism higher than 10^4, Kubernetes "
+    "might not be able to track completedIndexes when a big number of indexes fail"
+)
+
+
+class JobStrategy(TemplateStrategy):
+    default_policy = "Orphan"
+    validates_whole = True
+
+    def default(self, obj: Job) -> None:
+        default_job(obj)
+
+    def prepare_create(self, ctx: Context, obj: Job) -> None:
+        super().prepare_create(ctx, obj)
+        if not obj.spec.manualSelector:
+            generate_selector(obj)
+
+    def validate_create(self, ctx: Context, obj: Job) -> Iterable[FieldError]:
+        yield from generated_faults(obj, has_new_labels=True)
+        yield from _spec_faults(obj.spec, None, NEW_TEMPLATE)
+        yield from _hostname_faults(obj)
+
+    def validate_update(self, ctx: Context, obj: Job, old: Job) -> Iterable[FieldError]:
+        before = old.spec.template
+        labels = before.metadata.labels
+        yield from generated_faults(obj, has_new_labels=NAME_LABEL in labels and UID_LABEL in labels)
+        faults = list(_spec_faults(obj.spec, old.spec, allowances(before)))
+        yield from faults
+        yield from _hostname_faults(obj)
+        yield from faults
+        yield from change_faults(obj.spec, old)
+
+    def warnings(self, ctx: Context, obj: Job, old: Job | None) -> Iterable[str]:
+        found = super().warnings(ctx, obj, old)
+        if old is not None and obj.metadata.generation == old.metadata.generation:
+            return found
+        return _after_names(found, spec_warnings(obj.spec, "spec"))
+
+    def delete_warnings(self, ctx: Context, options: DeleteOptions) -> Iterable[str]:
+        return () if options.names_policy else (_ORPHANS,)
+
+
+def _after_names(warnings: Iterable[str], more: Iterable[str]) -> Iterator[str]:
+    """Warnings of the name come first, those of the template last."""
+    own = list(warnings)
+    names_first = [text for text in own if text.startswith("metadata.name:")]
+    yield from names_first
+    yield from more
+    yield from own[len(names_first) :]
+
+
+def spec_warnings(spec: JobSpec, at: str) -> Iterator[str]:
+    """Those that the template does not have."""
+    is_large = (spec.completions or 0) > _MANY_COMPLETIONS and (spec.parallelism or 0) > _MUCH_PARALLELISM
+    if is_large and spec.completionMode == INDEXED:
+        yield f"{at}: {_TOO_MANY}"
+
+
+def _spec_faults(spec: JobSpec, old: JobSpec | None, lenient: Leniency) -> Faults:
+    at = "spec.selector"
+    yield from job_spec_faults(spec, lenient, "spec")
+    if spec.selector is None:
+        yield FieldError.required(at)
+    yield from selection.selector_faults_of_change(spec.selector, old.selector if old is not None else None, at)
+    selected = selection.parsed(spec.selector)
+    if selected is not None:
+        yield from selection.mismatch(selected, spec.template, "spec.template")
+
+
+def _hostname_faults(job: Job) -> Faults:
+    """The pods of an indexed job have their index in their host names."""
+    if job.spec.completionMode != INDEXED or (job.spec.completions or 0) <= 0:
+        return
+    longest = f"{job.metadata.name}-{(job.spec.completions or 0) - 1}"
+    if names.dns1123_label(longest):
+        text = f"will not able to create pod with invalid DNS label: {longest}"
+        yield FieldError.invalid("metadata.name", job.metadata.name, text)
+
+
+# -- the table -------------------------------------------------------------------------------------------------------
+
+
+def _status(job: Job, now: float) -> str:
+    for condition in ("Complete", "Failed"):
+        if is_true(job, condition):
+            return condition
+    if job.metadata.deletionTimestamp is not None:
+        return "Terminating"
+    for condition in ("Suspended", "FailureTarget", "SuccessCriteriaMet"):
+        if is_true(job, condition):
+            return condition
+    return "Running"
+
+
+def _completions(job: Job, now: float) -> str:
+    succeeded, parallelism = job.status.succeeded, job.spec.parallelism or 0
+    if job.spec.completions is not None:
+        return f"{succeeded}/{job.spec.completions}"
+    return f"{succeeded}/1 of {parallelism}" if parallelism > 1 else f"{succeeded}/1"
+
+
+def _duration(job: Job, now: float) -> str:
+    status = job.status
+    if status.startTime is None:
+        return ""
+    end = now if status.completionTime is None else times.parse_time(status.completionTime)
+    return ages.human(end - times.parse_time(status.startTime))
+
+
+JobStrategy.columns = (
+    NAME,
+    Column("Status", _status, description="Status of the job."),
+    Column("Completions", _completions, field="status.succeeded"),
+    Column("Duration", _duration, description="Time required to complete the job."),
+    AGE,
+    *container_columns(),
+    SELECTOR,
+)

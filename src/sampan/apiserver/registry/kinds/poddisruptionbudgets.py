@@ -1,0 +1,97 @@
+"""PodDisruptionBudget: how many of some pods may be missing at a time. `disruption` is what it says to an eviction."""
+
+from collections.abc import Iterable
+
+from sampan.api import names
+from sampan.api.faults import FieldError
+from sampan.api.types.meta_v1 import LabelSelector, LabelSelectorRequirement
+from sampan.api.types.policy_v1 import PodDisruptionBudget, PodDisruptionBudgetSpec
+from sampan.apiserver.registry.condition_rules import condition_faults
+from sampan.apiserver.registry.podspec.formats import Faults, optional_one_of
+from sampan.apiserver.registry.podspec.internal_view import shown
+from sampan.apiserver.registry.served import Served
+from sampan.apiserver.registry.strategy import Column, Context, StatusStrategy, Strategy
+from sampan.apiserver.registry.workloads import percentages
+from sampan.apiserver.registry.workloads.counts import negative_counts
+from sampan.apiserver.registry.workloads.selection import selector_faults_of_change
+from sampan.apiserver.tables.columns import AGE, NAME
+
+_POLICIES = ("AlwaysAllow", "IfHealthyBudget")
+_OLD_MARK = "pdb.kubernetes.io/deprecated-v1beta1-empty-selector-match"
+"""A label by which an older version told an empty selector that matches all pods from one that matches none."""
+_MARKED = tuple(
+    LabelSelector(matchExpressions=[LabelSelectorRequirement(key=_OLD_MARK, operator=operator)])
+    for operator in ("Exists", "DoesNotExist")
+)
+
+
+class PodDisruptionBudgetStrategy(Strategy):
+    unconditional_update = False
+    counts_generation = True
+    columns = (
+        NAME,
+        Column(
+            "Min Available",
+            lambda found, now: _amount(found.spec.minAvailable),
+            description="The minimum number of pods that must be available.",
+        ),
+        Column(
+            "Max Unavailable",
+            lambda found, now: _amount(found.spec.maxUnavailable),
+            description="The maximum number of pods that may be unavailable.",
+        ),
+        Column(
+            "Allowed Disruptions",
+            lambda found, now: found.status.disruptionsAllowed,
+            type="integer",
+            description="Calculated number of pods that may be disrupted at this time.",
+        ),
+        AGE,
+    )
+
+    def name_faults(self, name: str, is_prefix: bool) -> list[str]:
+        return names.path_segment(name, prefix=is_prefix)
+
+    def default(self, obj: PodDisruptionBudget) -> None:
+        selector = obj.spec.selector
+        if selector is not None and selector not in _MARKED:
+            selector.matchLabels.pop(_OLD_MARK, None)
+            selector.matchExpressions = [term for term in selector.matchExpressions if term.key != _OLD_MARK]
+
+    def prepare_create(self, ctx: Context, obj: PodDisruptionBudget) -> None:
+        obj.status = type(obj.status)()
+
+    def validate_create(self, ctx: Context, obj: PodDisruptionBudget) -> Iterable[FieldError]:
+        return _spec_faults(obj.spec, None)
+
+    def prepare_update(self, ctx: Context, obj: PodDisruptionBudget, old: PodDisruptionBudget) -> None:
+        obj.status = old.status
+
+    def validate_update(self, ctx: Context, obj: PodDisruptionBudget, old: PodDisruptionBudget) -> Iterable[FieldError]:
+        return _spec_faults(obj.spec, old.spec)
+
+
+class PodDisruptionBudgetStatusStrategy(StatusStrategy):
+    def validate_update(self, ctx: Context, obj: PodDisruptionBudget, old: PodDisruptionBudget) -> Iterable[FieldError]:
+        yield from condition_faults(obj.status.conditions, "status.conditions")
+        fields = ("disruptionsAllowed", "currentHealthy", "desiredHealthy", "expectedPods")
+        yield from negative_counts(obj.status, fields)
+
+
+def _spec_faults(spec: PodDisruptionBudgetSpec, old: PodDisruptionBudgetSpec | None) -> Faults:
+    if spec.minAvailable is not None and spec.maxUnavailable is not None:
+        yield FieldError.invalid("spec", shown(spec), "minAvailable and maxUnavailable cannot be both set")
+    for field in ("minAvailable", "maxUnavailable"):
+        if (value := getattr(spec, field)) is not None:
+            yield from percentages.amount_faults(value, f"spec.{field}")
+            yield from percentages.above_all(value, f"spec.{field}")
+    yield from selector_faults_of_change(spec.selector, old.selector if old is not None else None, "spec.selector")
+    yield from optional_one_of(spec.unhealthyPodEvictionPolicy, _POLICIES, "spec.unhealthyPodEvictionPolicy")
+
+
+def _amount(value: int | str | None) -> str:
+    return "N/A" if value is None else str(value)
+
+
+_strategy = PodDisruptionBudgetStrategy()
+SERVED = Served(strategy=_strategy, views={"status": PodDisruptionBudgetStatusStrategy(_strategy)})
