@@ -32,6 +32,11 @@ class CSINodeStrategy(Strategy):
         AGE,
     )
 
+    def default(self, obj: CSINode) -> None:
+        obj.spec.drivers = obj.spec.drivers or None
+        for driver in obj.spec.drivers or ():
+            driver.topologyKeys = driver.topologyKeys or None
+
     def validate_create(self, ctx: Context, obj: CSINode) -> Iterable[FieldError]:
         return _driver_faults(obj.spec.drivers or ())
 

@@ -1,0 +1,6 @@
+"""ClusterRoleBinding: who has a role everywhere."""
+
+from sampan.apiserver.registry.rbac_rules import BindingStrategy
+from sampan.apiserver.registry.served import Served
+
+SERVED = Served(strategy=BindingStrategy(is_namespaced=False, kind="clusterRoleBinding"))

@@ -1,0 +1,44 @@
+"""ClusterRole: what may be done anywhere. One with an aggregation rule gets the rules of those that it selects."""
+
+from collections.abc import Iterable
+
+from sampan.api.faults import FieldError
+from sampan.api.label_selector import selector_faults
+from sampan.api.types.rbac_v1 import ClusterRole
+from sampan.apiserver.registry.podspec.formats import Faults
+from sampan.apiserver.registry.rbac_rules import RbacStrategy, rules_faults
+from sampan.apiserver.registry.served import Served
+from sampan.apiserver.registry.strategy import Context
+
+_SELECTORS = "aggregationRule.clusterRoleSelectors"
+
+
+class ClusterRoleStrategy(RbacStrategy):
+    def default(self, obj: ClusterRole) -> None:
+        obj.rules = obj.rules or None
+
+    def validate_create(self, ctx: Context, obj: ClusterRole) -> Iterable[FieldError]:
+        return _faults(obj)
+
+    def validate_update(self, ctx: Context, obj: ClusterRole, old: ClusterRole) -> Iterable[FieldError]:
+        selectors = old.aggregationRule.clusterRoleSelectors if old.aggregationRule is not None else ()
+        is_lenient = any(selector_faults(selector, "") for selector in selectors)
+        return _faults(obj, allow_bad_values=is_lenient)
+
+
+def _faults(role: ClusterRole, *, allow_bad_values: bool = False) -> Faults:
+    yield from rules_faults(role.rules, is_namespaced=False)
+    if role.aggregationRule is None:
+        return
+    selectors = role.aggregationRule.clusterRoleSelectors
+    if not selectors:
+        text = "at least one clusterRoleSelector required if aggregationRule is non-nil"
+        yield FieldError.required(_SELECTORS, text)
+    for index, selector in enumerate(selectors):
+        at = f"{_SELECTORS}[{index}]"
+        yield from selector_faults(selector, at, allow_bad_values=allow_bad_values)
+        if selector_faults(selector, at):
+            yield FieldError.invalid(at, None, "invalid label selector.")
+
+
+SERVED = Served(strategy=ClusterRoleStrategy())

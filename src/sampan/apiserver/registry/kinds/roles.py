@@ -1,0 +1,23 @@
+"""Role: what may be done in a namespace."""
+
+from collections.abc import Iterable
+
+from sampan.api.faults import FieldError
+from sampan.api.types.rbac_v1 import Role
+from sampan.apiserver.registry.rbac_rules import RbacStrategy, rules_faults
+from sampan.apiserver.registry.served import Served
+from sampan.apiserver.registry.strategy import Context
+
+
+class RoleStrategy(RbacStrategy):
+    def default(self, obj: Role) -> None:
+        obj.rules = obj.rules or None
+
+    def validate_create(self, ctx: Context, obj: Role) -> Iterable[FieldError]:
+        return rules_faults(obj.rules, is_namespaced=True)
+
+    def validate_update(self, ctx: Context, obj: Role, old: Role) -> Iterable[FieldError]:
+        return self.validate_create(ctx, obj)
+
+
+SERVED = Served(strategy=RoleStrategy())

@@ -1,0 +1,124 @@
+"""What roles share, and what bindings share: names, rules, references to roles, subjects."""
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from sampan.api import names
+from sampan.api.faults import FieldError
+from sampan.api.types.rbac_v1 import ClusterRoleBinding, PolicyRule, RoleBinding, RoleRef, Subject
+from sampan.apiserver.registry.podspec.formats import Faults, dns_subdomain, given
+from sampan.apiserver.registry.podspec.internal_view import shown
+from sampan.apiserver.registry.strategy import Column, Context, Strategy
+from sampan.apiserver.tables.columns import AGE, NAME
+
+GROUP = "rbac.authorization.k8s.io"
+_SUBJECTS = ("ServiceAccount", "User", "Group")
+
+
+class RbacStrategy(Strategy):
+    """Names need only fit in a path."""
+
+    create_on_update = True
+    validates_whole = True
+
+    def name_faults(self, name: str, is_prefix: bool) -> list[str]:
+        return names.path_segment(name)
+
+
+def rules_faults(rules: Sequence[PolicyRule] | None, *, is_namespaced: bool) -> Faults:
+    for index, rule in enumerate(rules or ()):
+        yield from _rule_faults(rule, f"rules[{index}]", is_namespaced)
+
+
+def _rule_faults(rule: PolicyRule, at: str, is_namespaced: bool) -> Faults:
+    if not rule.verbs:
+        yield FieldError.required(f"{at}.verbs", "verbs must contain at least one value")
+    if not rule.nonResourceURLs:
+        if not rule.apiGroups:
+            yield FieldError.required(f"{at}.apiGroups", "resource rules must supply at least one api group")
+        if not rule.resources:
+            yield FieldError.required(f"{at}.resources", "resource rules must supply at least one resource")
+        return
+    at = f"{at}.nonResourceURLs"
+    if is_namespaced:
+        yield FieldError.invalid(at, rule.nonResourceURLs, "namespaced rules cannot apply to non-resource URLs")
+    if rule.apiGroups or rule.resources or rule.resourceNames:
+        text = "rules cannot apply to both regular resources and non-resource URLs"
+        yield FieldError.invalid(at, rule.nonResourceURLs, text)
+
+
+# -- bindings --------------------------------------------------------------------------------------------------------
+
+Binding = RoleBinding | ClusterRoleBinding
+
+
+class BindingStrategy(RbacStrategy):
+    def __init__(self, *, is_namespaced: bool, kind: str) -> None:
+        """`kind` is what the table's descriptions call such a binding."""
+        self._is_namespaced = is_namespaced
+        self._roles = ("Role", "ClusterRole") if is_namespaced else ("ClusterRole",)
+        self.columns = _columns(kind)
+
+    def default(self, obj: Binding) -> None:
+        obj.roleRef.apiGroup = obj.roleRef.apiGroup or GROUP
+        for subject in obj.subjects:
+            if subject.kind in ("User", "Group"):
+                subject.apiGroup = subject.apiGroup or GROUP
+
+    def validate_create(self, ctx: Context, obj: Binding) -> Iterable[FieldError]:
+        yield from _reference_faults(obj.roleRef, self._roles)
+        for index, subject in enumerate(obj.subjects):
+            yield from _subject_faults(subject, f"subjects[{index}]", self._is_namespaced)
+
+    def validate_update(self, ctx: Context, obj: Binding, old: Binding) -> Iterable[FieldError]:
+        yield from self.validate_create(ctx, obj)
+        if obj.roleRef != old.roleRef:
+            yield FieldError.invalid("roleRef", shown(obj.roleRef), "cannot change roleRef")
+
+
+def _reference_faults(reference: RoleRef, roles: Sequence[str]) -> Faults:
+    if reference.apiGroup != GROUP:
+        yield FieldError.not_supported("roleRef.apiGroup", reference.apiGroup, [GROUP])
+    if reference.kind not in roles:
+        yield FieldError.not_supported("roleRef.kind", reference.kind, roles)
+    yield from given(reference.name, "roleRef.name")
+    for text in names.path_segment(reference.name):
+        yield FieldError.invalid("roleRef.name", reference.name, text)
+
+
+def _subject_faults(subject: Subject, at: str, is_namespaced: bool) -> Faults:
+    yield from given(subject.name, f"{at}.name")
+    if subject.kind not in _SUBJECTS:
+        yield FieldError.not_supported(f"{at}.kind", subject.kind, _SUBJECTS)
+        return
+    is_account = subject.kind == "ServiceAccount"
+    if is_account and subject.name:
+        yield from dns_subdomain(subject.name, f"{at}.name")
+    group = "" if is_account else GROUP
+    if subject.apiGroup != group:
+        yield FieldError.not_supported(f"{at}.apiGroup", subject.apiGroup, [group])
+    if is_account and not is_namespaced:
+        yield from given(subject.namespace, f"{at}.namespace")
+
+
+def _names(binding: Any, kind: str) -> str:
+    found = (subject for subject in binding.subjects if subject.kind == kind)
+    if kind == "ServiceAccount":
+        return ", ".join([f"{subject.namespace}/{subject.name}" for subject in found])
+    return ", ".join([subject.name for subject in found])
+
+
+def _columns(kind: str) -> tuple[Column, ...]:
+    return (
+        NAME,
+        Column("Role", lambda found, now: f"{found.roleRef.kind}/{found.roleRef.name}", field="roleRef"),
+        AGE,
+        Column("Users", lambda found, now: _names(found, "User"), description=f"Users in the {kind}", wide=True),
+        Column("Groups", lambda found, now: _names(found, "Group"), description=f"Groups in the {kind}", wide=True),
+        Column(
+            "ServiceAccounts",
+            lambda found, now: _names(found, "ServiceAccount"),
+            description=f"ServiceAccounts in the {kind}",
+            wide=True,
+        ),
+    )
