@@ -29,6 +29,8 @@ BASIC = {"string": "str", "boolean": "bool", "number": "float"}
 LOUD_ZERO = {"str": "TEXT", "bool": "FALSE", "Int32": "ZERO", "Int64": "ZERO", "Quantity": "ZERO_QUANTITY"}
 """Defaults that are printed."""
 QUIET_ZERO = {"str": '""', "bool": "False", "Int32": "0", "Int64": "0", "bytes": 'b""'}
+TELLS_EMPTY = {("HPAScalingRules", "policies")}
+"""Lists that say something else when they are empty than when they are left out."""
 ALIASES = {"bool": "Bool", "str": "Str", "int": "Int64"}
 """For classes with a field named like a built-in type."""
 
@@ -117,6 +119,8 @@ class _Module:
                 return self._optional(plain), "NULL"
             return (plain, "None") if plain == "Any" else (self._default_free(plain))
         if plain.strip('"').startswith(("list[", "dict[")):
+            if (definition.short, field.wire) in TELLS_EMPTY:
+                return self._optional(plain), "None"
             if go_field.printed:
                 return self._optional(plain), "NULL"
             return plain, "LIST" if plain.strip('"').startswith("list") else "DICT"

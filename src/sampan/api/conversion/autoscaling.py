@@ -113,7 +113,7 @@ def _capital_rules(rules: Value | None) -> Value | None:
     return {
         "StabilizationWindowSeconds": rules.get("stabilizationWindowSeconds"),
         "SelectPolicy": rules.get("selectPolicy"),
-        "Policies": policies or None,
+        "Policies": policies if rules.get("policies") is not None else None,
         "Tolerance": rules.get("tolerance"),
     }
 

@@ -64,7 +64,7 @@ class HPAScalingPolicy(Struct, kw_only=True):
 class HPAScalingRules(Struct, kw_only=True):
     stabilizationWindowSeconds: Int32 | None = None
     selectPolicy: str | None = None
-    policies: list[HPAScalingPolicy] = LIST
+    policies: list[HPAScalingPolicy] | None = None
     tolerance: Quantity | None = None
 
 
