@@ -7,14 +7,13 @@ from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
 
-from sampan.api.types.core_v1 import Namespace
-from sampan.api.types.meta_v1 import ObjectMeta
 from sampan.apiserver.config import ServerConfig, TlsFiles
 from sampan.cli import kubeconfig
-from sampan.cli.assembly import COMPONENTS, Assembly, ClusterConfig, StoreConfig, default_account
+from sampan.cli.assembly import COMPONENTS, Assembly, ClusterConfig, StoreConfig
 from sampan.cli.pki import ACCOUNTS, ADMIN, CA, SERVER, Pki
-from sampan.machinery.client import Client, Delete
+from sampan.machinery.client import Client
 from sampan.machinery.clock import Clock, RealClock
+from sampan.testing import namespaces
 from sampan.testing.folder import TemporaryFolder
 from sampan.testing.keys import KEYS
 from sampan.testing.loop_thread import LoopThread
@@ -136,29 +135,27 @@ class Cluster:
     @contextmanager
     def namespace(self, prefix: str = "test") -> Iterator[str]:
         """A fresh namespace for the length of a block. Its removal is begun at the end and not waited for."""
-        name = self.run(self._make_namespace(prefix))
+        name = self.run(namespaces.make(self.assembly, prefix))
         try:
             yield name
         finally:
-            self.run(self._remove_namespace(name))
+            self.run(namespaces.give_up(self.client, name))
 
     @asynccontextmanager
     async def async_namespace(self, prefix: str = "test") -> AsyncIterator[str]:
         """The same for a cluster that was entered with `async with`."""
-        name = await self._make_namespace(prefix)
+        name = await namespaces.make(self.assembly, prefix)
         try:
             yield name
         finally:
-            await self._remove_namespace(name)
+            await namespaces.give_up(self.client, name)
 
-    async def _make_namespace(self, prefix: str) -> str:
-        made = await self.client.of(Namespace).create(Namespace(metadata=ObjectMeta(generateName=f"{prefix}-")))
-        if self.assembly.has_controller("serviceaccount-controller"):
-            await default_account(self.client, made.metadata.name)
-        return made.metadata.name
-
-    async def _remove_namespace(self, name: str) -> None:
-        await self.client.of(Namespace).delete(name, options=Delete(propagation="Background"))
+    def warm_up(self) -> None:
+        """Do what is slow only the first time: the first namespace to go has the code of all kinds loaded."""
+        if self.assembly.has_controller("namespace-controller"):
+            with self.namespace("first") as name:
+                pass
+            self.run(namespaces.gone(self.client, name))
 
     # -- parts -------------------------------------------------------------------------------------------------------
 

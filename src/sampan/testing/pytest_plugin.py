@@ -60,6 +60,7 @@ def sampan_cluster(sampan_options: dict[str, Any]) -> Iterator[Cluster]:
     from sampan.testing.cluster import Cluster
 
     with Cluster(**sampan_options) as cluster:
+        cluster.warm_up()
         yield cluster
 
 

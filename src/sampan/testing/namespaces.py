@@ -1,0 +1,37 @@
+"""Namespaces of tests: made, given up, waited for."""
+
+from __future__ import annotations
+
+from sampan.api.types.core_v1 import Namespace
+from sampan.api.types.meta_v1 import ObjectMeta
+from sampan.cli.assembly import Assembly, default_account
+from sampan.machinery.client import DELETED, Client, Selection
+
+
+async def make(assembly: Assembly, prefix: str) -> str:
+    """A fresh namespace; with its service account, if there is a controller to make one."""
+    client = assembly.client("test")
+    made = await client.of(Namespace).create(Namespace(metadata=ObjectMeta(generateName=f"{prefix}-")))
+    if assembly.has_controller("serviceaccount-controller"):
+        await default_account(client, made.metadata.name)
+    return made.metadata.name
+
+
+async def give_up(client: Client, name: str) -> None:
+    """Have it removed, with everything in it, without waiting for that."""
+    await client.of(Namespace).delete(name)
+
+
+async def gone(client: Client, name: str) -> None:
+    """Wait until it is removed."""
+    chosen = Selection(fields=f"metadata.name={name}")
+    async with client.of(Namespace).watch(chosen, initial_events=True) as events:
+        async for batch in events:
+            found = [event for event in batch if event.object.metadata.name == name]
+            if any(event.type == DELETED for event in found) or (
+                not found and any(event.ends_initial_events for event in batch)
+            ):
+                return
+
+
+__all__ = ["give_up", "gone", "make"]

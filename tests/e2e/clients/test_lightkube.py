@@ -1,0 +1,113 @@
+"""The package `lightkube`."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from lightkube import ApiError, Client, KubeConfig
+from lightkube.generic_resource import create_namespaced_resource
+from lightkube.models.apps_v1 import DeploymentSpec
+from lightkube.models.core_v1 import Container, PodSpec, PodTemplateSpec
+from lightkube.models.meta_v1 import LabelSelector, ObjectMeta
+from lightkube.resources.apps_v1 import Deployment
+from lightkube.resources.core_v1 import ConfigMap, Pod
+from lightkube.types import PatchType
+
+
+@pytest.fixture
+def client(sampan_kubeconfig: Path) -> Iterator[Client]:
+    with Client(KubeConfig.from_file(str(sampan_kubeconfig))) as found:
+        yield found
+
+
+def config_map(name: str, **data: str) -> ConfigMap:
+    return ConfigMap(metadata=ObjectMeta(name=name, labels={"kind-of": "test"}), data=data)
+
+
+def test_from_creation_to_deletion(client: Client) -> None:
+    client.create(config_map("settings", color="red"))
+    found = client.get(ConfigMap, "settings")
+    assert found.data == {"color": "red"}
+    found.data["size"] = "small"
+    assert client.replace(found).data == {"color": "red", "size": "small"}
+    client.delete(ConfigMap, "settings")
+    with pytest.raises(ApiError) as refused:
+        client.get(ConfigMap, "settings")
+    assert refused.value.status.code == 404
+
+
+@pytest.mark.parametrize(
+    ("type", "patch"),
+    [
+        (PatchType.STRATEGIC, {"data": {"color": None}}),
+        (PatchType.MERGE, {"data": {"color": None}}),
+        (PatchType.JSON, [{"op": "remove", "path": "/data/color"}]),
+    ],
+    ids=["strategic", "merge", "json"],
+)
+def test_patch(client: Client, type: PatchType, patch: Any) -> None:
+    client.create(config_map("settings", color="red", size="small"))
+    patched = client.patch(ConfigMap, "settings", patch, patch_type=type)
+    assert patched.data == {"size": "small"}
+
+
+def test_list_in_pages(client: Client) -> None:
+    for number in range(5):
+        client.create(config_map(f"map-{number}"))
+    found = client.list(ConfigMap, labels={"kind-of": "test"}, chunk_size=2)
+    assert [one.metadata.name for one in found if one.metadata] == [f"map-{number}" for number in range(5)]
+
+
+def test_watch(client: Client) -> None:
+    client.create(config_map("settings", color="red"))
+    seen = []
+    for event, one in client.watch(ConfigMap, fields={"metadata.name": "settings"}):
+        seen.append((event, one.data))
+        if event == "ADDED":
+            client.patch(ConfigMap, "settings", {"data": {"color": "blue"}})
+        elif event == "MODIFIED":
+            client.delete(ConfigMap, "settings")
+        else:
+            break
+    assert seen == [("ADDED", {"color": "red"}), ("MODIFIED", {"color": "blue"}), ("DELETED", {"color": "blue"})]
+
+
+def test_many_are_deleted_at_once(client: Client) -> None:
+    for number in range(3):
+        client.create(config_map(f"map-{number}"))
+    client.deletecollection(ConfigMap)
+    assert list(client.list(ConfigMap, labels={"kind-of": "test"})) == []
+
+
+def test_pods(client: Client) -> None:
+    pod = Pod(metadata=ObjectMeta(name="web"), spec=PodSpec(containers=[Container(name="main", image="nginx")]))
+    made = client.create(pod)
+    assert made.status is not None
+    assert made.status.phase == "Pending"
+
+
+def test_other_groups(client: Client) -> None:
+    labels = {"app": "web"}
+    template = PodTemplateSpec(
+        metadata=ObjectMeta(labels=labels), spec=PodSpec(containers=[Container(name="main", image="nginx")])
+    )
+    spec = DeploymentSpec(selector=LabelSelector(matchLabels=labels), template=template)
+    client.create(Deployment(metadata=ObjectMeta(name="web"), spec=spec))
+    assert [one.metadata.name for one in client.list(Deployment) if one.metadata] == ["web"]
+
+
+def test_without_generated_classes(client: Client) -> None:
+    Plain = create_namespaced_resource("coordination.k8s.io", "v1", "Lease", "leases")
+    client.create(Plain(metadata=ObjectMeta(name="mine"), spec={"holderIdentity": "me"}))
+    assert client.get(Plain, "mine")["spec"]["holderIdentity"] == "me"
+
+
+def test_refusals(client: Client) -> None:
+    client.create(config_map("settings"))
+    with pytest.raises(ApiError, match="already exists") as refused:
+        client.create(config_map("settings"))
+    assert refused.value.status.reason == "AlreadyExists"
+    with pytest.raises(ApiError, match="is invalid") as refused:
+        client.create(config_map("Not_Good"))
+    assert refused.value.status.code == 422
