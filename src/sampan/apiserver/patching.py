@@ -93,8 +93,9 @@ class Patch:
         try:
             obj, unknown = self._codec.from_value(patched)
         except json_codec.DecodeError as fault:
-            why = restoring.fault(patched, self._codec.schema) if self._media == STRATEGIC_PATCH else None
-            raise self._invalid(patched, why or str(fault)) from None
+            is_strategic = self._media == STRATEGIC_PATCH
+            why = restoring.retold(patched, self._codec.schema, str(fault)) if is_strategic else str(fault)
+            raise self._invalid(patched, why) from None
         if why := kind_fault(obj.apiVersion, obj.kind, self._codec.kind):
             raise self._invalid(patched, why)
         obj.kind, obj.apiVersion = self._codec.kind.kind, self._codec.kind.api_version

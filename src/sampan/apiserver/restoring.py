@@ -3,6 +3,7 @@ which a strategic merge patch takes: it says less than decoding JSON does, and n
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from sampan.api.codec import gotypes
@@ -12,9 +13,11 @@ _KINDS: dict[type, str] = {str: "string", bool: "bool", int: "int64", float: "fl
 _NUMBERS = ("integer", "number")
 
 
-def fault(value: Any, schema: Schema) -> str | None:
-    """The first value of a wrong type, None if it is one that reads itself (a quantity, a time)."""
-    return _below(value, schema, gotypes.name_of(schema))
+def retold(value: Any, schema: Schema, fault: str) -> str:
+    """What is said of the first value of a wrong type, where decoding JSON would have said `fault`: the same only where
+    the value is of a type that reads itself (a quantity, a time)."""
+    found = _below(value, schema, gotypes.name_of(schema))
+    return found or re.sub(r"Go struct field \S+ of type", "Go value of type", fault)
 
 
 def _below(value: Any, schema: Schema, go_type: str) -> str | None:
@@ -82,4 +85,4 @@ def _go_kind(schema: Schema) -> str:
     return {"string": "string", "boolean": "bool", "number": "float64"}.get(schema.type, "interface")
 
 
-__all__ = ["fault"]
+__all__ = ["retold"]
