@@ -30,6 +30,7 @@ MODULES: Final[dict[tuple[str, str], str]] = {
     ("autoscaling", "horizontalpodautoscalers"): "horizontalpodautoscalers",
     ("batch", "cronjobs"): "cronjobs",
     ("batch", "jobs"): "jobs",
+    ("certificates.k8s.io", "certificatesigningrequests"): "certificatesigningrequests",
     ("coordination.k8s.io", "leases"): "leases",
     ("discovery.k8s.io", "endpointslices"): "endpointslices",
     ("events.k8s.io", "events"): "events_v1",

@@ -1,0 +1,229 @@
+"""CertificateSigningRequest: who asked for a certificate, whether it was approved, and the certificate.
+
+Three paths write it: its own changes metadata only, `approval` says yes or no, `status` has the rest.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+
+from sampan.api import ages, names
+from sampan.api.faults import FieldError
+from sampan.api.types.certificates_v1 import (
+    CertificateSigningRequest,
+    CertificateSigningRequestCondition,
+    CertificateSigningRequestSpec,
+    CertificateSigningRequestStatus,
+)
+from sampan.apiserver.registry.certificate_rules import certificate_fault, request_fault, signer_faults
+from sampan.apiserver.registry.podspec.formats import Faults, one_of, repeated
+from sampan.apiserver.registry.podspec.internal_view import difference, shown
+from sampan.apiserver.registry.served import Served
+from sampan.apiserver.registry.strategy import Column, Context, StatusStrategy, Strategy
+from sampan.apiserver.tables import cells
+from sampan.apiserver.tables.columns import AGE, NAME
+
+APPROVED, DENIED, FAILED = "Approved", "Denied", "Failed"
+_OLD_SIGNER = "kubernetes.io/legacy-unknown"
+_CONDITIONS, _CERTIFICATE = "status.conditions", "status.certificate"
+_SHORTEST_S = 600
+_USAGES = (
+    *("any", "cert sign", "client auth", "code signing", "content commitment", "crl sign", "data encipherment"),
+    *("decipher only", "digital signature", "email protection", "encipher only", "ipsec end system", "ipsec tunnel"),
+    *("ipsec user", "key agreement", "key encipherment", "microsoft sgc", "netscape sgc", "ocsp signing", "s/mime"),
+    *("server auth", "signing", "timestamping"),
+)
+
+Conditions = Sequence[CertificateSigningRequestCondition]
+
+
+class CertificateSigningRequestStrategy(Strategy):
+    validates_whole = True
+
+    def name_faults(self, name: str, is_prefix: bool) -> list[str]:
+        return names.path_segment(name, prefix=is_prefix)
+
+    def prepare_create(self, ctx: Context, obj: CertificateSigningRequest) -> None:
+        """Whoever asks is written down by the server."""
+        spec, user = obj.spec, ctx.user
+        spec.username, spec.uid, spec.groups = user.name, user.uid, list(user.groups)
+        spec.extra = {key: list(values) for key, values in user.extra.items()}
+        obj.status = CertificateSigningRequestStatus()
+
+    def validate_create(self, ctx: Context, obj: CertificateSigningRequest) -> Iterable[FieldError]:
+        return _spec_faults(obj.spec, None)
+
+    def prepare_update(self, ctx: Context, obj: CertificateSigningRequest, old: CertificateSigningRequest) -> None:
+        obj.spec, obj.status = old.spec, old.status
+
+    def validate_update(
+        self, ctx: Context, obj: CertificateSigningRequest, old: CertificateSigningRequest
+    ) -> Iterable[FieldError]:
+        return _change_faults(obj, old)
+
+
+class ApprovalStrategy(StatusStrategy):
+    validates_whole = True
+
+    def prepare_update(self, ctx: Context, obj: CertificateSigningRequest, old: CertificateSigningRequest) -> None:
+        _put_times(obj.status.conditions, old.status.conditions, ctx.now)
+        obj.spec = old.spec
+        obj.status.certificate = old.status.certificate
+
+    def validate_update(
+        self, ctx: Context, obj: CertificateSigningRequest, old: CertificateSigningRequest
+    ) -> Iterable[FieldError]:
+        return _change_faults(obj, old, may_approve=True)
+
+
+class IssueStrategy(StatusStrategy):
+    validates_whole = True
+
+    def prepare_update(self, ctx: Context, obj: CertificateSigningRequest, old: CertificateSigningRequest) -> None:
+        super().prepare_update(ctx, obj, old)
+        for kind in (APPROVED, DENIED):
+            _keep(obj.status.conditions, old.status.conditions, kind)
+        _put_times(obj.status.conditions, old.status.conditions, ctx.now)
+
+    def validate_update(
+        self, ctx: Context, obj: CertificateSigningRequest, old: CertificateSigningRequest
+    ) -> Iterable[FieldError]:
+        return _change_faults(obj, old, may_issue=True)
+
+
+def _keep(conditions: list[CertificateSigningRequestCondition], old: Conditions, kind: str) -> None:
+    """Whether a request was approved is as it was, if the client speaks of it at all."""
+    places = [index for index, condition in enumerate(conditions) if condition.type == kind]
+    before = _of(old, kind)
+    if len(places) == len(before):
+        for index, condition in zip(places, before, strict=True):
+            conditions[index] = condition
+
+
+def _put_times(conditions: Conditions, old: Conditions, now: str) -> None:
+    for condition in conditions:
+        same = (c for c in old if (c.type, c.status) == (condition.type, condition.status) and c.lastTransitionTime)
+        before = next(same, None)
+        if condition.lastUpdateTime is None:
+            condition.lastUpdateTime = now
+        if condition.lastTransitionTime is None:
+            condition.lastTransitionTime = before.lastTransitionTime if before is not None else now
+
+
+# -- faults ----------------------------------------------------------------------------------------------------------
+
+
+def _spec_faults(spec: CertificateSigningRequestSpec, old: CertificateSigningRequestSpec | None) -> Faults:
+    """What an older server let pass may stay."""
+    if fault := request_fault(spec.request or b""):
+        yield FieldError.invalid("spec.request", shown(spec.request), fault)
+    if not spec.usages:
+        yield FieldError.required("spec.usages")
+    if old is None or all(usage in _USAGES for usage in old.usages):
+        for index, usage in enumerate(spec.usages):
+            if usage not in _USAGES:
+                yield FieldError.not_supported(f"spec.usages[{index}]", usage, _USAGES)
+    if old is None or len(set(old.usages)) == len(old.usages):
+        seen: set[str] = set()
+        for index, usage in enumerate(spec.usages):
+            yield from repeated(usage, seen, f"spec.usages[{index}]")
+    if spec.signerName == _OLD_SIGNER and (old is None or old.signerName != _OLD_SIGNER):
+        text = "the legacy signerName is not allowed via this API version"
+        yield FieldError.invalid("spec.signerName", spec.signerName, text)
+    else:
+        yield from signer_faults(spec.signerName, "spec.signerName")
+    if spec.expirationSeconds is not None and spec.expirationSeconds < _SHORTEST_S:
+        text = "may not specify a duration less than 600 seconds (10 minutes)"
+        yield FieldError.invalid("spec.expirationSeconds", spec.expirationSeconds, text)
+
+
+def _change_faults(
+    request: CertificateSigningRequest,
+    old: CertificateSigningRequest,
+    *,
+    may_approve: bool = False,
+    may_issue: bool = False,
+) -> Faults:
+    new, before = request.status, old.status
+    yield from _spec_faults(request.spec, old.spec)
+    yield from _condition_faults(new.conditions, before.conditions)
+    is_new = new.certificate != before.certificate
+    if is_new and new.certificate and not (before.certificate and certificate_fault(before.certificate)):
+        if fault := certificate_fault(new.certificate):
+            yield FieldError.invalid(_CERTIFICATE, "<certificate data>", fault)
+    for kind in (APPROVED, DENIED, FAILED):
+        if len(_of(new.conditions, kind)) < len(_of(before.conditions, kind)):
+            yield FieldError.forbidden(_CONDITIONS, f'updates may not remove a condition of type "{kind}"')
+    if not may_approve:
+        yield from _approval_faults(new.conditions, before.conditions)
+    if is_new and not may_issue:
+        yield FieldError.forbidden(_CERTIFICATE, "updates may not set certificate content")
+    elif is_new and before.certificate:
+        yield FieldError.forbidden(_CERTIFICATE, "updates may not modify existing certificate content")
+
+
+def _approval_faults(conditions: Conditions, old: Conditions) -> Faults:
+    for kind in (APPROVED, DENIED):
+        new, before = _of(conditions, kind), _of(old, kind)
+        if len(new) > len(before):
+            yield FieldError.forbidden(_CONDITIONS, f'updates may not add a condition of type "{kind}"')
+        elif len(new) == len(before) and new != before:
+            text = f'updates may not modify a condition of type "{kind}"\n{difference(before, new)}'
+            yield FieldError.forbidden(_CONDITIONS, text)
+
+
+def _condition_faults(conditions: Conditions, old: Conditions) -> Faults:
+    before = Counter(condition.type for condition in old)
+    had_both, had_twice, had_nameless = (
+        before[APPROVED] > 0 < before[DENIED],
+        any(n > 1 for n in before.values()),
+        "" in before,
+    )
+    seen: set[str] = set()
+    for index, condition in enumerate(conditions):
+        at = f"{_CONDITIONS}[{index}]"
+        if not condition.type and not had_nameless:
+            yield FieldError.required(f"{at}.type")
+        is_verdict = condition.type in (APPROVED, DENIED, FAILED)
+        yield from one_of(condition.status, ("True",) if is_verdict else ("False", "True", "Unknown"), f"{at}.status")
+        other = {APPROVED: DENIED, DENIED: APPROVED}.get(condition.type)
+        if other in seen and not had_both:
+            text = "Approved and Denied conditions are mutually exclusive"
+            yield FieldError.invalid(_CONDITIONS, condition.type, text)
+        if condition.type in seen and not had_twice:
+            yield FieldError.duplicate(f"{at}.type", condition.type)
+        seen.add(condition.type)
+
+
+def _of(conditions: Conditions, kind: str) -> list[CertificateSigningRequestCondition]:
+    return [condition for condition in conditions if condition.type == kind]
+
+
+# -- the table -------------------------------------------------------------------------------------------------------
+
+
+def _condition(request: CertificateSigningRequest, now: float) -> str:
+    found = {condition.type for condition in request.status.conditions}
+    words = [next((kind for kind in (DENIED, APPROVED) if kind in found), "Pending")]
+    if FAILED in found:
+        words.append(FAILED)
+    if request.status.certificate:
+        words.append("Issued")
+    return ",".join(words)
+
+
+def _duration(request: CertificateSigningRequest, now: float) -> str:
+    seconds = request.spec.expirationSeconds
+    return ages.human(seconds) if seconds is not None else cells.NONE
+
+
+CertificateSigningRequestStrategy.columns = (
+    NAME,
+    AGE,
+    Column("SignerName", lambda found, now: found.spec.signerName or cells.NONE, field="spec.signerName"),
+    Column("Requestor", lambda found, now: found.spec.username, field="spec.request"),
+    Column("RequestedDuration", _duration, field="spec.expirationSeconds"),
+    Column("Condition", _condition, field="status.conditions"),
+)
+
+_strategy = CertificateSigningRequestStrategy()
+SERVED = Served(strategy=_strategy, views={"approval": ApprovalStrategy(_strategy), "status": IssueStrategy(_strategy)})
