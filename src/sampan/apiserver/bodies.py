@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from sampan.api import gotext
 from sampan.api.codec import json as json_codec
 from sampan.api.resource import GroupVersionKind
-from sampan.api.scheme import type_for
+from sampan.api.retired import is_known, is_same_kind
 from sampan.api.types.meta_v1 import DeleteOptions
 from sampan.apiserver.call import Call
 from sampan.apiserver.negotiation import JSON, OBJECT_FORMS, YAML
@@ -40,15 +40,25 @@ def read_object(call: Call, codec: ResourceCodec, validation: str) -> Any:
         obj, strict = codec.parse(body)
     except json_codec.DecodeError as fault:
         kind = _declared_kind(body, wanted)
-        raise errors.bad_request(f"{_subject(kind, wanted)}: {_mismatch(kind, wanted) or fault}") from None
+        raise (_refusal(kind, wanted) or errors.bad_request(f"{_subject(kind, wanted)}: {fault}")) from None
     if obj.kind != wanted.kind or obj.apiVersion != wanted.api_version:
         kind = _declared_kind(body, wanted)
-        if why := _mismatch(kind, wanted):
-            raise errors.bad_request(f"{_subject(kind, wanted)}: {why}")
+        if refusal := _refusal(kind, wanted):
+            raise refusal
         obj.kind, obj.apiVersion = wanted.kind, wanted.api_version
     if repeated or strict:
         _complain(call, repeated, strict, validation, _subject(wanted, wanted))
     return obj
+
+
+def _refusal(kind: GroupVersionKind, wanted: GroupVersionKind) -> errors.ApiError | None:
+    """The refusal of a body whose kind is not the wanted one."""
+    if kind != wanted and is_same_kind(kind, wanted):
+        there, here = kind.api_version, wanted.api_version
+        text = f"the API version in the data ({there}) does not match the expected API version ({here})"
+        return errors.bad_request(text)
+    why = _mismatch(kind, wanted)
+    return errors.bad_request(f"{_subject(kind, wanted)}: {why}") if why else None
 
 
 def kind_fault(api_version: str, kind: str, wanted: GroupVersionKind) -> str | None:
@@ -152,7 +162,7 @@ def _shown(body: bytes) -> str:
 def _mismatch(kind: GroupVersionKind, wanted: GroupVersionKind) -> str | None:
     if kind == wanted:
         return None
-    if type_for(kind) is None:
+    if not is_known(kind):
         version = gotext.quote(kind.api_version)
         return (
             f"no kind {gotext.quote(kind.kind)} is registered for version {version} in scheme {gotext.quote(_SCHEME)}"
