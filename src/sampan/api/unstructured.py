@@ -7,8 +7,6 @@ clients treat both alike; the rest of the object stays a dict.
 from collections.abc import Mapping
 from typing import Any, Self
 
-import msgspec
-
 from sampan.api.codec import json as codec
 from sampan.api.types.meta_v1 import ObjectMeta
 
@@ -31,7 +29,7 @@ class Unstructured:
         return {
             "kind": self.kind,
             "apiVersion": self.apiVersion,
-            "metadata": msgspec.to_builtins(self.metadata),
+            "metadata": codec.to_value(self.metadata),
             **self.content,
         }
 

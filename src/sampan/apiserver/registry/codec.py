@@ -24,7 +24,8 @@ class ResourceCodec:
     def encode(self, obj: Any) -> bytes:
         """Kind, apiVersion and metadata come first, which is what the cache relies on."""
         if self.type is None:
-            return _encoder.encode(obj.to_value())
+            title = {"kind": obj.kind, "apiVersion": obj.apiVersion, "metadata": obj.metadata}
+            return _encoder.encode({**title, **obj.content})
         return _encoder.encode(obj)
 
     def decode(self, raw: bytes) -> Any:

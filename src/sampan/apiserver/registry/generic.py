@@ -1,6 +1,5 @@
 """Kinds without a module of their own: what the traits say, and a status that only its own path can write."""
 
-from collections.abc import Iterable
 from functools import cache
 from typing import Any
 
@@ -9,7 +8,6 @@ import msgspec
 from sampan.api import names
 from sampan.api.resource import Resource
 from sampan.apiserver.registry import metadata
-from sampan.apiserver.registry.deletion import DeleteOptions
 from sampan.apiserver.registry.served import Served
 from sampan.apiserver.registry.strategy import Context, StatusStrategy, Strategy
 from sampan.apiserver.registry.traits import Traits, traits_of
@@ -34,7 +32,6 @@ class GenericStrategy(Strategy):
         self.create_on_update = traits.create_on_update
         self.unconditional_update = traits.unconditional_update
         self.returns_deleted = traits.returns_deleted
-        self.default_policy = traits.default_policy
         self.counts_generation = bool(traits.generation)
 
     def name_faults(self, name: str, is_prefix: bool) -> list[str]:
@@ -45,8 +42,6 @@ class GenericStrategy(Strategy):
         _forget_empty_lists(obj)
         if self._has_status:
             obj.status = type(obj)().status
-        if self.counts_generation:
-            obj.metadata.generation = self._traits.starts_at
 
     def prepare_update(self, ctx: Context, obj: Any, old: Any) -> None:
         _forget_empty_lists(obj)
@@ -54,26 +49,17 @@ class GenericStrategy(Strategy):
             obj.status = old.status
 
     def spec_of(self, obj: Any) -> Any:
-        return [
-            obj.metadata.annotations if field == "annotations" else getattr(obj, field)
-            for field in self._traits.generation
-        ]
-
-    def delete_warnings(self, ctx: Context, options: DeleteOptions) -> Iterable[str]:
-        warning = self._traits.delete_warning
-        return [warning] if warning and not options.names_policy else ()
+        return [getattr(obj, field) for field in self._traits.generation]
 
 
 class GenericStatusStrategy(StatusStrategy):
     def __init__(self, main: GenericStrategy, traits: Traits) -> None:
         super().__init__(main)
-        self._keeps = traits.status_keeps
+        self._keeps_metadata = traits.status_keeps_metadata
 
     def prepare_update(self, ctx: Context, obj: Any, old: Any) -> None:
         super().prepare_update(ctx, obj, old)
-        if self._keeps == "labels":
-            obj.metadata.labels = old.metadata.labels
-        elif self._keeps == "metadata":
+        if self._keeps_metadata:
             metadata.keep_all_but_managed_fields(obj.metadata, old.metadata)
 
 
