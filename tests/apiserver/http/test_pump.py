@@ -2,6 +2,7 @@ import asyncio
 import time
 
 from sampan.apiserver.http.pump import Pump
+from tests.apiserver.http.wire import until
 
 
 class Sender:
@@ -17,12 +18,6 @@ class Sender:
         if self._again:
             self._again -= 1
             self._pump.add(self)
-
-
-async def _until(log: list[str], count: int) -> None:
-    async with asyncio.timeout(5):
-        while len(log) < count:
-            await asyncio.sleep(0)
 
 
 def test_what_is_ready_goes_out_in_one_turn_in_order() -> None:
@@ -42,7 +37,7 @@ def test_one_that_has_more_waits_for_the_next_turn() -> None:
         pump, log = Pump(), list[str]()
         pump.add(Sender(pump, log, "a", again=2))
         pump.add(Sender(pump, log, "b"))
-        await _until(log, 4)
+        await until(lambda: len(log) == 4)
         assert log == ["a", "b", "a", "a"]
 
     asyncio.run(run())
@@ -55,7 +50,7 @@ def test_a_long_turn_is_broken_off_and_nobody_is_forgotten() -> None:
             pump.add(Sender(pump, log, name, takes_s=0.02))
         await asyncio.sleep(0)
         assert log == ["a"]
-        await _until(log, 3)
+        await until(lambda: len(log) == 3)
         assert log == ["a", "b", "c"]
 
     asyncio.run(run())
@@ -68,7 +63,7 @@ def test_a_long_turn_is_followed_by_a_pause_and_a_short_one_is_not() -> None:
         await asyncio.sleep(0)
         began = time.perf_counter()
         pump.add(Sender(pump, log, "next"))
-        await _until(log, 2)
+        await until(lambda: len(log) == 2)
         assert time.perf_counter() - began > 0.01
         await asyncio.sleep(0.03)
         pump.add(Sender(pump, log, "last"))

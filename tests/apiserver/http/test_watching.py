@@ -12,7 +12,7 @@ from sampan.api.codec import protobuf
 from sampan.storage.cacher import WatchLimits
 from sampan.storage.cacher.errors import Expired
 from tests.apiserver.http.site import Site, site
-from tests.apiserver.http.wire import Wire
+from tests.apiserver.http.wire import Wire, until
 
 MAPS = "/api/v1/namespaces/default/configmaps"
 Test = Callable[[Site], Awaitable[None]]
@@ -28,12 +28,6 @@ def _on_a_site(folder: Path, test: Test) -> None:
 
 def _map(name: str, **data: str) -> dict[str, Any]:
     return {"metadata": {"name": name}, "data": data}
-
-
-async def _until(condition: Callable[[], bool]) -> None:
-    async with asyncio.timeout(10):
-        while not condition():
-            await asyncio.sleep(0.001)
 
 
 async def _open(wire: Wire, query: str = "", version: str = "1.1", **headers: str) -> dict[str, str]:
@@ -130,7 +124,7 @@ def test_a_watch_that_can_go_no_further_says_so(tmp_path: Path) -> None:
     async def test(here: Site) -> None:
         async with here.wire() as wire:
             await _open(wire)
-            await _until(lambda: here.watchers() == 1)
+            await until(lambda: here.watchers() == 1)
             _watcher(here).end(Expired("too old resource version: 1 (2)"))
             (event,) = [event async for event in wire.events()]
             assert (event["type"], event["object"]["reason"]) == ("ERROR", "Expired")
@@ -147,12 +141,12 @@ def test_a_client_that_goes_is_forgotten_and_not_worth_a_word(
         for wire in wires:
             await wire.__aenter__()
             await _open(wire, Authorization="Bearer admin-token")
-        await _until(lambda: here.watchers() == 5)
+        await until(lambda: here.watchers() == 5)
         for wire in wires:
             wire.abort()
         await here.objects(_map("a"))
-        await _until(lambda: here.watchers() == 0)
-        await _until(lambda: here.http.connections == 0)
+        await until(lambda: here.watchers() == 0)
+        await until(lambda: here.http.connections == 0)
         for wire in wires:
             await wire.__aexit__()
 
@@ -167,11 +161,11 @@ def test_a_slow_client_gets_everything_in_the_end(tmp_path: Path, tls: bool) -> 
         async with here.wire(tls=tls, is_narrow=True) as wire:
             wire.writer.transport.pause_reading()  # type: ignore[attr-defined]
             wire.send(f"GET {MAPS}?watch=1 HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer admin-token\r\n\r\n".encode())
-            await _until(lambda: here.watchers() == 1)
+            await until(lambda: here.watchers() == 1)
             for number in range(100):
                 await here.objects(_map(f"m{number:03d}", x="y" * 100_000))
             watcher = _watcher(here)
-            await _until(lambda: watcher.queued > 0 or here.watchers() == 0)
+            await until(lambda: watcher.queued > 0 or here.watchers() == 0)
             wire.writer.transport.resume_reading()  # type: ignore[attr-defined]
             code, _ = await wire.head()
             assert code == 200
@@ -190,13 +184,13 @@ def test_a_client_that_falls_too_far_behind_is_cut_off(tmp_path: Path) -> None:
         async with here.wire(is_narrow=True) as wire:
             wire.writer.transport.pause_reading()  # type: ignore[attr-defined]
             wire.send(f"GET {MAPS}?watch=1 HTTP/1.1\r\nHost: x\r\n\r\n".encode())
-            await _until(lambda: here.watchers() == 1)
+            await until(lambda: here.watchers() == 1)
             _watcher(here)._limits = WatchLimits(events=3)
             for number in range(200):
                 await here.objects(_map(f"m{number:03d}", x="y" * 100_000))
                 if here.watchers() == 0:
                     break
-            await _until(lambda: here.watchers() == 0)
+            await until(lambda: here.watchers() == 0)
 
     _on_a_site(tmp_path, test)
 

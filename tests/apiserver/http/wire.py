@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import socket
 import ssl
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,6 +14,13 @@ import msgspec
 
 HEAD = b"Host: x\r\n"
 TIMEOUT_S = 20.0
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    """Wait for something that nobody tells of."""
+    async with asyncio.timeout(TIMEOUT_S):
+        while not condition():  # noqa: ASYNC110
+            await asyncio.sleep(0.001)
 
 
 @dataclass(frozen=True)
@@ -43,19 +51,21 @@ class Wire:
         client.setblocking(False)
         if self._is_narrow:
             client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
-        async with asyncio.timeout(TIMEOUT_S):
-            await asyncio.get_running_loop().sock_connect(client, ("127.0.0.1", self._port))
-            self.reader, self.writer = await asyncio.open_connection(
-                sock=client, ssl=self._tls, server_hostname=name, limit=1 << 26
-            )
+        try:
+            async with asyncio.timeout(TIMEOUT_S):
+                await asyncio.get_running_loop().sock_connect(client, ("127.0.0.1", self._port))
+                self.reader, self.writer = await asyncio.open_connection(
+                    sock=client, ssl=self._tls, server_hostname=name, limit=1 << 26
+                )
+        except BaseException:
+            client.close()
+            raise
         return self
 
     async def __aexit__(self, *exc: object) -> None:
         self.writer.close()
-        try:
+        with suppress(OSError):
             await self.writer.wait_closed()
-        except (OSError, ssl.SSLError):
-            pass
 
     def send(self, data: bytes) -> None:
         self.writer.write(data)

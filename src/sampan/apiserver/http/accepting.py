@@ -36,6 +36,8 @@ class Acceptor:
         """`make` makes the protocol of a connection, which gives back its place in `room` when it is closed."""
         self._listening, self._make, self._tls = listening, make, tls
         self._room, self._limits = room, limits
+        self._arriving: set[socket.socket] = set()
+        """Accepted, and not yet connections."""
         self._options: dict[str, Any] = {}
         if tls is not None:
             times = {"ssl_handshake_timeout": limits.handshake_s, "ssl_shutdown_timeout": limits.linger_s}
@@ -47,13 +49,17 @@ class Acceptor:
 
     async def run(self) -> None:
         """Accept until cancelled; connections that are being set up then are dropped."""
-        try:
-            async with asyncio.TaskGroup() as arriving:
-                while True:
-                    await self._room.acquire()
-                    arriving.create_task(self._admit(await self._accept()))
-        finally:
-            self._listening.close()
+        async with asyncio.TaskGroup() as arriving:
+            while True:
+                client = await self._accept()
+                self._arriving.add(client)
+                await self._room.acquire()
+                arriving.create_task(self._admit(client))
+
+    def close(self) -> None:
+        """Once it runs no more."""
+        for each in (self._listening, *self._arriving):
+            each.close()
 
     async def _accept(self) -> socket.socket:
         while True:
@@ -73,6 +79,7 @@ class Acceptor:
         except (OSError, TimeoutError) as fault:
             log.debug("a connection could not be set up: %s", fault)
         finally:
+            self._arriving.discard(client)
             if not is_admitted:
                 client.close()
                 self._room.release()

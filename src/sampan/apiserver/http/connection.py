@@ -28,6 +28,7 @@ _MISSING_HOST = "missing required Host header"
 
 class Connection(RequestHandler):
     __slots__ = (
+        "_has_ended",
         "_head_bytes",
         "_head_timer",
         "_is_deaf",
@@ -57,6 +58,8 @@ class Connection(RequestHandler):
         self._head_timer: asyncio.TimerHandle | None = None
         self._is_deaf = False
         """What still comes in is thrown away."""
+        self._has_ended = False
+        """The client has closed its side."""
         self._thrown_away = 0
         self._lost: asyncio.Event | None = None
         self.on_lost: Callable[[], None] | None = None
@@ -109,9 +112,9 @@ class Connection(RequestHandler):
         ends its side of a stream that lasts has gone."""
         if self.transport is None or not self.transport.can_write_eof() or self.on_lost is not None:
             return None
-        if self._is_idle and not self._head_bytes:
+        if self._is_deaf or (self._is_idle and not self._head_bytes):
             return None
-        self._is_deaf = True
+        self._is_deaf = self._has_ended = True
         self._nothing_follows()
         return True
 
@@ -193,7 +196,7 @@ class Connection(RequestHandler):
     async def linger(self) -> None:
         """Throw away what the client still sends until it stops, has gone, or the time is over."""
         self._is_deaf = True
-        if self.transport is None:
+        if self.transport is None or self._has_ended:
             return
         if self.transport.can_write_eof():
             self.transport.write_eof()

@@ -53,7 +53,7 @@ class HttpServer:
         self._in_flight = InFlight(limits=self._limits, metrics=self._metrics)
         self._watching = Watching(metrics=self._metrics)
         self._room = asyncio.Semaphore(self._limits.connections)
-        self._accepting: list[asyncio.Task[None]] = []
+        self._acceptors: list[tuple[Acceptor, asyncio.Task[None]]] = []
         self._connections: list[Connections] = []
         self.is_stopping = False
         """Requests under way are finished, and nobody new should come."""
@@ -76,16 +76,17 @@ class HttpServer:
                 limits=self._limits,
             )
             self._connections.append(made)
-            self._accepting.append(asyncio.create_task(acceptor.run()))
+            self._acceptors.append((acceptor, asyncio.create_task(acceptor.run())))
             ports.append(acceptor.port)
         return ports
 
     async def close(self, grace_s: float = 5) -> None:
         """Take no new connections, end the watches, let requests under way finish, close the rest."""
         self.is_stopping = True
-        for task in self._accepting:
+        for acceptor, task in self._acceptors:
             task.cancel()
-        await asyncio.gather(*self._accepting, return_exceptions=True)
+            await asyncio.wait([task])
+            acceptor.close()
         self._watching.end_all()
         await asyncio.gather(*(each.close(grace_s) for each in self._connections))
 

@@ -1,0 +1,48 @@
+import asyncio
+
+import pytest
+
+from sampan.apiserver.auth.certificates import CertificateAuthenticator
+from sampan.apiserver.auth.chain import AuthenticatorChain
+from sampan.apiserver.auth.tokens import FileTokens
+from sampan.apiserver.call import Call, Query, User
+from sampan.machinery import errors
+
+ALICE = ((("organizationName", "dev"),), (("organizationName", "ops"),), (("commonName", "alice"),))
+BOB = User("bob", "2", ("system:authenticated",))
+
+
+def _authenticate(authorization: str = "", peer: object = None, **options: bool) -> User:
+    call = Call(method="GET", path="/healthz", query=Query(""), headers={"Authorization": authorization}, peer=peer)
+    chain = AuthenticatorChain([CertificateAuthenticator()], tokens=[FileTokens({"bob-token": BOB})], **options)
+    return asyncio.run(chain.authenticate(call))
+
+
+def test_a_certificate_names_user_and_groups() -> None:
+    assert _authenticate(peer=ALICE) == User("alice", "", ("dev", "ops", "system:authenticated"))
+
+
+def test_a_certificate_without_a_name_is_none() -> None:
+    assert _authenticate(peer=((("organizationName", "dev"),),)).name == "system:anonymous"
+
+
+def test_a_token_names_its_user() -> None:
+    assert _authenticate("Bearer bob-token") is BOB
+
+
+def test_the_certificate_comes_first() -> None:
+    assert _authenticate("Bearer bob-token", peer=ALICE).name == "alice"
+    assert _authenticate("Bearer wrong", peer=ALICE).name == "alice"
+
+
+@pytest.mark.parametrize("options", [{}, {"allows_anonymous": False}])
+def test_a_wrong_token_is_refused_everywhere(options: dict[str, bool]) -> None:
+    with pytest.raises(errors.Unauthorized):
+        _authenticate("Bearer wrong", **options)
+
+
+def test_without_credentials_one_is_anonymous_if_that_is_allowed() -> None:
+    assert _authenticate() == User("system:anonymous", "", ("system:unauthenticated",))
+    assert _authenticate("Basic YTpi").name == "system:anonymous"
+    with pytest.raises(errors.Unauthorized):
+        _authenticate(allows_anonymous=False)

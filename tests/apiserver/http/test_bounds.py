@@ -1,0 +1,342 @@
+"""What the server does with requests that are bad, too large, too slow or too many."""
+
+import asyncio
+import logging
+import socket
+import ssl
+import time
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+import pytest
+
+from sampan.apiserver.http.limits import HttpLimits
+from sampan.machinery.certificates import Request, issue, make_ca
+from tests.apiserver.http.site import Site, site
+from tests.apiserver.http.wire import HEAD, Wire, request, until
+
+Test = Callable[[Site], Awaitable[None]]
+MAPS = "/api/v1/namespaces/default/configmaps"
+POST = (
+    f"POST {MAPS} HTTP/1.1\r\nContent-Type: application/json\r\nAuthorization: Bearer admin-token\r\n".encode() + HEAD
+)
+GET = b"GET /healthz HTTP/1.1\r\n" + HEAD
+BOTH = pytest.mark.parametrize("tls", [False, True], ids=["plain", "tls"])
+
+
+def _on_a_site(folder: Path, test: Test, **limits: float) -> None:
+    async def run() -> None:
+        async with site(folder, HttpLimits(**limits)) as here:  # type: ignore[arg-type]
+            await test(here)
+
+    asyncio.run(run())
+
+
+BAD = {
+    "noise": (b"\x00\x01\x02noise\r\n\r\n", 400, "400 Bad Request"),
+    "an unknown method": (b"FOO / HTTP/1.1\r\n" + HEAD + b"\r\n", 400, "400 Bad Request"),
+    "no host": (b"GET /healthz HTTP/1.1\r\n\r\n", 400, "400 Bad Request: missing required Host header"),
+    "two hosts": (b"GET /healthz HTTP/1.1\r\n" + HEAD + HEAD + b"\r\n", 400, "400 Bad Request"),
+    "an unknown version": (b"GET / HTTP/3.1\r\n" + HEAD + b"\r\n", 505, "505 HTTP Version Not Supported"),
+    "a bad escape": (b"GET /api/%zz HTTP/1.1\r\n" + HEAD + b"\r\n", 400, "400 Bad Request"),
+    "bytes that are no URL": (b"GET /\xff\xfe HTTP/1.1\r\n" + HEAD + b"\r\n", 400, "400 Bad Request"),
+    "no path": (b"OPTIONS * HTTP/1.1\r\n" + HEAD + b"\r\n", 400, "400 Bad Request"),
+    "a tunnel": (b"CONNECT a:1 HTTP/1.1\r\n" + HEAD + b"\r\n", 400, "400 Bad Request"),
+    "a long line": (b"GET /" + b"a" * 200_000 + b" HTTP/1.1\r\n" + HEAD + b"\r\n", 431, "431 Request Header Fields"),
+    "a long header": (GET + b"X: " + b"a" * 100_000 + b"\r\n\r\n", 431, "431 Request Header Fields Too Large"),
+    "many headers": (GET + b"X: a\r\n" * 2000 + b"\r\n", 431, "431 Request Header Fields Too Large"),
+    "a large head": (GET + b"".join(b"X: %b\r\n" % (b"a" * 60_000) for _ in range(60)), 431, "431 Request"),
+    "nothing in a header": (GET + b"X: a\x00b\r\n\r\n", 400, "400 Bad Request"),
+    "a length that is none": (POST + b"Content-Length: abc\r\n\r\n{}", 400, "400 Bad Request"),
+    "two lengths": (POST + b"Content-Length: 2\r\nContent-Length: 3\r\n\r\n{}", 400, "400 Bad Request"),
+    "a length and chunks": (POST + b"Content-Length: 2\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n", 400, "400"),
+    "a bad chunk": (POST + b"Transfer-Encoding: chunked\r\n\r\nzz\r\n{}\r\n0\r\n\r\n", 400, "400 Bad Request"),
+    "an unknown coding": (POST + b"Transfer-Encoding: foo\r\n\r\n{}", 400, "400 Bad Request"),
+    "a huge length": (
+        POST + b"Content-Length: 99999999999\r\n\r\n{}",
+        413,
+        "Request entity too large: limit is 3145728",
+    ),
+    "a large body": (POST + b"Content-Length: 5000000\r\n\r\n" + b"x" * 5_000_000, 413, "limit is 3145728"),
+    "large chunks": (
+        POST + b"Transfer-Encoding: chunked\r\n\r\n" + (b"10000\r\n" + b"x" * 65536 + b"\r\n") * 60 + b"0\r\n\r\n",
+        413,
+        "Request entity too large: limit is 3145728",
+    ),
+    "an unknown wish": (POST + b"Expect: cake\r\nContent-Length: 2\r\n\r\n{}", 417, "Unknown Expect: cake"),
+    "a bad time limit": (
+        b"GET /healthz?timeout=abc HTTP/1.1\r\n" + HEAD + b"\r\n",
+        400,
+        "invalid timeout specified in the request URL - time: invalid duration",
+    ),
+}
+
+
+@BOTH
+@pytest.mark.parametrize("name", BAD)
+def test_bad_requests_get_an_answer(tmp_path: Path, caplog: pytest.LogCaptureFixture, name: str, tls: bool) -> None:
+    async def test(here: Site) -> None:
+        sent, code, text = BAD[name]
+        async with here.wire(tls=tls) as wire:
+            wire.send(sent)
+            answer = await wire.answer()
+        assert (answer.code, text in answer.text) == (code, True), answer
+        async with here.wire(tls=tls) as wire:
+            assert (await wire.ask("GET", "/healthz")).text == "ok"
+
+    _on_a_site(tmp_path, test)
+    assert [record for record in caplog.records if record.levelno >= logging.WARNING] == []
+
+
+STRANGE = {
+    "the old version": (b"GET /healthz HTTP/1.0\r\n\r\n", 200),
+    "the whole URL": (b"GET http://x/healthz HTTP/1.1\r\n" + HEAD + b"\r\n", 200),
+    "a name with nothing in it": (b"GET /api/v1/namespaces/%00 HTTP/1.1\r\n" + HEAD + b"\r\n", 404),
+    "a name that is no text": (b"GET /api/v1/namespaces/%ff%fe HTTP/1.1\r\n" + HEAD + b"\r\n", 404),
+    "headers that are no text": (
+        b"GET /api/v1/namespaces/x HTTP/1.1\r\n" + HEAD + b"User-Agent: \xe9\xff\r\n\r\n",
+        404,
+    ),
+    "chunks": (POST + b"Transfer-Encoding: chunked\r\n\r\n2\r\n{}\r\n0\r\n\r\n", 422),
+    "another time limit": (b"GET /healthz?timeout=1s HTTP/1.1\r\n" + HEAD + b"\r\n", 200),
+}
+
+
+@pytest.mark.parametrize("name", STRANGE)
+def test_strange_requests_are_served(tmp_path: Path, name: str) -> None:
+    async def test(here: Site) -> None:
+        sent, code = STRANGE[name]
+        async with here.wire() as wire:
+            wire.send(sent)
+            assert (await wire.answer()).code == code
+
+    _on_a_site(tmp_path, test)
+
+
+@BOTH
+def test_requests_one_behind_the_other_are_answered_in_order(tmp_path: Path, tls: bool) -> None:
+    async def test(here: Site) -> None:
+        async with here.wire(tls=tls) as wire:
+            for path in ("/healthz", "/version", "/livez"):
+                wire.send(request("GET", path))
+            bodies = [(await wire.answer()).text for _ in range(3)]
+            assert (bodies[0], "gitVersion" in bodies[1], bodies[2]) == ("ok", True, "ok")
+
+    _on_a_site(tmp_path, test)
+
+
+def test_a_client_that_waits_to_send_its_body_is_told_to(tmp_path: Path) -> None:
+    async def test(here: Site) -> None:
+        async with here.wire() as wire:
+            wire.send(POST + b"Expect: 100-continue\r\nContent-Length: 2\r\n\r\n")
+            assert (await wire.answer()).code == 100
+            wire.send(b"{}")
+            assert (await wire.answer()).code == 422
+
+    _on_a_site(tmp_path, test)
+
+
+def test_a_client_that_may_not_come_in_is_not_asked_for_its_body(tmp_path: Path) -> None:
+    async def test(here: Site) -> None:
+        async with here.wire(tls=True) as wire:
+            wire.send(f"POST {MAPS} HTTP/1.1\r\nHost: x\r\nExpect: 100-continue\r\nContent-Length: 2\r\n\r\n".encode())
+            assert (await wire.answer()).code == 403
+
+    _on_a_site(tmp_path, test)
+
+
+HALVES = {
+    "a whole request": (GET + b"\r\n", [200]),
+    "three requests": ((GET + b"\r\n") * 3, [200, 200, 200]),
+    "half a head": (b"GET /healthz HTT", [400]),
+    "half a body": (POST + b"Content-Length: 20\r\n\r\n{}", [400]),
+    "half a chunk": (POST + b"Transfer-Encoding: chunked\r\n\r\n20\r\n{}", [400]),
+}
+
+
+@pytest.mark.parametrize("name", HALVES)
+def test_who_sends_no_more_still_gets_answers(tmp_path: Path, caplog: pytest.LogCaptureFixture, name: str) -> None:
+    async def test(here: Site) -> None:
+        sent, codes = HALVES[name]
+        async with here.wire() as wire:
+            wire.send(sent)
+            wire.finish()
+            assert [(await wire.answer()).code for _ in codes] == codes
+            assert await wire.is_closed()
+
+    _on_a_site(tmp_path, test)
+    assert [record for record in caplog.records if record.levelno >= logging.WARNING] == []
+
+
+# -- time ------------------------------------------------------------------------------------------------------------
+
+
+@BOTH
+def test_a_slow_head_is_given_up(tmp_path: Path, tls: bool) -> None:
+    async def test(here: Site) -> None:
+        async with here.wire(tls=tls) as wire:
+            assert (await wire.ask("GET", "/healthz")).code == 200
+            wire.send(b"GET /healthz HT")
+            answer = await wire.answer()
+            assert (answer.code, "did not arrive in time" in answer.text) == (408, True)
+
+    _on_a_site(tmp_path, test, head_s=0.1)
+
+
+@BOTH
+def test_a_connection_on_which_nothing_comes_is_closed(tmp_path: Path, tls: bool) -> None:
+    async def test(here: Site) -> None:
+        async with here.wire(tls=tls) as wire:
+            assert await wire.is_closed()
+        async with here.wire(tls=tls) as wire:
+            assert (await wire.ask("GET", "/healthz")).code == 200
+            assert await wire.is_closed()
+        await until(lambda: here.http.connections == 0)
+
+    _on_a_site(tmp_path, test, head_s=0.1, idle_s=0.1)
+
+
+@BOTH
+def test_a_slow_body_is_given_up(tmp_path: Path, tls: bool) -> None:
+    async def test(here: Site) -> None:
+        async with here.wire(tls=tls) as wire:
+            wire.send(POST + b"Content-Length: 20\r\n\r\n{")
+            answer = await wire.answer()
+            assert (answer.code, answer.json["reason"]) == (504, "Timeout")
+
+    _on_a_site(tmp_path, test, request_s=0.1)
+
+
+def test_a_request_that_takes_too_long_is_given_up(tmp_path: Path) -> None:
+    async def test(here: Site) -> None:
+        async with here.wire() as wire:
+            answer = await wire.ask("GET", "/wait?timeout=50ms")
+            assert answer.json["message"] == "Timeout: request did not complete within the allotted timeout"
+            here.waiting.go.set()
+            assert (await wire.ask("GET", "/wait")).text == "waited"
+
+    _on_a_site(tmp_path, test)
+
+
+def test_an_answer_that_nobody_takes_is_given_up(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    async def test(here: Site) -> None:
+        for number in range(100):
+            await here.objects({"metadata": {"name": f"m{number}"}, "data": {"x": "y" * 100_000}})
+        async with here.wire(is_narrow=True) as wire:
+            wire.writer.transport.pause_reading()  # type: ignore[attr-defined]
+            wire.send(request("GET", MAPS))
+            await until(lambda: here.http.connections == 1)
+            await until(lambda: here.http.connections == 0)
+
+    _on_a_site(tmp_path, test, request_s=0.3)
+    assert [record for record in caplog.records if record.levelno >= logging.WARNING] == []
+
+
+# -- numbers ---------------------------------------------------------------------------------------------------------
+
+
+def test_too_many_at_once_are_told_to_come_back(tmp_path: Path) -> None:
+    async def test(here: Site) -> None:
+        joe = {"Authorization": "Bearer joe-token"}
+        async with here.wire(tls=True) as first, here.wire(tls=True) as second:
+            first.send(request("GET", "/wait", headers={"Authorization": "Bearer admin-token"}))
+            await here.waiting.arrived.acquire()
+            answer = await second.ask("GET", "/api", headers=joe)
+            assert (answer.code, answer.headers["retry-after"]) == (429, "1")
+            assert answer.json["reason"] == "TooManyRequests"
+            admin = {"Authorization": "Bearer admin-token"}
+            assert (await second.ask("GET", "/api", headers=admin)).code == 200, "administrators are never refused"
+            here.waiting.go.set()
+            assert (await first.answer()).text == "waited"
+            assert (await second.ask("GET", "/api", headers=joe)).code == 200
+
+    _on_a_site(tmp_path, test, reading=1)
+
+
+def test_watches_do_not_count(tmp_path: Path) -> None:
+    async def test(here: Site) -> None:
+        async with here.wire() as wire, here.wire(tls=True) as other:
+            wire.send(request("GET", f"{MAPS}?watch=1"))
+            assert (await wire.head())[0] == 200
+            assert (await other.ask("GET", "/api", headers={"Authorization": "Bearer joe-token"})).code == 200
+
+    _on_a_site(tmp_path, test, reading=1)
+
+
+@BOTH
+def test_more_connections_than_there_is_room_for_wait(tmp_path: Path, tls: bool) -> None:
+    async def test(here: Site) -> None:
+        async with here.wire(tls=tls) as first, here.wire() as late:
+            assert (await first.ask("GET", "/healthz")).code == 200
+            late.send(request("GET", "/healthz"))
+            assert (await first.ask("GET", "/version")).code == 200
+            assert here.http.connections == 1
+            first.writer.close()
+            assert (await late.answer()).text == "ok"
+
+    _on_a_site(tmp_path, test, connections=1)
+
+
+# -- what is no HTTP, or not the HTTP that is spoken here -------------------------------------------------------------
+
+
+def test_plain_http_on_the_tls_port_is_told_so(tmp_path: Path) -> None:
+    async def test(here: Site) -> None:
+        async with Wire(here.tls_port) as wire:
+            wire.send(GET + b"\r\n")
+            answer = await wire.answer()
+            assert answer.code == 400
+            assert answer.text == "Client sent an HTTP request to an HTTPS server.\n"
+
+    _on_a_site(tmp_path, test)
+
+
+NO_TLS = {
+    "nothing": b"",
+    "noise": b"\x05\x01\x00",
+    "an old greeting": b"\x80\x2e\x01\x00\x02\x00\x15",
+    "a greeting cut off": b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc",
+    "a broken greeting": b"\x16\x03\x01\x00\x05hello" * 3,
+}
+
+
+@pytest.mark.parametrize("name", NO_TLS)
+def test_what_is_no_tls_is_dropped_without_a_word(tmp_path: Path, caplog: pytest.LogCaptureFixture, name: str) -> None:
+    async def test(here: Site) -> None:
+        async with Wire(here.tls_port) as wire:
+            wire.send(NO_TLS[name])
+            async with asyncio.timeout(10):
+                await wire.reader.read()
+        async with here.wire(tls=True) as wire:
+            assert (await wire.ask("GET", "/healthz")).text == "ok"
+
+    _on_a_site(tmp_path, test, handshake_s=0.2)
+    assert [record for record in caplog.records if record.levelno >= logging.WARNING] == []
+
+
+def test_a_client_that_goes_during_the_greeting_frees_its_place(tmp_path: Path) -> None:
+    async def test(here: Site) -> None:
+        for _ in range(5):
+            with socket.create_connection(("127.0.0.1", here.tls_port)) as client:
+                client.sendall(b"\x16\x03\x01")
+        async with here.wire(tls=True) as wire:
+            assert (await wire.ask("GET", "/healthz")).text == "ok"
+
+    _on_a_site(tmp_path, test, connections=3, handshake_s=0.2)
+
+
+def test_a_certificate_that_somebody_else_signed_is_no_way_in(tmp_path: Path) -> None:
+    """The real server takes the connection and answers 401; TLS as Python has it can only refuse it."""
+
+    async def test(here: Site) -> None:
+        wanted = Request(common_name="admin", organizations=("system:masters",), is_client=True)
+        stranger = issue(make_ca("stranger", now=time.time()), wanted, now=time.time())
+        (tmp_path / "key").write_bytes(stranger.key)
+        (tmp_path / "certificate").write_bytes(stranger.certificate)
+        context = here.trusting()
+        context.load_cert_chain(tmp_path / "certificate", tmp_path / "key")
+        with pytest.raises((ssl.SSLError, ConnectionError, asyncio.IncompleteReadError)):
+            async with here.wire(context=context) as wire:
+                await wire.ask("GET", "/healthz")
+
+    _on_a_site(tmp_path, test)
