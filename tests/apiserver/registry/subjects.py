@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Any
@@ -17,6 +18,7 @@ from sampan.apiserver.endpoints import Endpoints
 from sampan.apiserver.loopback import altered
 from sampan.apiserver.pipeline import Pipeline
 from sampan.apiserver.registry.registry import Registry
+from sampan.apiserver.results import Answer
 from sampan.machinery.clock import Clock, RealClock
 from sampan.storage.backend import Backend
 from sampan.storage.memory import MemoryBackend
@@ -100,6 +102,16 @@ def _pipeline(registry: Registry) -> Pipeline:
         endpoints=Endpoints(registry=registry, admission=AdmissionChain([])),
         special={},
     )
+
+
+class InTurn:
+    """Several servers as one, each asked in its turn."""
+
+    def __init__(self, servers: list[Pipeline]) -> None:
+        self._servers = itertools.cycle(servers)
+
+    async def serve_as(self, call: Call) -> Answer:
+        return await next(self._servers).serve_as(call)
 
 
 @asynccontextmanager

@@ -200,7 +200,7 @@ def test_a_collection_with_an_object_that_is_refused() -> None:
 
 def test_jobs_and_replication_controllers_leave_their_pods() -> None:
     template = {"metadata": {"labels": {"a": "b"}}, "spec": {"containers": [{"name": "c", "image": "i"}]}}
-    job_template = {**template, "spec": {**template["spec"], "restartPolicy": "Never"}}
+    job_template = {"spec": {"containers": [{"name": "c", "image": "i"}], "restartPolicy": "Never"}}
     cases = {
         "/apis/batch/v1/namespaces/default/jobs": ({"spec": {"template": job_template}}, True),
         "/api/v1/namespaces/default/replicationcontrollers": ({"spec": {"template": template}}, False),

@@ -19,7 +19,7 @@ from sampan.storage.backend import Backend  # noqa: E402
 from sampan.storage.sqlite import SqliteBackend  # noqa: E402
 from sampan.testing.registry_conformance import CHECKS, CROWDING, Api, Check, run  # noqa: E402
 from tests.apiserver.registry.lagging import LaggingBackend, lagging  # noqa: E402
-from tests.apiserver.registry.subjects import config_maps, gadgets, memory, pipelines  # noqa: E402
+from tests.apiserver.registry.subjects import InTurn, config_maps, gadgets, memory, pipelines  # noqa: E402
 
 
 @pytest.mark.parametrize("check", CROWDING, ids=lambda check: check.__name__)
@@ -32,21 +32,10 @@ def test_a_cache_that_is_behind_shows_in_no_answer(check: Check) -> None:
     run(check, gadgets(lambda: lagging(0.002, memory())))
 
 
-class _InTurn:
-    """Several servers as one, each asked in its turn."""
-
-    def __init__(self, servers: list[Pipeline]) -> None:
-        self._servers, self._next = servers, 0
-
-    async def serve_as(self, call: object) -> object:
-        self._next += 1
-        return await self._servers[self._next % len(self._servers)].serve_as(call)  # type: ignore[arg-type]
-
-
 @asynccontextmanager
 async def _two_servers(lag_s: float) -> AsyncIterator[Pipeline]:
     async with pipelines(2, lambda: lagging(lag_s, memory())) as servers:
-        yield _InTurn(servers)  # type: ignore[misc]
+        yield InTurn(servers)  # type: ignore[misc]
 
 
 @pytest.mark.parametrize("lag_s", [0.0, 0.003], ids=["close", "behind"])

@@ -1,0 +1,55 @@
+"""The suite on a real etcd, whose caches are behind by what a network and another process cost; alone, and as two
+servers that share it."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import replace
+
+import pytest
+
+pytest.register_assert_rewrite("sampan.testing.registry_conformance")
+
+from sampan.apiserver.pipeline import Pipeline  # noqa: E402
+from sampan.storage.etcd import EtcdBackend  # noqa: E402
+from sampan.testing.registry_conformance import CHECKS, CROWDING, Check, run  # noqa: E402
+from tests.apiserver.registry.subjects import InTurn, config_maps, gadgets, pipelines  # noqa: E402
+from tests.storage.etcd_server import NO_ETCD, Member, find, one_member  # noqa: E402
+
+pytestmark = pytest.mark.skipif(find("etcd") is None, reason=NO_ETCD)
+
+Open = Callable[[], EtcdBackend]
+
+
+@pytest.fixture(scope="module")
+def etcd(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Member]:
+    with one_member(tmp_path_factory.mktemp("etcd")) as member:
+        yield member
+
+
+_numbers = itertools.count()
+
+
+@pytest.fixture
+def open_backend(etcd: Member) -> Open:
+    """Connections to a store of the test's own."""
+    prefix = f"/test{next(_numbers)}"
+    return lambda: EtcdBackend(endpoints=[etcd.client_url], prefix=prefix)
+
+
+@pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__)
+def test_conformance(check: Check, open_backend: Open) -> None:
+    run(check, gadgets(open_backend))
+
+
+@pytest.mark.parametrize("check", CROWDING, ids=lambda check: check.__name__)
+def test_two_servers_on_one_etcd(check: Check, open_backend: Open) -> None:
+    @asynccontextmanager
+    async def two() -> AsyncIterator[Pipeline]:
+        async with AsyncExitStack() as stack:
+            servers = [(await stack.enter_async_context(pipelines(1, open_backend)))[0] for _ in range(2)]
+            yield InTurn(servers)  # type: ignore[misc]
+
+    run(check, replace(config_maps(), open=two))
