@@ -129,6 +129,7 @@ class Assembly:
         export_controllers(self.server.metrics, lambda: manager.runners)
         self._tell_clock(running, manager.activity.idle)
         await running.enter_async_context(_beside(manager.run()))
+        self.server.registry.components["controller-manager"] = _is_running
         if self.has_controller("serviceaccount-controller"):
             await default_account(self.client("up"), "default")
 
@@ -136,6 +137,10 @@ class Assembly:
         """A virtual clock does not move on while something is under way."""
         if isinstance(self.clock, VirtualClock):
             running.callback(self.clock.on_idle(idle))
+
+
+async def _is_running() -> None:
+    """Of a component in this process, which ends with it: that somebody can ask is the answer."""
 
 
 async def default_account(client: Client, namespace: str) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable
 from functools import partial
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
@@ -28,6 +28,7 @@ from sampan.storage.cacher.item import ItemMaker
 
 if TYPE_CHECKING:
     from sampan.apiserver.auth.token_signer import TokenSigner
+    from sampan.apiserver.security import Security
 
 StartTask = Callable[[Any], asyncio.Task[None]]
 """Runs a cacher in the server's task group."""
@@ -44,10 +45,15 @@ class Registry:
         event_ttl_s: float = 3600,
         service_ranges: ServiceRanges | None = None,
         token_signer: TokenSigner | None = None,
+        security: Security | None = None,
     ) -> None:
         self.scheme, self.backend, self.clock = scheme, backend, clock
         self.token_signer = token_signer
         """None: service accounts have no tokens."""
+        self.security = security
+        """None: nobody is asked who may do what."""
+        self.components: dict[str, Callable[[], Awaitable[None]]] = {}
+        """Parts of the control plane beside server and store, which ComponentStatus asks; each raises what is wrong."""
         ranges = service_ranges or ServiceRanges()
         self.addresses = AddressAllocator(registry=self, ranges=ranges)
         self.node_ports = NodePortAllocator(backend=backend, ports=ranges.node_ports)

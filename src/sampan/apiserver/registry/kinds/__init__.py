@@ -7,6 +7,7 @@ from typing import Final
 
 MODULES: Final[dict[tuple[str, str], str]] = {
     ("", "bindings"): "pod_binding",
+    ("", "componentstatuses"): "componentstatuses",
     ("", "configmaps"): "configmaps",
     ("", "endpoints"): "endpoints",
     ("", "events"): "events",
@@ -39,6 +40,7 @@ MODULES: Final[dict[tuple[str, str], str]] = {
     ("networking.k8s.io", "ipaddresses"): "ipaddresses",
     ("networking.k8s.io", "networkpolicies"): "networkpolicies",
     ("networking.k8s.io", "servicecidrs"): "servicecidrs",
+    ("node.k8s.io", "runtimeclasses"): "runtimeclasses",
     ("policy", "poddisruptionbudgets"): "poddisruptionbudgets",
     ("rbac.authorization.k8s.io", "clusterrolebindings"): "clusterrolebindings",
     ("rbac.authorization.k8s.io", "clusterroles"): "clusterroles",

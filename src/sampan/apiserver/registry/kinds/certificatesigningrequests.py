@@ -147,9 +147,9 @@ def _change_faults(
     yield from _spec_faults(request.spec, old.spec)
     yield from _condition_faults(new.conditions, before.conditions)
     is_new = new.certificate != before.certificate
-    if is_new and new.certificate and not (before.certificate and certificate_fault(before.certificate)):
-        if fault := certificate_fault(new.certificate):
-            yield FieldError.invalid(_CERTIFICATE, "<certificate data>", fault)
+    had_bad = bool(before.certificate and certificate_fault(before.certificate))
+    if is_new and new.certificate and not had_bad and (fault := certificate_fault(new.certificate)):
+        yield FieldError.invalid(_CERTIFICATE, "<certificate data>", fault)
     for kind in (APPROVED, DENIED, FAILED):
         if len(_of(new.conditions, kind)) < len(_of(before.conditions, kind)):
             yield FieldError.forbidden(_CONDITIONS, f'updates may not remove a condition of type "{kind}"')

@@ -1,0 +1,131 @@
+"""ComponentStatus: whether the parts of the control plane that this server knows of are healthy. Nothing of it is
+stored: every part is asked when somebody asks."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping
+from functools import partial as bound
+from typing import TYPE_CHECKING, Any
+
+from sampan.api.codec import json
+from sampan.api.types.core_v1 import ComponentCondition, ComponentStatus
+from sampan.api.types.meta_v1 import ObjectMeta
+from sampan.apiserver import listing, partial
+from sampan.apiserver.negotiation import TABLE
+from sampan.apiserver.registry.served import Served
+from sampan.apiserver.registry.strategy import Column, Strategy
+from sampan.apiserver.results import ObjectAnswer, ValueAnswer
+from sampan.apiserver.tables.columns import NAME
+from sampan.apiserver.tables.table import TableWriter, include_of
+from sampan.machinery import errors
+
+if TYPE_CHECKING:
+    from sampan.apiserver.call import Call
+    from sampan.apiserver.endpoints import Endpoints
+    from sampan.apiserver.registry.registry import Registry
+    from sampan.apiserver.results import Answer
+    from sampan.storage.cacher.selection import Selection
+
+Probe = Callable[[], Awaitable[None]]
+"""Raises what is wrong."""
+
+STORE = "etcd-0"
+_HEALTHY = "Healthy"
+_TIMEOUT_S = 2.0
+
+
+async def serve(endpoints: Endpoints, call: Call) -> Answer:
+    if call.resource is None:
+        raise ValueError("the call names no resource")
+    probes = _probes(endpoints.registry)
+    if call.verb == "get":
+        if call.name not in probes:
+            raise errors.not_found("componentstatus", call.name)
+        found = await _status(call.name, probes[call.name])
+        return ObjectAnswer(call.resource, json.encode(found), obj=found)
+    selection = listing.selection(call)
+    statuses = await asyncio.gather(*(_status(name, probe) for name, probe in sorted(probes.items())))
+    return _list(endpoints, call, [status for status in statuses if _matches(status, selection)])
+
+
+def _probes(registry: Registry) -> Mapping[str, Probe]:
+    async def store() -> None:
+        await registry.backend.current_revision()
+
+    return {STORE: store, **registry.components}
+
+
+async def _status(name: str, probe: Probe) -> ComponentStatus:
+    condition = ComponentCondition(type=_HEALTHY, status="True", message="ok")
+    try:
+        async with asyncio.timeout(_TIMEOUT_S):
+            await probe()
+    except Exception as fault:  # whatever is wrong with a component is what was asked for
+        condition = ComponentCondition(type=_HEALTHY, status="False", error=str(fault) or type(fault).__name__)
+    return ComponentStatus(metadata=ObjectMeta(name=name), conditions=[condition])
+
+
+def _matches(status: ComponentStatus, selection: Selection) -> bool:
+    if selection.labels is not None and not selection.labels.matches(status.metadata.labels):
+        return False
+    known = {"metadata.name": status.metadata.name}
+    return all(term.matches(known) for term in selection.fields)
+
+
+def _list(endpoints: Endpoints, call: Call, found: list[ComponentStatus]) -> ValueAnswer:
+    assert call.resource is not None
+    if call.form.as_kind == TABLE:
+        writer = TableWriter(
+            columns=COLUMNS,
+            kind=call.resource.gvk,
+            form=call.form,
+            include=include_of(call),
+            now=endpoints.registry.clock.now(),
+        )
+        rows = [writer.row(status, bound(json.encode, status)) for status in found]
+        return ValueAnswer(json.read_any(writer.table({}, rows)))
+    items: list[Any] = [json.to_value(status) for status in found]
+    if call.form.as_kind:
+        partial.check(call.form, call.resource, is_list=True)
+        title = {"kind": call.form.as_kind, "apiVersion": call.form.api_version}
+        parts = [json.read_any(partial.of_object(json.encode(status), call.form)) for status in found]
+        return ValueAnswer({**title, "metadata": {}, "items": parts or None})
+    return ValueAnswer({"kind": "ComponentStatusList", "apiVersion": "v1", "metadata": {}, "items": items})
+
+
+# -- the table -------------------------------------------------------------------------------------------------------
+
+
+def _condition(status: ComponentStatus) -> ComponentCondition | None:
+    return next((condition for condition in status.conditions if condition.type == _HEALTHY), None)
+
+
+def _word(status: ComponentStatus, now: float) -> str:
+    condition = _condition(status)
+    if condition is None:
+        return "Unknown"
+    return _HEALTHY if condition.status == "True" else "Unhealthy"
+
+
+def _part(name: str) -> Callable[[ComponentStatus, float], str]:
+    return lambda status, now: getattr(_condition(status), name, "")
+
+
+COLUMNS = (
+    NAME,
+    Column("Status", _word, description="Status of the component conditions"),
+    Column("Message", _part("message"), description="Message of the component conditions"),
+    Column("Error", _part("error"), description="Error of the component conditions"),
+)
+
+
+class ComponentStatusStrategy(Strategy):
+    columns = COLUMNS
+
+
+SERVED = Served(
+    strategy=ComponentStatusStrategy(),
+    handlers={"": serve},
+    deprecation="v1 ComponentStatus is deprecated in v1.19+",
+)

@@ -1,0 +1,54 @@
+"""RuntimeClass: how pods are run, by the name of a handler that the node's runtime knows."""
+
+from collections.abc import Iterable
+
+from sampan.api.faults import FieldError
+from sampan.api.types.core_v1 import ResourceRequirements, Toleration
+from sampan.api.types.node_v1 import RuntimeClass
+from sampan.apiserver.registry.podspec.formats import Faults, dns_label, fixed, given, labels
+from sampan.apiserver.registry.podspec.internal_view import shown
+from sampan.apiserver.registry.podspec.leniency import Leniency
+from sampan.apiserver.registry.podspec.resources import requirement_faults
+from sampan.apiserver.registry.podspec.tolerations import toleration_faults
+from sampan.apiserver.registry.podspec.warnings import DEPRECATED_NODE_LABELS
+from sampan.apiserver.registry.served import Served
+from sampan.apiserver.registry.strategy import Column, Context, Strategy
+from sampan.apiserver.tables.columns import AGE, NAME
+
+
+class RuntimeClassStrategy(Strategy):
+    create_on_update = True
+    unconditional_update = False
+    validates_whole = True
+    columns = (NAME, Column("Handler", lambda found, now: found.handler), AGE)
+
+    def validate_create(self, ctx: Context, obj: RuntimeClass) -> Iterable[FieldError]:
+        yield from dns_label(obj.handler, "handler") if obj.handler else given("", "handler")
+        if obj.overhead is not None:
+            requirements = ResourceRequirements(limits=obj.overhead.podFixed)
+            yield from requirement_faults(requirements, Leniency(), "overhead")
+        if obj.scheduling is not None:
+            yield from labels(obj.scheduling.nodeSelector, "scheduling.nodeSelector")
+            yield from _toleration_faults(obj.scheduling.tolerations, "scheduling.tolerations")
+
+    def validate_update(self, ctx: Context, obj: RuntimeClass, old: RuntimeClass) -> Iterable[FieldError]:
+        yield from self.validate_create(ctx, obj)
+        yield from fixed(obj.handler, old.handler, "handler")
+
+    def warnings(self, ctx: Context, obj: RuntimeClass, old: RuntimeClass | None) -> Iterable[str]:
+        selector = obj.scheduling.nodeSelector if obj.scheduling is not None else {}
+        for key in sorted(selector.keys() & DEPRECATED_NODE_LABELS.keys()):
+            yield f"scheduling.nodeSelector: {DEPRECATED_NODE_LABELS[key]}"
+
+
+def _toleration_faults(tolerations: list[Toleration], at: str) -> Faults:
+    yield from toleration_faults(tolerations, at)
+    seen: set[tuple[str, str, str, str]] = set()
+    for index, found in enumerate(tolerations):
+        key = (found.key, found.operator, found.value, found.effect)
+        if key in seen:
+            yield FieldError.duplicate(f"{at}[{index}]", shown(found))
+        seen.add(key)
+
+
+SERVED = Served(strategy=RuntimeClassStrategy())
