@@ -27,6 +27,13 @@ async def everything(store: Store) -> list[Any]:
     return [item.object(store.codec.decode) for item in store.cacher.peek_all()]
 
 
+async def in_namespace(store: Store, namespace: str) -> list[Any]:
+    """The objects that the cache has now in a namespace, in order of their names, shared and read-only."""
+    if not store.cacher.is_ready:
+        await store.cacher.wait_ready()
+    return [item.object(store.codec.decode) for item in store.cacher.peek_in(namespace)]
+
+
 def newest(found: Iterable[Any]) -> Any | None:
     """The object that was created last; of those of one second the first by name."""
     by_name = sorted(found, key=lambda obj: obj.metadata.name)

@@ -1,12 +1,13 @@
-"""The plug-ins that are on by default, in the real server's order."""
+"""The plug-ins, in the real server's order, and which of them are on."""
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterable
 from typing import Final
 
 from sampan.apiserver.admission.chain import Plugin
 from sampan.apiserver.admission.default_ingress_class import DefaultIngressClass
 from sampan.apiserver.admission.default_storage_class import DefaultStorageClass
 from sampan.apiserver.admission.default_toleration_seconds import DefaultTolerationSeconds
+from sampan.apiserver.admission.limit_ranger import LimitRanger
 from sampan.apiserver.admission.namespace_lifecycle import NamespaceLifecycle
 from sampan.apiserver.admission.persistent_volume_claim_resize import PersistentVolumeClaimResize
 from sampan.apiserver.admission.pod_resize import PodResizeValidator
@@ -19,6 +20,7 @@ from sampan.apiserver.admission.taint_nodes_by_condition import TaintNodesByCond
 
 PLUGINS: Final[dict[str, Callable[[], Plugin]]] = {
     "NamespaceLifecycle": NamespaceLifecycle,
+    "LimitRanger": LimitRanger,
     "ServiceAccount": ServiceAccountAdmission,
     "TaintNodesByCondition": TaintNodesByCondition,
     "Priority": Priority,
@@ -32,6 +34,22 @@ PLUGINS: Final[dict[str, Callable[[], Plugin]]] = {
     "PodResizeValidator": PodResizeValidator,
 }
 
+OFF: Final[frozenset[str]] = frozenset()
+"""Those that are on only where somebody asks for them."""
 
-def default_plugins(disabled: Collection[str] = ()) -> list[Plugin]:
-    return [make() for name, make in PLUGINS.items() if name not in disabled]
+
+class UnknownPlugin(ValueError):
+    """A name that no plug-in has."""
+
+
+def check_names(names: Iterable[str]) -> None:
+    for name in names:
+        if name not in PLUGINS:
+            raise UnknownPlugin(f"there is no admission plug-in {name!r}")
+
+
+def default_plugins(disabled: Collection[str] = (), enabled: Collection[str] = ()) -> list[Plugin]:
+    """Those that are on: the usual ones and the `enabled`, without the `disabled`."""
+    check_names((*enabled, *disabled))
+    is_on = {name: name in enabled or name not in OFF for name in PLUGINS}
+    return [make() for name, make in PLUGINS.items() if is_on[name] and name not in disabled]

@@ -1,11 +1,11 @@
 """A pod is only resized on a node that can do that and has the room."""
 
+from sampan.api.pod_amounts import effective_requests
 from sampan.api.quantity import Quantity, parse
 from sampan.api.resource import Resource
 from sampan.api.types.core_v1 import Node, Pod
 from sampan.apiserver.admission import lookup
 from sampan.apiserver.admission.chain import Attributes, Operation
-from sampan.apiserver.registry.podspec.amounts import effective_requests
 
 
 class PodResizeValidator:

@@ -140,6 +140,11 @@ class Cacher:
         """All that the cache has now, without waiting for anything."""
         return [*self._state.contents.items.values()]
 
+    def peek_in(self, namespace: str) -> Sequence[Item]:
+        """What the cache has now in a namespace, in key order, without waiting for anything."""
+        contents = self._state.contents
+        return [contents.items[key] for block in contents.keys.blocks(namespace) for key in block]
+
     async def list(self, query: ListQuery) -> ListResult:
         wanted, start = self._page(query)
         await self.wait_ready()

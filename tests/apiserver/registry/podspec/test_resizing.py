@@ -3,9 +3,9 @@ from typing import Any
 
 import pytest
 
+from sampan.api.pod_qos import qos_class
 from sampan.api.types.core_v1 import Pod
 from sampan.apiserver.registry.podspec.leniency import Leniency
-from sampan.apiserver.registry.podspec.qos import qos_class
 from sampan.apiserver.registry.podspec.resizing import keep_all_but_resources, resize_faults
 from tests.apiserver.pods import container, defaulted
 

@@ -8,6 +8,7 @@ from sampan.api import names
 from sampan.api.faults import FieldError
 from sampan.api.label_selector import selector_faults
 from sampan.api.quantity import Quantity, parse
+from sampan.api.resource_names import is_native
 from sampan.api.types.core_v1 import (
     PersistentVolumeClaim,
     PersistentVolumeClaimSpec,
@@ -16,7 +17,7 @@ from sampan.api.types.core_v1 import (
     TypedObjectReference,
     VolumeResourceRequirements,
 )
-from sampan.apiserver.registry.podspec.amounts import is_native, round_up
+from sampan.apiserver.registry.podspec.amounts import round_up
 from sampan.apiserver.registry.podspec.claims import claim_spec_faults
 from sampan.apiserver.registry.podspec.formats import Faults, fixed
 from sampan.apiserver.registry.podspec.internal_view import difference

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from copy import copy
 
 from sampan.api import names
+from sampan.api.pod_qos import qos_class
 from sampan.api.types.core_v1 import Pod, PodStatus
 from sampan.api.types.meta_v1 import ObjectMeta
 from sampan.apiserver.registry.kinds.pod_binding import bind
@@ -19,7 +20,6 @@ from sampan.apiserver.registry.podspec.defaults import default_pod
 from sampan.apiserver.registry.podspec.disabled import drop_disabled_fields, drop_disabled_status
 from sampan.apiserver.registry.podspec.leniency import Leniency
 from sampan.apiserver.registry.podspec.pod import new_pod_faults
-from sampan.apiserver.registry.podspec.qos import qos_class
 from sampan.apiserver.registry.podspec.warnings import address_warnings, warnings_for
 from sampan.apiserver.registry.served import Served
 from sampan.apiserver.registry.strategy import Context, Strategy

@@ -6,6 +6,7 @@ Nothing is looked up before a check fails, so a valid object costs nothing.
 from collections.abc import Mapping
 from functools import cached_property
 
+from sampan.api import resource_names
 from sampan.api.quantity import parse
 from sampan.api.types.core_v1 import PodSpec
 from sampan.apiserver.registry.podspec import amounts, file_paths, selectors, sysctls
@@ -29,7 +30,7 @@ class Leniency:
     @cached_property
     def uneven_huge_pages(self) -> bool:
         return self._old is not None and any(
-            amounts.is_huge_pages(name) and not amounts.is_divisible(name, parse(text))
+            resource_names.is_huge_pages(name) and not amounts.is_divisible(name, parse(text))
             for _, container, _ in containers_of(self._old)
             for found in (container.resources.limits, container.resources.requests)
             for name, text in found.items()

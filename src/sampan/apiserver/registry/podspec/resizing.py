@@ -7,11 +7,11 @@ from copy import copy
 from typing import TYPE_CHECKING
 
 from sampan.api.faults import FieldError
+from sampan.api.pod_qos import qos_class
 from sampan.api.types.core_v1 import Container, Pod, PodSpec, ResourceRequirements
 from sampan.apiserver.registry.podspec.annotations import MIRROR
 from sampan.apiserver.registry.podspec.formats import Faults
 from sampan.apiserver.registry.podspec.pod import pod_faults
-from sampan.apiserver.registry.podspec.qos import qos_class
 
 if TYPE_CHECKING:
     from sampan.apiserver.registry.podspec.leniency import Leniency

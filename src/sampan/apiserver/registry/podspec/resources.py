@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from sampan.api import names
+from sampan.api import names, pod_amounts, resource_names
 from sampan.api.faults import NOT_FOUND, FieldError
 from sampan.api.quantity import Quantity, parse
 from sampan.api.types.core_v1 import PodResourceClaim, PodSpec, ResourceClaim, ResourceRequirements
@@ -26,9 +26,9 @@ def container_resource_name(name: str, at: str) -> Faults:
         return
     yield from resource_name(name, at)
     if "/" not in name:
-        if not amounts.is_huge_pages(name):
+        if not resource_names.is_huge_pages(name):
             yield FieldError.invalid(at, name, "must be a standard resource for containers")
-    elif not amounts.is_native(name) and not amounts.is_extended(name):
+    elif not resource_names.is_native(name) and not resource_names.is_extended(name):
         yield FieldError.invalid(at, name, "doesn't follow extended resource name standard")
 
 
@@ -43,7 +43,7 @@ def resource_name(name: str, at: str) -> Faults:
 def _pod_resource_name(name: str, at: str) -> Faults:
     found = list(resource_name(name, at))
     yield from found
-    if not found and not amounts.is_pod_level(name):
+    if not found and not resource_names.is_pod_level(name):
         yield FieldError.not_supported(at, name, ("cpu", "hugepages-", "memory"))
 
 
@@ -78,14 +78,14 @@ def requirement_faults(
 
 
 def _huge_pages_alone(found: Collection[str], at: str) -> Faults:
-    if any(map(amounts.is_huge_pages, found)) and _COMPUTE.isdisjoint(found):
+    if any(map(resource_names.is_huge_pages, found)) and _COMPUTE.isdisjoint(found):
         yield FieldError.forbidden(at, "HugePages require cpu or memory")
 
 
 def _amount(name: str, amount: Quantity, lenient: Leniency, at: str, name_faults: NameFaults) -> Faults:
     yield from name_faults(name, at)
     yield from quantity_faults(name, amount, at)
-    if amounts.is_huge_pages(name) and not amounts.is_divisible(name, amount) and not lenient.uneven_huge_pages:
+    if resource_names.is_huge_pages(name) and not amounts.is_divisible(name, amount) and not lenient.uneven_huge_pages:
         yield FieldError.invalid(at, str(amount), f"{amount} is not positive integer multiple of {name}")
 
 
@@ -152,12 +152,12 @@ def pod_resource_faults(spec: PodSpec, lenient: Leniency, pod_claims: Collection
 
 
 def _sums(spec: PodSpec, resources: ResourceRequirements, at: str) -> Faults:
-    for name, total in sorted(amounts.pod_requests(spec).items()):
+    for name, total in sorted(pod_amounts.pod_requests(spec).items()):
         if name in resources.requests and total > parse(resources.requests[name]):
             text = f"must be greater than or equal to aggregate container requests of {total}"
             yield FieldError.invalid(f"{at}.requests[{name}]", resources.requests[name], text)
-    for name, total in sorted(amounts.pod_limits(spec).items()):
-        if amounts.is_huge_pages(name) and name in resources.limits and total > parse(resources.limits[name]):
+    for name, total in sorted(pod_amounts.pod_limits(spec).items()):
+        if resource_names.is_huge_pages(name) and name in resources.limits and total > parse(resources.limits[name]):
             text = f"must be greater than or equal to aggregate container limits of {total}"
             yield FieldError.invalid(f"{at}.limits[{name}]", resources.limits[name], text)
 

@@ -2,9 +2,9 @@
 
 from collections.abc import Iterable, Mapping
 
+from sampan.api import pod_amounts
 from sampan.api.quantity import parse
 from sampan.api.types.core_v1 import PodSpec, ResourceRequirements
-from sampan.apiserver.registry.podspec import amounts
 
 GUARANTEED, BURSTABLE, BEST_EFFORT = "Guaranteed", "Burstable", "BestEffort"
 _COUNTED = ("cpu", "memory")
@@ -31,8 +31,8 @@ def _must_be_limited(spec: PodSpec, parts: list[ResourceRequirements]) -> Iterab
 
 
 def _is_asked_in_full(parts: list[ResourceRequirements]) -> bool:
-    requests = amounts.summed(_counted(part.requests) for part in parts)
-    return requests == amounts.summed(_counted(part.limits) for part in parts)
+    requests = pod_amounts.summed(_counted(part.requests) for part in parts)
+    return requests == pod_amounts.summed(_counted(part.limits) for part in parts)
 
 
 def _counted(found: Mapping[str, str]) -> dict[str, str]:

@@ -1,0 +1,65 @@
+"""What a pod's containers ask for together. Pure."""
+
+from collections.abc import Callable, Iterable, Mapping
+
+from sampan.api import quantity
+from sampan.api.quantity import Quantity
+from sampan.api.resource_names import is_pod_level
+from sampan.api.types.core_v1 import Container, PodSpec
+
+Amounts = dict[str, Quantity]
+
+
+def pod_requests(spec: PodSpec) -> Amounts:
+    """What the containers ask for together: the sum of those that run at the same time, and at least what each init
+    container needs beside the sidecars that were started before it."""
+    return _together(spec, lambda container: container.resources.requests)
+
+
+def pod_limits(spec: PodSpec) -> Amounts:
+    return _together(spec, lambda container: container.resources.limits)
+
+
+def effective_requests(spec: PodSpec) -> Amounts:
+    """What a node has to have for the pod: its own word counts more than its containers', its overhead comes on top."""
+    total = pod_requests(spec)
+    if spec.resources is not None:
+        own = summed([spec.resources.requests])
+        total.update({name: amount for name, amount in own.items() if is_pod_level(name)})
+    add(total, summed([spec.overhead]))
+    return total
+
+
+def _together(spec: PodSpec, pick: Callable[[Container], Mapping[str, str]]) -> Amounts:
+    total = summed(pick(container) for container in spec.containers or ())
+    started: Amounts = {}
+    peak: Amounts = {}
+    for container in spec.initContainers:
+        own = summed([pick(container)])
+        if container.restartPolicy == "Always":
+            add(total, own)
+            add(started, own)
+            own = started
+        else:
+            add(own, started)
+        raise_to(peak, own)
+    raise_to(total, peak)
+    return total
+
+
+def summed(lists: Iterable[Mapping[str, str]]) -> Amounts:
+    total: Amounts = {}
+    for amounts in lists:
+        add(total, {name: quantity.parse(text) for name, text in amounts.items()})
+    return total
+
+
+def add(total: Amounts, more: Amounts) -> None:
+    for name, amount in more.items():
+        total[name] = total[name] + amount if name in total else amount
+
+
+def raise_to(total: Amounts, least: Amounts) -> None:
+    for name, amount in least.items():
+        if name not in total or amount > total[name]:
+            total[name] = amount

@@ -1,0 +1,137 @@
+from typing import Any
+
+import pytest
+
+from sampan.api.codec import json as codec
+from sampan.api.types.core_v1 import LimitRange, PersistentVolumeClaim
+from sampan.apiserver.admission.limit_ranger.constraints import faults_of_claim, faults_of_pod, told
+from sampan.apiserver.admission.limit_ranger.defaults import ANNOTATION, fill_in
+from tests.apiserver.cluster import NAMESPACE, Cluster, in_cluster
+from tests.apiserver.pods import container, pod
+
+
+def limit_range(*limits: dict[str, Any]) -> LimitRange:
+    return codec.from_value({"kind": "LimitRange", "apiVersion": "v1", "spec": {"limits": list(limits)}}, LimitRange)
+
+
+def resources(requests: dict[str, str] | None = None, limits: dict[str, str] | None = None) -> dict[str, Any]:
+    return {"requests": requests or {}, "limits": limits or {}}
+
+
+@pytest.mark.parametrize(
+    ("bounds", "has", "faults"),
+    [
+        ({"min": {"cpu": "1"}}, resources({"cpu": "1"}), []),
+        ({"min": {"cpu": "1"}}, resources(), ["minimum cpu usage per Container is 1.  No request is specified"]),
+        (
+            {"min": {"cpu": "1"}},
+            resources({"cpu": "999m"}),
+            ["minimum cpu usage per Container is 1, but request is 999m"],
+        ),
+        (
+            {"min": {"cpu": "1"}},
+            resources({"cpu": "1"}, {"cpu": "500m"}),
+            ["minimum cpu usage per Container is 1, but limit is 500m"],
+        ),
+        ({"max": {"cpu": "1"}}, resources(), ["maximum cpu usage per Container is 1.  No limit is specified"]),
+        (
+            {"max": {"cpu": "1"}},
+            resources({}, {"cpu": "1001m"}),
+            ["maximum cpu usage per Container is 1, but limit is 1001m"],
+        ),
+        (
+            {"max": {"cpu": "1"}},
+            resources({"cpu": "2"}, {"cpu": "1"}),
+            ["maximum cpu usage per Container is 1, but request is 2"],
+        ),
+        ({"maxLimitRequestRatio": {"cpu": "2"}}, resources({"cpu": "1"}, {"cpu": "2"}), []),
+        (
+            {"maxLimitRequestRatio": {"cpu": "2"}},
+            resources({"cpu": "1"}, {"cpu": "3"}),
+            ["cpu max limit to request ratio per Container is 2, but provided ratio is 3.000000"],
+        ),
+        (
+            {"maxLimitRequestRatio": {"cpu": "2"}},
+            resources({}, {"cpu": "3"}),
+            ["cpu max limit to request ratio per Container is 2, but no request is specified or request is 0"],
+        ),
+        (
+            {"maxLimitRequestRatio": {"cpu": "2"}},
+            resources({"cpu": "3"}),
+            ["cpu max limit to request ratio per Container is 2, but no limit is specified or limit is 0"],
+        ),
+        ({"max": {"memory": "16E"}}, resources({}, {"memory": "8Ei"}), []),
+    ],
+)
+def test_bounds_of_containers(bounds: dict[str, Any], has: dict[str, Any], faults: list[str]) -> None:
+    found = faults_of_pod(pod(container(resources=has)), limit_range({"type": "Container", **bounds}))
+    assert found == faults
+
+
+def test_a_pod_is_the_sum_of_its_containers_unless_it_says_otherwise() -> None:
+    spec: dict[str, Any] = {
+        "containers": [
+            {"name": name, "image": "x", "resources": resources({"cpu": "600m"}, {"cpu": "600m"})} for name in "ab"
+        ]
+    }
+    bounds = limit_range({"type": "Pod", "max": {"cpu": "1"}})
+    assert faults_of_pod(pod(spec), bounds) == ["maximum cpu usage per Pod is 1, but limit is 1200m"]
+    assert faults_of_pod(pod({**spec, "resources": resources({"cpu": "1"}, {"cpu": "1"})}), bounds) == []
+
+
+@pytest.mark.parametrize(
+    ("size", "faults"),
+    [
+        ("1Gi", []),
+        ("3Gi", ["maximum storage usage per PersistentVolumeClaim is 2Gi, but request is 3Gi"]),
+        ("1Mi", ["minimum storage usage per PersistentVolumeClaim is 1Gi, but request is 1Mi"]),
+    ],
+)
+def test_bounds_of_claims(size: str, faults: list[str]) -> None:
+    value = {"spec": {"resources": {"requests": {"storage": size}}}}
+    claim = codec.from_value(value, PersistentVolumeClaim)
+    bounds = limit_range({"type": "PersistentVolumeClaim", "min": {"storage": "1Gi"}, "max": {"storage": "2Gi"}})
+    assert faults_of_claim(claim, bounds) == faults
+
+
+def test_how_faults_are_told() -> None:
+    assert told(["a"]) == told(["a", "a"]) == "a"
+    assert told(["a", "b", "a"]) == "[a, b]"
+
+
+def test_what_is_missing_is_filled_in_and_noted() -> None:
+    made = pod(
+        {
+            "containers": [{"name": "c", "image": "x", "resources": resources({"cpu": "1"})}],
+            "initContainers": [{"name": "i", "image": "x"}],
+        }
+    )
+    defaults = {"default": {"cpu": "2", "memory": "1Gi"}, "defaultRequest": {"cpu": "1", "memory": "1Mi"}}
+    fill_in(made, limit_range({"type": "Container", **defaults}, {"type": "Pod", "max": {"cpu": "9"}}))
+    assert made.spec.containers is not None
+    assert made.spec.containers[0].resources.requests == {"cpu": "1", "memory": "1Mi"}
+    assert made.spec.initContainers[0].resources.limits == {"cpu": "2", "memory": "1Gi"}
+    assert made.metadata.annotations[ANNOTATION] == (
+        "LimitRanger plugin set: memory request for container c; cpu, memory limit for container c; "
+        "cpu, memory request for init container i; cpu, memory limit for init container i"
+    )
+
+
+def test_nothing_to_fill_in_leaves_no_note() -> None:
+    made = pod()
+    fill_in(made, limit_range({"type": "Container", "max": {"cpu": "9"}}))
+    assert ANNOTATION not in made.metadata.annotations
+
+
+def test_on_the_server() -> None:
+    async def work(cluster: Cluster) -> None:
+        limits = [{"type": "Container", "max": {"cpu": "1"}, "default": {"cpu": "500m"}}]
+        await cluster.make(f"{NAMESPACE}/limitranges", {"metadata": {"name": "l"}, "spec": {"limits": limits}})
+        made = await cluster.pod()
+        assert made["spec"]["containers"][0]["resources"] == {"limits": {"cpu": "500m"}, "requests": {"cpu": "500m"}}
+        assert await cluster.refused(container(resources={"limits": {"cpu": "2"}})) == (
+            403,
+            'pods "a" is forbidden: maximum cpu usage per Container is 1, but limit is 2',
+        )
+
+    in_cluster(work)
