@@ -5,16 +5,18 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Coroutine, Sequence
 from contextlib import suppress
-from dataclasses import replace
 from typing import Any
 
 from sampan.api import times
 from sampan.api.resource import Resource
 from sampan.apiserver import bodies, listing, matching, options, patching
 from sampan.apiserver.admission.chain import AdmissionChain, Attributes, Operation
-from sampan.apiserver.authorization import Chain
+from sampan.apiserver.applying import Applied
+from sampan.apiserver.authz import Chain
 from sampan.apiserver.call import Call
 from sampan.apiserver.conversions import Versions
+from sampan.apiserver.fieldmanager import Ownership, manager_name, resets
+from sampan.apiserver.fieldmanager.scaling import ScaleOwnership
 from sampan.apiserver.registry import metadata
 from sampan.apiserver.registry.codec import ResourceCodec
 from sampan.apiserver.registry.deletion import DeleteOptions
@@ -34,7 +36,8 @@ class Endpoints:
     def __init__(self, *, registry: Registry, admission: AdmissionChain, authorizer: Chain | None = None) -> None:
         """`authorizer` is asked where a request turns out to need another right than its verb says."""
         self.registry, self.admission, self._authorizer = registry, admission, authorizer
-        self.versions = Versions(registry)
+        self.versions, self.ownership = Versions(registry), Ownership(registry)
+        self.scales = ScaleOwnership(self.ownership)
 
     # -- reads -------------------------------------------------------------------------------------------------------
 
@@ -61,7 +64,8 @@ class Endpoints:
         obj = bodies.read_object(call, self.codec(resource), opts.field_validation)
         metadata.wipe_system_fields(obj.metadata)
         matching.match_namespace(call, obj)
-        obj = await self._admitted("CREATE", call, ctx, self._default(resource, obj), None)
+        obj = self._owned_new(call, ctx, opts, self._default(resource, obj))
+        obj = await self._admitted("CREATE", call, ctx, obj, None)
         store = self.registry.store(resource)
         written = await store.create(ctx, obj, strategy=served.strategy, check=self._check("CREATE", call, ctx))
         return self.written(resource, written, 201)
@@ -77,11 +81,16 @@ class Endpoints:
 
         async def wanted(present: Present) -> Any:
             obj = self._default(resource, sent.take(call))
+            matching.drop_repeated_owners(call, obj)
+            is_reset = not obj.metadata.managedFields and resets.in_body(call)
+            live = self.versions.shown_value(resource, present.raw)
+            self._own(call, ctx, opts, obj, present, live, is_reset)
             return await self._admitted("UPDATE", call, ctx, obj, present.obj)
 
         async def create() -> Any:
             self._authorize_create(call)
-            return await self._admitted("CREATE", call, ctx, self._default(resource, sent.take(call)), None)
+            obj = self._owned_new(call, ctx, opts, self._default(resource, sent.take(call)))
+            return await self._admitted("CREATE", call, ctx, obj, None)
 
         written = await self.registry.store(resource).replace(
             ctx,
@@ -98,18 +107,60 @@ class Endpoints:
     async def patch(self, call: Call) -> Answer:
         resource = _resource(call)
         patch, opts = patching.read(call, self.codec(resource))
+        if patch is None:
+            return await self._apply(call, opts)
         ctx = self.context(call, opts.dry_run)
 
         async def wanted(present: Present) -> Any:
-            obj = patch.apply(self.versions.shown_value(resource, present.raw))
+            live = self.versions.shown_value(resource, present.raw)
+            obj = patch.apply(live)
             matching.match_namespace(call, obj)
             matching.match_name(call, obj)
-            return await self._admitted("UPDATE", call, ctx, self._default(resource, obj), present.obj)
+            obj = self._default(resource, obj)
+            self._own(call, ctx, opts, obj, present, live, patch.resets_managers)
+            return await self._admitted("UPDATE", call, ctx, obj, present.obj)
 
         written = await self.registry.store(resource).replace(
             ctx, call.name, wanted, strategy=self.strategy(call), check=self._check("UPDATE", call, ctx)
         )
         return self.written(resource, written, 200)
+
+    async def _apply(self, call: Call, opts: options.WriteOptions) -> Answer:
+        """Server-side apply, which makes the object if there is none, but not by way of a part of it."""
+        resource, ctx = _resource(call), self.context(call, opts.dry_run)
+        applied = Applied(
+            call=call,
+            resource=resource,
+            options=opts,
+            codec=self.codec(resource),
+            ownership=self.ownership,
+            versions=self.versions,
+            now=ctx.now,
+        )
+
+        def matched(obj: Any) -> Any:
+            matching.match_namespace(call, obj)
+            matching.match_name(call, obj)
+            return self._default(resource, obj)
+
+        async def wanted(present: Present) -> Any:
+            return await self._admitted("UPDATE", call, ctx, matched(applied.over(present)), present.obj)
+
+        async def create() -> Any:
+            obj = matched(applied.new())
+            self._authorize_create(call)
+            return await self._admitted("CREATE", call, ctx, obj, None)
+
+        written = await self.registry.store(resource).replace(
+            ctx,
+            call.name,
+            wanted,
+            strategy=self.strategy(call),
+            check=self._check("UPDATE", call, ctx),
+            create=None if call.subresource else create,
+            check_new=self._check("CREATE", call, ctx),
+        )
+        return self.written(resource, written, 201 if written.created else 200)
 
     # -- delete ------------------------------------------------------------------------------------------------------
 
@@ -187,11 +238,39 @@ class Endpoints:
 
     async def _admitted(self, operation: Operation, call: Call, ctx: Context, obj: Any, old: Any) -> Any:
         """The object after mutating admission."""
-        if operation != "UPDATE" or call.verb == "update":
-            matching.drop_repeated_owners(call, obj)
         await self.admission.admit(self.attributes(operation, call, obj, old, ctx))
         matching.drop_repeated_owners(call, obj, is_after_admission=True)
         return obj
+
+    def _owned_new(self, call: Call, ctx: Context, opts: options.WriteOptions, obj: Any) -> Any:
+        """A new object with the managers of what its client says; what the server adds after this nobody manages."""
+        matching.drop_repeated_owners(call, obj)
+        manager = manager_name(opts.field_manager, call.user_agent)
+        self.ownership.created(_resource(call), obj, manager=manager, now=ctx.now)
+        return obj
+
+    def _own(
+        self,
+        call: Call,
+        ctx: Context,
+        opts: options.WriteOptions,
+        obj: Any,
+        present: Present,
+        live: dict[str, Any],
+        is_reset: bool,
+    ) -> None:
+        """Give a changed object the managers that it has after this change. `live` is the value before it, as the path
+        shows it."""
+        self.ownership.changed(
+            _resource(call),
+            call.subresource,
+            obj,
+            present.obj,
+            live,
+            is_reset=is_reset,
+            manager=manager_name(opts.field_manager, call.user_agent),
+            now=ctx.now,
+        )
 
     def _default(self, resource: Resource, obj: Any) -> Any:
         """The stored form of a client's object, with the defaults filled in."""
@@ -212,9 +291,9 @@ class Endpoints:
         return check
 
     def _authorize_create(self, call: Call) -> None:
-        """A PUT that creates needs the right to."""
+        """A PUT or apply that creates needs the right to."""
         if self._authorizer is not None:
-            self._authorizer.check(replace(call, verb="create"))
+            self._authorizer.check(call, "create")
 
 
 async def _together(act: Callable[[Item], Coroutine[None, None, None]], items: Sequence[Item]) -> None:

@@ -1,6 +1,6 @@
 """PATCH: which kind of patch, how it is applied to an object's JSON value, and what is told of one that does not fit.
 
-`application/apply-patch+yaml` is no patch of a value but a merge by field owners; it has its own place (not here).
+`application/apply-patch+yaml` is no patch of a value but a merge by field owners, which is in `applying`.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from sampan.api.codec import json as json_codec
 from sampan.apiserver import restoring
 from sampan.apiserver.bodies import kind_fault
 from sampan.apiserver.call import Call
+from sampan.apiserver.fieldmanager import resets
 from sampan.apiserver.options import WriteOptions, write_options
 from sampan.apiserver.registry.codec import ResourceCodec
 from sampan.machinery import errors, patch
@@ -35,12 +36,12 @@ def patch_type(call: Call, *, is_custom: bool) -> str:
     return media
 
 
-def read(call: Call, codec: ResourceCodec) -> tuple[Patch, WriteOptions]:
-    """The patch in a call for an object of that codec, and the options beside it."""
+def read(call: Call, codec: ResourceCodec) -> tuple[Patch | None, WriteOptions]:
+    """The patch in a call for an object of that codec, None for an applied object, and the options beside it."""
     media = patch_type(call, is_custom=codec.type is None)
     opts = write_options("PatchOptions", call.query, is_apply=media == APPLY_YAML)
     if media == APPLY_YAML:
-        raise errors.generic(415, "415: Unsupported Media Type")
+        return None, opts
     validation = opts.field_validation
     return Patch(media=media, body=call.body, codec=codec, validation=validation, warn=call.warn), opts
 
@@ -56,6 +57,8 @@ class Patch:
         self._value: Any = None
         self._apply: Callable[[Value], Value] | None = None
         self._strict: list[str] = []
+        self.resets_managers = False
+        """What it made last asks that nobody shall own anything any more."""
 
     def apply(self, current: Value) -> Any:
         """The object that the patch makes of the present one."""
@@ -66,6 +69,7 @@ class Patch:
             patched = self._apply(current)
         except patch.PatchError as fault:
             raise fault.as_api_error() from None
+        self.resets_managers = resets.in_value(patched)
         obj, unknown = self._decoded(patched)
         self._complain([*self._strict, *unknown], patched)
         return obj
@@ -96,8 +100,8 @@ class Patch:
             is_strategic = self._media == STRATEGIC_PATCH
             why = restoring.retold(patched, self._codec.schema, str(fault)) if is_strategic else str(fault)
             raise self._invalid(patched, why) from None
-        if why := kind_fault(obj.apiVersion, obj.kind, self._codec.kind):
-            raise self._invalid(patched, why)
+        if other := kind_fault(obj.apiVersion, obj.kind, self._codec.kind):
+            raise self._invalid(patched, other)
         obj.kind, obj.apiVersion = self._codec.kind.kind, self._codec.kind.api_version
         return obj, unknown
 

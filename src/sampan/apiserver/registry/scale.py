@@ -7,10 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 from sampan.api.codec import json
 from sampan.api.faults import FieldError
-from sampan.api.resource import GroupVersionKind
 from sampan.api.types.autoscaling_v1 import Scale, ScaleSpec, ScaleStatus
-from sampan.api.types.meta_v1 import ObjectMeta
-from sampan.apiserver import bodies, matching, options, patching
+from sampan.api.types.meta_v1 import ManagedFieldsEntry, ObjectMeta
+from sampan.apiserver import applying, bodies, matching, options, patching
+from sampan.apiserver.fieldmanager import manager_name
+from sampan.apiserver.fieldmanager.scaling import KIND
+from sampan.apiserver.options import WriteOptions
 from sampan.apiserver.results import ValueAnswer
 from sampan.machinery import errors
 
@@ -20,10 +22,9 @@ if TYPE_CHECKING:
     from sampan.apiserver.registry.strategy import Context, Strategy
     from sampan.apiserver.results import Answer
 
-KIND = GroupVersionKind(group="autoscaling", version="v1", kind="Scale")
-
-Change = Callable[[Scale], Scale]
-"""From the present scale to the wanted one."""
+Entries = list[ManagedFieldsEntry]
+Change = Callable[[Scale, Entries], tuple[Scale, Entries]]
+"""From the present scale, and the managers of the object that it is of, to the wanted ones."""
 
 
 class Scaled:
@@ -43,11 +44,12 @@ class Scaled:
 
         async def scaled(current: Any) -> Any:
             old = self._scale(current)
-            wanted = change(self._scale(current))
+            wanted, managers = change(self._scale(current), current.metadata.managedFields)
             await endpoints.admission.admit(endpoints.attributes("UPDATE", call, wanted, old, ctx))
             _check(wanted, call.name)
             current.spec.replicas = wanted.spec.replicas
             current.metadata.resourceVersion = wanted.metadata.resourceVersion
+            current.metadata.managedFields = managers
             return current
 
         async def check(new: Any, old: Any) -> None:
@@ -75,18 +77,64 @@ def _put(endpoints: Endpoints, call: Call) -> tuple[Change, Context]:
     wanted: Scale = bodies.read_object(call, endpoints.registry.codec(KIND), opts.field_validation)
     matching.match_name(call, wanted)
     matching.match_namespace(call, wanted)
-    return lambda _: wanted, endpoints.context(call, opts.dry_run)
+    ctx = endpoints.context(call, opts.dry_run)
+
+    def change(current: Scale, managers: Entries) -> tuple[Scale, Entries]:
+        return wanted, _changed(endpoints, call, ctx, opts, managers, current, wanted)
+
+    return change, ctx
 
 
 def _patch(endpoints: Endpoints, call: Call) -> tuple[Change, Context]:
     codec = endpoints.registry.codec(KIND)
     patch, opts = patching.read(call, codec)
+    ctx = endpoints.context(call, opts.dry_run)
+    if patch is None:
+        return _apply(endpoints, call, ctx, opts), ctx
 
-    def change(current: Scale) -> Scale:
+    def change(current: Scale, managers: Entries) -> tuple[Scale, Entries]:
         wanted: Scale = patch.apply(json.to_value(current))
-        return wanted
+        return wanted, _changed(endpoints, call, ctx, opts, managers, current, wanted)
 
-    return change, endpoints.context(call, opts.dry_run)
+    return change, ctx
+
+
+def _apply(endpoints: Endpoints, call: Call, ctx: Context, opts: WriteOptions) -> Change:
+    codec = endpoints.registry.codec(KIND)
+
+    def change(current: Scale, managers: Entries) -> tuple[Scale, Entries]:
+        applied, repeated = applying.read(call.body)
+        assert call.resource is not None
+        value, entries = endpoints.scales.applied(
+            call.resource,
+            managers,
+            current,
+            applied,
+            manager=opts.field_manager,
+            force=bool(opts.force),
+            now=ctx.now,
+        )
+        applying.complain(call, repeated, opts.field_validation)
+        wanted: Scale = codec.from_value(value)[0]
+        matching.match_name(call, wanted)
+        matching.match_namespace(call, wanted)
+        return wanted, entries
+
+    return change
+
+
+def _changed(
+    endpoints: Endpoints,
+    call: Call,
+    ctx: Context,
+    opts: WriteOptions,
+    managers: Entries,
+    current: Scale,
+    wanted: Scale,
+) -> Entries:
+    assert call.resource is not None
+    manager = manager_name(opts.field_manager, call.user_agent)
+    return endpoints.scales.changed(call.resource, managers, current, wanted, manager=manager, now=ctx.now)
 
 
 def _check(scale: Scale, name: str) -> None:

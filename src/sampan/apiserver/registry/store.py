@@ -16,9 +16,11 @@ from sampan.apiserver.registry import deletion, metadata, preconditions
 from sampan.apiserver.registry.codec import ResourceCodec
 from sampan.apiserver.registry.deletion import DeleteOptions, Fate
 from sampan.apiserver.registry.generated_names import ATTEMPTS, generated_name
+from sampan.apiserver.registry.objects import Unstructured
 from sampan.apiserver.registry.present import Presence, Present
 from sampan.apiserver.registry.strategy import Context, Finish, Strategy
 from sampan.machinery import errors
+from sampan.machinery.apply.managed import differ_in_time_only
 from sampan.machinery.clock import Clock
 from sampan.storage.backend import Backend, Conflict, Entry
 from sampan.storage.cacher import Cacher, Item
@@ -211,6 +213,7 @@ class Store:
         async with _Finished(await strategy.begin(ctx, obj, old)):
             self._prepare_change(ctx, obj, old, strategy)
             self._check_change(ctx, obj, old, strategy)
+            _keep_times(obj, old)
             await check(obj, old)
             if self.strategy.is_finished(obj):
                 return await self._remove_by_update(ctx, obj, present)
@@ -340,6 +343,24 @@ class Store:
     def _respliced(self, raw: bytes, old: int, new: int) -> bytes:
         head = self.cacher.shape.head
         return head + respliced(raw[len(head) :], old, new)
+
+
+def _keep_times(obj: Any, old: Any) -> None:
+    """Put back the times of the managers where they are all that would change."""
+    before, after = old.metadata.managedFields, obj.metadata.managedFields
+    if not differ_in_time_only(before, after):
+        return
+    version = obj.metadata.resourceVersion
+    obj.metadata.managedFields, obj.metadata.resourceVersion = before, old.metadata.resourceVersion
+    if not _is_same(obj, old):
+        obj.metadata.managedFields = after
+    obj.metadata.resourceVersion = version
+
+
+def _is_same(obj: Any, old: Any) -> bool:
+    if isinstance(obj, Unstructured):
+        return bool(obj.metadata == old.metadata and obj.content == old.content)
+    return bool(obj == old)
 
 
 class _Finished:

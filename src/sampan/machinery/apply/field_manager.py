@@ -7,6 +7,7 @@ Values are whole objects in the path's version, without their managedFields, whi
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import chain
 from typing import Any
 
 from sampan.api.resource import GroupVersionKind
@@ -16,7 +17,7 @@ from sampan.machinery.apply import conflicts, last_applied, managed
 from sampan.machinery.apply.applying import Application, Conflicts, Outcome
 from sampan.machinery.apply.checking import check, faults_of_live
 from sampan.machinery.apply.filters import Filter
-from sampan.machinery.apply.forms import Forms, MissingVersion
+from sampan.machinery.apply.forms import Forms
 from sampan.machinery.apply.items import Misfit
 from sampan.machinery.apply.known_sets import KnownSets
 from sampan.machinery.apply.managed import APPLY, UPDATE, BadEntry, Managed
@@ -49,7 +50,7 @@ class FieldManager:
 
     def create(self, new: Value, sent: Entries, *, manager: str, now: str) -> list[ManagedFieldsEntry]:
         """The entries of a new object; `sent` are those that its client gave it."""
-        return self._update(self._empty, new, self._decoded(sent) or {}, manager, now)
+        return self._update(self._empty, new, self.decoded(sent) or {}, manager, now)
 
     def update(
         self, live: Value, new: Value, kept: Entries, sent: Entries, *, is_reset: bool, manager: str, now: str
@@ -57,17 +58,17 @@ class FieldManager:
         """The entries after a change. `kept` are those of the live object, `sent` those of the new one, which count if
         they are any and can be read; a reset means that nobody owns anything until somebody applies."""
         if self._subresource:
-            found = self._decoded(kept)
+            found = self.decoded(kept)
         elif is_reset or _is_reset(sent):
             found = {}
         else:
-            found = self._decoded(sent) or self._decoded(kept)
+            found = self.decoded(sent) or self.decoded(kept)
         return self._update(live, new, found, manager, now) if found else []
 
     def _update(self, live: Value, new: Value, found: Managed, manager: str, now: str) -> list[ManagedFieldsEntry]:
         """No entries rather than wrong ones if the object is not as its schema says."""
         try:
-            return self._encoded(self._updated(live, new, found, manager, now))
+            return self.encoded(self._updated(live, new, found, manager, now))
         except Misfit:
             return []
 
@@ -94,7 +95,7 @@ class FieldManager:
         if manager == last_applied.MANAGER:
             renewed = last_applied.renewed(present if value is None else value, applied)
             value = renewed if renewed is not present else None
-        return value, self._encoded(outcome.managed)
+        return value, self.encoded(outcome.managed)
 
     def _as_found(self, live: Value, now: str) -> Managed:
         """What is there already belongs to whoever came before."""
@@ -152,21 +153,21 @@ class FieldManager:
 
     # -- entries -------------------------------------------------------------------------------------------------------
 
-    def _decoded(self, entries: Entries) -> Managed:
+    def decoded(self, entries: Entries) -> Managed:
         """None at all where one of them cannot be read."""
         try:
             return managed.decode(entries, self._known.read)
         except BadEntry:
             return {}
 
+    def encoded(self, *found: Managed) -> list[ManagedFieldsEntry]:
+        return managed.encode(chain.from_iterable(each.items() for each in found), self._known.note)
+
     def _readable(self, entries: Entries) -> Managed:
         try:
             return managed.decode(entries, self._known.read)
         except BadEntry as error:
             raise errors.unexpected(f"failed to decode managed fields: {error}") from None
-
-    def _encoded(self, found: Managed) -> list[ManagedFieldsEntry]:
-        return managed.encode(found, self._known.note)
 
 
 def _is_reset(sent: Entries) -> bool:
@@ -188,4 +189,4 @@ def _text(found: Any) -> str:
     return found if isinstance(found, str) else ""
 
 
-__all__ = ["BEFORE_FIRST_APPLY", "UNKNOWN", "FieldManager", "MissingVersion"]
+__all__ = ["BEFORE_FIRST_APPLY", "UNKNOWN", "FieldManager"]

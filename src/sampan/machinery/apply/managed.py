@@ -6,10 +6,10 @@ what it changes.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple, TypeAlias
 
-from msgspec import Raw
+from msgspec import Raw, structs
 
 from sampan.api import gotext
 from sampan.api.types.meta_v1 import ManagedFieldsEntry
@@ -84,9 +84,11 @@ def _check(entry: ManagedFieldsEntry, index: int) -> None:
         raise BadEntry(f"invalid fieldsType {gotext.quote(entry.fieldsType)} in managed fields entry {index}")
 
 
-def encode(managed: Managed, note: Callable[[bytes, str, Fields], None]) -> list[ManagedFieldsEntry]:
+def encode(
+    claims: Iterable[tuple[Owner, Claim]], note: Callable[[bytes, str, Fields], None]
+) -> list[ManagedFieldsEntry]:
     """The entries in order. `note` is told which fields new bytes say, so that they need not be read."""
-    entries = [_entry(whose, claim, note) for whose, claim in managed.items()]
+    entries = [_entry(whose, claim, note) for whose, claim in claims]
     if len(entries) > 1:
         entries.sort(key=_order)
     return entries
@@ -112,4 +114,23 @@ def _order(entry: ManagedFieldsEntry) -> tuple[str, str, str, str, str]:
     return entry.operation, entry.time or "", entry.manager, entry.apiVersion, entry.subresource
 
 
-__all__ = ["APPLY", "UPDATE", "BadEntry", "Claim", "Managed", "Owner", "Read", "decode", "encode", "owner"]
+def differ_in_time_only(before: Sequence[ManagedFieldsEntry], after: Sequence[ManagedFieldsEntry]) -> bool:
+    """Whether the entries say the same but for when; not if they are the same altogether."""
+    if len(before) != len(after) or all(old.time == new.time for old, new in zip(before, after, strict=True)):
+        return False
+    return all(structs.replace(old, time=new.time) == new for old, new in zip(before, after, strict=True))
+
+
+__all__ = [
+    "APPLY",
+    "UPDATE",
+    "BadEntry",
+    "Claim",
+    "Managed",
+    "Owner",
+    "Read",
+    "decode",
+    "differ_in_time_only",
+    "encode",
+    "owner",
+]

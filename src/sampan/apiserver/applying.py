@@ -1,0 +1,125 @@
+"""PATCH with an applied object: how its body is read, and what it makes of the object that is there, if there is."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sampan.api.codec import json as json_codec
+from sampan.api.codec.careful import kind as kind_of_value
+from sampan.api.resource import Resource
+from sampan.apiserver import restoring
+from sampan.apiserver.call import Call
+from sampan.apiserver.conversions import Versions
+from sampan.apiserver.fieldmanager.ownership import Ownership, without_managers
+from sampan.apiserver.options import WriteOptions
+from sampan.apiserver.registry.codec import ResourceCodec
+from sampan.apiserver.registry.present import Present
+from sampan.machinery import errors
+
+_CONVERTING = "error converting YAML to JSON"
+_INTO = "Go value of type map[string]interface {}"
+
+
+class Applied:
+    """The applied object of one request. Its body is read when it first meets an object: that there is none, where
+    there must be one, is told first."""
+
+    def __init__(
+        self,
+        *,
+        call: Call,
+        resource: Resource,
+        options: WriteOptions,
+        codec: ResourceCodec,
+        ownership: Ownership,
+        versions: Versions,
+        now: str,
+    ) -> None:
+        self._call, self._resource, self._options, self._codec = call, resource, options, codec
+        self._managers = ownership.of(resource, call.subresource)
+        self._versions, self._now = versions, now
+        self._value: dict[str, Any] | None = None
+        self._repeated: list[str] = []
+
+    def over(self, present: Present) -> Any:
+        """The object after the apply, in the path's version, with its managers."""
+        live = without_managers(self._versions.shown_value(self._resource, present.raw))
+        value, entries = self._applied(live, present.obj.metadata.managedFields)
+        obj = self._object(live if value is None else value)
+        obj.metadata.managedFields = entries
+        return obj
+
+    def new(self) -> Any:
+        """The object where there is none."""
+        value, entries = self._applied(None, [])
+        obj = self._object(value or {})
+        obj.metadata.managedFields = entries
+        if obj.metadata.uid:
+            why = (
+                f"uid mismatch: the provided object specified uid {obj.metadata.uid}, and no existing object was found"
+            )
+            raise errors.conflict(self._resource.plural, self._call.name, why, group=self._resource.group)
+        return obj
+
+    def _applied(self, live: dict[str, Any] | None, kept: Any) -> Any:
+        if self._value is None:
+            self._value, self._repeated = read(self._call.body)
+        found = self._managers.apply(
+            live,
+            self._value,
+            kept,
+            manager=self._options.field_manager,
+            force=bool(self._options.force),
+            now=self._now,
+        )
+        complain(self._call, self._repeated, self._options.field_validation)
+        return found
+
+    def _object(self, value: dict[str, Any]) -> Any:
+        try:
+            return self._codec.from_value(value)[0]
+        except json_codec.DecodeError as fault:
+            why = restoring.retold(value, self._codec.schema, str(fault))
+            title = self._managers.title(self._value or {})
+            text = f"failed to convert new object ({title}) to proper version: {why}"
+            raise errors.unexpected(text) from None
+
+
+def read(body: bytes) -> tuple[dict[str, Any], list[str]]:
+    """The value in a body, and its repeated keys as YAML tells them. JSON is YAML, and read faster."""
+    if body.lstrip()[:1] == b"{":
+        try:
+            value, repeated = json_codec.decode_any(body)
+        except json_codec.DecodeError:
+            return _read_yaml(body)
+        if not repeated:
+            return value, []
+    return _read_yaml(body)
+
+
+def complain(call: Call, repeated: list[str], validation: str) -> None:
+    """Of keys that are there twice, when everything else is well."""
+    if not repeated or validation == "Ignore":
+        return
+    from sampan.api.codec import yaml
+
+    why = f"{_CONVERTING}: {yaml.strict_message(repeated)}"
+    if validation == "Strict":
+        raise errors.bad_request(f"error strict decoding YAML: {why}")
+    call.warn(why)
+
+
+def _read_yaml(body: bytes) -> tuple[dict[str, Any], list[str]]:
+    from sampan.api.codec import yaml
+
+    try:
+        value, repeated = yaml.decode(body)
+    except yaml.YamlError as fault:
+        raise errors.bad_request(f"error decoding YAML: {_CONVERTING}: {fault}") from None
+    if not isinstance(value, dict | None):
+        why = f"json: cannot unmarshal {kind_of_value(value)} into {_INTO}"
+        raise errors.bad_request(f"error decoding YAML: error unmarshaling JSON: while decoding JSON: {why}")
+    return value or {}, repeated
+
+
+__all__ = ["Applied", "complain", "read"]

@@ -1,0 +1,114 @@
+"""What the write path asks: the managers of an object that is created, changed or applied."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from sampan.api import conversion
+from sampan.api.codec import json as json_codec
+from sampan.api.resource import Resource
+from sampan.api.types.meta_v1 import ManagedFieldsEntry
+from sampan.apiserver.fieldmanager import reset_fields
+from sampan.apiserver.fieldmanager.resource_forms import ResourceForms
+from sampan.machinery.apply.field_manager import FieldManager
+from sampan.machinery.apply.known_sets import KnownSets
+
+if TYPE_CHECKING:
+    from sampan.apiserver.registry.registry import Registry
+
+Value = dict[str, Any]
+
+
+class Ownership:
+    def __init__(self, registry: Registry) -> None:
+        self._registry = registry
+        self._managers: dict[tuple[str, str, str, str], FieldManager] = {}
+        self._kinds: dict[tuple[str, str], tuple[ResourceForms, KnownSets]] = {}
+
+    def created(self, resource: Resource, obj: Any, *, manager: str, now: str) -> None:
+        """Write into a new object, in its stored form, who manages what is in it."""
+        sent = _taken(obj)
+        value = self._shown(resource, obj)
+        obj.metadata.managedFields = self.of(resource, "").create(value, sent, manager=manager, now=now)
+
+    def changed(
+        self,
+        resource: Resource,
+        subresource: str,
+        obj: Any,
+        old: Any,
+        live: Value,
+        *,
+        is_reset: bool,
+        manager: str,
+        now: str,
+    ) -> None:
+        """Write into a changed object, in its stored form, who manages what. `old` is the object before, `live` its
+        value in the path's version."""
+        sent = _taken(obj)
+        obj.metadata.managedFields = self.of(resource, subresource).update(
+            without_managers(live),
+            self._shown(resource, obj),
+            old.metadata.managedFields,
+            sent,
+            is_reset=is_reset,
+            manager=manager,
+            now=now,
+        )
+
+    def of(self, resource: Resource, subresource: str) -> FieldManager:
+        """The managers of a path."""
+        key = (resource.group, resource.version, resource.kind, subresource)
+        found = self._managers.get(key)
+        if found is None:
+            found = self._managers[key] = self._made(resource, subresource)
+        return found
+
+    def _made(self, resource: Resource, subresource: str) -> FieldManager:
+        kind = (resource.group, resource.kind)
+        if kind not in self._kinds:
+            forms = ResourceForms(self._registry, resource)
+            self._kinds[kind] = forms, KnownSets(forms)
+        forms, known = self._kinds[kind]
+        return FieldManager(
+            kind=resource.gvk,
+            subresource=subresource,
+            forms=forms,
+            ignored=reset_fields.of(resource, subresource),
+            known=known,
+            empty=self._empty(resource),
+        )
+
+    def _empty(self, resource: Resource) -> Value:
+        """What a new object starts from: the fields that its type always has."""
+        codec = self._registry.codec_of(resource)
+        if codec.type is None:
+            return {"apiVersion": resource.api_version, "kind": resource.kind}
+        blank = codec.type()
+        blank.kind, blank.apiVersion = resource.kind, resource.api_version
+        value: Value = json_codec.to_value(blank)
+        return value
+
+    def _shown(self, resource: Resource, obj: Any) -> Value:
+        """The value of an object that has no managers, in the path's version."""
+        value: Value = json_codec.to_value(obj) if not resource.is_custom else obj.to_value()
+        stored = resource.storage
+        is_same = stored is None or (stored.version == resource.version and stored.group == resource.group)
+        return value if is_same else conversion.convert(value, resource.gvk)
+
+
+def _taken(obj: Any) -> list[ManagedFieldsEntry]:
+    """The managers of an object, which has none after this."""
+    found: list[ManagedFieldsEntry] = obj.metadata.managedFields
+    obj.metadata.managedFields = []
+    return found
+
+
+def without_managers(value: Value) -> Value:
+    meta = value.get("metadata")
+    if not isinstance(meta, dict) or "managedFields" not in meta:
+        return value
+    return {**value, "metadata": {key: part for key, part in meta.items() if key != "managedFields"}}
+
+
+__all__ = ["Ownership", "without_managers"]

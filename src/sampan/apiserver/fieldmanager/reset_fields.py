@@ -1,0 +1,62 @@
+"""The fields that each path puts back after a write, so that nobody comes to own them through it: the status on the
+main path of what has one, the spec on the path of a status, and what the table says."""
+
+from sampan.api.resource import Resource
+from sampan.machinery.apply import Everything, Except, Filter, Only
+
+_CERTIFICATES = "certificates.k8s.io"
+
+_PATHS: dict[tuple[str, str, str], Filter] = {
+    ("", "pods", "status"): Except("spec", "metadata.deletionTimestamp", "metadata.ownerReferences"),
+    ("", "pods", "ephemeralcontainers"): Only("spec.ephemeralContainers"),
+    ("", "pods", "resize"): Only(
+        "spec.containers.*.resources",
+        "spec.containers.*.resizePolicy",
+        "spec.initContainers.*.resources",
+        "spec.initContainers.*.resizePolicy",
+    ),
+    ("", "namespaces", "finalize"): Except("status"),
+    ("apps", "deployments", "status"): Except("spec", "metadata.labels"),
+    (_CERTIFICATES, "certificatesigningrequests", ""): Except("spec", "status"),
+    (_CERTIFICATES, "certificatesigningrequests", "status"): Except("spec", "status.conditions"),
+    (_CERTIFICATES, "certificatesigningrequests", "approval"): Except("spec", "status.certificate"),
+    (_CERTIFICATES, "podcertificaterequests", ""): Everything(),
+}
+"""Group, plural name and subresource of paths with rules of their own."""
+
+_KEEP_METADATA = frozenset(
+    {
+        ("admissionregistration.k8s.io", "validatingadmissionpolicies"),
+        ("apiextensions.k8s.io", "customresourcedefinitions"),
+        ("apiregistration.k8s.io", "apiservices"),
+        ("flowcontrol.apiserver.k8s.io", "flowschemas"),
+        ("flowcontrol.apiserver.k8s.io", "prioritylevelconfigurations"),
+        ("internal.apiserver.k8s.io", "storageversions"),
+        ("networking.k8s.io", "servicecidrs"),
+        ("resource.k8s.io", "devicetaintrules"),
+        ("resource.k8s.io", "resourceclaims"),
+        ("resource.k8s.io", "resourcepoolstatusrequests"),
+        ("scheduling.k8s.io", "podgroups"),
+        ("storage.k8s.io", "volumeattachments"),
+        ("storagemigration.k8s.io", "storageversionmigrations"),
+    }
+)
+"""Kinds whose status path leaves the metadata alone; that of custom ones does too."""
+
+_STATUS, _SPEC, _ALL_BUT_STATUS = Except("status"), Except("spec"), Except("metadata", "spec")
+_NOTHING = Everything()
+
+
+def of(resource: Resource, subresource: str) -> Filter:
+    known = _PATHS.get((resource.group, resource.plural, subresource))
+    if known is not None:
+        return known
+    if subresource == "status":
+        keeps = resource.is_custom or (resource.group, resource.plural) in _KEEP_METADATA
+        return _ALL_BUT_STATUS if keeps else _SPEC
+    if subresource:
+        return _NOTHING
+    return _STATUS if resource.subresource("status") is not None else _NOTHING
+
+
+__all__ = ["of"]

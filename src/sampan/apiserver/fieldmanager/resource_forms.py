@@ -1,0 +1,49 @@
+"""The versions of a kind that the server serves."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from sampan.api import conversion
+from sampan.api.resource import Resource
+from sampan.machinery.apply import MissingVersion
+from sampan.machinery.apply.atoms import Atom, of_kind
+
+if TYPE_CHECKING:
+    from sampan.apiserver.registry.codec import ResourceCodec
+    from sampan.apiserver.registry.registry import Registry
+
+
+class ResourceForms:
+    """Those of one kind, of one group: a manager that spoke of another group's version of it is forgotten."""
+
+    def __init__(self, registry: Registry, resource: Resource) -> None:
+        self._registry, self._group, self._kind = registry, resource.group, resource.kind
+        self._atoms: dict[str, tuple[ResourceCodec, Atom]] = {}
+
+    def atom(self, api_version: str) -> Atom:
+        resource = self._resource(api_version)
+        codec = self._registry.codec_of(resource)
+        known = self._atoms.get(api_version)
+        if known is None or known[0] is not codec:  # a custom resource's schema may change
+            known = self._atoms[api_version] = codec, of_kind(codec.schema, is_custom=resource.is_custom)
+        return known[1]
+
+    def convert(self, value: Any, api_version: str) -> Any:
+        if value["apiVersion"] == api_version:
+            return value
+        to = self._resource(api_version).gvk
+        try:
+            return conversion.convert(value, to)
+        except conversion.NoConversion as error:
+            raise MissingVersion(api_version) from error
+
+    def _resource(self, api_version: str) -> Resource:
+        group, _, version = api_version.rpartition("/")
+        found = self._registry.scheme.by_kind(group, version, self._kind) if group == self._group else None
+        if found is None:
+            raise MissingVersion(api_version)
+        return found
+
+
+__all__ = ["ResourceForms"]

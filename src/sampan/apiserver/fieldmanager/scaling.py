@@ -1,0 +1,81 @@
+"""Writes to the scale of an object: who manages its replicas through it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sampan.api import schemas
+from sampan.api.codec import json as json_codec
+from sampan.api.resource import GroupVersionKind, Resource
+from sampan.api.types.autoscaling_v1 import Scale
+from sampan.api.types.meta_v1 import ManagedFieldsEntry
+from sampan.apiserver.fieldmanager.ownership import Ownership
+from sampan.machinery.apply import Everything, MissingVersion
+from sampan.machinery.apply.atoms import Atom, of_kind
+from sampan.machinery.apply.field_manager import FieldManager
+from sampan.machinery.apply.known_sets import KnownSets
+from sampan.machinery.apply.scales import REPLICAS, SCALE_VERSION, of_parent, of_scale
+
+KIND = GroupVersionKind(group="autoscaling", version="v1", kind="Scale")
+
+Entries = list[ManagedFieldsEntry]
+
+
+class _OneForm:
+    """A scale has one version."""
+
+    def __init__(self) -> None:
+        self._atom = of_kind(schemas.of(Scale), is_custom=False)
+
+    def atom(self, api_version: str) -> Atom:
+        if api_version != SCALE_VERSION:
+            raise MissingVersion(api_version)
+        return self._atom
+
+    def convert(self, value: Any, api_version: str) -> Any:
+        self.atom(api_version)
+        return value
+
+
+class ScaleOwnership:
+    """The managers of the scales of all kinds."""
+
+    def __init__(self, ownership: Ownership) -> None:
+        self._ownership = ownership
+        forms = _OneForm()
+        empty = json_codec.to_value(Scale(kind=KIND.kind, apiVersion=SCALE_VERSION))
+        self._managers = FieldManager(
+            kind=KIND, subresource="scale", forms=forms, ignored=Everything(), known=KnownSets(forms), empty=empty
+        )
+
+    def changed(self, resource: Resource, kept: Entries, old: Scale, new: Scale, *, manager: str, now: str) -> Entries:
+        """The entries of the object after a change of its scale; `kept` are those before."""
+        before, after = json_codec.to_value(old), json_codec.to_value(new)
+        seen = self._seen(resource, kept)
+        entries = self._managers.update(before, after, seen, [], is_reset=False, manager=manager, now=now)
+        return self._merged(resource, kept, entries)
+
+    def applied(
+        self, resource: Resource, kept: Entries, old: Scale, applied: Any, *, manager: str, force: bool, now: str
+    ) -> tuple[Any, Entries]:
+        """The value of the scale after an apply, and the entries of the object."""
+        live = json_codec.to_value(old)
+        seen = self._seen(resource, kept)
+        value, entries = self._managers.apply(live, applied, seen, manager=manager, force=force, now=now)
+        return live if value is None else value, self._merged(resource, kept, entries)
+
+    def _seen(self, resource: Resource, kept: Entries) -> Entries:
+        parent = self._ownership.of(resource, "").decoded(kept)
+        return self._managers.encoded(of_scale(parent, _paths(resource)))
+
+    def _merged(self, resource: Resource, kept: Entries, entries: Entries) -> Entries:
+        main = self._ownership.of(resource, "")
+        scale = self._managers.decoded(entries)
+        return main.encoded(*of_parent(main.decoded(kept), scale, resource.api_version, _paths(resource)))
+
+
+def _paths(resource: Resource) -> dict[str, tuple[str, ...]]:
+    return {resource.api_version: REPLICAS}
+
+
+__all__ = ["KIND", "ScaleOwnership"]

@@ -1,0 +1,50 @@
+"""The managers of a scale, which are those of the replicas of the object that it is a view of."""
+
+from sampan.machinery.apply import sets
+from sampan.machinery.apply.managed import UPDATE, Claim, Managed, owner
+from sampan.machinery.apply.sets import Path
+
+SCALE_VERSION = "autoscaling/v1"
+REPLICAS: Path = ("f:spec", "f:replicas")
+"""Of a scale, and of most that have one."""
+
+
+def of_scale(parent: Managed, paths: dict[str, Path]) -> Managed:
+    """Those of the scale. `paths`: where the replicas are, in each version of the object."""
+    out: Managed = {}
+    for whose, claim in parent.items():
+        path = paths.get(claim.api_version)
+        if path is not None and sets.has(claim.fields, path):
+            seen = owner(whose.manager, whose.operation, SCALE_VERSION, whose.subresource)
+            out[seen] = Claim(sets.of(REPLICAS), SCALE_VERSION, claim.time)
+    return out
+
+
+def of_parent(parent: Managed, scale: Managed, version: str, paths: dict[str, Path]) -> list[Managed]:
+    """Those of the object, in pieces that may name the same owner, as the real server leaves them: one who updates is
+    told apart by version, and so never found again in the scale. An entry that comes from there has no time."""
+    mine: Managed = {}
+    rest = dict(scale)
+    for whose, claim in parent.items():
+        if claim.api_version not in paths:
+            continue
+        path = paths[claim.api_version]
+        if not sets.has(claim.fields, path):
+            mine[whose] = claim
+        elif whose in rest:
+            del rest[whose]
+            mine[whose] = claim
+        elif left := sets.difference(claim.fields, sets.of(path)):
+            mine[whose] = claim._replace(fields=left, raw=None)
+    theirs: Managed = {}
+    for whose, claim in rest.items():
+        if not sets.has(claim.fields, REPLICAS):
+            continue
+        before = parent.get(whose)
+        named = owner(whose.manager, whose.operation, version, whose.subresource)
+        time = before.time if before is not None and whose.operation != UPDATE else None
+        theirs[named] = Claim(sets.of(paths[version]), version, time)
+    return [mine, theirs]
+
+
+__all__ = ["REPLICAS", "SCALE_VERSION", "of_parent", "of_scale"]
