@@ -8,7 +8,10 @@ from typing import Any
 
 from sampan.api.scheme import Scheme, builtin_scheme
 from sampan.apiserver.admission.chain import AdmissionChain, Plugin
-from sampan.apiserver.authorization import Chain, Discovery, Masters
+from sampan.apiserver.authz import Chain
+from sampan.apiserver.authz.modes import authorizers
+from sampan.apiserver.authz.rbac import RbacIndex
+from sampan.apiserver.authz.rbac.defaults import default_objects
 from sampan.apiserver.call import AUTHENTICATED, MASTERS, Call, User
 from sampan.apiserver.endpoints import Endpoints
 from sampan.apiserver.http.server import HttpServer, Listener
@@ -29,6 +32,14 @@ TRANSPORTS = ("loopback", "http")
 class _EverybodyIsAdmin:
     async def authenticate(self, call: Call) -> User:
         return ADMIN
+
+
+def usual_authorizers() -> Chain:
+    """Those of a new cluster."""
+    index = RbacIndex()
+    for obj in default_objects():
+        index.put(obj)
+    return authorizers(("RBAC",), index)
 
 
 @dataclass(slots=True)
@@ -67,7 +78,7 @@ async def serving(
         pipeline = Pipeline(
             scheme=scheme,
             authenticator=_EverybodyIsAdmin(),
-            authorizer=Chain(Masters(), Discovery()),
+            authorizer=usual_authorizers(),
             endpoints=Endpoints(registry=registry, admission=AdmissionChain(plugins)),
             special=special_paths(registry),
         )

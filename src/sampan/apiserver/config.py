@@ -1,6 +1,6 @@
 """What an API server is told when it starts."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -31,6 +31,7 @@ class ServerConfig:
     tls: TlsFiles | None = None
     tokens: Mapping[str, User] = field(default_factory=dict)
     allows_anonymous: bool = True
+    authorization_modes: Sequence[str] = ("RBAC",)
     service_cluster_ip_range: str = "10.96.0.0/16"
     service_node_port_range: tuple[int, int] = (30000, 32767)
     runtime_config: Mapping[str, bool] = field(default_factory=dict)

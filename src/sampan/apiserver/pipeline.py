@@ -1,7 +1,7 @@
 """The way of a request, in one place and in the real order.
 
-    authenticate -> classify -> limit -> authorize -> read the body -> negotiate -> carry out (decode, default,
-    convert -> mutating admission -> prepare -> validate -> validating admission -> store) -> answer
+    authenticate -> classify -> impersonate -> limit -> authorize -> read the body -> negotiate -> carry out (decode,
+    default, convert -> mutating admission -> prepare -> validate -> validating admission -> store) -> answer
 
 HTTP and the loopback transport both enter at `serve`.
 """
@@ -14,7 +14,8 @@ from typing import Protocol
 from sampan.api.resource import Resource
 from sampan.api.scheme import Scheme
 from sampan.apiserver import negotiation, patching
-from sampan.apiserver.authorization import Chain
+from sampan.apiserver.auth.impersonation import Impersonation
+from sampan.apiserver.authz import Chain
 from sampan.apiserver.call import Call, User
 from sampan.apiserver.endpoints import Endpoints
 from sampan.apiserver.negotiation import OBJECT_FORMS, STREAM_FORMS
@@ -44,6 +45,7 @@ class Pipeline:
         recorder: FlightRecorder | None = None,
     ) -> None:
         self._scheme, self._authenticator, self._authorizer = scheme, authenticator, authorizer
+        self._impersonation = Impersonation(authorizer=authorizer)
         self.endpoints = endpoints
         self._special = special
         """By first path element; the longest path that fits is looked up by the handler itself."""
@@ -56,6 +58,7 @@ class Pipeline:
     async def serve_as(self, call: Call) -> Answer:
         """Serve a call whose user is known."""
         self.classify(call)
+        self._impersonation.apply(call)
         if self._recorder is None or call.method == "GET":
             await self._let_in(call)
             return await self._carry_out(call)

@@ -17,7 +17,9 @@ from sampan.apiserver.auth.certificates import CertificateAuthenticator
 from sampan.apiserver.auth.chain import AuthenticatorChain
 from sampan.apiserver.auth.token_signer import TokenSigner
 from sampan.apiserver.auth.tokens import FileTokens
-from sampan.apiserver.authorization import Chain, Discovery, Masters
+from sampan.apiserver.authz.modes import authorizers
+from sampan.apiserver.authz.rbac import RbacFeed, RbacIndex
+from sampan.apiserver.authz.rbac.reconcile import reconcile
 from sampan.apiserver.bootstrap import SYSTEM, bootstrap
 from sampan.apiserver.call import MASTERS, User
 from sampan.apiserver.config import ServerConfig, TlsFiles
@@ -29,6 +31,7 @@ from sampan.apiserver.pipeline import Pipeline
 from sampan.apiserver.registry.allocation import AllocationRepair, ServiceRanges
 from sampan.apiserver.registry.registry import Registry
 from sampan.apiserver.request_metrics import RequestMetrics
+from sampan.apiserver.security import Security
 from sampan.apiserver.special import Check, special_paths
 from sampan.apiserver.storage_metrics import export_storage
 from sampan.machinery.clock import Clock, RealClock
@@ -56,6 +59,8 @@ class ApiServer:
         self.recorder = FlightRecorder(clock=clock)
         self._tasks: _Background | None = None
         self._running = AsyncExitStack()
+        rules = RbacIndex()
+        self.security = Security(authorizer=authorizers(config.authorization_modes, rules), rules=rules)
         self.registry = Registry(
             scheme=self.scheme,
             backend=backend,
@@ -64,6 +69,7 @@ class ApiServer:
             event_ttl_s=config.event_ttl_s,
             service_ranges=ServiceRanges.parse(config.service_cluster_ip_range, config.service_node_port_range),
             token_signer=_token_signer(config),
+            security=self.security,
         )
         self.metrics = metrics or Metrics()
         self.pipeline = self._make_pipeline()
@@ -80,6 +86,8 @@ class ApiServer:
         async with AsyncExitStack() as running:
             self._tasks = await running.enter_async_context(_Background())
             self._start(self._lag.run())
+            feed = RbacFeed(index=self.security.rules, registry=self.registry)
+            self._start(feed.run())
             running.push_async_callback(self._http.close)
             await self._listen()
             await bootstrap(
@@ -88,6 +96,8 @@ class ApiServer:
                 address=self.address,
                 port=self.secure_port or self.insecure_port or 443,
             )
+            await feed.wait_filled()
+            await reconcile(self.pipeline, self.security.rules)
             self._start(AllocationRepair(registry=self.registry, clock=RealClock()).run())
             self._is_bootstrapped = True
             self._running = running.pop_all()
@@ -112,7 +122,7 @@ class ApiServer:
             tokens=[FileTokens(config.tokens)],
             allows_anonymous=config.allows_anonymous,
         )
-        authorizer, admission = Chain(Masters(), Discovery()), AdmissionChain(default_plugins())
+        authorizer, admission = self.security.authorizer, AdmissionChain(default_plugins())
         return Pipeline(
             scheme=self.scheme,
             authenticator=authenticator,

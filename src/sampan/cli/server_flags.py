@@ -10,6 +10,7 @@ from typing import Any
 import click
 
 from sampan.api import runtime_config
+from sampan.apiserver.authz.modes import DEFAULT, MODES
 from sampan.apiserver.config import ServerConfig, TlsFiles
 from sampan.apiserver.server import own_address
 from sampan.cli import flags
@@ -23,6 +24,8 @@ _OPTIONS: tuple[tuple[tuple[str, ...], dict[str, Any]], ...] = (
     (("--insecure-bind-address",), {"default": "127.0.0.1", "metavar": "A", "help": "Where plain HTTP listens."}),
     (("--advertise-address",), {"default": "", "metavar": "A", "help": "Where others reach the server."}),
     (("--token-auth-file",), {"metavar": "F", "help": 'Lines of token,user,uid,"group1,group2".'}),
+    (("--anonymous-auth",), {"type": bool, "default": True, "help": "Whether calls without credentials are let in."}),
+    (("--authorization-mode",), {"default": ",".join(DEFAULT), "metavar": "LIST", "help": "Who decides, in order."}),
     (("--etcd-servers",), {"default": "", "metavar": "URL,…", "help": "Use etcd instead of the embedded store."}),
     (("--etcd-cafile",), {"metavar": "F", "help": "The CA of etcd's certificate."}),
     (("--etcd-certfile",), {"metavar": "F", "help": "The client certificate for etcd."}),
@@ -57,6 +60,8 @@ def server_config(given: Mapping[str, Any], *, tls: TlsFiles | None) -> ServerCo
         advertise_address=advertised(given),
         tls=tls,
         tokens=flags.tokens("--token-auth-file", given["token_auth_file"]),
+        allows_anonymous=given["anonymous_auth"],
+        authorization_modes=_modes(given["authorization_mode"]),
         service_cluster_ip_range=flags.network("--service-cluster-ip-range", given["service_cluster_ip_range"]),
         service_node_port_range=flags.port_range("--service-node-port-range", given["service_node_port_range"]),
         runtime_config=_runtime_config(given["runtime_config"]),
@@ -79,6 +84,16 @@ def advertised(given: Mapping[str, Any]) -> str:
         return flags.address("--advertise-address", given["advertise_address"])
     bound = ipaddress.ip_address(given["bind_address"])
     return own_address() if bound.is_unspecified or bound.is_loopback else str(bound)
+
+
+def _modes(text: str) -> tuple[str, ...]:
+    found = flags.names("--authorization-mode", text, MODES)
+    if not found:
+        raise CliError("--authorization-mode: at least one must be given")
+    for mode in found:
+        if found.count(mode) > 1:
+            raise CliError(f"--authorization-mode: {mode} is given twice")
+    return found
 
 
 def _runtime_config(text: str) -> dict[str, bool]:

@@ -13,7 +13,6 @@ from typing import Any
 from sampan.apiserver.auth.certificates import CertificateAuthenticator
 from sampan.apiserver.auth.chain import AuthenticatorChain
 from sampan.apiserver.auth.tokens import FileTokens
-from sampan.apiserver.authorization import Chain, Discovery, Masters
 from sampan.apiserver.call import AUTHENTICATED, MASTERS, Call, User
 from sampan.apiserver.config import TlsFiles
 from sampan.apiserver.http.limits import HttpLimits
@@ -26,7 +25,7 @@ from sampan.cli.pki import CA, SERVER, Pki
 from sampan.machinery.client import Client
 from sampan.testing.keys import KEYS
 from tests.apiserver.http.wire import Wire
-from tests.serving import ADMIN, Server, serving
+from tests.serving import ADMIN, Server, serving, usual_authorizers
 
 USERS = {
     "admin-token": User("admin", "1", (MASTERS, AUTHENTICATED)),
@@ -93,7 +92,7 @@ async def site(folder: Path, limits: HttpLimits | None = None) -> AsyncIterator[
         pipeline = Pipeline(
             scheme=server.scheme,
             authenticator=AuthenticatorChain([CertificateAuthenticator()], tokens=[FileTokens(USERS)]),
-            authorizer=Chain(Masters(), Discovery()),
+            authorizer=usual_authorizers(),
             endpoints=server.pipeline.endpoints,
             special={**special_paths(server.registry), "wait": waiting},
         )

@@ -12,7 +12,7 @@ import msgspec
 from sampan.api.scheme import builtin_scheme
 from sampan.apiserver.admission.chain import AdmissionChain
 from sampan.apiserver.auth.token_signer import TokenSigner
-from sampan.apiserver.authorization import Chain, Masters
+from sampan.apiserver.authz import Chain, Masters
 from sampan.apiserver.call import AUTHENTICATED, MASTERS, Call, Query, User
 from sampan.apiserver.endpoints import Endpoints
 from sampan.apiserver.pipeline import Pipeline

@@ -12,7 +12,7 @@ from sampan.api.resource import GroupVersionKind, Resource, Subresource
 from sampan.api.schema import from_openapi
 from sampan.api.scheme import Scheme, builtin_scheme
 from sampan.apiserver.admission.chain import AdmissionChain
-from sampan.apiserver.authorization import Chain, Masters
+from sampan.apiserver.authz import Chain, Masters
 from sampan.apiserver.call import Call, User
 from sampan.apiserver.endpoints import Endpoints
 from sampan.apiserver.loopback import altered

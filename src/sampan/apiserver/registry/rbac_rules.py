@@ -6,9 +6,10 @@ from typing import Any
 from sampan.api import names
 from sampan.api.faults import FieldError
 from sampan.api.types.rbac_v1 import ClusterRoleBinding, PolicyRule, RoleBinding, RoleRef, Subject
+from sampan.apiserver.authz.rbac import escalation
 from sampan.apiserver.registry.podspec.formats import Faults, dns_subdomain, given
 from sampan.apiserver.registry.podspec.internal_view import shown
-from sampan.apiserver.registry.strategy import Column, Context, Strategy
+from sampan.apiserver.registry.strategy import Column, Context, Finish, Strategy
 from sampan.apiserver.tables.columns import AGE, NAME
 
 GROUP = "rbac.authorization.k8s.io"
@@ -23,6 +24,10 @@ class RbacStrategy(Strategy):
 
     def name_faults(self, name: str, is_prefix: bool) -> list[str]:
         return names.path_segment(name)
+
+    async def begin(self, ctx: Context, obj: Any, old: Any | None) -> Finish | None:
+        escalation.check(ctx, obj, old)
+        return None
 
 
 def rules_faults(rules: Sequence[PolicyRule] | None, *, is_namespaced: bool) -> Faults:

@@ -1,0 +1,29 @@
+"""Service accounts as users: their names and groups."""
+
+from __future__ import annotations
+
+from sampan.api import names
+
+_PREFIX = "system:serviceaccount:"
+ACCOUNTS = "system:serviceaccounts"
+
+
+def account_user(namespace: str, name: str) -> str:
+    return f"{_PREFIX}{namespace}:{name}"
+
+
+def account_groups(namespace: str) -> list[str]:
+    return [ACCOUNTS, f"{ACCOUNTS}:{namespace}"]
+
+
+def split_account(username: str) -> tuple[str, str] | None:
+    """The namespace and name of the account that a user is; None if it is none."""
+    if not username.startswith(_PREFIX):
+        return None
+    namespace, colon, name = username.removeprefix(_PREFIX).partition(":")
+    if not colon or names.dns1123_label(namespace) or names.dns1123_subdomain(name):
+        return None
+    return namespace, name
+
+
+__all__ = ["ACCOUNTS", "account_groups", "account_user", "split_account"]

@@ -1,0 +1,92 @@
+"""What an authorizer knows of a call: who, which verb, on what."""
+
+from __future__ import annotations
+
+import msgspec
+
+from sampan.api import fields, paths
+from sampan.apiserver.call import Call, User
+
+
+class Attributes(msgspec.Struct, frozen=True):
+    user: User
+    verb: str
+    path: str = ""
+    """Of a call for no resource; then all that follows is empty."""
+    group: str = ""
+    version: str = ""
+    resource: str = ""
+    subresource: str = ""
+    namespace: str = ""
+    name: str = ""
+    field_selector: str = ""
+    is_resource: bool = True
+
+    @property
+    def whole_resource(self) -> str:
+        """With its subresource, as rules write it: pods/log."""
+        return f"{self.resource}/{self.subresource}" if self.subresource else self.resource
+
+
+def attributes_of(call: Call, verb: str = "") -> Attributes:
+    """Of a call that was classified; `verb` stands for its own."""
+    resource = call.resource
+    if resource is None:
+        return _unserved(call)
+    selector = call.query.get("fieldSelector") if call.query else ""
+    return Attributes(
+        call.user,
+        verb or call.verb,
+        "",
+        resource.group,
+        resource.version,
+        resource.plural,
+        call.subresource,
+        call.namespace,
+        call.name or (_selected_name(selector) if selector else ""),
+        selector,
+    )
+
+
+def _unserved(call: Call) -> Attributes:
+    """Of a call for something that is no resource, or none that is served: that is judged before it is told."""
+    path = paths.parse(call.path)
+    if path is None:
+        return Attributes(call.user, call.verb, call.path, is_resource=False)
+    selector = call.query.get("fieldSelector")
+    return Attributes(
+        call.user,
+        _verb(call, path),
+        "",
+        path.group,
+        path.version,
+        path.plural,
+        path.subresource,
+        path.namespace,
+        path.name or _selected_name(selector),
+        selector,
+    )
+
+
+_VERBS = {"GET": "get", "HEAD": "get", "POST": "create", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}
+
+
+def _verb(call: Call, path: paths.ResourcePath) -> str:
+    verb = "watch" if path.watch else _VERBS.get(call.method, "")
+    if path.name:
+        return verb
+    if verb == "get":
+        return "watch" if call.query.flag("watch") else "list"
+    return "deletecollection" if verb == "delete" else verb
+
+
+def _selected_name(selector: str) -> str:
+    """The one name that a selector leaves."""
+    try:
+        terms = fields.parse(selector).exact()
+    except fields.FieldSelectorError:
+        return ""
+    return next((value for field, value in terms if field == "metadata.name"), "")
+
+
+__all__ = ["Attributes", "attributes_of"]

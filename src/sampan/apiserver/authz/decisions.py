@@ -1,0 +1,34 @@
+"""What authorizers say, and the contract that they fulfil."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+from typing import Protocol
+
+from sampan.apiserver.authz.attributes import Attributes
+
+
+class Verdict(Enum):
+    ALLOWED = 1
+    REFUSED = 2
+    """Whatever the authorizers after this one would say."""
+    UNDECIDED = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    verdict: Verdict
+    reason: str = ""
+    """Told to the user if the call is refused in the end, and by reviews."""
+
+
+ALLOWED, UNDECIDED = Decision(Verdict.ALLOWED), Decision(Verdict.UNDECIDED)
+
+
+class Authorizer(Protocol):
+    def decide(self, asked: Attributes) -> Decision:
+        """Costs microseconds: it is asked on every call."""
+
+
+__all__ = ["ALLOWED", "UNDECIDED", "Authorizer", "Decision", "Verdict"]

@@ -1,0 +1,29 @@
+"""The authorizers by the names that --authorization-mode has for them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Final
+
+from sampan.apiserver.authz.always import AlwaysAllow, AlwaysDeny
+from sampan.apiserver.authz.chain import Chain
+from sampan.apiserver.authz.decisions import Authorizer
+from sampan.apiserver.authz.privileged import Masters, OpenPaths
+from sampan.apiserver.authz.rbac import RbacAuthorizer, RbacIndex
+
+NODE, RBAC = "Node", "RBAC"
+MODES: Final = ("AlwaysAllow", "AlwaysDeny", RBAC)
+DEFAULT: Final = (RBAC,)
+
+
+def authorizers(modes: Sequence[str], index: RbacIndex) -> Chain:
+    """The chain of these modes; members of system:masters and questions for health do not come to them."""
+    makers: dict[str, Callable[[], Authorizer]] = {
+        "AlwaysAllow": AlwaysAllow,
+        "AlwaysDeny": AlwaysDeny,
+        RBAC: lambda: RbacAuthorizer(index=index),
+    }
+    return Chain(OpenPaths(), Masters(), *(makers[mode]() for mode in modes))
+
+
+__all__ = ["DEFAULT", "MODES", "authorizers"]

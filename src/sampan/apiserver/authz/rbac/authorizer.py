@@ -1,0 +1,34 @@
+"""RBAC: allowed is what a rule of a role allows that is bound to the user or to one of its groups."""
+
+from __future__ import annotations
+
+from sampan.apiserver.authz.attributes import Attributes
+from sampan.apiserver.authz.decisions import UNDECIDED, Decision, Verdict
+from sampan.apiserver.authz.rbac.index import RbacIndex
+
+
+class RbacAuthorizer:
+    def __init__(self, *, index: RbacIndex) -> None:
+        self._index = index
+
+    def decide(self, asked: Attributes) -> Decision:
+        """Bindings of the cluster hold in every namespace."""
+        index, namespace = self._index, asked.namespace
+        found = index.grants(asked.user, "").decide(asked)
+        if found is None and namespace:
+            found = index.grants(asked.user, namespace).decide(asked)
+        return found if found is not None else self._not_allowed(asked)
+
+    def _not_allowed(self, asked: Attributes) -> Decision:
+        faults = self._faults(asked)
+        return Decision(Verdict.UNDECIDED, f"RBAC: {faults}") if faults else UNDECIDED
+
+    def _faults(self, asked: Attributes) -> str:
+        faults = list(self._index.grants(asked.user, "").faults)
+        if asked.namespace:
+            faults += self._index.grants(asked.user, asked.namespace).faults
+        told = list(dict.fromkeys(faults))
+        return f"[{', '.join(told)}]" if len(told) > 1 else "".join(told)
+
+
+__all__ = ["RbacAuthorizer"]

@@ -1,0 +1,158 @@
+"""The roles and bindings that every cluster has, from `bootstrap.json`, and what is to be done so that one has them.
+
+The file says of each role its rules, of which roles it is a part (`partOf`), and whether it is a whole made of its
+parts (`whole`); of each binding its role and its subjects. Lists are words; `core` is the group without a name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from importlib import resources
+from typing import Any
+
+import msgspec
+
+from sampan.api.types.meta_v1 import LabelSelector, ObjectMeta
+from sampan.api.types.rbac_v1 import (
+    AggregationRule,
+    ClusterRole,
+    ClusterRoleBinding,
+    PolicyRule,
+    Role,
+    RoleBinding,
+    RoleRef,
+    Subject,
+)
+from sampan.apiserver.authz.rbac import covers
+from sampan.apiserver.authz.rbac.index import GROUP, RbacIndex
+from sampan.machinery.copies import copy_of
+
+AUTO_UPDATE = "rbac.authorization.kubernetes.io/autoupdate"
+LABEL = {"kubernetes.io/bootstrapping": "rbac-defaults"}
+_PART = "rbac.authorization.k8s.io/aggregate-to-"
+
+
+class _Rule(msgspec.Struct):
+    verbs: str
+    groups: str = ""
+    resources: str = ""
+    names: str = ""
+    urls: str = ""
+
+
+class _Role(msgspec.Struct):
+    rules: list[_Rule] = msgspec.field(default_factory=list)
+    partOf: str = ""
+    whole: str = ""
+
+
+class _Binding(msgspec.Struct):
+    role: str
+    subjects: list[str]
+
+
+class _Data(msgspec.Struct):
+    clusterRoles: dict[str, _Role]
+    clusterRoleBindings: dict[str, _Binding]
+    roles: dict[str, _Role]
+    roleBindings: dict[str, _Binding]
+
+
+def default_objects() -> Iterator[Any]:
+    """Roles before the bindings that refer to them."""
+    text = resources.files(__package__).joinpath("bootstrap.json").read_bytes()
+    data = msgspec.json.decode(text, type=_Data)
+    for name, role in data.clusterRoles.items():
+        yield _cluster_role(name, role)
+    for name, role in data.roles.items():
+        yield Role(metadata=_meta(name), rules=[_rule(rule) for rule in role.rules])
+    for name, binding in data.clusterRoleBindings.items():
+        yield ClusterRoleBinding(metadata=_meta(name), roleRef=_ref(binding), subjects=_subjects(binding))
+    for name, binding in data.roleBindings.items():
+        yield RoleBinding(metadata=_meta(name), roleRef=_ref(binding), subjects=_subjects(binding))
+
+
+def _meta(name: str, labels: Mapping[str, str] | None = None) -> ObjectMeta:
+    namespace, _, name = name.rpartition("/")
+    annotations = {AUTO_UPDATE: "true"}
+    return ObjectMeta(name=name, namespace=namespace, labels={**LABEL, **(labels or {})}, annotations=annotations)
+
+
+def _cluster_role(name: str, role: _Role) -> ClusterRole:
+    meta = _meta(name, {_PART + whole: "true" for whole in role.partOf.split()})
+    if not role.whole:
+        return ClusterRole(metadata=meta, rules=[_rule(rule) for rule in role.rules])
+    selector = LabelSelector(matchLabels={_PART + role.whole: "true"})
+    return ClusterRole(metadata=meta, aggregationRule=AggregationRule(clusterRoleSelectors=[selector]))
+
+
+def _rule(rule: _Rule) -> PolicyRule:
+    return PolicyRule(
+        verbs=rule.verbs.split(),
+        apiGroups=["" if group == "core" else group for group in rule.groups.split()],
+        resources=rule.resources.split(),
+        resourceNames=rule.names.split(),
+        nonResourceURLs=rule.urls.split(),
+    )
+
+
+def _ref(binding: _Binding) -> RoleRef:
+    kind, _, name = binding.role.partition(" ")
+    return RoleRef(apiGroup=GROUP, kind=kind, name=name)
+
+
+def _subjects(binding: _Binding) -> list[Subject]:
+    return [_subject(*words.split(" ", 1)) for words in binding.subjects]
+
+
+def _subject(kind: str, whole: str) -> Subject:
+    if kind != "ServiceAccount":
+        return Subject(kind=kind, apiGroup=GROUP, name=whole)
+    namespace, _, name = whole.partition("/")
+    return Subject(kind=kind, name=name, namespace=namespace)
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    create: list[Any]
+    update: list[Any]
+    recreate: list[Any]
+    """Bindings to another role, which cannot be changed."""
+
+
+def plan(index: RbacIndex) -> Plan:
+    """What brings a cluster with these roles and bindings up to date. Whatever was added to them stays; those that are
+    marked as not to be updated are left alone."""
+    found = Plan([], [], [])
+    for wanted in default_objects():
+        present = index.get(wanted.kind, wanted.metadata.namespace, wanted.metadata.name)
+        if present is None:
+            found.create.append(wanted)
+        elif present.metadata.annotations.get(AUTO_UPDATE) == "false":
+            continue
+        elif wanted.kind.endswith("Binding") and present.roleRef != wanted.roleRef:
+            found.recreate.append(wanted)
+        elif (merged := _merged(present, wanted)) != present:
+            found.update.append(merged)
+    return found
+
+
+def _merged(present: Any, wanted: Any) -> Any:
+    merged = copy_of(present)
+    merged.metadata.labels = {**wanted.metadata.labels, **present.metadata.labels}
+    merged.metadata.annotations = {**wanted.metadata.annotations, **present.metadata.annotations}
+    if wanted.kind.endswith("Binding"):
+        merged.subjects += [subject for subject in wanted.subjects if subject not in present.subjects]
+    elif getattr(wanted, "aggregationRule", None) is not None:
+        known = merged.aggregationRule = merged.aggregationRule or AggregationRule()
+        selectors = wanted.aggregationRule.clusterRoleSelectors
+        known.clusterRoleSelectors += [one for one in selectors if one not in known.clusterRoleSelectors]
+    else:
+        present_rules = present.rules or []
+        if added := covers.compact(covers.missing(present_rules, wanted.rules)):
+            merged.rules = [*present_rules, *added]
+    return merged
+
+
+__all__ = ["Plan", "default_objects", "plan"]

@@ -1,0 +1,101 @@
+"""Nobody gives what they do not have: who writes a role or a binding must have all its rights, or the right to
+`escalate` the role or to `bind` it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from sampan.api import gotext
+from sampan.api.types.rbac_v1 import PolicyRule, RoleRef
+from sampan.apiserver.authz.attributes import Attributes
+from sampan.apiserver.authz.rbac import covers
+from sampan.apiserver.authz.rbac.index import GROUP, MissingRole, RbacIndex
+from sampan.apiserver.call import MASTERS, User
+from sampan.machinery import errors
+
+if TYPE_CHECKING:
+    from sampan.apiserver.registry.strategy import Context
+    from sampan.apiserver.security import Security
+
+_EVERYTHING = (
+    PolicyRule(verbs=["*"], apiGroups=["*"], resources=["*"]),
+    PolicyRule(verbs=["*"], nonResourceURLs=["*"]),
+)
+_AGGREGATES = "must have cluster-admin privileges to use the aggregationRule"
+
+
+def check(ctx: Context, obj: Any, old: Any | None) -> None:
+    """Forbidden if the user may not write this role or binding. Comes before it is validated."""
+    security = ctx.registry.security
+    if security is None or MASTERS in ctx.user.groups or _is_housekeeping(obj, old):
+        return
+    if obj.kind.endswith("Binding"):
+        _check_binding(security, ctx, obj)
+    else:
+        _check_role(security, ctx, obj, old)
+
+
+def _check_role(security: Security, ctx: Context, obj: Any, old: Any | None) -> None:
+    plural, meta = f"{obj.kind.lower()}s", obj.metadata
+    name = meta.name if old is not None else ""
+    if security.authorizer.is_allowed(_asked(ctx, "escalate", GROUP, plural, name)):
+        return
+    if fault := fault_of(security.rules, ctx.user, ctx.namespace, obj.rules or ()):
+        raise errors.forbidden(plural, meta.name, fault, group=GROUP)
+    aggregates = any(getattr(role, "aggregationRule", None) is not None for role in (obj, old))
+    if aggregates and fault_of(security.rules, ctx.user, "", _EVERYTHING):
+        raise errors.forbidden(plural, meta.name, _AGGREGATES, group=GROUP)
+
+
+def _check_binding(security: Security, ctx: Context, obj: Any) -> None:
+    plural, ref = f"{obj.kind.lower()}s", obj.roleRef
+    if ref.kind in ("Role", "ClusterRole"):
+        asked = _asked(ctx, "bind", ref.apiGroup, f"{ref.kind.lower()}s", ref.name)
+        if security.authorizer.is_allowed(asked):
+            return
+    rules = _rules(security.rules, ref, ctx.namespace, plural)
+    if fault := fault_of(security.rules, ctx.user, ctx.namespace, rules):
+        raise errors.forbidden(plural, obj.metadata.name, fault, group=GROUP)
+
+
+def _rules(index: RbacIndex, ref: RoleRef, namespace: str, plural: str) -> Sequence[PolicyRule]:
+    try:
+        return index.rules_of(ref, namespace)
+    except MissingRole:
+        raise errors.not_found(plural, ref.name, group=GROUP) from None
+
+
+def fault_of(index: RbacIndex, user: User, namespace: str, rules: Sequence[PolicyRule]) -> str:
+    """What is wrong with the user giving these rules away in the namespace; empty if nothing is."""
+    grants = [index.grants(user, "")] + ([index.grants(user, namespace)] if namespace else [])
+    lacking = covers.missing([rule for grant in grants for rule in grant.rules], rules)
+    if not lacking:
+        return ""
+    told = "\n".join(sorted({covers.described(rule) for rule in covers.compact(lacking)}))
+    faults = [fault for grant in grants for fault in grant.faults]
+    more = f"; resolution errors: [{' '.join(faults)}]" if faults else ""
+    who = f"user {gotext.quote(user.name)} (groups={covers.quoted(user.groups)})"
+    return f"{who} is attempting to grant RBAC permissions not currently held:\n{told}{more}"
+
+
+def _asked(ctx: Context, verb: str, group: str, resource: str, name: str) -> Attributes:
+    return Attributes(ctx.user, verb, "", group, "*", resource, "", ctx.namespace, name)
+
+
+def _is_housekeeping(obj: Any, old: Any | None) -> bool:
+    """Whether only what the garbage collector needs to change has changed."""
+    if old is None:
+        return False
+    meta, before = obj.metadata, old.metadata
+    if meta.ownerReferences == before.ownerReferences and meta.finalizers == before.finalizers:
+        return False
+    return _content(obj) == _content(old)
+
+
+def _content(obj: Any) -> tuple[Any, ...]:
+    meta, parts = obj.metadata, ("rules", "aggregationRule", "roleRef", "subjects")
+    return (meta.labels, meta.annotations, *(getattr(obj, part, None) for part in parts))
+
+
+__all__ = ["check", "fault_of"]

@@ -1,0 +1,66 @@
+"""Keeps the index as fresh as the watch caches of roles and bindings are."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import TYPE_CHECKING, Any
+
+from sampan.apiserver.authz.rbac.index import GROUP, KINDS, Kind, RbacIndex
+from sampan.storage.backend import StorageError
+from sampan.storage.cacher import BOOKMARK, DELETED, CacheError, Watcher, WatchQuery
+
+if TYPE_CHECKING:
+    from sampan.apiserver.registry.registry import Registry
+    from sampan.apiserver.registry.store import Store
+
+log = logging.getLogger(__name__)
+
+_RETRY_S = 0.2
+
+
+class RbacFeed:
+    def __init__(self, *, index: RbacIndex, registry: Registry) -> None:
+        self._index, self._registry = index, registry
+        self._filled = {kind: asyncio.Event() for kind in KINDS}
+
+    async def wait_filled(self) -> None:
+        """Until the index has seen all that there is."""
+        for filled in self._filled.values():
+            await filled.wait()
+
+    async def run(self) -> None:
+        """Follow the caches until cancelled."""
+        async with asyncio.TaskGroup() as group:
+            for kind in KINDS:
+                group.create_task(self._follow(kind))
+
+    async def _follow(self, kind: Kind) -> None:
+        store = self._registry.store_of(GROUP, "v1", kind)
+        while True:
+            try:
+                async with store.cacher.watch(WatchQuery(allow_bookmarks=True)) as watcher:
+                    await self._take(kind, store, watcher)
+            except (CacheError, StorageError) as fault:
+                log.warning("%s: %s; the rules are read again", kind, fault)
+            await asyncio.sleep(_RETRY_S)
+
+    async def _take(self, kind: Kind, store: Store, watcher: Watcher) -> None:
+        """First all that there is, which replaces what was known, then each change."""
+        initial: list[Any] | None = []
+        async for events in watcher:
+            for event in events:
+                if event.type == BOOKMARK:
+                    if initial is not None:
+                        self._index.replace(kind, initial)
+                        initial = None
+                        self._filled[kind].set()
+                elif initial is not None:
+                    initial.append(store.cacher.object(event.item))
+                elif event.type == DELETED:
+                    self._index.drop(kind, event.item.namespace, event.item.name)
+                else:
+                    self._index.put(store.cacher.object(event.item))
+
+
+__all__ = ["RbacFeed"]

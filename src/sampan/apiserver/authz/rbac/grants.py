@@ -1,0 +1,77 @@
+"""The rules that one user has in one place, arranged so that a question is answered by a few look-ups."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from sampan.api.types.rbac_v1 import PolicyRule
+from sampan.apiserver.authz.attributes import Attributes
+from sampan.apiserver.authz.decisions import Decision
+
+ALL = "*"
+
+
+@dataclass(frozen=True, slots=True)
+class _Grant:
+    verbs: frozenset[str]
+    names: frozenset[str]
+    """Empty: all."""
+    decision: Decision
+
+
+@dataclass(slots=True)
+class Grants:
+    rules: list[PolicyRule] = field(default_factory=list)
+    """All of them, in the order of their bindings."""
+    faults: list[str] = field(default_factory=list)
+    """Roles that are bound but not there."""
+    _by_resource: dict[tuple[str, str], list[_Grant]] = field(default_factory=dict)
+    _by_path: dict[str, list[_Grant]] = field(default_factory=dict)
+    _by_prefix: list[tuple[str, _Grant]] = field(default_factory=list)
+
+    def add(self, rules: Iterable[PolicyRule], decision: Decision) -> None:
+        """`decision` is the one that these rules give."""
+        for rule in rules:
+            self.rules.append(rule)
+            grant = _Grant(frozenset(rule.verbs or ()), frozenset(rule.resourceNames), decision)
+            for group in rule.apiGroups:
+                for resource in rule.resources:
+                    self._by_resource.setdefault((group, resource), []).append(grant)
+            for url in rule.nonResourceURLs:
+                self._add_url(url, grant)
+
+    def _add_url(self, url: str, grant: _Grant) -> None:
+        if url.endswith(ALL):
+            self._by_prefix.append((url.rstrip(ALL), grant))
+        else:
+            self._by_path.setdefault(url, []).append(grant)
+
+    def decide(self, asked: Attributes) -> Decision | None:
+        """None if nothing allows that."""
+        return self._for_resource(asked) if asked.is_resource else self._for_path(asked)
+
+    def _for_resource(self, asked: Attributes) -> Decision | None:
+        group, verb, name, found = asked.group, asked.verb, asked.name, self._by_resource
+        resources = [asked.whole_resource, ALL]
+        if asked.subresource:
+            resources.append(f"*/{asked.subresource}")
+        for key in [(known, resource) for known in (group, ALL) for resource in resources]:
+            for grant in found.get(key, ()):
+                is_verb = verb in grant.verbs or ALL in grant.verbs
+                if is_verb and (not grant.names or name in grant.names):
+                    return grant.decision
+        return None
+
+    def _for_path(self, asked: Attributes) -> Decision | None:
+        verb, path = asked.verb, asked.path
+        for grant in self._by_path.get(path, ()):
+            if verb in grant.verbs or ALL in grant.verbs:
+                return grant.decision
+        for prefix, grant in self._by_prefix:
+            if path.startswith(prefix) and (verb in grant.verbs or ALL in grant.verbs):
+                return grant.decision
+        return None
+
+
+__all__ = ["ALL", "Grants"]

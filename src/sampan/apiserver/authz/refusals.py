@@ -1,0 +1,28 @@
+"""How a refusal is told."""
+
+from __future__ import annotations
+
+from sampan.api import gotext
+from sampan.apiserver.authz.attributes import Attributes
+from sampan.machinery import errors
+
+_ESCAPES = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;"})
+
+
+def refusal(asked: Attributes, reason: str = "") -> errors.ApiError:
+    """The 403, whether what was asked for exists or not."""
+    who = f"User {gotext.quote(asked.user.name)} cannot"
+    if not asked.is_resource:
+        what = f"{who} {asked.verb} path {gotext.quote(asked.path)}"
+        return errors.forbidden("", "", _with_reason(what, reason))
+    where = f"in the namespace {gotext.quote(asked.namespace)}" if asked.namespace else "at the cluster scope"
+    resource, group = gotext.quote(asked.whole_resource), gotext.quote(asked.group)
+    what = f"{who} {asked.verb} resource {resource} in API group {group} {where}"
+    return errors.forbidden(asked.resource, asked.name, _with_reason(what, reason), group=asked.group)
+
+
+def _with_reason(what: str, reason: str) -> str:
+    return (f"{what}: {reason}" if reason else what).translate(_ESCAPES)
+
+
+__all__ = ["refusal"]

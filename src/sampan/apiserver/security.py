@@ -1,0 +1,17 @@
+"""What the server knows of its users, for those parts of it that are asked about them: reviews, checks of roles."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from sampan.apiserver.authz import Chain
+from sampan.apiserver.authz.rbac import RbacIndex
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Security:
+    authorizer: Chain
+    rules: RbacIndex = field(default_factory=RbacIndex)
+
+
+__all__ = ["Security"]
