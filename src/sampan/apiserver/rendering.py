@@ -131,7 +131,7 @@ class Renderer:
         resource, result = answer.resource, answer.result
         writer = self.table_writer(resource, form, include_of(call))
         cacher, rows = self._registry.store(resource).cacher, []
-        for number, item in enumerate(result.items, 1):
+        for number, item in enumerate(self._in_table_order(resource, result.items), 1):
             rows.append(writer.row(cacher.object(item), bound(self.shown, resource, item)))
             if number % _ROWS_AT_A_TIME == 0:
                 await asyncio.sleep(0)
@@ -139,6 +139,13 @@ class Renderer:
         if not rows and self._is_generic(resource):
             return writer.opening(metadata) + b"null}"
         return writer.table(metadata, rows)
+
+    def _in_table_order(self, resource: Resource, items: list[Item]) -> list[Item]:
+        order = self._registry.served(resource).strategy.table_order
+        found = [(order(self.stored(resource, item)), item) for item in items[:1]]
+        if not found or found[0][0] is None:
+            return items
+        return sorted(items, key=lambda item: order(self.stored(resource, item)))
 
     async def _protobuf_list(self, resource: Resource, result: ListResult) -> bytes:
         from sampan.api.codec import protobuf

@@ -93,6 +93,10 @@ class Strategy:
         """What a table says of the object's row beside its cells."""
         return ()
 
+    def table_order(self, obj: Any) -> Any:
+        """What tables are sorted by; None where they show the order of names."""
+        return None
+
     def spec_of(self, obj: Any) -> Any:
         """What must change for the generation to rise; compared with ==."""
         return getattr(obj, "spec", None)

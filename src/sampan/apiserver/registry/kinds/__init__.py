@@ -35,6 +35,8 @@ MODULES: Final[dict[tuple[str, str], str]] = {
     ("coordination.k8s.io", "leases"): "leases",
     ("discovery.k8s.io", "endpointslices"): "endpointslices",
     ("events.k8s.io", "events"): "events_v1",
+    ("flowcontrol.apiserver.k8s.io", "flowschemas"): "flowschemas",
+    ("flowcontrol.apiserver.k8s.io", "prioritylevelconfigurations"): "prioritylevelconfigurations",
     ("networking.k8s.io", "ingressclasses"): "ingressclasses",
     ("networking.k8s.io", "ingresses"): "ingresses",
     ("networking.k8s.io", "ipaddresses"): "ipaddresses",

@@ -1,0 +1,233 @@
+"""FlowSchema: which requests go to which priority level, and how they are told apart there."""
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from sampan.api.faults import FieldError
+from sampan.api.types.flowcontrol_v1 import (
+    FlowDistinguisherMethod,
+    FlowSchema,
+    FlowSchemaSpec,
+    FlowSchemaStatus,
+    GroupSubject,
+    NonResourcePolicyRule,
+    PolicyRulesWithSubjects,
+    PriorityLevelConfigurationReference,
+    ResourcePolicyRule,
+    Subject,
+)
+from sampan.apiserver.registry.flow_conditions import FlowStatusStrategy, condition_faults
+from sampan.apiserver.registry.podspec.formats import Faults, dns_label, dns_subdomain, given
+from sampan.apiserver.registry.podspec.internal_view import shown
+from sampan.apiserver.registry.served import Served
+from sampan.apiserver.registry.strategy import Column, Context, Strategy
+from sampan.apiserver.tables import cells
+from sampan.apiserver.tables.columns import AGE, NAME
+
+_PRECEDENCE, _DEFAULT_PRECEDENCE, _LAST = "spec.matchingPrecedence", 1000, 10000
+_EXEMPT, _CATCH_ALL = "exempt", "catch-all"
+_METHODS = ("ByNamespace", "ByUser")
+_VERBS = ("create", "delete", "deletecollection", "get", "list", "patch", "proxy", "update", "watch")
+_SUBJECTS = {"Group": "group", "ServiceAccount": "serviceAccount", "User": "user"}
+_TOLD_ORDER = ("user", "serviceAccount", "group")
+_BAD_NAMESPACE = "each member of this list must be '*' or a DNS-1123 label; "
+
+
+def _mandatory(name: str, precedence: int, groups: Sequence[str], method: str = "") -> FlowSchemaSpec:
+    everything = ["*"]
+    resources = ResourcePolicyRule(
+        verbs=everything, apiGroups=everything, resources=everything, clusterScope=True, namespaces=everything
+    )
+    rules = PolicyRulesWithSubjects(
+        subjects=[Subject(kind="Group", group=GroupSubject(name=group)) for group in groups],
+        resourceRules=[resources],
+        nonResourceRules=[NonResourcePolicyRule(verbs=everything, nonResourceURLs=everything)],
+    )
+    return FlowSchemaSpec(
+        priorityLevelConfiguration=PriorityLevelConfigurationReference(name=name),
+        matchingPrecedence=precedence,
+        distinguisherMethod=FlowDistinguisherMethod(type=method) if method else None,
+        rules=[rules],
+    )
+
+
+MANDATORY = {
+    _EXEMPT: _mandatory(_EXEMPT, 1, ["system:masters"]),
+    _CATCH_ALL: _mandatory(_CATCH_ALL, _LAST, ["system:unauthenticated", "system:authenticated"], "ByUser"),
+}
+"""Schemas that must be as they are, or requests could match none."""
+
+
+class FlowSchemaStrategy(Strategy):
+    counts_generation = True
+    validates_whole = True
+
+    def default(self, obj: FlowSchema) -> None:
+        obj.spec.matchingPrecedence = obj.spec.matchingPrecedence or _DEFAULT_PRECEDENCE
+        for rule in obj.spec.rules:
+            for resources in rule.resourceRules:
+                resources.namespaces = resources.namespaces or None
+
+    def prepare_create(self, ctx: Context, obj: FlowSchema) -> None:
+        obj.status = FlowSchemaStatus()
+
+    def validate_create(self, ctx: Context, obj: FlowSchema) -> Iterable[FieldError]:
+        yield from _spec_faults(obj)
+        fixed = MANDATORY.get(obj.metadata.name)
+        if fixed is not None and obj.spec != fixed:
+            text = f"spec of '{obj.metadata.name}' must equal the fixed value"
+            yield FieldError.invalid("spec", shown(obj.spec), text)
+        yield from condition_faults(obj.status.conditions)
+
+    def prepare_update(self, ctx: Context, obj: FlowSchema, old: FlowSchema) -> None:
+        obj.status = old.status
+
+    def validate_update(self, ctx: Context, obj: FlowSchema, old: FlowSchema) -> Iterable[FieldError]:
+        return self.validate_create(ctx, obj)
+
+    def table_order(self, obj: FlowSchema) -> Any:
+        return obj.spec.matchingPrecedence, obj.metadata.name
+
+
+def _spec_faults(schema: FlowSchema) -> Faults:
+    spec = schema.spec
+    precedence, method = spec.matchingPrecedence, spec.distinguisherMethod
+    if precedence <= 0:
+        yield FieldError.invalid(_PRECEDENCE, precedence, "must be a positive value")
+    if precedence > _LAST:
+        yield FieldError.invalid(_PRECEDENCE, precedence, f"must not be greater than {_LAST}")
+    if precedence == 1 and schema.metadata.name != _EXEMPT:
+        text = "only the schema named 'exempt' may have matchingPrecedence 1"
+        yield FieldError.invalid(_PRECEDENCE, precedence, text)
+    if method is not None and method.type not in _METHODS:
+        yield FieldError.not_supported("spec.distinguisherMethod.type", shown(method), _METHODS)
+    name, at = spec.priorityLevelConfiguration.name, "spec.priorityLevelConfiguration.name"
+    if name:
+        yield from dns_subdomain(name, at)
+    else:
+        yield FieldError.required(at, "must reference a priority level")
+    for index, rule in enumerate(spec.rules):
+        yield from _rule_faults(rule, f"spec.rules[{index}]")
+
+
+def _rule_faults(rule: PolicyRulesWithSubjects, at: str) -> Faults:
+    if not rule.subjects:
+        yield FieldError.required(f"{at}.subjects", "subjects must contain at least one value")
+    for index, subject in enumerate(rule.subjects or ()):
+        yield from _subject_faults(subject, f"{at}.subjects[{index}]")
+    if not rule.resourceRules and not rule.nonResourceRules:
+        text = "at least one of resourceRules and nonResourceRules has to be non-empty"
+        yield FieldError.required(at, text)
+    for index, resources in enumerate(rule.resourceRules):
+        yield from _resource_faults(resources, f"{at}.resourceRules[{index}]")
+    for index, others in enumerate(rule.nonResourceRules):
+        yield from _path_faults(others, f"{at}.nonResourceRules[{index}]")
+
+
+def _subject_faults(subject: Subject, at: str) -> Faults:
+    if subject.kind not in _SUBJECTS:
+        yield FieldError.not_supported(f"{at}.kind", subject.kind, sorted(_SUBJECTS))
+        return
+    own = _SUBJECTS[subject.kind]
+    found, here = getattr(subject, own), f"{at}.{own}"
+    if found is None:
+        yield FieldError.required(here, f"{own} is required when subject kind is '{subject.kind}'")
+    else:
+        yield from given(found.name, f"{here}.name")
+    if subject.serviceAccount is not None and own == "serviceAccount":
+        account = subject.serviceAccount
+        if account.name not in ("", "*"):
+            yield from dns_subdomain(account.name, f"{here}.name")
+        if account.namespace:
+            yield from dns_label(account.namespace, f"{here}.namespace")
+        else:
+            yield FieldError.required(f"{here}.namespace", "must specify namespace for service account")
+    for other in _TOLD_ORDER:
+        if other != own and getattr(subject, other) is not None:
+            kind = other[0].upper() + other[1:]
+            yield FieldError.forbidden(f"{at}.{other}", f"{other} is forbidden when subject kind is not '{kind}'")
+
+
+def _verb_faults(verbs: Sequence[str] | None, at: str) -> Faults:
+    if not verbs:
+        yield FieldError.required(at, "verbs must contain at least one value")
+    elif "*" in verbs:
+        yield from _alone(verbs, "verbs", at)
+    elif not set(verbs) <= set(_VERBS):
+        yield FieldError.not_supported(at, list(verbs), _VERBS)
+
+
+def _alone(values: Sequence[str] | None, what: str, at: str) -> Faults:
+    if values is not None and "*" in values and len(values) > 1:
+        yield FieldError.invalid(at, list(values), f"if '*' is present, must not specify other {what}")
+
+
+def _resource_faults(rule: ResourcePolicyRule, at: str) -> Faults:
+    yield from _verb_faults(rule.verbs, f"{at}.verbs")
+    if not rule.apiGroups:
+        yield FieldError.required(f"{at}.apiGroups", "resource rules must supply at least one api group")
+    yield from _alone(rule.apiGroups, "api groups", f"{at}.apiGroups")
+    if not rule.resources:
+        yield FieldError.required(f"{at}.resources", "resource rules must supply at least one resource")
+    yield from _alone(rule.resources, "resources", f"{at}.resources")
+    here, namespaces = f"{at}.namespaces", rule.namespaces or ()
+    if not namespaces and not rule.clusterScope:
+        text = "resource rules that are not cluster scoped must supply at least one namespace"
+        yield FieldError.required(here, text)
+    yield from _alone(namespaces, "namespaces", here)
+    for index, namespace in enumerate(namespaces if "*" not in namespaces else ()):
+        for fault in dns_label(namespace, f"{here}[{index}]"):
+            yield FieldError.invalid(fault.field, namespace, _BAD_NAMESPACE + fault.detail)
+
+
+def _path_faults(rule: NonResourcePolicyRule, at: str) -> Faults:
+    yield from _verb_faults(rule.verbs, f"{at}.verbs")
+    here, paths = f"{at}.nonResourceURLs", rule.nonResourceURLs or ()
+    if not paths:
+        yield FieldError.required(here, "nonResourceURLs must contain at least one value")
+    yield from _alone(paths, "non-resource URLs", here)
+    for index, path in enumerate(paths if "*" not in paths else ()):
+        if text := _path_fault(path):
+            yield FieldError.invalid(f"{here}[{index}]", path, text)
+
+
+def _path_fault(path: str) -> str:
+    if not path:
+        return "must not be empty"
+    if not path.startswith("/"):
+        return "must start with slash"
+    if " " in path:
+        return "must not contain white-space"
+    if "//" in path:
+        return "must not contain double slash"
+    stars = path.count("*")
+    return "wildcard can only do suffix matching" if stars > 1 or (stars and not path.endswith("/*")) else ""
+
+
+# -- the table -------------------------------------------------------------------------------------------------------
+
+
+def _method(schema: FlowSchema, now: float) -> str:
+    method = schema.spec.distinguisherMethod
+    return method.type if method is not None else cells.NONE
+
+
+def _dangling(schema: FlowSchema, now: float) -> str:
+    return next((found.status for found in schema.status.conditions if found.type == "Dangling"), "?")
+
+
+FlowSchemaStrategy.columns = (
+    NAME,
+    Column(
+        "PriorityLevel",
+        lambda found, now: found.spec.priorityLevelConfiguration.name,
+        field="spec.priorityLevelConfiguration.name",
+    ),
+    Column("MatchingPrecedence", lambda found, now: found.spec.matchingPrecedence, field=_PRECEDENCE),
+    Column("DistinguisherMethod", _method, field="spec.distinguisherMethod"),
+    AGE,
+    Column("MissingPL", _dangling, description="references a broken or non-existent PriorityLevelConfiguration"),
+)
+
+_strategy = FlowSchemaStrategy()
+SERVED = Served(strategy=_strategy, views={"status": FlowStatusStrategy(_strategy)})

@@ -1,0 +1,199 @@
+"""PriorityLevelConfiguration: how many requests of a level are served at a time, and what becomes of the others."""
+
+import math
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import msgspec
+
+from sampan.api import names
+from sampan.api.faults import FieldError
+from sampan.api.types.flowcontrol_v1 import (
+    ExemptPriorityLevelConfiguration,
+    LimitedPriorityLevelConfiguration,
+    LimitResponse,
+    PriorityLevelConfiguration,
+    PriorityLevelConfigurationSpec,
+    PriorityLevelConfigurationStatus,
+    QueuingConfiguration,
+)
+from sampan.apiserver.registry.flow_conditions import FlowStatusStrategy, condition_faults
+from sampan.apiserver.registry.podspec.formats import Faults
+from sampan.apiserver.registry.podspec.internal_view import shown
+from sampan.apiserver.registry.served import Served
+from sampan.apiserver.registry.strategy import Column, Context, Strategy
+from sampan.apiserver.tables import cells
+from sampan.apiserver.tables.columns import AGE, NAME
+
+_EXEMPT, _CATCH_ALL = "exempt", "catch-all"
+_TYPES, _RESPONSES = ("Exempt", "Limited"), ("Queue", "Reject")
+_SHARES, _HAND, _QUEUES, _QUEUE_LENGTH = 30, 8, 64, 50
+_MOST_QUEUES, _MOST_BITS = 10_000_000, 60
+_OLD_ANNOTATION = "flowcontrol.k8s.io/v1beta3-preserve-zero-concurrency-shares"
+
+MANDATORY = {
+    _EXEMPT: PriorityLevelConfigurationSpec(
+        type="Exempt", exempt=ExemptPriorityLevelConfiguration(nominalConcurrencyShares=0, lendablePercent=0)
+    ),
+    _CATCH_ALL: PriorityLevelConfigurationSpec(
+        type="Limited",
+        limited=LimitedPriorityLevelConfiguration(
+            nominalConcurrencyShares=5, limitResponse=LimitResponse(type="Reject"), lendablePercent=0
+        ),
+    ),
+}
+"""Levels that must be as they are."""
+
+
+class PriorityLevelStrategy(Strategy):
+    counts_generation = True
+    validates_whole = True
+
+    def default(self, obj: PriorityLevelConfiguration) -> None:
+        if obj.spec.limited is not None:
+            _default_limited(obj.spec.limited)
+        exempt = obj.spec.exempt
+        if exempt is not None:
+            exempt.nominalConcurrencyShares = exempt.nominalConcurrencyShares or 0
+            exempt.lendablePercent = exempt.lendablePercent or 0
+
+    def prepare_create(self, ctx: Context, obj: PriorityLevelConfiguration) -> None:
+        obj.status = PriorityLevelConfigurationStatus()
+
+    def validate_create(self, ctx: Context, obj: PriorityLevelConfiguration) -> Iterable[FieldError]:
+        if _OLD_ANNOTATION in obj.metadata.annotations:
+            yield FieldError.forbidden("metadata.annotations", f"annotation '{_OLD_ANNOTATION}' is forbidden")
+        yield from _spec_faults(obj.spec, obj.metadata.name)
+        yield from _fixed_faults(obj)
+        yield from condition_faults(obj.status.conditions)
+
+    def prepare_update(self, ctx: Context, obj: PriorityLevelConfiguration, old: PriorityLevelConfiguration) -> None:
+        obj.status = old.status
+
+    def validate_update(
+        self, ctx: Context, obj: PriorityLevelConfiguration, old: PriorityLevelConfiguration
+    ) -> Iterable[FieldError]:
+        return self.validate_create(ctx, obj)
+
+
+def _default_limited(limited: LimitedPriorityLevelConfiguration) -> None:
+    if limited.nominalConcurrencyShares is None:
+        limited.nominalConcurrencyShares = _SHARES
+    limited.lendablePercent = limited.lendablePercent or 0
+    queuing = limited.limitResponse.queuing
+    if queuing is not None:
+        queuing.handSize = queuing.handSize or _HAND
+        queuing.queues = queuing.queues or _QUEUES
+        queuing.queueLengthLimit = queuing.queueLengthLimit or _QUEUE_LENGTH
+
+
+def _fixed_faults(level: PriorityLevelConfiguration) -> Faults:
+    name, fixed = level.metadata.name, MANDATORY.get(level.metadata.name)
+    if fixed is None:
+        return
+    is_exempt = name == _EXEMPT
+    found = msgspec.structs.replace(level.spec, exempt=fixed.exempt) if is_exempt else level.spec
+    if found != fixed:
+        but = " except the 'spec.exempt' field" if is_exempt else ""
+        yield FieldError.invalid("spec", shown(level.spec), f"spec of '{name}'{but} must equal the fixed value")
+
+
+def _spec_faults(spec: PriorityLevelConfigurationSpec, name: str) -> Faults:
+    if (name == _EXEMPT) != (spec.type == "Exempt"):
+        text = "must be 'Exempt' if and only if `name` is 'exempt'"
+        yield FieldError.invalid("spec.type", spec.type, text)
+    if spec.type not in _TYPES:
+        yield FieldError.not_supported("spec.type", spec.type, _TYPES)
+    elif spec.type == "Exempt":
+        if spec.limited is not None:
+            yield FieldError.forbidden("spec.limited", "must be nil if the type is not Limited")
+        if spec.exempt is not None:
+            yield from _share_faults(spec.exempt.nominalConcurrencyShares, "spec.exempt")
+            yield from _lending_faults(spec.exempt.lendablePercent, "spec.exempt")
+    else:
+        if spec.exempt is not None:
+            yield FieldError.forbidden("spec.exempt", "must be nil if the type is Limited")
+        if spec.limited is None:
+            yield FieldError.required("spec.limited", "must not be empty when type is Limited")
+        else:
+            yield from _limited_faults(spec.limited, "spec.limited")
+
+
+def _limited_faults(limited: LimitedPriorityLevelConfiguration, at: str) -> Faults:
+    yield from _share_faults(limited.nominalConcurrencyShares, at)
+    yield from _response_faults(limited.limitResponse, f"{at}.limitResponse")
+    yield from _lending_faults(limited.lendablePercent, at)
+    most = limited.borrowingLimitPercent
+    if most is not None and most < 0:
+        yield FieldError.invalid(f"{at}.borrowingLimitPercent", most, "if specified, must be a non-negative integer")
+
+
+def _share_faults(shares: int | None, at: str) -> Faults:
+    if shares is not None and shares < 0:
+        yield FieldError.invalid(f"{at}.nominalConcurrencyShares", shares, "must be a non-negative integer")
+
+
+def _lending_faults(percent: int | None, at: str) -> Faults:
+    for text in names.in_range(percent, 0, 100) if percent is not None else ():
+        yield FieldError.invalid(f"{at}.lendablePercent", percent, text)
+
+
+def _response_faults(response: LimitResponse, at: str) -> Faults:
+    if response.type not in _RESPONSES:
+        yield FieldError.not_supported(f"{at}.type", response.type, _RESPONSES)
+    elif response.type == "Reject":
+        if response.queuing is not None:
+            text = "must be nil if limited.limitResponse.type is not Limited"
+            yield FieldError.forbidden(f"{at}.queuing", text)
+    elif response.queuing is None:
+        yield FieldError.required(f"{at}.queuing", "must not be empty if limited.limitResponse.type is Limited")
+    else:
+        yield from _queuing_faults(response.queuing, f"{at}.queuing")
+
+
+def _queuing_faults(queuing: QueuingConfiguration, at: str) -> Faults:
+    queues, hand, length = queuing.queues, queuing.handSize, queuing.queueLengthLimit
+    if length <= 0:
+        yield FieldError.invalid(f"{at}.queueLengthLimit", length, "must be positive")
+    if queues <= 0:
+        yield FieldError.invalid(f"{at}.queues", queues, "must be positive")
+    elif queues > _MOST_QUEUES:
+        yield FieldError.invalid(f"{at}.queues", queues, f"must not be greater than {_MOST_QUEUES}")
+    if hand <= 0:
+        yield FieldError.invalid(f"{at}.handSize", hand, "must be positive")
+    elif hand > queues:
+        yield FieldError.invalid(f"{at}.handSize", hand, f"should not be greater than queues ({queues})")
+    elif math.ceil(math.log2(queues) * hand) > _MOST_BITS:
+        start = f"required entropy bits of deckSize {queues} and handSize {hand}"
+        yield FieldError.invalid(f"{at}.handSize", hand, f"{start} should not be greater than {_MOST_BITS}")
+
+
+# -- the table -------------------------------------------------------------------------------------------------------
+
+
+def _shares(level: PriorityLevelConfiguration, now: float) -> Any:
+    return level.spec.limited.nominalConcurrencyShares if level.spec.limited is not None else cells.NONE
+
+
+def _of_queues(field: str) -> Callable[[PriorityLevelConfiguration, float], Any]:
+    def value(level: PriorityLevelConfiguration, now: float) -> Any:
+        limited = level.spec.limited
+        queuing = limited.limitResponse.queuing if limited is not None else None
+        return getattr(queuing, field) if queuing is not None else cells.NONE
+
+    return value
+
+
+_QUEUING = "spec.limited.limitResponse.queuing"
+PriorityLevelStrategy.columns = (
+    NAME,
+    Column("Type", lambda found, now: found.spec.type, field="spec.type"),
+    Column("NominalConcurrencyShares", _shares, field="spec.limited.nominalConcurrencyShares"),
+    Column("Queues", _of_queues("queues"), field=f"{_QUEUING}.queues"),
+    Column("HandSize", _of_queues("handSize"), field=f"{_QUEUING}.handSize"),
+    Column("QueueLengthLimit", _of_queues("queueLengthLimit"), field=f"{_QUEUING}.queueLengthLimit"),
+    AGE,
+)
+
+_strategy = PriorityLevelStrategy()
+SERVED = Served(strategy=_strategy, views={"status": FlowStatusStrategy(_strategy)})
