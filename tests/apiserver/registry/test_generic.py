@@ -7,9 +7,14 @@ import pytest
 pytest.register_assert_rewrite("sampan.testing.registry_conformance")
 
 from sampan.api.scheme import builtin_scheme  # noqa: E402
+from sampan.api.types.apps_v1 import Deployment, DeploymentSpec, DeploymentStatus  # noqa: E402
+from sampan.api.types.meta_v1 import ObjectMeta  # noqa: E402
+from sampan.apiserver.call import User  # noqa: E402
+from sampan.apiserver.registry.generic import GenericStatusStrategy, GenericStrategy  # noqa: E402
 from sampan.apiserver.registry.kinds import MODULES  # noqa: E402
-from sampan.apiserver.registry.traits import TRAITS  # noqa: E402
-from sampan.testing.registry_conformance import Api, Subject  # noqa: E402
+from sampan.apiserver.registry.strategy import Context  # noqa: E402
+from sampan.apiserver.registry.traits import TRAITS, Traits  # noqa: E402
+from sampan.testing.registry_conformance import Api  # noqa: E402
 from tests.apiserver.registry.subjects import gadgets, pipelines  # noqa: E402
 
 
@@ -19,43 +24,50 @@ def test_traits_are_told_of_kinds_that_exist_and_have_no_module() -> None:
     assert not set(TRAITS) & set(MODULES), "the module says it"
 
 
-def _subject(path: str) -> Subject:
-    return Subject(open=pipelines, path=path, content=lambda n: {}, number=lambda value: 0)  # type: ignore[arg-type]
+def _deployment(replicas: int, *, ready: int = 0, label: str = "") -> Deployment:
+    return Deployment(
+        metadata=ObjectMeta(name="d", labels={"l": label} if label else {}),
+        spec=DeploymentSpec(replicas=replicas),
+        status=DeploymentStatus(readyReplicas=ready),
+    )
 
 
-def test_a_webhook_configuration_counts_changes_of_its_webhooks() -> None:
-    async def scene() -> None:
-        async with pipelines() as (pipeline,):
-            api = Api(pipeline, _subject("/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations"))
-            made = await api.create({"metadata": {"name": "w", "generation": 5}})
-            labelled = await api.merge("w", {"metadata": {"labels": {"l": "1"}}})
-            changed = await api.merge("w", {"webhooks": [{"name": "a.b.c"}]})
-            assert [reply.value["metadata"]["generation"] for reply in (made, labelled, changed)] == [1, 1, 2]
-            without = {**changed.value, "metadata": {"name": "w"}}
-            assert (await api.put("w", without)).code == 422, "an update needs the version"
-            assert (await api.delete("w")).value["kind"] == "Status"
-
-    asyncio.run(scene())
+def _context() -> Context:
+    return Context(registry=None, user=User("u"), now="2026-01-01T00:00:00Z")  # type: ignore[arg-type]
 
 
-def test_a_flow_schema_takes_its_status_only_where_it_belongs() -> None:
-    async def scene() -> None:
-        async with pipelines() as (pipeline,):
-            api = Api(pipeline, _subject("/apis/flowcontrol.apiserver.k8s.io/v1/flowschemas"))
-            status = {"status": {"conditions": [{"type": "Dangling", "status": "True"}]}}
-            made = await api.create({"metadata": {"name": "f"}, "spec": {"matchingPrecedence": 5}, **status})
-            assert "conditions" not in made.value.get("status", {})
-            main = await api.merge("f", {**status, "spec": {"matchingPrecedence": 6}})
-            assert main.value["spec"]["matchingPrecedence"] == 6
-            assert "conditions" not in main.value.get("status", {})
-            labels = {"metadata": {"labels": {"l": "1"}}}
-            part = await api.merge("f/status", {**status, **labels, "spec": {"matchingPrecedence": 7}})
-            assert part.value["status"]["conditions"][0]["type"] == "Dangling", part.value
-            assert part.value["spec"]["matchingPrecedence"] == 6
-            assert "labels" not in part.value["metadata"]
-            assert part.value["metadata"]["generation"] == 2
+def test_traits_become_a_strategy() -> None:
+    traits = Traits(create_on_update=True, unconditional_update=False, returns_deleted=True, names="segment")
+    strategy = GenericStrategy(traits, has_status=False)
+    assert (strategy.create_on_update, strategy.unconditional_update, strategy.returns_deleted) == (True, False, True)
+    assert strategy.name_faults("Any:Name", False) == []
+    assert GenericStrategy(Traits(), has_status=False).name_faults("Any:Name", False) != []
 
-    asyncio.run(scene())
+
+def test_the_generation_counts_the_fields_that_are_named() -> None:
+    strategy = GenericStrategy(Traits(generation=("spec",)), has_status=True)
+    assert strategy.counts_generation
+    assert strategy.spec_of(_deployment(1, ready=1, label="x")) == strategy.spec_of(_deployment(1))
+    assert strategy.spec_of(_deployment(1)) != strategy.spec_of(_deployment(2))
+    assert not GenericStrategy(Traits(), has_status=True).counts_generation
+
+
+def test_the_main_path_does_not_write_the_status() -> None:
+    strategy, sent = GenericStrategy(Traits(), has_status=True), _deployment(1, ready=1)
+    strategy.prepare_create(_context(), sent)
+    assert sent.status == DeploymentStatus()
+    changed = _deployment(2, ready=5)
+    strategy.prepare_update(_context(), changed, _deployment(1, ready=3))
+    assert (changed.spec.replicas, changed.status.readyReplicas) == (2, 3)
+
+
+@pytest.mark.parametrize(("keeps", "label"), [(True, "old"), (False, "new")])
+def test_the_path_of_the_status_writes_nothing_else(keeps: bool, label: str) -> None:
+    traits = Traits(status_keeps_metadata=keeps)
+    strategy = GenericStatusStrategy(GenericStrategy(traits, has_status=True), traits)
+    sent = _deployment(2, ready=5, label="new")
+    strategy.prepare_update(_context(), sent, _deployment(1, ready=3, label="old"))
+    assert (sent.spec.replicas, sent.status.readyReplicas, sent.metadata.labels) == (1, 5, {"l": label})
 
 
 def test_a_custom_object_takes_its_status_only_where_it_belongs() -> None:

@@ -24,7 +24,6 @@ _WEBHOOKS = Traits(unconditional_update=False, generation=("webhooks",))
 _POLICY = Traits(unconditional_update=False, generation=_SPEC, status_keeps_metadata=True)
 _RETURNED = Traits(returns_deleted=True, status_keeps_metadata=True)
 _DEVICES = Traits(returns_deleted=True, generation=_SPEC, status_keeps_metadata=True)
-_FLOWS = Traits(generation=_SPEC, status_keeps_metadata=True)
 _VERSIONED = Traits(unconditional_update=False, status_keeps_metadata=True)
 
 TRAITS: Final[dict[tuple[str, str], Traits]] = {
@@ -43,10 +42,7 @@ TRAITS: Final[dict[tuple[str, str], Traits]] = {
     ("certificates.k8s.io", "clustertrustbundles"): _VERSIONED,
     ("certificates.k8s.io", "podcertificaterequests"): _VERSIONED,
     ("coordination.k8s.io", "leasecandidates"): Traits(create_on_update=True, unconditional_update=False),
-    ("flowcontrol.apiserver.k8s.io", "flowschemas"): _FLOWS,
-    ("flowcontrol.apiserver.k8s.io", "prioritylevelconfigurations"): _FLOWS,
     ("internal.apiserver.k8s.io", "storageversions"): _VERSIONED,
-    ("node.k8s.io", "runtimeclasses"): Traits(create_on_update=True, unconditional_update=False),
     ("resource.k8s.io", "deviceclasses"): _DEVICES,
     ("resource.k8s.io", "devicetaintrules"): _DEVICES,
     ("resource.k8s.io", "resourceclaims"): _RETURNED,
