@@ -18,14 +18,17 @@ Scalar = Literal["", "string", "numeric", "boolean", "untyped"]
 Form = Literal["map", "scalar", "list"]
 
 _RAW_EXTENSION = "io.k8s.apimachinery.pkg.runtime.RawExtension"
+_FIELDS_V1 = "io.k8s.apimachinery.pkg.apis.meta.v1.FieldsV1"
 _OBJECT_META = "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta"
 _TEXT = Schema(type="string")
 
 
 class Atom:
-    """`scalar` is empty, `fields` or `items` None where the place may not be that."""
+    """`scalar` is empty, `fields` None, `is_list` False where the place may not be that."""
 
     __slots__ = (
+        "_item",
+        "_make_item",
         "element",
         "fields",
         "first",
@@ -33,7 +36,7 @@ class Atom:
         "is_atomic_map",
         "is_exact",
         "is_free",
-        "items",
+        "is_list",
         "keys",
         "scalar",
     )
@@ -45,16 +48,19 @@ class Atom:
         fields: Children | None = None,
         element: Atom | None = None,
         is_atomic_map: bool = False,
-        items: Callable[[], Atom] | None = None,
+        item: Callable[[], Atom] | None = None,
         is_atomic_list: bool = True,
         keys: tuple[tuple[str, Any], ...] = (),
         is_exact: bool = True,
         is_free: bool = False,
     ) -> None:
-        self.scalar, self.fields, self.element, self.items, self.keys = scalar, fields, element, items, keys
+        self.scalar, self.fields, self.element, self.keys = scalar, fields, element, keys
         """`element`: the values of keys that are no declared fields; None if there may be none. `keys`: the names of
         the keys of an associative list's items in order, with their defaults; without any it is a set."""
         self.is_atomic_map, self.is_atomic_list = is_atomic_map, is_atomic_list
+        self.is_list = item is not None
+        self._make_item = item
+        self._item: Atom | None = None
         self.is_exact = is_exact
         """Each value here has one type only, so that Python's idea of equality (1 == True) does no harm."""
         self.is_free = is_free
@@ -67,8 +73,15 @@ class Atom:
         if isinstance(value, dict):
             return "map" if self.fields is not None else self.first
         if isinstance(value, list):
-            return "list" if self.items is not None else self.first
+            return "list" if self.is_list else self.first
         return "scalar" if self.scalar and value is not None and value is not MISSING else self.first
+
+    def item(self) -> Atom:
+        """What an item of a list here is; made when it is first asked for."""
+        if self._item is None:
+            assert self._make_item is not None
+            self._item = self._make_item()
+        return self._item
 
     def child(self, name: str) -> Atom | None:
         """What lies at a key of a map here; None for one that is not known."""
@@ -132,6 +145,8 @@ def of(schema: Schema, *, is_open: bool = False) -> Atom:
 
 def _is_exact(schema: Schema, seen: set[int]) -> bool:
     """Whether nothing here or below is left open by the schema."""
+    if schema.name == _FIELDS_V1:  # of managedFields, which are not compared
+        return True
     if schema.preserve_unknown or schema.embedded or (not schema.type and not schema.is_int_or_string):
         return False
     if schema.type == "object":
@@ -164,7 +179,7 @@ def _list(schema: Schema, is_open: bool) -> dict[str, Any]:
     is_atomic, names = _relation(schema)
     item = schema.items
     return {
-        "items": (lambda: of(item, is_open=is_open)) if item is not None else (lambda: UNTYPED),
+        "item": (lambda: of(item, is_open=is_open)) if item is not None else (lambda: UNTYPED),
         "is_atomic_list": is_atomic,
         "keys": tuple((name, _default(item, name)) for name in sorted(names)),
     }
@@ -212,12 +227,12 @@ _STRING, _NUMERIC, _BOOLEAN = Atom(scalar="string"), Atom(scalar="numeric"), Ato
 _UNTYPED_SCALAR, _QUANTITY = Atom(scalar="untyped", is_free=True), Atom(scalar="untyped")
 
 UNTYPED: Atom = Atom(
-    scalar="untyped", fields=Children({}, True), items=lambda: UNTYPED, is_atomic_map=True, is_exact=False
+    scalar="untyped", fields=Children({}, True), item=lambda: UNTYPED, is_atomic_map=True, is_exact=False
 )
 UNTYPED.element = UNTYPED
 """Anything, as one leaf."""
 
-DEDUCED: Atom = Atom(scalar="untyped", fields=Children({}, True), items=lambda: UNTYPED, is_exact=False, is_free=True)
+DEDUCED: Atom = Atom(scalar="untyped", fields=Children({}, True), item=lambda: UNTYPED, is_exact=False, is_free=True)
 DEDUCED.element = DEDUCED
 """What no schema describes: maps are merged by key, lists are leaves."""
 

@@ -70,9 +70,8 @@ def _map_faults(value: dict[str, Any], atom: Atom) -> list[Fault]:
 
 
 def _list_faults(value: list[Any], atom: Atom) -> list[Fault]:
-    assert atom.items is not None
     faults: list[Fault] = []
-    below, seen = atom.items(), set()
+    below, seen = atom.item(), set()
     for index, item in enumerate(value):
         at = f"i:{index}"
         if not atom.is_atomic_list:

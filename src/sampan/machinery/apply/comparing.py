@@ -66,6 +66,8 @@ def _maps(old: dict[str, Any], new: dict[str, Any], atom: Atom) -> Found:
         child = atom.child(name)
         if child is None:
             raise items.Misfit(f".{name}: field not declared in schema")
+        if child.is_exact and left == right:
+            continue
         _note("f:" + name, _compare(left, right, child), added, modified, removed)
     return added or None, modified or None, removed or None
 
@@ -83,8 +85,7 @@ def _lists(old: list[Any], new: list[Any], atom: Atom) -> Found:
     added: Fields = {}
     modified: Fields = {}
     removed: Fields = {}
-    assert atom.items is not None
-    below = atom.items()
+    below = atom.item()
     before, after = items.by_element(old, atom), items.by_element(new, atom)
     for element in {**before, **after}:
         found = _same_element(before.get(element, []), after.get(element, []), below)

@@ -45,9 +45,8 @@ def _claim_map(value: dict[str, Any], atom: Atom) -> Fields | None:
 
 def _claim_list(value: list[Any], atom: Atom) -> Fields | None:
     out: Fields = {}
-    assert atom.items is not None
     for at, found in items.by_element(value, atom).items():
-        below = _claim(found[0], atom.items()) if len(found) == 1 else None
+        below = _claim(found[0], atom.item()) if len(found) == 1 else None
         out[at] = node(below or MEMBER, is_member=True)
     return in_order(out) or None
 
@@ -59,7 +58,7 @@ def whole(value: Any, atom: Atom) -> Fields:
             return MEMBER
         return _whole_map(value, atom)
     if isinstance(value, list):
-        return MEMBER if not value or atom.is_atomic_list or atom.items is None else _whole_list(value, atom)
+        return MEMBER if not value or atom.is_atomic_list or not atom.is_list else _whole_list(value, atom)
     return MEMBER
 
 
@@ -78,8 +77,7 @@ def _whole_map(value: dict[str, Any], atom: Atom) -> Fields:
 
 
 def _whole_list(value: list[Any], atom: Atom) -> Fields:
-    assert atom.items is not None
-    below = atom.items()
+    below = atom.item()
     out: Fields = {elements.SELF: MEMBER}
     for at, found in items.by_element(value, atom).items():
         out[at] = whole(found[0], below) if len(found) == 1 else MEMBER

@@ -48,8 +48,7 @@ class _Merging:
     """Two associative lists on their way into one."""
 
     def __init__(self, live: list[Any], applied: list[Any], atom: Atom) -> None:
-        assert atom.items is not None
-        self._live, self._below = live, atom.items()
+        self._live, self._below = live, atom.item()
         self._ours = [items.element(item, atom) for item in live]
         self._theirs = [items.element(item, atom) for item in applied]
         self._live_at: dict[str, Any] = {}

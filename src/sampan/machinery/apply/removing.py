@@ -32,14 +32,13 @@ def _from_map(value: dict[str, Any], fields: Fields, atom: Atom) -> Any:
 
 
 def _from_list(value: list[Any], fields: Fields, atom: Atom) -> Any:
-    assert atom.items is not None
     out: list[Any] = []
     for item in value:
         below = fields.get(items.element(item, atom))
         if below is None:
             out.append(item)
         elif not is_member(below):
-            out.append(remove(item, below, atom.items()))
+            out.append(remove(item, below, atom.item()))
     return out or None
 
 

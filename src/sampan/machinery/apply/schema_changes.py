@@ -19,8 +19,8 @@ def reconciled(fields: Fields, atom: Atom) -> Fields:
 def _below(fields: Fields, atom: Atom) -> Fields:
     if atom.first == "map" and atom.fields is not None and not _is_open(atom):
         return _children(fields, lambda element: atom.child(element[2:]) if element[:2] == "f:" else atom.element)
-    if atom.first == "list" and atom.items is not None:
-        item = atom.items()
+    if atom.first == "list" and atom.is_list:
+        item = atom.item()
         return _children(fields, lambda element: item)
     return fields
 
@@ -68,7 +68,7 @@ def _step(element: str, atom: Atom | None) -> Atom | None:
         return None
     if element[:2] == "f:":
         return atom.child(element[2:]) if atom.fields is not None else None
-    return atom.items() if element[:2] == "k:" and atom.items is not None else None
+    return atom.item() if element[:2] == "k:" and atom.is_list else None
 
 
 __all__ = ["reconciled", "with_named_fields"]

@@ -1,0 +1,86 @@
+"""What field ownership adds to the writes of an ordinary pod, and what a server-side apply costs."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import msgspec
+
+from benchmarks import Row
+from benchmarks.patch_bench import condition, us
+from sampan.api.codec import json
+from sampan.api.scheme import builtin_scheme
+from sampan.api.types.core_v1 import Pod
+from sampan.apiserver.fieldmanager.ownership import Ownership
+from sampan.apiserver.registry.kinds.pods import SERVED
+from sampan.apiserver.registry.registry import Registry
+from sampan.machinery.apply import sets
+from sampan.machinery.clock import RealClock
+from sampan.storage.memory import MemoryBackend
+
+NOW = "2026-01-01T00:00:00Z"
+
+
+def rows() -> Iterator[Row]:
+    clock = RealClock()
+    registry = Registry(
+        scheme=builtin_scheme(), backend=MemoryBackend(clock=clock), clock=clock, start_task=lambda _: _never()
+    )
+    ownership = Ownership(registry)
+    pods = registry.scheme.by_kind("", "v1", "Pod")
+    assert pods is not None
+    created, bare = _pod(), _pod()
+
+    def create() -> None:
+        created.metadata.managedFields = []
+        ownership.created(pods, created, manager="bench", now=NOW)
+
+    create()
+    live = json.to_value(created)
+    running = msgspec.json.decode(msgspec.json.encode(created), type=Pod)
+    status: dict[str, Any] = {"phase": "Running", "conditions": [condition("Ready", "True")]}
+    running = json.from_value({**live, "status": {**live["status"], **status}}, Pod)
+    kept = running.metadata.managedFields
+
+    def update(obj: Pod, subresource: str) -> None:
+        obj.metadata.managedFields = kept
+        ownership.changed(pods, subresource, obj, created, live, is_reset=False, manager="kubelet", now=NOW)
+
+    applied = {"apiVersion": "v1", "kind": "Pod", **_sent()}
+    managers = ownership.of(pods, "")
+    base = json.to_value(bare)
+
+    def apply() -> None:
+        managers.apply(base, applied, kept, manager="applier", force=True, now=NOW)
+
+    encoded = sets.encode(sets.decode(bytes(kept[0].fieldsV1)))
+    yield Row("managers of a new pod", us(create), "us", 250)
+    yield Row("managers after a change of its status", us(lambda: update(running, "status")), "us", 400)
+    yield Row("managers after a write that changes nothing", us(lambda: update(created, "")), "us", 400)
+    yield Row("server-side apply to a pod", us(apply, times=100), "us", 1000)
+    yield Row("FieldsV1 of a pod read", us(lambda: sets.decode(encoded)), "us")
+
+
+def _never() -> Any:
+    raise RuntimeError("no cache is opened here")
+
+
+def _sent() -> dict[str, Any]:
+    """As a client sends it."""
+    container = {
+        "name": "main",
+        "image": "nginx:1.25",
+        "command": ["nginx", "-g", "daemon off;"],
+        "env": [{"name": f"VAR_{i}", "value": "x" * 20} for i in range(8)],
+        "ports": [{"containerPort": 80}],
+        "resources": {"requests": {"cpu": "10m", "memory": "16Mi"}},
+        "readinessProbe": {"httpGet": {"path": "/", "port": 80}},
+    }
+    labels = {"app": "bench", "shard": "1"}
+    return {"metadata": {"name": "p", "namespace": "default", "labels": labels}, "spec": {"containers": [container]}}
+
+
+def _pod() -> Pod:
+    """With its defaults, as it is when managers are looked at."""
+    pod = json.from_value({"apiVersion": "v1", "kind": "Pod", **_sent()}, Pod)
+    SERVED.strategy.default(pod)
+    return pod
