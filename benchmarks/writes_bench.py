@@ -13,7 +13,7 @@ from benchmarks import Row
 from benchmarks.patch_bench import condition, pod
 from sampan.api.scheme import builtin_scheme
 from sampan.apiserver.admission.chain import AdmissionChain
-from sampan.apiserver.authorization import Chain, Masters
+from sampan.apiserver.authz import Chain, Masters
 from sampan.apiserver.call import AUTHENTICATED, MASTERS, Call, Query, User
 from sampan.apiserver.endpoints import Endpoints
 from sampan.apiserver.pipeline import Pipeline
