@@ -40,6 +40,18 @@ SCENARIOS: dict[str, Collection[int]] = {
     "replicationcontrollers-basic": (),
     "limitranges-resourcequotas": (),
     "podtemplates-controllerrevisions": (),
+    "deployments-defaults": (),
+    "deployments-update-scale": (),
+    "deployments-validation": (),
+    "replicasets-basic": (),
+    "statefulsets-basic": (),
+    "statefulsets-validation": (),
+    "daemonsets-basic": (),
+    "jobs-defaults": (),
+    "jobs-validation": (16, 17),
+    "cronjobs-basic": (),
+    "hpas-versions": (),
+    "poddisruptionbudgets-basic": (11, 12),
     "patch-generation": range(10, 23),
     "patch-json": (),
     "patch-json-bad": (),
@@ -58,7 +70,7 @@ SCENARIOS: dict[str, Collection[int]] = {
     "discovery-content-type": (),
 }
 """With the steps that need more than this server: the classes that a cluster has from its start, custom resources,
-server-side apply."""
+server-side apply, and the controllers of workloads."""
 CONTROLLERS = ("serviceaccount-controller", "namespace-controller", "root-ca-certificate-publisher-controller")
 
 
