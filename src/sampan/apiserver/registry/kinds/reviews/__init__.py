@@ -1,0 +1,1 @@
+"""Reviews: questions about users that are posted like objects, answered, and not kept."""

@@ -1,0 +1,149 @@
+"""What the three access reviews share: what is wrong with their question, and its answer."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import msgspec
+
+from sampan.api import names
+from sampan.api.faults import FieldError
+from sampan.api.types.authorization_v1 import (
+    LocalSubjectAccessReview,
+    NonResourceAttributes,
+    ResourceAttributes,
+    SelfSubjectAccessReviewSpec,
+    SubjectAccessReview,
+    SubjectAccessReviewSpec,
+    SubjectAccessReviewStatus,
+)
+from sampan.api.types.meta_v1 import ObjectMeta
+from sampan.apiserver.authz import Attributes, Chain, Verdict
+from sampan.apiserver.call import User
+
+GROUP = "authorization.k8s.io"
+_RESOURCE, _PATH = "spec.resourceAttributes", "spec.nonResourceAttributes"
+Spec = SubjectAccessReviewSpec | SelfSubjectAccessReviewSpec
+
+
+def status_of(authorizer: Chain, spec: Spec, user: User) -> SubjectAccessReviewStatus:
+    decision = authorizer.decide(_asked(spec, user))
+    return SubjectAccessReviewStatus(
+        allowed=decision.verdict is Verdict.ALLOWED,
+        denied=decision.verdict is Verdict.REFUSED,
+        reason=decision.reason,
+    )
+
+
+def subject(spec: SubjectAccessReviewSpec) -> User:
+    extra = {key: tuple(values) for key, values in spec.extra.items()}
+    return User(spec.user, spec.uid, tuple(spec.groups), extra)
+
+
+def _asked(spec: Spec, user: User) -> Attributes:
+    path, asked = spec.nonResourceAttributes, spec.resourceAttributes
+    if asked is None:
+        path = path or NonResourceAttributes()
+        return Attributes(user, path.verb, path.path, is_resource=False)
+    return Attributes(
+        user=user,
+        verb=asked.verb,
+        group=asked.group,
+        version=asked.version,
+        resource=asked.resource,
+        subresource=asked.subresource,
+        namespace=asked.namespace,
+        name=asked.name,
+        field_selector=_field_selector(asked),
+    )
+
+
+def _field_selector(asked: ResourceAttributes) -> str:
+    """The terms that select one value, which are all that an authorizer can use."""
+    selector = asked.fieldSelector
+    if selector is None:
+        return ""
+    single = [term for term in selector.requirements if term.operator == "In" and len(term.values) == 1]
+    return selector.rawSelector or ",".join(f"{term.key}={term.values[0]}" for term in single)
+
+
+# -- faults ----------------------------------------------------------------------------------------------------------
+
+
+def attribute_faults(spec: Spec) -> Iterator[FieldError]:
+    path, asked = spec.nonResourceAttributes, spec.resourceAttributes
+    if path is not None and asked is not None:
+        yield FieldError.invalid(_PATH, _shown(path), "cannot be specified in combination with resourceAttributes")
+    if path is None and asked is None:
+        text = "exactly one of nonResourceAttributes or resourceAttributes must be specified"
+        yield FieldError.invalid(_RESOURCE, None, text)
+
+
+def subject_faults(spec: SubjectAccessReviewSpec) -> Iterator[FieldError]:
+    if not spec.user and not spec.groups:
+        yield FieldError.invalid("spec.user", "", "at least one of user or group must be specified")
+
+
+def selector_faults(asked: ResourceAttributes | None) -> Iterator[FieldError]:
+    for name, selector in (
+        ("fieldSelector", asked.fieldSelector if asked else None),
+        ("labelSelector", asked.labelSelector if asked else None),
+    ):
+        if selector is not None:
+            yield from _selector_faults(selector, f"{_RESOURCE}.{name}", is_labels=name == "labelSelector")
+
+
+def _selector_faults(selector: Any, at: str, *, is_labels: bool) -> Iterator[FieldError]:
+    if selector.rawSelector and selector.requirements:
+        text = "may not specified at the same time as requirements"
+        yield FieldError.invalid(f"{at}.rawSelector", selector.rawSelector, text)
+    if not selector.rawSelector and not selector.requirements:
+        text = f"when {at} is specified, requirements or rawSelector is required"
+        yield FieldError.required(f"{at}.requirements", text)
+    for index, term in enumerate(selector.requirements):
+        yield from _term_faults(term, f"{at}.requirements[{index}]", is_labels)
+
+
+def _term_faults(term: Any, at: str, is_labels: bool) -> Iterator[FieldError]:
+    if not term.key and not is_labels:
+        yield FieldError.required(f"{at}.key", "must be specified")
+    if term.operator in ("In", "NotIn") and not term.values:
+        yield FieldError.required(f"{at}.values", "must be specified when `operator` is 'In' or 'NotIn'")
+    if term.operator in ("Exists", "DoesNotExist") and term.values:
+        text = "may not be specified when `operator` is 'Exists' or 'DoesNotExist'"
+        yield FieldError.forbidden(f"{at}.values", text)
+    if is_labels:
+        for text in names.label_key(term.key):
+            yield FieldError.invalid(f"{at}.key", term.key, text)
+        for index, value in enumerate(term.values):
+            for text in names.label_value(value):
+                yield FieldError.invalid(f"{at}.values[{index}]", value, text)
+
+
+def metadata_faults(meta: ObjectMeta, *, may_have_namespace: bool = False) -> Iterator[FieldError]:
+    """Reviews have no metadata; which managers they have is the server's own doing."""
+    bare = msgspec.structs.replace(meta, managedFields=[], namespace="" if may_have_namespace else meta.namespace)
+    if bare != ObjectMeta():
+        text = "must be empty except for namespace" if may_have_namespace else "must be empty"
+        yield FieldError.invalid("metadata", msgspec.Raw(msgspec.json.encode(meta)), text)
+
+
+def subject_review_faults(review: SubjectAccessReview | LocalSubjectAccessReview) -> Iterator[FieldError]:
+    spec = review.spec
+    yield from attribute_faults(spec)
+    yield from subject_faults(spec)
+    yield from selector_faults(spec.resourceAttributes)
+
+
+def local_faults(review: LocalSubjectAccessReview) -> Iterator[FieldError]:
+    path, asked = review.spec.nonResourceAttributes, review.spec.resourceAttributes
+    if asked is not None and asked.namespace != review.metadata.namespace:
+        text = "must match metadata.namespace"
+        yield FieldError.invalid(f"{_RESOURCE}.namespace", asked.namespace, text)
+    if path is not None:
+        yield FieldError.invalid(_PATH, _shown(path), "disallowed on this kind of request")
+
+
+def _shown(path: NonResourceAttributes) -> msgspec.Raw:
+    return msgspec.Raw(msgspec.json.encode({"Path": path.path, "Verb": path.verb}))

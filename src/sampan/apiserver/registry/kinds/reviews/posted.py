@@ -1,0 +1,54 @@
+"""What all reviews share: reading the question, admission, and the answer."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from sampan.api.codec import json
+from sampan.api.faults import FieldError
+from sampan.apiserver import bodies, matching, options
+from sampan.apiserver.fieldmanager import manager_name
+from sampan.apiserver.results import ValueAnswer
+from sampan.machinery import errors
+
+if TYPE_CHECKING:
+    from sampan.apiserver.call import Call
+    from sampan.apiserver.endpoints import Endpoints
+    from sampan.apiserver.security import Security
+
+
+async def posted(endpoints: Endpoints, call: Call) -> Any:
+    """The review in the body, admitted."""
+    resource = call.resource
+    assert resource is not None
+    opts = options.write_options("CreateOptions", call.query)
+    review = bodies.read_object(call, endpoints.codec(resource), opts.field_validation)
+    matching.match_namespace(call, review)
+    ctx = endpoints.context(call, opts.dry_run)
+    manager = manager_name(opts.field_manager, call.user_agent)
+    endpoints.ownership.created(resource, review, manager=manager, now=ctx.now)
+    attributes = endpoints.attributes("CREATE", call, review, None, ctx)
+    await endpoints.admission.admit(attributes)
+    await endpoints.admission.validate(attributes)
+    return review
+
+
+def answer(review: Any) -> ValueAnswer:
+    return ValueAnswer(json.to_value(review), 201)
+
+
+def refuse(group: str, faults: Sequence[FieldError]) -> None:
+    """Invalid if there are faults; the real server does not say of which kind."""
+    if faults:
+        raise errors.invalid("", "", faults, group=group)
+
+
+def security_of(endpoints: Endpoints) -> Security:
+    found = endpoints.registry.security
+    if found is None:
+        raise errors.generic(404)
+    return found
+
+
+__all__ = ["answer", "posted", "refuse", "security_of"]

@@ -1,0 +1,29 @@
+"""SelfSubjectReview: who am I? Whatever else the question says is passed over."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from sampan.api import times
+from sampan.api.types.authentication_v1 import SelfSubjectReview, SelfSubjectReviewStatus
+from sampan.api.types.meta_v1 import ObjectMeta
+from sampan.apiserver.registry.kinds.reviews.posted import answer, posted
+from sampan.apiserver.registry.kinds.reviews.users import user_info
+from sampan.apiserver.registry.served import Served
+
+if TYPE_CHECKING:
+    from sampan.apiserver.call import Call
+    from sampan.apiserver.endpoints import Endpoints
+    from sampan.apiserver.results import ValueAnswer
+
+
+async def review(endpoints: Endpoints, call: Call) -> ValueAnswer:
+    asked = await posted(endpoints, call)
+    now = times.format_time(endpoints.registry.clock.now())
+    status = SelfSubjectReviewStatus(userInfo=user_info(call.user))
+    found = SelfSubjectReview(metadata=ObjectMeta(creationTimestamp=now), status=status)
+    found.apiVersion = asked.apiVersion
+    return answer(found)
+
+
+SERVED = Served(handlers={"": review})
