@@ -1,0 +1,87 @@
+"""Where a webhook is: an address or a service of the cluster. Conversion of custom resources is configured so, too."""
+
+from typing import Protocol
+from urllib.parse import SplitResult, urlsplit
+
+from sampan.api import names
+from sampan.api.faults import FieldError
+from sampan.apiserver.registry.podspec.formats import Faults, given
+
+DEFAULT_PORT = 443
+_FORM = "; desired format: https://host[/path]"
+
+
+class Service(Protocol):
+    @property
+    def namespace(self) -> str: ...
+    @property
+    def name(self) -> str: ...
+    @property
+    def path(self) -> str | None: ...
+    @property
+    def port(self) -> int | None: ...
+
+
+class ClientConfig(Protocol):
+    @property
+    def url(self) -> str | None: ...
+    @property
+    def service(self) -> Service | None: ...
+
+
+def client_faults(config: ClientConfig, at: str) -> Faults:
+    if (config.url is None) == (config.service is None):
+        yield FieldError.required(at, "exactly one of url or service is required")
+    elif config.url is not None:
+        yield from _url_faults(config.url, f"{at}.url")
+    elif config.service is not None:
+        yield from service_faults(config.service, f"{at}.service")
+
+
+def _url_faults(text: str, at: str) -> Faults:
+    try:
+        url = urlsplit(text)
+        host = url.netloc.rpartition("@")[2]
+        url.port  # noqa: B018 - reading it checks it
+    except ValueError as fault:
+        yield FieldError.required(at, f"url must be a valid URL: {fault}{_FORM}")
+        return
+    if url.scheme != "https":
+        yield FieldError.invalid(at, url.scheme, f"'https' is the only allowed URL scheme{_FORM}")
+    if not host:
+        yield FieldError.invalid(at, "", f"host must be specified{_FORM}")
+    yield from _excess_faults(url, at)
+
+
+def _excess_faults(url: SplitResult, at: str) -> Faults:
+    user, mark, _ = url.netloc.rpartition("@")
+    if mark:
+        yield FieldError.invalid(at, user, "user information is not permitted in the URL")
+    if url.fragment:
+        yield FieldError.invalid(at, url.fragment, "fragments are not permitted in the URL")
+    if url.query:
+        yield FieldError.invalid(at, url.query, "query parameters are not permitted in the URL")
+
+
+def service_faults(service: Service, at: str) -> Faults:
+    """The real server takes name and namespace for each other; so do its faults."""
+    yield from given(service.namespace, f"{at}.name")
+    yield from given(service.name, f"{at}.namespace")
+    port = service.port if service.port is not None else DEFAULT_PORT
+    if faults := names.port_number(port):
+        yield FieldError.invalid(f"{at}.port", port, f"port is not valid: {', '.join(faults)}")
+    if service.path not in (None, "", "/"):
+        yield from _path_faults(service.path or "", f"{at}.path")
+
+
+def _path_faults(path: str, at: str) -> Faults:
+    if path == "//":
+        yield FieldError.invalid(at, path, "segment[0] may not be empty")
+        return
+    if not path.startswith("/"):
+        yield FieldError.invalid(at, path, "must start with a '/'")
+    for index, step in enumerate(path[1:].removesuffix("/").split("/")):
+        if not step:
+            yield FieldError.invalid(at, path, f"segment[{index}] may not be empty")
+        for text in names.dns1123_subdomain(step) if step else ():
+            yield FieldError.invalid(at, path, f"segment[{index}]: {text}")

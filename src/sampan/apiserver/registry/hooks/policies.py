@@ -1,0 +1,101 @@
+"""Admission policies: what validating and mutating ones share. Expressions are not compiled here."""
+
+import re
+from collections.abc import Sequence
+
+from sampan.api import names
+from sampan.api.faults import FieldError
+from sampan.api.types.admissionregistration_v1 import (
+    MatchResources,
+    MutatingAdmissionPolicySpec,
+    ParamKind,
+    ValidatingAdmissionPolicySpec,
+    Variable,
+)
+from sampan.apiserver.registry.hooks.matching import (
+    FAILURE_POLICIES,
+    condition_faults,
+    default_resources,
+    resources_faults,
+)
+from sampan.apiserver.registry.podspec.formats import Faults, optional_one_of
+from sampan.apiserver.tables import cells
+
+Spec = ValidatingAdmissionPolicySpec | MutatingAdmissionPolicySpec
+
+_is_identifier = re.compile(r"[_a-zA-Z][_a-zA-Z0-9]*").fullmatch
+_RESERVED = frozenset(
+    [
+        *("true", "false", "null", "in", "as", "break", "const", "continue", "else", "for", "function", "if", "import"),
+        *("let", "loop", "package", "namespace", "return", "var", "void", "while"),
+    ]
+)
+
+
+def default_policy(spec: Spec) -> None:
+    if spec.failurePolicy is None:
+        spec.failurePolicy = "Fail"
+    if spec.matchConstraints is not None:
+        default_resources(spec.matchConstraints)
+
+
+def start_faults(spec: Spec) -> Faults:
+    """Of how it fails and what it is for."""
+    yield from optional_one_of(spec.failurePolicy, FAILURE_POLICIES, "spec.failurePolicy")
+    if spec.paramKind is not None:
+        yield from _kind_faults(spec.paramKind, "spec.paramKind")
+    if spec.matchConstraints is None:
+        yield FieldError.required("spec.matchConstraints")
+    else:
+        yield from _constraint_faults(spec.matchConstraints, "spec.matchConstraints")
+
+
+def expression_faults(spec: Spec, old: Spec | None) -> Faults:
+    """Of its conditions and variables; conditions that were there are not looked at again."""
+    is_same = old is not None and (spec.paramKind, spec.matchConditions) == (old.paramKind, old.matchConditions)
+    if not is_same:
+        yield from condition_faults(spec.matchConditions, "spec.matchConditions")
+    yield from _variable_faults(spec.variables, "spec.variables")
+
+
+def _constraint_faults(found: MatchResources, at: str) -> Faults:
+    yield from resources_faults(found, at)
+    if not found.resourceRules:
+        yield FieldError.required(f"{at}.resourceRules")
+
+
+def _kind_faults(kind: ParamKind, at: str) -> Faults:
+    version_at = f"{at}.apiVersion"
+    if not kind.apiVersion:
+        yield FieldError.required(version_at)
+    elif kind.apiVersion.count("/") > 1:
+        yield FieldError.invalid(version_at, kind.apiVersion, f"unexpected GroupVersion string: {kind.apiVersion}")
+    else:
+        group, _, version = kind.apiVersion.rpartition("/")
+        if group and (faults := names.dns1123_subdomain(group)):
+            yield FieldError.invalid(version_at, group, ",".join(faults))
+        if not version:
+            yield FieldError.invalid(version_at, kind.apiVersion, "version must be specified")
+        elif faults := names.dns1035_label(version):
+            yield FieldError.invalid(version_at, version, ",".join(faults))
+    if not kind.kind:
+        yield FieldError.required(f"{at}.kind")
+    elif faults := names.dns1035_label(kind.kind.lower()):
+        start = "may have mixed case, but should otherwise match: "
+        yield FieldError.invalid(f"{at}.kind", kind.kind, start + ",".join(faults))
+
+
+def _variable_faults(variables: Sequence[Variable], at: str) -> Faults:
+    for index, variable in enumerate(variables):
+        here = f"{at}[{index}]"
+        if not variable.name.strip():
+            yield FieldError.required(f"{here}.name", "name is not specified")
+        elif not _is_identifier(variable.name) or variable.name in _RESERVED:
+            yield FieldError.invalid(f"{here}.name", variable.name, "must be a valid CEL identifier")
+        if not variable.expression.strip():
+            yield FieldError.required(f"{here}.expression", "expression is not specified")
+
+
+def param_kind(spec: Spec) -> str:
+    kind = spec.paramKind
+    return f"{kind.apiVersion}/{kind.kind}" if kind is not None else cells.UNSET

@@ -1,0 +1,141 @@
+"""Webhook configurations: what validating and mutating ones have in common, which is nearly everything."""
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from sampan.api import domains, names
+from sampan.api.faults import FieldError
+from sampan.api.label_selector import selector_faults
+from sampan.api.types.admissionregistration_v1 import (
+    MutatingWebhook,
+    MutatingWebhookConfiguration,
+    ValidatingWebhook,
+    ValidatingWebhookConfiguration,
+)
+from sampan.api.types.meta_v1 import LabelSelector
+from sampan.apiserver.registry.hooks.clients import DEFAULT_PORT, client_faults
+from sampan.apiserver.registry.hooks.matching import (
+    FAILURE_POLICIES,
+    MATCH_POLICIES,
+    REINVOCATION_POLICIES,
+    condition_faults,
+    default_rules,
+    rule_faults,
+)
+from sampan.apiserver.registry.podspec.formats import Faults, optional_one_of, repeated
+from sampan.apiserver.registry.strategy import Column, Context, Strategy
+from sampan.apiserver.tables.columns import AGE, NAME
+
+Hook = ValidatingWebhook | MutatingWebhook
+Configuration = ValidatingWebhookConfiguration | MutatingWebhookConfiguration
+
+_NO_EFFECTS = ("None", "NoneOnDryRun")
+_EFFECTS = (*_NO_EFFECTS, "Some", "Unknown")
+_REVIEWS = ("v1", "v1beta1")
+_TIMEOUT_S, _LONGEST_S = 10, 30
+
+
+class WebhookStrategy(Strategy):
+    unconditional_update = False
+    counts_generation = True
+    validates_whole = True
+    columns = (
+        NAME,
+        Column(
+            "Webhooks",
+            lambda found, now: len(found.webhooks),
+            type="integer",
+            description="Webhooks indicates the number of webhooks registered in this configuration",
+        ),
+        AGE,
+    )
+
+    def spec_of(self, obj: Configuration) -> Any:
+        return obj.webhooks
+
+    def default(self, obj: Configuration) -> None:
+        for hook in obj.webhooks:
+            _default(hook)
+
+    def validate_create(self, ctx: Context, obj: Configuration) -> Iterable[FieldError]:
+        return _faults(obj.webhooks, None)
+
+    def validate_update(self, ctx: Context, obj: Configuration, old: Configuration) -> Iterable[FieldError]:
+        return _faults(obj.webhooks, old.webhooks)
+
+
+def _default(hook: Hook) -> None:
+    if hook.failurePolicy is None:
+        hook.failurePolicy = "Fail"
+    if hook.matchPolicy is None:
+        hook.matchPolicy = "Equivalent"
+    if hook.namespaceSelector is None:
+        hook.namespaceSelector = LabelSelector()
+    if hook.objectSelector is None:
+        hook.objectSelector = LabelSelector()
+    if hook.timeoutSeconds is None:
+        hook.timeoutSeconds = _TIMEOUT_S
+    if hook.clientConfig.service is not None and hook.clientConfig.service.port is None:
+        hook.clientConfig.service.port = DEFAULT_PORT
+    if isinstance(hook, MutatingWebhook) and hook.reinvocationPolicy is None:
+        hook.reinvocationPolicy = "Never"
+    default_rules(hook.rules)
+
+
+def _faults(hooks: Sequence[Hook], old: Sequence[Hook] | None) -> Faults:
+    """What an older server let pass may stay."""
+    before: Sequence[Hook] = old or ()
+    effects = _NO_EFFECTS if all(hook.sideEffects in _NO_EFFECTS for hook in before) else _EFFECTS
+    needs_review = all(_is_reviewed(hook) for hook in before if hook.admissionReviewVersions)
+    needs_unique = len({hook.name for hook in before}) == len(before)
+    is_lenient = any(
+        selector_faults(selector, "") for hook in before for selector in (hook.namespaceSelector, hook.objectSelector)
+    )
+    same_conditions = old is not None and [h.matchConditions for h in hooks] == [h.matchConditions for h in old]
+    seen: set[str] = set()
+    for index, hook in enumerate(hooks):
+        at = f"webhooks[{index}]"
+        yield from _hook_faults(hook, at, effects, is_lenient)
+        if not same_conditions:
+            yield from condition_faults(hook.matchConditions, f"{at}.matchConditions")
+        yield from _review_faults(hook.admissionReviewVersions or [], f"{at}.admissionReviewVersions", needs_review)
+        if needs_unique and hook.name:
+            yield from repeated(hook.name, seen, f"{at}.name")
+
+
+def _is_reviewed(hook: Hook) -> bool:
+    return any(version in _REVIEWS for version in hook.admissionReviewVersions or ())
+
+
+def _hook_faults(hook: Hook, at: str, effects: Sequence[str], is_lenient: bool) -> Faults:
+    yield from domains.fully_qualified_name(hook.name, f"{at}.name")
+    for index, rule in enumerate(hook.rules):
+        yield from rule_faults(rule, f"{at}.rules[{index}]")
+    yield from optional_one_of(hook.failurePolicy, FAILURE_POLICIES, f"{at}.failurePolicy")
+    yield from optional_one_of(hook.matchPolicy, MATCH_POLICIES, f"{at}.matchPolicy")
+    if hook.sideEffects is None:
+        yield FieldError.required(f"{at}.sideEffects", f"must specify one of {', '.join(effects)}")
+    yield from optional_one_of(hook.sideEffects, effects, f"{at}.sideEffects")
+    if hook.timeoutSeconds is not None and not 1 <= hook.timeoutSeconds <= _LONGEST_S:
+        text = f"the timeout value must be between 1 and {_LONGEST_S} seconds"
+        yield FieldError.invalid(f"{at}.timeoutSeconds", hook.timeoutSeconds, text)
+    for name in ("namespaceSelector", "objectSelector"):
+        yield from selector_faults(getattr(hook, name), f"{at}.{name}", allow_bad_values=is_lenient)
+    if isinstance(hook, MutatingWebhook):
+        yield from optional_one_of(hook.reinvocationPolicy, REINVOCATION_POLICIES, f"{at}.reinvocationPolicy")
+    yield from client_faults(hook.clientConfig, f"{at}.clientConfig")
+
+
+def _review_faults(versions: list[str], at: str, needs_known: bool) -> Faults:
+    known = ", ".join(_REVIEWS)
+    if not versions:
+        yield FieldError.required(at, f"must specify one of {known}")
+        return
+    for index, version in enumerate(versions):
+        if version in versions[:index]:
+            yield FieldError.invalid(f"{at}[{index}]", version, "duplicate version")
+            continue
+        for text in names.dns1035_label(version):
+            yield FieldError.invalid(f"{at}[{index}]", version, text)
+    if needs_known and not set(versions) & set(_REVIEWS):
+        yield FieldError.invalid(at, versions, f"must include at least one of {known}")

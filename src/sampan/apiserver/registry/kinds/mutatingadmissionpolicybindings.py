@@ -1,0 +1,25 @@
+"""MutatingAdmissionPolicyBinding: where a mutating policy holds, and with which parameters."""
+
+from collections.abc import Iterable
+
+from sampan.api.faults import FieldError
+from sampan.api.types.admissionregistration_v1 import MutatingAdmissionPolicyBinding
+from sampan.apiserver.registry.hooks.bindings import BindingStrategy, binding_faults
+from sampan.apiserver.registry.hooks.matching import change_only_faults
+from sampan.apiserver.registry.served import Served
+from sampan.apiserver.registry.strategy import Context
+
+
+class MutatingBindingStrategy(BindingStrategy):
+    def validate_create(self, ctx: Context, obj: MutatingAdmissionPolicyBinding) -> Iterable[FieldError]:
+        yield from binding_faults(obj.spec)
+        if obj.spec.matchResources is not None:
+            yield from change_only_faults(obj.spec.matchResources, "spec.matchResources")
+
+    def validate_update(
+        self, ctx: Context, obj: MutatingAdmissionPolicyBinding, old: MutatingAdmissionPolicyBinding
+    ) -> Iterable[FieldError]:
+        return self.validate_create(ctx, obj)
+
+
+SERVED = Served(strategy=MutatingBindingStrategy())

@@ -1,0 +1,132 @@
+"""ValidatingAdmissionPolicy: expressions that a write must satisfy."""
+
+from collections.abc import Iterable
+
+from sampan.api.faults import FieldError
+from sampan.api.types.admissionregistration_v1 import (
+    AuditAnnotation,
+    TypeChecking,
+    ValidatingAdmissionPolicy,
+    ValidatingAdmissionPolicySpec,
+    ValidatingAdmissionPolicyStatus,
+    Validation,
+)
+from sampan.apiserver.registry import metadata
+from sampan.apiserver.registry.condition_rules import condition_faults
+from sampan.apiserver.registry.hooks.policies import default_policy, expression_faults, param_kind, start_faults
+from sampan.apiserver.registry.podspec.formats import Faults, given, optional_one_of, qualified, repeated
+from sampan.apiserver.registry.podspec.internal_view import shown
+from sampan.apiserver.registry.served import Served
+from sampan.apiserver.registry.strategy import Column, Context, StatusStrategy, Strategy
+from sampan.apiserver.tables.columns import AGE, NAME
+
+_REASONS = ("Forbidden", "Invalid", "RequestEntityTooLarge")
+_MOST_ANNOTATIONS, _LONGEST_VALUE = 20, 5 * 1024
+_NOTHING = "validations or auditAnnotations must contain at least one item"
+
+
+class ValidatingAdmissionPolicyStrategy(Strategy):
+    unconditional_update = False
+    counts_generation = True
+    validates_whole = True
+    columns = (
+        NAME,
+        Column(
+            "Validations",
+            lambda found, now: len(found.spec.validations),
+            type="integer",
+            description="Validations indicates the number of validation rules defined in this configuration",
+        ),
+        Column(
+            "ParamKind",
+            lambda found, now: param_kind(found.spec),
+            description="ParamKind specifies the kind of resources used to parameterize this policy",
+        ),
+        AGE,
+    )
+
+    def default(self, obj: ValidatingAdmissionPolicy) -> None:
+        default_policy(obj.spec)
+
+    def prepare_create(self, ctx: Context, obj: ValidatingAdmissionPolicy) -> None:
+        obj.status = ValidatingAdmissionPolicyStatus()
+
+    def validate_create(self, ctx: Context, obj: ValidatingAdmissionPolicy) -> Iterable[FieldError]:
+        return _faults(obj, None)
+
+    def prepare_update(self, ctx: Context, obj: ValidatingAdmissionPolicy, old: ValidatingAdmissionPolicy) -> None:
+        obj.status = old.status
+
+    def validate_update(
+        self, ctx: Context, obj: ValidatingAdmissionPolicy, old: ValidatingAdmissionPolicy
+    ) -> Iterable[FieldError]:
+        return _faults(obj, old.spec)
+
+
+class PolicyStatusStrategy(StatusStrategy):
+    def prepare_update(self, ctx: Context, obj: ValidatingAdmissionPolicy, old: ValidatingAdmissionPolicy) -> None:
+        super().prepare_update(ctx, obj, old)
+        metadata.keep_all_but_managed_fields(obj.metadata, old.metadata)
+
+    def validate_update(
+        self, ctx: Context, obj: ValidatingAdmissionPolicy, old: ValidatingAdmissionPolicy
+    ) -> Iterable[FieldError]:
+        if obj.status.typeChecking is not None:
+            yield from _warning_faults(obj.status.typeChecking, "status.typeChecking.expressionWarnings")
+        yield from condition_faults(obj.status.conditions, "status.conditions")
+
+
+def _faults(policy: ValidatingAdmissionPolicy, old: ValidatingAdmissionPolicySpec | None) -> Faults:
+    spec = policy.spec
+    yield from start_faults(spec)
+    yield from expression_faults(spec, old)
+    if not spec.validations and not spec.auditAnnotations:
+        yield FieldError.required("spec.validations", _NOTHING)
+        yield FieldError.required("spec.auditAnnotations", _NOTHING)
+        return
+    for index, validation in enumerate(spec.validations):
+        yield from _validation_faults(validation, f"spec.validations[{index}]")
+    if len(spec.auditAnnotations) > _MOST_ANNOTATIONS:
+        text = f"must not have more than {_MOST_ANNOTATIONS} auditAnnotations"
+        yield FieldError.invalid("spec.auditAnnotations", shown(spec.auditAnnotations), text)
+    seen: set[str] = set()
+    for index, annotation in enumerate(spec.auditAnnotations):
+        at = f"spec.auditAnnotations[{index}]"
+        yield from _annotation_faults(annotation, policy.metadata.name, at)
+        yield from repeated(annotation.key, seen, f"{at}.key")
+
+
+def _validation_faults(validation: Validation, at: str) -> Faults:
+    if not validation.expression.strip():
+        yield FieldError.required(f"{at}.expression", "expression is not specified")
+    if validation.messageExpression and not validation.messageExpression.strip():
+        text = "must be non-empty if specified"
+        yield FieldError.invalid(f"{at}.messageExpression", validation.messageExpression, text)
+    message = validation.message.strip()
+    if validation.message and not message:
+        yield FieldError.invalid(f"{at}.message", validation.message, "must be non-empty if specified")
+    elif "\n" in message or "\r" in message:
+        yield FieldError.invalid(f"{at}.message", validation.message, "must not contain line breaks")
+    yield from optional_one_of(validation.reason, _REASONS, f"{at}.reason")
+
+
+def _annotation_faults(annotation: AuditAnnotation, policy: str, at: str) -> Faults:
+    if policy:
+        yield from qualified(f"{policy}/{annotation.key}", f"{at}.key")
+    else:
+        yield FieldError.invalid(f"{at}.key", annotation.key, "requires metadata.name be non-empty")
+    expression = annotation.valueExpression.strip()
+    if not expression:
+        yield FieldError.required(f"{at}.valueExpression", "valueExpression is not specified")
+    elif len(expression.encode()) > _LONGEST_VALUE:
+        yield FieldError.required(f"{at}.valueExpression", f"must not exceed {_LONGEST_VALUE} bytes in length")
+
+
+def _warning_faults(checked: TypeChecking, at: str) -> Faults:
+    for index, warning in enumerate(checked.expressionWarnings):
+        yield from given(warning.warning, f"{at}[{index}].warning")
+        yield from given(warning.fieldRef.strip(), f"{at}[{index}].fieldRef")
+
+
+_strategy = ValidatingAdmissionPolicyStrategy()
+SERVED = Served(strategy=_strategy, views={"status": PolicyStatusStrategy(_strategy)})

@@ -1,0 +1,41 @@
+"""ValidatingAdmissionPolicyBinding: where a validating policy holds, with which parameters, and what follows."""
+
+from collections.abc import Iterable, Sequence
+
+from sampan.api.faults import FieldError
+from sampan.api.types.admissionregistration_v1 import ValidatingAdmissionPolicyBinding
+from sampan.apiserver.registry.hooks.bindings import BindingStrategy, binding_faults
+from sampan.apiserver.registry.podspec.formats import Faults, optional_one_of, repeated
+from sampan.apiserver.registry.served import Served
+from sampan.apiserver.registry.strategy import Context
+
+_ACTIONS = ("Audit", "Deny", "Warn")
+_BOTH = (
+    "must not contain both Deny and Warn (repeating the same validation failure information in the API response and "
+    "headers serves no purpose)"
+)
+
+
+class ValidatingBindingStrategy(BindingStrategy):
+    def validate_create(self, ctx: Context, obj: ValidatingAdmissionPolicyBinding) -> Iterable[FieldError]:
+        yield from binding_faults(obj.spec)
+        yield from _action_faults(obj.spec.validationActions, "spec.validationActions")
+
+    def validate_update(
+        self, ctx: Context, obj: ValidatingAdmissionPolicyBinding, old: ValidatingAdmissionPolicyBinding
+    ) -> Iterable[FieldError]:
+        return self.validate_create(ctx, obj)
+
+
+def _action_faults(actions: Sequence[str], at: str) -> Faults:
+    seen: set[str] = set()
+    for index, action in enumerate(actions):
+        yield from optional_one_of(action, _ACTIONS, f"{at}[{index}]")
+        yield from repeated(action, seen, f"{at}[{index}]")
+    if {"Deny", "Warn"} <= seen:
+        yield FieldError.invalid(at, list(actions), _BOTH)
+    if not seen:
+        yield FieldError.required(at, "at least one validation action is required")
+
+
+SERVED = Served(strategy=ValidatingBindingStrategy())

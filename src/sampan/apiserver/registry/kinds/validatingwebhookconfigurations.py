@@ -1,0 +1,6 @@
+"""ValidatingWebhookConfiguration: who else may refuse a write."""
+
+from sampan.apiserver.registry.hooks.webhooks import WebhookStrategy
+from sampan.apiserver.registry.served import Served
+
+SERVED = Served(strategy=WebhookStrategy())
