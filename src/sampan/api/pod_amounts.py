@@ -24,10 +24,22 @@ def effective_requests(spec: PodSpec) -> Amounts:
     """What a node has to have for the pod: its own word counts more than its containers', its overhead comes on top."""
     total = pod_requests(spec)
     if spec.resources is not None:
-        own = summed([spec.resources.requests])
-        total.update({name: amount for name, amount in own.items() if is_pod_level(name)})
+        total |= _of_pod(spec.resources.requests)
     add(total, summed([spec.overhead]))
     return total
+
+
+def effective_limits(spec: PodSpec) -> Amounts:
+    """As the requests; overhead counts only on top of a limit."""
+    total = pod_limits(spec)
+    if spec.resources is not None:
+        total |= _of_pod(spec.resources.limits)
+    add(total, {name: amount for name, amount in summed([spec.overhead]).items() if total.get(name)})
+    return total
+
+
+def _of_pod(own: Mapping[str, str]) -> Amounts:
+    return {name: amount for name, amount in summed([own]).items() if is_pod_level(name)}
 
 
 def _together(spec: PodSpec, pick: Callable[[Container], Mapping[str, str]]) -> Amounts:

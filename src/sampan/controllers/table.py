@@ -3,7 +3,9 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
+from sampan.controllers.cluster_role_aggregation import ClusterRoleAggregation
 from sampan.controllers.namespace import NamespaceController
+from sampan.controllers.resource_quota import ResourceQuotaController
 from sampan.controllers.root_ca import RootCaPublisher
 from sampan.controllers.serviceaccount import ServiceAccountController
 from sampan.machinery.client import Client
@@ -61,6 +63,18 @@ def _service_account(parts: Parts) -> Controller:
     return ServiceAccountController(client=client, informers=parts.informers)
 
 
+def _cluster_roles(parts: Parts) -> Controller:
+    client = parts.client_for(ClusterRoleAggregation.name)
+    return ClusterRoleAggregation(client=client, informers=parts.informers)
+
+
+def _resource_quota(parts: Parts) -> Controller:
+    client = parts.client_for(ResourceQuotaController.name)
+    return ResourceQuotaController(
+        client=client, informers=parts.informers, clock=parts.clock, discover=Discovery(client).preferred
+    )
+
+
 def _root_ca(parts: Parts) -> Controller | None:
     if not parts.config.root_ca:
         return None
@@ -76,5 +90,7 @@ CONTROLLERS = (
         runner=RunnerConfig(workers=10, backoff=Backoff(most_s=60)),
     ),
     Descriptor(name=ServiceAccountController.name, aliases=("serviceaccount",), make=_service_account),
+    Descriptor(name=ResourceQuotaController.name, aliases=("resourcequota",), make=_resource_quota),
+    Descriptor(name=ClusterRoleAggregation.name, aliases=("clusterrole-aggregation",), make=_cluster_roles),
     Descriptor(name=RootCaPublisher.name, aliases=("root-ca-cert-publisher",), make=_root_ca),
 )

@@ -13,6 +13,7 @@ from sampan.apiserver.admission.persistent_volume_claim_resize import Persistent
 from sampan.apiserver.admission.pod_resize import PodResizeValidator
 from sampan.apiserver.admission.pod_topology_labels import PodTopologyLabels
 from sampan.apiserver.admission.priority import Priority
+from sampan.apiserver.admission.resource_quota import ResourceQuotaAdmission
 from sampan.apiserver.admission.runtime_class import RuntimeClassAdmission
 from sampan.apiserver.admission.service_account import ServiceAccountAdmission
 from sampan.apiserver.admission.storage_object_in_use_protection import StorageObjectInUseProtection
@@ -32,6 +33,7 @@ PLUGINS: Final[dict[str, Callable[[], Plugin]]] = {
     "DefaultIngressClass": DefaultIngressClass,
     "PodTopologyLabels": PodTopologyLabels,
     "PodResizeValidator": PodResizeValidator,
+    "ResourceQuota": ResourceQuotaAdmission,
 }
 
 OFF: Final[frozenset[str]] = frozenset()

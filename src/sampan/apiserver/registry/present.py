@@ -63,7 +63,7 @@ class Presence:
         is always somebody who gets on. With `from_store` the cache is not asked."""
         key = self._cacher.shape.key(namespace, name)
         is_current = from_store or not self._cacher.is_ready
-        present = await self._stored(key) if is_current else self._cached(namespace, name)
+        present = await self.stored(key) if is_current else self.cached(namespace, name)
         while True:
             try:
                 return await act(present)
@@ -72,7 +72,7 @@ class Presence:
             except errors.ApiError:
                 if is_current:
                     raise
-                newer = await self._stored(key)
+                newer = await self.stored(key)
                 if _revision(newer) == _revision(present):
                     raise
                 present, is_current = newer, True
@@ -89,11 +89,13 @@ class Presence:
             return None
         return Present(self._items.make(entry.key, entry.value, entry.revision), self._codec, is_current=True)
 
-    def _cached(self, namespace: str, name: str) -> Present | None:
+    def cached(self, namespace: str, name: str) -> Present | None:
+        """What the cache has now."""
         item = self._cacher.peek(namespace, name)
         return None if item is None else Present(item, self._codec, is_current=False)
 
-    async def _stored(self, key: str) -> Present | None:
+    async def stored(self, key: str) -> Present | None:
+        """What the store has under a key now."""
         return self.of((await self._backend.get(key))[0])
 
 

@@ -64,7 +64,7 @@ class Store:
     ) -> None:
         self.resource, self.strategy = resource, strategy
         self.backend, self.cacher, self.codec, self.clock = backend, cacher, codec, clock
-        self._presence, self._ttl_s = presence, ttl_s
+        self.presence, self._ttl_s = presence, ttl_s
 
     def key(self, namespace: str, name: str) -> str:
         return self.cacher.shape.key(namespace, name)
@@ -150,7 +150,7 @@ class Store:
     def _already_exists(self, meta: Any, entry: Entry | None) -> errors.ApiError:
         answer = errors.name_not_generated if meta.generateName else errors.already_exists
         error = answer(self.resource.plural, meta.name, group=self.resource.group)
-        found = self._presence.of(entry)
+        found = self.presence.of(entry)
         if found is not None and found.obj.metadata.deletionTimestamp is not None:
             error.status["message"] = f"object is being deleted: {error.message}"
         return error
@@ -198,7 +198,7 @@ class Store:
             return await self._make_by_update(ctx, await create(), rules, check_new)
 
         metadata.check_name_in_path(name)
-        return await self._presence.attempt(ctx.namespace, name, act, from_store=ctx.dry_run)
+        return await self.presence.attempt(ctx.namespace, name, act, from_store=ctx.dry_run)
 
     async def _make_by_update(self, ctx: Context, obj: Any, strategy: Strategy, check: Check) -> Written:
         """The version that the client names does not matter, but it must be one."""
@@ -244,7 +244,7 @@ class Store:
         raw = self.codec.encode(obj)
         unchanged = self._spliced(raw, present.revision)
         if ctx.dry_run or unchanged == present.raw:
-            await self._presence.make_sure(present)
+            await self.presence.make_sure(present)
             meta.resourceVersion = str(present.revision)
             return Written(obj, unchanged)
         key = present.item.key
@@ -283,7 +283,7 @@ class Store:
             return await self._delete(ctx, obj, present, options, rules)
 
         metadata.check_name_in_path(name)
-        return await self._presence.attempt(ctx.namespace, name, act, from_store=ctx.dry_run)
+        return await self.presence.attempt(ctx.namespace, name, act, from_store=ctx.dry_run)
 
     async def _delete(
         self, ctx: Context, obj: Any, present: Present, options: DeleteOptions, strategy: Strategy
@@ -292,7 +292,7 @@ class Store:
         asked_s, now = options.grace_period_seconds, self.clock.now()
         fate = strategy.mark_deleted(ctx, obj, asked_s=asked_s, policy=policy, now=now)
         if fate is Fate.PENDING:
-            await self._presence.make_sure(present)
+            await self.presence.make_sure(present)
             return Written(obj, present.raw)
         if fate is Fate.GONE:
             revision = await self._remove(ctx, obj, present)
@@ -313,7 +313,7 @@ class Store:
                 revision = await self.backend.delete(self.key(meta.namespace, meta.name), expected=expected)
                 break
             except Conflict as conflict:
-                found = self._presence.of(conflict.current)
+                found = self.presence.of(conflict.current)
                 expected = found.revision if found is not None and found.obj.metadata.uid == meta.uid else None
         await self.strategy.release(ctx, marked.obj)
         meta.resourceVersion = str(revision)

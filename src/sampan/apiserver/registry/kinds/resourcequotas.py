@@ -68,8 +68,6 @@ class ResourceQuotaStrategy(Strategy):
 
 class ResourceQuotaStatusStrategy(StatusStrategy):
     def validate_update(self, ctx: Context, obj: ResourceQuota, old: ResourceQuota) -> Iterable[FieldError]:
-        if not obj.metadata.resourceVersion:
-            yield FieldError.required("resourceVersion")
         yield from _amount_faults(obj.status.hard, "status.hard")
         yield from _amount_faults(obj.status.used, "status.used")
 

@@ -1,0 +1,99 @@
+"""Charging quotas in the store.
+
+A charge is a compare and swap on the quota's status, so it counts from the moment it is written, for every server.
+Charges that wait for the same quota are written together by the first in line.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+
+from sampan.apiserver.admission.resource_quota.ledger import Charge, Page, tally
+from sampan.apiserver.registry.present import Present
+from sampan.apiserver.registry.store import Store
+from sampan.storage.backend import Conflict
+
+
+@dataclass(slots=True, eq=False)
+class _Waiting:
+    charge: Charge
+    is_done: bool = False
+    refusal: str = ""
+
+
+@dataclass(slots=True)
+class _Line:
+    """Who waits for one quota."""
+
+    lock: asyncio.Lock = field(default_factory=asyncio.Lock)
+    waiting: list[_Waiting] = field(default_factory=list)
+    users: int = 0
+
+
+class Charging:
+    def __init__(self) -> None:
+        self._lines: dict[str, _Line] = {}
+
+    async def charge(self, store: Store, namespace: str, name: str, charge: Charge) -> str:
+        """Charge the quota; why that does not fit, or "". A quota that is gone takes everything."""
+        mine = _Waiting(charge)
+        async with self._line(store.key(namespace, name)) as line:
+            line.waiting.append(mine)
+            async with line.lock:
+                if not mine.is_done:
+                    await self._write_all(store, (namespace, name), line, mine)
+        return mine.refusal
+
+    @asynccontextmanager
+    async def _line(self, key: str) -> AsyncIterator[_Line]:
+        line = self._lines.setdefault(key, _Line())
+        line.users += 1
+        try:
+            yield line
+        finally:
+            line.users -= 1
+            if not line.users:
+                del self._lines[key]
+
+    async def _write_all(self, store: Store, quota: tuple[str, str], line: _Line, mine: _Waiting) -> None:
+        """Should this fail, or its request be given up, the others in line try for themselves. What was written
+        nevertheless is too much, never too little."""
+        batch, line.waiting = line.waiting, []
+        try:
+            page = await _written(store, quota, [one.charge for one in batch])
+        except BaseException:
+            line.waiting = [one for one in batch if one is not mine] + line.waiting
+            raise
+        for index, one in enumerate(batch):
+            one.is_done, one.refusal = True, page.refusals.get(index, "")
+
+
+async def _written(store: Store, quota: tuple[str, str], charges: Sequence[Charge]) -> Page:
+    """The page that was written. The cache's word is enough to write on, since that fails if it is old, but not to
+    refuse anybody."""
+    presence, key = store.presence, store.key(*quota)
+    present = presence.cached(*quota) or await presence.stored(key)
+    while present is not None:
+        page = tally(present.obj, charges)
+        if page.refusals and not present.is_current:
+            present = await presence.stored(key)
+            continue
+        if page.used == present.obj.status.used:
+            return page
+        try:
+            await _put(store, present, page.used)
+        except Conflict as conflict:
+            present = presence.of(conflict.current)
+        else:
+            return page
+    return Page({})
+
+
+async def _put(store: Store, present: Present, used: dict[str, str]) -> None:
+    quota = present.copy()
+    quota.status.used = used
+    quota.metadata.resourceVersion = ""
+    await store.backend.put(present.item.key, store.codec.encode(quota), expected=present.revision)

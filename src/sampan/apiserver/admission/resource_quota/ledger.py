@@ -1,0 +1,56 @@
+"""What fits into a quota. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+from sampan.api.pod_amounts import Amounts
+from sampan.api.quantity import Quantity, parse
+from sampan.api.types.core_v1 import ResourceQuota
+
+_ZERO = Quantity()
+
+
+@dataclass(slots=True, kw_only=True)
+class Charge:
+    amounts: Amounts
+    """Negative ones are given back."""
+    is_limited: bool = True
+    """Whether it is refused where it does not fit; else it is only written down."""
+
+
+@dataclass(slots=True)
+class Page:
+    """A quota's use after some charges, and which of them, by position, do not fit and why."""
+
+    used: dict[str, str]
+    refusals: dict[int, str] = field(default_factory=dict)
+
+
+def tally(quota: ResourceQuota, charges: Sequence[Charge]) -> Page:
+    page = Page(dict(quota.status.used))
+    for index, charge in enumerate(charges):
+        wanted = {name: amount for name, amount in charge.amounts.items() if name in quota.status.hard}
+        exceeded = _exceeded(quota, page.used, wanted) if charge.is_limited else []
+        if exceeded:
+            page.refusals[index] = _told(quota, page.used, wanted, exceeded)
+        else:
+            page.used |= {name: str(_after(page.used, name, amount)) for name, amount in wanted.items()}
+    return page
+
+
+def _after(used: dict[str, str], name: str, amount: Quantity) -> Quantity:
+    total = parse(used.get(name, "0")) + amount
+    return total if total.sign >= 0 else _ZERO
+
+
+def _exceeded(quota: ResourceQuota, used: dict[str, str], wanted: Amounts) -> list[str]:
+    hard = quota.status.hard
+    return sorted(name for name, amount in wanted.items() if _after(used, name, amount) > parse(hard[name]))
+
+
+def _told(quota: ResourceQuota, used: dict[str, str], wanted: Amounts, names: Iterable[str]) -> str:
+    columns = (("requested", wanted), ("used", used), ("limited", quota.status.hard))
+    texts = [f"{word}: {','.join(f'{name}={amounts[name]}' for name in names)}" for word, amounts in columns]
+    return f"exceeded quota: {quota.metadata.name}, {', '.join(texts)}"

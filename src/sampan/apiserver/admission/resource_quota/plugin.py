@@ -1,0 +1,73 @@
+"""The plug-in: finds the quotas that a write concerns, and charges them."""
+
+from __future__ import annotations
+
+from sampan.api.pod_amounts import Amounts
+from sampan.api.resource import Resource
+from sampan.api.types.core_v1 import ResourceQuota
+from sampan.apiserver.admission import lookup
+from sampan.apiserver.admission.chain import Attributes, Operation
+from sampan.apiserver.admission.resource_quota.charging import Charging
+from sampan.apiserver.admission.resource_quota.demand import Write
+from sampan.apiserver.admission.resource_quota.ledger import Charge, tally
+from sampan.apiserver.registry.store import Store
+from sampan.machinery.quota import Evaluator, evaluator_of
+
+Demands = list[tuple[ResourceQuota, Amounts]]
+
+
+class ResourceQuotaAdmission:
+    name = "ResourceQuota"
+
+    def __init__(self) -> None:
+        self._charging = Charging()
+        self._evaluators: dict[tuple[str, str], Evaluator] = {}
+
+    def handles(self, operation: Operation, resource: Resource, subresource: str) -> bool:
+        evaluator = evaluator_of(resource.group, resource.plural) if resource.namespaced else None
+        if evaluator is None or (operation, subresource) not in evaluator.writes:
+            return False
+        self._evaluators[resource.group, resource.plural] = evaluator
+        return True
+
+    async def validate(self, attributes: Attributes) -> None:
+        store = attributes.registry.store_of("", "v1", "ResourceQuota")
+        quotas: list[ResourceQuota] = await lookup.in_namespace(store, attributes.namespace)
+        if quotas:
+            await self._charge(attributes, store, self._demands(attributes, quotas))
+
+    def _demands(self, attributes: Attributes, quotas: list[ResourceQuota]) -> Demands:
+        resource, obj, old = attributes.resource, attributes.obj, attributes.old
+        evaluator = self._evaluators[resource.group, resource.plural]
+        if old is not None and not attributes.subresource and not evaluator.changes_use(old, obj):
+            return []
+        write = Write(evaluator=evaluator, obj=obj, old=old, now=attributes.registry.clock.now())
+        concerned = [quota for quota in quotas if write.concerns(quota)]
+        for quota in concerned:
+            if obstacle := write.obstacle(quota):
+                raise attributes.refusal(obstacle)
+        if concerned and (negative := write.negative()):
+            raise attributes.refusal(f"quota usage is negative for resource(s): {','.join(negative)}")
+        demands = [(quota, write.demand(quota)) for quota in concerned]
+        return [(quota, demand) for quota, demand in demands if demand]
+
+    async def _charge(self, attributes: Attributes, store: Store, demands: Demands) -> None:
+        """Those that seem to be used up come first, so that others are not charged in vain."""
+        is_limited = attributes.subresource != "status"
+        rows = [(quota, Charge(amounts=amounts, is_limited=is_limited)) for quota, amounts in demands]
+        rows.sort(key=lambda row: not tally(row[0], [row[1]]).refusals)
+        if attributes.dry_run:
+            for quota, charge in rows:
+                for refusal in tally(quota, [charge]).refusals.values():
+                    raise attributes.refusal(refusal)
+            return
+        for index, (quota, charge) in enumerate(rows):
+            refusal = await self._charging.charge(store, attributes.namespace, quota.metadata.name, charge)
+            if refusal:
+                await self._give_back(attributes, store, rows[:index])
+                raise attributes.refusal(refusal)
+
+    async def _give_back(self, attributes: Attributes, store: Store, rows: list[tuple[ResourceQuota, Charge]]) -> None:
+        for quota, charge in rows:
+            back = Charge(amounts={name: -amount for name, amount in charge.amounts.items()}, is_limited=False)
+            await self._charging.charge(store, attributes.namespace, quota.metadata.name, back)

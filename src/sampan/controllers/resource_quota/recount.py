@@ -1,0 +1,78 @@
+"""What the status of a quota should be. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from sampan.api.pod_amounts import Amounts, add
+from sampan.api.quantity import Quantity, parse
+from sampan.api.types.core_v1 import ResourceQuota, ResourceQuotaStatus
+from sampan.machinery.quota import Evaluator, count_name, is_in_scope
+
+GroupPlural = tuple[str, str]
+_BASIC = (
+    *(("", "pods"), ("", "services"), ("", "persistentvolumeclaims"), ("", "configmaps"), ("", "secrets")),
+    *(("", "replicationcontrollers"), ("", "resourcequotas")),
+)
+_COUNT = "count/"
+
+
+def counted_resources(quota: ResourceQuota, evaluator_of: Callable[[str, str], Evaluator | None]) -> set[GroupPlural]:
+    """The resources whose objects have to be looked at for this quota."""
+    hard = quota.spec.hard
+    found = set()
+    for resource in _BASIC:
+        evaluator = evaluator_of(*resource)
+        if evaluator is not None and evaluator.names_in(hard):
+            found.add(resource)
+    for name in hard:
+        if name.startswith(_COUNT):
+            plural, _, group = name.removeprefix(_COUNT).partition(".")
+            if evaluator_of(group, plural) is not None and count_name(group, plural) == name:
+                found.add((group, plural))
+    return found
+
+
+def usage_of(quota: ResourceQuota, evaluator: Evaluator, objects: Iterable[Any], now: float) -> Amounts:
+    """What these objects, all of one resource, use of the quota."""
+    names = evaluator.names_in(quota.spec.hard)
+    total = dict.fromkeys(names, Quantity())
+    for obj in objects:
+        if is_in_scope(quota, obj, evaluator.is_in):
+            usage = evaluator.usage(obj, now)
+            add(total, {name: usage[name] for name in names if name in usage})
+    return total
+
+
+def status_for(quota: ResourceQuota, counted: Amounts, *, may_lower: bool) -> ResourceQuotaStatus:
+    """With these counts. Unless it `may_lower` the use, what is charged and not there yet stays charged. Names that
+    nobody could count keep their last known use."""
+    old, used = quota.status.used, {}
+    for name in quota.spec.hard:
+        before, amount = old.get(name), counted.get(name)
+        if amount is None and before is None:
+            continue
+        if amount is None or (before is not None and _keeps(parse(before), amount, may_lower)):
+            used[name] = str(before)
+        else:
+            used[name] = str(amount)
+    return ResourceQuotaStatus(hard=dict(quota.spec.hard), used=used)
+
+
+def _keeps(before: Quantity, amount: Quantity, may_lower: bool) -> bool:
+    return amount == before or (amount < before and not may_lower)
+
+
+def is_same(one: ResourceQuotaStatus, other: ResourceQuotaStatus) -> bool:
+    return _same(one.hard, other.hard) and _same(one.used, other.used)
+
+
+def _same(one: dict[str, str], other: dict[str, str]) -> bool:
+    return one.keys() == other.keys() and all(parse(one[name]) == parse(other[name]) for name in one)
+
+
+def has_less(counted: Amounts, quota: ResourceQuota) -> bool:
+    """Whether more is charged than there is."""
+    used = quota.status.used
+    return any(name in used and amount < parse(used[name]) for name, amount in counted.items())

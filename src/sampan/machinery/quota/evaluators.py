@@ -1,0 +1,133 @@
+"""Per resource: which of a quota's names it counts towards, by how much, and when. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from sampan.api.pod_amounts import Amounts
+from sampan.api.resource_names import is_native
+from sampan.api.types.core_v1 import Pod
+from sampan.machinery.quota.scopes import InScope, claim_scope, has_deadline, no_scope, pod_scope
+from sampan.machinery.quota.usage import (
+    BY_CLASS,
+    DEVICE_CLASS,
+    ONE,
+    claim_usage,
+    container_usage,
+    pod_usage,
+    service_usage,
+)
+
+_REVIEWS = "authorization.k8s.io"
+IGNORED = frozenset(
+    {
+        *(("", "bindings"), ("", "componentstatuses"), ("", "events"), ("events.k8s.io", "events")),
+        *(("authentication.k8s.io", "tokenreviews"), ("authentication.k8s.io", "selfsubjectreviews")),
+        *((_REVIEWS, f"{kind}subjectaccessreviews") for kind in ("", "self", "local")),
+        (_REVIEWS, "selfsubjectrulesreviews"),
+    }
+)
+"""Resources, by group and plural, that no quota counts: those that are not stored, and events."""
+
+_MUST_ASK = frozenset({"cpu", "memory", "requests.cpu", "requests.memory", "limits.cpu", "limits.memory"})
+"""What every container has to ask for by itself once a quota limits it."""
+_POD_NAMES = _MUST_ASK | {
+    *("pods", "count/pods", "ephemeral-storage", "requests.ephemeral-storage", "limits.ephemeral-storage")
+}
+_SERVICE_NAMES = frozenset({"services", "count/services", "services.nodeports", "services.loadbalancers"})
+_CLAIM_NAMES = frozenset({"persistentvolumeclaims", "count/persistentvolumeclaims", "requests.storage"})
+_CLAIM_SUFFIXES = (f"{BY_CLASS}persistentvolumeclaims", f"{BY_CLASS}requests.storage")
+_OLD_NAMES = ("configmaps", "resourcequotas", "replicationcontrollers", "secrets")
+"""Of the core group: these are counted under their bare names too."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Evaluator:
+    counts: Callable[[str], bool]
+    """Whether this resource counts towards a name."""
+    usage: Callable[[Any, float], Amounts]
+    """What an object uses at a time."""
+    is_in: InScope = no_scope
+    writes: frozenset[tuple[str, str]] = frozenset({("CREATE", "")})
+    """The writes, by operation and subresource, that may change what is used."""
+    changes_use: Callable[[Any, Any], bool] = lambda old, new: True
+    """Whether an update (of the object itself) may change what is used."""
+    missing: Callable[[Any, frozenset[str]], str] = lambda obj, names: ""
+    """What the object lacks to be counted towards these names; "" if nothing."""
+
+    def names_in(self, hard: Iterable[str]) -> frozenset[str]:
+        return frozenset(filter(self.counts, hard))
+
+
+def count_name(group: str, plural: str) -> str:
+    return f"count/{plural}.{group}" if group else f"count/{plural}"
+
+
+def evaluator_of(group: str, plural: str) -> Evaluator | None:
+    """None for a resource that is not counted."""
+    if (group, plural) in IGNORED:
+        return None
+    found = _SPECIAL.get(plural) if group == "" else None
+    return found or _counter(group, plural)
+
+
+def _counter(group: str, plural: str) -> Evaluator:
+    """Of resources whose objects are just counted."""
+    names = {count_name(group, plural)}
+    if group == "" and plural in _OLD_NAMES:
+        names.add(plural)
+    usage = dict.fromkeys(names, ONE)
+    return Evaluator(counts=names.__contains__, usage=lambda obj, now: usage)
+
+
+def _counts_for_pods(name: str) -> bool:
+    if name in _POD_NAMES or name.startswith(("hugepages-", "requests.hugepages-")):
+        return True
+    return name.startswith("requests.") and (not is_native(name) or name.startswith(f"requests.{DEVICE_CLASS}"))
+
+
+def _counts_for_claims(name: str) -> bool:
+    return name in _CLAIM_NAMES or name.endswith(_CLAIM_SUFFIXES)
+
+
+def _missing_requests(pod: Pod, names: frozenset[str]) -> str:
+    """Containers must name what is limited, unless the pod has resources of its own."""
+    required = names & _MUST_ASK
+    own = pod.spec.resources
+    if not required or (own is not None and (own.requests or own.limits)):
+        return ""
+    lacking: dict[str, set[str]] = {}
+    for container in (*(pod.spec.containers or ()), *pod.spec.initContainers):
+        for name in required - container_usage(container).keys():
+            lacking.setdefault(name, set()).add(container.name)
+    told = [f"{name} for: {','.join(sorted(lacking[name]))}" for name in sorted(lacking)]
+    return f"must specify {'; '.join(told)}" if told else ""
+
+
+def _moves(old: Pod, new: Pod) -> bool:
+    return has_deadline(old) != has_deadline(new)
+
+
+_SPECIAL = {
+    "pods": Evaluator(
+        counts=_counts_for_pods,
+        usage=pod_usage,
+        is_in=pod_scope,
+        writes=frozenset({("CREATE", ""), ("UPDATE", ""), ("UPDATE", "resize")}),
+        changes_use=_moves,
+        missing=_missing_requests,
+    ),
+    "services": Evaluator(
+        counts=_SERVICE_NAMES.__contains__,
+        usage=service_usage,
+        writes=frozenset({("CREATE", ""), ("UPDATE", "")}),
+    ),
+    "persistentvolumeclaims": Evaluator(
+        counts=_counts_for_claims,
+        usage=claim_usage,
+        is_in=claim_scope,
+        writes=frozenset({("CREATE", ""), ("UPDATE", ""), ("UPDATE", "status")}),
+    ),
+}

@@ -1,0 +1,183 @@
+import asyncio
+from collections import Counter
+from contextlib import AsyncExitStack
+from typing import Any
+
+import pytest
+
+from sampan.api.codec import json as codec
+from sampan.api.quantity import parse
+from sampan.api.types.core_v1 import Pod, ResourceQuota, ServiceAccount
+from sampan.api.types.meta_v1 import ObjectMeta
+from sampan.apiserver.admission.resource_quota.ledger import Charge, tally
+from sampan.apiserver.config import ServerConfig
+from sampan.apiserver.server import ApiServer
+from sampan.machinery import errors
+from sampan.machinery.client import Client
+from sampan.machinery.clock import RealClock
+from sampan.storage.memory import MemoryBackend
+from tests.apiserver.cluster import NAMESPACE, PODS, Cluster, in_cluster
+from tests.apiserver.pods import container, pod
+
+QUOTAS = f"{NAMESPACE}/resourcequotas"
+
+
+def quota(hard: dict[str, str], used: dict[str, str]) -> ResourceQuota:
+    value = {"metadata": {"name": "q"}, "spec": {"hard": hard}, "status": {"hard": hard, "used": used}}
+    return codec.from_value(value, ResourceQuota)
+
+
+def charge(is_limited: bool = True, **amounts: str) -> Charge:
+    return Charge(amounts={name: parse(text) for name, text in amounts.items()}, is_limited=is_limited)
+
+
+def test_charges_that_fit_are_added_and_others_refused() -> None:
+    page = tally(
+        quota({"cpu": "2", "pods": "9"}, {"cpu": "1", "pods": "3"}),
+        [charge(cpu="500m", pods="1"), charge(cpu="600m", pods="1"), charge(cpu="500m", memory="1Gi")],
+    )
+    assert page.used == {"cpu": "2", "pods": "4"}
+    assert page.refusals == {1: "exceeded quota: q, requested: cpu=600m, used: cpu=1500m, limited: cpu=2"}
+
+
+def test_what_is_given_back_is_never_refused_and_ends_at_nothing() -> None:
+    page = tally(quota({"pods": "1"}, {"pods": "3"}), [charge(pods="1"), charge(is_limited=False, pods="-5")])
+    assert page.used == {"pods": "0"}
+    assert list(page.refusals) == [0]
+
+
+async def make_quota(cluster: Cluster, name: str, hard: dict[str, str], **spec: Any) -> None:
+    """A quota with the status that the controller would give it."""
+    made = await cluster.make(QUOTAS, {"metadata": {"name": name}, "spec": {"hard": hard, **spec}})
+    made["status"] = {"hard": hard, "used": dict.fromkeys(hard, "0")}
+    assert (await cluster.send("PUT", f"{QUOTAS}/{name}/status", made)).code == 200
+
+
+async def used(cluster: Cluster, name: str = "q") -> Any:
+    return (await cluster.send("GET", f"{QUOTAS}/{name}")).json["status"]["used"]
+
+
+def test_objects_are_charged_until_the_quota_is_used_up() -> None:
+    async def work(cluster: Cluster) -> None:
+        await make_quota(cluster, "q", {"configmaps": "1", "count/configmaps": "5", "pods": "1"})
+        path = f"{NAMESPACE}/configmaps"
+        await cluster.make(path, {"metadata": {"name": "a"}})
+        reply = await cluster.send("POST", path, {"metadata": {"name": "b"}})
+        assert reply.code == 403
+        assert reply.json["message"] == (
+            'configmaps "b" is forbidden: exceeded quota: q, requested: configmaps=1, used: configmaps=1, '
+            "limited: configmaps=1"
+        )
+        assert (await cluster.send("POST", f"{PODS}?dryRun=All", {"metadata": {"name": "d"}, **SPEC})).code == 201
+        assert await used(cluster) == {"configmaps": "1", "count/configmaps": "1", "pods": "0"}
+
+    in_cluster(work)
+
+
+SPEC = {"spec": container()}
+
+
+def test_of_several_quotas_none_is_charged_for_what_another_refuses() -> None:
+    async def work(cluster: Cluster) -> None:
+        await make_quota(cluster, "a", {"pods": "5"})
+        await make_quota(cluster, "b", {"pods": "0"})
+        assert (await cluster.refused({}))[0] == 403
+        assert await used(cluster, "a") == {"pods": "0"}
+
+    in_cluster(work)
+
+
+def test_a_quota_without_status_is_not_enforced_and_one_without_counts_refuses() -> None:
+    async def work(cluster: Cluster) -> None:
+        made = await cluster.make(QUOTAS, {"metadata": {"name": "q"}, "spec": {"hard": {"pods": "0"}}})
+        await cluster.pod("a")
+        made["status"] = {"hard": {"pods": "5"}}
+        assert (await cluster.send("PUT", f"{QUOTAS}/q/status", made)).code == 200
+        assert await cluster.refused({}, name="b") == (
+            403,
+            'pods "b" is forbidden: status unknown for quota: q, resources: pods',
+        )
+
+    in_cluster(work)
+
+
+def test_an_update_is_charged_for_what_is_more_than_before() -> None:
+    async def work(cluster: Cluster) -> None:
+        await make_quota(cluster, "q", {"services": "1", "services.nodeports": "1"})
+        path, ports = f"{NAMESPACE}/services", [{"name": "a", "port": 1}, {"name": "b", "port": 2}]
+        await cluster.make(path, {"metadata": {"name": "s"}, "spec": {"ports": ports[:1]}})
+        assert (await cluster.patch(f"{path}/s", {"spec": {"type": "NodePort"}})).code == 200
+        assert await used(cluster) == {"services": "1", "services.nodeports": "1"}
+        assert (await cluster.patch(f"{path}/s", {"spec": {"ports": ports}})).code == 403
+
+    in_cluster(work)
+
+
+def test_many_at_once_get_what_there_is_and_no_more() -> None:
+    async def work(cluster: Cluster) -> None:
+        await make_quota(cluster, "q", {"pods": "20"})
+        bodies = [{"metadata": {"name": f"p{index}"}, **SPEC} for index in range(50)]
+        replies = await asyncio.gather(*(cluster.send("POST", PODS, body) for body in bodies))
+        assert Counter(reply.code for reply in replies) == {201: 20, 403: 30}
+        assert await used(cluster) == {"pods": "20"}
+
+    in_cluster(work)
+
+
+def test_one_that_gives_up_does_not_hold_up_the_others() -> None:
+    async def work(cluster: Cluster) -> None:
+        await make_quota(cluster, "q", {"pods": "20"})
+        bodies = [{"metadata": {"name": f"p{index}"}, **SPEC} for index in range(10)]
+        tasks = [asyncio.ensure_future(cluster.send("POST", PODS, body)) for body in bodies]
+        for _ in range(8):
+            await asyncio.sleep(0)
+        tasks[0].cancel()
+        replies = await asyncio.gather(*tasks[1:])
+        assert {reply.code for reply in replies} == {201}
+        assert int((await used(cluster))["pods"]) in (9, 10)
+
+    in_cluster(work)
+
+
+@pytest.mark.parametrize("servers", [2, 3])
+def test_servers_that_share_a_store_never_give_out_more(servers: int) -> None:
+    async def race() -> None:
+        clock = RealClock()
+        config = ServerConfig(secure_port=0, advertise_address="192.0.2.1")
+        async with AsyncExitStack() as stack:
+            backend = await stack.enter_async_context(MemoryBackend(clock=clock))
+            running = [
+                await stack.enter_async_context(ApiServer(config=config, backend=backend, clock=clock))
+                for _ in range(servers)
+            ]
+            clients = [Client(transport=server.loopback(), clock=clock, component="test") for server in running]
+            account = ServiceAccount(metadata=ObjectMeta(name="default", namespace="default"))
+            await clients[0].of(ServiceAccount).create(account)
+            quotas = clients[0].of(ResourceQuota)
+            made = await quotas.create(
+                codec.from_value(
+                    {"metadata": {"name": "q", "namespace": "default"}, "spec": {"hard": {"pods": "20"}}}, ResourceQuota
+                )
+            )
+            value = codec.from_value(codec.to_value(made), ResourceQuota)
+            value.status.hard, value.status.used = {"pods": "20"}, {"pods": "0"}
+            await quotas.update_status(value)
+            outcomes = await asyncio.gather(*(_create(clients[index % servers], index) for index in range(50)))
+            refusals = Counter(outcomes)
+            assert refusals.pop("") == 20
+            assert refusals.total() == 30
+            assert all("exceeded quota: q" in text for text in refusals)
+            assert len((await clients[-1].of(Pod).list()).items) == 20
+
+    asyncio.run(race())
+
+
+async def _create(client: Client, index: int) -> str:
+    """Why the pod was refused; "" if it was not."""
+    wanted = pod({"automountServiceAccountToken": False})
+    wanted.metadata = ObjectMeta(name=f"p{index}", namespace="default")
+    try:
+        await client.of(Pod).create(wanted)
+    except errors.Forbidden as refusal:
+        return refusal.message
+    return ""
