@@ -77,7 +77,7 @@ def mixtures(draw: st.DrawFn, kind: type, spec: dict[str, Any]) -> dict[str, Any
     """A whole random object, or a good spec with some random fields, on the surface or deep in the template."""
     schema = schemas.of(kind)
     found: dict[str, Any] = draw(values(schema, depth=draw(st.integers(2, 7))))
-    random_spec = found.get("spec") if isinstance(found.get("spec"), dict) else {}
+    random_spec: dict[str, Any] = found.get("spec", {})
     how = draw(st.sampled_from(("random", "mixed", "deep")))
     if how == "mixed":
         found["spec"] = {**random_spec, **spec}

@@ -1,0 +1,80 @@
+"""The rules of one kind without a server: objects are defaulted, prepared and checked as the store does it."""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+from sampan.api.codec import json as codec
+from sampan.api.times import format_time
+from sampan.api.types.base import Object
+from sampan.apiserver.call import User
+from sampan.apiserver.registry import metadata
+from sampan.apiserver.registry.registry import Registry
+from sampan.apiserver.registry.served import Served
+from sampan.apiserver.registry.strategy import Context, Strategy
+
+NOW = 1_700_000_000.0
+UID = "0f95ccb3-b19c-418f-83ce-eebe340bf181"
+LABELS = {"app": "a"}
+
+
+def template(spec: dict[str, Any] | None = None, **meta: Any) -> dict[str, Any]:
+    """A pod template with one container unless the spec has some."""
+    containers = [{"name": "c", "image": "nginx:1"}]
+    return {"metadata": {"labels": LABELS, **meta}, "spec": {"containers": containers, **(spec or {})}}
+
+
+class Rules:
+    """`Rules(deployments.SERVED, Deployment, {…})`: the last is the spec that every object has unless it says other."""
+
+    def __init__(self, served: Served, kind: type[Object], spec: dict[str, Any]) -> None:
+        self._served, self._kind, self._spec = served, kind, spec
+        self._strategy = served.strategy
+        self._ctx = Context(
+            registry=cast(Registry, None), user=User(name="admin"), now=format_time(NOW), namespace="ns"
+        )
+
+    def new(self, spec: dict[str, Any] | None = None, **meta: Any) -> Any:
+        """An object as it is about to be stored, whether it is valid or not."""
+        obj = self._read(spec, meta)
+        obj.metadata.uid, obj.metadata.creationTimestamp = UID, self._ctx.now
+        if self._strategy.counts_generation:
+            obj.metadata.generation = 1
+        self._strategy.prepare_create(self._ctx, obj)
+        return obj
+
+    def faults(self, spec: dict[str, Any] | None = None, **meta: Any) -> list[str]:
+        return [str(fault) for fault in self._strategy.validate_create(self._ctx, self.new(spec, **meta))]
+
+    def changed(self, old: Any, spec: dict[str, Any] | None = None, **meta: Any) -> tuple[Any, list[str]]:
+        """What becomes of `old` by a PUT, and the faults of that."""
+        return self._change(self._strategy, old, self._read(spec, meta))
+
+    def with_status(self, old: Any, status: dict[str, Any], **meta: Any) -> tuple[Any, list[str]]:
+        view = self._served.view("status")
+        assert view is not None
+        value = {**codec.to_value(old), "status": status}
+        value["metadata"] = {**value["metadata"], **meta}
+        return self._change(view, old, codec.from_value(value, self._kind))
+
+    def warnings(self, spec: dict[str, Any] | None = None, old: Any = None, **meta: Any) -> list[str]:
+        obj = self.new(spec, **meta) if old is None else self.changed(old, spec, **meta)[0]
+        return list(self._strategy.warnings(self._ctx, obj, old))
+
+    def cells(self, obj: Any, now: float = NOW) -> list[Any]:
+        return [column.value(obj, now) for column in self._strategy.columns]
+
+    def _read(self, spec: dict[str, Any] | None, meta: dict[str, Any]) -> Any:
+        content = {"metadata": {"name": "a", "namespace": "ns", **meta}, "spec": {**self._spec, **(spec or {})}}
+        obj = codec.from_value(content, self._kind)
+        self._strategy.default(obj)
+        return obj
+
+    def _change(self, strategy: Strategy, old: Any, obj: Any) -> tuple[Any, list[str]]:
+        meta = obj.metadata
+        meta.uid, meta.generation = old.metadata.uid, old.metadata.generation
+        strategy.prepare_update(self._ctx, obj, old)
+        metadata.keep_system_fields(meta, old.metadata)
+        if strategy.counts_generation and strategy.spec_of(obj) != strategy.spec_of(old):
+            meta.generation = old.metadata.generation + 1
+        return obj, [str(fault) for fault in strategy.validate_update(self._ctx, obj, old)]

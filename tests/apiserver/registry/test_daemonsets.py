@@ -1,0 +1,95 @@
+"""Daemon sets: what the recordings do not show."""
+
+from typing import Any
+
+import pytest
+
+from sampan.api.types.apps_v1 import DaemonSet
+from sampan.apiserver.registry.kinds import daemonsets
+from sampan.machinery.errors import ApiError
+from tests.apiserver.registry.kind_rules import LABELS, Rules, template
+
+RULES = Rules(daemonsets.SERVED, DaemonSet, {"selector": {"matchLabels": LABELS}, "template": template()})
+COUNTER = "deprecated.daemonset.template.generation"
+AT = "spec.updateStrategy.rollingUpdate"
+
+
+def rolling(**amounts: Any) -> dict[str, Any]:
+    return {"updateStrategy": {"rollingUpdate": amounts}}
+
+
+@pytest.mark.parametrize(
+    ("spec", "faults"),
+    [
+        (rolling(), []),
+        (rolling(maxUnavailable="100%"), []),
+        (
+            rolling(maxUnavailable="101%"),
+            [f'{AT}.maxUnavailable: Invalid value: "101%": must not be greater than 100%'],
+        ),
+        (
+            rolling(maxUnavailable=0, maxSurge="101%"),
+            [f'{AT}.maxSurge: Invalid value: "101%": must not be greater than 100%'],
+        ),
+        (
+            rolling(maxUnavailable=1, maxSurge=1),
+            [f"{AT}.maxSurge: Invalid value: 1: may not be set when maxUnavailable is non-zero"],
+        ),
+        (rolling(maxUnavailable=0), [f"{AT}.maxUnavailable: Required value: cannot be 0 when maxSurge is 0"]),
+        (
+            {"selector": {}},
+            ["spec.selector: Invalid value: {}: empty selector is invalid for daemonset"],
+        ),
+        (
+            {"updateStrategy": {"type": "Odd", "rollingUpdate": {}}},
+            [
+                'spec.updateStrategy: Unsupported value: {"Type":"Odd","RollingUpdate":{"MaxUnavailable":0,'
+                '"MaxSurge":0}}: supported values: "RollingUpdate", "OnDelete"'
+            ],
+        ),
+    ],
+)
+def test_faults_of_new_ones(spec: dict[str, Any], faults: list[str]) -> None:
+    assert RULES.faults(spec) == faults
+
+
+def test_changes_of_the_template_are_counted() -> None:
+    old = RULES.new(annotations={COUNTER: "4"})
+    assert old.metadata.annotations == {COUNTER: "4"}
+    other, _ = RULES.changed(old, {"template": template({"nodeName": "n"})}, annotations={COUNTER: "99"})
+    assert (other.metadata.annotations[COUNTER], other.metadata.generation) == ("5", 2)
+    same, _ = RULES.changed(old, {"minReadySeconds": 3})
+    assert (same.metadata.annotations[COUNTER], same.metadata.generation) == ("4", 2)
+    reported, _ = RULES.with_status(old, {"numberReady": 1}, annotations={})
+    assert (reported.metadata.annotations[COUNTER], reported.metadata.generation) == ("4", 1)
+
+
+def test_the_count_starts_at_one_and_is_a_number() -> None:
+    assert RULES.new(annotations={COUNTER: "-3"}).metadata.annotations[COUNTER] == "1"
+    with pytest.raises(ApiError, match=r"strconv\.ParseInt"):
+        RULES.new(annotations={COUNTER: "many"})
+
+
+def test_a_selector_with_a_bad_value_may_stay() -> None:
+    bad = {"selector": {"matchExpressions": [{"key": "app", "operator": "In", "values": ["no good"]}]}}
+    faults = [fault.partition(":")[0] for fault in RULES.faults(bad)]
+    assert faults == ["spec.selector.matchExpressions[0].values[0]"]
+    assert RULES.changed(RULES.new(bad), {**bad, "minReadySeconds": 1})[1] == []
+
+
+def test_warnings_only_for_a_new_template() -> None:
+    spec = {"template": template({"nodeSelector": {"beta.kubernetes.io/os": "linux"}})}
+    told = RULES.warnings(spec, name="a.b")
+    assert len(told) == 1
+    assert told[0].startswith("spec.template.spec.nodeSelector[beta.kubernetes.io/os]: deprecated")
+    assert RULES.warnings({**spec, "minReadySeconds": 1}, old=RULES.new(spec)) == []
+    assert RULES.warnings(spec, old=RULES.new()) == told
+
+
+def test_rows() -> None:
+    spec = {"template": template({"nodeSelector": {"b": "c", "a": "b"}})}
+    status = {"desiredNumberScheduled": 5, "currentNumberScheduled": 4, "numberReady": 3, "updatedNumberScheduled": 2}
+    found, faults = RULES.with_status(RULES.new(spec), {**status, "numberAvailable": 1, "numberMisscheduled": 0})
+    assert faults == []
+    assert RULES.cells(found) == ["a", 5, 4, 3, 2, 1, "a=b,b=c", "0s", "c", "nginx:1", "app=a"]
+    assert RULES.cells(RULES.new())[6] == "<none>"

@@ -1,0 +1,153 @@
+"""Autoscalers: what the recordings do not show."""
+
+from typing import Any
+
+import pytest
+
+from sampan.api.types.autoscaling_v2 import HorizontalPodAutoscaler
+from sampan.apiserver.registry.kinds import horizontalpodautoscalers
+from tests.apiserver.registry.kind_rules import Rules
+
+TARGET = {"apiVersion": "apps/v1", "kind": "Deployment", "name": "d"}
+RULES = Rules(horizontalpodautoscalers.SERVED, HorizontalPodAutoscaler, {"scaleTargetRef": TARGET, "maxReplicas": 5})
+AVERAGE = {"type": "AverageValue", "averageValue": "5"}
+
+
+def metrics(*found: dict[str, Any]) -> dict[str, Any]:
+    return {"metrics": list(found)}
+
+
+def resource(**target: Any) -> dict[str, Any]:
+    return {"type": "Resource", "resource": {"name": "cpu", "target": target}}
+
+
+def pods(**target: Any) -> dict[str, Any]:
+    return {"type": "Pods", "pods": {"metric": {"name": "hits"}, "target": target}}
+
+
+def external(**target: Any) -> dict[str, Any]:
+    return {"type": "External", "external": {"metric": {"name": "q"}, "target": target}}
+
+
+def described(version: str) -> dict[str, Any]:
+    about = {"kind": "Service", "name": "s", "apiVersion": version}
+    target = {"type": "Value", "value": "1"}
+    return {"type": "Object", "object": {"metric": {"name": "rate"}, "describedObject": about, "target": target}}
+
+
+def container(**fields: Any) -> dict[str, Any]:
+    source = {"name": "cpu", "container": "c", "target": {"type": "Utilization", "averageUtilization": 5}, **fields}
+    return {"type": "ContainerResource", "containerResource": source}
+
+
+AT = "spec.metrics[0]"
+BOTH = "may not set both a target raw value and a target utilization"
+
+
+@pytest.mark.parametrize(
+    ("spec", "faults"),
+    [
+        (
+            {"maxReplicas": -1},
+            ["spec.maxReplicas: Invalid value: -1: must be greater than or equal to 1", "…`minReplicas`"],
+        ),
+        (metrics(described("")), []),
+        (metrics(described("a/b/c")), [f'{AT}.object.describedObject.apiVersion: Invalid value: "a/b/c": unexpected…']),
+        (
+            metrics(resource(type="Utilization", averageUtilization=5, averageValue="1")),
+            [f"{AT}.resource.target.averageValue: Forbidden: {BOTH}"],
+        ),
+        (metrics(resource(averageUtilization=5)), [f"{AT}.resource.target.type: Required value…", "…or AverageValue"]),
+        (
+            metrics(external(type="Value", value="1", averageValue="1")),
+            [f"{AT}.external.target.value: Forbidden: may not set both a target value for metric and a per-pod target"],
+        ),
+        (metrics(external(type="Value")), [f"{AT}.external.target.averageValue: Required value…"]),
+        (metrics(container(name="", container="")), [f"{AT}.containerResource.name: Required…", "…container"]),
+        (metrics(container(container="No")), [f'{AT}.containerResource.container: Invalid value: "No": a lowercase…']),
+        (
+            metrics({**pods(**AVERAGE), **resource(type="Utilization", averageUtilization=5)}),
+            [f"{AT}.pods: Forbidden: must populate the given metric source only"],
+        ),
+        (metrics({"type": ""}), [f"{AT}.type: Required value…", f'{AT}.type: Unsupported value: ""…', "…"]),
+        (
+            {"behavior": {"scaleUp": {"tolerance": "-1"}}},
+            ['spec.behavior.scaleUp.tolerance: Invalid value: "-1": must be greater than or equal to 0'],
+        ),
+        ({"scaleTargetRef": {**TARGET, "apiVersion": "v1", "kind": "ReplicationController"}}, []),
+        (
+            {"scaleTargetRef": {**TARGET, "apiVersion": "v1"}},
+            ['spec.scaleTargetRef.apiVersion: Invalid value: "v1": apiVersion must specify API group'],
+        ),
+    ],
+)
+def test_faults_of_new_ones(spec: dict[str, Any], faults: list[str]) -> None:
+    found = RULES.faults(spec)
+    assert len(found) == len(faults), found
+    assert all(_matches(text, wanted) for text, wanted in zip(found, faults, strict=True)), found
+
+
+def _matches(text: str, wanted: str) -> bool:
+    start, is_cut, end = wanted.partition("…")
+    return text.startswith(start) and text.endswith(end) if is_cut else text == wanted
+
+
+def test_a_target_without_a_group_may_stay_but_not_come_anew() -> None:
+    old = RULES.new({"scaleTargetRef": {"kind": "Deployment", "name": "d"}})
+    assert RULES.changed(old, {"scaleTargetRef": {"kind": "Deployment", "name": "other"}})[1] == []
+    assert len(RULES.changed(old, {"scaleTargetRef": {"kind": "StatefulSet", "name": "d"}})[1]) == 1
+
+
+def test_a_minimum_of_zero_and_bad_described_objects_may_stay() -> None:
+    old = RULES.new({"minReplicas": 0, **metrics(described("a/b/c"))})
+    assert RULES.changed(old, {"minReplicas": 0, **metrics(described("d/e/f"))})[1] == []
+    assert len(RULES.faults({"minReplicas": 0, **metrics(described(""))})) == 1
+
+
+def test_behavior_is_completed_from_both_ends() -> None:
+    found = RULES.new({"behavior": {"scaleDown": {"selectPolicy": "Min"}}}).spec.behavior
+    assert (found.scaleUp.selectPolicy, found.scaleUp.stabilizationWindowSeconds) == ("Max", 0)
+    assert (found.scaleDown.selectPolicy, found.scaleDown.stabilizationWindowSeconds) == ("Min", None)
+    assert [policy.type for policy in found.scaleUp.policies] == ["Pods", "Percent"]
+    assert RULES.new({"behavior": {"scaleUp": {"policies": []}}}).spec.behavior.scaleUp.policies == []
+
+
+def test_no_generation_is_counted() -> None:
+    old = RULES.new()
+    assert (old.metadata.generation, RULES.changed(old, {"maxReplicas": 9})[0].metadata.generation) == (0, 0)
+
+
+def test_faults_of_a_status() -> None:
+    assert RULES.with_status(RULES.new(), {"currentReplicas": -1, "desiredReplicas": -2})[1] == [
+        "status.currentReplicas: Invalid value: -1: must be greater than or equal to 0",
+        "status.desiredReplicas: Invalid value: -2: must be greater than or equal to 0",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("spec", "current", "targets"),
+    [
+        ({}, [], "cpu: <unknown>/80%"),
+        ({}, [{"type": "Resource", "resource": {"name": "cpu", "current": {"averageUtilization": 7}}}], "cpu: 7%/80%"),
+        (
+            metrics(resource(**AVERAGE)),
+            [{"type": "Resource", "resource": {"name": "cpu", "current": {"averageValue": "2"}}}],
+            "cpu: 2/5",
+        ),
+        (
+            metrics(pods(**AVERAGE)),
+            [{"type": "Pods", "pods": {"metric": {"name": "hits"}, "current": {"averageValue": "3"}}}],
+            "3/5",
+        ),
+        (metrics(external(**AVERAGE)), [], "<unknown>/5 (avg)"),
+        (
+            metrics(described("")),
+            [{"type": "Object", "object": {"metric": {"name": "rate"}, "current": {"value": "4"}}}],
+            "4/1",
+        ),
+        (metrics(container(), pods(**AVERAGE), external(**AVERAGE)), [], "cpu: <unknown>/5%, <unknown>/5 + 1 more..."),
+    ],
+)
+def test_rows(spec: dict[str, Any], current: list[dict[str, Any]], targets: str) -> None:
+    found, _ = RULES.with_status(RULES.new(spec), {"currentReplicas": 2, "currentMetrics": current})
+    assert RULES.cells(found) == ["a", "Deployment/d", targets, "1", 5, 2, "0s"]

@@ -1,0 +1,71 @@
+"""Disruption budgets: what the recordings do not show."""
+
+from typing import Any
+
+import pytest
+
+from sampan.api.times import format_time
+from sampan.api.types.policy_v1 import PodDisruptionBudget
+from sampan.apiserver.registry.kinds import poddisruptionbudgets
+from tests.apiserver.registry.kind_rules import NOW, Rules
+
+RULES = Rules(poddisruptionbudgets.SERVED, PodDisruptionBudget, {"minAvailable": 1})
+MARK = "pdb.kubernetes.io/deprecated-v1beta1-empty-selector-match"
+BAD = {"selector": {"matchExpressions": [{"key": "a", "operator": "In", "values": ["no good"]}]}}
+CONDITION = {"type": "A", "status": "True", "reason": "R", "message": "", "lastTransitionTime": format_time(NOW)}
+
+
+@pytest.mark.parametrize(
+    ("selector", "kept"),
+    [
+        ({"matchLabels": {"a": "b", MARK: "x"}}, {"a": "b"}),
+        ({"matchExpressions": [{"key": MARK, "operator": "Exists"}, {"key": "a", "operator": "Exists"}]}, ["a"]),
+        ({"matchExpressions": [{"key": MARK, "operator": "Exists"}]}, [MARK]),
+        ({"matchExpressions": [{"key": MARK, "operator": "DoesNotExist"}]}, [MARK]),
+    ],
+)
+def test_the_mark_of_an_older_version_does_not_mix_with_others(selector: dict[str, Any], kept: Any) -> None:
+    found = RULES.new({"selector": selector}).spec.selector
+    assert (found.matchLabels or [term.key for term in found.matchExpressions]) == kept
+
+
+def test_bad_values_in_a_selector_may_stay() -> None:
+    assert len(RULES.faults(BAD)) == 1
+    assert RULES.changed(RULES.new(BAD), {**BAD, "minAvailable": 2})[1] == []
+
+
+def test_generations_and_versions() -> None:
+    old = RULES.new()
+    new, _ = RULES.changed(old, {"minAvailable": "50%"})
+    assert (old.metadata.generation, new.metadata.generation) == (1, 2)
+    assert not poddisruptionbudgets.SERVED.strategy.unconditional_update
+
+
+@pytest.mark.parametrize(
+    ("change", "faults"),
+    [
+        ({}, []),
+        ({"status": "Odd"}, ['status: Unsupported value: "Odd": supported values: "False", "True", "Unknown"']),
+        ({"reason": ""}, ["reason: Required value"]),
+        ({"reason": "no good"}, ['reason: Invalid value: "no good": a condition reason must start with alphabetic']),
+        ({"lastTransitionTime": None}, ["lastTransitionTime: Required value"]),
+        ({"observedGeneration": -1}, ["observedGeneration: Invalid value: -1: must be greater than or equal to zero"]),
+        ({"reason": "R" * 1025}, ["reason: Too long: may not be more than 1024 bytes"]),
+        ({"message": "m" * 32769}, ["message: Too long: may not be more than 32768 bytes"]),
+    ],
+)
+def test_faults_of_conditions(change: dict[str, Any], faults: list[str]) -> None:
+    found = RULES.with_status(RULES.new(), {"conditions": [{**CONDITION, **change}]})[1]
+    assert [text[: len(f"status.conditions[0].{fault}")] for text, fault in zip(found, faults, strict=True)] == [
+        f"status.conditions[0].{fault}" for fault in faults
+    ]
+
+
+def test_a_condition_is_told_once() -> None:
+    found = RULES.with_status(RULES.new(), {"conditions": [CONDITION, CONDITION]})[1]
+    assert found == ['status.conditions[1].type: Duplicate value: "A"']
+
+
+def test_rows() -> None:
+    found, _ = RULES.with_status(RULES.new(), {"disruptionsAllowed": 3})
+    assert RULES.cells(found) == ["a", "1", "N/A", 3, "0s"]

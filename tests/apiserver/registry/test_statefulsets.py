@@ -1,0 +1,149 @@
+"""Stateful sets: what the recordings do not show."""
+
+from typing import Any
+
+import pytest
+
+from sampan.api.types.apps_v1 import StatefulSet
+from sampan.apiserver.registry.kinds import statefulsets
+from tests.apiserver.registry.kind_rules import LABELS, Rules, template
+
+RULES = Rules(statefulsets.SERVED, StatefulSet, {"selector": {"matchLabels": LABELS}, "template": template()})
+FIXED = "spec: Forbidden: updates to statefulset spec for fields other than"
+
+
+def claim(name: str = "data", storage: str = "1Gi", **spec: Any) -> dict[str, Any]:
+    wanted = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": storage}}, **spec}
+    return {"metadata": {"name": name}, "spec": wanted}
+
+
+def mounting(*names: str, **spec: Any) -> dict[str, Any]:
+    mounts = [{"name": name, "mountPath": f"/{name}"} for name in names]
+    return template({"containers": [{"name": "c", "image": "x", "volumeMounts": mounts}], **spec})
+
+
+@pytest.mark.parametrize(
+    ("strategy", "wanted"),
+    [
+        ({}, {"type": "RollingUpdate", "partition": 0}),
+        ({"type": "RollingUpdate"}, {"type": "RollingUpdate", "partition": None}),
+        ({"rollingUpdate": {"partition": 3}}, {"type": "RollingUpdate", "partition": 3}),
+        ({"type": "OnDelete"}, {"type": "OnDelete", "partition": None}),
+    ],
+)
+def test_defaults_of_the_update_strategy(strategy: dict[str, Any], wanted: dict[str, Any]) -> None:
+    found = RULES.new({"updateStrategy": strategy}).spec.updateStrategy
+    partition = found.rollingUpdate.partition if found.rollingUpdate is not None else None
+    assert {"type": found.type, "partition": partition} == wanted
+
+
+@pytest.mark.parametrize(
+    ("spec", "faults"),
+    [
+        ({"volumeClaimTemplates": [claim()], "template": mounting("data")}, []),
+        (
+            {"volumeClaimTemplates": [claim()], "template": mounting("data", "other")},
+            ['spec.template.spec.containers[0].volumeMounts[1].name: Not found: "other"'],
+        ),
+        (
+            {"volumeClaimTemplates": [claim(accessModes=[], storageClassName="A")]},
+            [
+                "spec.volumeClaimTemplates[0].spec.accessModes: Required value: at least 1 access mode is required",
+                'spec.volumeClaimTemplates[0].spec.storageClassName: Invalid value: "A": a lowercase RFC 1123 '
+                "subdomain must consist of lower case alphanumeric characters, '-' or '.', and must start and end "
+                "with an alphanumeric character (e.g. 'example.com', regex used for validation is "
+                "'[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')",
+            ],
+        ),
+        ({"template": template({"hostname": "No_Host", "subdomain": "No_Domain"})}, []),
+        (
+            {"updateStrategy": {"type": "OnDelete", "rollingUpdate": {}}},
+            [
+                'spec.updateStrategy.rollingUpdate: Invalid value: {"Partition":0,"MaxUnavailable":null}: only allowed '
+                "for updateStrategy 'RollingUpdate'"
+            ],
+        ),
+    ],
+)
+def test_faults_of_new_ones(spec: dict[str, Any], faults: list[str]) -> None:
+    assert RULES.faults(spec) == faults
+
+
+def test_a_volume_of_the_template_gives_way_to_the_claim_of_its_name() -> None:
+    volumes = [{"name": "data", "emptyDir": {}}, {"name": "more", "emptyDir": {}}]
+    spec = {"volumeClaimTemplates": [claim()], "template": mounting("data", "more", volumes=volumes)}
+    assert RULES.faults(spec) == []
+    assert [volume.name for volume in RULES.new(spec).spec.template.spec.volumes] == ["data", "more"]
+
+
+def test_faults_of_labels_and_annotations_are_told_twice() -> None:
+    faults = RULES.faults({"template": template(labels={**LABELS, "x": "no good"}, annotations={"": "x"})})
+    told = [fault.partition(":")[0] for fault in faults]
+    own = ["spec.template.labels", "spec.template.annotations", "spec.template.annotations"]
+    assert told == own + own
+
+
+def test_claims_in_a_template_are_claims_whatever_they_call_themselves() -> None:
+    found = RULES.new({"volumeClaimTemplates": [{"kind": "Odd", "apiVersion": "v7", **claim(storage="0.5")}]})
+    made = found.spec.volumeClaimTemplates[0]
+    assert (made.kind, made.apiVersion, made.status.phase) == ("PersistentVolumeClaim", "v1", "Pending")
+    assert (made.spec.volumeMode, made.spec.resources.requests) == ("Filesystem", {"storage": "500m"})
+
+
+@pytest.mark.parametrize(
+    ("spec", "may"),
+    [
+        ({"replicas": 3}, True),
+        ({"ordinals": {"start": 2}}, True),
+        ({"minReadySeconds": 2}, True),
+        ({"revisionHistoryLimit": 2}, True),
+        ({"persistentVolumeClaimRetentionPolicy": {"whenDeleted": "Delete"}}, True),
+        ({"updateStrategy": {"type": "OnDelete"}}, True),
+        ({"serviceName": "other"}, False),
+        ({"volumeClaimTemplates": [claim()]}, False),
+        ({"podManagementPolicy": "Parallel"}, False),
+    ],
+)
+def test_what_may_change(spec: dict[str, Any], may: bool) -> None:
+    faults = RULES.changed(RULES.new(), spec)[1]
+    assert [fault[: len(FIXED)] for fault in faults] == ([] if may else [FIXED])
+
+
+def test_a_template_that_was_faulty_before_is_not_looked_at() -> None:
+    faulty = {"template": mounting("nowhere")}
+    assert RULES.changed(RULES.new(faulty), {**faulty, "replicas": 5})[1] == []
+    assert RULES.changed(RULES.new(), faulty)[1] == [
+        'spec.template.spec.containers[0].volumeMounts[0].name: Not found: "nowhere"'
+    ]
+
+
+def test_a_bad_service_name_and_bad_claims_may_stay() -> None:
+    bad = {"serviceName": "No_Name", "volumeClaimTemplates": [claim(accessModes=[])]}
+    assert RULES.changed(RULES.new(bad), {**bad, "replicas": 5})[1] == []
+
+
+def test_the_field_of_a_gate_that_is_off_is_dropped_unless_the_object_has_it() -> None:
+    spec = {"updateStrategy": {"rollingUpdate": {"maxUnavailable": 2}}}
+    old = RULES.new(spec)
+    assert old.spec.updateStrategy.rollingUpdate.maxUnavailable is None
+    old.spec.updateStrategy.rollingUpdate.maxUnavailable = 1
+    assert RULES.changed(old, spec)[0].spec.updateStrategy.rollingUpdate.maxUnavailable == 2
+
+
+def test_warnings() -> None:
+    spec = {"volumeClaimTemplates": [claim(storage="500m")], "revisionHistoryLimit": -1}
+    fraction = 'fractional byte value "500m" is invalid, must be an integer'
+    at, history = "spec.volumeClaimTemplates[0]", "spec.revisionHistoryLimit: a negative value retains all historical"
+    told = RULES.warnings(spec)
+    assert told[0] == f"{at}.resources.requests[storage]: {fraction}"
+    assert told[1].startswith(history)
+    assert RULES.warnings(spec, old=RULES.new(spec))[0] == f"{at}.Spec.resources.requests[storage]: {fraction}"
+
+
+def test_status() -> None:
+    old, faults = RULES.with_status(RULES.new(), {"replicas": 1, "collisionCount": 1, "readyReplicas": 1})
+    assert faults == []
+    assert RULES.cells(old) == ["a", "1/1", "0s", "c", "nginx:1"]
+    assert RULES.with_status(old, {"replicas": 1, "collisionCount": 0})[1] == [
+        "status.collisionCount: Invalid value: 0: cannot be decremented"
+    ]
