@@ -10,7 +10,7 @@ from sampan.api.resource import Resource
 from sampan.apiserver import restoring
 from sampan.apiserver.call import Call
 from sampan.apiserver.conversions import Versions
-from sampan.apiserver.fieldmanager.ownership import Ownership, without_managers
+from sampan.apiserver.fieldmanager.ownership import Ownership
 from sampan.apiserver.options import WriteOptions
 from sampan.apiserver.registry.codec import ResourceCodec
 from sampan.apiserver.registry.present import Present
@@ -36,14 +36,14 @@ class Applied:
         now: str,
     ) -> None:
         self._call, self._resource, self._options, self._codec = call, resource, options, codec
-        self._managers = ownership.of(resource, call.subresource)
+        self._ownership, self._managers = ownership, ownership.of(resource, call.subresource)
         self._versions, self._now = versions, now
         self._value: dict[str, Any] | None = None
         self._repeated: list[str] = []
 
     def over(self, present: Present) -> Any:
         """The object after the apply, in the path's version, with its managers."""
-        live = without_managers(self._versions.shown_value(self._resource, present.raw))
+        live = self._ownership.complete(self._resource, self._versions.shown_value(self._resource, present.raw))
         value, entries = self._applied(live, present.obj.metadata.managedFields)
         obj = self._object(live if value is None else value)
         obj.metadata.managedFields = entries

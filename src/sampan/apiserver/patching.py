@@ -24,16 +24,18 @@ MERGE_PATCH = "application/merge-patch+json"
 STRATEGIC_PATCH = "application/strategic-merge-patch+json"
 APPLY_YAML = "application/apply-patch+yaml"
 APPLY_CBOR = "application/apply-patch+cbor"
+_ANY_KIND = (JSON_PATCH, MERGE_PATCH, APPLY_YAML)
 
 Value = dict[str, Any]
 
 
 def patch_type(call: Call, *, is_custom: bool) -> str:
     media = call.headers.get("Content-Type", "").partition(";")[0].strip().lower()
-    known = {JSON_PATCH, MERGE_PATCH, APPLY_YAML} | (set() if is_custom else {STRATEGIC_PATCH})
-    if media not in known:
-        raise errors.generic(415, "415: Unsupported Media Type")
-    return media
+    if media in _ANY_KIND or (media == STRATEGIC_PATCH and not is_custom):
+        return media
+    if is_custom:
+        raise errors.unsupported_media_type(_ANY_KIND)
+    raise errors.generic(415, "415: Unsupported Media Type")
 
 
 def read(call: Call, codec: ResourceCodec) -> tuple[Patch | None, WriteOptions]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from sampan.api import conversion
 from sampan.api.codec import json as json_codec
 from sampan.api.resource import Resource
 from sampan.api.types.meta_v1 import ManagedFieldsEntry
@@ -47,7 +46,7 @@ class Ownership:
         value in the path's version."""
         sent = _taken(obj)
         obj.metadata.managedFields = self.of(resource, subresource).update(
-            without_managers(live),
+            self.complete(resource, live),
             self._shown(resource, obj),
             old.metadata.managedFields,
             sent,
@@ -65,19 +64,22 @@ class Ownership:
         return found
 
     def _made(self, resource: Resource, subresource: str) -> FieldManager:
-        kind = (resource.group, resource.kind)
-        if kind not in self._kinds:
-            forms = ResourceForms(self._registry, resource)
-            self._kinds[kind] = forms, KnownSets(forms)
-        forms, known = self._kinds[kind]
+        forms = self._forms(resource)
         return FieldManager(
             kind=resource.gvk,
             subresource=subresource,
             forms=forms,
             ignored=reset_fields.of(resource, subresource),
-            known=known,
+            known=self._kinds[resource.group, resource.kind][1],
             empty=self._empty(resource),
         )
+
+    def _forms(self, resource: Resource) -> ResourceForms:
+        kind = (resource.group, resource.kind)
+        if kind not in self._kinds:
+            forms = ResourceForms(self._registry, resource)
+            self._kinds[kind] = forms, KnownSets(forms)
+        return self._kinds[kind][0]
 
     def _empty(self, resource: Resource) -> Value:
         """What a new object starts from: the fields that its type always has."""
@@ -89,12 +91,20 @@ class Ownership:
         value: Value = json_codec.to_value(blank)
         return value
 
+    def complete(self, resource: Resource, live: Value) -> Value:
+        """The value of a stored object as the path shows it, without managers."""
+        value = without_managers(live)
+        return value if _is_stored(resource) else self._forms(resource).completed(value)
+
     def _shown(self, resource: Resource, obj: Any) -> Value:
         """The value of an object that has no managers, in the path's version."""
         value: Value = json_codec.to_value(obj) if not resource.is_custom else obj.to_value()
-        stored = resource.storage
-        is_same = stored is None or (stored.version == resource.version and stored.group == resource.group)
-        return value if is_same else conversion.convert(value, resource.gvk)
+        return value if _is_stored(resource) else self._forms(resource).shown(value, resource.gvk)
+
+
+def _is_stored(resource: Resource) -> bool:
+    stored = resource.storage
+    return stored is None or (stored.version == resource.version and stored.group == resource.group)
 
 
 def _taken(obj: Any) -> list[ManagedFieldsEntry]:

@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from sampan.api import conversion
-from sampan.api.resource import Resource
-from sampan.machinery.apply import MissingVersion
+from sampan.api.codec import json as json_codec
+from sampan.api.resource import GroupVersionKind, Resource
+from sampan.machinery.apply import Misfit, MissingVersion
 from sampan.machinery.apply.atoms import Atom, of_kind
 
 if TYPE_CHECKING:
@@ -32,11 +33,25 @@ class ResourceForms:
     def convert(self, value: Any, api_version: str) -> Any:
         if value["apiVersion"] == api_version:
             return value
-        to = self._resource(api_version).gvk
         try:
-            return conversion.convert(value, to)
+            return self.shown(value, self._resource(api_version).gvk)
         except conversion.NoConversion as error:
             raise MissingVersion(api_version) from error
+
+    def shown(self, value: Any, kind: GroupVersionKind) -> Any:
+        """A value of any group and version as that kind. NoConversion if there is no way."""
+        return self.completed(conversion.convert(value, kind))
+
+    def completed(self, value: Any) -> Any:
+        """A converted value with the fields that its type always has."""
+        resource = self._resource(value["apiVersion"])
+        codec = self._registry.codec_of(resource)
+        if codec.type is None:
+            return value
+        try:
+            return json_codec.to_value(codec.from_value(value)[0])
+        except json_codec.DecodeError as error:
+            raise Misfit(str(error)) from None
 
     def _resource(self, api_version: str) -> Resource:
         group, _, version = api_version.rpartition("/")

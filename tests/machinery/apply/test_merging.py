@@ -1,0 +1,62 @@
+"""Applied over live: what comes out, and in which order."""
+
+from typing import Any
+
+import pytest
+
+from sampan.machinery.apply.merging import merge
+from tests.machinery.apply.widgets import SPEC_ATOM
+
+
+@pytest.mark.parametrize(
+    ("live", "applied", "merged"),
+    [
+        ("a b c", "", "a b c"),
+        ("", "b a", "b a"),
+        ("a b", "a b c", "a b c"),
+        ("a b", "c a b", "c a b"),
+        ("a b", "b a", "b a"),
+        ("a x b", "b a", "x b a"),
+        ("x a b", "b a", "x b a"),
+        ("a b x", "b a", "b x a"),
+        ("x y", "a b", "x y a b"),
+        ("x a y", "a b", "x a y b"),
+        ("x a y b z", "b c a", "x y b z c a"),
+        ("a x b y c z", "c b a", "x y c z b a"),
+    ],
+)
+def test_order_of_items(live: str, applied: str, merged: str) -> None:
+    assert SPEC_ATOM is not None
+    result = merge({"set": live.split()}, {"set": applied.split()}, SPEC_ATOM)
+    assert " ".join(result["set"]) == merged
+
+
+@pytest.mark.parametrize(
+    ("live", "applied", "merged"),
+    [
+        ({"text": "a", "number": 1}, {"text": "b"}, {"text": "b", "number": 1}),
+        ({"text": "a"}, {"text": None}, {"text": None}),
+        ({"map": {"a": "1"}}, {"map": {"b": "2"}}, {"map": {"a": "1", "b": "2"}}),
+        ({"map": {"a": "1"}}, {"map": None}, {"map": {"a": "1"}}),
+        ({"map": {"a": "1"}}, {"map": {}}, {"map": {"a": "1"}}),
+        ({"map": {}}, {"map": None}, {"map": None}),
+        ({"plain": ["a"]}, {"plain": ["b"]}, {"plain": ["b"]}),
+        ({"whole": {"a": "x"}}, {"whole": {"b": 1}}, {"whole": {"b": 1}}),
+        (
+            {"named": [{"name": "a", "value": 1}, {"name": "b"}]},
+            {"named": [{"name": "a", "note": "n"}]},
+            {"named": [{"name": "a", "value": 1, "note": "n"}, {"name": "b"}]},
+        ),
+        (
+            {"ports": [{"port": 80, "protocol": "TCP", "note": "n"}]},
+            {"ports": [{"port": 80}]},
+            {"ports": [{"port": 80, "protocol": "TCP", "note": "n"}]},
+        ),
+        ({"set": ["a", "a", "b"]}, {"set": ["a"]}, {"set": ["a", "b"]}),
+        ({"free": {"a": "text"}}, {"free": {"a": {"b": 1}}}, {"free": {"a": {"b": 1}}}),
+        ({"free": {"a": {"b": 1}}}, {"free": {"a": None}}, {"free": {"a": {"b": 1}}}),
+    ],
+)
+def test_merges(live: Any, applied: Any, merged: Any) -> None:
+    assert SPEC_ATOM is not None
+    assert merge(live, applied, SPEC_ATOM) == merged

@@ -1,0 +1,66 @@
+"""Random writes of one kind in two versions, with what the real field manager made of them.
+
+The inputs are random ones of Sampan's own; the results come from k8s.io/apimachinery v0.36.4 with
+structured-merge-diff v6.3.3.
+"""
+
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from sampan.api.types.meta_v1 import ManagedFieldsEntry
+from sampan.machinery import errors
+from sampan.machinery.apply import Except
+from tests.machinery.apply.widgets import NOW, Forms, managers
+
+_RECORDED = msgspec.json.decode((Path(__file__).parent / "data" / "real_writes.json").read_bytes())
+FORMS = Forms(_RECORDED["schemas"], {"v1": "str", "v2": "text"})
+IGNORED = {"": Except("status"), "status": Except("spec", "metadata.labels")}
+
+
+@pytest.mark.parametrize("index", range(len(_RECORDED["writes"])))
+def test_a_write_ends_as_on_the_real_server(index: int) -> None:
+    write = _RECORDED["writes"][index]
+    assert _result(write) == write["want"]
+
+
+def _result(write: dict[str, Any]) -> dict[str, Any]:
+    subresource = write.get("subresource", "")
+    version = write["apiVersion"].rpartition("/")[2]
+    fields = managers(FORMS, version=version, subresource=subresource, ignored=IGNORED[subresource])
+    live, kept = _parted(write.get("live"))
+    manager, new = write["manager"], write["new"]
+    try:
+        if write["op"] == "apply":
+            value, entries = fields.apply(live, new, kept, manager=manager, force=write.get("force", False), now=NOW)
+            value = value if value is not None else live
+        else:
+            value, sent = _parted(new)
+            assert value is not None
+            if live is None:
+                entries = fields.create(value, sent, manager=manager, now=NOW)
+            else:
+                entries = fields.update(live, value, kept, sent, is_reset=False, manager=manager, now=NOW)
+    except errors.ApiError as error:
+        return {"error": error.message}
+    assert value is not None
+    return {"object": _joined(value, entries)}
+
+
+def _parted(obj: dict[str, Any] | None) -> tuple[dict[str, Any] | None, list[ManagedFieldsEntry]]:
+    if obj is None:
+        return None, []
+    meta = dict(obj.get("metadata") or {})
+    entries = msgspec.json.encode(meta.pop("managedFields", []))
+    return {**obj, "metadata": meta}, msgspec.json.decode(entries, type=list[ManagedFieldsEntry], dec_hook=_as_it_is)
+
+
+def _as_it_is(kind: type, value: Any) -> Any:
+    return value
+
+
+def _joined(value: dict[str, Any], entries: list[ManagedFieldsEntry]) -> dict[str, Any]:
+    found = msgspec.json.decode(msgspec.json.encode(entries))
+    return {**value, "metadata": {**(value.get("metadata") or {}), **({"managedFields": found} if found else {})}}

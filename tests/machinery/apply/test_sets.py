@@ -1,0 +1,111 @@
+"""Sets of fields against the plainest model there is: a Python set of paths."""
+
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sampan.machinery.apply import sets
+from sampan.machinery.apply.sets import BadFields, Fields, Path
+
+ELEMENTS = ["f:a", "f:b", 'k:{"n":2}', 'k:{"n":10}', 'v:"x"', "i:1"]
+paths = st.frozensets(st.lists(st.sampled_from(ELEMENTS), min_size=1, max_size=4).map(tuple), max_size=12)
+
+
+def made(found: frozenset[Path]) -> Fields:
+    return sets.of(*sorted(found))
+
+
+def members(fields: Fields) -> frozenset[Path]:
+    found = list(sets.paths(fields))
+    assert len(set(found)) == len(found)
+    return frozenset(found)
+
+
+@given(paths)
+def test_a_set_has_its_paths(found: frozenset[Path]) -> None:
+    fields = made(found)
+    assert members(fields) == found
+    assert all(sets.has(fields, path) for path in found)
+    assert not sets.has(fields, ())
+    assert not sets.has(fields, ("f:none",))
+
+
+@given(paths)
+def test_written_and_read_it_is_the_same(found: frozenset[Path]) -> None:
+    fields = made(found)
+    raw = sets.encode(fields)
+    assert sets.decode(raw) == fields
+    assert sets.encode(sets.decode(raw)) == raw
+    assert [*_keys(msgspec.json.decode(raw))] == [*_keys(fields)]
+
+
+def _keys(fields: Any) -> Any:
+    for key, below in fields.items():
+        yield key
+        yield from _keys(below)
+
+
+OPERATIONS: dict[str, tuple[Callable[[Fields, Fields], Fields], Callable[[Any, Any], Any]]] = {
+    "union": (sets.union, lambda one, other: one | other),
+    "difference": (sets.difference, lambda one, other: one - other),
+    "intersection": (sets.intersection, lambda one, other: one & other),
+    "recursive difference": (
+        sets.recursive_difference,
+        lambda one, other: {path for path in one if not any(path[: len(gone)] == gone for gone in other)},
+    ),
+}
+
+
+@pytest.mark.parametrize("name", OPERATIONS)
+@given(one=paths, other=paths)
+def test_operations(name: str, one: frozenset[Path], other: frozenset[Path]) -> None:
+    operate, model = OPERATIONS[name]
+    left, right = made(one), made(other)
+    before = sets.encode(left), sets.encode(right)
+    result = operate(left, right)
+    assert members(result) == model(one, other)
+    assert sets.decode(sets.encode(result)) == result, "in order, and without nodes that lead nowhere"
+    assert (sets.encode(left), sets.encode(right)) == before
+
+
+@given(one=paths, other=paths)
+def test_nothing_new_gives_back_the_set_itself(one: frozenset[Path], other: frozenset[Path]) -> None:
+    left = made(one)
+    assert sets.union(left, made(one & other)) is left
+    assert sets.difference(left, made(other - one)) is left
+
+
+@given(paths)
+def test_leaves(found: frozenset[Path]) -> None:
+    leaves = {path for path in found if not any(other[: len(path)] == path and other != path for other in found)}
+    assert members(sets.leaves(made(found))) == leaves
+
+
+@pytest.mark.parametrize(
+    ("raw", "kept"),
+    [
+        (b"{}", {}),
+        (b'{"f:b":{},"f:a":{".":{}}}', {"f:a": {}, "f:b": {}}),
+        (b'{"f:a":{".":{},"f:b":null}}', {"f:a": {".": {}, "f:b": {}}}),
+        (b'{"x:future":{"f:a":{}},"f:a":{}}', {"f:a": {}}),
+        (b'{"k:{\\"b\\":1, \\"a\\":2}":{"f:c":{}}}', {'k:{"a":2,"b":1}': {"f:c": {}}}),
+    ],
+)
+def test_reading_puts_right_what_means_the_same(raw: bytes, kept: Fields) -> None:
+    assert sets.decode(raw) == kept
+    assert list(sets.decode(raw)) == list(kept)
+
+
+@pytest.mark.parametrize("raw", [b"", b"[]", b"1", b"{", b'{"bad":{}}', b'{"f:a":1}', b'{"f:a":[]}', b'{"k:x":{}}'])
+def test_what_is_no_set_is_refused(raw: bytes) -> None:
+    with pytest.raises(BadFields):
+        sets.decode(raw)
+
+
+def test_paths_of_a_level_come_before_what_is_below() -> None:
+    fields = sets.of(("f:a",), ("f:a", "f:x"), ("f:b", "f:y"), ("f:c",))
+    assert [sets.shown_path(path) for path in sets.paths(fields)] == [".a", ".c", ".a.x", ".b.y"]
