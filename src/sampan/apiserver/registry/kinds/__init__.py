@@ -29,6 +29,8 @@ MODULES: Final[dict[tuple[str, str], str]] = {
     ("admissionregistration.k8s.io", "validatingadmissionpolicies"): "validatingadmissionpolicies",
     ("admissionregistration.k8s.io", "validatingadmissionpolicybindings"): "validatingadmissionpolicybindings",
     ("admissionregistration.k8s.io", "validatingwebhookconfigurations"): "validatingwebhookconfigurations",
+    ("apiextensions.k8s.io", "customresourcedefinitions"): "customresourcedefinitions",
+    ("apiregistration.k8s.io", "apiservices"): "apiservices",
     ("apps", "controllerrevisions"): "controllerrevisions",
     ("apps", "daemonsets"): "daemonsets",
     ("apps", "deployments"): "deployments",

@@ -1,0 +1,75 @@
+"""Names of a definition, and the approval that groups of the project need."""
+
+from urllib.parse import urlsplit
+
+from sampan.api import names
+from sampan.api.faults import FieldError
+from sampan.api.types.apiextensions_v1 import CustomResourceDefinition, CustomResourceDefinitionNames
+from sampan.apiserver.registry.podspec.formats import Faults, given
+
+_APPROVED = "api-approved.kubernetes.io"
+_SEE = "see https://github.com/kubernetes/enhancements/pull/1111"
+_PROTECTED = ("k8s.io", "kubernetes.io")
+_MIXED = "may have mixed case, but should otherwise match: "
+
+
+def required_faults(found: CustomResourceDefinitionNames, at: str) -> Faults:
+    for field in ("plural", "singular", "kind", "listKind"):
+        yield from given(getattr(found, field), f"{at}.{field}")
+
+
+def name_faults(found: CustomResourceDefinitionNames, at: str) -> Faults:
+    for field in ("plural", "singular"):
+        yield from _label(getattr(found, field), f"{at}.{field}")
+    for field in ("kind", "listKind"):
+        value = getattr(found, field)
+        if value and (faults := names.dns1035_label(value.lower())):
+            yield FieldError.invalid(f"{at}.{field}", value, _MIXED + ",".join(faults))
+    for index, short in enumerate(found.shortNames):
+        yield from _label(short, f"{at}.shortNames[{index}]", is_needed=True)
+    if found.kind and found.kind == found.listKind:
+        yield FieldError.invalid(f"{at}.listKind", found.listKind, "kind and listKind may not be the same")
+    for index, category in enumerate(found.categories):
+        yield from _label(category, f"{at}.categories[{index}]", is_needed=True)
+
+
+def _label(value: str, at: str, *, is_needed: bool = False) -> Faults:
+    if (value or is_needed) and (faults := names.dns1035_label(value)):
+        yield FieldError.invalid(at, value, ",".join(faults))
+
+
+def group_faults(group: str, at: str) -> Faults:
+    if not group:
+        yield FieldError.required(at)
+    elif faults := names.dns1123_subdomain(group):
+        yield FieldError.invalid(at, group, ",".join(faults))
+    elif "." not in group:
+        yield FieldError.invalid(at, group, "should be a domain with at least one dot")
+
+
+def approval_faults(found: CustomResourceDefinition, old: CustomResourceDefinition | None) -> Faults:
+    group = found.spec.group
+    if not any(group == domain or group.endswith(f".{domain}") for domain in _PROTECTED):
+        return
+    text, at = found.metadata.annotations.get(_APPROVED, ""), f"metadata.annotations[{_APPROVED}]"
+    if old is not None and _state(old.metadata.annotations.get(_APPROVED, "")) == _state(text):
+        return
+    start = f'protected groups must have approval annotation "{_APPROVED}"'
+    if not text:
+        yield FieldError.required(at, f"{start}, {_SEE}")
+    elif not _state(text):
+        why = f'{start} with either a URL or a reason starting with "unapproved", {_SEE}'
+        yield FieldError.invalid(at, text, why)
+
+
+def _state(text: str) -> str:
+    """How a group is approved; empty for a text that says nothing of it."""
+    if not text:
+        return "missing"
+    if text.startswith("unapproved"):
+        return "bypassed"
+    try:
+        url = urlsplit(text)
+    except ValueError:
+        return ""
+    return "approved" if url.scheme and url.netloc else ""

@@ -1,0 +1,173 @@
+"""Versions of a definition: their names, columns, subresources and what objects can be selected by."""
+
+from collections.abc import Iterable, Sequence
+
+from sampan.api import names
+from sampan.api.faults import FieldError
+from sampan.api.types.apiextensions_v1 import (
+    CustomResourceColumnDefinition,
+    CustomResourceDefinitionSpec,
+    CustomResourceDefinitionVersion,
+    CustomResourceSubresources,
+    CustomResourceValidation,
+    JSONSchemaProps,
+    SelectableField,
+)
+from sampan.apiserver.registry.definitions.hoisting import Hoisted
+from sampan.apiserver.registry.definitions.schemas import schema_faults
+from sampan.apiserver.registry.podspec.formats import Faults, given
+from sampan.apiserver.registry.podspec.internal_view import shown
+
+_COLUMN_TYPES = ("boolean", "date", "integer", "number", "string")
+_COLUMN_FORMATS = ("byte", "date", "date-time", "double", "float", "int32", "int64", "password")
+_SELECTABLE = ("string", "boolean", "integer")
+_LONGEST_WARNING, _MOST_SELECTABLE = 256, 8
+_TOP = "spec"
+
+
+def missing_schema_faults(spec: CustomResourceDefinitionSpec) -> Faults:
+    for index, version in enumerate(spec.versions or ()):
+        if version.schema is None or version.schema.openAPIV3Schema is None:
+            yield FieldError.required(f"spec.versions[{index}].schema.openAPIV3Schema")
+
+
+def version_faults(found: Hoisted) -> Faults:
+    """Of each version and of all together."""
+    for index, version in enumerate(found.versions):
+        at = f"spec.versions[{index}]"
+        if faults := names.dns1035_label(version.name):
+            yield FieldError.invalid(f"{at}.name", version.name, ",".join(faults))
+        yield from _deprecation_faults(version, f"{at}.deprecationWarning")
+        yield from schema_faults(version.schema, f"{at}.schema")
+        yield from _part_faults(version, at)
+        yield from _selectable_faults(version.selectableFields, version.schema, f"{at}.selectableFields")
+    told = shown(list(found.versions))
+    if len({version.name for version in found.versions}) < len(found.versions):
+        yield FieldError.invalid("spec.versions", told, "must contain unique version names")
+    if sum(version.storage for version in found.versions) != 1:
+        yield FieldError.invalid("spec.versions", told, "must have exactly one version marked as storage version")
+
+
+def shared_faults(found: Hoisted) -> Faults:
+    """Of what all versions have in common."""
+    yield from schema_faults(found.schema, "spec.validation")
+    yield from _part_faults(found, _TOP)
+    if found.selectableFields and found.schema is None:
+        text = "may only be set when validations.schema is included"
+        yield FieldError.invalid("spec.selectableFields", "", text)
+    else:
+        yield from _selectable_faults(found.selectableFields, found.schema, "spec.selectableFields")
+
+
+def stored_faults(stored: Sequence[str], versions: Iterable[CustomResourceDefinitionVersion]) -> Faults:
+    at = "status.storedVersions"
+    if not stored:
+        yield FieldError.invalid(at, None, "must have at least one stored version")
+        return
+    left = dict(zip(stored, range(len(stored)), strict=True))
+    for version in versions:
+        if left.pop(version.name, None) is None and version.storage:
+            yield FieldError.invalid(at, list(stored), f"must have the storage version {version.name}")
+    for name, index in left.items():
+        text = (
+            f"missing from spec.versions; {name} was previously a storage version, and must remain in spec.versions until "
+            f"a storage migration ensures no data remains persisted in {name} and removes {name} from "
+            "status.storedVersions"
+        )
+        yield FieldError.invalid(f"{at}[{index}]", name, text)
+
+
+def _part_faults(found: Hoisted | CustomResourceDefinitionVersion, at: str) -> Faults:
+    if found.subresources is not None:
+        yield from _subresource_faults(found.subresources, f"{at}.subresources")
+    for index, column in enumerate(found.additionalPrinterColumns):
+        yield from _column_faults(column, f"{at}.additionalPrinterColumns[{index}]")
+
+
+def _deprecation_faults(version: CustomResourceDefinitionVersion, at: str) -> Faults:
+    warning = version.deprecationWarning
+    if warning is None:
+        return
+    if not version.deprecated:
+        yield FieldError.invalid(at, warning, "can only be set for deprecated versions")
+        return
+    if names.size(warning) > _LONGEST_WARNING:
+        yield FieldError.invalid(at, warning, f"must be <= {_LONGEST_WARNING} characters long")
+    if not warning:
+        yield FieldError.invalid(at, warning, "must not be an empty string")
+    bad = next((index for index, letter in enumerate(warning) if not letter.isprintable()), None)
+    if bad is not None:
+        text = "must only contain printable UTF-8 characters; non-printable character found at index"
+        yield FieldError.invalid(at, warning, f"{text} {len(warning[:bad].encode())}")
+
+
+def _subresource_faults(found: CustomResourceSubresources, at: str) -> Faults:
+    scale = found.scale
+    if scale is None:
+        return
+    for field, part in (("specReplicasPath", "spec"), ("statusReplicasPath", "status")):
+        path, here = getattr(scale, field), f"{at}.scale.{field}"
+        yield from given(path, here)
+        if path:
+            yield from _path_faults(path, (part,), f"should be a json path under .{part}", here)
+    if scale.labelSelectorPath:
+        text = "should be a json path under either .spec or .status"
+        yield from _path_faults(scale.labelSelectorPath, ("spec", "status"), text, f"{at}.scale.labelSelectorPath")
+
+
+def _path_faults(path: str, parts: Sequence[str], text: str, at: str) -> Faults:
+    if not path.startswith("."):
+        yield FieldError.invalid(at, path, "must be a simple json path starting with .")
+    elif not path.startswith(tuple(f".{part}." for part in parts)):
+        yield FieldError.invalid(at, path, text)
+
+
+def _column_faults(column: CustomResourceColumnDefinition, at: str) -> Faults:
+    yield from given(column.name, f"{at}.name")
+    known = f"must be one of {','.join(_COLUMN_TYPES)}"
+    if not column.type:
+        yield FieldError.required(f"{at}.type", known)
+    elif column.type not in _COLUMN_TYPES:
+        yield FieldError.invalid(f"{at}.type", column.type, known)
+    if column.format and column.format not in _COLUMN_FORMATS:
+        yield FieldError.invalid(f"{at}.format", column.format, f"must be one of {','.join(_COLUMN_FORMATS)}")
+    yield from given(column.jsonPath, f"{at}.JSONPath")
+    if column.jsonPath and not column.jsonPath.startswith("."):
+        yield FieldError.invalid(f"{at}.JSONPath", column.jsonPath, "must be a simple json path starting with .")
+
+
+def _selectable_faults(fields: Sequence[SelectableField], schema: CustomResourceValidation | None, at: str) -> Faults:
+    if not fields:
+        return
+    root = schema.openAPIV3Schema if schema is not None else None
+    if root is None:
+        yield FieldError.invalid(at, "", "may only be set when `version.schema.openAPIV3Schema` is not included")
+        return
+    seen: set[str] = set()
+    for index, found in enumerate(fields):
+        here = f"{at}[{index}].jsonPath"
+        yield from given(found.jsonPath, here)
+        if found.jsonPath:
+            yield from _selectable_path_faults(found.jsonPath, root, seen, here)
+    if len(seen) > _MOST_SELECTABLE:
+        yield FieldError.too_many(at, len(seen), _MOST_SELECTABLE)
+
+
+def _selectable_path_faults(path: str, root: JSONSchemaProps, seen: set[str], at: str) -> Faults:
+    parts = path.removeprefix(".").split(".")
+    leaf: JSONSchemaProps | None = root
+    for part in parts:
+        leaf = leaf.properties.get(part) if leaf is not None else None
+    if parts[0] == "metadata":
+        yield FieldError.invalid(at, path, "must not point to fields in metadata")
+    if leaf is None:
+        yield FieldError.invalid(at, path, "is an invalid path: does not refer to a valid field")
+        return
+    if leaf.type not in _SELECTABLE:
+        text = (
+            "must point to a field of type string, boolean or integer. Enum string fields and strings with formats are"
+        )
+        yield FieldError.invalid(at, path, f"{text} allowed.")
+    if path in seen:
+        yield FieldError.duplicate(at, path)
+    seen.add(path)

@@ -1,0 +1,127 @@
+"""APIService: who serves a version of a group, this server or a service of the cluster."""
+
+from collections.abc import Iterable
+
+from sampan.api import names
+from sampan.api.faults import FieldError
+from sampan.api.gotext import quote
+from sampan.api.types.apiregistration_v1 import (
+    APIService,
+    APIServiceCondition,
+    APIServiceSpec,
+    APIServiceStatus,
+    ServiceReference,
+)
+from sampan.apiserver.registry import metadata
+from sampan.apiserver.registry.podspec.formats import Faults, dns_subdomain, given, optional_one_of
+from sampan.apiserver.registry.served import Served
+from sampan.apiserver.registry.strategy import Column, Context, StatusStrategy, Strategy
+from sampan.apiserver.tables.columns import AGE, NAME
+
+AVAILABLE = "Available"
+_PORT = 443
+_MOST_GROUP, _MOST_VERSION = 20000, 1000
+_STATUSES = ("True", "False", "Unknown")
+
+
+class APIServiceStrategy(Strategy):
+    unconditional_update = False
+
+    def name_faults(self, name: str, is_prefix: bool) -> list[str]:
+        return names.path_segment(name, prefix=is_prefix)
+
+    def default(self, obj: APIService) -> None:
+        if obj.spec.service is not None and obj.spec.service.port is None:
+            obj.spec.service.port = _PORT
+
+    def prepare_create(self, ctx: Context, obj: APIService) -> None:
+        """What this server serves itself is always there."""
+        obj.status = APIServiceStatus()
+        if obj.spec.service is None:
+            told = "Local APIServices are always available"
+            condition = APIServiceCondition(
+                type=AVAILABLE, status="True", lastTransitionTime=ctx.now, reason="Local", message=told
+            )
+            obj.status.conditions = [condition]
+
+    def validate_create(self, ctx: Context, obj: APIService) -> Iterable[FieldError]:
+        wanted, name = f"{obj.spec.version}.{obj.spec.group}", obj.metadata.name
+        if name and not names.path_segment(name) and name != wanted:
+            text = f'must be `spec.version+"."+spec.group`: {quote(wanted)}'
+            yield FieldError.invalid("metadata.name", name, text)
+        yield from _spec_faults(obj.spec)
+
+    def prepare_update(self, ctx: Context, obj: APIService, old: APIService) -> None:
+        obj.status = old.status
+
+    def validate_update(self, ctx: Context, obj: APIService, old: APIService) -> Iterable[FieldError]:
+        return self.validate_create(ctx, obj)
+
+
+class APIServiceStatusStrategy(StatusStrategy):
+    def prepare_update(self, ctx: Context, obj: APIService, old: APIService) -> None:
+        super().prepare_update(ctx, obj, old)
+        metadata.keep_all_but_managed_fields(obj.metadata, old.metadata)
+
+    def validate_update(self, ctx: Context, obj: APIService, old: APIService) -> Iterable[FieldError]:
+        for index, condition in enumerate(obj.status.conditions):
+            yield from optional_one_of(condition.status, _STATUSES, f"status.conditions[{index}].status")
+
+
+def _spec_faults(spec: APIServiceSpec) -> Faults:
+    if spec.group:
+        yield from dns_subdomain(spec.group, "spec.group")
+    elif spec.version != "v1":
+        yield FieldError.required("spec.group", "only v1 may have an empty group and it better be legacy kube")
+    for text in names.dns1035_label(spec.version):
+        yield FieldError.invalid("spec.version", spec.version, text)
+    for field, most in (("groupPriorityMinimum", _MOST_GROUP), ("versionPriority", _MOST_VERSION)):
+        priority = getattr(spec, field)
+        if not 0 < priority <= most:
+            yield FieldError.invalid(f"spec.{field}", priority, f"must be positive and less than {most}")
+    if spec.service is not None:
+        yield from _service_faults(spec.service, "spec.service")
+        if spec.insecureSkipTLSVerify and spec.caBundle:
+            yield FieldError.invalid("spec.insecureSkipTLSVerify", True, "may not be true if caBundle is present")
+        return
+    if spec.caBundle:
+        text = "local APIServices may not have a caBundle"
+        yield FieldError.invalid("spec.caBundle", f"{len(spec.caBundle)} bytes", text)
+    if spec.insecureSkipTLSVerify:
+        text = "local APIServices may not have insecureSkipTLSVerify"
+        yield FieldError.invalid("spec.insecureSkipTLSVerify", True, text)
+
+
+def _service_faults(service: ServiceReference, at: str) -> Faults:
+    yield from given(service.namespace, f"{at}.namespace")
+    yield from given(service.name, f"{at}.name")
+    port = service.port if service.port is not None else _PORT
+    if faults := names.port_number(port):
+        yield FieldError.invalid(f"{at}.port", port, f"port is not valid: {', '.join(faults)}")
+
+
+# -- the table -------------------------------------------------------------------------------------------------------
+
+
+def _service(found: APIService, now: float) -> str:
+    service = found.spec.service
+    return f"{service.namespace}/{service.name}" if service is not None else "Local"
+
+
+def _available(found: APIService, now: float) -> str:
+    condition = next((part for part in found.status.conditions if part.type == AVAILABLE), None)
+    if condition is None:
+        return "Unknown"
+    is_explained = condition.status != "True" and condition.reason
+    return f"{condition.status} ({condition.reason})" if is_explained else condition.status
+
+
+APIServiceStrategy.columns = (
+    NAME,
+    Column("Service", _service, description="The reference to the service that hosts this API endpoint."),
+    Column("Available", _available, description="Whether this service is available."),
+    AGE,
+)
+
+_strategy = APIServiceStrategy()
+SERVED = Served(strategy=_strategy, views={"status": APIServiceStatusStrategy(_strategy)})

@@ -1,0 +1,136 @@
+"""CustomResourceDefinition: a kind that users make."""
+
+from collections.abc import Iterable
+
+from sampan.api.faults import FieldError
+from sampan.api.types.apiextensions_v1 import (
+    CustomResourceConversion,
+    CustomResourceDefinition,
+    CustomResourceDefinitionSpec,
+    CustomResourceDefinitionStatus,
+)
+from sampan.apiserver.registry.definitions.conversions import conversion_faults
+from sampan.apiserver.registry.definitions.hoisting import hoisted
+from sampan.apiserver.registry.definitions.naming import approval_faults, group_faults, name_faults, required_faults
+from sampan.apiserver.registry.definitions.schemas import unknown_formats
+from sampan.apiserver.registry.definitions.versions import (
+    missing_schema_faults,
+    shared_faults,
+    stored_faults,
+    version_faults,
+)
+from sampan.apiserver.registry.hooks.clients import DEFAULT_PORT
+from sampan.apiserver.registry.podspec.formats import Faults, fixed, one_of
+from sampan.apiserver.registry.served import Served
+from sampan.apiserver.registry.strategy import Context, StatusStrategy, Strategy
+from sampan.apiserver.tables.columns import CREATED_AT, NAME
+
+ESTABLISHED = "Established"
+_SCOPES = ("Cluster", "Namespaced")
+
+
+class CustomResourceDefinitionStrategy(Strategy):
+    unconditional_update = False
+    counts_generation = True
+    columns = (NAME, CREATED_AT)
+
+    def default(self, obj: CustomResourceDefinition) -> None:
+        names, spec = obj.spec.names, obj.spec
+        names.singular = names.singular or names.kind.lower()
+        if names.kind:
+            names.listKind = names.listKind or f"{names.kind}List"
+        if spec.conversion is None:
+            spec.conversion = CustomResourceConversion(strategy="None")
+        webhook = spec.conversion.webhook
+        service = webhook.clientConfig.service if webhook is not None and webhook.clientConfig is not None else None
+        if service is not None and service.port is None:
+            service.port = DEFAULT_PORT
+        if not obj.status.storedVersions:
+            obj.status.storedVersions = _stored(spec) or None
+
+    def prepare_create(self, ctx: Context, obj: CustomResourceDefinition) -> None:
+        obj.status = CustomResourceDefinitionStatus(storedVersions=_stored(obj.spec) or None)
+
+    def validate_create(self, ctx: Context, obj: CustomResourceDefinition) -> Iterable[FieldError]:
+        name, spec = obj.metadata.name, obj.spec
+        if name and name != f"{spec.names.plural}.{spec.group}":
+            yield FieldError.invalid("metadata.name", name, 'must be spec.names.plural+"."+spec.group')
+        yield from _faults(obj, None)
+
+    def prepare_update(self, ctx: Context, obj: CustomResourceDefinition, old: CustomResourceDefinition) -> None:
+        before = old.status
+        stored = [*(before.storedVersions or ())]
+        stored += [name for name in _stored(obj.spec) if name not in stored]
+        obj.status = CustomResourceDefinitionStatus(
+            conditions=before.conditions,
+            acceptedNames=before.acceptedNames,
+            storedVersions=stored or None,
+            observedGeneration=before.observedGeneration,
+        )
+
+    def validate_update(
+        self, ctx: Context, obj: CustomResourceDefinition, old: CustomResourceDefinition
+    ) -> Iterable[FieldError]:
+        return _faults(obj, old)
+
+    def warnings(
+        self, ctx: Context, obj: CustomResourceDefinition, old: CustomResourceDefinition | None
+    ) -> Iterable[str]:
+        before = set(_formats(old.spec)) if old is not None else set()
+        for name in _formats(obj.spec):
+            if name not in before:
+                yield f'unrecognized format "{name}"'
+
+
+class CustomResourceDefinitionStatusStrategy(StatusStrategy):
+    def validate_update(
+        self, ctx: Context, obj: CustomResourceDefinition, old: CustomResourceDefinition
+    ) -> Iterable[FieldError]:
+        return name_faults(obj.status.acceptedNames, "status.acceptedNames")
+
+
+def _stored(spec: CustomResourceDefinitionSpec) -> list[str]:
+    return [version.name for version in spec.versions or () if version.storage][:1]
+
+
+def _formats(spec: CustomResourceDefinitionSpec) -> list[str]:
+    found = hoisted(spec)
+    schemas = (found.schema, *(version.schema for version in found.versions))
+    return [name for schema in schemas for name in unknown_formats(schema)]
+
+
+def _faults(found: CustomResourceDefinition, old: CustomResourceDefinition | None) -> Faults:
+    spec, parts = found.spec, hoisted(found.spec)
+    yield from group_faults(spec.group, "spec.group")
+    yield from one_of(spec.scope, _SCOPES, "spec.scope")
+    if old is None or not any(missing_schema_faults(old.spec)):
+        yield from missing_schema_faults(spec)
+    yield from version_faults(parts)
+    yield from required_faults(spec.names, "spec.names")
+    yield from name_faults(spec.names, "spec.names")
+    yield from shared_faults(parts)
+    if spec.conversion is not None:
+        before = old.spec.conversion if old is not None else None
+        yield from conversion_faults(spec.conversion, before, "spec.conversion")
+    if old is not None:
+        yield from _change_faults(spec, old)
+    yield from name_faults(found.status.acceptedNames, "status.acceptedNames")
+    yield from stored_faults(found.status.storedVersions or (), spec.versions or ())
+    yield from approval_faults(found, old)
+    if spec.preserveUnknownFields and not (old is not None and old.spec.preserveUnknownFields):
+        text = "cannot set to true, set x-kubernetes-preserve-unknown-fields to true in spec.versions[*].schema instead"
+        yield FieldError.invalid("spec.preserveUnknownFields", True, text)
+
+
+def _change_faults(spec: CustomResourceDefinitionSpec, old: CustomResourceDefinition) -> Faults:
+    """What objects are stored by stays."""
+    before, conditions = old.spec, old.status.conditions or ()
+    if any((found.type, found.status) == (ESTABLISHED, "True") for found in conditions):
+        yield from fixed(spec.scope, before.scope, "spec.scope")
+        yield from fixed(spec.names.kind, before.names.kind, "spec.names.kind")
+    yield from fixed(spec.group, before.group, "spec.group")
+    yield from fixed(spec.names.plural, before.names.plural, "spec.names.plural")
+
+
+_strategy = CustomResourceDefinitionStrategy()
+SERVED = Served(strategy=_strategy, views={"status": CustomResourceDefinitionStatusStrategy(_strategy)})
