@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from sampan.apiserver.auth.accounts import account
+from sampan.apiserver.call import AUTHENTICATED, User
 from sampan.apiserver.config import ServerConfig
 from sampan.apiserver.server import ApiServer
 from sampan.machinery.client import ADDED, Client, Selection
@@ -112,12 +114,12 @@ class Assembly:
         return CONTROLLERS in self.config.components and name in selected(self.config.controllers)
 
     async def _run_controllers(self, running: AsyncExitStack) -> None:
-        from sampan.controllers.manager import COMPONENT, ControllerManager
+        from sampan.controllers.manager import ControllerManager
         from sampan.controllers.table import ControllerConfig
         from sampan.machinery.controller_metrics import export_controllers
 
         manager = ControllerManager(
-            client_for=lambda name: self.client(name or COMPONENT),
+            client_for=self._controller_client,
             clock=self.clock,
             names=self.config.controllers,
             config=ControllerConfig(
@@ -132,6 +134,15 @@ class Assembly:
         self.server.registry.components["controller-manager"] = _is_running
         if self.has_controller("serviceaccount-controller"):
             await default_account(self.client("up"), "default")
+
+    def _controller_client(self, name: str) -> Client:
+        """Of a controller, with that one's rights; with "" that of the caches, which all share."""
+        from sampan.controllers.identities import MANAGER, NAMESPACE, account_of
+        from sampan.controllers.manager import COMPONENT
+
+        user = account(NAMESPACE, account_of(name)) if name else User(MANAGER, groups=(AUTHENTICATED,))
+        transport = self.transport.acting_as(user)
+        return Client(transport=transport, clock=self.clock, component=name or COMPONENT)
 
     def _tell_clock(self, running: AsyncExitStack, idle: Idle) -> None:
         """A virtual clock does not move on while something is under way."""

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from sampan.api import names
+from sampan.apiserver.call import AUTHENTICATED, User
 
 _PREFIX = "system:serviceaccount:"
 ACCOUNTS = "system:serviceaccounts"
@@ -16,6 +19,10 @@ def account_groups(namespace: str) -> list[str]:
     return [ACCOUNTS, f"{ACCOUNTS}:{namespace}"]
 
 
+def account(namespace: str, name: str, uid: str = "", extra: Mapping[str, tuple[str, ...]] | None = None) -> User:
+    return User(account_user(namespace, name), uid, (*account_groups(namespace), AUTHENTICATED), extra or {})
+
+
 def split_account(username: str) -> tuple[str, str] | None:
     """The namespace and name of the account that a user is; None if it is none."""
     if not username.startswith(_PREFIX):
@@ -26,4 +33,4 @@ def split_account(username: str) -> tuple[str, str] | None:
     return namespace, name
 
 
-__all__ = ["ACCOUNTS", "account_groups", "account_user", "split_account"]
+__all__ = ["ACCOUNTS", "account", "account_groups", "account_user", "split_account"]

@@ -1,0 +1,52 @@
+"""clusterrole-aggregation-controller: a role with an aggregation rule has the rules of all roles that it selects."""
+
+from collections.abc import Hashable, Iterable
+from typing import Any
+
+from sampan.api import label_selector
+from sampan.api.types.rbac_v1 import ClusterRole, PolicyRule
+from sampan.machinery import errors
+from sampan.machinery.client import Client, resource_of
+from sampan.machinery.controller import Watch
+from sampan.machinery.copies import copy_of
+from sampan.machinery.informer import InformerFactory
+
+
+def aggregated(role: ClusterRole, roles: Iterable[ClusterRole]) -> list[PolicyRule]:
+    """The rules of the roles that this one selects, by selector and then by name, each once."""
+    rules: list[PolicyRule] = []
+    by_name = sorted(roles, key=lambda other: other.metadata.name)
+    for source in role.aggregationRule.clusterRoleSelectors if role.aggregationRule else ():
+        selector = label_selector.selector_of(source)
+        for other in by_name:
+            if other.metadata.name != role.metadata.name and selector.matches(other.metadata.labels):
+                rules += [rule for rule in other.rules or () if rule not in rules]
+    return rules
+
+
+class ClusterRoleAggregation:
+    name = "clusterrole-aggregation-controller"
+
+    def __init__(self, *, client: Client, informers: InformerFactory) -> None:
+        self._roles = client.of(ClusterRole)
+        self._known = informers.of(ClusterRole).lister
+        self.watches = (Watch(resource_of(ClusterRole), self._affected),)
+
+    def _affected(self, changed: Any) -> Iterable[Hashable]:
+        """Any role may become a part of any that gathers others, or cease to be."""
+        wholes = {role.metadata.name for role in self._known.list() if role.aggregationRule is not None}
+        return wholes | {changed.metadata.name} if changed.aggregationRule is not None else wholes
+
+    async def reconcile(self, key: str) -> None:
+        role = self._known.get(key)
+        if role is None or role.aggregationRule is None:
+            return
+        rules = aggregated(role, self._known.list())
+        if rules == (role.rules or []):
+            return
+        changed = copy_of(role)
+        changed.rules = rules
+        try:
+            await self._roles.update(changed)
+        except errors.NotFound:
+            return

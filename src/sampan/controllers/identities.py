@@ -1,0 +1,42 @@
+"""Who the controllers are to the API server: each a service account of kube-system, with the rights of its role."""
+
+from typing import Final
+
+NAMESPACE: Final = "kube-system"
+MANAGER: Final = "system:kube-controller-manager"
+"""Who fills the caches that all controllers share."""
+
+_ACCOUNTS: Final = {
+    "bootstrap-signer-controller": "bootstrap-signer",
+    "certificatesigningrequest-approving-controller": "certificate-controller",
+    "certificatesigningrequest-cleaner-controller": "certificate-controller",
+    "certificatesigningrequest-signing-controller": "certificate-controller",
+    "daemonset-controller": "daemon-set-controller",
+    "endpoints-controller": "endpoint-controller",
+    "endpointslice-mirroring-controller": "endpointslicemirroring-controller",
+    "garbage-collector-controller": "generic-garbage-collector",
+    "horizontal-pod-autoscaler-controller": "horizontal-pod-autoscaler",
+    "legacy-serviceaccount-token-cleaner-controller": "legacy-service-account-token-cleaner",
+    "node-ipam-controller": "node-controller",
+    "node-lifecycle-controller": "node-controller",
+    "node-route-controller": "route-controller",
+    "persistentvolume-attach-detach-controller": "attachdetach-controller",
+    "persistentvolume-binder-controller": "persistent-volume-binder",
+    "persistentvolume-expander-controller": "expand-controller",
+    "persistentvolume-protection-controller": "pv-protection-controller",
+    "persistentvolumeclaim-protection-controller": "pvc-protection-controller",
+    "pod-garbage-collector-controller": "pod-garbage-collector",
+    "replicationcontroller-controller": "replication-controller",
+    "resourceclaim-controller": "resource-claim-controller",
+    "root-ca-certificate-publisher-controller": "root-ca-cert-publisher",
+    "service-cidr-controller": "service-cidrs-controller",
+    "service-lb-controller": "service-controller",
+    "serviceaccount-controller": "service-account-controller",
+    "taint-eviction-controller": "node-controller",
+    "token-cleaner-controller": "token-cleaner",
+}
+
+
+def account_of(controller: str) -> str:
+    """The service account of a controller: its own name, unless an older one is in use."""
+    return _ACCOUNTS.get(controller, controller)

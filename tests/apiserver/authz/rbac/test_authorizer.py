@@ -1,0 +1,141 @@
+"""What rules allow, to whom, and how it is told."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sampan.api.types.rbac_v1 import PolicyRule
+from sampan.apiserver.authz import Attributes, Verdict
+from sampan.apiserver.authz.rbac import RbacAuthorizer, RbacIndex
+from sampan.apiserver.call import User
+from tests.apiserver.authz.building import ANN, asked, asked_path, binding, index_of, role, rule
+
+
+def is_allowed(index: RbacIndex, question: Attributes) -> bool:
+    return RbacAuthorizer(index=index).decide(question).verdict is Verdict.ALLOWED
+
+
+@pytest.mark.parametrize(
+    ("given_rule", "question", "expected"),
+    [
+        (rule("get", "pods"), asked("get", "pods"), True),
+        (rule("get", "pods"), asked("list", "pods"), False),
+        (rule("*", "pods"), asked("impersonate-on:user-info:get", "pods"), True),
+        (rule("get", "pods"), asked("get", "pods/log"), False),
+        (rule("get", "pods/log"), asked("get", "pods/log"), True),
+        (rule("get", "*/log"), asked("get", "pods/log"), True),
+        (rule("get", "*/log"), asked("get", "pods"), False),
+        (rule("get", "*"), asked("get", "pods/log"), True),
+        (rule("get", "pods/*"), asked("get", "pods/log"), False),
+        (rule("get", "pods"), asked("get", "pods", group="metrics.k8s.io"), False),
+        (rule("get", "pods", groups="*"), asked("get", "pods", group="metrics.k8s.io"), True),
+        (rule("get", "pods", names="a b"), asked("get", "pods", name="b"), True),
+        (rule("get", "pods", names="a b"), asked("get", "pods", name="c"), False),
+        (rule("get", "pods", names="a b"), asked("get", "pods"), False),
+        (rule("get", urls="/logs/*"), asked_path("get", "/logs/a/b"), True),
+        (rule("get", urls="/logs/*"), asked_path("get", "/logs"), False),
+        (rule("get", urls="/version"), asked_path("get", "/version"), True),
+        (rule("get", urls="/version"), asked_path("post", "/version"), False),
+        (rule("get", urls="*"), asked_path("get", "/anything"), True),
+        (rule("get", "*"), asked_path("get", "/version"), False),
+    ],
+)
+def test_a_rule_allows(given_rule: PolicyRule, question: Attributes, expected: bool) -> None:
+    index = index_of(role("r", given_rule), binding("b", "r", "User ann"))
+    assert is_allowed(index, question) is expected
+
+
+@pytest.mark.parametrize(
+    ("subject", "user", "expected"),
+    [
+        ("User ann", ANN, True),
+        ("Group team", ANN, True),
+        ("Group ann", ANN, False),
+        ("User team", ANN, False),
+        ("ServiceAccount ns/robot", User("system:serviceaccount:ns:robot"), True),
+        ("ServiceAccount robot", User("system:serviceaccount:here:robot"), True),
+        ("ServiceAccount other/robot", User("system:serviceaccount:ns:robot"), False),
+    ],
+)
+def test_a_binding_in_a_namespace_is_for_its_subjects_there_alone(subject: str, user: User, expected: bool) -> None:
+    index = index_of(role("r", rule("get", "pods")), binding("b", "r", subject, namespace="here"))
+    assert is_allowed(index, asked("get", "pods", user, namespace="here")) is expected
+    assert not is_allowed(index, asked("get", "pods", user, namespace="there"))
+    assert not is_allowed(index, asked("get", "pods", user))
+
+
+def test_roles_of_a_namespace_are_not_those_of_the_cluster() -> None:
+    index = index_of(
+        role("r", rule("get", "pods")),
+        role("r", rule("list", "pods"), namespace="ns"),
+        binding("b", "r", "User ann", namespace="ns", kind="Role"),
+    )
+    assert is_allowed(index, asked("list", "pods", namespace="ns"))
+    assert not is_allowed(index, asked("get", "pods", namespace="ns"))
+
+
+def test_the_reason_names_binding_role_and_subject() -> None:
+    authorizer = RbacAuthorizer(
+        index=index_of(role("r", rule("get", "pods")), binding("b", "r", "Group team", namespace="ns"))
+    )
+    reason = 'RBAC: allowed by RoleBinding "b/ns" of ClusterRole "r" to Group "team"'
+    assert authorizer.decide(asked("get", "pods", namespace="ns")).reason == reason
+
+
+def test_a_missing_role_is_told() -> None:
+    index = index_of(binding("b", "gone", "User ann"), binding("c", "lost", "User ann", namespace="ns", kind="Role"))
+    decision = RbacAuthorizer(index=index).decide(asked("get", "pods", namespace="ns"))
+    gone, lost = (f'{kind}.rbac.authorization.k8s.io "{name}" not found' for kind, name in _MISSING)
+    assert (decision.verdict, decision.reason) == (Verdict.UNDECIDED, f"RBAC: [{gone}, {lost}]")
+
+
+_MISSING = (("clusterrole", "gone"), ("role", "lost"))
+
+
+def test_changes_count_at_once() -> None:
+    index = index_of(role("r", rule("get", "pods")), binding("b", "r", "User ann"))
+    assert is_allowed(index, asked("get", "pods"))
+    index.put(role("r", rule("list", "pods")))
+    assert not is_allowed(index, asked("get", "pods"))
+    index.put(binding("b", "r", "User ben"))
+    assert not is_allowed(index, asked("list", "pods"))
+    assert is_allowed(index, asked("list", "pods", User("ben")))
+    index.drop("ClusterRoleBinding", "", "b")
+    assert not is_allowed(index, asked("list", "pods", User("ben")))
+
+
+def test_what_is_not_there_any_more_is_dropped_when_all_is_read_again() -> None:
+    kept, gone = binding("kept", "r", "User ann"), binding("gone", "r", "User ben")
+    index = index_of(role("r", rule("get", "pods")), kept, gone, binding("b", "r", "User cy", namespace="ns"))
+    index.replace("ClusterRoleBinding", [kept])
+    assert is_allowed(index, asked("get", "pods"))
+    assert not is_allowed(index, asked("get", "pods", User("ben")))
+    assert is_allowed(index, asked("get", "pods", User("cy"), namespace="ns"))
+
+
+_words = st.sampled_from(["*", "a", "b"])
+_rules = st.builds(
+    PolicyRule,
+    verbs=st.lists(_words, min_size=1, max_size=2),
+    apiGroups=st.lists(_words, min_size=1, max_size=2),
+    resources=st.lists(st.sampled_from(["*", "a", "b", "a/x", "*/x"]), min_size=1, max_size=2),
+    resourceNames=st.lists(st.sampled_from(["a", "b"]), max_size=2),
+)
+
+
+@given(st.lists(_rules, max_size=4), st.tuples(*[st.sampled_from("ab")] * 4), st.booleans())
+def test_the_index_decides_as_the_definition_does(rules: list[PolicyRule], words: tuple[str, ...], sub: bool) -> None:
+    verb, group, resource, name = words
+    question = asked(verb, f"{resource}/x" if sub else resource, group=group, name=name)
+    index = index_of(role("r", *rules), binding("b", "r", "User ann"))
+    assert is_allowed(index, question) is any(_allows(one, question) for one in rules)
+
+
+def _allows(one: PolicyRule, question: Attributes) -> bool:
+    resources = {"*", question.whole_resource} | ({f"*/{question.subresource}"} if question.subresource else set())
+    return (
+        bool({"*", question.verb} & set(one.verbs or ()))
+        and bool({"*", question.group} & set(one.apiGroups))
+        and bool(resources & set(one.resources))
+        and (not one.resourceNames or question.name in one.resourceNames)
+    )

@@ -1,0 +1,20 @@
+"""Every controller is a service account that some role of a new cluster is bound to."""
+
+import pytest
+
+from sampan.apiserver.authz.rbac.defaults import default_objects
+from sampan.controllers.identities import _ACCOUNTS, NAMESPACE, account_of
+from sampan.controllers.table import CONTROLLERS
+
+BOUND = {
+    subject.name
+    for obj in default_objects()
+    if obj.kind.endswith("Binding")
+    for subject in obj.subjects
+    if subject.kind == "ServiceAccount" and subject.namespace == NAMESPACE
+}
+
+
+@pytest.mark.parametrize("name", [*_ACCOUNTS, *(row.name for row in CONTROLLERS)])
+def test_a_controller_has_a_role(name: str) -> None:
+    assert account_of(name) in BOUND
