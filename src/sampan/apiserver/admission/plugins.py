@@ -11,6 +11,7 @@ from sampan.apiserver.admission.limit_ranger import LimitRanger
 from sampan.apiserver.admission.namespace_lifecycle import NamespaceLifecycle
 from sampan.apiserver.admission.persistent_volume_claim_resize import PersistentVolumeClaimResize
 from sampan.apiserver.admission.pod_resize import PodResizeValidator
+from sampan.apiserver.admission.pod_security import PodSecurity
 from sampan.apiserver.admission.pod_topology_labels import PodTopologyLabels
 from sampan.apiserver.admission.priority import Priority
 from sampan.apiserver.admission.resource_quota import ResourceQuotaAdmission
@@ -24,6 +25,7 @@ PLUGINS: Final[dict[str, Callable[[], Plugin]]] = {
     "LimitRanger": LimitRanger,
     "ServiceAccount": ServiceAccountAdmission,
     "TaintNodesByCondition": TaintNodesByCondition,
+    "PodSecurity": PodSecurity,
     "Priority": Priority,
     "DefaultTolerationSeconds": DefaultTolerationSeconds,
     "DefaultStorageClass": DefaultStorageClass,

@@ -1,0 +1,72 @@
+"""The standards that a namespace's labels ask for. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Final, NamedTuple
+
+from sampan.api.faults import FieldError
+
+PREFIX: Final = "pod-security.kubernetes.io/"
+LEVELS: Final = ("privileged", "baseline", "restricted")
+"""From the loosest to the strictest."""
+PRIVILEGED, BASELINE, RESTRICTED = LEVELS
+LATEST: Final = -1
+_VERSION = re.compile(r"v1\.(0|[1-9][0-9]*)")
+
+
+class Standard(NamedTuple):
+    level: str = PRIVILEGED
+    minor: int = LATEST
+    """Of Kubernetes' version 1, or LATEST."""
+
+    def __str__(self) -> str:
+        return f"{self.level}:{'latest' if self.minor == LATEST else f'v1.{self.minor}'}"
+
+    def is_stricter_than(self, other: Standard) -> bool:
+        return LEVELS.index(self.level) > LEVELS.index(other.level)
+
+
+class Policy(NamedTuple):
+    enforce: Standard = Standard()
+    audit: Standard = Standard()
+    warn: Standard = Standard()
+
+    @property
+    def is_privileged(self) -> bool:
+        return self.enforce.level == self.audit.level == self.warn.level == PRIVILEGED
+
+
+DEFAULT = Policy()
+
+
+def policy_of(labels: Mapping[str, str]) -> tuple[Policy, list[FieldError]]:
+    """What cannot be read counts as the strictest standard where it is enforced, and as none elsewhere."""
+    if not any(key.startswith(PREFIX) for key in labels):
+        return DEFAULT, []
+    faults: list[FieldError] = []
+    enforce = _standard(labels, "enforce", faults, RESTRICTED)
+    has_level = labels.get(f"{PREFIX}enforce") in LEVELS
+    audit = _standard(labels, "audit", faults, PRIVILEGED)
+    warn = _standard(labels, "warn", faults, PRIVILEGED)
+    if f"{PREFIX}warn" not in labels and has_level and enforce.is_stricter_than(warn):
+        has_version = f"{PREFIX}warn-version" in labels
+        warn = Standard(enforce.level, warn.minor if has_version else enforce.minor)
+    return Policy(enforce, audit, warn), faults
+
+
+def _standard(labels: Mapping[str, str], mode: str, faults: list[FieldError], otherwise: str) -> Standard:
+    level = labels.get(f"{PREFIX}{mode}", PRIVILEGED)
+    if level not in LEVELS:
+        faults.append(_fault(mode, level, f"must be one of {', '.join(LEVELS)}"))
+        level = otherwise
+    version = labels.get(f"{PREFIX}{mode}-version", "latest")
+    found = _VERSION.fullmatch(version)
+    if found is None and version != "latest":
+        faults.append(_fault(f"{mode}-version", version, 'must be "latest" or "v1.x"'))
+    return Standard(level, int(found[1]) if found is not None else LATEST)
+
+
+def _fault(label: str, value: str, text: str) -> FieldError:
+    return FieldError.invalid(f"metadata.labels[{PREFIX}{label}]", value, text)

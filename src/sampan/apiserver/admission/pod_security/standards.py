@@ -1,0 +1,81 @@
+"""Which checks make up a standard in which version. Pure."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import NamedTuple
+
+from sampan.api.types.core_v1 import PodSpec
+from sampan.api.types.meta_v1 import ObjectMeta
+from sampan.apiserver.admission.pod_security import baseline, restricted
+from sampan.apiserver.admission.pod_security.labels import BASELINE, LATEST, PRIVILEGED, Standard
+from sampan.apiserver.admission.pod_security.restricted import not_for_own_users, not_for_windows
+from sampan.apiserver.admission.pod_security.violations import Check, Violation
+
+
+class Row(NamedTuple):
+    """A check: from which minor version on it takes which form, and the baseline check that it replaces."""
+
+    versions: dict[int, Check]
+    replaces: str = ""
+
+    def at(self, minor: int) -> Check | None:
+        since = [version for version in self.versions if minor == LATEST or version <= minor]
+        return self.versions[max(since)] if since else None
+
+
+BASELINE_CHECKS = {
+    "appArmorProfile": Row({0: baseline.app_armor}),
+    "capabilities_baseline": Row({0: baseline.capabilities}),
+    "hostNamespaces": Row({0: baseline.host_namespaces}),
+    "hostPathVolumes": Row({0: baseline.host_path_volumes}),
+    "hostPorts": Row({0: baseline.host_ports}),
+    "hostProbesAndHostLifecycle": Row({34: baseline.host_probes}),
+    "privileged": Row({0: baseline.privileged}),
+    "procMount": Row({0: baseline.proc_mount, 35: baseline.proc_mount_of_host_users}),
+    "seLinuxOptions": Row(
+        {0: baseline.selinux(baseline.SELINUX_TYPES), 31: baseline.selinux(baseline.SELINUX_TYPES_1_31)}
+    ),
+    "seccompProfile_baseline": Row({0: baseline.seccomp_annotations, 19: baseline.seccomp}),
+    "sysctls": Row(
+        {
+            0: baseline.sysctls(baseline.SYSCTLS),
+            27: baseline.sysctls(baseline.SYSCTLS_1_27),
+            29: baseline.sysctls(baseline.SYSCTLS_1_29),
+            32: baseline.sysctls(baseline.SYSCTLS_1_32),
+        }
+    ),
+    "windowsHostProcess": Row({0: baseline.windows_host_process}),
+}
+RESTRICTED_CHECKS = {
+    "allowPrivilegeEscalation": Row(
+        {8: restricted.privilege_escalation, 25: not_for_windows(restricted.privilege_escalation)}
+    ),
+    "capabilities_restricted": Row(
+        {22: restricted.capabilities, 25: not_for_windows(restricted.capabilities)}, "capabilities_baseline"
+    ),
+    "procMount_restricted": Row({35: baseline.proc_mount}, "procMount"),
+    "restrictedVolumes": Row({0: restricted.volumes}, "hostPathVolumes"),
+    "runAsNonRoot": Row({0: restricted.non_root, 35: not_for_own_users(restricted.non_root)}),
+    "runAsUser": Row({23: restricted.user, 35: not_for_own_users(restricted.user)}),
+    "seccompProfile_restricted": Row(
+        {19: restricted.seccomp_set, 25: not_for_windows(restricted.seccomp_set)}, "seccompProfile_baseline"
+    ),
+}
+"""Both in the order in which violations are told."""
+
+
+def violations(standard: Standard, meta: ObjectMeta, spec: PodSpec) -> list[Violation]:
+    found = [check(meta, spec) for check in _checks(standard)]
+    return [violation for violation in found if violation is not None]
+
+
+@lru_cache(maxsize=256)
+def _checks(standard: Standard) -> tuple[Check, ...]:
+    if standard.level == PRIVILEGED:
+        return ()
+    strict = RESTRICTED_CHECKS if standard.level != BASELINE else {}
+    replaced = {row.replaces for row in strict.values() if row.at(standard.minor) is not None}
+    rows = [row for name, row in BASELINE_CHECKS.items() if name not in replaced] + [*strict.values()]
+    found = [row.at(standard.minor) for row in rows]
+    return tuple(check for check in found if check is not None)

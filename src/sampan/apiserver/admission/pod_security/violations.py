@@ -1,0 +1,67 @@
+"""What checks answer, and the words that they share. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Sequence
+from typing import NamedTuple
+
+from sampan.api.types.core_v1 import Container, EphemeralContainer, PodSpec
+from sampan.api.types.meta_v1 import ObjectMeta
+
+AnyContainer = Container | EphemeralContainer
+
+
+class Violation(NamedTuple):
+    reason: str
+    detail: str
+
+
+Check = Callable[[ObjectMeta, PodSpec], Violation | None]
+
+
+def containers_of(spec: PodSpec) -> Iterator[AnyContainer]:
+    yield from spec.initContainers
+    yield from spec.containers or ()
+    yield from spec.ephemeralContainers
+
+
+def names_where(spec: PodSpec, is_bad: Callable[[AnyContainer], bool]) -> list[str]:
+    return [container.name for container in containers_of(spec) if is_bad(container)]
+
+
+def quoted(words: Collection[str]) -> str:
+    return ", ".join(f'"{word}"' for word in words)
+
+
+def plural(word: str, things: Collection[object]) -> str:
+    return word if len(things) == 1 else f"{word}s"
+
+
+def listed(kind: str, names: Sequence[str]) -> str:
+    """As in `containers "a", "b"`."""
+    return f"{plural(kind, names)} {quoted(names)}"
+
+
+def use(names: Collection[str]) -> str:
+    return "uses" if len(names) == 1 else "use"
+
+
+def setters(is_pod: bool, containers: Sequence[str]) -> str:
+    """Who sets something: the pod, containers, or both; "" for nobody."""
+    found = ["pod"] if is_pod else []
+    if containers:
+        found.append(listed("container", containers))
+    return " and ".join(found)
+
+
+def told(violations: Sequence[Violation]) -> str:
+    return ", ".join(f"{reason} ({detail})" if detail else reason for reason, detail in violations)
+
+
+def is_windows(spec: PodSpec) -> bool:
+    return spec.os is not None and spec.os.name == "windows"
+
+
+def has_own_users(spec: PodSpec) -> bool:
+    """Whether the pod's root is not the host's."""
+    return spec.hostUsers is False

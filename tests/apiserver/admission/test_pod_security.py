@@ -1,0 +1,230 @@
+from typing import Any
+
+import pytest
+
+from sampan.apiserver.admission.pod_security.labels import LATEST, PREFIX, Policy, Standard, policy_of
+from sampan.apiserver.admission.pod_security.plugin import by_controller, is_significant, warnings_about
+from sampan.apiserver.admission.pod_security.standards import violations
+from sampan.apiserver.admission.pod_security.violations import told
+from tests.apiserver.cluster import NAMESPACE, Cluster, in_cluster
+from tests.apiserver.pods import container, pod
+
+BASELINE, RESTRICTED = Standard("baseline"), Standard("restricted")
+GOOD: dict[str, Any] = {
+    "allowPrivilegeEscalation": False,
+    "runAsNonRoot": True,
+    "capabilities": {"drop": ["ALL"]},
+    "seccompProfile": {"type": "RuntimeDefault"},
+}
+ESCALATION = 'allowPrivilegeEscalation != false (container "c" must set securityContext.allowPrivilegeEscalation=false)'
+
+
+def secured(**changes: Any) -> dict[str, Any]:
+    return container(securityContext={**GOOD, **changes})
+
+
+def told_of(standard: Standard, spec: dict[str, Any], **metadata: Any) -> str:
+    made = pod(spec, **metadata)
+    return told(violations(standard, made.metadata, made.spec))
+
+
+@pytest.mark.parametrize(
+    ("spec", "text"),
+    [
+        ({}, ""),
+        (
+            container(securityContext={"privileged": True}),
+            'privileged (container "c" must not set securityContext.privileged=true)',
+        ),
+        ({"hostNetwork": True, "hostIPC": True}, "host namespaces (hostNetwork=true, hostIPC=true)"),
+        (
+            {"volumes": [{"name": "a", "hostPath": {"path": "/"}}, {"name": "b", "hostPath": {"path": "/"}}]},
+            'hostPath volumes (volumes "a", "b")',
+        ),
+        (
+            container(ports=[{"containerPort": 1, "hostPort": 9}, {"containerPort": 2, "hostPort": 10}]),
+            'hostPort (container "c" uses hostPorts 10, 9)',
+        ),
+        (
+            container(livenessProbe={"httpGet": {"host": "x", "port": 1}}),
+            'probe or lifecycle host (container "c" uses probe or lifecycle host "x")',
+        ),
+        (
+            container(securityContext={"capabilities": {"add": ["NET_RAW", "CHOWN"]}}),
+            'non-default capabilities (container "c" must not include "NET_RAW" in securityContext.capabilities.add)',
+        ),
+        (
+            {"securityContext": {"appArmorProfile": {"type": "Unconfined"}}},
+            'forbidden AppArmor profile (pod must not set AppArmor profile type to "Unconfined")',
+        ),
+        (
+            {"securityContext": {"seLinuxOptions": {"type": "x_t", "user": "u", "role": "r"}}},
+            'seLinuxOptions (pod set forbidden securityContext.seLinuxOptions: type "x_t"; user may not be set; '
+            "role may not be set)",
+        ),
+        (
+            {"securityContext": {"sysctls": [{"name": "a.b", "value": "1"}, {"name": "net.ipv4.tcp_rmem"}]}},
+            "forbidden sysctls (a.b)",
+        ),
+        (
+            {
+                "securityContext": {"seccompProfile": {"type": "Unconfined"}},
+                **container(securityContext={"seccompProfile": {"type": "Odd"}}),
+            },
+            'seccompProfile (pod and container "c" must not set securityContext.seccompProfile.type to '
+            '"Odd", "Unconfined")',
+        ),
+        (
+            container(securityContext={"procMount": "Unmasked"}),
+            'procMount (container "c" must not set securityContext.procMount to "Unmasked")',
+        ),
+        ({"hostUsers": False, **container(securityContext={"procMount": "Unmasked"})}, ""),
+        (
+            {"securityContext": {"windowsOptions": {"hostProcess": True}}},
+            "hostProcess (pod must not set securityContext.windowsOptions.hostProcess=true)",
+        ),
+    ],
+)
+def test_baseline(spec: dict[str, Any], text: str) -> None:
+    assert told_of(BASELINE, spec) == text
+
+
+@pytest.mark.parametrize(
+    ("spec", "text"),
+    [
+        (secured(), ""),
+        (
+            {},
+            f"{ESCALATION}, "
+            'unrestricted capabilities (container "c" must set securityContext.capabilities.drop=["ALL"]), '
+            'runAsNonRoot != true (pod or container "c" must set securityContext.runAsNonRoot=true), '
+            'seccompProfile (pod or container "c" must set securityContext.seccompProfile.type to "RuntimeDefault" '
+            'or "Localhost")',
+        ),
+        (
+            secured(capabilities={"add": ["CHOWN"], "drop": ["ALL"]}),
+            'unrestricted capabilities (container "c" must not include "CHOWN" in securityContext.capabilities.add)',
+        ),
+        (secured(runAsUser=0), 'runAsUser=0 (container "c" must not set runAsUser=0)'),
+        ({"hostUsers": False, **secured(runAsUser=0, runAsNonRoot=False)}, ""),
+        (
+            {"securityContext": {"runAsNonRoot": False}, **secured(runAsNonRoot=False)},
+            'runAsNonRoot != true (pod and container "c" must not set securityContext.runAsNonRoot=false)',
+        ),
+        (
+            {
+                "volumes": [{"name": "a", "nfs": {"server": "s", "path": "/"}}, {"name": "b", "emptyDir": {}}],
+                **secured(),
+            },
+            'restricted volume types (volume "a" uses restricted volume type "nfs")',
+        ),
+        ({"os": {"name": "windows"}, **container(securityContext={"runAsNonRoot": True})}, ""),
+    ],
+)
+def test_restricted(spec: dict[str, Any], text: str) -> None:
+    assert told_of(RESTRICTED, spec) == text
+
+
+@pytest.mark.parametrize(
+    ("minor", "text"),
+    [
+        (7, 'runAsNonRoot != true (pod or container "c" must set securityContext.runAsNonRoot=true)'),
+        (
+            8,
+            f'{ESCALATION}, runAsNonRoot != true (pod or container "c" must set securityContext.runAsNonRoot=true)',
+        ),
+        (99, told_of(RESTRICTED, {})),
+    ],
+)
+def test_versions(minor: int, text: str) -> None:
+    assert told_of(Standard("restricted", minor), {}) == text
+
+
+def test_old_versions_read_annotations() -> None:
+    notes = {"seccomp.security.alpha.kubernetes.io/pod": "unconfined"}
+    text = 'seccompProfile (forbidden annotation seccomp.security.alpha.kubernetes.io/pod="unconfined")'
+    assert told_of(Standard("baseline", 18), {}, annotations=notes) == text
+    assert told_of(Standard("baseline", 19), {}, annotations=notes) == ""
+
+
+def labels(**values: str) -> dict[str, str]:
+    return {PREFIX + name.replace("_", "-"): value for name, value in values.items()}
+
+
+@pytest.mark.parametrize(
+    ("given", "policy", "faults"),
+    [
+        ({}, Policy(), 0),
+        (labels(enforce="baseline"), Policy(enforce=BASELINE, warn=BASELINE), 0),
+        (
+            labels(enforce="baseline", enforce_version="v1.20", warn="restricted"),
+            Policy(enforce=Standard("baseline", 20), warn=RESTRICTED),
+            0,
+        ),
+        (labels(audit="restricted"), Policy(audit=RESTRICTED), 0),
+        (labels(enforce="x", audit="y", warn="z"), Policy(enforce=RESTRICTED), 3),
+        (labels(enforce_version="1.2", warn_version="v1.02"), Policy(), 2),
+        (
+            labels(enforce="restricted", warn_version="v1.2"),
+            Policy(enforce=RESTRICTED, warn=Standard("restricted", 2)),
+            0,
+        ),
+    ],
+)
+def test_labels(given: dict[str, str], policy: Policy, faults: int) -> None:
+    found, wrong = policy_of(given)
+    assert (found, len(wrong)) == (policy, faults)
+
+
+def test_how_a_standard_is_written() -> None:
+    assert [str(BASELINE), str(Standard("restricted", 30))] == ["baseline:latest", "restricted:v1.30"]
+    assert BASELINE.minor == LATEST
+
+
+def test_only_other_containers_and_images_are_looked_at_again() -> None:
+    old = pod()
+    assert not is_significant(old, pod(labels={"a": "b"}))
+    assert is_significant(old, pod(container(image="other")))
+    assert is_significant(old, pod({"ephemeralContainers": [{"name": "e", "image": "x"}]}))
+
+
+def test_what_pods_have_against_a_new_standard_is_told_once() -> None:
+    host = {"hostNetwork": True}
+    pods = [
+        pod(host, name="b"),
+        pod(host, name="a"),
+        pod(host, name="c"),
+        pod(name="d"),
+        pod({"hostPID": True}, name="e"),
+    ]
+    pods.append(pod(container(securityContext={"privileged": True}), name="f"))
+    assert warnings_about("ns", BASELINE, pods) == [
+        'existing pods in namespace "ns" violate the new PodSecurity enforce level "baseline:latest"',
+        "a (and 3 other pods): host namespaces",
+        "f: privileged",
+    ]
+
+
+def test_one_pod_of_each_controller_comes_first() -> None:
+    def owned(name: str, uid: str) -> Any:
+        owner = {"kind": "ReplicaSet", "apiVersion": "apps/v1", "name": "r", "uid": uid, "controller": True}
+        return pod(name=name, ownerReferences=[owner])
+
+    pods = [owned("a", "1"), owned("b", "1"), owned("c", "2"), pod(name="d"), pod(name="e")]
+    assert [found.metadata.name for found in by_controller(pods)] == ["a", "c", "d", "e", "b"]
+
+
+def test_on_the_server() -> None:
+    async def work(cluster: Cluster) -> None:
+        await cluster.pod("old", {"hostNetwork": True})
+        reply = await cluster.patch(NAMESPACE, {"metadata": {"labels": labels(enforce="baseline", warn="restricted")}})
+        assert reply.code == 200
+        assert (await cluster.patch(NAMESPACE, {"metadata": {"labels": labels(audit="odd")}})).code == 422
+        await cluster.pod("fine")
+        assert await cluster.refused({"hostNetwork": True}) == (
+            403,
+            'pods "a" is forbidden: violates PodSecurity "baseline:latest": host namespaces (hostNetwork=true)',
+        )
+        assert (await cluster.patch(f"{NAMESPACE}/pods/old", {"metadata": {"labels": {"a": "b"}}})).code == 200
+
+    in_cluster(work)
