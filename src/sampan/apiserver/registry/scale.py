@@ -5,14 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from sampan.api import names
 from sampan.api.codec import json
-from sampan.api.faults import FieldError
+from sampan.api.resource import Resource
 from sampan.api.types.autoscaling_v1 import Scale, ScaleSpec, ScaleStatus
 from sampan.api.types.meta_v1 import ManagedFieldsEntry, ObjectMeta
 from sampan.apiserver import applying, bodies, matching, options, patching
 from sampan.apiserver.fieldmanager import manager_name
 from sampan.apiserver.fieldmanager.scaling import KIND
 from sampan.apiserver.options import WriteOptions
+from sampan.apiserver.registry import metadata, preconditions
+from sampan.apiserver.registry.podspec.formats import non_negative
 from sampan.apiserver.results import ValueAnswer
 from sampan.machinery import errors
 
@@ -45,8 +48,12 @@ class Scaled:
         async def scaled(current: Any) -> Any:
             old = self._scale(current)
             wanted, managers = change(self._scale(current), current.metadata.managedFields)
+            if call.verb == "update":
+                key = store.key(call.namespace, call.name)
+                preconditions.check_stored(store.resource, key, current, uid=wanted.metadata.uid)
             await endpoints.admission.admit(endpoints.attributes("UPDATE", call, wanted, old, ctx))
             _check(wanted, call.name)
+            _check_uid(wanted, current, store.resource)
             current.spec.replicas = wanted.spec.replicas
             current.metadata.resourceVersion = wanted.metadata.resourceVersion
             current.metadata.managedFields = managers
@@ -138,10 +145,22 @@ def _changed(
 
 
 def _check(scale: Scale, name: str) -> None:
-    if scale.spec.replicas < 0:
-        text = "must be greater than or equal to 0"
-        fault = FieldError.invalid("spec.replicas", scale.spec.replicas, text)
-        raise errors.invalid("Scale", name, [fault], group=KIND.group)
+    faults = metadata.faults_of_new(scale.metadata, True, _name_faults)
+    faults.extend(non_negative(scale.spec.replicas, "spec.replicas"))
+    if faults:
+        raise errors.invalid("Scale", name, faults, group=KIND.group)
+
+
+def _name_faults(name: str, is_prefix: bool) -> list[str]:
+    return names.dns1123_subdomain(name, prefix=is_prefix)
+
+
+def _check_uid(scale: Scale, current: Any, resource: Resource) -> None:
+    """A patch may insist on an object as a PUT does, which was looked at before."""
+    wanted, present = scale.metadata.uid, current.metadata.uid
+    if wanted and wanted != present:
+        why = f"Precondition failed: UID in precondition: {wanted}, UID in object meta: {present}"
+        raise errors.conflict(f"{resource.plural}/scale", current.metadata.name, why, group=resource.group)
 
 
 __all__ = ["KIND", "Scaled"]

@@ -1,0 +1,99 @@
+"""The scale of every kind that has one."""
+
+from typing import Any
+
+import pytest
+
+from tests.apiserver.cluster import Cluster, in_cluster
+
+LABELS = {"app": "a"}
+TEMPLATE = {"metadata": {"labels": LABELS}, "spec": {"containers": [{"name": "c", "image": "nginx:1"}]}}
+SELECTED = {"matchLabels": LABELS, "matchExpressions": [{"key": "x", "operator": "DoesNotExist"}]}
+KINDS = {
+    "replicationcontrollers": ("/api/v1", LABELS, "app=a"),
+    "replicasets": ("/apis/apps/v1", SELECTED, "app=a,!x"),
+    "deployments": ("/apis/apps/v1", SELECTED, "app=a,!x"),
+    "statefulsets": ("/apis/apps/v1", SELECTED, "app=a,!x"),
+}
+CONTROLLERS = pytest.mark.parametrize("plural", KINDS)
+
+
+async def made(cluster: Cluster, plural: str) -> str:
+    """The path of a new object of that kind with two replicas."""
+    group, selector, _ = KINDS[plural]
+    collection = f"{group}/namespaces/ns/{plural}"
+    spec = {"replicas": 2, "selector": selector, "template": TEMPLATE}
+    await cluster.make(collection, {"metadata": {"name": "a", "labels": {"own": "l"}}, "spec": spec})
+    return f"{collection}/a"
+
+
+def scale(replicas: int, **metadata: Any) -> dict[str, Any]:
+    return {"metadata": {"name": "a", **metadata}, "spec": {"replicas": replicas}}
+
+
+@CONTROLLERS
+def test_a_scale_shows_and_changes_the_number(plural: str) -> None:
+    async def work(cluster: Cluster) -> None:
+        path = await made(cluster, plural)
+        seen = (await cluster.send("GET", f"{path}/scale")).json
+        assert (seen["kind"], seen["apiVersion"]) == ("Scale", "autoscaling/v1")
+        assert seen["spec"] == {"replicas": 2}
+        assert seen["status"] == {"replicas": 0, "selector": KINDS[plural][2]}
+        assert set(seen["metadata"]) == {"name", "namespace", "uid", "resourceVersion", "creationTimestamp"}
+        changed = await cluster.send("PUT", f"{path}/scale", scale(5))
+        assert changed.json["spec"] == {"replicas": 5}
+        patched = await cluster.patch(f"{path}/scale", {"spec": {"replicas": 7}})
+        assert patched.json["spec"] == {"replicas": 7}
+        found = (await cluster.send("GET", path)).json
+        assert (found["spec"]["replicas"], found["metadata"]["generation"]) == (7, 3)
+        assert found["metadata"]["labels"] == {"own": "l"}
+
+    in_cluster(work)
+
+
+@CONTROLLERS
+def test_what_is_refused(plural: str) -> None:
+    async def work(cluster: Cluster) -> None:
+        path = await made(cluster, plural)
+        group = KINDS[plural][0].removeprefix("/apis/").removeprefix("/api/").rpartition("/")[0]
+        negative = await cluster.send("PUT", f"{path}/scale", scale(-1))
+        assert (negative.code, negative.json["message"]) == (
+            422,
+            'Scale.autoscaling "a" is invalid: spec.replicas: Invalid value: -1: must be greater than or equal to 0',
+        )
+        labelled = await cluster.send("PUT", f"{path}/scale", scale(1, labels={"-": ""}))
+        assert labelled.code == 422
+        assert labelled.json["message"].startswith('Scale.autoscaling "a" is invalid: metadata.labels: Invalid value')
+        assert (await cluster.send("PUT", f"{path}/scale", scale(1, resourceVersion="1"))).code == 409
+        resource = f"{plural}.{group}" if group else plural
+        stranger = await cluster.send("PUT", f"{path}/scale", scale(1, uid="other"))
+        assert stranger.code == 409
+        assert stranger.json["message"].startswith(
+            f'Operation cannot be fulfilled on {resource} "a": StorageError: invalid object, Code: 4, Key: /registry/'
+        )
+        patched = await cluster.patch(f"{path}/scale", {"metadata": {"uid": "other"}})
+        assert patched.code == 409
+        start = f'Operation cannot be fulfilled on {plural}/scale{"." if group else ""}{group} "a"'
+        assert patched.json["message"].startswith(f"{start}: Precondition failed: UID in precondition: other, UID in ")
+        assert (await cluster.send("GET", path)).json["spec"]["replicas"] == 2
+
+    in_cluster(work)
+
+
+def test_a_dry_run_changes_nothing() -> None:
+    async def work(cluster: Cluster) -> None:
+        path = await made(cluster, "deployments")
+        tried = await cluster.send("PUT", f"{path}/scale?dryRun=All", scale(9))
+        assert tried.json["spec"] == {"replicas": 9}
+        assert (await cluster.send("GET", f"{path}/scale")).json["spec"] == {"replicas": 2}
+
+    in_cluster(work)
+
+
+def test_who_has_no_scale() -> None:
+    async def work(cluster: Cluster) -> None:
+        spec = {"selector": SELECTED, "template": TEMPLATE}
+        await cluster.make("/apis/apps/v1/namespaces/ns/daemonsets", {"metadata": {"name": "a"}, "spec": spec})
+        assert (await cluster.send("GET", "/apis/apps/v1/namespaces/ns/daemonsets/a/scale")).code == 404
+
+    in_cluster(work)
