@@ -6,8 +6,6 @@ import base64
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from sampan.cli.cluster_dir import write_private
 from sampan.cli.failures import CliError
 
@@ -31,6 +29,8 @@ def admin_config(*, name: str, url: str, ca: bytes, certificate: bytes, key: byt
 
 
 def write(path: Path, config: dict[str, Any]) -> None:
+    import yaml  # after the server is ready: it does not wait for this
+
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         write_private(path, yaml.safe_dump(config, sort_keys=False).encode())
@@ -40,6 +40,8 @@ def write(path: Path, config: dict[str, Any]) -> None:
 
 def merge(path: Path, config: dict[str, Any]) -> None:
     """Add the cluster to a kubeconfig and make it the current one; what else is in there stays."""
+    import yaml
+
     found: dict[str, Any] = {}
     if path.exists():
         try:

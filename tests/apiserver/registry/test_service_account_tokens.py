@@ -102,7 +102,7 @@ def test_a_server_without_a_key_has_no_tokens() -> None:
 
 def test_keys() -> None:
     with pytest.raises(ValueError, match="RSA or an elliptic curve key"):
-        TokenSigner(key_pem=pem(ed25519.Ed25519PrivateKey.generate()), issuer=ISSUER)
+        TokenSigner(key_pem=pem(ed25519.Ed25519PrivateKey.generate()), issuer=ISSUER).sign({})
     key = rsa.generate_private_key(public_exponent=65537, key_size=2048)
     signed = TokenSigner(key_pem=pem(key), issuer=ISSUER, audiences=("x",)).sign({"sub": "s", "aud": "x"})
     assert jwt.decode(signed, key.public_key(), algorithms=["RS256"], audience="x")["sub"] == "s"

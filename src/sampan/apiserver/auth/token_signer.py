@@ -1,14 +1,15 @@
-"""Signs the tokens of service accounts. PyJWT loads with the first token."""
+"""Signs the tokens of service accounts. PyJWT and cryptography load with the first token: they are slow to import."""
 
 from __future__ import annotations
 
 import base64
 import hashlib
 from collections.abc import Mapping, Sequence
-from typing import Any
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
 
-from cryptography.hazmat.primitives.asymmetric import ec, rsa
-from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat, load_pem_private_key
+if TYPE_CHECKING:
+    from cryptography.hazmat.primitives.asymmetric import ec, rsa
 
 _BY_CURVE = {"secp256r1": "ES256", "secp384r1": "ES384", "secp521r1": "ES512"}
 
@@ -20,15 +21,26 @@ class TokenSigner:
     def __init__(self, *, key_pem: bytes, issuer: str, audiences: Sequence[str] = ()) -> None:
         self.issuer = issuer
         self.audiences = tuple(audiences) or (issuer,)
-        key = load_pem_private_key(key_pem, password=None)
-        if isinstance(key, ec.EllipticCurvePrivateKey):
-            self._algorithm = _BY_CURVE[key.curve.name]
-        elif isinstance(key, rsa.RSAPrivateKey):
-            self._algorithm = "RS256"
-        else:
+        self._key_pem = key_pem
+
+    @cached_property
+    def _key(self) -> ec.EllipticCurvePrivateKey | rsa.RSAPrivateKey:
+        from cryptography.hazmat.primitives.asymmetric import ec, rsa
+        from cryptography.hazmat.primitives.serialization import load_pem_private_key
+
+        key = load_pem_private_key(self._key_pem, password=None)
+        if not isinstance(key, ec.EllipticCurvePrivateKey | rsa.RSAPrivateKey):
             raise ValueError("tokens of service accounts need an RSA or an elliptic curve key")
-        self._key = key
-        self.key_id = key_id(key.public_key())
+        return key
+
+    @cached_property
+    def _algorithm(self) -> str:
+        curve = getattr(self._key, "curve", None)
+        return "RS256" if curve is None else _BY_CURVE[curve.name]
+
+    @cached_property
+    def key_id(self) -> str:
+        return key_id(self._key.public_key())
 
     def sign(self, claims: Mapping[str, Any]) -> str:
         """The token with these claims and its issuer."""
@@ -41,6 +53,8 @@ class TokenSigner:
 
 def key_id(key: ec.EllipticCurvePublicKey | rsa.RSAPublicKey) -> str:
     """What the header of a token calls the key that verifies it."""
+    from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
+
     der = key.public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo)
     return base64.urlsafe_b64encode(hashlib.sha256(der).digest()).rstrip(b"=").decode()
 

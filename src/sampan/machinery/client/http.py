@@ -6,7 +6,6 @@ from contextlib import asynccontextmanager
 from typing import Any
 from urllib.parse import quote, urlencode
 
-import aiohttp
 import msgspec
 from multidict import CIMultiDict
 from yarl import URL
@@ -17,6 +16,7 @@ from sampan.machinery.client.access import Access, tls_context
 from sampan.machinery.client.codecs import ObjectCodec
 from sampan.machinery.client.responses import BytesResponse, DecodedEvent, read_event
 from sampan.machinery.client.transport import ConnectionFailed, Events, Request, Response
+from sampan.machinery.lean_aiohttp import aiohttp
 
 _CONNECT_S = 10.0
 _ANSWER_S = 60.0
