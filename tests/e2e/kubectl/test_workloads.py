@@ -1,0 +1,287 @@
+"""kubectl with workloads: create, scale, set, rollout, autoscale, and what get shows of them.
+
+No controller of workloads is needed: what they would write is written here.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+
+import pytest
+
+from tests.e2e.kubectl.command import Kubectl
+from tests.e2e.kubectl.manifests import DEPLOYMENT, yaml
+
+STATEFUL_SET = yaml("""
+    apiVersion: apps/v1
+    kind: StatefulSet
+    metadata:
+      name: db
+    spec:
+      serviceName: db
+      replicas: 0
+      selector:
+        matchLabels: {app: db}
+      template:
+        metadata:
+          labels: {app: db}
+        spec:
+          containers:
+          - name: main
+            image: postgres:17
+            volumeMounts:
+            - {name: data, mountPath: /data}
+      volumeClaimTemplates:
+      - metadata:
+          name: data
+        spec:
+          accessModes: [ReadWriteOnce]
+          resources: {requests: {storage: 1Gi}}
+    """)
+DAEMON_SET = yaml("""
+    apiVersion: apps/v1
+    kind: DaemonSet
+    metadata:
+      name: agent
+    spec:
+      selector:
+        matchLabels: {app: agent}
+      template:
+        metadata:
+          labels: {app: agent}
+        spec:
+          nodeSelector: {none: such}
+          containers:
+          - name: main
+            image: agent:1
+    """)
+REPLICA_SET = yaml("""
+    apiVersion: apps/v1
+    kind: ReplicaSet
+    metadata:
+      name: old
+    spec:
+      replicas: 0
+      selector:
+        matchLabels: {app: old}
+      template:
+        metadata:
+          labels: {app: old}
+        spec:
+          containers:
+          - name: main
+            image: nginx:1
+    """)
+REPLICATION_CONTROLLER = yaml("""
+    apiVersion: v1
+    kind: ReplicationController
+    metadata:
+      name: older
+    spec:
+      replicas: 0
+      selector: {app: older}
+      template:
+        metadata:
+          labels: {app: older}
+        spec:
+          containers:
+          - name: main
+            image: nginx:1
+    """)
+
+
+def make(kubectl: Kubectl, manifest: str) -> None:
+    kubectl("create", "-f", "-", stdin=manifest)
+
+
+@pytest.fixture
+def web(kubectl: Kubectl) -> Kubectl:
+    """A deployment that nobody acts upon."""
+    make(kubectl, DEPLOYMENT.replace("spec:\n  replicas: 2", "spec:\n  paused: true\n  replicas: 2", 1))
+    return kubectl
+
+
+class TestScale:
+    def test_up(self, web: Kubectl) -> None:
+        assert web("scale", "deployment", "web", "--replicas=5") == "deployment.apps/web scaled\n"
+        assert web.jsonpath("get", "deployment", "web", "{.spec.replicas} {.metadata.generation}") == "5 2"
+
+    def test_only_from_a_known_number(self, web: Kubectl) -> None:
+        told = web.fails("scale", "deployment", "web", "--replicas=5", "--current-replicas=7")
+        assert "Expected replicas to be 7, was 2" in told
+
+    def test_below_zero(self, web: Kubectl) -> None:
+        assert "--replicas=COUNT flag is required" in web.fails("scale", "deployment", "web", "--replicas=-1")
+
+    @pytest.mark.parametrize(
+        ("manifest", "name"),
+        [(STATEFUL_SET, "statefulset/db"), (REPLICA_SET, "replicaset/old"), (REPLICATION_CONTROLLER, "rc/older")],
+        ids=["statefulset", "replicaset", "replicationcontroller"],
+    )
+    def test_other_kinds(self, kubectl: Kubectl, manifest: str, name: str) -> None:
+        make(kubectl, manifest)
+        assert kubectl("scale", name, "--replicas=3", "--dry-run=server").endswith("scaled (server dry run)\n")
+        assert kubectl.jsonpath("get", name, "{.spec.replicas}") == "0"
+
+    def test_what_has_no_scale(self, kubectl: Kubectl) -> None:
+        make(kubectl, DAEMON_SET)
+        assert "could not find the requested resource" in kubectl.fails("scale", "daemonset", "agent", "--replicas=3")
+
+
+class TestSet:
+    def test_image(self, web: Kubectl) -> None:
+        assert web("set", "image", "deployment/web", "main=nginx:9") == "deployment.apps/web image updated\n"
+        path = "{.spec.template.spec.containers[*].image} {.metadata.generation}"
+        assert web.jsonpath("get", "deployment", "web", path) == "nginx:9 2"
+
+    def test_env_and_resources(self, web: Kubectl) -> None:
+        web("set", "env", "deployment/web", "COLOR=blue")
+        web("set", "resources", "deployment/web", "--limits=cpu=200m,memory=64Mi")
+        container = web.json("get", "deployment", "web")["spec"]["template"]["spec"]["containers"][0]
+        assert container["env"] == [{"name": "COLOR", "value": "blue"}]
+        assert container["resources"] == {"limits": {"cpu": "200m", "memory": "64Mi"}}
+
+    def test_service_account(self, web: Kubectl) -> None:
+        web("set", "serviceaccount", "deployment", "web", "robot")
+        spec = web.json("get", "deployment", "web")["spec"]["template"]["spec"]
+        assert (spec["serviceAccountName"], spec["serviceAccount"]) == ("robot", "robot")
+
+    def test_the_selector_may_not_change(self, web: Kubectl) -> None:
+        patch = '{"spec":{"selector":{"matchLabels":{"more":"x"}},"template":{"metadata":{"labels":{"more":"x"}}}}}'
+        told = web.fails("patch", "deployment", "web", "-p", patch)
+        shown = '{"matchLabels":{"app":"web","more":"x"}}'
+        assert told == (f'The Deployment "web" is invalid: spec.selector: Invalid value: {shown}: field is immutable\n')
+
+
+class TestRollout:
+    def test_pause_and_resume(self, kubectl: Kubectl) -> None:
+        make(kubectl, DEPLOYMENT)
+        assert kubectl("rollout", "pause", "deployment/web") == "deployment.apps/web paused\n"
+        assert kubectl("rollout", "resume", "deployment/web") == "deployment.apps/web resumed\n"
+
+    def test_restart(self, kubectl: Kubectl) -> None:
+        make(kubectl, DAEMON_SET)
+        assert kubectl("rollout", "restart", "daemonset/agent") == "daemonset.apps/agent restarted\n"
+        found = kubectl.json("get", "daemonset", "agent")
+        assert "kubectl.kubernetes.io/restartedAt" in found["spec"]["template"]["metadata"]["annotations"]
+        assert found["metadata"]["annotations"]["deprecated.daemonset.template.generation"] == "2"
+
+    def test_history(self, web: Kubectl) -> None:
+        deployment = web.json("get", "deployment", "web")
+        make(web, json.dumps(revision_of(deployment, 1)))
+        table = web("rollout", "history", "deployment/web")
+        assert table.splitlines()[0] == "deployment.apps/web "
+        assert re.search(r"^1 +first$", table, re.M)
+        assert "nginx:1.27" in web("rollout", "history", "deployment/web", "--revision=1")
+
+
+def revision_of(deployment: dict[str, dict[str, object]], number: int) -> dict[str, object]:
+    """The replica set that a controller would have made."""
+    meta, spec = deployment["metadata"], deployment["spec"]
+    owner = {
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "name": meta["name"],
+        "uid": meta["uid"],
+        "controller": True,
+    }
+    notes = {"deployment.kubernetes.io/revision": str(number), "kubernetes.io/change-cause": "first"}
+    own = {"name": f"web-{number}", "labels": {"app": "web"}, "ownerReferences": [owner], "annotations": notes}
+    made = {"replicas": 0, "selector": spec["selector"], "template": spec["template"]}
+    return {"apiVersion": "apps/v1", "kind": "ReplicaSet", "metadata": own, "spec": made}
+
+
+def test_autoscale(web: Kubectl) -> None:
+    told = web("autoscale", "deployment", "web", "--min=2", "--max=6", "--cpu-percent=70")
+    assert told == "horizontalpodautoscaler.autoscaling/web autoscaled\n"
+    head, row = web.table("get", "hpa", "web")
+    assert head == ["NAME", "REFERENCE", "TARGETS", "MINPODS", "MAXPODS", "REPLICAS", "AGE"]
+    assert row[:6] == ["web", "Deployment/web", "cpu: <unknown>/70%", "2", "6", "0"]
+    assert "the metric" not in web("describe", "hpa", "web")
+
+
+def test_cron_job_and_a_job_of_it(kubectl: Kubectl) -> None:
+    words = ("nightly", "--image=busybox", "--schedule=1 2 * * *", "--", "true")
+    assert kubectl("create", "cronjob", *words) == "cronjob.batch/nightly created\n"
+    assert kubectl("create", "job", "now", "--from=cronjob/nightly") == "job.batch/now created\n"
+    job = kubectl.json("get", "job", "now")
+    assert job["metadata"]["ownerReferences"][0]["name"] == "nightly"
+    assert job["spec"]["selector"]["matchLabels"] == {"batch.kubernetes.io/controller-uid": job["metadata"]["uid"]}
+
+
+def test_a_bad_schedule(kubectl: Kubectl) -> None:
+    told = kubectl.fails("create", "cronjob", "nightly", "--image=busybox", "--schedule=at night")
+    assert told.endswith('spec.schedule: Invalid value: "at night": expected exactly 5 fields, found 2: [at night]\n')
+
+
+def test_budget(kubectl: Kubectl) -> None:
+    kubectl("create", "poddisruptionbudget", "few", "--selector=app=web", "--min-available=50%")
+    assert kubectl.table("get", "pdb", "few")[1][:4] == ["few", "50%", "N/A", "0"]
+
+
+def test_deleting_a_job_takes_its_pods_along(kubectl: Kubectl) -> None:
+    kubectl("create", "job", "once", "--image=busybox")
+    done = kubectl.run("delete", "job", "once")
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+@pytest.mark.parametrize(
+    ("manifest", "name", "head", "row"),
+    [
+        (
+            DEPLOYMENT.replace("replicas: 2", "replicas: 0"),
+            "deployment/web",
+            "NAME READY UP-TO-DATE AVAILABLE AGE CONTAINERS IMAGES SELECTOR",
+            "web 0/0 0 0 * main nginx:1.27 app=web",
+        ),
+        (STATEFUL_SET, "statefulset/db", "NAME READY AGE CONTAINERS IMAGES", "db 0/0 * main postgres:17"),
+        (
+            DAEMON_SET,
+            "daemonset/agent",
+            "NAME DESIRED CURRENT READY UP-TO-DATE AVAILABLE NODE_SELECTOR AGE CONTAINERS IMAGES SELECTOR",
+            "agent 0 0 0 0 0 none=such * main agent:1 app=agent",
+        ),
+        (
+            REPLICA_SET,
+            "replicaset/old",
+            "NAME DESIRED CURRENT READY AGE CONTAINERS IMAGES SELECTOR",
+            "old 0 0 0 * main nginx:1 app=old",
+        ),
+        (
+            REPLICATION_CONTROLLER,
+            "rc/older",
+            "NAME DESIRED CURRENT READY AGE CONTAINERS IMAGES SELECTOR",
+            "older 0 0 0 * main nginx:1 app=older",
+        ),
+    ],
+    ids=["deployment", "statefulset", "daemonset", "replicaset", "replicationcontroller"],
+)
+def test_wide(kubectl: Kubectl, manifest: str, name: str, head: str, row: str) -> None:
+    make(kubectl, manifest)
+    found = kubectl.table("get", name, "-o", "wide")
+    assert [cell.replace(" ", "_") for cell in found[0]] == head.split()
+    assert [cell if wanted != "*" else "*" for cell, wanted in zip(found[1], row.split(), strict=True)] == row.split()
+
+
+def test_wide_jobs(kubectl: Kubectl) -> None:
+    kubectl("create", "cronjob", "nightly", "--image=busybox:1", "--schedule=@daily")
+    row = kubectl.table("get", "cronjob", "nightly", "-o", "wide")[1]
+    assert row[:6] == ["nightly", "@daily", "<none>", "False", "0", "<none>"]
+    assert row[7:] == ["nightly", "busybox:1", "<none>"]
+    kubectl("create", "job", "once", "--image=busybox:1")
+    head, row = kubectl.table("get", "job", "once", "-o", "wide")
+    assert head == ["NAME", "STATUS", "COMPLETIONS", "DURATION", "AGE", "CONTAINERS", "IMAGES", "SELECTOR"]
+    assert (row[0], row[2], row[-3], row[-2]) == ("once", "0/1", "once", "busybox:1")
+    assert row[-1].startswith("batch.kubernetes.io/controller-uid=")
+
+
+@pytest.mark.parametrize("manifest", [DEPLOYMENT, STATEFUL_SET, DAEMON_SET, REPLICA_SET, REPLICATION_CONTROLLER])
+def test_apply_again_changes_nothing(kubectl: Kubectl, manifest: str) -> None:
+    """Whatever kubectl says: to it, claims in a template differ from what the server makes of them."""
+    told = kubectl("apply", "-f", "-", stdin=manifest)
+    assert told.endswith("created\n")
+    before = kubectl.json("get", told.split()[0])["spec"]
+    assert kubectl("apply", "-f", "-", stdin=manifest).endswith(("unchanged\n", "configured\n"))
+    after = kubectl.json("get", told.split()[0])
+    assert (after["spec"], after["metadata"]["generation"]) == (before, 1)
