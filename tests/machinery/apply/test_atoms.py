@@ -1,0 +1,144 @@
+"""What a schema means for merging, and what an older set becomes under a newer schema."""
+
+from typing import Any
+
+import pytest
+
+from sampan.api import schemas
+from sampan.api.schema import from_openapi
+from sampan.machinery.apply.atoms import DEDUCED, MISSING, UNTYPED, Atom, of
+from sampan.machinery.apply.schema_changes import reconciled, with_named_fields
+from tests.machinery.apply.widgets import SPEC, TEXT, keyed, record
+
+
+def at(kind: str, path: str) -> Atom:
+    """The atom at a path of a built-in kind; `[]` is an item."""
+    found: Atom | None = of(schemas.definition(kind))
+    for step in path.split("."):
+        assert found is not None
+        found = found.item() if step == "[]" else found.child(step)
+    assert found is not None
+    return found
+
+
+POD = "io.k8s.api.core.v1.Pod"
+
+
+@pytest.mark.parametrize(
+    ("kind", "path", "is_leaf", "keys"),
+    [
+        (POD, "spec.containers", False, ["name"]),
+        (POD, "spec.containers.[].ports", False, ["containerPort", "protocol"]),
+        (POD, "spec.tolerations", True, []),
+        (POD, "metadata.finalizers", False, []),
+        (POD, "metadata.ownerReferences", False, ["uid"]),
+        (POD, "status.hostIPs", True, []),
+        ("io.k8s.api.core.v1.Service", "spec.ports", False, ["port", "protocol"]),
+    ],
+)
+def test_lists(kind: str, path: str, is_leaf: bool, keys: list[str]) -> None:
+    atom = at(kind, path)
+    assert atom.is_list
+    assert (atom.is_atomic_list, [name for name, _ in atom.keys]) == (is_leaf, keys)
+
+
+def test_keys_have_the_published_defaults() -> None:
+    assert dict(at(POD, "spec.containers.[].ports").keys) == {"containerPort": 0, "protocol": "TCP"}
+    assert dict(at(POD, "spec.imagePullSecrets").keys) == {"name": ""}
+    assert dict(of(from_openapi(SPEC["loose"])).keys) == {"a": MISSING, "b": MISSING}
+
+
+@pytest.mark.parametrize(
+    ("kind", "path", "is_leaf"),
+    [
+        (POD, "spec.nodeSelector", True),
+        (POD, "metadata.labels", False),
+        ("io.k8s.api.apps.v1.Deployment", "spec.selector", True),
+        ("io.k8s.api.core.v1.PersistentVolume", "spec.claimRef", False),
+        ("io.k8s.api.core.v1.Pod", "spec.containers.[].env.[].valueFrom.fieldRef", True),
+    ],
+)
+def test_maps(kind: str, path: str, is_leaf: bool) -> None:
+    assert at(kind, path).is_atomic_map is is_leaf
+
+
+def test_raw_objects_are_one_leaf() -> None:
+    assert at("io.k8s.api.apps.v1.ControllerRevision", "data") is UNTYPED
+
+
+def test_what_no_schema_describes() -> None:
+    free = of(from_openapi(SPEC["free"]))
+    assert free.child("anything") is DEDUCED
+    assert of(from_openapi({"x-kubernetes-preserve-unknown-fields": True})).form([1]) == "list"
+    closed = of(from_openapi(record(a=TEXT)))
+    assert closed.child("b") is None
+    opened = of(from_openapi({**record(a=record(b=TEXT)), "x-kubernetes-preserve-unknown-fields": True}))
+    assert (opened.child("z"), opened.declares("z")) == (DEDUCED, False)
+    inner = opened.child("a")
+    assert inner is not None
+    assert inner.child("z") is DEDUCED, "what an open object holds is open"
+
+
+def test_an_object_inside_has_metadata() -> None:
+    inside = of(from_openapi({"type": "object", "x-kubernetes-embedded-resource": True}))
+    labels = inside.child("metadata")
+    assert labels is not None
+    assert labels.declares("labels")
+
+
+def test_without_a_list_type_the_patch_strategy_counts() -> None:
+    source = {"type": "array", "items": record(n=TEXT), "x-kubernetes-patch-strategy": "merge"}
+    assert of(from_openapi({**source, "x-kubernetes-patch-merge-key": "n"})).keys == (("n", MISSING),)
+    assert not of(from_openapi(source)).is_atomic_list
+
+
+@pytest.mark.parametrize(
+    ("value", "form"),
+    [({}, "map"), ([], "list"), ("x", "scalar"), (1, "scalar"), (None, "map"), (MISSING, "map")],
+)
+def test_the_value_decides_where_anything_goes(value: Any, form: str) -> None:
+    assert DEDUCED.form(value) == form
+
+
+OLDER: dict[str, Any] = {
+    "f:list": {'k:{"name":"a"}': {".": {}, "f:name": {}}},
+    "f:map": {"f:x": {}},
+    "f:same": {'k:{"name":"a"}': {".": {}, "f:deep": {"f:y": {}}}},
+    "f:text": {},
+    "f:unknown": {"f:z": {}},
+}
+
+
+def test_parts_of_what_became_one_leaf_become_the_leaf() -> None:
+    atomic = {"x-kubernetes-list-type": "atomic"}
+    deep = {**record(y=TEXT), "x-kubernetes-map-type": "atomic"}
+    newer = of(
+        from_openapi(
+            record(
+                list={**keyed("name", name=TEXT), **atomic},
+                map={"type": "object", "additionalProperties": record(x=TEXT), "x-kubernetes-map-type": "atomic"},
+                same=keyed("name", name=TEXT, deep=deep),
+                text=TEXT,
+            )
+        )
+    )
+    assert reconciled(OLDER, newer) == {
+        "f:list": {},
+        "f:map": {},
+        "f:same": {'k:{"name":"a"}': {".": {}, "f:deep": {}}},
+        "f:text": {},
+        "f:unknown": {"f:z": {}},
+    }
+
+
+def test_a_set_that_fits_stays_itself() -> None:
+    fits = of(from_openapi(record(list=keyed("name", name=TEXT), map={"type": "object"}, text=TEXT)))
+    assert reconciled(OLDER, fits) is OLDER
+
+
+def test_named_fields_become_members() -> None:
+    atom = of(from_openapi(record(o=record(a=TEXT), m={"type": "object", "additionalProperties": record(b=TEXT)})))
+    assert with_named_fields({"f:m": {"f:k": {"f:b": {}}}, "f:o": {"f:a": {}}}, atom) == {
+        "f:m": {".": {}, "f:k": {"f:b": {}}},
+        "f:o": {".": {}, "f:a": {}},
+    }
