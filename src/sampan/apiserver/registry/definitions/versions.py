@@ -70,8 +70,8 @@ def stored_faults(stored: Sequence[str], versions: Iterable[CustomResourceDefini
             yield FieldError.invalid(at, list(stored), f"must have the storage version {version.name}")
     for name, index in left.items():
         text = (
-            f"missing from spec.versions; {name} was previously a storage version, and must remain in spec.versions until "
-            f"a storage migration ensures no data remains persisted in {name} and removes {name} from "
+            f"missing from spec.versions; {name} was previously a storage version, and must remain in spec.versions "
+            f"until a storage migration ensures no data remains persisted in {name} and removes {name} from "
             "status.storedVersions"
         )
         yield FieldError.invalid(f"{at}[{index}]", name, text)

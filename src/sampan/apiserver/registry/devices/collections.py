@@ -1,0 +1,49 @@
+"""Lists and maps with bounds: one that is too long is not looked into."""
+
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from typing import Any, TypeVar
+
+from sampan.api.faults import FieldError
+from sampan.apiserver.registry.podspec.formats import Faults
+
+Item = TypeVar("Item")
+Check = Callable[[Item, str], Iterable[FieldError]]
+_SHORTEST_KEY = 16
+
+
+def each(items: Sequence[Item], most: int, check: Check[Item], at: str) -> Faults:
+    if len(items) > most:
+        yield FieldError.too_many(at, len(items), most)
+        return
+    for index, item in enumerate(items):
+        yield from check(item, f"{at}[{index}]")
+
+
+def distinct(items: Sequence[Item], most: int, check: Check[Item], key: Callable[[Item], Hashable], at: str) -> Faults:
+    """The same for a list whose items have keys of their own."""
+    yield from each(items, most, check, at)
+    if len(items) > most:
+        return
+    seen: set[Hashable] = set()
+    for index, item in enumerate(items):
+        if key(item) in seen:
+            yield FieldError.duplicate(f"{at}[{index}]", key(item))
+        seen.add(key(item))
+
+
+def entries(found: Mapping[str, Any], longest: int, key_faults: Check[str], check: Check[Any], at: str) -> Faults:
+    """Keys that are longer than `longest` are cut in the middle where faults are told."""
+    for key in sorted(found):
+        yield from key_faults(key, at)
+        yield from check(found[key], f"{at}[{_cut(key, max(longest, _SHORTEST_KEY))}]")
+
+
+def _cut(text: str, longest: int) -> str:
+    if len(text) <= longest:
+        return text
+    left = longest - 3
+    return f"{text[: (left + 1) // 2]}...{text[len(text) - left // 2 :]}"
+
+
+def itself(item: str) -> str:
+    return item

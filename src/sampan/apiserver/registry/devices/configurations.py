@@ -1,0 +1,45 @@
+"""Parameters that only a driver understands, and the expressions that pick devices."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+
+from sampan.api import names
+from sampan.api.faults import FieldError
+from sampan.api.types.resource_v1 import DeviceSelector, OpaqueDeviceConfiguration
+from sampan.apiserver.registry.devices.collections import each
+from sampan.apiserver.registry.devices.naming import driver_faults
+from sampan.apiserver.registry.podspec.formats import Faults
+
+MOST_CONFIGURATIONS = 32
+_MOST_SELECTORS, _LONGEST = 32, 10 * 1024
+
+
+def selectors_faults(selectors: Sequence[DeviceSelector], at: str) -> Faults:
+    yield from each(selectors, _MOST_SELECTORS, _selector_faults, at)
+
+
+def _selector_faults(selector: DeviceSelector, at: str) -> Faults:
+    if selector.cel is None:
+        yield FieldError.required(f"{at}.cel")
+    elif names.size(selector.cel.expression) > _LONGEST:
+        yield FieldError.too_long(f"{at}.cel.expression", _LONGEST)
+
+
+def opaque_faults(found: OpaqueDeviceConfiguration | None, at: str) -> Faults:
+    if found is None:
+        yield FieldError.required(f"{at}.opaque")
+        return
+    yield from driver_faults(found.driver, f"{at}.opaque.driver")
+    yield from object_faults(found.parameters, f"{at}.opaque.parameters")
+
+
+def object_faults(value: Any, at: str) -> Faults:
+    """A JSON object of some size."""
+    if value is None:
+        yield FieldError.required(at)
+    elif len(msgspec.json.encode(value)) > _LONGEST:
+        yield FieldError.too_long(at, _LONGEST)
+    elif not isinstance(value, dict):
+        yield FieldError.invalid(at, "<value omitted>", "must be a valid JSON object")

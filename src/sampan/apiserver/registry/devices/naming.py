@@ -1,0 +1,94 @@
+"""Names of drivers, pools, requests, attributes; labels and effects of taints."""
+
+import re
+
+from sampan.api import names
+from sampan.api.faults import FieldError
+from sampan.api.types.resource_v1 import DeviceTaint, DeviceToleration
+from sampan.apiserver.registry.podspec.formats import (
+    Faults,
+    dns_subdomain,
+    label_value,
+    one_of,
+    optional_one_of,
+    qualified,
+)
+from sampan.apiserver.registry.podspec.storage_volumes import csi_driver_name
+
+LONGEST_DOMAIN, LONGEST_ID = 63, 32
+LONGEST_KEY = LONGEST_DOMAIN + 1 + LONGEST_ID
+EFFECTS = ("NoExecute", "NoSchedule", "None")
+_OPERATORS = ("Equal", "Exists")
+driver_faults = csi_driver_name
+"""Drivers of devices are called as those of storage."""
+_is_uid = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}").fullmatch
+
+
+def pool_faults(name: str, at: str) -> Faults:
+    if not name:
+        yield FieldError.required(at)
+        return
+    if names.size(name) > names.SUBDOMAIN_MAX:
+        yield FieldError.too_long(at, names.SUBDOMAIN_MAX)
+    for part in name.split("/"):
+        yield from dns_subdomain(part, at)
+
+
+def qualified_name_faults(name: str, at: str) -> Faults:
+    """An identifier, with the domain of its owner or without."""
+    parts = name.split("/")
+    if len(parts) == 1:
+        yield from _identifier_faults(name, at)
+    elif len(parts) == 2:
+        if parts[0]:
+            yield from driver_faults(parts[0], at)
+        else:
+            yield FieldError.invalid(at, "", "the domain must not be empty")
+        if parts[1]:
+            yield from _identifier_faults(parts[1], at)
+        else:
+            yield FieldError.invalid(at, "", "the name must not be empty")
+
+
+def fully_qualified_faults(name: str, at: str) -> Faults:
+    yield from qualified_name_faults(name, at)
+    if "/" not in name:
+        text = "a fully qualified name must be a domain and a name separated by a slash"
+        yield FieldError.invalid(at, name, text)
+
+
+def _identifier_faults(name: str, at: str) -> Faults:
+    if names.size(name) > LONGEST_ID:
+        yield FieldError.too_long(at, LONGEST_ID)
+    for text in names.c_identifier(name):
+        yield FieldError.invalid(at, name, text)
+
+
+def uid_faults(uid: str, at: str) -> Faults:
+    if _is_uid(uid):
+        return
+    if _is_uid(uid.lower()):
+        form = "`xxxxxxxx-xxxx-xxxx-xxxx-xxxxxxxxxxxx` with lowercase hexadecimal characters"
+        yield FieldError.invalid(at, uid, f"uid must be in RFC 4122 normalized form, {form}")
+    else:
+        why = f"invalid UUID length: {len(uid)}" if len(uid) not in (32, 36, 38, 45) else "invalid UUID format"
+        yield FieldError.invalid(at, uid, f"error validating uid: {why}")
+
+
+def taint_faults(taint: DeviceTaint, at: str) -> Faults:
+    yield from qualified(taint.key, f"{at}.key")
+    yield from label_value(taint.value, f"{at}.value")
+    yield from one_of(taint.effect, EFFECTS, f"{at}.effect")
+
+
+def toleration_faults(toleration: DeviceToleration, at: str) -> Faults:
+    if toleration.key:
+        yield from qualified(toleration.key, f"{at}.key")
+    if toleration.operator == "Exists":
+        if toleration.value:
+            yield FieldError.invalid(f"{at}.value", toleration.value, "must be empty for operator `Exists`")
+    elif toleration.operator == "Equal":
+        yield from label_value(toleration.value, f"{at}.value")
+    else:
+        yield from one_of(toleration.operator, _OPERATORS, f"{at}.operator")
+    yield from optional_one_of(toleration.effect or None, EFFECTS, f"{at}.effect")

@@ -1,0 +1,83 @@
+"""ResourceClaim: a wish for devices, and what was given."""
+
+from collections.abc import Iterable, Sequence
+
+from sampan.api.faults import FieldError
+from sampan.api.types.resource_v1 import DeviceRequest, ResourceClaim, ResourceClaimStatus
+from sampan.apiserver.registry import metadata
+from sampan.apiserver.registry.devices.allocations import drop_deallocated, status_faults
+from sampan.apiserver.registry.devices.requests import claim_faults, default_claim
+from sampan.apiserver.registry.podspec.formats import Faults, fixed
+from sampan.apiserver.registry.served import Served
+from sampan.apiserver.registry.strategy import Column, Context, StatusStrategy, Strategy
+from sampan.apiserver.tables.columns import AGE, NAME
+
+_ADMIN_LABEL = "resource.kubernetes.io/admin-access"
+
+
+class ResourceClaimStrategy(Strategy):
+    returns_deleted = True
+    validates_whole = True
+
+    def default(self, obj: ResourceClaim) -> None:
+        default_claim(obj.spec.devices)
+        for device in obj.status.devices:
+            device.conditions = device.conditions or None
+        for result in obj.status.allocation.devices.results if obj.status.allocation is not None else ():
+            for toleration in result.tolerations:
+                toleration.operator = toleration.operator or "Equal"
+
+    def prepare_create(self, ctx: Context, obj: ResourceClaim) -> None:
+        obj.status = ResourceClaimStatus()
+
+    def validate_create(self, ctx: Context, obj: ResourceClaim) -> Iterable[FieldError]:
+        yield from admin_faults(ctx, obj.spec.devices.requests or ())
+        yield from claim_faults(obj.spec.devices, "spec.devices")
+
+    def prepare_update(self, ctx: Context, obj: ResourceClaim, old: ResourceClaim) -> None:
+        obj.status = old.status
+
+    def validate_update(self, ctx: Context, obj: ResourceClaim, old: ResourceClaim) -> Iterable[FieldError]:
+        return fixed(obj.spec, old.spec, "spec")
+
+
+class ResourceClaimStatusStrategy(StatusStrategy):
+    def prepare_update(self, ctx: Context, obj: ResourceClaim, old: ResourceClaim) -> None:
+        super().prepare_update(ctx, obj, old)
+        metadata.keep_all_but_managed_fields(obj.metadata, old.metadata)
+        drop_deallocated(obj.status, old.status)
+
+    def validate_update(self, ctx: Context, obj: ResourceClaim, old: ResourceClaim) -> Iterable[FieldError]:
+        return status_faults(obj, old.status)
+
+
+def admin_faults(ctx: Context, requests: Sequence[DeviceRequest]) -> Faults:
+    """Access to devices that others use is for namespaces that are marked for it."""
+    wanted = (index for index, found in enumerate(requests) if found.exactly is not None and found.exactly.adminAccess)
+    index = next(wanted, None)
+    if index is None:
+        return
+    namespace = ctx.registry.store_of("", "v1", "Namespace").peek("", ctx.namespace)
+    if namespace is None or namespace.metadata.labels.get(_ADMIN_LABEL) != "true":
+        text = f"admin access to devices requires the `{_ADMIN_LABEL}: true` label on the containing namespace"
+        yield FieldError.forbidden(f"spec.devices.requests[{index}].adminAccess", text)
+
+
+def _state(claim: ResourceClaim, now: float) -> str:
+    is_deleted, allocation = claim.metadata.deletionTimestamp is not None, claim.status.allocation
+    states = ["deleted"] if is_deleted else []
+    if allocation is not None:
+        states += ["allocated", "reserved"] if claim.status.reservedFor else ["allocated"]
+    elif not is_deleted:
+        states.append("pending")
+    return ",".join(states)
+
+
+ResourceClaimStrategy.columns = (
+    NAME,
+    Column("State", _state, description="A summary of the current state (allocated, pending, reserved, etc.)."),
+    AGE,
+)
+
+_strategy = ResourceClaimStrategy()
+SERVED = Served(strategy=_strategy, views={"status": ResourceClaimStatusStrategy(_strategy)})

@@ -1,0 +1,50 @@
+"""ResourceSlice: devices that a driver has to give."""
+
+from collections.abc import Iterable
+
+from sampan.api.faults import FieldError
+from sampan.api.gotext import quote
+from sampan.api.types.resource_v1 import ResourceSlice
+from sampan.apiserver.registry.devices.publishing import slice_faults
+from sampan.apiserver.registry.served import Served
+from sampan.apiserver.registry.strategy import Column, Context, Strategy
+from sampan.apiserver.tables.columns import AGE, NAME
+
+
+class ResourceSliceStrategy(Strategy):
+    returns_deleted = True
+    counts_generation = True
+    columns = (
+        NAME,
+        Column("Node", lambda found, now: found.spec.nodeName or "", field="spec.nodeName"),
+        Column("Driver", lambda found, now: found.spec.driver, field="spec.driver"),
+        Column("Pool", lambda found, now: found.spec.pool.name, field="spec.pool.name"),
+        AGE,
+    )
+
+    def prepare_create(self, ctx: Context, obj: ResourceSlice) -> None:
+        """A taint counts from when it was first seen; what only newer servers understand goes."""
+        for device in obj.spec.devices:
+            device.nodeAllocatableResourceMappings = {}
+            for attribute in device.attributes.values():
+                attribute.ints, attribute.bools, attribute.strings, attribute.versions = [], [], [], []
+            for taint in device.taints:
+                taint.timeAdded = taint.timeAdded or ctx.now
+
+    def prepare_update(self, ctx: Context, obj: ResourceSlice, old: ResourceSlice) -> None:
+        self.prepare_create(ctx, obj)
+
+    def validate_create(self, ctx: Context, obj: ResourceSlice) -> Iterable[FieldError]:
+        return slice_faults(obj.spec, None, "spec")
+
+    def validate_update(self, ctx: Context, obj: ResourceSlice, old: ResourceSlice) -> Iterable[FieldError]:
+        return slice_faults(obj.spec, old.spec, "spec")
+
+    def warnings(self, ctx: Context, obj: ResourceSlice, old: ResourceSlice | None) -> Iterable[str]:
+        driver = obj.spec.driver
+        if driver != driver.lower():
+            text = f"driver names should be lowercase; {quote(driver)} contains uppercase characters"
+            yield f"spec.driver: {text}"
+
+
+SERVED = Served(strategy=ResourceSliceStrategy())
