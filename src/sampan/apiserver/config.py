@@ -3,8 +3,15 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from sampan.apiserver.call import User
+
+if TYPE_CHECKING:
+    from sampan.storage.encryption import Encryption
+
+ISSUER = "https://kubernetes.default.svc"
+"""Who tokens of service accounts say they come from, unless told otherwise."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,8 +43,15 @@ class ServerConfig:
     service_node_port_range: tuple[int, int] = (30000, 32767)
     runtime_config: Mapping[str, bool] = field(default_factory=dict)
     event_ttl_s: float = 3600
-    service_account_issuer: str = "https://kubernetes.default.svc"
+    encryption: "Encryption | None" = None
+    """Which resources are encrypted in the store, and how."""
+    service_account_issuer: str = ISSUER
     service_account_key: Path | None = None
+    """Signs tokens."""
+    service_account_public_keys: Sequence[Path] = ()
+    """Verify tokens besides the key that signs them."""
+    api_audiences: Sequence[str] = ()
+    """What the server goes by in tokens; empty: the issuer."""
     max_in_flight: int = 400
     """Requests at once that only read."""
     max_mutating_in_flight: int = 200

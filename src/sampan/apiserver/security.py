@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from sampan.apiserver.auth.chain import Tokens
 from sampan.apiserver.authz import Chain
 from sampan.apiserver.authz.rbac import RbacIndex
 
@@ -12,6 +14,9 @@ from sampan.apiserver.authz.rbac import RbacIndex
 class Security:
     authorizer: Chain
     rules: RbacIndex = field(default_factory=RbacIndex)
+    tokens: Tokens = field(default_factory=lambda: Tokens(()))
+    audiences: Sequence[str] = ()
+    """What this server goes by in tokens."""
 
 
 __all__ = ["Security"]

@@ -13,10 +13,8 @@ from typing import Any
 from sampan.api.scheme import Scheme, builtin_scheme
 from sampan.apiserver.admission.chain import AdmissionChain
 from sampan.apiserver.admission.plugins import default_plugins
-from sampan.apiserver.auth.certificates import CertificateAuthenticator
-from sampan.apiserver.auth.chain import AuthenticatorChain
+from sampan.apiserver.auth.assembly import account_keys, audiences, authenticators
 from sampan.apiserver.auth.token_signer import TokenSigner
-from sampan.apiserver.auth.tokens import FileTokens
 from sampan.apiserver.authz.modes import authorizers
 from sampan.apiserver.authz.rbac import RbacFeed, RbacIndex
 from sampan.apiserver.authz.rbac.reconcile import reconcile
@@ -33,6 +31,7 @@ from sampan.apiserver.registry.registry import Registry
 from sampan.apiserver.request_metrics import RequestMetrics
 from sampan.apiserver.security import Security
 from sampan.apiserver.special import Check, special_paths
+from sampan.apiserver.special.openid import OpenId
 from sampan.apiserver.storage_metrics import export_storage
 from sampan.machinery.clock import Clock, RealClock
 from sampan.machinery.flight_recorder import FlightRecorder
@@ -59,8 +58,6 @@ class ApiServer:
         self.recorder = FlightRecorder(clock=clock)
         self._tasks: _Background | None = None
         self._running = AsyncExitStack()
-        rules = RbacIndex()
-        self.security = Security(authorizer=authorizers(config.authorization_modes, rules), rules=rules)
         self.registry = Registry(
             scheme=self.scheme,
             backend=backend,
@@ -69,8 +66,11 @@ class ApiServer:
             event_ttl_s=config.event_ttl_s,
             service_ranges=ServiceRanges.parse(config.service_cluster_ip_range, config.service_node_port_range),
             token_signer=_token_signer(config),
-            security=self.security,
+            encryption=config.encryption,
         )
+        self._account_keys = account_keys(config)
+        self._authenticator = authenticators(config, self.registry, self._account_keys)
+        self.security = self.registry.security = self._make_security()
         self.metrics = metrics or Metrics()
         self.pipeline = self._make_pipeline()
         self._lag = LoopLag(metrics=self.metrics)
@@ -115,22 +115,26 @@ class ApiServer:
         """A way in for a client in this process."""
         return LoopbackTransport(pipeline=self.pipeline, user=user)
 
-    def _make_pipeline(self) -> Pipeline:
-        config = self.config
-        authenticator = AuthenticatorChain(
-            [CertificateAuthenticator()],
-            tokens=[FileTokens(config.tokens)],
-            allows_anonymous=config.allows_anonymous,
+    def _make_security(self) -> Security:
+        rules = RbacIndex()
+        return Security(
+            authorizer=authorizers(self.config.authorization_modes, rules),
+            rules=rules,
+            tokens=self._authenticator.tokens,
+            audiences=audiences(self.config),
         )
+
+    def _make_pipeline(self) -> Pipeline:
         authorizer, admission = self.security.authorizer, AdmissionChain(default_plugins())
         return Pipeline(
             scheme=self.scheme,
-            authenticator=authenticator,
+            authenticator=self._authenticator,
             authorizer=authorizer,
             endpoints=Endpoints(registry=self.registry, admission=admission, authorizer=authorizer),
             special=special_paths(
                 self.registry,
-                address=lambda: f"{self.address}:{self.secure_port or self.insecure_port}",
+                address=self._host_port,
+                openid=self._openid(),
                 ready_checks=[
                     Check("poststarthook/bootstrap", self._check_bootstrap),
                     Check("shutdown", self._check_stopping),
@@ -140,6 +144,14 @@ class ApiServer:
             ),
             recorder=self.recorder,
         )
+
+    def _host_port(self) -> str:
+        return f"{self.address}:{self.secure_port or self.insecure_port}"
+
+    def _openid(self) -> OpenId | None:
+        if not self._account_keys:
+            return None
+        return OpenId(issuer=self.config.service_account_issuer, keys=self._account_keys, address=self._host_port)
 
     async def _check_bootstrap(self) -> None:
         if not self._is_bootstrapped:
@@ -198,7 +210,8 @@ class _Background:
 def _token_signer(config: ServerConfig) -> TokenSigner | None:
     if config.service_account_key is None:
         return None
-    return TokenSigner(key_pem=config.service_account_key.read_bytes(), issuer=config.service_account_issuer)
+    key = config.service_account_key.read_bytes()
+    return TokenSigner(key_pem=key, issuer=config.service_account_issuer, audiences=config.api_audiences)
 
 
 def tls_context(files: TlsFiles) -> ssl.SSLContext:

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import functools
 import ipaddress
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import click
 
 from sampan.api import runtime_config
+from sampan.apiserver.auth.account_keys import KeyFileError, read_keys
 from sampan.apiserver.authz.modes import DEFAULT, MODES
-from sampan.apiserver.config import ServerConfig, TlsFiles
+from sampan.apiserver.config import ISSUER, ServerConfig, TlsFiles
 from sampan.apiserver.server import own_address
 from sampan.cli import flags
 from sampan.cli.assembly import StoreConfig
@@ -25,6 +27,10 @@ _OPTIONS: tuple[tuple[tuple[str, ...], dict[str, Any]], ...] = (
     (("--advertise-address",), {"default": "", "metavar": "A", "help": "Where others reach the server."}),
     (("--token-auth-file",), {"metavar": "F", "help": 'Lines of token,user,uid,"group1,group2".'}),
     (("--anonymous-auth",), {"type": bool, "default": True, "help": "Whether calls without credentials are let in."}),
+    (("--service-account-issuer",), {"default": ISSUER, "metavar": "URL", "help": "Who tokens say they come from."}),
+    (("--service-account-signing-key-file",), {"metavar": "F", "help": "Signs the tokens of service accounts."}),
+    (("--service-account-key-file",), {"multiple": True, "metavar": "F", "help": "Also verifies them; repeatable."}),
+    (("--api-audiences",), {"default": "", "metavar": "A,…", "help": "What the server goes by.  [the issuer]"}),
     (("--authorization-mode",), {"default": ",".join(DEFAULT), "metavar": "LIST", "help": "Who decides, in order."}),
     (("--etcd-servers",), {"default": "", "metavar": "URL,…", "help": "Use etcd instead of the embedded store."}),
     (("--etcd-cafile",), {"metavar": "F", "help": "The CA of etcd's certificate."}),
@@ -34,6 +40,7 @@ _OPTIONS: tuple[tuple[tuple[str, ...], dict[str, Any]], ...] = (
     (("--service-node-port-range",), {"default": "30000-32767", "metavar": "A-B", "help": "For services on nodes."}),
     (("--runtime-config",), {"default": "", "metavar": "K=V,…", "help": "API versions to switch on or off."}),
     (("--feature-gates",), {"default": "", "metavar": "K=V,…", "help": "Features to switch on or off."}),
+    (("--encryption-provider-config",), {"metavar": "F", "help": "What is encrypted in the store, and how."}),
     (("--event-ttl",), {"default": "1h0m0s", "metavar": "T", "help": "How long events are kept."}),
     (("--max-requests-inflight",), {"type": int, "default": 400, "help": "Requests served at a time."}),
     (("-v", "--v", "verbosity"), {"type": int, "default": 0, "help": "Log: 0 warnings, 2 what happens, 4 all."}),
@@ -44,11 +51,15 @@ FEATURES: frozenset[str] = frozenset()
 
 
 def server_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    decorators = [click.option(*names, show_default=True, **kwargs) for names, kwargs in _OPTIONS]
+    decorators = [
+        click.option(*names, show_default=kwargs.get("default") != "", **kwargs) for names, kwargs in _OPTIONS
+    ]
     return functools.reduce(lambda wrapped, option: option(wrapped), reversed(decorators), command)
 
 
 def server_config(given: Mapping[str, Any], *, tls: TlsFiles | None) -> ServerConfig:
+    if not (given["secure_port"] or given["insecure_port"]):
+        raise CliError("--secure-port: with 0 there must be an --insecure-port, or nobody could reach the server")
     for name in flags.switches("--feature-gates", given["feature_gates"]):
         if name not in FEATURES:
             raise CliError(f"--feature-gates: there is no feature {name!r} to switch")
@@ -61,10 +72,15 @@ def server_config(given: Mapping[str, Any], *, tls: TlsFiles | None) -> ServerCo
         tls=tls,
         tokens=flags.tokens("--token-auth-file", given["token_auth_file"]),
         allows_anonymous=given["anonymous_auth"],
+        service_account_issuer=given["service_account_issuer"],
+        service_account_key=flags.file("--service-account-signing-key-file", given["service_account_signing_key_file"]),
+        service_account_public_keys=_key_files(given["service_account_key_file"]),
+        api_audiences=tuple(filter(None, given["api_audiences"].split(","))),
         authorization_modes=_modes(given["authorization_mode"]),
         service_cluster_ip_range=flags.network("--service-cluster-ip-range", given["service_cluster_ip_range"]),
         service_node_port_range=flags.port_range("--service-node-port-range", given["service_node_port_range"]),
         runtime_config=_runtime_config(given["runtime_config"]),
+        encryption=flags.encryption("--encryption-provider-config", given["encryption_provider_config"]),
         event_ttl_s=flags.duration_s("--event-ttl", given["event_ttl"]),
         max_in_flight=given["max_requests_inflight"],
     )
@@ -84,6 +100,18 @@ def advertised(given: Mapping[str, Any]) -> str:
         return flags.address("--advertise-address", given["advertise_address"])
     bound = ipaddress.ip_address(given["bind_address"])
     return own_address() if bound.is_unspecified or bound.is_loopback else str(bound)
+
+
+def _key_files(paths: Sequence[str]) -> tuple[Path, ...]:
+    """Files with keys, which are read here once to tell what is wrong with them."""
+    flag = "--service-account-key-file"
+    found = tuple(file for path in paths if (file := flags.file(flag, path)) is not None)
+    for path in found:
+        try:
+            read_keys([path.read_bytes()])
+        except KeyFileError as error:
+            raise CliError(f"{flag}: {path}: {error}") from None
+    return found
 
 
 def _modes(text: str) -> tuple[str, ...]:

@@ -15,7 +15,7 @@ import click
 from sampan.apiserver.bootstrap import first_address
 from sampan.apiserver.config import TlsFiles
 from sampan.cli import detach, flags, kubeconfig
-from sampan.cli.assembly import COMPONENTS, Assembly, ClusterConfig, StoreConfig
+from sampan.cli.assembly import APISERVER, COMPONENTS, Assembly, ClusterConfig, StoreConfig
 from sampan.cli.cluster_dir import ClusterDir, Running, cluster_dir
 from sampan.cli.failures import CliError
 from sampan.cli.pki import ACCOUNTS, ADMIN, CA, SERVER, Pki
@@ -28,10 +28,16 @@ _SERVICE_NAMES = tuple("kubernetes" + end for end in ("", ".default", ".default.
 @click.command("up")
 @click.option("--data-dir", metavar="DIR", help="Where the cluster keeps its data.  [~/.local/share/sampan/NAME]")
 @click.option("--name", default="sampan", show_default=True, help="The cluster's name.")
-@click.option("--store", type=click.Choice(["sqlite", "memory"]), default="sqlite", show_default=True)
+@click.option(
+    "--store",
+    type=click.Choice(["sqlite", "memory"]),
+    default="sqlite",
+    show_default=True,
+    help="What objects are kept in.",
+)
 @click.option("--components", default=",".join(COMPONENTS), show_default=True, metavar="LIST", help="Parts to run.")
 @click.option("--controllers", default="*", show_default=True, metavar="LIST", help="Controllers: *, NAME, -NAME.")
-@click.option("--detach", "-d", "is_detached", is_flag=True, help="Run in the background.")
+@click.option("-d", "--detach/--no-detach", "is_detached", help="Run in the background.")
 @click.option("--kubeconfig-out", metavar="F", help="Also write the kubeconfig here.")
 @click.option("--merge-kubeconfig", is_flag=True, help="Add the cluster to ~/.kube/config as the current one.")
 @server_options
@@ -53,6 +59,7 @@ def _run(where: ClusterDir, given: dict[str, Any], began: float) -> None:
     if not lock.acquire():
         raise CliError(_taken(where))
     try:
+        where.remove_note()  # one that a killed process has left names a process that may be another by now
         set_up_logs(given["verbosity"])
         config = _config(where, given)
 
@@ -74,16 +81,18 @@ def _detached(where: ClusterDir) -> Running:
         raise CliError(_taken(where))
     lock.release()
     where.remove_note()
-    arguments = [word for word in sys.argv[1:] if word not in ("--detach", "-d")]
-    return detach.start(where, arguments)
+    return detach.start(where, [*sys.argv[1:], "--no-detach"])
 
 
 def _config(where: ClusterDir, given: dict[str, Any]) -> ClusterConfig:
     components = flags.names("--components", given["components"], COMPONENTS)
+    if APISERVER not in components:
+        raise CliError(f"--components: {APISERVER} cannot be left out")
     pki = Pki(where.pki)
     pki.ensure(names=server_names(given), now=time.time())
     tls = TlsFiles(certificate=pki.certificate(SERVER), key=pki.key(SERVER), client_ca=pki.certificate(CA))
-    server = dataclasses.replace(server_config(given, tls=tls), service_account_key=pki.key(ACCOUNTS))
+    server = server_config(given, tls=tls)
+    server = dataclasses.replace(server, service_account_key=server.service_account_key or pki.key(ACCOUNTS))
     store = etcd_config(given)
     if not store.etcd_servers and given["store"] == "sqlite":
         store = StoreConfig(sqlite=where.database)
@@ -91,7 +100,7 @@ def _config(where: ClusterDir, given: dict[str, Any]) -> ClusterConfig:
         server=server,
         store=store,
         components=components,
-        controllers=tuple(word.strip() for word in given["controllers"].split(",") if word.strip()),
+        controllers=flags.controllers("--controllers", given["controllers"]),
         root_ca=pki.certificate(CA).read_bytes(),
     )
 

@@ -1,7 +1,9 @@
+import asyncio
 from pathlib import Path
 
 import pytest
 
+from sampan.apiserver.auth.chain import Identity
 from sampan.apiserver.auth.tokens import FileTokens, TokenFileError, read_token_file
 from sampan.apiserver.call import User
 
@@ -37,7 +39,7 @@ def test_a_file_that_is_no_text(tmp_path: Path) -> None:
 def test_tokens_are_known_whole() -> None:
     alice = User("alice")
     tokens = FileTokens({"secret": alice})
-    assert tokens.user_of("secret") is alice
+    assert asyncio.run(tokens.identify("secret")) == Identity(alice)
     for wrong in ("secre", "secrets", "Secret", "", "\ud800"):
-        assert tokens.user_of(wrong) is None
+        assert asyncio.run(tokens.identify(wrong)) is None
     assert "secret" not in repr(vars(tokens))

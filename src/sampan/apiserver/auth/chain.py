@@ -1,6 +1,7 @@
 """The authenticators in their order: the first that knows the caller decides; nobody does for the anonymous."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Protocol
 
 from sampan.apiserver.auth.bearer import bearer_token, subprotocol_token
@@ -8,20 +9,54 @@ from sampan.apiserver.call import ANONYMOUS, UNAUTHENTICATED, Call, User
 from sampan.machinery import errors
 
 _ANONYMOUS = User(ANONYMOUS, "", (UNAUTHENTICATED,))
+INVALID_TOKEN = "invalid bearer token"
 
 
 class OneAuthenticator(Protocol):
     """Knows callers by what the connection or the headers say of them."""
 
     def authenticate(self, call: Call) -> User | None:
-        """The user, None if the call carries nothing that this one knows."""
+        """The user, None if the call carries nothing that this one knows; Unauthorized if it carries a lie."""
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """Whose token it is, and for which of the audiences that were asked for it is good; empty: all of them."""
+
+    user: User
+    audiences: tuple[str, ...] = ()
+
+
+class TokenFault(ValueError):
+    """What is wrong with a token that is of a kind that the authenticator knows."""
 
 
 class TokenAuthenticator(Protocol):
     """Knows callers by their tokens."""
 
-    def user_of(self, token: str) -> User | None:
-        """The user, None if the token is not one of those that this one gives out or believes."""
+    async def identify(self, token: str, audiences: Sequence[str] = ()) -> Identity | None:
+        """None if the token is not of the kind that this one believes; `TokenFault` if it is, but not good. Without
+        audiences those of this server are meant."""
+
+
+class Tokens:
+    """All who know tokens, in order."""
+
+    def __init__(self, authenticators: Sequence[TokenAuthenticator]) -> None:
+        self._authenticators = tuple(authenticators)
+
+    async def identify(self, token: str, audiences: Sequence[str] = ()) -> Identity:
+        """`TokenFault` if nobody believes the token."""
+        faults = []
+        for authenticator in self._authenticators:
+            try:
+                found = await authenticator.identify(token, audiences)
+            except TokenFault as fault:
+                faults.append(str(fault))
+            else:
+                if found is not None:
+                    return found
+        raise TokenFault(f"[{', '.join([INVALID_TOKEN, *faults])}]" if faults else INVALID_TOKEN)
 
 
 class AuthenticatorChain:
@@ -35,7 +70,7 @@ class AuthenticatorChain:
         tokens: Sequence[TokenAuthenticator] = (),
         allows_anonymous: bool = True,
     ) -> None:
-        self._authenticators, self._tokens = tuple(authenticators), tuple(tokens)
+        self._authenticators, self.tokens = tuple(authenticators), Tokens(tokens)
         self._allows_anonymous = allows_anonymous
 
     async def authenticate(self, call: Call) -> User:
@@ -44,17 +79,13 @@ class AuthenticatorChain:
             if user is not None:
                 return user
         if token := bearer_token(call) or subprotocol_token(call):
-            return self._user_of(token)
+            try:
+                return (await self.tokens.identify(token)).user
+            except TokenFault:
+                raise errors.unauthorized() from None
         if not self._allows_anonymous:
             raise errors.unauthorized()
         return _ANONYMOUS
 
-    def _user_of(self, token: str) -> User:
-        for authenticator in self._tokens:
-            user = authenticator.user_of(token)
-            if user is not None:
-                return user
-        raise errors.unauthorized()
 
-
-__all__ = ["AuthenticatorChain", "OneAuthenticator", "TokenAuthenticator"]
+__all__ = ["AuthenticatorChain", "Identity", "OneAuthenticator", "TokenAuthenticator", "TokenFault", "Tokens"]

@@ -15,12 +15,13 @@ class Masters:
 
 
 class OpenPaths:
-    """Whoever watches over the server may ask for its health."""
+    """Whoever watches over the server may ask for its health; as oneself, that is."""
 
     _PATHS = frozenset({"/healthz", "/livez", "/readyz"})
 
     def decide(self, asked: Attributes) -> Decision:
-        return ALLOWED if not asked.is_resource and asked.path in self._PATHS else UNDECIDED
+        is_open = not asked.is_resource and asked.path in self._PATHS
+        return ALLOWED if is_open and not asked.verb.startswith("impersonate-on:") else UNDECIDED
 
 
 __all__ = ["Masters", "OpenPaths"]

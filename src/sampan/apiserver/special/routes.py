@@ -10,6 +10,7 @@ from sampan.apiserver.special.flight import Flight
 from sampan.apiserver.special.health import Check, Health, store_check
 from sampan.apiserver.special.index import Index
 from sampan.apiserver.special.openapi import OpenApi
+from sampan.apiserver.special.openid import OpenId
 from sampan.apiserver.special.scraping import Scraping
 from sampan.apiserver.special.version import version
 
@@ -31,6 +32,7 @@ def special_paths(
     ready_checks: Iterable[Check] = (),
     metrics: Metrics | None = None,
     recorder: FlightRecorder | None = None,
+    openid: OpenId | None = None,
 ) -> Mapping[str, Special]:
     """The handlers by the first element of their paths. `address` is where clients reach the server (host:port);
     `checks` are parts of its health, besides those that every server has, `ready_checks` only of its readiness."""
@@ -49,6 +51,8 @@ def special_paths(
         handlers["metrics"] = Scraping(metrics=metrics).handle
     if recorder is not None:
         handlers["debug"] = Flight(recorder).handle
+    if openid is not None:
+        handlers["openid"] = handlers[".well-known"] = openid.handle
     handlers[""] = Index(scheme=registry.scheme, health=health, has_metrics=metrics is not None).handle
     return handlers
 

@@ -1,0 +1,210 @@
+"""Tokens of service accounts: signed by a key of ours, in their time, for this audience, and as long as what they are
+bound to is there. The signature of a token is verified once; all else on every call."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from collections import OrderedDict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol
+
+import msgspec
+
+from sampan.apiserver.auth.account_keys import AccountKey
+from sampan.apiserver.auth.accounts import account, account_user
+from sampan.apiserver.auth.chain import Identity, TokenFault
+from sampan.apiserver.authz.rbac.covers import quoted
+from sampan.machinery.clock import Clock
+
+if TYPE_CHECKING:
+    from sampan.apiserver.registry.registry import Registry
+
+_EXTRA = "authentication.kubernetes.io/"
+_LEEWAY_S = 60
+"""How far clocks may be apart."""
+_DELETION_LEEWAY_S = 60
+"""How long the token of an object that is being deleted still counts after its time."""
+_MOST_KEPT = 10_000
+_INVALIDATED = "service account token has been invalidated"
+
+
+class _Ref(msgspec.Struct):
+    name: str = ""
+    uid: str = ""
+
+
+class _Own(msgspec.Struct):
+    namespace: str = ""
+    serviceaccount: _Ref = msgspec.field(default_factory=_Ref)
+    pod: _Ref | None = None
+    secret: _Ref | None = None
+    node: _Ref | None = None
+
+
+class Claims(msgspec.Struct):
+    iss: str = ""
+    sub: str = ""
+    aud: list[str] | str = msgspec.field(default_factory=list)
+    exp: float = 0
+    nbf: float = 0
+    jti: str = ""
+    own: _Own | None = msgspec.field(default=None, name="kubernetes.io")
+
+    @property
+    def audiences(self) -> list[str]:
+        return [self.aud] if isinstance(self.aud, str) else self.aud
+
+
+class Objects(Protocol):
+    """How the objects that tokens are bound to are found."""
+
+    async def find(self, kind: str, namespace: str, name: str) -> Any | None:
+        """The object as the cache has it; that it is missing is certain."""
+
+
+class StoredObjects:
+    def __init__(self, *, registry: Registry) -> None:
+        self._registry = registry
+
+    async def find(self, kind: str, namespace: str, name: str) -> Any | None:
+        store = self._registry.store_of("", "v1", kind)
+        found = store.peek(namespace, name)
+        if found is not None:
+            return found
+        item = await store.cacher.get(namespace, name)
+        return item.object(store.codec.decode) if item is not None else None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AccountTokensConfig:
+    issuer: str
+    audiences: Sequence[str]
+    """What this server goes by."""
+    keys: Sequence[AccountKey]
+
+
+class AccountTokens:
+    def __init__(self, *, config: AccountTokensConfig, objects: Objects, clock: Clock) -> None:
+        self._config, self._objects, self._clock = config, objects, clock
+        self._verified: OrderedDict[str, Claims] = OrderedDict()
+
+    async def identify(self, token: str, audiences: Sequence[str] = ()) -> Identity | None:
+        claims = self._verified.get(token)
+        if claims is None:
+            claims = self._read(token)
+            if claims is None:
+                return None
+            self._keep(token, claims)
+        wanted = audiences or self._config.audiences
+        common = [word for word in claims.audiences if word in wanted]
+        if not common:
+            there, here = quoted(claims.audiences), quoted(wanted)
+            raise TokenFault(f"token audiences {there} is invalid for the target audiences {here}")
+        self._check_time(claims)
+        return Identity(await self._user(claims), tuple(common))
+
+    def _read(self, token: str) -> Claims | None:
+        """What a token of ours says; None for any other. `TokenFault` if it only pretends to be of ours."""
+        parts = token.split(".")
+        if len(parts) != 3 or not parts[2]:
+            return None
+        try:
+            if msgspec.json.decode(_decoded(parts[1]), type=Claims).iss != self._config.issuer:
+                return None
+        except (msgspec.MsgspecError, ValueError):
+            return None
+        return self._verify(token)
+
+    def _verify(self, token: str) -> Claims:
+        import jwt
+
+        fault = "no key verifies the token"
+        for key in self._candidates(token):
+            try:
+                found = jwt.decode(token, key.key, algorithms=[key.algorithm], options=_SIGNATURE_ONLY)
+                return msgspec.convert(found, Claims)
+            except (jwt.PyJWTError, msgspec.ValidationError) as error:
+                fault = str(error)
+        raise TokenFault(fault)
+
+    def _candidates(self, token: str) -> Sequence[AccountKey]:
+        """The key that the token names, else all."""
+        import jwt
+
+        try:
+            name = jwt.get_unverified_header(token).get("kid")
+        except jwt.PyJWTError:
+            return ()
+        named = [key for key in self._config.keys if key.id == name]
+        return named if name else self._config.keys
+
+    def _keep(self, token: str, claims: Claims) -> None:
+        self._verified[token] = claims
+        if len(self._verified) > _MOST_KEPT:
+            self._verified.popitem(last=False)
+
+    def _check_time(self, claims: Claims) -> None:
+        now = self._clock.now()
+        if now > claims.exp + _LEEWAY_S:
+            raise TokenFault("service account token has expired")
+        if now < claims.nbf - _LEEWAY_S:
+            raise TokenFault("service account token is not valid yet")
+
+    async def _user(self, claims: Claims) -> Any:
+        own = claims.own
+        if own is None or claims.sub != account_user(own.namespace, own.serviceaccount.name):
+            raise TokenFault("service account token claims could not be validated due to unexpected private claim")
+        await self._require("ServiceAccount", own.namespace, own.serviceaccount)
+        if own.secret is not None:
+            await self._require("Secret", own.namespace, own.secret)
+        if own.pod is not None:
+            await self._require("Pod", own.namespace, own.pod)
+        elif own.node is not None:
+            await self._require("Node", "", own.node)
+        return account(own.namespace, own.serviceaccount.name, own.serviceaccount.uid, _extra(claims, own))
+
+    async def _require(self, kind: str, namespace: str, ref: _Ref) -> None:
+        obj = await self._objects.find(kind, namespace, ref.name)
+        if obj is None or obj.metadata.uid != ref.uid or self._is_over(obj.metadata):
+            raise TokenFault(_INVALIDATED)
+
+    def _is_over(self, meta: Any) -> bool:
+        from sampan.api import times
+
+        if meta.deletionTimestamp is None:
+            return False
+        return times.parse_time(meta.deletionTimestamp) < self._clock.now() - _DELETION_LEEWAY_S
+
+
+def _extra(claims: Claims, own: _Own) -> Mapping[str, tuple[str, ...]]:
+    found = {"credential-id": f"JTI={claims.jti}"} if claims.jti else {}
+    for kind, ref in (("pod", own.pod), ("node", own.node)):
+        if ref is not None:
+            found[f"{kind}-name"] = ref.name
+            if ref.uid:
+                found[f"{kind}-uid"] = ref.uid
+    return {_EXTRA + key: (value,) for key, value in found.items()}
+
+
+_SIGNATURE_ONLY: Any = {
+    "verify_signature": True,
+    "verify_aud": False,
+    "verify_exp": False,
+    "verify_nbf": False,
+    "verify_iat": False,
+    "verify_iss": False,
+    "verify_sub": False,
+    "verify_jti": False,
+}
+
+
+def _decoded(text: str) -> bytes:
+    try:
+        return base64.urlsafe_b64decode(text + "=" * (-len(text) % 4))
+    except binascii.Error as fault:
+        raise ValueError(str(fault)) from None
+
+
+__all__ = ["AccountTokens", "AccountTokensConfig", "StoredObjects"]

@@ -1,0 +1,43 @@
+"""TokenReview: whose token is this, and is it good for these audiences?"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from sampan.api.types.authentication_v1 import TokenReview, TokenReviewStatus
+from sampan.apiserver.auth.chain import TokenFault, Tokens
+from sampan.apiserver.registry.kinds.reviews.posted import answer, posted, security_of
+from sampan.apiserver.registry.kinds.reviews.users import user_info
+from sampan.apiserver.registry.served import Served
+from sampan.machinery import errors
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from sampan.apiserver.call import Call
+    from sampan.apiserver.endpoints import Endpoints
+    from sampan.apiserver.results import ValueAnswer
+
+
+async def review(endpoints: Endpoints, call: Call) -> ValueAnswer:
+    asked: TokenReview = await posted(endpoints, call)
+    if asked.metadata.namespace:
+        raise errors.bad_request("namespace is not allowed on this type: default")
+    if not asked.spec.token:
+        raise errors.bad_request("token is required for TokenReview in authentication")
+    security = security_of(endpoints)
+    asked.status = await _status(security.tokens, asked.spec.token, asked.spec.audiences or security.audiences)
+    return answer(asked)
+
+
+async def _status(tokens: Tokens, token: str, audiences: Sequence[str]) -> TokenReviewStatus:
+    try:
+        found = await tokens.identify(token, audiences)
+    except TokenFault as fault:
+        return TokenReviewStatus(error=str(fault))
+    return TokenReviewStatus(
+        authenticated=True, user=user_info(found.user), audiences=list(found.audiences or audiences)
+    )
+
+
+SERVED = Served(handlers={"": review})
