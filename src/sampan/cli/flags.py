@@ -5,11 +5,15 @@ from __future__ import annotations
 import ipaddress
 import os
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from sampan.api import durations
 from sampan.apiserver.auth.tokens import TokenFileError, read_token_file
 from sampan.apiserver.call import User
 from sampan.cli.failures import CliError
+
+if TYPE_CHECKING:
+    from sampan.storage.encryption import Encryption
 
 
 def names(flag: str, text: str, known: tuple[str, ...]) -> tuple[str, ...]:
@@ -79,6 +83,19 @@ def tokens(flag: str, path: str | None) -> dict[str, User]:
         raise CliError(f"{flag}: cannot read {path}: {error.strerror}") from None
     except TokenFileError as error:
         raise CliError(f"{flag}: {error}") from None
+
+
+def encryption(flag: str, path: str | None) -> Encryption | None:
+    if not path:
+        return None
+    from sampan.storage.encryption import EncryptionConfigError, read_encryption_config
+
+    try:
+        return read_encryption_config(Path(path))
+    except OSError as error:
+        raise CliError(f"{flag}: cannot read {path}: {error.strerror}") from None
+    except EncryptionConfigError as error:
+        raise CliError(f"{flag}: {path}: {error}") from None
 
 
 def file(flag: str, path: str | None) -> Path | None:

@@ -24,6 +24,8 @@ def translated(fault: Exception, call: Call) -> errors.ApiError | None:
             return errors.service_unavailable(str(fault))
         case backend.Unavailable():
             return errors.timeout(str(fault)) if fault.may_have_happened else errors.service_unavailable(str(fault))
+        case cache.CorruptValue():
+            return errors.internal_error(str(fault))
         case backend.Compacted():
             return errors.expired("The resourceVersion for the provided list is too old.")
     return None

@@ -20,7 +20,7 @@ from sampan.apiserver.registry.codec import ResourceCodec
 from sampan.apiserver.registry.kinds import MODULES
 from sampan.apiserver.registry.present import Presence
 from sampan.apiserver.registry.served import Served
-from sampan.apiserver.registry.store import Store
+from sampan.apiserver.registry.store import IsStale, Store
 from sampan.machinery.clock import Clock
 from sampan.storage.backend import Backend
 from sampan.storage.cacher import Cacher, Field, Shape, SharedRevision
@@ -29,6 +29,7 @@ from sampan.storage.cacher.item import ItemMaker
 if TYPE_CHECKING:
     from sampan.apiserver.auth.token_signer import TokenSigner
     from sampan.apiserver.security import Security
+    from sampan.storage.encryption import Encryption
 
 StartTask = Callable[[Any], asyncio.Task[None]]
 """Runs a cacher in the server's task group."""
@@ -46,6 +47,7 @@ class Registry:
         service_ranges: ServiceRanges | None = None,
         token_signer: TokenSigner | None = None,
         security: Security | None = None,
+        encryption: Encryption | None = None,
     ) -> None:
         self.scheme, self.backend, self.clock = scheme, backend, clock
         self.token_signer = token_signer
@@ -58,6 +60,7 @@ class Registry:
         self.addresses = AddressAllocator(registry=self, ranges=ranges)
         self.node_ports = NodePortAllocator(backend=backend, ports=ranges.node_ports)
         self._start_task = start_task
+        self._encryption = encryption
         self._event_ttl_s = event_ttl_s
         self._current_revision = SharedRevision(backend.current_revision)
         self._stores: dict[str, Store] = {}
@@ -136,8 +139,9 @@ class Registry:
         codec = self.codec(stored, resource)
         shape = _shape(resource, stored, self.scheme.same_objects(resource), bookmark_rest(codec))
         convert = None if resource.is_custom else partial(_converted, stored)
+        backend, is_stale = self._encrypted(resource)
         cacher = Cacher(
-            backend=self.backend,
+            backend=backend,
             shape=shape,
             decode=codec.decode,
             decode_value=_json_of_protobuf,
@@ -150,13 +154,24 @@ class Registry:
         return Store(
             resource=resource,
             strategy=self.served(resource).strategy,
-            backend=self.backend,
+            backend=backend,
             cacher=cacher,
-            presence=Presence(backend=self.backend, cacher=cacher, items=items, codec=codec),
+            presence=Presence(backend=backend, cacher=cacher, items=items, codec=codec),
             codec=codec,
             clock=self.clock,
             ttl_s=self._event_ttl_s if is_event else None,
+            is_stale=is_stale,
         )
+
+    def _encrypted(self, resource: Resource) -> tuple[Backend, IsStale | None]:
+        """The store as the resource's values are written to it."""
+        values = self._encryption.of(resource.group, resource.plural) if self._encryption is not None else None
+        if values is None:
+            return self.backend, None
+        from sampan.storage.encryption import EncryptingBackend
+
+        backend = EncryptingBackend(inner=self.backend, values=values)
+        return backend, backend.is_stale
 
 
 def _served_key(resource: Resource) -> tuple[str, str, str]:

@@ -33,6 +33,8 @@ Change = Callable[[Any], Awaitable[Any]]
 Wanted = Callable[[Present], Awaitable[Any]]
 """From what is stored to the wanted object, which nobody else holds; asked again if another writer was faster."""
 Make = Callable[[], Awaitable[Any]]
+IsStale = Callable[[str], Awaitable[bool]]
+"""Whether what is under a key is to be written again even if nothing changes: its encryption is an old one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,10 +63,12 @@ class Store:
         codec: ResourceCodec,
         clock: Clock,
         ttl_s: float | None = None,
+        is_stale: IsStale | None = None,
     ) -> None:
         self.resource, self.strategy = resource, strategy
         self.backend, self.cacher, self.codec, self.clock = backend, cacher, codec, clock
         self.presence, self._ttl_s = presence, ttl_s
+        self._is_stale = is_stale
 
     def key(self, namespace: str, name: str) -> str:
         return self.cacher.shape.key(namespace, name)
@@ -243,13 +247,16 @@ class Store:
         meta.resourceVersion = ""
         raw = self.codec.encode(obj)
         unchanged = self._spliced(raw, present.revision)
-        if ctx.dry_run or unchanged == present.raw:
+        if ctx.dry_run or (unchanged == present.raw and not await self._is_to_be_rewritten(present)):
             await self.presence.make_sure(present)
             meta.resourceVersion = str(present.revision)
             return Written(obj, unchanged)
         key = present.item.key
         revision = await self.backend.put(key, raw, expected=present.revision, ttl_s=self._ttl_s)
         return self._written(obj, raw, revision)
+
+    async def _is_to_be_rewritten(self, present: Present) -> bool:
+        return self._is_stale is not None and await self._is_stale(present.item.key)
 
     async def _remove_by_update(self, ctx: Context, obj: Any, present: Present) -> Written:
         """The last finalizer of an object that was marked is gone, and with it the object, which is never stored so."""

@@ -14,7 +14,15 @@ from typing import Any
 from sampan.storage.backend import Backend, StorageError
 from sampan.storage.cacher import continuing, reads
 from sampan.storage.cacher.bookmarks import INTERVAL_S, BookmarkSchedule
-from sampan.storage.cacher.errors import CorruptValue, Expired, InvalidContinue, NotReady, TooLargeVersion, WatchClosed
+from sampan.storage.cacher.errors import (
+    CorruptValue,
+    Expired,
+    InvalidContinue,
+    NotReady,
+    TooLargeVersion,
+    Undecipherable,
+    WatchClosed,
+)
 from sampan.storage.cacher.event import ADDED, WatchEvent, bookmark
 from sampan.storage.cacher.extract import DecodeValue, no_decoder
 from sampan.storage.cacher.freshness import SharedRevision
@@ -150,6 +158,8 @@ class Cacher:
         await self.wait_ready()
         is_reached = await self._reached(wanted)
         state = self._state
+        if state.corrupt:
+            self._refuse_undecipherable(query)
         revision = wanted.revision if wanted.rule is Rule.EXACT else state.revision
         if is_reached and revision >= state.history.floor:
             return reads.from_cache(state.contents, state.history, query, start, revision, state.revision)
@@ -230,6 +240,12 @@ class Cacher:
         except TooLargeVersion:
             return False
         return True
+
+    def _refuse_undecipherable(self, query: ListQuery) -> None:
+        namespace = query.selection.namespace
+        for key, fault in self._state.corrupt.items():
+            if isinstance(fault, Undecipherable) and (not namespace or self.shape.namespace_of(key) == namespace):
+                raise Undecipherable(key, fault.reason)
 
     async def _stored(self, key: str) -> Item | None:
         entry, _ = await self._backend.get(key)

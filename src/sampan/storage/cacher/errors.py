@@ -70,6 +70,10 @@ class CorruptValue(CacheError):
         self.key, self.reason = key, reason
 
 
+class Undecipherable(CorruptValue):
+    """It is encrypted, and no key that was given opens it. A list does not pass over it: the object is there."""
+
+
 class NotReady(CacheError):
     """The cache has not been filled yet."""
 

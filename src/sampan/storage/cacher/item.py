@@ -6,12 +6,13 @@ from typing import Any
 
 import msgspec
 
-from sampan.storage.cacher.errors import CorruptValue
+from sampan.storage.cacher.errors import CorruptValue, Undecipherable
 from sampan.storage.cacher.extract import DecodeValue, Extract, Labels
 from sampan.storage.cacher.shape import Shape
 from sampan.storage.cacher.splice import respliced, splice
 
 _PROTOBUF = b"k8s\x00"
+_ENCRYPTED = b"k8s:enc:"
 
 
 class Item(msgspec.Struct, gc=False, eq=False):
@@ -66,6 +67,8 @@ class ItemMaker:
         try:
             if value.startswith(_PROTOBUF):
                 value = self._decode_value(value)
+            elif value.startswith(_ENCRYPTED):
+                raise Undecipherable(key, f"it is encrypted ({_key_of(value)}), and no key that was given opens it")
             labels, fields, head, body = self._parts(value, revision, like)
             if head is not self._shape.head and self._convert_value is not None:
                 labels, fields, head, body = self._parts(self._convert_value(value), revision, like)
@@ -80,3 +83,10 @@ class ItemMaker:
     def _parts(self, value: bytes, revision: int, like: Item | None) -> tuple[Labels, tuple[str, ...], bytes, bytes]:
         labels, fields, has_version = self._extract(value, like.fields if like is not None else ())
         return labels, fields, *splice(value, revision, self._shape.head, is_clean=not has_version)
+
+
+def _key_of(value: bytes) -> str:
+    """Provider and name of the key that a value says it was encrypted with."""
+    provider, _, rest = value[len(_ENCRYPTED) :].partition(b":v1:")
+    name, colon, _ = rest.partition(b":")
+    return f"{provider.decode()} key {name.decode()!r}" if colon and len(name) < 256 else "in a way that is not known"

@@ -1,0 +1,11 @@
+"""Encryption at rest: values are encrypted on their way into a store and decrypted on their way out.
+
+`config` reads an EncryptionConfiguration, `values` turns one value into another, `backend` does so for a whole store,
+`ciphers` and `salsa20` are the primitives. Nothing here logs a value or a key.
+"""
+
+from sampan.storage.encryption.backend import EncryptingBackend
+from sampan.storage.encryption.config import Encryption, EncryptionConfigError, read_encryption_config
+from sampan.storage.encryption.values import ENCRYPTED, Values
+
+__all__ = ["ENCRYPTED", "EncryptingBackend", "Encryption", "EncryptionConfigError", "Values", "read_encryption_config"]

@@ -1,0 +1,103 @@
+"""A store whose values are encrypted in another one."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+
+from sampan.storage.backend import Backend, Batch, Conflict, Entry, Event, OnBatch, Page, Watch
+from sampan.storage.encryption.values import Values
+
+
+class EncryptingBackend:
+    """Keys, revisions and the order of things are those of the store behind it."""
+
+    def __init__(self, *, inner: Backend, values: Values) -> None:
+        self._inner, self._values = inner, values
+
+    async def __aenter__(self) -> EncryptingBackend:
+        await self._inner.__aenter__()
+        return self
+
+    async def __aexit__(self, *exc: object) -> None:
+        await self._inner.__aexit__(*exc)
+
+    async def get(self, key: str, *, revision: int = 0) -> tuple[Entry | None, int]:
+        entry, shown = await self._inner.get(key, revision=revision)
+        return self._entry(entry) if entry is not None else None, shown
+
+    async def range(self, prefix: str, *, start: str = "", limit: int = 0, revision: int = 0) -> Page:
+        page = await self._inner.range(prefix, start=start, limit=limit, revision=revision)
+        return Page([self._entry(entry) for entry in page.entries], page.revision, page.remaining)
+
+    async def count(self, prefix: str) -> int:
+        return await self._inner.count(prefix)
+
+    async def put(self, key: str, value: bytes, *, expected: int | None = None, ttl_s: float | None = None) -> int:
+        try:
+            return await self._inner.put(key, self._values.seal(key, value), expected=expected, ttl_s=ttl_s)
+        except Conflict as conflict:
+            raise self._conflict(conflict) from None
+
+    async def delete(self, key: str, *, expected: int | None = None) -> int:
+        try:
+            return await self._inner.delete(key, expected=expected)
+        except Conflict as conflict:
+            raise self._conflict(conflict) from None
+
+    def watch(self, prefix: str, *, after: int, on_batch: OnBatch | None = None) -> Watch:
+        if on_batch is None:
+            return _DecryptingWatch(self._inner.watch(prefix, after=after), self)
+        return self._inner.watch(prefix, after=after, on_batch=lambda batch: on_batch(self.opened(batch)))
+
+    async def current_revision(self) -> int:
+        return await self._inner.current_revision()
+
+    async def compact(self, revision: int) -> None:
+        await self._inner.compact(revision)
+
+    async def size(self) -> int:
+        return await self._inner.size()
+
+    async def is_stale(self, key: str) -> bool:
+        """Whether what is stored should be written again, though nothing about it changes: its key is not the first."""
+        entry, _ = await self._inner.get(key)
+        return entry is not None and self._values.is_stale(key, entry.value)
+
+    def opened(self, batch: Batch) -> Batch:
+        return Batch([self._event(event) for event in batch.events], batch.revision)
+
+    def _event(self, event: Event) -> Event:
+        if event.value is None:
+            return event
+        return Event(event.revision, event.key, self._values.open(event.key, event.value), event.create_revision)
+
+    def _entry(self, entry: Entry) -> Entry:
+        return Entry(entry.key, self._values.open(entry.key, entry.value), entry.revision, entry.create_revision)
+
+    def _conflict(self, conflict: Conflict) -> Conflict:
+        return Conflict(conflict.key, self._entry(conflict.current) if conflict.current is not None else None)
+
+
+class _DecryptingWatch:
+    def __init__(self, inner: Watch, backend: EncryptingBackend) -> None:
+        self._inner, self._backend = inner, backend
+
+    async def __aenter__(self) -> _DecryptingWatch:
+        await self._inner.__aenter__()
+        return self
+
+    async def __aexit__(self, *exc: object) -> None:
+        await self._inner.__aexit__(*exc)
+
+    def __aiter__(self) -> AsyncIterator[Batch]:
+        return self._batches()
+
+    async def _batches(self) -> AsyncIterator[Batch]:
+        async for batch in self._inner:
+            yield self._backend.opened(batch)
+
+    async def request_progress(self) -> None:
+        await self._inner.request_progress()
+
+
+__all__ = ["EncryptingBackend"]

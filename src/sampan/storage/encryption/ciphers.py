@@ -1,0 +1,117 @@
+"""The ciphers that an EncryptionConfiguration can name, each with one key."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from typing import Protocol
+
+from cryptography.exceptions import InvalidSignature, InvalidTag
+from cryptography.hazmat.primitives.ciphers import Cipher as RawCipher
+from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+from cryptography.hazmat.primitives.ciphers.algorithms import AES
+from cryptography.hazmat.primitives.ciphers.modes import CBC
+from cryptography.hazmat.primitives.padding import PKCS7
+from cryptography.hazmat.primitives.poly1305 import Poly1305
+
+from sampan.storage.encryption.salsa20 import xsalsa20
+
+
+class CannotDecrypt(Exception):
+    """The data were not made with this key, for this place; its text never shows them."""
+
+
+class Cipher(Protocol):
+    def seal(self, data: bytes, place: bytes) -> bytes:
+        """Encrypt. `place` is the key of the object, which ciphers that can bind the data to."""
+
+    def open(self, data: bytes, place: bytes) -> bytes:
+        """Decrypt; `CannotDecrypt`."""
+
+
+class AesGcm:
+    _NONCE = 12
+
+    def __init__(self, key: bytes) -> None:
+        self._cipher = AESGCM(key)
+
+    def seal(self, data: bytes, place: bytes) -> bytes:
+        nonce = os.urandom(self._NONCE)
+        return nonce + self._cipher.encrypt(nonce, data, place)
+
+    def open(self, data: bytes, place: bytes) -> bytes:
+        try:
+            return self._cipher.decrypt(data[: self._NONCE], data[self._NONCE :], place)
+        except (InvalidTag, ValueError):
+            raise CannotDecrypt("its authentication failed") from None
+
+
+class AesCbc:
+    """Not authenticated: what another key has written is mostly, not always, found out."""
+
+    _BLOCK = 16
+
+    def __init__(self, key: bytes) -> None:
+        self._algorithm = AES(key)
+
+    def seal(self, data: bytes, place: bytes) -> bytes:
+        start = os.urandom(self._BLOCK)
+        padder = PKCS7(8 * self._BLOCK).padder()
+        encryptor = RawCipher(self._algorithm, CBC(start)).encryptor()
+        return start + encryptor.update(padder.update(data) + padder.finalize()) + encryptor.finalize()
+
+    def open(self, data: bytes, place: bytes) -> bytes:
+        try:
+            decryptor = RawCipher(self._algorithm, CBC(data[: self._BLOCK])).decryptor()
+            padded = decryptor.update(data[self._BLOCK :]) + decryptor.finalize()
+            unpadder = PKCS7(8 * self._BLOCK).unpadder()
+            return unpadder.update(padded) + unpadder.finalize()
+        except ValueError:
+            raise CannotDecrypt("its padding is wrong") from None
+
+
+class SecretBox:
+    """NaCl's XSalsa20 and Poly1305."""
+
+    _NONCE, _TAG, _ONCE = 24, 16, 32
+
+    def __init__(self, key: bytes) -> None:
+        self._key = key
+
+    def seal(self, data: bytes, place: bytes) -> bytes:
+        nonce = os.urandom(self._NONCE)
+        once, stream = self._streams(nonce, len(data))
+        hidden = _xor(data, stream)
+        return nonce + Poly1305.generate_tag(once, hidden) + hidden
+
+    def open(self, data: bytes, place: bytes) -> bytes:
+        head = self._NONCE + self._TAG
+        if len(data) < head:
+            raise CannotDecrypt("it is too short")
+        nonce, tag, hidden = data[: self._NONCE], data[self._NONCE : head], data[head:]
+        once, stream = self._streams(nonce, len(hidden))
+        try:
+            Poly1305.verify_tag(once, hidden, tag)
+        except InvalidSignature:
+            raise CannotDecrypt("its authentication failed") from None
+        return _xor(hidden, stream)
+
+    def _streams(self, nonce: bytes, size: int) -> tuple[bytes, bytes]:
+        """The one-time key of the tag, and what the data are combined with."""
+        stream = xsalsa20(self._key, nonce, self._ONCE + size)
+        return stream[: self._ONCE], stream[self._ONCE :]
+
+
+def _xor(one: bytes, other: bytes) -> bytes:
+    return (int.from_bytes(one, "little") ^ int.from_bytes(other, "little")).to_bytes(len(one), "little")
+
+
+_AES_SIZES = (16, 24, 32)
+CIPHERS: Mapping[str, tuple[Callable[[bytes], Cipher], tuple[int, ...]]] = {
+    "aesgcm": (AesGcm, _AES_SIZES),
+    "aescbc": (AesCbc, _AES_SIZES),
+    "secretbox": (SecretBox, (32,)),
+}
+"""By the name of the provider: how it is made of a key, and how long that may be."""
+
+__all__ = ["CIPHERS", "AesCbc", "AesGcm", "CannotDecrypt", "Cipher", "SecretBox"]

@@ -1,0 +1,145 @@
+"""EncryptionConfiguration: which resources are encrypted, and with what.
+
+Faults name the field, never a key.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from sampan.storage.encryption.ciphers import CIPHERS
+from sampan.storage.encryption.values import IDENTITY, Key, Values, key
+
+_VERSION, _KIND = "apiserver.config.k8s.io/v1", "EncryptionConfiguration"
+_NO_API = frozenset({"apiserveripinfo", "serviceipallocations", "servicenodeportallocations"})
+
+
+class EncryptionConfigError(ValueError):
+    """What is wrong with the configuration."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Rule:
+    resources: tuple[tuple[str, str], ...]
+    """Resource and group; * for any."""
+    values: Values
+
+    def fits(self, group: str, plural: str) -> bool:
+        return any(p in (plural, "*") and g in (group, "*") for p, g in self.resources)
+
+
+class Encryption:
+    def __init__(self, rules: Sequence[_Rule]) -> None:
+        self._rules = tuple(rules)
+
+    def of(self, group: str, plural: str) -> Values | None:
+        """How a resource's values are written, by the first rule that names it; None: as they are."""
+        return next((rule.values for rule in self._rules if rule.fits(group, plural)), None)
+
+
+def read_encryption_config(path: Path) -> Encryption:
+    """`EncryptionConfigError`, or OSError if the file cannot be read."""
+    import yaml
+
+    try:
+        value = yaml.load(path.read_bytes(), Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
+    except (yaml.YAMLError, UnicodeDecodeError):
+        raise EncryptionConfigError(f"{path} is not YAML") from None  # the parser's own words would show keys
+    return parse(value)
+
+
+def parse(value: Any) -> Encryption:
+    if not isinstance(value, Mapping) or (value.get("apiVersion"), value.get("kind")) != (_VERSION, _KIND):
+        raise EncryptionConfigError(f"want kind {_KIND} of apiVersion {_VERSION}")
+    _known(value, ("apiVersion", "kind", "resources"), "")
+    return Encryption([_rule(each, f"resources[{at}]") for at, each in enumerate(_list(value, "resources", ""))])
+
+
+def _rule(value: Any, path: str) -> _Rule:
+    _known(value, ("resources", "providers"), path)
+    names = _list(value, "resources", path)
+    resources = tuple(_resource(name, f"{path}.resources[{at}]") for at, name in enumerate(names))
+    _check_overlap(resources, f"{path}.resources")
+    providers = _list(value, "providers", path)
+    keys = [key for at, each in enumerate(providers) for key in _provider(each, f"{path}.providers[{at}]")]
+    return _Rule(resources, Values(keys))
+
+
+def _resource(name: Any, path: str) -> tuple[str, str]:
+    if not isinstance(name, str) or not name or name != name.lower():
+        raise EncryptionConfigError(f"{path}: resource name should not contain capital letters, and be there")
+    if name == "*":
+        raise EncryptionConfigError(f"{path}: want '*.' for all of the core group, or '*.*' for everything")
+    plural, _, group = name.partition(".")
+    if plural in _NO_API and not group:
+        raise EncryptionConfigError(f"{path}: {name} is no resource of the API")
+    if group == "events.k8s.io":
+        raise EncryptionConfigError(f"{path}: events are stored in the core group: want 'events'")
+    if group == "extensions":
+        raise EncryptionConfigError(f"{path}: the group extensions is no more")
+    if group == "*" and plural != "*":
+        raise EncryptionConfigError(f"{path}: one resource cannot be named in all groups")
+    return plural, group
+
+
+def _check_overlap(resources: Sequence[tuple[str, str]], path: str) -> None:
+    if len(set(resources)) < len(resources):
+        raise EncryptionConfigError(f"{path}: the same resource cannot be specified multiple times")
+    whole = {group for plural, group in resources if plural == "*"}
+    if len(resources) > 1 and ("*" in whole or any(p != "*" and g in whole for p, g in resources)):
+        raise EncryptionConfigError(f"{path}: one of them covers another")
+
+
+def _provider(value: Any, path: str) -> list[Key]:
+    _known(value, ("identity", "kms", *CIPHERS), path)
+    if len(value) != 1:
+        raise EncryptionConfigError(f"{path}: want exactly one of identity, {', '.join(CIPHERS)}")
+    (name, settings), *_ = value.items()
+    if name == "identity":
+        return [IDENTITY]
+    if name == "kms":
+        raise EncryptionConfigError(f"{path}.kms: not supported; want identity, {', '.join(CIPHERS)}")
+    path = f"{path}.{name}"
+    _known(settings, ("keys",), path)
+    return [_key(name, each, f"{path}.keys[{at}]") for at, each in enumerate(_list(settings, "keys", path))]
+
+
+def _key(provider: str, value: Any, path: str) -> Key:
+    _known(value, ("name", "secret"), path)
+    name, text = value.get("name"), value.get("secret")
+    if not isinstance(name, str) or not name:
+        raise EncryptionConfigError(f"{path}.name: is required")
+    if not isinstance(text, str) or not text:
+        raise EncryptionConfigError(f"{path}.secret: is required")
+    make, sizes = CIPHERS[provider]
+    try:
+        secret = base64.b64decode(text, validate=True)
+    except (binascii.Error, ValueError):
+        raise EncryptionConfigError(f"{path}.secret: secrets must be base64 encoded") from None
+    if len(secret) not in sizes:
+        wanted = " or ".join(map(str, sizes))
+        raise EncryptionConfigError(f"{path}.secret: has {len(secret)} bytes, want {wanted}")
+    return key(provider, name, make(secret))
+
+
+def _known(value: Any, names: Sequence[str], path: str) -> None:
+    if not isinstance(value, Mapping):
+        raise EncryptionConfigError(f"{path}: want an object")
+    for name in value:
+        if name not in names:
+            raise EncryptionConfigError(f"{path}: unknown field {name!r}".removeprefix(": "))
+
+
+def _list(value: Mapping[str, Any], name: str, path: str) -> list[Any]:
+    found = value.get(name)
+    if not isinstance(found, list) or not found:
+        raise EncryptionConfigError(f"{path}.{name}: at least one is required".removeprefix("."))
+    return found
+
+
+__all__ = ["Encryption", "EncryptionConfigError", "parse", "read_encryption_config"]

@@ -1,0 +1,131 @@
+"""Encryption at rest, seen from the API: what is in the file, moving to another key, and a key that is missing."""
+
+import asyncio
+import base64
+import json
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sampan.apiserver.bootstrap import SYSTEM
+from sampan.apiserver.call import Call, Query
+from sampan.apiserver.config import ServerConfig
+from sampan.apiserver.http.storage_errors import translated
+from sampan.apiserver.results import ObjectAnswer
+from sampan.apiserver.server import ApiServer
+from sampan.machinery.clock import RealClock
+from sampan.storage.cacher import CorruptValue
+from sampan.storage.encryption.config import parse
+from sampan.storage.sqlite import SqliteBackend
+
+SECRETS = "/api/v1/namespaces/default/secrets"
+TREASURE = base64.b64encode(b"under the third palm").decode()
+
+
+def providers(*names: str) -> list[Any]:
+    """`aesgcm/old`: a provider and the name of its key, which is made of that."""
+    found: list[Any] = []
+    for word in names:
+        provider, _, name = word.partition("/")
+        secret = base64.b64encode(name.encode().ljust(32, b".")).decode()
+        found.append({provider: {"keys": [{"name": name, "secret": secret}]} if name else {}})
+    return found
+
+
+Ask = Callable[..., Awaitable[Any]]
+
+
+def serve(path: Path, names: tuple[str, ...], scene: Callable[[Ask], Awaitable[None]]) -> None:
+    """Play a scene against a server on the file, with these providers for secrets (none: no configuration)."""
+    rules = [{"resources": ["secrets"], "providers": providers(*names)}]
+    kind = {"apiVersion": "apiserver.config.k8s.io/v1", "kind": "EncryptionConfiguration"}
+    config = ServerConfig(secure_port=0, encryption=parse({**kind, "resources": rules}) if names else None)
+
+    async def play() -> None:
+        clock = RealClock()
+        async with (
+            SqliteBackend(path=path, clock=clock) as backend,
+            ApiServer(config=config, backend=backend, clock=clock) as server,
+        ):
+
+            async def ask(method: str, target: str, value: Any = None) -> Any:
+                body = json.dumps(value).encode() if value is not None else b""
+                headers = {"Content-Type": "application/json"}
+                call = Call(method=method, path=target, query=Query(""), headers=headers, body=body, user=SYSTEM)
+                try:
+                    answer = await server.pipeline.serve_as(call)
+                except CorruptValue as fault:
+                    error = translated(fault, call)
+                    assert error is not None
+                    raise error from fault
+                return json.loads(answer.raw) if isinstance(answer, ObjectAnswer) else answer
+
+            await scene(ask)
+
+    asyncio.run(asyncio.wait_for(play(), 60))
+
+
+def stored(path: Path) -> bytes:
+    return b"".join(each.read_bytes() for each in path.parent.iterdir())
+
+
+async def create(ask: Ask) -> None:
+    await ask("POST", SECRETS, {"metadata": {"name": "map"}, "data": {"place": TREASURE}})
+
+
+async def readable(ask: Ask) -> None:
+    assert (await ask("GET", f"{SECRETS}/map"))["data"]["place"] == TREASURE
+    assert len((await ask("GET", SECRETS)).result.items) == 1
+
+
+async def replace_with_itself(ask: Ask) -> None:
+    found = await ask("GET", f"{SECRETS}/map")
+    again = await ask("PUT", f"{SECRETS}/map", found)
+    assert again["metadata"]["resourceVersion"] != found["metadata"]["resourceVersion"]
+    same = await ask("PUT", f"{SECRETS}/map", again)
+    assert same["metadata"]["resourceVersion"] == again["metadata"]["resourceVersion"], "once is enough"
+
+
+@pytest.mark.parametrize("provider", ["aesgcm/k", "aescbc/k", "secretbox/k"])
+def test_file_shows_nothing(provider: str, tmp_path: Path) -> None:
+    path = tmp_path / "store.db"
+    serve(path, (provider,), create)
+    assert TREASURE.encode() not in stored(path)
+    assert b"k8s:enc:%b:v1:k:" % provider.partition("/")[0].encode() in stored(path)
+    serve(path, (provider,), readable)
+
+
+def test_rotation(tmp_path: Path) -> None:
+    """From plain to one key to another: at each step old values are read, and replacing them with themselves moves
+    them, so that the old key can be taken away."""
+    path = tmp_path / "store.db"
+    serve(path, (), create)
+    assert TREASURE.encode() in stored(path)
+    serve(path, ("aescbc/first", "identity"), replace_with_itself)
+    serve(path, ("aescbc/first",), readable)
+    serve(path, ("secretbox/second", "aescbc/first"), replace_with_itself)
+    serve(path, ("secretbox/second",), readable)
+    serve(path, ("identity", "secretbox/second"), replace_with_itself)
+    serve(path, (), readable)
+
+
+@pytest.mark.parametrize("names", [("aesgcm/other",), ("identity",), ()])
+def test_missing_key(names: tuple[str, ...], tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    path = tmp_path / "store.db"
+    serve(path, ("aesgcm/k",), create)
+
+    async def refused(ask: Ask) -> None:
+        for method, target, value in (
+            ("GET", f"{SECRETS}/map", None),
+            ("GET", SECRETS, None),
+            ("PUT", f"{SECRETS}/map", {"metadata": {"name": "map"}}),
+        ):
+            with pytest.raises(Exception, match=r"it is encrypted \(aesgcm key 'k'\), and no key .* opens it"):
+                await ask(method, target, value)
+        await ask("POST", SECRETS, {"metadata": {"name": "new"}})
+        assert (await ask("GET", f"{SECRETS}/new"))["metadata"]["name"] == "new"
+
+    serve(path, names, refused)
+    assert TREASURE not in caplog.text

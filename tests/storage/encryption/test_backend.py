@@ -1,0 +1,88 @@
+"""A store that encrypts passes the suite that every store passes, and shows nothing of what it keeps."""
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+pytest.register_assert_rewrite("sampan.testing.backend_conformance")
+
+from sampan.machinery.clock import VirtualClock  # noqa: E402
+from sampan.storage.encryption import EncryptingBackend, Values  # noqa: E402
+from sampan.storage.encryption.ciphers import CIPHERS  # noqa: E402
+from sampan.storage.encryption.values import IDENTITY, key  # noqa: E402
+from sampan.storage.memory import MemoryBackend  # noqa: E402
+from sampan.storage.sqlite import SqliteBackend  # noqa: E402
+from sampan.testing.backend_conformance import CHECKS, Check, Subject, run  # noqa: E402
+
+
+def values(provider: str, *names: str) -> Values:
+    """Keys of one provider, each made of its name."""
+    make, _ = CIPHERS[provider]
+    return Values([key(provider, name, make(name.encode().ljust(32, b"."))) for name in names])
+
+
+@pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__)
+def test_conformance(check: Check) -> None:
+    clock = VirtualClock()
+    subject = Subject(
+        open=lambda: EncryptingBackend(inner=MemoryBackend(clock=clock), values=values("aesgcm", "one")),
+        advance=clock.advance,
+        is_local=True,
+    )
+    run(check, subject)
+
+
+@pytest.mark.parametrize("provider", CIPHERS)
+def test_file_without_plain_text(provider: str, tmp_path: Path) -> None:
+    async def work() -> None:
+        inner = SqliteBackend(path=tmp_path / "store.db", clock=VirtualClock())
+        async with EncryptingBackend(inner=inner, values=values(provider, "one")) as backend:
+            await backend.put("/registry/secrets/a", b"hidden-treasure")
+            entry, _ = await backend.get("/registry/secrets/a")
+            assert entry is not None
+            assert entry.value == b"hidden-treasure"
+            await backend.put("/registry/secrets/b", b"hidden-treasure")
+
+    asyncio.run(work())
+    stored = b"".join(path.read_bytes() for path in tmp_path.iterdir())
+    assert b"hidden-treasure" not in stored
+    assert b"k8s:enc:%b:v1:one:" % provider.encode() in stored
+
+
+@pytest.mark.parametrize("provider", CIPHERS)
+def test_rotation(provider: str) -> None:
+    """The first key writes, all read; what another than the first has written is stale."""
+    old, both, new = values(provider, "old"), values(provider, "new", "old"), values(provider, "new")
+    written = old.seal("/k", b"x")
+    assert both.open("/k", written) == b"x"
+    assert both.is_stale("/k", written)
+    again = both.seal("/k", b"x")
+    assert not both.is_stale("/k", again)
+    assert new.open("/k", again) == b"x"
+    assert new.open("/k", written) == written, "a key that is gone reads nothing"
+
+
+def test_same_name_other_key() -> None:
+    make, _ = CIPHERS["aesgcm"]
+    written = Values([key("aesgcm", "k", make(b"a" * 32))]).seal("/k", b"x")
+    either = Values([key("aesgcm", "k", make(b"b" * 32)), key("aesgcm", "k", make(b"a" * 32))])
+    assert either.open("/k", written) == b"x"
+    assert either.is_stale("/k", written)
+
+
+def test_plain_values() -> None:
+    """Those from before encryption are read only where identity is among the providers, else as they are."""
+    moving = Values([*values("aesgcm", "one")._keys, IDENTITY])
+    assert moving.open("/k", b"{}") == b"{}"
+    assert moving.is_stale("/k", b"{}")
+    leaving = Values([IDENTITY, *values("aesgcm", "one")._keys])
+    assert leaving.seal("/k", b"{}") == b"{}"
+    assert leaving.open("/k", values("aesgcm", "one").seal("/k", b"x")) == b"x"
+
+
+@pytest.mark.parametrize("provider", ["aesgcm"])
+def test_value_belongs_to_its_key(provider: str) -> None:
+    keys = values(provider, "one")
+    written = keys.seal("/registry/secrets/a/mine", b"x")
+    assert keys.open("/registry/secrets/b/theirs", written) == written
