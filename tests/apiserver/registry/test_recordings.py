@@ -52,9 +52,14 @@ SCENARIOS: dict[str, Collection[int]] = {
     "cronjobs-basic": (),
     "hpas-versions": (),
     "poddisruptionbudgets-basic": (11, 12),
+    "patch-apply-basics": (),
+    "patch-apply-conflicts": (),
+    "patch-apply-lists": (),
+    "patch-apply-status": (),
     "patch-generation": range(10, 23),
     "patch-json": (),
     "patch-json-bad": (),
+    "patch-managed-fields": (),
     "patch-merge": (),
     "patch-strategic-directives": (),
     "patch-strategic-lists": (),
@@ -64,13 +69,13 @@ SCENARIOS: dict[str, Collection[int]] = {
     "delete-grace": (),
     "delete-options": (),
     "validation-create": (),
-    "validation-patch": (19,),
+    "validation-patch": (),
     "validation-yaml": (*range(9, 16), 17),
     "discovery-bodies": (),
     "discovery-content-type": (),
 }
-"""With the steps that need more than this server: the classes that a cluster has from its start, custom resources,
-server-side apply, and the controllers of workloads."""
+"""With the steps that need more than this server: the classes that a cluster has from its start, custom resources, and
+the controllers of workloads."""
 CONTROLLERS = ("serviceaccount-controller", "namespace-controller", "root-ca-certificate-publisher-controller")
 
 

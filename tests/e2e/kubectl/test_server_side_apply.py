@@ -1,0 +1,85 @@
+"""kubectl apply --server-side, and what kubectl shows of managers."""
+
+from typing import Any
+
+from tests.e2e.kubectl.command import Kubectl
+from tests.e2e.kubectl.manifests import CONFIG_MAP, DEPLOYMENT
+
+LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
+
+
+def apply(kubectl: Kubectl, text: str, *words: str) -> str:
+    return kubectl("apply", "--server-side", "-f", "-", *words, stdin=text)
+
+
+def managers(kubectl: Kubectl, *target: str) -> dict[tuple[str, str], Any]:
+    entries = kubectl.json("get", *target, "--show-managed-fields")["metadata"]["managedFields"]
+    return {(entry["manager"], entry["operation"]): entry["fieldsV1"] for entry in entries}
+
+
+def test_created_and_applied_again(kubectl: Kubectl) -> None:
+    assert apply(kubectl, CONFIG_MAP) == "configmap/settings serverside-applied\n"
+    first = kubectl.json("get", "configmap", "settings", "--show-managed-fields")
+    assert apply(kubectl, CONFIG_MAP) == "configmap/settings serverside-applied\n"
+    assert kubectl.json("get", "configmap", "settings", "--show-managed-fields") == first
+    assert managers(kubectl, "configmap", "settings") == {
+        ("kubectl", "Apply"): {"f:data": {"f:color": {}, "f:size": {}}}
+    }
+    assert "managedFields" not in kubectl.json("get", "configmap", "settings")["metadata"]
+
+
+def test_what_is_taken_out_goes_and_what_others_put_in_stays(kubectl: Kubectl) -> None:
+    apply(kubectl, CONFIG_MAP)
+    kubectl("patch", "configmap", "settings", "-p", '{"data":{"other":"kept"}}')
+    apply(kubectl, CONFIG_MAP.replace("  size: small\n", ""))
+    assert kubectl.json("get", "configmap", "settings")["data"] == {"color": "red", "other": "kept"}
+
+
+def test_a_conflict_and_the_ways_out_of_it(kubectl: Kubectl) -> None:
+    apply(kubectl, CONFIG_MAP, "--field-manager=first")
+    changed = CONFIG_MAP.replace("small", "large")
+    told = kubectl.fails("apply", "--server-side", "-f", "-", "--field-manager=second", stdin=changed)
+    assert 'Apply failed with 1 conflict: conflict with "first": .data.size' in told
+    assert "--force-conflicts" in told
+    apply(kubectl, changed, "--field-manager=second", "--force-conflicts")
+    assert kubectl.json("get", "configmap", "settings")["data"]["size"] == "large"
+    assert managers(kubectl, "configmap", "settings") == {
+        ("first", "Apply"): {"f:data": {"f:color": {}}},
+        ("second", "Apply"): {"f:data": {"f:color": {}, "f:size": {}}},
+    }
+
+
+def test_taking_over_from_the_client_side(kubectl: Kubectl) -> None:
+    kubectl("apply", "-f", "-", stdin=DEPLOYMENT)
+    assert ("kubectl-client-side-apply", "Update") in managers(kubectl, "deployment", "web")
+    scaled = DEPLOYMENT.replace("replicas: 2", "replicas: 3")
+    assert scaled != DEPLOYMENT
+    assert apply(kubectl, scaled) == "deployment.apps/web serverside-applied\n"
+    found = kubectl.json("get", "deployment", "web")
+    assert found["spec"]["replicas"] == 3
+    assert '"replicas":3' in found["metadata"]["annotations"][LAST_APPLIED]
+    without = "\n".join(line for line in scaled.splitlines() if "replicas" not in line)
+    apply(kubectl, without)
+    assert kubectl.json("get", "deployment", "web")["spec"]["replicas"] == 1, "the default is back"
+
+
+def test_a_dry_run_writes_nothing(kubectl: Kubectl) -> None:
+    assert apply(kubectl, CONFIG_MAP, "--dry-run=server") == "configmap/settings serverside-applied (server dry run)\n"
+    assert "NotFound" in kubectl.fails("get", "configmap", "settings")
+
+
+def test_a_diff_of_what_would_be_applied(kubectl: Kubectl) -> None:
+    apply(kubectl, CONFIG_MAP)
+    done = kubectl.run("diff", "--server-side", "-f", "-", stdin=CONFIG_MAP.replace("small", "large"))
+    assert done.returncode == 1, done.stderr
+    assert "+  size: large" in done.stdout
+
+
+def test_scaling_takes_the_replicas(kubectl: Kubectl) -> None:
+    apply(kubectl, DEPLOYMENT)
+    kubectl("scale", "deployment", "web", "--replicas=5")
+    entries = kubectl.json("get", "deployment", "web", "--show-managed-fields")["metadata"]["managedFields"]
+    scale = next(entry for entry in entries if entry.get("subresource") == "scale")
+    assert (scale["operation"], scale["fieldsV1"]) == ("Update", {"f:spec": {"f:replicas": {}}})
+    told = kubectl.fails("apply", "--server-side", "-f", "-", stdin=DEPLOYMENT)
+    assert 'conflict with "kubectl" with subresource "scale" using apps/v1: .spec.replicas' in told
