@@ -7,6 +7,7 @@ import pytest
 from sampan.api.times import format_time
 from sampan.api.types.policy_v1 import PodDisruptionBudget
 from sampan.apiserver.registry.kinds import poddisruptionbudgets
+from tests.apiserver.cluster import Cluster, in_cluster
 from tests.apiserver.registry.kind_rules import NOW, Rules
 
 RULES = Rules(poddisruptionbudgets.SERVED, PodDisruptionBudget, {"minAvailable": 1})
@@ -64,6 +65,19 @@ def test_faults_of_conditions(change: dict[str, Any], faults: list[str]) -> None
 def test_a_condition_is_told_once() -> None:
     found = RULES.with_status(RULES.new(), {"conditions": [CONDITION, CONDITION]})[1]
     assert found == ['status.conditions[1].type: Duplicate value: "A"']
+
+
+def test_faults_of_the_metadata_are_told_only_where_there_are_no_others() -> None:
+    async def work(cluster: Cluster) -> None:
+        path = "/apis/policy/v1/namespaces/ns/poddisruptionbudgets"
+        both = {"metadata": {"name": "A_b", "labels": {"-": ""}}, "spec": {"minAvailable": -1}}
+        first = (await cluster.send("POST", path, both)).json
+        assert [cause["field"] for cause in first["details"]["causes"]] == ["spec.minAvailable"]
+        second = (await cluster.send("POST", path, {**both, "spec": {}})).json
+        assert [cause["field"] for cause in second["details"]["causes"]] == ["metadata.labels"]
+        await cluster.make(path, {"metadata": {"name": "A_b"}, "spec": {}})
+
+    in_cluster(work)
 
 
 def test_rows() -> None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import re
+from typing import Any
 
 import pytest
 
@@ -175,6 +176,22 @@ class TestRollout:
         assert re.search(r"^1 +first$", table, re.M)
         assert "nginx:1.27" in web("rollout", "history", "deployment/web", "--revision=1")
 
+    def test_history_of_a_daemon_set(self, kubectl: Kubectl) -> None:
+        make(kubectl, DAEMON_SET)
+        make(kubectl, json.dumps(controller_revision(kubectl.json("get", "daemonset", "agent"))))
+        assert re.search(r"^7 +first$", kubectl("rollout", "history", "daemonset/agent"), re.M)
+        assert "agent:1" in kubectl("rollout", "history", "daemonset/agent", "--revision=7")
+
+
+def controller_revision(daemon_set: dict[str, dict[str, Any]]) -> dict[str, object]:
+    """The revision that a controller would have made."""
+    meta, template = daemon_set["metadata"], daemon_set["spec"]["template"]
+    owner = {"apiVersion": "apps/v1", "kind": "DaemonSet", "name": "agent", "uid": meta["uid"], "controller": True}
+    own = {"name": "agent-7", "labels": {"app": "agent"}, "ownerReferences": [owner]}
+    own["annotations"] = {"kubernetes.io/change-cause": "first"}
+    data = {"spec": {"template": {**template, "$patch": "replace"}}}
+    return {"apiVersion": "apps/v1", "kind": "ControllerRevision", "metadata": own, "revision": 7, "data": data}
+
 
 def revision_of(deployment: dict[str, dict[str, object]], number: int) -> dict[str, object]:
     """The replica set that a controller would have made."""
@@ -262,6 +279,33 @@ def test_wide(kubectl: Kubectl, manifest: str, name: str, head: str, row: str) -
     found = kubectl.table("get", name, "-o", "wide")
     assert [cell.replace(" ", "_") for cell in found[0]] == head.split()
     assert [cell if wanted != "*" else "*" for cell, wanted in zip(found[1], row.split(), strict=True)] == row.split()
+
+
+@pytest.mark.parametrize(
+    ("manifest", "name"),
+    [
+        (DEPLOYMENT, "deployment/web"),
+        (STATEFUL_SET, "statefulset/db"),
+        (DAEMON_SET, "daemonset/agent"),
+        (REPLICA_SET, "replicaset/old"),
+        (REPLICATION_CONTROLLER, "rc/older"),
+    ],
+    ids=["deployment", "statefulset", "daemonset", "replicaset", "replicationcontroller"],
+)
+def test_describe(kubectl: Kubectl, manifest: str, name: str) -> None:
+    make(kubectl, manifest)
+    told = kubectl("describe", name)
+    assert re.search(rf"^Name: +{name.partition('/')[2]}$", told, re.M)
+    assert re.search(r"^Selector: +app=", told, re.M)
+
+
+def test_describe_jobs(kubectl: Kubectl) -> None:
+    kubectl("create", "cronjob", "nightly", "--image=busybox:1", "--schedule=@daily")
+    kubectl("create", "job", "once", "--image=busybox:1")
+    kubectl("create", "poddisruptionbudget", "few", "--selector=app=web", "--max-unavailable=1")
+    assert re.search(r"^Schedule: +@daily$", kubectl("describe", "cronjob", "nightly"), re.M)
+    assert re.search(r"^Completions: +1$", kubectl("describe", "job", "once"), re.M)
+    assert re.search(r"^Max unavailable: +1$", kubectl("describe", "pdb", "few"), re.M)
 
 
 def test_wide_jobs(kubectl: Kubectl) -> None:

@@ -132,9 +132,9 @@ class Store:
         faults = metadata.faults_of_new(
             obj.metadata, self.resource.namespaced, strategy.name_faults, is_custom=self.resource.is_custom
         )
-        faults.extend(strategy.validate_create(ctx, obj))
-        if faults:
-            raise self._invalid(obj, faults)
+        own = list(strategy.validate_create(ctx, obj))
+        if faults or own:
+            raise self._invalid(obj, own if own and strategy.metadata_last else faults + own)
         for text in strategy.warnings(ctx, obj, None):
             ctx.warn(text)
 

@@ -63,6 +63,8 @@ class Strategy:
     """What a DELETE that names no propagation policy does with the dependents."""
     validates_whole = False
     """An update is checked like a create as well, so that faults of the metadata are told once more."""
+    metadata_last = False
+    """Faults of the metadata of a new object are told only where there are no others."""
     counts_generation = False
     """metadata.generation starts at 1 and rises with each change of what `spec_of` gives."""
     columns: Sequence[Column] = ()

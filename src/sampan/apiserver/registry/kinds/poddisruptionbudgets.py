@@ -27,6 +27,7 @@ _MARKED = tuple(
 
 class PodDisruptionBudgetStrategy(Strategy):
     unconditional_update = False
+    metadata_last = True
     counts_generation = True
     columns = (
         NAME,
