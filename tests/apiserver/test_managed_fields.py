@@ -8,7 +8,10 @@ from typing import Any
 import msgspec
 import pytest
 
+from sampan.api.resource import Resource
 from sampan.api.scheme import builtin_scheme
+from sampan.api.types.meta_v1 import ManagedFieldsEntry
+from sampan.apiserver.admission.chain import Attributes, Operation
 from tests.apiserver.asking import Asking, Reply, asking, run
 from tests.apiserver.registry.subjects import GADGETS
 
@@ -302,3 +305,31 @@ def test_the_scale_takes_the_replicas() -> None:
         assert after["spec"]["replicas"] == 4
 
     with_client(work)
+
+
+class _Meddling:
+    """Admission that spoils the managers of what it sees."""
+
+    name = "Meddling"
+
+    def __init__(self, entry: ManagedFieldsEntry) -> None:
+        self._entry = entry
+
+    def handles(self, operation: Operation, resource: Resource, subresource: str) -> bool:
+        return True
+
+    async def admit(self, attributes: Attributes) -> None:
+        attributes.obj.metadata.managedFields = [self._entry]
+
+
+def test_admission_cannot_spoil_the_managers() -> None:
+    async def work() -> None:
+        async with asking(plugins=[_Meddling(ManagedFieldsEntry(manager="x", operation="Think"))]) as ask:
+            call = ask.call("POST", MAPS, msgspec.json.encode(config_map(x="1")), {"user_agent": "agent"})
+            await ask.pipeline.serve_as(call)
+            (told,) = call.warnings
+            assert told.startswith(".metadata.managedFields was in an invalid state after admission; ")
+            assert told.endswith("please fix your requests: operation must be `Apply` or `Update`")
+            assert set(owned((await ask.get(f"{MAPS}/a")).json)) == {AGENT}
+
+    run(work())

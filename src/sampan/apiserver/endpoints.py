@@ -238,9 +238,21 @@ class Endpoints:
 
     async def _admitted(self, operation: Operation, call: Call, ctx: Context, obj: Any, old: Any) -> Any:
         """The object after mutating admission."""
+        managers = obj.metadata.managedFields
         await self.admission.admit(self.attributes(operation, call, obj, old, ctx))
+        if obj.metadata.managedFields is not managers:
+            self._check_managers(call, obj, managers)
         matching.drop_repeated_owners(call, obj, is_after_admission=True)
         return obj
+
+    def _check_managers(self, call: Call, obj: Any, before: Any) -> None:
+        """What admission made of the managers, or those before it where that makes no sense."""
+        if why := self.ownership.of(_resource(call), call.subresource).fault_of(obj.metadata.managedFields):
+            obj.metadata.managedFields = before
+            call.warn(
+                ".metadata.managedFields was in an invalid state after admission; this could be caused by an outdated "
+                f"mutating admission controller; please fix your requests: {why}"
+            )
 
     def _owned_new(self, call: Call, ctx: Context, opts: options.WriteOptions, obj: Any) -> Any:
         """A new object with the managers of what its client says; what the server adds after this nobody manages."""

@@ -242,3 +242,21 @@ def test_an_applier_gives_up_fields_of_another_version() -> None:
     assert value is not None
     assert value["spec"] == {"number": 1}
     assert owned(after) == {"applier": {"f:spec": {"f:number": {}}}}
+
+
+def test_what_is_nested_too_deeply_has_no_managers_and_cannot_be_applied() -> None:
+    deep: dict[str, Any] = {}
+    for _ in range(5000):
+        deep = {"a": deep}
+    value = with_spec(free=deep)
+    assert created(value) == []
+    assert updated(with_spec(text="a"), value, created(with_spec(text="a")), "m") == []
+    with pytest.raises(errors.BadRequest, match="exceeded max depth"):
+        applied(with_spec(text="a"), value, [])
+
+
+def test_long_elements() -> None:
+    long = "x" * 1000
+    (found,) = created(with_spec(set=[f"b{long}", f"a{long}"]))
+    below = msgspec.json.decode(found.fieldsV1)["f:spec"]["f:set"]
+    assert list(below) == [".", f'v:"a{long}"', f'v:"b{long}"']

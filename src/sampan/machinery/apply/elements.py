@@ -17,6 +17,8 @@ SELF = "."
 _ESCAPED = re.compile('[\x00-\x1f"\\\\<>&\u2028\u2029]')
 _NAMED = {'"': '\\"', "\\": "\\\\", "\n": "\\n", "\r": "\\r", "\t": "\\t"}
 _ORDER = {"f": 0, "k": 1, "v": 2, "i": 3}
+_SHORT = 256
+"""Characters of an element whose forms are remembered; what clients name may be of any length."""
 
 
 class BadElement(ValueError):
@@ -36,20 +38,27 @@ def key(parts: list[tuple[str, Any]]) -> str:
     return "k:{" + ",".join([f'"{name}":{json_text(part)}' for name, part in parts]) + "}"
 
 
-@lru_cache(maxsize=4096)
 def _text(json: str) -> str:
     return f'"{_ESCAPED.sub(lambda match: _NAMED.get(match[0]) or f"{chr(92)}u{ord(match[0]):04x}", json)}"'
 
 
+_known_text = lru_cache(maxsize=4096)(_text)
+
+
 def json_text(json: Any) -> str:
     """A value inside an element: what the real server's JSON library writes."""
-    return _text(json) if type(json) is str else gotext.json_text(json)
+    if type(json) is not str:
+        return gotext.json_text(json)
+    return _known_text(json) if len(json) <= _SHORT else _text(json)
 
 
-@lru_cache(maxsize=4096)
 def canonical(element: str) -> str | None:
     """The element in the form that its equals have; None for a kind of element that is not known. BadElement for what
     is none."""
+    return _known_canonical(element) if len(element) <= _SHORT else _canonical(element)
+
+
+def _canonical(element: str) -> str | None:
     kind, rest = element[:2], element[2:]
     if len(element) < 2:
         raise BadElement("key must be 2 characters long:")
@@ -68,6 +77,9 @@ def canonical(element: str) -> str | None:
         case "i:":
             return f"i:{_index(rest)}"
     return None
+
+
+_known_canonical = lru_cache(maxsize=4096)(_canonical)
 
 
 def _decoded(text: str) -> Any:
@@ -94,10 +106,13 @@ def _index(text: str) -> int:
 def ordered(elements: dict[str, Any]) -> list[str]:
     """The keys in the order that the real server writes them in: by kind, then by value (numbers as numbers)."""
     keys = sorted(elements)
-    return keys if not keys or keys[-1][0] <= "f" else sorted(keys, key=_rank)
+    return keys if not keys or keys[-1][0] <= "f" else sorted(keys, key=_known_or_new_rank)
 
 
-@lru_cache(maxsize=4096)
+def _known_or_new_rank(element: str) -> tuple[Any, ...]:
+    return _known_rank(element) if len(element) <= _SHORT else _rank(element)
+
+
 def _rank(element: str) -> tuple[Any, ...]:
     if element == SELF:
         return (-1,)
@@ -111,6 +126,9 @@ def _rank(element: str) -> tuple[Any, ...]:
         _ORDER[kind],
         [(name, _value_rank(part)) for name, part in json.items()] if kind == "k" else _value_rank(json),
     )
+
+
+_known_rank = lru_cache(maxsize=4096)(_rank)
 
 
 def _value_rank(json: Any) -> tuple[Any, ...]:
@@ -127,7 +145,6 @@ def _value_rank(json: Any) -> tuple[Any, ...]:
     return (5,)
 
 
-@lru_cache(maxsize=4096)
 def shown(element: str) -> str:
     """As error messages write it: `.name`, `[key="a"]`, `[=1]`, `[0]`."""
     kind, rest = element[0], element[2:]

@@ -66,10 +66,10 @@ class FieldManager:
         return self._update(live, new, found, manager, now) if found else []
 
     def _update(self, live: Value, new: Value, found: Managed, manager: str, now: str) -> list[ManagedFieldsEntry]:
-        """No entries rather than wrong ones if the object is not as its schema says."""
+        """No entries rather than wrong ones if the object is not as its schema says, or nested too deeply."""
         try:
             return self.encoded(self._updated(live, new, found, manager, now))
-        except Misfit:
+        except (Misfit, RecursionError):
             return []
 
     def _updated(self, live: Value, new: Value, found: Managed, manager: str, now: str) -> Managed:
@@ -84,6 +84,14 @@ class FieldManager:
     ) -> tuple[Value | None, list[ManagedFieldsEntry]]:
         """The object after an apply, None if it stays as it is, and its entries. ApiError with the reason for an apply
         that does not work. `live` is None for an object that there is not yet."""
+        try:
+            return self._apply(live, applied, kept, manager, force, now)
+        except RecursionError:
+            raise errors.bad_request("exceeded max depth") from None
+
+    def _apply(
+        self, live: Value | None, applied: Value, kept: Entries, manager: str, force: bool, now: str
+    ) -> tuple[Value | None, list[ManagedFieldsEntry]]:
         found = self._readable(kept)
         self._check_kind(applied)
         present = self._empty if live is None else live
@@ -159,6 +167,14 @@ class FieldManager:
             return managed.decode(entries, self._known.read)
         except BadEntry:
             return {}
+
+    def fault_of(self, entries: Entries) -> str | None:
+        """What is wrong with entries that the server did not write."""
+        try:
+            managed.decode(entries, self._known.read)
+        except BadEntry as error:
+            return str(error)
+        return None
 
     def encoded(self, *found: Managed) -> list[ManagedFieldsEntry]:
         return managed.encode(chain.from_iterable(each.items() for each in found), self._known.note)

@@ -6,8 +6,9 @@ from sampan.machinery.apply.forms import Forms, MissingVersion
 from sampan.machinery.apply.schema_changes import reconciled
 from sampan.machinery.apply.sets import Fields
 
-_MOST = 512
-_LONGEST = 32 * 1024
+_MOST = 256
+_LONGEST = 8 * 1024
+"""Bytes; a set in memory takes about ten times as much."""
 
 
 class KnownSets:
