@@ -38,7 +38,7 @@ class ServerConfig:
     tls: TlsFiles | None = None
     tokens: Mapping[str, User] = field(default_factory=dict)
     allows_anonymous: bool = True
-    authorization_modes: Sequence[str] = ("RBAC",)
+    authorization_modes: Sequence[str] = ("Node", "RBAC")
     service_cluster_ip_range: str = "10.96.0.0/16"
     service_node_port_range: tuple[int, int] = (30000, 32767)
     runtime_config: Mapping[str, bool] = field(default_factory=dict)
@@ -52,6 +52,9 @@ class ServerConfig:
     """Verify tokens besides the key that signs them."""
     api_audiences: Sequence[str] = ()
     """What the server goes by in tokens; empty: the issuer."""
+    enabled_admission_plugins: Sequence[str] = ()
+    """Besides those that are on anyway."""
+    disabled_admission_plugins: Sequence[str] = ()
     max_in_flight: int = 400
     """Requests at once that only read."""
     max_mutating_in_flight: int = 200

@@ -16,6 +16,7 @@ from sampan.apiserver.admission.plugins import default_plugins
 from sampan.apiserver.auth.assembly import account_keys, audiences, authenticators
 from sampan.apiserver.auth.token_signer import TokenSigner
 from sampan.apiserver.authz.modes import authorizers
+from sampan.apiserver.authz.node import NodeRelations
 from sampan.apiserver.authz.rbac import RbacFeed, RbacIndex
 from sampan.apiserver.authz.rbac.reconcile import reconcile
 from sampan.apiserver.bootstrap import SYSTEM, bootstrap
@@ -118,14 +119,14 @@ class ApiServer:
     def _make_security(self) -> Security:
         rules = RbacIndex()
         return Security(
-            authorizer=authorizers(self.config.authorization_modes, rules),
+            authorizer=authorizers(self.config.authorization_modes, rules, NodeRelations(registry=self.registry)),
             rules=rules,
             tokens=self._authenticator.tokens,
             audiences=audiences(self.config),
         )
 
     def _make_pipeline(self) -> Pipeline:
-        authorizer, admission = self.security.authorizer, AdmissionChain(default_plugins())
+        authorizer, admission = self.security.authorizer, self._admission()
         return Pipeline(
             scheme=self.scheme,
             authenticator=self._authenticator,
@@ -152,6 +153,10 @@ class ApiServer:
         if not self._account_keys:
             return None
         return OpenId(issuer=self.config.service_account_issuer, keys=self._account_keys, address=self._host_port)
+
+    def _admission(self) -> AdmissionChain:
+        config = self.config
+        return AdmissionChain(default_plugins(config.disabled_admission_plugins, config.enabled_admission_plugins))
 
     async def _check_bootstrap(self) -> None:
         if not self._is_bootstrapped:

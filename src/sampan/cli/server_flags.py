@@ -11,6 +11,7 @@ from typing import Any
 import click
 
 from sampan.api import runtime_config
+from sampan.apiserver.admission.plugins import UnknownPlugin, check_names
 from sampan.apiserver.auth.account_keys import KeyFileError, read_keys
 from sampan.apiserver.authz.modes import DEFAULT, MODES
 from sampan.apiserver.config import ISSUER, ServerConfig, TlsFiles
@@ -41,6 +42,8 @@ _OPTIONS: tuple[tuple[tuple[str, ...], dict[str, Any]], ...] = (
     (("--runtime-config",), {"default": "", "metavar": "K=V,…", "help": "API versions to switch on or off."}),
     (("--feature-gates",), {"default": "", "metavar": "K=V,…", "help": "Features to switch on or off."}),
     (("--encryption-provider-config",), {"metavar": "F", "help": "What is encrypted in the store, and how."}),
+    (("--enable-admission-plugins",), {"default": "", "metavar": "LIST", "help": "Besides those that are on anyway."}),
+    (("--disable-admission-plugins",), {"default": "", "metavar": "LIST", "help": "Admission plug-ins to leave out."}),
     (("--event-ttl",), {"default": "1h0m0s", "metavar": "T", "help": "How long events are kept."}),
     (("--max-requests-inflight",), {"type": int, "default": 400, "help": "Requests served at a time."}),
     (("-v", "--v", "verbosity"), {"type": int, "default": 0, "help": "Log: 0 warnings, 2 what happens, 4 all."}),
@@ -82,8 +85,19 @@ def server_config(given: Mapping[str, Any], *, tls: TlsFiles | None) -> ServerCo
         runtime_config=_runtime_config(given["runtime_config"]),
         encryption=flags.encryption("--encryption-provider-config", given["encryption_provider_config"]),
         event_ttl_s=flags.duration_s("--event-ttl", given["event_ttl"]),
+        enabled_admission_plugins=_plugins("--enable-admission-plugins", given["enable_admission_plugins"]),
+        disabled_admission_plugins=_plugins("--disable-admission-plugins", given["disable_admission_plugins"]),
         max_in_flight=given["max_requests_inflight"],
     )
+
+
+def _plugins(flag: str, text: str) -> tuple[str, ...]:
+    names = tuple(name.strip() for name in text.split(",") if name.strip())
+    try:
+        check_names(names)
+    except UnknownPlugin as error:
+        raise CliError(f"{flag}: {error}") from None
+    return names
 
 
 def etcd_config(given: Mapping[str, Any]) -> StoreConfig:

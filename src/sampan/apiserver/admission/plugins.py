@@ -3,15 +3,31 @@
 from collections.abc import Callable, Collection, Iterable
 from typing import Final
 
+from sampan.apiserver.admission.always_admit import AlwaysAdmit
+from sampan.apiserver.admission.always_deny import AlwaysDeny
+from sampan.apiserver.admission.always_pull_images import AlwaysPullImages
+from sampan.apiserver.admission.certificate_approval import CertificateApproval
+from sampan.apiserver.admission.certificate_signing import CertificateSigning
+from sampan.apiserver.admission.certificate_subject_restriction import CertificateSubjectRestriction
 from sampan.apiserver.admission.chain import Plugin
+from sampan.apiserver.admission.cluster_trust_bundle_attest import ClusterTrustBundleAttest
 from sampan.apiserver.admission.default_ingress_class import DefaultIngressClass
 from sampan.apiserver.admission.default_storage_class import DefaultStorageClass
 from sampan.apiserver.admission.default_toleration_seconds import DefaultTolerationSeconds
+from sampan.apiserver.admission.deny_service_external_ips import DenyServiceExternalIPs
+from sampan.apiserver.admission.extended_resource_toleration import ExtendedResourceToleration
+from sampan.apiserver.admission.limit_pod_hard_anti_affinity_topology import LimitPodHardAntiAffinityTopology
 from sampan.apiserver.admission.limit_ranger import LimitRanger
+from sampan.apiserver.admission.namespace_auto_provision import NamespaceAutoProvision
+from sampan.apiserver.admission.namespace_exists import NamespaceExists
 from sampan.apiserver.admission.namespace_lifecycle import NamespaceLifecycle
+from sampan.apiserver.admission.node_restriction import NodeRestriction
+from sampan.apiserver.admission.owner_references_permission_enforcement import OwnerReferencesPermissionEnforcement
 from sampan.apiserver.admission.persistent_volume_claim_resize import PersistentVolumeClaimResize
+from sampan.apiserver.admission.pod_node_selector import PodNodeSelector
 from sampan.apiserver.admission.pod_resize import PodResizeValidator
 from sampan.apiserver.admission.pod_security import PodSecurity
+from sampan.apiserver.admission.pod_toleration_restriction import PodTolerationRestriction
 from sampan.apiserver.admission.pod_topology_labels import PodTopologyLabels
 from sampan.apiserver.admission.priority import Priority
 from sampan.apiserver.admission.resource_quota import ResourceQuotaAdmission
@@ -21,25 +37,48 @@ from sampan.apiserver.admission.storage_object_in_use_protection import StorageO
 from sampan.apiserver.admission.taint_nodes_by_condition import TaintNodesByCondition
 
 PLUGINS: Final[dict[str, Callable[[], Plugin]]] = {
+    "AlwaysAdmit": AlwaysAdmit,
+    "NamespaceAutoProvision": NamespaceAutoProvision,
     "NamespaceLifecycle": NamespaceLifecycle,
+    "NamespaceExists": NamespaceExists,
+    "LimitPodHardAntiAffinityTopology": LimitPodHardAntiAffinityTopology,
     "LimitRanger": LimitRanger,
     "ServiceAccount": ServiceAccountAdmission,
+    "NodeRestriction": NodeRestriction,
     "TaintNodesByCondition": TaintNodesByCondition,
+    "AlwaysPullImages": AlwaysPullImages,
     "PodSecurity": PodSecurity,
+    "PodNodeSelector": PodNodeSelector,
     "Priority": Priority,
     "DefaultTolerationSeconds": DefaultTolerationSeconds,
+    "PodTolerationRestriction": PodTolerationRestriction,
+    "ExtendedResourceToleration": ExtendedResourceToleration,
     "DefaultStorageClass": DefaultStorageClass,
     "StorageObjectInUseProtection": StorageObjectInUseProtection,
+    "OwnerReferencesPermissionEnforcement": OwnerReferencesPermissionEnforcement,
     "PersistentVolumeClaimResize": PersistentVolumeClaimResize,
     "RuntimeClass": RuntimeClassAdmission,
+    "CertificateApproval": CertificateApproval,
+    "CertificateSigning": CertificateSigning,
+    "ClusterTrustBundleAttest": ClusterTrustBundleAttest,
+    "CertificateSubjectRestriction": CertificateSubjectRestriction,
     "DefaultIngressClass": DefaultIngressClass,
+    "DenyServiceExternalIPs": DenyServiceExternalIPs,
     "PodTopologyLabels": PodTopologyLabels,
     "PodResizeValidator": PodResizeValidator,
     "ResourceQuota": ResourceQuotaAdmission,
+    "AlwaysDeny": AlwaysDeny,
 }
 
-OFF: Final[frozenset[str]] = frozenset()
-"""Those that are on only where somebody asks for them."""
+OFF: Final = frozenset(
+    {
+        *("AlwaysAdmit", "AlwaysDeny", "AlwaysPullImages", "DenyServiceExternalIPs", "ExtendedResourceToleration"),
+        *("LimitPodHardAntiAffinityTopology", "NamespaceAutoProvision", "NamespaceExists", "PodNodeSelector"),
+        *("OwnerReferencesPermissionEnforcement", "PodTolerationRestriction"),
+    }
+)
+"""Those that are on only where somebody asks for them. NodeRestriction is not among them, as the Node authorizer needs
+it at its side."""
 
 
 class UnknownPlugin(ValueError):

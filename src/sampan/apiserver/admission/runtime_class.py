@@ -73,12 +73,12 @@ def merged(tolerations: Sequence[Toleration]) -> list[Toleration]:
     kept: list[Toleration] = []
     for index, toleration in enumerate(tolerations):
         later = (other for other in tolerations[index + 1 :] if other != toleration)
-        if not any(_covers(other, toleration) for other in (*kept, *later)):
+        if not any(covers(other, toleration) for other in (*kept, *later)):
             kept.append(toleration)
     return kept
 
 
-def _covers(wide: Toleration, narrow: Toleration) -> bool:
+def covers(wide: Toleration, narrow: Toleration) -> bool:
     if wide == narrow:
         return True
     if narrow.key != wide.key and not (wide.key == "" and wide.operator == "Exists"):

@@ -1,0 +1,11 @@
+"""Does nothing, as it always did."""
+
+from sampan.api.resource import Resource
+from sampan.apiserver.admission.chain import Operation
+
+
+class AlwaysAdmit:
+    name = "AlwaysAdmit"
+
+    def handles(self, operation: Operation, resource: Resource, subresource: str) -> bool:
+        return False

@@ -1,0 +1,57 @@
+"""Images are pulled for every new container, so that only those who may pull an image can use it."""
+
+from collections.abc import Iterator
+
+from sampan.api.faults import FieldError
+from sampan.api.resource import Resource
+from sampan.api.types.core_v1 import Pod
+from sampan.apiserver.admission.chain import Attributes, Operation
+from sampan.apiserver.registry.podspec.everywhere import containers_of
+
+_ALWAYS = "Always"
+
+
+class AlwaysPullImages:
+    name = "AlwaysPullImages"
+
+    def handles(self, operation: Operation, resource: Resource, subresource: str) -> bool:
+        is_pod = resource.plural == "pods" and resource.group == ""
+        return is_pod and operation in ("CREATE", "UPDATE") and not subresource
+
+    async def admit(self, attributes: Attributes) -> None:
+        pod: Pod = attributes.obj
+        if not has_new_images(attributes.old, pod):
+            return
+        for _, container, _ in containers_of(pod.spec):
+            container.imagePullPolicy = _ALWAYS
+        for volume in pod.spec.volumes:
+            if volume.image is not None:
+                volume.image.pullPolicy = _ALWAYS
+
+    async def validate(self, attributes: Attributes) -> None:
+        pod: Pod = attributes.obj
+        if not has_new_images(attributes.old, pod):
+            return
+        faults = [str(FieldError.not_supported(field, found, [_ALWAYS])) for field, found in _others(pod)]
+        if faults:
+            texts = [attributes.refusal(fault).message for fault in faults]
+            refusal = attributes.refusal(faults[0])
+            refusal.status["message"] = texts[0] if len(texts) == 1 else f"[{', '.join(texts)}]"
+            raise refusal
+
+
+def has_new_images(old: Pod | None, new: Pod) -> bool:
+    if old is None:
+        return True
+    known = {container.image for _, container, _ in containers_of(old.spec)}
+    return any(container.image not in known for _, container, _ in containers_of(new.spec))
+
+
+def _others(pod: Pod) -> Iterator[tuple[str, str]]:
+    """Fields with another policy."""
+    for where, container, index in containers_of(pod.spec):
+        if container.imagePullPolicy != _ALWAYS:
+            yield f"spec.{where}[{index}].imagePullPolicy", container.imagePullPolicy
+    for index, volume in enumerate(pod.spec.volumes):
+        if volume.image is not None and volume.image.pullPolicy != _ALWAYS:
+            yield f"spec.volumes[{index}].image.pullPolicy", volume.image.pullPolicy or ""

@@ -1,0 +1,22 @@
+"""Who approves or denies a signing request must have that right for its signer."""
+
+from sampan.api import gotext
+from sampan.api.resource import Resource
+from sampan.api.types.certificates_v1 import CertificateSigningRequest
+from sampan.apiserver.admission.chain import Attributes, Operation
+from sampan.apiserver.admission.rights import may_for_signer
+
+
+class CertificateApproval:
+    name = "CertificateApproval"
+
+    def handles(self, operation: Operation, resource: Resource, subresource: str) -> bool:
+        is_request = resource.plural == "certificatesigningrequests" and resource.group == "certificates.k8s.io"
+        return is_request and operation == "UPDATE" and subresource == "approval"
+
+    async def validate(self, attributes: Attributes) -> None:
+        request: CertificateSigningRequest = attributes.old
+        signer = request.spec.signerName
+        if not may_for_signer(attributes, "approve", signer):
+            why = f"user not permitted to approve requests with signerName {gotext.quote(signer)}"
+            raise attributes.refusal(why)

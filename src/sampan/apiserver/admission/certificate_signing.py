@@ -1,0 +1,24 @@
+"""Who puts a certificate into a signing request, or ends it, must have that right for its signer."""
+
+from sampan.api import gotext
+from sampan.api.resource import Resource
+from sampan.api.types.certificates_v1 import CertificateSigningRequest
+from sampan.apiserver.admission.chain import Attributes, Operation
+from sampan.apiserver.admission.rights import may_for_signer
+
+
+class CertificateSigning:
+    name = "CertificateSigning"
+
+    def handles(self, operation: Operation, resource: Resource, subresource: str) -> bool:
+        is_request = resource.plural == "certificatesigningrequests" and resource.group == "certificates.k8s.io"
+        return is_request and operation == "UPDATE" and subresource == "status"
+
+    async def validate(self, attributes: Attributes) -> None:
+        old: CertificateSigningRequest = attributes.old
+        new: CertificateSigningRequest = attributes.obj
+        if (old.status.certificate, old.status.conditions) == (new.status.certificate, new.status.conditions):
+            return
+        signer = old.spec.signerName
+        if not may_for_signer(attributes, "sign", signer):
+            raise attributes.refusal(f"user not permitted to sign requests with signerName {gotext.quote(signer)}")

@@ -1,0 +1,30 @@
+"""No client certificate makes its owner a master."""
+
+from sampan.api.resource import Resource
+from sampan.api.types.certificates_v1 import CertificateSigningRequest
+from sampan.apiserver.admission.chain import Attributes, Operation
+from sampan.apiserver.call import MASTERS
+from sampan.apiserver.registry.certificate_rules import parse_request
+
+_SIGNER = "kubernetes.io/kube-apiserver-client"
+
+
+class CertificateSubjectRestriction:
+    name = "CertificateSubjectRestriction"
+
+    def handles(self, operation: Operation, resource: Resource, subresource: str) -> bool:
+        is_request = resource.plural == "certificatesigningrequests" and resource.group == "certificates.k8s.io"
+        return is_request and operation == "CREATE" and not subresource
+
+    async def validate(self, attributes: Attributes) -> None:
+        request: CertificateSigningRequest = attributes.obj
+        if request.spec.signerName == _SIGNER and MASTERS in organizations_of(request):
+            raise attributes.refusal(f"use of {_SIGNER} signer with system:masters group is not allowed")
+
+
+def organizations_of(request: CertificateSigningRequest) -> list[str]:
+    """Of the subject that is to be certified. The request was found well-formed before."""
+    from cryptography.x509.oid import NameOID
+
+    parsed = parse_request(request.spec.request or b"")
+    return [str(part.value) for part in parsed.subject.get_attributes_for_oid(NameOID.ORGANIZATION_NAME)]

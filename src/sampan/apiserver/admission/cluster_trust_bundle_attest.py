@@ -1,0 +1,36 @@
+"""Who publishes the trust bundle of a signer must have that right for it."""
+
+from typing import Any
+
+import msgspec
+
+from sampan.api import gotext
+from sampan.api.codec import json
+from sampan.api.resource import Resource
+from sampan.apiserver.admission.chain import Attributes, Operation
+from sampan.apiserver.admission.rights import may_for_signer
+
+_FOR_GARBAGE_COLLECTION = ("ownerReferences", "finalizers", "managedFields", "resourceVersion")
+
+
+class ClusterTrustBundleAttest:
+    name = "ClusterTrustBundleAttest"
+
+    def handles(self, operation: Operation, resource: Resource, subresource: str) -> bool:
+        is_bundle = resource.plural == "clustertrustbundles" and resource.group == "certificates.k8s.io"
+        return is_bundle and operation in ("CREATE", "UPDATE") and not subresource
+
+    async def validate(self, attributes: Attributes) -> None:
+        signer = attributes.obj.spec.signerName
+        if signer in ("", None, msgspec.UNSET):
+            return
+        if attributes.old is not None and _content(attributes.old) == _content(attributes.obj):
+            return
+        if not may_for_signer(attributes, "attest", signer):
+            raise attributes.refusal(f"user not permitted to attest for signerName {gotext.quote(signer)}")
+
+
+def _content(bundle: Any) -> Any:
+    value = json.to_value(bundle)
+    meta = {key: part for key, part in value["metadata"].items() if key not in _FOR_GARBAGE_COLLECTION}
+    return {**value, "metadata": meta}

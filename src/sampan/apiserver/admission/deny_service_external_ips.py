@@ -1,0 +1,19 @@
+"""Services take no external addresses but those that they have."""
+
+from sampan.api.resource import Resource
+from sampan.api.types.core_v1 import Service
+from sampan.apiserver.admission.chain import Attributes, Operation
+
+
+class DenyServiceExternalIPs:
+    name = "DenyServiceExternalIPs"
+
+    def handles(self, operation: Operation, resource: Resource, subresource: str) -> bool:
+        is_service = resource.plural == "services" and resource.group == ""
+        return is_service and operation in ("CREATE", "UPDATE") and not subresource
+
+    async def validate(self, attributes: Attributes) -> None:
+        service: Service = attributes.obj
+        known = attributes.old.spec.externalIPs if attributes.old is not None else ()
+        if not set(service.spec.externalIPs) <= set(known):
+            raise attributes.refusal("Use of external IPs is denied by admission control")

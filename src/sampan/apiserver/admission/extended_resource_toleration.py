@@ -1,0 +1,23 @@
+"""Pods that ask for extended resources tolerate the taints of nodes that are kept for those."""
+
+from sampan.api.resource import Resource
+from sampan.api.resource_names import is_extended
+from sampan.api.types.core_v1 import Pod, Toleration
+from sampan.apiserver.admission.chain import Attributes, Operation
+
+
+class ExtendedResourceToleration:
+    name = "ExtendedResourceToleration"
+
+    def handles(self, operation: Operation, resource: Resource, subresource: str) -> bool:
+        is_pod = resource.plural == "pods" and resource.group == ""
+        return is_pod and operation in ("CREATE", "UPDATE") and not subresource
+
+    async def admit(self, attributes: Attributes) -> None:
+        pod: Pod = attributes.obj
+        containers = (*(pod.spec.containers or ()), *pod.spec.initContainers)
+        asked = {name for container in containers for name in container.resources.requests if is_extended(name)}
+        for name in sorted(asked):
+            wanted = Toleration(key=name, operator="Exists", effect="NoSchedule")
+            if wanted not in pod.spec.tolerations:
+                pod.spec.tolerations.append(wanted)

@@ -1,0 +1,25 @@
+"""Pods may keep others off their node, but not off larger parts of the cluster."""
+
+from sampan.api.resource import Resource
+from sampan.api.types.core_v1 import Pod
+from sampan.apiserver.admission.chain import Attributes, Operation
+
+_HOST = "kubernetes.io/hostname"
+
+
+class LimitPodHardAntiAffinityTopology:
+    name = "LimitPodHardAntiAffinityTopology"
+
+    def handles(self, operation: Operation, resource: Resource, subresource: str) -> bool:
+        is_pod = resource.plural == "pods" and resource.group == ""
+        return is_pod and operation in ("CREATE", "UPDATE") and not subresource
+
+    async def validate(self, attributes: Attributes) -> None:
+        pod: Pod = attributes.obj
+        affinity = pod.spec.affinity
+        if affinity is None or affinity.podAntiAffinity is None:
+            return
+        for term in affinity.podAntiAffinity.requiredDuringSchedulingIgnoredDuringExecution:
+            if term.topologyKey != _HOST:
+                start = f"affinity.PodAntiAffinity.RequiredDuringScheduling has TopologyKey {term.topologyKey}"
+                raise attributes.refusal(f"{start} but only key {_HOST} is allowed")

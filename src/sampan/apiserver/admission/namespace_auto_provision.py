@@ -1,0 +1,30 @@
+"""A namespace that is missing when something is made in it is made as well."""
+
+from contextlib import suppress
+
+from sampan.api import times
+from sampan.api.resource import Resource
+from sampan.api.types.core_v1 import Namespace
+from sampan.api.types.meta_v1 import ObjectMeta
+from sampan.apiserver.admission import lookup
+from sampan.apiserver.admission.chain import Attributes, Operation
+from sampan.apiserver.registry.strategy import Context
+from sampan.machinery import errors
+
+
+class NamespaceAutoProvision:
+    name = "NamespaceAutoProvision"
+
+    def handles(self, operation: Operation, resource: Resource, subresource: str) -> bool:
+        return resource.namespaced and operation == "CREATE"
+
+    async def admit(self, attributes: Attributes) -> None:
+        registry = attributes.registry
+        store = registry.store_of("", "v1", "Namespace")
+        if attributes.dry_run or await lookup.find(store, "", attributes.namespace) is not None:
+            return
+        wanted = Namespace(metadata=ObjectMeta(name=attributes.namespace))
+        store.strategy.default(wanted)
+        now = times.format_time(registry.clock.now())
+        with suppress(errors.AlreadyExists):
+            await store.create(Context(registry=registry, user=attributes.user, now=now), wanted)

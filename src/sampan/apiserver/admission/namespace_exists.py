@@ -1,0 +1,18 @@
+"""Nothing is written in a namespace that is not there."""
+
+from sampan.api.resource import Resource
+from sampan.apiserver.admission import lookup
+from sampan.apiserver.admission.chain import Attributes, Operation
+from sampan.machinery import errors
+
+
+class NamespaceExists:
+    name = "NamespaceExists"
+
+    def handles(self, operation: Operation, resource: Resource, subresource: str) -> bool:
+        return resource.namespaced and operation in ("CREATE", "UPDATE", "DELETE")
+
+    async def validate(self, attributes: Attributes) -> None:
+        store = attributes.registry.store_of("", "v1", "Namespace")
+        if await lookup.find(store, "", attributes.namespace) is None:
+            raise errors.not_found("namespaces", attributes.namespace)

@@ -1,0 +1,229 @@
+"""The plug-in: what a node's user may write."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sampan.api import gotext
+from sampan.api.codec import json
+from sampan.api.resource import Resource
+from sampan.api.types.authentication_v1 import TokenRequest
+from sampan.api.types.core_v1 import Node, Pod
+from sampan.apiserver.admission import lookup
+from sampan.apiserver.admission.chain import Attributes, Operation
+from sampan.apiserver.admission.node_restriction import mirror_pods
+from sampan.apiserver.admission.node_restriction.labels import forbidden_changes
+from sampan.apiserver.call import User
+from sampan.apiserver.registry.certificate_rules import parse_request
+from sampan.machinery import errors
+
+NODES = "system:nodes"
+_PREFIX = "system:node:"
+_LEASES = "kube-node-lease"
+_SIGNERS = ("kubernetes.io/kubelet-serving", "kubernetes.io/kube-apiserver-client-kubelet")
+_CLAIM_STATUS = ("capacity", "conditions", "allocatedResources", "allocatedResourceStatuses")
+
+
+def node_of(user: User) -> str | None:
+    """The node whose kubelet the user is, None for another."""
+    if NODES not in user.groups or not user.name.startswith(_PREFIX):
+        return None
+    return user.name.removeprefix(_PREFIX)
+
+
+class NodeRestriction:
+    name = "NodeRestriction"
+
+    def handles(self, operation: Operation, resource: Resource, subresource: str) -> bool:
+        return (resource.group, resource.plural) in _RULES and operation in ("CREATE", "UPDATE", "DELETE")
+
+    async def admit(self, attributes: Attributes) -> None:
+        node = node_of(attributes.user)
+        if node is None:
+            return
+        if not node:
+            who = gotext.quote(attributes.user.name)
+            raise attributes.refusal(f"could not determine node from user {who}")
+        await _RULES[attributes.resource.group, attributes.resource.plural](attributes, node)
+
+
+def _name(attributes: Attributes) -> str:
+    found: str = attributes.name or (attributes.old.metadata.name if attributes.old is not None else "")
+    return found
+
+
+# -- pods ------------------------------------------------------------------------------------------------------------
+
+
+async def _pods(attributes: Attributes, node: str) -> None:
+    match attributes.subresource:
+        case "":
+            await _pod(attributes, node)
+        case "status":
+            _pod_status(attributes, node)
+        case "eviction":
+            await _eviction(attributes, node)
+        case other:
+            text = f"unexpected pod subresource {gotext.quote(other)}, only 'status' and 'eviction' are allowed"
+            raise attributes.refusal(text)
+
+
+async def _pod(attributes: Attributes, node: str) -> None:
+    own = gotext.quote(node)
+    if attributes.operation == "CREATE":
+        await _new_pod(attributes, attributes.obj, node)
+    elif attributes.operation == "DELETE":
+        if attributes.old.spec.nodeName != node:
+            raise attributes.refusal(f"node {own} can only delete pods with spec.nodeName set to itself")
+    else:
+        operation = gotext.quote(attributes.operation)
+        raise attributes.refusal(f"unexpected operation {operation}, node {own} can only create and delete mirror pods")
+
+
+async def _new_pod(attributes: Attributes, pod: Pod, node: str) -> None:
+    if obstacle := mirror_pods.obstacle(pod, node):
+        raise attributes.refusal(obstacle)
+    found: Node | None = await lookup.find(attributes.registry.store_of("", "v1", "Node"), "", node)
+    if found is None:
+        raise errors.not_found("nodes", node)
+    owner = pod.metadata.ownerReferences[0]
+    if owner.uid != found.metadata.uid:
+        text = f"node {node} UID mismatch: expected {owner.uid} got {found.metadata.uid}"
+        raise attributes.refusal(text)
+    if kind := mirror_pods.reference(pod.spec):
+        raise attributes.refusal(f"node {gotext.quote(node)} can not create pods that reference {kind}")
+
+
+def _pod_status(attributes: Attributes, node: str) -> None:
+    own = gotext.quote(node)
+    if attributes.operation != "UPDATE":
+        raise attributes.refusal(f"unexpected operation {gotext.quote(attributes.operation)}")
+    old: Pod = attributes.old
+    new: Pod = attributes.obj
+    if old.spec.nodeName != node:
+        raise attributes.refusal(f"node {own} can only update pod status for pods with spec.nodeName set to itself")
+    if old.metadata.labels != new.metadata.labels:
+        raise attributes.refusal(f"node {own} cannot update labels through pod status")
+    if old.status.resourceClaimStatuses != new.status.resourceClaimStatuses:
+        raise attributes.refusal(f"node {own} cannot update resource claim statues")
+    if old.status.extendedResourceClaimStatus != new.status.extendedResourceClaimStatus:
+        raise attributes.refusal(f"node {own} cannot update extended resource claim status")
+
+
+async def _eviction(attributes: Attributes, node: str) -> None:
+    pod = await _pod_named(attributes, attributes.name)
+    if pod.spec.nodeName != node:
+        raise attributes.refusal(f"node {node} can only evict pods with spec.nodeName set to itself")
+
+
+async def _pod_named(attributes: Attributes, name: str) -> Pod:
+    store = attributes.registry.store_of("", "v1", "Pod")
+    found: Pod | None = await lookup.find(store, attributes.namespace, name)
+    if found is None:
+        raise errors.not_found("pods", name)
+    return found
+
+
+# -- the node and what belongs to it ---------------------------------------------------------------------------------
+
+
+async def _node(attributes: Attributes, node: str) -> None:
+    own, name = gotext.quote(node), _name(attributes)
+    if name != node:
+        raise attributes.refusal(f"node {own} is not allowed to modify node {gotext.quote(name)}")
+    if attributes.operation == "CREATE":
+        if bad := forbidden_changes({}, attributes.obj.metadata.labels):
+            raise attributes.refusal(f"node {own} is not allowed to set the following labels: {', '.join(bad)}")
+    elif attributes.operation == "UPDATE":
+        _changed_node(attributes, attributes.old, attributes.obj, own)
+
+
+def _changed_node(attributes: Attributes, old: Node, new: Node, own: str) -> None:
+    if new.spec.taints != old.spec.taints:
+        raise attributes.refusal(f"node {own} is not allowed to modify taints")
+    if new.metadata.ownerReferences != old.metadata.ownerReferences:
+        raise attributes.refusal(f"node {own} is not allowed to modify ownerReferences")
+    if bad := forbidden_changes(old.metadata.labels, new.metadata.labels):
+        raise attributes.refusal(f"is not allowed to modify labels: {', '.join(bad)}")
+
+
+async def _lease(attributes: Attributes, node: str) -> None:
+    if attributes.namespace != _LEASES:
+        raise attributes.refusal(f"can only access leases in the {gotext.quote(_LEASES)} system namespace")
+    if _name(attributes) != node:
+        raise attributes.refusal("can only access node lease with the same name as the requesting node")
+
+
+async def _csi_node(attributes: Attributes, node: str) -> None:
+    if _name(attributes) != node:
+        raise attributes.refusal("can only access CSINode with the same name as the requesting node")
+
+
+async def _resource_slice(attributes: Attributes, node: str) -> None:
+    verbs: dict[Operation, str] = {"CREATE": "create", "DELETE": "delete"}
+    verb = verbs.get(attributes.operation)
+    obj: Any = attributes.obj if attributes.obj is not None else attributes.old
+    if verb is not None and obj.spec.nodeName != node:
+        raise attributes.refusal(f"can only {verb} ResourceSlice with the same NodeName as the requesting node")
+
+
+# -- claims, tokens, certificates ------------------------------------------------------------------------------------
+
+
+async def _claim(attributes: Attributes, node: str) -> None:
+    if attributes.subresource != "status":
+        raise attributes.refusal("may only update PVC status")
+    if _rest_of_claim(attributes.old) != _rest_of_claim(attributes.obj):
+        allowed = "status.quantity and status.conditions"
+        text = f"node {gotext.quote(node)} is not allowed to update fields other than {allowed}"
+        raise attributes.refusal(text)
+
+
+def _rest_of_claim(claim: Any) -> Any:
+    value = json.to_value(claim)
+    meta = {key: part for key, part in value["metadata"].items() if key not in ("resourceVersion", "managedFields")}
+    status = {key: part for key, part in value.get("status", {}).items() if key not in _CLAIM_STATUS}
+    return {**value, "metadata": meta, "status": status}
+
+
+async def _account(attributes: Attributes, node: str) -> None:
+    if attributes.operation != "CREATE" or attributes.subresource != "token":
+        return
+    request: TokenRequest = attributes.obj
+    ref = request.spec.boundObjectRef
+    if ref is None or (ref.apiVersion, ref.kind) != ("v1", "Pod") or not ref.name:
+        raise attributes.refusal("node requested token not bound to a pod")
+    if not ref.uid:
+        raise attributes.refusal("node requested token with a pod binding without a uid")
+    pod = await _pod_named(attributes, ref.name)
+    if ref.uid != pod.metadata.uid:
+        text = f"the UID in the bound object reference ({ref.uid}) does not match the UID in record."
+        raise attributes.refusal(f"{text} The object might have been deleted and then recreated")
+    if pod.spec.nodeName != node:
+        raise attributes.refusal("node requested token bound to a pod scheduled on a different node")
+
+
+async def _signing_request(attributes: Attributes, node: str) -> None:
+    if attributes.operation != "CREATE" or attributes.obj.spec.signerName not in _SIGNERS:
+        return
+    try:
+        parsed = parse_request(attributes.obj.spec.request or b"")
+    except ValueError as fault:
+        raise attributes.refusal(f"unable to parse csr: {fault}") from None
+    from cryptography.x509.oid import NameOID
+
+    names = [str(part.value) for part in parsed.subject.get_attributes_for_oid(NameOID.COMMON_NAME)]
+    if names[-1:] != [f"{_PREFIX}{node}"]:
+        raise attributes.refusal(f"can only create a node CSR with CN={_PREFIX}{node}")
+
+
+_RULES = {
+    ("", "pods"): _pods,
+    ("", "nodes"): _node,
+    ("", "persistentvolumeclaims"): _claim,
+    ("", "serviceaccounts"): _account,
+    ("coordination.k8s.io", "leases"): _lease,
+    ("storage.k8s.io", "csinodes"): _csi_node,
+    ("resource.k8s.io", "resourceslices"): _resource_slice,
+    ("certificates.k8s.io", "certificatesigningrequests"): _signing_request,
+}

@@ -1,0 +1,99 @@
+"""Only who may delete an object gives it another owner, and only who may change an owner's finalizers makes that owner
+wait for it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from sampan.api.resource import Resource
+from sampan.api.types.meta_v1 import OwnerReference
+from sampan.apiserver.admission.chain import Attributes, Operation
+from sampan.apiserver.admission.rights import decide, is_allowed
+from sampan.apiserver.authz.attributes import Attributes as Asked
+from sampan.apiserver.authz.decisions import Verdict
+
+_NO_ERROR = "<nil>"
+"""What stands where the authorizer had nothing to complain about."""
+
+
+class OwnerReferencesPermissionEnforcement:
+    name = "OwnerReferencesPermissionEnforcement"
+
+    def handles(self, operation: Operation, resource: Resource, subresource: str) -> bool:
+        is_pod_status = (resource.group, resource.plural, subresource) == ("", "pods", "status")
+        return operation in ("CREATE", "UPDATE") and not is_pod_status
+
+    async def validate(self, attributes: Attributes) -> None:
+        new = _owners(attributes.obj)
+        old = _owners(attributes.old) if attributes.old is not None else []
+        if new == old:
+            return
+        if attributes.operation == "UPDATE":
+            _require_deletion(attributes)
+        blocking = newly_blocking(old, new)
+        if not blocking or is_allowed(attributes, _any_finalizer(attributes)):
+            return
+        for owner in blocking:
+            _require_finalizers(attributes, owner)
+
+
+def _owners(obj: Any) -> list[OwnerReference]:
+    found: list[OwnerReference] = obj.metadata.ownerReferences
+    return found
+
+
+def newly_blocking(old: Sequence[OwnerReference], new: Sequence[OwnerReference]) -> list[OwnerReference]:
+    """Owners whose deletion waits for the object now and did not before."""
+    before = {owner.uid for owner in old if owner.blockOwnerDeletion}
+    return [owner for owner in new if owner.blockOwnerDeletion and owner.uid not in before]
+
+
+def _require_deletion(attributes: Attributes) -> None:
+    resource = attributes.resource
+    asked = Asked(
+        attributes.user,
+        "delete",
+        "",
+        resource.group,
+        resource.version,
+        resource.plural,
+        attributes.subresource,
+        attributes.namespace,
+        attributes.name,
+    )
+    decision = decide(attributes, asked)
+    if decision.verdict is not Verdict.ALLOWED:
+        why = f"cannot set an ownerRef on a resource you can't delete: {decision.reason}, {_NO_ERROR}"
+        raise attributes.refusal(why)
+
+
+def _any_finalizer(attributes: Attributes) -> Asked:
+    return Asked(attributes.user, "update", "", "*", "*", "*", "finalizers", "", "*")
+
+
+def _require_finalizers(attributes: Attributes, owner: OwnerReference) -> None:
+    resources = list(_resources(attributes, owner))
+    if not resources:
+        group, _, version = owner.apiVersion.rpartition("/")
+        what = f"APIVersion {owner.apiVersion} Kind {owner.kind}"
+        missing = f'no matches for kind "{owner.kind}" in version "{group + "/" if group else ""}{version}"'
+        start = "cannot set blockOwnerDeletion in this case because cannot find RESTMapping for"
+        raise attributes.refusal(f"{start} {what}: {missing}")
+    for resource in resources:
+        namespace = attributes.namespace if resource.namespaced else ""
+        group, version, plural = resource.group, resource.version, resource.plural
+        asked = Asked(attributes.user, "update", "", group, version, plural, "finalizers", namespace, owner.name)
+        decision = decide(attributes, asked)
+        if decision.verdict is not Verdict.ALLOWED:
+            start = (
+                "cannot set blockOwnerDeletion if an ownerReference refers to a resource you can't set finalizers on"
+            )
+            raise attributes.refusal(f"{start}: {decision.reason}, {_NO_ERROR}")
+
+
+def _resources(attributes: Attributes, owner: OwnerReference) -> Iterator[Resource]:
+    group, _, version = owner.apiVersion.rpartition("/")
+    found = attributes.registry.scheme.by_kind(group, version, owner.kind)
+    if found is not None:
+        yield found

@@ -1,0 +1,63 @@
+"""Pods run on the nodes that their namespace's annotation, or the cluster's default, selects."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from sampan.api.resource import Resource
+from sampan.api.types.core_v1 import Namespace, Pod
+from sampan.apiserver.admission import lookup
+from sampan.apiserver.admission.chain import Attributes, Operation
+from sampan.machinery import errors
+
+ANNOTATION = "scheduler.alpha.kubernetes.io/node-selector"
+_DEFAULT = "clusterDefaultNodeSelector"
+_CONFLICT = "pod node label selector conflicts with its namespace node label selector"
+
+
+class PodNodeSelector:
+    name = "PodNodeSelector"
+
+    def __init__(self, selectors: Mapping[str, str] | None = None) -> None:
+        """`selectors`: what the pods of each namespace may select, and the default of all under a name of its own."""
+        self._selectors = selectors or {}
+
+    def handles(self, operation: Operation, resource: Resource, subresource: str) -> bool:
+        return resource.plural == "pods" and resource.group == "" and operation == "CREATE" and not subresource
+
+    async def admit(self, attributes: Attributes) -> None:
+        pod: Pod = attributes.obj
+        wanted = await self._wanted(attributes)
+        _refuse_conflict(attributes, wanted, pod.spec.nodeSelector)
+        pod.spec.nodeSelector = {**wanted, **pod.spec.nodeSelector}
+        await self.validate(attributes)
+
+    async def validate(self, attributes: Attributes) -> None:
+        pod: Pod = attributes.obj
+        _refuse_conflict(attributes, await self._wanted(attributes), pod.spec.nodeSelector)
+        allowed = labels_of(self._selectors.get(attributes.namespace, ""))
+        if allowed and not pod.spec.nodeSelector.items() <= allowed.items():
+            raise attributes.refusal("pod node label selector labels conflict with its namespace whitelist")
+
+    async def _wanted(self, attributes: Attributes) -> dict[str, str]:
+        store = attributes.registry.store_of("", "v1", "Namespace")
+        namespace: Namespace | None = await lookup.find(store, "", attributes.namespace)
+        if namespace is None:
+            raise errors.not_found("namespaces", attributes.namespace)
+        return labels_of(namespace.metadata.annotations.get(ANNOTATION, self._selectors.get(_DEFAULT, "")))
+
+
+def labels_of(text: str) -> dict[str, str]:
+    """From `a=b,c=d`."""
+    found = {}
+    for part in text.split(",") if text else ():
+        key, equals, value = part.partition("=")
+        if not equals:
+            raise errors.internal_error(f"invalid selector: {part}")
+        found[key.strip()] = value.strip()
+    return found
+
+
+def _refuse_conflict(attributes: Attributes, one: Mapping[str, str], other: Mapping[str, str]) -> None:
+    if any(one[key] != other[key] for key in one.keys() & other.keys()):
+        raise attributes.refusal(_CONFLICT)

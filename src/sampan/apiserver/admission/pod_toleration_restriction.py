@@ -1,0 +1,71 @@
+"""Pods get the tolerations that their namespace's annotation gives, and have no others than it allows."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import msgspec
+
+from sampan.api.pod_qos import BEST_EFFORT, qos_class
+from sampan.api.resource import Resource
+from sampan.api.types.core_v1 import Namespace, Pod, Toleration
+from sampan.apiserver.admission import lookup
+from sampan.apiserver.admission.chain import Attributes, Operation
+from sampan.apiserver.admission.runtime_class import covers, merged
+from sampan.machinery import errors
+
+DEFAULTS = "scheduler.alpha.kubernetes.io/defaultTolerations"
+ALLOWED = "scheduler.alpha.kubernetes.io/tolerationsWhitelist"
+_PRESSURE = "node.kubernetes.io/memory-pressure"
+
+
+class PodTolerationRestriction:
+    name = "PodTolerationRestriction"
+
+    def __init__(self, *, default: Sequence[Toleration] = (), allowed: Sequence[Toleration] = ()) -> None:
+        """For namespaces that say nothing."""
+        self._default, self._allowed = default, allowed
+
+    def handles(self, operation: Operation, resource: Resource, subresource: str) -> bool:
+        is_pod = resource.plural == "pods" and resource.group == ""
+        return is_pod and operation in ("CREATE", "UPDATE") and not subresource
+
+    async def admit(self, attributes: Attributes) -> None:
+        pod: Pod = attributes.obj
+        extra: list[Toleration] = []
+        if attributes.operation == "CREATE":
+            given = tolerations_in(await _namespace(attributes), DEFAULTS)
+            extra += self._default if given is None else given
+        if qos_class(pod.spec) != BEST_EFFORT:
+            extra.append(Toleration(key=_PRESSURE, operator="Exists", effect="NoSchedule"))
+        if extra:
+            pod.spec.tolerations = merged([*pod.spec.tolerations, *extra])
+        await self.validate(attributes)
+
+    async def validate(self, attributes: Attributes) -> None:
+        pod: Pod = attributes.obj
+        given = tolerations_in(await _namespace(attributes), ALLOWED)
+        allowed = self._allowed if given is None else given
+        if allowed and not all(any(covers(wide, found) for wide in allowed) for found in pod.spec.tolerations):
+            whose = "cluster" if given is None else "namespace"
+            start = "pod tolerations (possibly merged with namespace default tolerations) conflict with its"
+            raise errors.unexpected(f"{start} {whose} whitelist")
+
+
+async def _namespace(attributes: Attributes) -> Namespace:
+    store = attributes.registry.store_of("", "v1", "Namespace")
+    found: Namespace | None = await lookup.find(store, "", attributes.namespace)
+    if found is None:
+        raise errors.not_found("namespaces", attributes.namespace)
+    return found
+
+
+def tolerations_in(namespace: Namespace, annotation: str) -> list[Toleration] | None:
+    """None where the namespace says nothing."""
+    text = namespace.metadata.annotations.get(annotation)
+    if not text:
+        return None if text is None else []
+    try:
+        return msgspec.json.decode(text, type=list[Toleration])
+    except msgspec.DecodeError as fault:
+        raise errors.unexpected(str(fault)) from None

@@ -1,0 +1,120 @@
+from typing import Any
+
+import pytest
+
+from sampan.apiserver.admission.node_restriction import mirror_pods
+from sampan.apiserver.admission.node_restriction.labels import forbidden_changes
+from sampan.apiserver.admission.node_restriction.plugin import NODES, node_of
+from sampan.apiserver.call import MASTERS, Call, User
+from sampan.machinery import errors
+from tests.apiserver.cluster import Cluster, in_cluster
+from tests.apiserver.pods import container, pod
+
+MIRROR = {"kubernetes.io/config.mirror": "x"}
+OWNER = {"apiVersion": "v1", "kind": "Node", "name": "n", "uid": "u", "controller": True}
+
+
+@pytest.mark.parametrize(
+    ("user", "node"),
+    [
+        (User("system:node:n", groups=(NODES,)), "n"),
+        (User("system:node:", groups=(NODES,)), ""),
+        (User("system:node:n"), None),
+        (User("joe", groups=(NODES,)), None),
+    ],
+)
+def test_who_is_a_node(user: User, node: str | None) -> None:
+    assert node_of(user) == node
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "bad"),
+    [
+        ({}, {"mine": "1", "example.com/a": "1"}, []),
+        ({}, {"kubernetes.io/hostname": "n", "node.kubernetes.io/own": "1", "a.kubelet.kubernetes.io/b": "1"}, []),
+        ({}, {"kubernetes.io/x": "1", "x.k8s.io/y": "1"}, ["kubernetes.io/x", "x.k8s.io/y"]),
+        ({"node-restriction.kubernetes.io/a": "1"}, {}, ["node-restriction.kubernetes.io/a"]),
+        ({"a.node-restriction.kubernetes.io/a": "1"}, {"a.node-restriction.kubernetes.io/a": "1"}, []),
+        ({"kubernetes.io/x": "1"}, {"kubernetes.io/x": "2"}, ["kubernetes.io/x"]),
+    ],
+)
+def test_labels(old: dict[str, str], new: dict[str, str], bad: list[str]) -> None:
+    assert forbidden_changes(old, new) == bad
+
+
+@pytest.mark.parametrize(
+    ("metadata", "spec", "text"),
+    [
+        ({"annotations": MIRROR, "ownerReferences": [OWNER]}, {"nodeName": "n"}, ""),
+        ({}, {}, 'pod does not have "kubernetes.io/config.mirror" annotation, node "n" can only create mirror pods'),
+        ({"annotations": MIRROR}, {}, 'node "n" can only create pods with spec.nodeName set to itself'),
+        (
+            {"annotations": MIRROR},
+            {"nodeName": "n"},
+            'node "n" can only create pods with an owner reference set to itself',
+        ),
+        (
+            {"annotations": MIRROR, "ownerReferences": [OWNER, OWNER]},
+            {"nodeName": "n"},
+            'node "n" can only create pods with a single owner reference set to itself',
+        ),
+        (
+            {"annotations": MIRROR, "ownerReferences": [{**OWNER, "controller": False}]},
+            {"nodeName": "n"},
+            'node "n" can only create pods with a controller owner reference set to itself',
+        ),
+        (
+            {"annotations": MIRROR, "ownerReferences": [{**OWNER, "blockOwnerDeletion": True}]},
+            {"nodeName": "n"},
+            'node "n" must not set blockOwnerDeletion on an owner reference',
+        ),
+    ],
+)
+def test_mirror_pods(metadata: dict[str, Any], spec: dict[str, Any], text: str) -> None:
+    assert mirror_pods.obstacle(pod(spec, **metadata), "n") == text
+
+
+@pytest.mark.parametrize(
+    ("spec", "kind"),
+    [
+        ({"volumes": [{"name": "v", "emptyDir": {}}]}, ""),
+        ({"serviceAccountName": "a"}, "serviceaccounts"),
+        ({"imagePullSecrets": [{"name": "s"}]}, "secrets"),
+        (container(envFrom=[{"configMapRef": {"name": "m"}}]), "configmaps"),
+        ({"volumes": [{"name": "v", "persistentVolumeClaim": {"claimName": "c"}}]}, "persistentvolumeclaims"),
+        (
+            {"volumes": [{"name": "v", "projected": {"sources": [{"serviceAccountToken": {"path": "t"}}]}}]},
+            "serviceaccounts (via projected volumes)",
+        ),
+    ],
+)
+def test_what_mirror_pods_may_not_refer_to(spec: dict[str, Any], kind: str) -> None:
+    assert mirror_pods.reference(pod(spec).spec) == kind
+
+
+def test_on_the_server() -> None:
+    async def work(cluster: Cluster) -> None:
+        user = User("system:node:n", groups=(NODES, MASTERS))
+
+        async def refused(method: str, path: str, body: bytes = b"", media: str = "application/json") -> str:
+            call: Call = cluster.asks.call(method, path, body, {"content_type": media})
+            call.user = user
+            with pytest.raises(errors.Forbidden) as refusal:
+                await cluster.asks.pipeline.serve_as(call)
+            return refusal.value.message
+
+        await cluster.make("/api/v1/nodes", {"metadata": {"name": "n"}})
+        await cluster.make("/api/v1/nodes", {"metadata": {"name": "m"}})
+        merge = "application/merge-patch+json"
+        assert await refused("PATCH", "/api/v1/nodes/m", b'{"metadata": {"labels": {"a": "b"}}}', merge) == (
+            'nodes "m" is forbidden: node "n" is not allowed to modify node "m"'
+        )
+        assert await refused("PATCH", "/api/v1/nodes/n", b'{"spec": {"taints": []}}', merge) == (
+            'nodes "n" is forbidden: node "n" is not allowed to modify taints'
+        )
+        await cluster.pod()
+        assert await refused("DELETE", "/api/v1/namespaces/ns/pods/a") == (
+            'pods "a" is forbidden: node "n" can only delete pods with spec.nodeName set to itself'
+        )
+
+    in_cluster(work)

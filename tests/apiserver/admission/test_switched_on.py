@@ -1,0 +1,155 @@
+"""Plug-ins that are off unless somebody asks for them."""
+
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import pytest
+
+from sampan.api.types.meta_v1 import OwnerReference
+from sampan.apiserver.admission.owner_references_permission_enforcement import newly_blocking
+from sampan.apiserver.admission.plugins import default_plugins
+from sampan.apiserver.admission.pod_node_selector import ANNOTATION, labels_of
+from sampan.apiserver.admission.pod_toleration_restriction import ALLOWED, DEFAULTS
+from tests.apiserver.asking import asking, run
+from tests.apiserver.cluster import NAMESPACE, PODS, Cluster
+from tests.apiserver.pods import container
+
+
+def with_plugin(name: str, work: Callable[[Cluster], Awaitable[None]], **annotations: str) -> None:
+    """In a cluster with this plug-in too, and a namespace with these annotations."""
+
+    async def within() -> None:
+        async with asking(plugins=default_plugins(enabled=[name])) as asks:
+            cluster = Cluster(asks)
+            await cluster.make("/api/v1/namespaces", {"metadata": {"name": "ns", "annotations": annotations}})
+            await cluster.make(f"{NAMESPACE}/serviceaccounts", {"metadata": {"name": "default"}})
+            await work(cluster)
+
+    run(within())
+
+
+def test_images_are_always_pulled() -> None:
+    async def work(cluster: Cluster) -> None:
+        made = await cluster.pod(spec=container(imagePullPolicy="Never"))
+        assert made["spec"]["containers"][0]["imagePullPolicy"] == "Always"
+        assert (await cluster.patch(f"{PODS}/a", {"metadata": {"labels": {"a": "b"}}})).code == 200
+
+    with_plugin("AlwaysPullImages", work)
+
+
+def test_pods_keep_others_only_off_their_node() -> None:
+    def spec(key: str) -> dict[str, Any]:
+        term = {"topologyKey": key, "labelSelector": {}}
+        return {"affinity": {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}}
+
+    async def work(cluster: Cluster) -> None:
+        await cluster.pod("fine", spec("kubernetes.io/hostname"))
+        assert await cluster.refused(spec("zone")) == (
+            403,
+            'pods "a" is forbidden: affinity.PodAntiAffinity.RequiredDuringScheduling has TopologyKey zone but '
+            "only key kubernetes.io/hostname is allowed",
+        )
+
+    with_plugin("LimitPodHardAntiAffinityTopology", work)
+
+
+def test_extended_resources_are_tolerated() -> None:
+    async def work(cluster: Cluster) -> None:
+        made = await cluster.pod(spec=container(resources={"limits": {"example.com/gpu": "1"}}))
+        wanted = {"key": "example.com/gpu", "operator": "Exists", "effect": "NoSchedule"}
+        assert wanted in made["spec"]["tolerations"]
+
+    with_plugin("ExtendedResourceToleration", work)
+
+
+def test_external_addresses_are_refused() -> None:
+    async def work(cluster: Cluster) -> None:
+        path, spec = f"{NAMESPACE}/services", {"ports": [{"port": 1}]}
+        reply = await cluster.send(
+            "POST", path, {"metadata": {"name": "s"}, "spec": {**spec, "externalIPs": ["192.0.2.1"]}}
+        )
+        assert reply.json["message"] == (
+            'services "s" is forbidden: Use of external IPs is denied by admission control'
+        )
+        await cluster.make(path, {"metadata": {"name": "s"}, "spec": spec})
+
+    with_plugin("DenyServiceExternalIPs", work)
+
+
+def test_a_missing_namespace_is_made() -> None:
+    async def work(cluster: Cluster) -> None:
+        await cluster.make("/api/v1/namespaces/new/configmaps", {"metadata": {"name": "m"}})
+        found = (await cluster.send("GET", "/api/v1/namespaces/new")).json
+        assert found["metadata"]["labels"] == {"kubernetes.io/metadata.name": "new"}
+        assert found["status"]["phase"] == "Active"
+        assert found["spec"]["finalizers"] == ["kubernetes"]
+
+    with_plugin("NamespaceAutoProvision", work)
+
+
+def test_a_missing_namespace_is_an_error_for_deletions_too() -> None:
+    async def work(cluster: Cluster) -> None:
+        await cluster.make(f"{NAMESPACE}/configmaps", {"metadata": {"name": "m"}})
+        assert (await cluster.send("DELETE", f"{NAMESPACE}/configmaps/m")).code == 200
+
+    with_plugin("NamespaceExists", work)
+
+
+def test_pods_select_the_nodes_of_their_namespace() -> None:
+    async def work(cluster: Cluster) -> None:
+        made = await cluster.pod("b", {"nodeSelector": {"mine": "1"}})
+        assert made["spec"]["nodeSelector"] == {"mine": "1", "kind": "fast"}
+        assert await cluster.refused({"nodeSelector": {"kind": "slow"}}) == (
+            403,
+            'pods "a" is forbidden: pod node label selector conflicts with its namespace node label selector',
+        )
+
+    with_plugin("PodNodeSelector", work, **{ANNOTATION: "kind=fast"})
+
+
+def test_how_selectors_are_read() -> None:
+    assert labels_of("a=b, c = d") == {"a": "b", "c": "d"}
+    assert labels_of("") == {}
+
+
+def test_tolerations_are_given_and_limited() -> None:
+    async def work(cluster: Cluster) -> None:
+        made = await cluster.pod("b")
+        assert {"key": "mine", "operator": "Exists"} in made["spec"]["tolerations"]
+        code, text = await cluster.refused({"tolerations": [{"key": "other", "operator": "Exists"}]})
+        assert (code, text.endswith("conflict with its namespace whitelist")) == (500, True)
+
+    allowed = '[{"key": "mine", "operator": "Exists"}, {"effect": "NoExecute", "operator": "Exists"}]'
+    with_plugin(
+        "PodTolerationRestriction", work, **{DEFAULTS: '[{"key": "mine", "operator": "Exists"}]', ALLOWED: allowed}
+    )
+
+
+def test_everything_is_denied() -> None:
+    async def within() -> None:
+        async with asking(plugins=default_plugins(enabled=["AlwaysDeny", "AlwaysAdmit"])) as asks:
+            reply = await Cluster(asks).send("POST", "/api/v1/namespaces", {"metadata": {"name": "ns"}})
+            assert (reply.code, reply.json["message"]) == (
+                403,
+                'namespaces "ns" is forbidden: admission control is denying all modifications',
+            )
+
+    run(within())
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "blocking"),
+    [
+        ([], [("a", True), ("b", False)], ["a"]),
+        ([("a", True)], [("a", True)], []),
+        ([("a", False)], [("a", True)], ["a"]),
+        ([("a", True)], [], []),
+    ],
+)
+def test_owners_that_begin_to_wait(
+    old: list[tuple[str, bool]], new: list[tuple[str, bool]], blocking: list[str]
+) -> None:
+    def owners(found: list[tuple[str, bool]]) -> list[OwnerReference]:
+        return [OwnerReference(uid=uid, blockOwnerDeletion=blocks) for uid, blocks in found]
+
+    assert [owner.uid for owner in newly_blocking(owners(old), owners(new))] == blocking
