@@ -10,6 +10,7 @@ from sampan.api.scheme import Scheme, builtin_scheme
 from sampan.apiserver.admission.chain import AdmissionChain, Plugin
 from sampan.apiserver.authz import Chain
 from sampan.apiserver.authz.modes import authorizers
+from sampan.apiserver.authz.node import NodeRelations
 from sampan.apiserver.authz.rbac import RbacIndex
 from sampan.apiserver.authz.rbac.defaults import default_objects
 from sampan.apiserver.call import AUTHENTICATED, MASTERS, Call, User
@@ -34,12 +35,12 @@ class _EverybodyIsAdmin:
         return ADMIN
 
 
-def usual_authorizers() -> Chain:
+def usual_authorizers(registry: Registry) -> Chain:
     """Those of a new cluster."""
     index = RbacIndex()
     for obj in default_objects():
         index.put(obj)
-    return authorizers(("RBAC",), index)
+    return authorizers(("Node", "RBAC"), index, NodeRelations(registry=registry))
 
 
 @dataclass(slots=True)
@@ -78,7 +79,7 @@ async def serving(
         pipeline = Pipeline(
             scheme=scheme,
             authenticator=_EverybodyIsAdmin(),
-            authorizer=usual_authorizers(),
+            authorizer=usual_authorizers(registry),
             endpoints=Endpoints(registry=registry, admission=AdmissionChain(plugins)),
             special=special_paths(registry),
         )

@@ -92,7 +92,7 @@ async def site(folder: Path, limits: HttpLimits | None = None) -> AsyncIterator[
         pipeline = Pipeline(
             scheme=server.scheme,
             authenticator=AuthenticatorChain([CertificateAuthenticator()], tokens=[FileTokens(USERS)]),
-            authorizer=usual_authorizers(),
+            authorizer=usual_authorizers(server.registry),
             endpoints=server.pipeline.endpoints,
             special={**special_paths(server.registry), "wait": waiting},
         )

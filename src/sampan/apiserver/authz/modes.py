@@ -8,19 +8,21 @@ from typing import Final
 from sampan.apiserver.authz.always import AlwaysAllow, AlwaysDeny
 from sampan.apiserver.authz.chain import Chain
 from sampan.apiserver.authz.decisions import Authorizer
+from sampan.apiserver.authz.node import NodeAuthorizer, NodeRelations
 from sampan.apiserver.authz.privileged import Masters, OpenPaths
 from sampan.apiserver.authz.rbac import RbacAuthorizer, RbacIndex
 
 NODE, RBAC = "Node", "RBAC"
-MODES: Final = ("AlwaysAllow", "AlwaysDeny", RBAC)
-DEFAULT: Final = (RBAC,)
+MODES: Final = ("AlwaysAllow", "AlwaysDeny", NODE, RBAC)
+DEFAULT: Final = (NODE, RBAC)
 
 
-def authorizers(modes: Sequence[str], index: RbacIndex) -> Chain:
+def authorizers(modes: Sequence[str], index: RbacIndex, relations: NodeRelations) -> Chain:
     """The chain of these modes; members of system:masters and questions for health do not come to them."""
     makers: dict[str, Callable[[], Authorizer]] = {
         "AlwaysAllow": AlwaysAllow,
         "AlwaysDeny": AlwaysDeny,
+        NODE: lambda: NodeAuthorizer(relations=relations),
         RBAC: lambda: RbacAuthorizer(index=index),
     }
     return Chain(OpenPaths(), Masters(), *(makers[mode]() for mode in modes))

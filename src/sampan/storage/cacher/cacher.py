@@ -31,7 +31,7 @@ from sampan.storage.cacher.item import Item, ItemMaker
 from sampan.storage.cacher.listing import ListQuery, ListResult
 from sampan.storage.cacher.reflector import Reflector
 from sampan.storage.cacher.routes import as_event, seen_as
-from sampan.storage.cacher.selection import Matcher
+from sampan.storage.cacher.selection import Matcher, Selection
 from sampan.storage.cacher.shape import Shape
 from sampan.storage.cacher.state import State
 from sampan.storage.cacher.versions import Rule, Wanted, parse_version, wanted_of_get, wanted_of_list
@@ -147,6 +147,10 @@ class Cacher:
     def peek_all(self) -> Sequence[Item]:
         """All that the cache has now, without waiting for anything."""
         return [*self._state.contents.items.values()]
+
+    def peek_selected(self, selection: Selection) -> Sequence[Item]:
+        """What the cache has now of a selection, without waiting for anything."""
+        return self._state.contents.select(Matcher(selection, self.shape)).items
 
     def peek_in(self, namespace: str) -> Sequence[Item]:
         """What the cache has now in a namespace, in key order, without waiting for anything."""

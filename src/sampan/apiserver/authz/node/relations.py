@@ -1,0 +1,125 @@
+"""What the pods of a node have to do with. Found by looking at those pods when a node asks, which costs nothing for
+anybody else."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING, Any, Literal
+
+from sampan.api.fields import Term
+from sampan.api.types.core_v1 import PersistentVolumeClaim, Pod, PodSpec
+from sampan.apiserver.registry.podspec.everywhere import containers_of
+from sampan.apiserver.registry.podspec.references import secrets_of
+from sampan.storage.cacher import Selection
+
+if TYPE_CHECKING:
+    from sampan.apiserver.registry.registry import Registry
+
+_MIRROR = "kubernetes.io/config.mirror"
+Kind = Literal[
+    "secrets", "configmaps", "persistentvolumeclaims", "persistentvolumes", "serviceaccounts", "pods", "resourceclaims"
+]
+
+
+class NodeRelations:
+    def __init__(self, *, registry: Registry) -> None:
+        self._registry = registry
+
+    def has(self, node: str, kind: Kind, namespace: str, name: str) -> bool:
+        """Whether a pod on the node uses that object, or is it."""
+        if kind == "persistentvolumes":
+            return name in self._volumes(node)
+        pods = self._pods(node, namespace)
+        if kind == "pods":
+            return any(pod.metadata.name == name for pod in pods)
+        if any(name in _names(pod, kind) for pod in pods if _MIRROR not in pod.metadata.annotations):
+            return True
+        return kind == "secrets" and (namespace, name) in self._volume_secrets(node)
+
+    def is_attached(self, node: str, attachment: str) -> bool:
+        found = self._peek("storage.k8s.io", "VolumeAttachment", "", attachment)
+        return found is not None and found.spec.nodeName == node
+
+    def is_slice_of(self, node: str, name: str) -> bool:
+        found = self._peek("resource.k8s.io", "ResourceSlice", "", name)
+        return found is not None and found.spec.nodeName == node
+
+    def _pods(self, node: str, namespace: str = "") -> Iterator[Pod]:
+        store = self._registry.store_of("", "v1", "Pod")
+        selection = Selection(namespace=namespace, fields=(Term("spec.nodeName", node),))
+        return (store.cacher.object(item) for item in store.cacher.peek_selected(selection))
+
+    def _claims(self, node: str) -> Iterator[PersistentVolumeClaim]:
+        for pod in self._pods(node):
+            for name in _claim_names(pod):
+                claim = self._peek("", "PersistentVolumeClaim", pod.metadata.namespace, name)
+                if claim is not None:
+                    yield claim
+
+    def _volumes(self, node: str) -> set[str]:
+        return {claim.spec.volumeName for claim in self._claims(node) if claim.spec.volumeName}
+
+    def _volume_secrets(self, node: str) -> set[tuple[str, str]]:
+        """Those that drivers on the node need to mount its volumes."""
+        volumes = (self._peek("", "PersistentVolume", "", name) for name in self._volumes(node))
+        sources = (volume.spec.csi for volume in volumes if volume is not None and volume.spec.csi is not None)
+        refs = (
+            ref
+            for csi in sources
+            for ref in (csi.nodePublishSecretRef, csi.nodeStageSecretRef, csi.nodeExpandSecretRef)
+            if ref is not None
+        )
+        return {(ref.namespace, ref.name) for ref in refs}
+
+    def _peek(self, group: str, kind: str, namespace: str, name: str) -> Any | None:
+        return self._registry.store_of(group, "v1", kind).peek(namespace, name)
+
+
+def _names(pod: Pod, kind: Kind) -> Iterable[str]:
+    """The objects of a kind, in the pod's namespace, that it uses."""
+    spec = pod.spec
+    if kind == "secrets":
+        return secrets_of(spec)
+    if kind == "configmaps":
+        return _config_maps(spec)
+    if kind == "persistentvolumeclaims":
+        return _claim_names(pod)
+    if kind == "resourceclaims":
+        return _resource_claims(pod)
+    return (spec.serviceAccountName,)
+
+
+def _config_maps(spec: PodSpec) -> Iterator[str]:
+    for _, container, _ in containers_of(spec):
+        for env in container.env:
+            if env.valueFrom is not None and env.valueFrom.configMapKeyRef is not None:
+                yield env.valueFrom.configMapKeyRef.name
+        for source in container.envFrom:
+            if source.configMapRef is not None:
+                yield source.configMapRef.name
+    for volume in spec.volumes:
+        if volume.configMap is not None:
+            yield volume.configMap.name
+        for part in (volume.projected.sources or ()) if volume.projected is not None else ():
+            if part.configMap is not None:
+                yield part.configMap.name
+
+
+def _claim_names(pod: Pod) -> Iterator[str]:
+    for volume in pod.spec.volumes:
+        if volume.persistentVolumeClaim is not None:
+            yield volume.persistentVolumeClaim.claimName
+        elif volume.ephemeral is not None:
+            yield f"{pod.metadata.name}-{volume.name}"
+
+
+def _resource_claims(pod: Pod) -> Iterator[str]:
+    for claim in pod.spec.resourceClaims:
+        if claim.resourceClaimName:
+            yield claim.resourceClaimName
+    for status in pod.status.resourceClaimStatuses:
+        if status.resourceClaimName:
+            yield status.resourceClaimName
+
+
+__all__ = ["Kind", "NodeRelations"]

@@ -1,0 +1,142 @@
+"""What a node may do, by a table; the pods on it decide about the rest."""
+
+from typing import Any
+
+import pytest
+
+from sampan.apiserver.authz import Attributes, Verdict
+from sampan.apiserver.authz.node import NodeAuthorizer, NodeRelations
+from sampan.apiserver.call import User
+from tests.apiserver.asking import Asking, asking, run
+from tests.apiserver.authz.building import asked
+
+NODE = User("system:node:n1", groups=("system:nodes", "system:authenticated"))
+OTHER = User("system:node:n2", groups=("system:nodes", "system:authenticated"))
+PAUSE = {
+    "name": "c",
+    "image": "pause",
+    "env": [{"name": "A", "valueFrom": {"configMapKeyRef": {"name": "env", "key": "k"}}}],
+}
+SPEC: dict[str, Any] = {
+    "nodeName": "n1",
+    "serviceAccountName": "robot",
+    "containers": [PAUSE],
+    "imagePullSecrets": [{"name": "pull"}],
+    "volumes": [
+        {"name": "s", "secret": {"secretName": "mounted"}},
+        {"name": "c", "persistentVolumeClaim": {"claimName": "claim"}},
+        {"name": "p", "projected": {"sources": [{"configMap": {"name": "projected"}}]}},
+    ],
+}
+
+
+async def fill(asks: Asking) -> None:
+    await asks.create("/api/v1/namespaces", {"metadata": {"name": "ns"}})
+    await asks.create("/api/v1/namespaces/ns/pods", {"metadata": {"name": "p1"}, "spec": SPEC})
+    claim = {"accessModes": ["ReadWriteOnce"], "volumeName": "volume", "resources": {"requests": {"storage": "1Gi"}}}
+    await asks.create(
+        "/api/v1/namespaces/ns/persistentvolumeclaims",
+        {"metadata": {"name": "claim"}, "spec": {**claim, "storageClassName": ""}},
+    )
+    secret = {"name": "driver", "namespace": "kube-system"}
+    await asks.create(
+        "/api/v1/persistentvolumes",
+        {
+            "metadata": {"name": "volume"},
+            "spec": {
+                "capacity": {"storage": "1Gi"},
+                "accessModes": ["ReadWriteOnce"],
+                "csi": {"driver": "d", "volumeHandle": "v", "nodePublishSecretRef": secret},
+            },
+        },
+    )
+    for path in ("pods", "persistentvolumeclaims", "persistentvolumes"):
+        await asks.get(f"/api/v1/{path}")
+
+
+def judged(*questions: Attributes) -> list[tuple[bool, str]]:
+    async def work() -> list[tuple[bool, str]]:
+        async with asking() as asks:
+            await fill(asks)
+            authorizer = NodeAuthorizer(relations=NodeRelations(registry=asks.registry))
+            decisions = [authorizer.decide(question) for question in questions]
+            return [(found.verdict is Verdict.ALLOWED, found.reason) for found in decisions]
+
+    return run(work())
+
+
+def of_ns(verb: str, resource: str, name: str = "", user: User = NODE, **more: str) -> Attributes:
+    return asked(verb, resource, user, namespace="ns", name=name, **more)
+
+
+def test_what_the_pods_of_a_node_use_is_open_to_it_and_to_no_other() -> None:
+    used = [
+        of_ns("get", "secrets", "mounted"),
+        of_ns("watch", "secrets", "pull"),
+        of_ns("get", "configmaps", "env"),
+        of_ns("list", "configmaps", "projected"),
+        of_ns("get", "persistentvolumeclaims", "claim"),
+        of_ns("create", "serviceaccounts/token", "robot"),
+        of_ns("get", "pods", "p1"),
+        asked("get", "persistentvolumes", NODE, name="volume"),
+        asked("get", "secrets", NODE, namespace="kube-system", name="driver"),
+    ]
+    assert [allowed for allowed, _ in judged(*used)] == [True] * len(used)
+    others = [
+        Attributes(user=OTHER, verb=one.verb, resource=one.resource, subresource=one.subresource)
+        if not one.namespace
+        else of_ns(one.verb, one.whole_resource, one.name, OTHER)
+        for one in used
+    ]
+    assert not any(allowed for allowed, _ in judged(*others))
+
+
+_NONE = "no relationship found between node 'n1' and this object"
+
+
+@pytest.mark.parametrize(
+    ("question", "expected"),
+    [
+        (of_ns("get", "secrets", "unused"), (False, _NONE)),
+        (of_ns("list", "secrets"), (False, "No Object name found")),
+        (of_ns("update", "secrets", "mounted"), (False, "can only read resources of this type")),
+        (asked("get", "secrets", NODE, name="x"), (False, "can only read namespaced object of this type")),
+        (of_ns("list", "persistentvolumeclaims"), (False, "can only get individual resources of this type")),
+        (of_ns("create", "serviceaccounts/token", "admin"), (False, _NONE)),
+        (of_ns("list", "pods"), (False, "can only list/watch pods with spec.nodeName field selector")),
+        (asked("list", "pods", NODE, field_selector="spec.nodeName=n1"), (True, "")),
+        (
+            asked("list", "pods", NODE, field_selector="spec.nodeName!=n1"),
+            (False, "can only list/watch pods with spec.nodeName field selector"),
+        ),
+        (of_ns("patch", "pods/status", "p1"), (True, "")),
+        (of_ns("create", "pods/exec", "p1"), (False, "")),
+        (asked("get", "nodes", NODE, name="n1"), (True, "")),
+        (asked("get", "nodes", NODE, name="n2"), (False, "node 'n1' cannot read 'n2', only its own Node object")),
+        (asked("list", "nodes", NODE), (False, "node 'n1' cannot read all nodes, only its own Node object")),
+        (asked("delete", "nodes", NODE, name="n1"), (False, "")),
+        (asked("get", "services", NODE), (True, "")),
+        (asked("create", "events", NODE, namespace="ns"), (True, "")),
+        (
+            asked("update", "leases", NODE, group="coordination.k8s.io", namespace="kube-node-lease", name="n1"),
+            (True, ""),
+        ),
+        (
+            asked("update", "leases", NODE, group="coordination.k8s.io", namespace="kube-node-lease", name="n2"),
+            (False, "can only access node lease with the same name as the requesting node"),
+        ),
+        (
+            asked("get", "leases", NODE, group="coordination.k8s.io", namespace="kube-system", name="n1"),
+            (False, 'can only access leases in the "kube-node-lease" system namespace'),
+        ),
+        (asked("get", "csinodes", NODE, group="storage.k8s.io", name="n1"), (True, "")),
+        (asked("get", "nodes", User("system:node:n1"), name="n1"), (False, "")),
+        (asked("get", "nodes", User("ann", groups=("system:nodes",)), name="n1"), (False, "")),
+        (
+            asked("get", "nodes", User("system:node:", groups=("system:nodes",)), name="n1"),
+            (False, 'unknown node for user "system:node:"'),
+        ),
+    ],
+)
+def test_the_table(question: Attributes, expected: tuple[bool, str]) -> None:
+    assert judged(question) == [expected]
