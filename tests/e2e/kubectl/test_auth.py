@@ -1,0 +1,83 @@
+"""kubectl auth, create token, --as: who one is and what one may do."""
+
+import base64
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.e2e.kubectl.command import Kubectl
+from tests.e2e.kubectl.manifests import POD
+
+
+def namespace_of(kubectl: Kubectl) -> str:
+    return kubectl("config", "view", "--minify", "-o", "jsonpath={.contexts[0].context.namespace}")
+
+
+def holder_of(token: str, kubectl: Kubectl, folder: Path) -> str:
+    """The words that make kubectl use the token, and nothing else that it has."""
+    config = json.loads(kubectl("config", "view", "--minify", "--raw", "-o", "json"))
+    config["users"][0]["user"] = {"token": token}
+    path = folder / "holder.kubeconfig"
+    path.write_text(json.dumps(config))
+    return f"--kubeconfig={path}"
+
+
+def test_whoami(kubectl: Kubectl) -> None:
+    found = kubectl.json("auth", "whoami")["status"]["userInfo"]
+    assert "system:masters" in found["groups"]
+    as_ann = kubectl.json("auth", "whoami", "--as=ann", "--as-group=team")["status"]["userInfo"]
+    assert as_ann == {"username": "ann", "groups": ["team", "system:authenticated"]}
+
+
+def test_can_i(kubectl: Kubectl) -> None:
+    assert kubectl("auth", "can-i", "create", "pods") == "yes\n"
+    asked = ("auth", "can-i", "create", "pods", "--as=ann")
+    assert kubectl.run(*asked).stdout == "no\n"
+    kubectl("create", "role", "maker", "--verb=create,get", "--resource=pods")
+    kubectl("create", "rolebinding", "makers", "--role=maker", "--user=ann")
+    assert kubectl(*asked) == "yes\n"
+    listed = [line.split() for line in kubectl("auth", "can-i", "--list", "--as=ann").splitlines()]
+    assert ["pods", "[]", "[]", "[create", "get]"] in listed
+
+
+def test_rights_of_a_group_and_of_an_account(kubectl: Kubectl) -> None:
+    namespace = namespace_of(kubectl)
+    account = f"system:serviceaccount:{namespace}:default"
+    kubectl("create", "role", "reader", "--verb=list", "--resource=configmaps")
+    kubectl("create", "rolebinding", "team", "--role=reader", "--group=team")
+    assert "kube-root-ca.crt" in kubectl("get", "configmaps", "--as=ben", "--as-group=team")
+    assert "Forbidden" in kubectl.fails("get", "configmaps", f"--as={account}")
+    kubectl("create", "rolebinding", "account", "--role=reader", f"--serviceaccount={namespace}:default")
+    assert "kube-root-ca.crt" in kubectl("get", "configmaps", f"--as={account}")
+    kubectl("delete", "rolebinding", "account")
+    assert "Forbidden" in kubectl.fails("get", "configmaps", f"--as={account}")
+
+
+def test_acting_as_somebody_without_rights(kubectl: Kubectl) -> None:
+    assert kubectl.fails("get", "secrets", "--as=ann") == (
+        'Error from server (Forbidden): secrets is forbidden: User "ann" cannot list resource "secrets" in API group '
+        f'"" in the namespace "{namespace_of(kubectl)}"\n'
+    )
+
+
+@pytest.mark.parametrize("is_bound", [False, True])
+def test_a_token_of_an_account(kubectl: Kubectl, tmp_path: Path, is_bound: bool) -> None:
+    kubectl("create", "-f", "-", stdin=POD)
+    more = ["--bound-object-kind=Pod", "--bound-object-name=web"] if is_bound else []
+    token = kubectl("create", "token", "default", "--duration=20m", *more).strip()
+    claims = json.loads(base64.urlsafe_b64decode(token.split(".")[1] + "=="))
+    assert claims["exp"] - claims["iat"] == 1200
+    holder = holder_of(token, kubectl, tmp_path)
+    found = kubectl.json(holder, "auth", "whoami")["status"]["userInfo"]
+    assert found["username"] == f"system:serviceaccount:{namespace_of(kubectl)}:default"
+    assert found["extra"].get("authentication.kubernetes.io/pod-name") == (["web"] if is_bound else None)
+    kubectl("delete", "pod", "web", "--grace-period=0", "--force")
+    assert kubectl.run(holder, "auth", "whoami").returncode == int(is_bound)
+
+
+def test_nobody_gives_away_more_than_they_have(kubectl: Kubectl) -> None:
+    kubectl("create", "rolebinding", "admins", "--clusterrole=system:aggregate-to-admin", "--user=ann")
+    assert kubectl("auth", "can-i", "create", "roles", "--as=ann") == "yes\n"
+    said = kubectl.fails("create", "role", "more", "--verb=get", "--resource=secrets", "--as=ann")
+    assert 'user "ann" (groups=["system:authenticated"]) is attempting to grant RBAC permissions' in said
