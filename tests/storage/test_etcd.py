@@ -19,8 +19,9 @@ from sampan.storage.etcd import EtcdBackend, Timeouts  # noqa: E402
 from sampan.testing.backend_conformance import CHECKS, Check, Subject, run  # noqa: E402
 from sampan.testing.backend_conformance.history import CHECKS as HISTORY  # noqa: E402
 from sampan.testing.backend_conformance.watches import CHECKS as WATCHES  # noqa: E402
+from tests.ports import free_ports  # noqa: E402
 from tests.storage.etcd_certificates import Authority  # noqa: E402
-from tests.storage.etcd_server import NO_ETCD, Member, find, free_ports, one_member  # noqa: E402
+from tests.storage.etcd_server import NO_ETCD, Member, find, one_member  # noqa: E402
 
 pytestmark = pytest.mark.skipif(find("etcd") is None, reason=NO_ETCD)
 

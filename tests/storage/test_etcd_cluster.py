@@ -11,7 +11,8 @@ import pytest
 
 from sampan.storage.backend import Compacted, Conflict, Entry, Unavailable
 from sampan.storage.etcd import EtcdBackend, Timeouts
-from tests.storage.etcd_server import NO_ETCD, Member, find, free_ports, one_member, several_members
+from tests.ports import free_ports
+from tests.storage.etcd_server import NO_ETCD, Member, find, one_member, several_members
 from tests.storage.etcd_traffic import Traffic, check, observing
 from tests.storage.tcp_proxy import TcpProxy
 
