@@ -8,7 +8,7 @@ from sampan.api.types.batch_v1 import CronJob, CronJobSpec, JobTemplateSpec
 from sampan.api.types.core_v1 import Container, PodTemplateSpec
 from sampan.apiserver.registry.kinds.jobs.defaults import default_job_template
 from sampan.apiserver.registry.kinds.jobs.spec import job_spec_faults
-from sampan.apiserver.registry.kinds.jobs.strategy import spec_warnings
+from sampan.apiserver.registry.kinds.jobs.strategy import size_warnings
 from sampan.apiserver.registry.podspec.formats import Faults, non_negative, one_of
 from sampan.apiserver.registry.podspec.leniency import NEW_TEMPLATE, Leniency
 from sampan.apiserver.registry.served import Served
@@ -55,10 +55,11 @@ class CronJobStrategy(TemplateStrategy):
 
     def warnings(self, ctx: Context, obj: CronJob, old: CronJob | None) -> Iterator[str]:
         yield from super().warnings(ctx, obj, old)
-        if old is None or obj.metadata.generation != old.metadata.generation:
-            yield from spec_warnings(obj.spec.jobTemplate.spec, "spec.jobTemplate.spec")
         if old is not None and "TZ" in obj.spec.schedule:
             yield _ZONE_WARNING
+
+    def spec_warnings(self, obj: CronJob) -> Iterable[str]:
+        return size_warnings(obj.spec.jobTemplate.spec, "spec.jobTemplate.spec")
 
 
 def _spec_faults(spec: CronJobSpec, old: CronJobSpec | None, lenient: Leniency) -> Faults:

@@ -59,5 +59,10 @@ class TemplateStrategy(Strategy):
         if old is None and self.warns_of_names:
             yield from name_warnings(obj.metadata.name)
         if old is None or obj.metadata.generation != old.metadata.generation:
+            yield from self.spec_warnings(obj)
             template = self.template_of(obj)
             yield from warnings_for(template.spec, template.metadata, self.template_at)
+
+    def spec_warnings(self, obj: Any) -> Iterable[str]:
+        """Of what surrounds the template."""
+        return ()

@@ -57,27 +57,14 @@ class JobStrategy(TemplateStrategy):
         yield from faults
         yield from change_faults(obj.spec, old)
 
-    def warnings(self, ctx: Context, obj: Job, old: Job | None) -> Iterable[str]:
-        found = super().warnings(ctx, obj, old)
-        if old is not None and obj.metadata.generation == old.metadata.generation:
-            return found
-        return _after_names(found, spec_warnings(obj.spec, "spec"))
+    def spec_warnings(self, obj: Job) -> Iterable[str]:
+        return size_warnings(obj.spec, "spec")
 
     def delete_warnings(self, ctx: Context, options: DeleteOptions) -> Iterable[str]:
         return () if options.names_policy else (_ORPHANS,)
 
 
-def _after_names(warnings: Iterable[str], more: Iterable[str]) -> Iterator[str]:
-    """Warnings of the name come first, those of the template last."""
-    own = list(warnings)
-    names_first = [text for text in own if text.startswith("metadata.name:")]
-    yield from names_first
-    yield from more
-    yield from own[len(names_first) :]
-
-
-def spec_warnings(spec: JobSpec, at: str) -> Iterator[str]:
-    """Those that the template does not have."""
+def size_warnings(spec: JobSpec, at: str) -> Iterator[str]:
     is_large = (spec.completions or 0) > _MANY_COMPLETIONS and (spec.parallelism or 0) > _MUCH_PARALLELISM
     if is_large and spec.completionMode == INDEXED:
         yield f"{at}: {_TOO_MANY}"
