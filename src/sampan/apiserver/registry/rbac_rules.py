@@ -116,7 +116,12 @@ def _names(binding: Any, kind: str) -> str:
 def _columns(kind: str) -> tuple[Column, ...]:
     return (
         NAME,
-        Column("Role", lambda found, now: f"{found.roleRef.kind}/{found.roleRef.name}", field="roleRef"),
+        Column(
+            "Role",
+            lambda found, now: f"{found.roleRef.kind}/{found.roleRef.name}",
+            field="roleRef",
+            newer=" This field is immutable.",
+        ),
         AGE,
         Column("Users", lambda found, now: _names(found, "User"), description=f"Users in the {kind}", wide=True),
         Column("Groups", lambda found, now: _names(found, "Group"), description=f"Groups in the {kind}", wide=True),

@@ -46,6 +46,8 @@ class Column:
     description: str = ""
     field: str = ""
     """The field that the column shows (`spec.nodeName`): where it has a published description, that one is told."""
+    newer: str = ""
+    """What the published description ends with and the real server, which tells that of an older version, does not."""
 
 
 Finish = Callable[[bool], Awaitable[None]]

@@ -29,7 +29,7 @@ def _definitions(columns: tuple[Column, ...], kind: GroupVersionKind) -> bytes:
 
 
 def _definition(column: Column, kind: GroupVersionKind) -> dict[str, Any]:
-    published = descriptions.of_field(kind, column.field) if column.field else ""
+    published = descriptions.of_field(kind, column.field).removesuffix(column.newer) if column.field else ""
     return {
         "name": column.name,
         "type": column.type,
