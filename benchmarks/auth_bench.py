@@ -1,0 +1,153 @@
+"""What knowing the caller, RBAC and the default admission chain cost together on a create and a get of a pod: the same
+calls with and without them, as a service account, on a cluster with 1,000 more role bindings."""
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Coroutine, Iterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import msgspec
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
+
+from benchmarks import Row
+from benchmarks.values_bench import best_ns
+from sampan.api.scheme import builtin_scheme
+from sampan.api.types.meta_v1 import ObjectMeta
+from sampan.api.types.rbac_v1 import PolicyRule, Role, RoleBinding, RoleRef, Subject
+from sampan.apiserver.admission.chain import AdmissionChain
+from sampan.apiserver.admission.plugins import default_plugins
+from sampan.apiserver.auth.account_keys import read_keys
+from sampan.apiserver.auth.account_tokens import AccountTokens, AccountTokensConfig, StoredObjects
+from sampan.apiserver.auth.accounts import account
+from sampan.apiserver.auth.certificates import CertificateAuthenticator
+from sampan.apiserver.auth.chain import AuthenticatorChain
+from sampan.apiserver.auth.token_signer import TokenSigner
+from sampan.apiserver.authz import Attributes, Chain
+from sampan.apiserver.authz.always import AlwaysAllow
+from sampan.apiserver.authz.modes import DEFAULT, authorizers
+from sampan.apiserver.authz.node import NodeRelations
+from sampan.apiserver.authz.rbac import RbacAuthorizer, RbacIndex
+from sampan.apiserver.authz.rbac.defaults import default_objects
+from sampan.apiserver.call import Call, Query, User
+from sampan.apiserver.endpoints import Endpoints
+from sampan.apiserver.pipeline import Authenticator, Pipeline
+from sampan.apiserver.registry.registry import Registry
+from sampan.machinery.clock import RealClock
+from sampan.storage.memory import MemoryBackend
+
+BINDINGS, COUNT = 1000, 1000
+ISSUER = "https://issuer"
+PODS = "/api/v1/namespaces/default/pods"
+ACCOUNT = account("default", "default")
+
+
+class _Unasked:
+    async def authenticate(self, call: Call) -> User:
+        return ACCOUNT
+
+
+def _rules() -> RbacIndex:
+    index = RbacIndex()
+    for obj in default_objects():
+        index.put(obj)
+    for number in range(BINDINGS):
+        meta = ObjectMeta(name=f"r{number}", namespace="default")
+        rule = PolicyRule(verbs=["get", "create"], apiGroups=[""], resources=["pods"])
+        index.put(Role(metadata=meta, rules=[rule]))
+        subject = Subject(kind="ServiceAccount", name=f"a{number}" if number else "default", namespace="default")
+        ref = RoleRef(apiGroup="rbac.authorization.k8s.io", kind="Role", name=meta.name)
+        index.put(RoleBinding(metadata=meta, subjects=[subject], roleRef=ref))
+    return index
+
+
+def _call(method: str, path: str, body: bytes = b"", token: str = "") -> Call:
+    headers = {
+        "Accept": "application/json",
+        "Accept-Encoding": "gzip",
+        "Authorization": f"Bearer {token}",
+        "Content-Type": "application/json",
+        "Host": "127.0.0.1",
+        "User-Agent": "bench/1",
+    }
+    return Call(method=method, path=path, query=Query(""), headers=headers, body=body)
+
+
+def _pod(name: str) -> bytes:
+    spec = {"containers": [{"name": "c", "image": "pause"}]}
+    return msgspec.json.encode({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name}, "spec": spec})
+
+
+@asynccontextmanager
+async def _registry() -> AsyncIterator[Registry]:
+    tasks: list[asyncio.Task[None]] = []
+    async with asyncio.TaskGroup() as group, MemoryBackend(clock=RealClock()) as backend:
+
+        def start(work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+            tasks.append(group.create_task(work))
+            return tasks[-1]
+
+        yield Registry(scheme=builtin_scheme(), backend=backend, clock=RealClock(), start_task=start)
+        for task in tasks:
+            task.cancel()
+
+
+def _pipeline(registry: Registry, who: Authenticator, may: Chain, admission: AdmissionChain) -> Pipeline:
+    endpoints = Endpoints(registry=registry, admission=admission)
+    return Pipeline(scheme=registry.scheme, authenticator=who, authorizer=may, endpoints=endpoints, special={})
+
+
+async def _token(registry: Registry, pem: bytes) -> str:
+    store = registry.store_of("", "v1", "ServiceAccount")
+    uid = (await store.get("default", "default")).object(store.codec.decode).metadata.uid
+    own = {"namespace": "default", "serviceaccount": {"name": "default", "uid": uid}}
+    claims = {"sub": ACCOUNT.name, "aud": ["api"], "exp": time.time() + 3600, "jti": "1", "kubernetes.io": own}
+    return TokenSigner(key_pem=pem, issuer=ISSUER).sign(claims)
+
+
+async def _cost_ms(pipeline: Pipeline, verb: str, token: str) -> float:
+    """CPU time of a call, the best of three rounds."""
+    best = float("inf")
+    for turn in range(3):
+        calls = [
+            _call("POST", PODS, _pod(f"{token[-6:].lower().strip('-_')}x{turn}x{at}"), token)
+            if verb == "create"
+            else _call("GET", f"{PODS}/one", b"", token)
+            for at in range(COUNT)
+        ]
+        began = time.process_time()
+        for call in calls:
+            await pipeline.serve(call)
+        best = min(best, (time.process_time() - began) * 1000 / COUNT)
+    return best
+
+
+async def _measure() -> list[Row]:
+    key = ec.generate_private_key(ec.SECP256R1())
+    pem = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
+    async with _registry() as registry:
+        bare = _pipeline(registry, _Unasked(), Chain(AlwaysAllow()), AdmissionChain([]))
+        await bare.serve(_call("POST", "/api/v1/namespaces", b'{"metadata":{"name":"default"}}'))
+        await bare.serve(
+            _call("POST", "/api/v1/namespaces/default/serviceaccounts", b'{"metadata":{"name":"default"}}')
+        )
+        await bare.serve(_call("POST", PODS, _pod("one")))
+        config = AccountTokensConfig(issuer=ISSUER, audiences=("api",), keys=read_keys([pem]))
+        tokens = AccountTokens(config=config, objects=StoredObjects(registry=registry), clock=RealClock())
+        who = AuthenticatorChain([CertificateAuthenticator()], tokens=[tokens])
+        may = authorizers(DEFAULT, _rules(), NodeRelations(registry=registry))
+        checked = _pipeline(registry, who, may, AdmissionChain(default_plugins()))
+        token = await _token(registry, pem)
+        found = []
+        for verb, goal in (("create", 0.12), ("get", 0.03)):
+            more = await _cost_ms(checked, verb, token) - await _cost_ms(bare, verb, "unasked")
+            found.append(Row(f"who, may and admission on a {verb}", more, "ms", goal))
+        return found
+
+
+def rows() -> Iterator[Row]:
+    yield from asyncio.run(_measure())
+    authorizer = RbacAuthorizer(index=_rules())
+    asked = Attributes(user=ACCOUNT, verb="create", resource="pods", namespace="default")
+    yield Row(f"an RBAC decision, {BINDINGS} bindings", best_ns(lambda: authorizer.decide(asked)), "ns", 10_000)
