@@ -3,7 +3,8 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from sampan.apiserver.call import User
 
@@ -55,6 +56,8 @@ class ServerConfig:
     enabled_admission_plugins: Sequence[str] = ()
     """Besides those that are on anyway."""
     disabled_admission_plugins: Sequence[str] = ()
+    admission_configurations: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    """What single plug-ins are told."""
     max_in_flight: int = 400
     """Requests at once that only read."""
     max_mutating_in_flight: int = 200

@@ -156,7 +156,8 @@ class ApiServer:
 
     def _admission(self) -> AdmissionChain:
         config = self.config
-        return AdmissionChain(default_plugins(config.disabled_admission_plugins, config.enabled_admission_plugins))
+        disabled, enabled = config.disabled_admission_plugins, config.enabled_admission_plugins
+        return AdmissionChain(default_plugins(disabled, enabled, config.admission_configurations))
 
     async def _check_bootstrap(self) -> None:
         if not self._is_bootstrapped:

@@ -11,7 +11,8 @@ from typing import Any
 import click
 
 from sampan.api import runtime_config
-from sampan.apiserver.admission.plugins import UnknownPlugin, check_names
+from sampan.apiserver.admission.configuration import ConfigurationError, Configurations, read_configurations
+from sampan.apiserver.admission.plugins import UnknownPlugin, check_names, default_plugins
 from sampan.apiserver.auth.account_keys import KeyFileError, read_keys
 from sampan.apiserver.authz.modes import DEFAULT, MODES
 from sampan.apiserver.config import ISSUER, ServerConfig, TlsFiles
@@ -44,6 +45,7 @@ _OPTIONS: tuple[tuple[tuple[str, ...], dict[str, Any]], ...] = (
     (("--encryption-provider-config",), {"metavar": "F", "help": "What is encrypted in the store, and how."}),
     (("--enable-admission-plugins",), {"default": "", "metavar": "LIST", "help": "Besides those that are on anyway."}),
     (("--disable-admission-plugins",), {"default": "", "metavar": "LIST", "help": "Admission plug-ins to leave out."}),
+    (("--admission-control-config-file",), {"metavar": "F", "help": "What single admission plug-ins are told."}),
     (("--event-ttl",), {"default": "1h0m0s", "metavar": "T", "help": "How long events are kept."}),
     (("--max-requests-inflight",), {"type": int, "default": 400, "help": "Requests served at a time."}),
     (("-v", "--v", "verbosity"), {"type": int, "default": 0, "help": "Log: 0 warnings, 2 what happens, 4 all."}),
@@ -66,6 +68,8 @@ def server_config(given: Mapping[str, Any], *, tls: TlsFiles | None) -> ServerCo
     for name in flags.switches("--feature-gates", given["feature_gates"]):
         if name not in FEATURES:
             raise CliError(f"--feature-gates: there is no feature {name!r} to switch")
+    enabled = _plugins("--enable-admission-plugins", given["enable_admission_plugins"])
+    disabled = _plugins("--disable-admission-plugins", given["disable_admission_plugins"])
     return ServerConfig(
         bind_address=flags.address("--bind-address", given["bind_address"]),
         secure_port=flags.port("--secure-port", given["secure_port"]),
@@ -85,8 +89,9 @@ def server_config(given: Mapping[str, Any], *, tls: TlsFiles | None) -> ServerCo
         runtime_config=_runtime_config(given["runtime_config"]),
         encryption=flags.encryption("--encryption-provider-config", given["encryption_provider_config"]),
         event_ttl_s=flags.duration_s("--event-ttl", given["event_ttl"]),
-        enabled_admission_plugins=_plugins("--enable-admission-plugins", given["enable_admission_plugins"]),
-        disabled_admission_plugins=_plugins("--disable-admission-plugins", given["disable_admission_plugins"]),
+        enabled_admission_plugins=enabled,
+        disabled_admission_plugins=disabled,
+        admission_configurations=_configurations(given["admission_control_config_file"], enabled, disabled),
         max_in_flight=given["max_requests_inflight"],
     )
 
@@ -98,6 +103,17 @@ def _plugins(flag: str, text: str) -> tuple[str, ...]:
     except UnknownPlugin as error:
         raise CliError(f"{flag}: {error}") from None
     return names
+
+
+def _configurations(path: str | None, enabled: Sequence[str], disabled: Sequence[str]) -> Configurations:
+    """Tried at once, so that what is wrong with them is told before anything starts."""
+    flag = "--admission-control-config-file"
+    try:
+        found = read_configurations(Path(path)) if path else {}
+        default_plugins(disabled, enabled, found)
+    except (ConfigurationError, UnknownPlugin) as error:
+        raise CliError(f"{flag}: {error}") from None
+    return found
 
 
 def etcd_config(given: Mapping[str, Any]) -> StoreConfig:

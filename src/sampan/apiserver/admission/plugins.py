@@ -1,7 +1,7 @@
 """The plug-ins, in the real server's order, and which of them are on."""
 
-from collections.abc import Callable, Collection, Iterable
-from typing import Final
+from collections.abc import Callable, Collection, Iterable, Mapping
+from typing import Any, Final
 
 from sampan.apiserver.admission.always_admit import AlwaysAdmit
 from sampan.apiserver.admission.always_deny import AlwaysDeny
@@ -11,11 +11,14 @@ from sampan.apiserver.admission.certificate_signing import CertificateSigning
 from sampan.apiserver.admission.certificate_subject_restriction import CertificateSubjectRestriction
 from sampan.apiserver.admission.chain import Plugin
 from sampan.apiserver.admission.cluster_trust_bundle_attest import ClusterTrustBundleAttest
+from sampan.apiserver.admission.configuration import ConfigurationError, Configurations
 from sampan.apiserver.admission.default_ingress_class import DefaultIngressClass
 from sampan.apiserver.admission.default_storage_class import DefaultStorageClass
 from sampan.apiserver.admission.default_toleration_seconds import DefaultTolerationSeconds
 from sampan.apiserver.admission.deny_service_external_ips import DenyServiceExternalIPs
+from sampan.apiserver.admission.event_rate_limit import EventRateLimit
 from sampan.apiserver.admission.extended_resource_toleration import ExtendedResourceToleration
+from sampan.apiserver.admission.image_policy_webhook import ImagePolicyWebhook
 from sampan.apiserver.admission.limit_pod_hard_anti_affinity_topology import LimitPodHardAntiAffinityTopology
 from sampan.apiserver.admission.limit_ranger import LimitRanger
 from sampan.apiserver.admission.namespace_auto_provision import NamespaceAutoProvision
@@ -36,7 +39,10 @@ from sampan.apiserver.admission.service_account import ServiceAccountAdmission
 from sampan.apiserver.admission.storage_object_in_use_protection import StorageObjectInUseProtection
 from sampan.apiserver.admission.taint_nodes_by_condition import TaintNodesByCondition
 
-PLUGINS: Final[dict[str, Callable[[], Plugin]]] = {
+Make = Callable[[], Plugin]
+MakeConfigured = Callable[[Mapping[str, Any]], Plugin]
+
+PLUGINS: Final[dict[str, Make | None]] = {
     "AlwaysAdmit": AlwaysAdmit,
     "NamespaceAutoProvision": NamespaceAutoProvision,
     "NamespaceLifecycle": NamespaceLifecycle,
@@ -47,11 +53,13 @@ PLUGINS: Final[dict[str, Callable[[], Plugin]]] = {
     "NodeRestriction": NodeRestriction,
     "TaintNodesByCondition": TaintNodesByCondition,
     "AlwaysPullImages": AlwaysPullImages,
+    "ImagePolicyWebhook": None,
     "PodSecurity": PodSecurity,
     "PodNodeSelector": PodNodeSelector,
     "Priority": Priority,
     "DefaultTolerationSeconds": DefaultTolerationSeconds,
     "PodTolerationRestriction": PodTolerationRestriction,
+    "EventRateLimit": None,
     "ExtendedResourceToleration": ExtendedResourceToleration,
     "DefaultStorageClass": DefaultStorageClass,
     "StorageObjectInUseProtection": StorageObjectInUseProtection,
@@ -69,12 +77,22 @@ PLUGINS: Final[dict[str, Callable[[], Plugin]]] = {
     "ResourceQuota": ResourceQuotaAdmission,
     "AlwaysDeny": AlwaysDeny,
 }
+"""None: cannot be without a configuration."""
+
+CONFIGURED: Final[dict[str, MakeConfigured]] = {
+    "EventRateLimit": EventRateLimit,
+    "ImagePolicyWebhook": ImagePolicyWebhook,
+    "PodNodeSelector": PodNodeSelector.configured,
+    "PodTolerationRestriction": PodTolerationRestriction.configured,
+}
+"""Those that may have a configuration."""
 
 OFF: Final = frozenset(
     {
         *("AlwaysAdmit", "AlwaysDeny", "AlwaysPullImages", "DenyServiceExternalIPs", "ExtendedResourceToleration"),
         *("LimitPodHardAntiAffinityTopology", "NamespaceAutoProvision", "NamespaceExists", "PodNodeSelector"),
-        *("OwnerReferencesPermissionEnforcement", "PodTolerationRestriction"),
+        *("OwnerReferencesPermissionEnforcement", "PodTolerationRestriction", "EventRateLimit"),
+        "ImagePolicyWebhook",
     }
 )
 """Those that are on only where somebody asks for them. NodeRestriction is not among them, as the Node authorizer needs
@@ -91,8 +109,22 @@ def check_names(names: Iterable[str]) -> None:
             raise UnknownPlugin(f"there is no admission plug-in {name!r}")
 
 
-def default_plugins(disabled: Collection[str] = (), enabled: Collection[str] = ()) -> list[Plugin]:
+def default_plugins(
+    disabled: Collection[str] = (), enabled: Collection[str] = (), configurations: Configurations | None = None
+) -> list[Plugin]:
     """Those that are on: the usual ones and the `enabled`, without the `disabled`."""
-    check_names((*enabled, *disabled))
+    told = configurations or {}
+    check_names((*enabled, *disabled, *told))
     is_on = {name: name in enabled or name not in OFF for name in PLUGINS}
-    return [make() for name, make in PLUGINS.items() if is_on[name] and name not in disabled]
+    return [_made(name, told.get(name)) for name in PLUGINS if is_on[name] and name not in disabled]
+
+
+def _made(name: str, configuration: Mapping[str, Any] | None) -> Plugin:
+    if configuration is not None:
+        if name not in CONFIGURED:
+            raise ConfigurationError(f"{name}: takes no configuration")
+        return CONFIGURED[name](configuration)
+    make = PLUGINS[name]
+    if make is None:
+        raise ConfigurationError(f"{name}: needs a configuration")
+    return make()

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 from sampan.api.resource import Resource
 from sampan.api.types.core_v1 import Namespace, Pod
 from sampan.apiserver.admission import lookup
 from sampan.apiserver.admission.chain import Attributes, Operation
+from sampan.apiserver.admission.configuration import ConfigurationError
 from sampan.machinery import errors
 
 ANNOTATION = "scheduler.alpha.kubernetes.io/node-selector"
@@ -21,6 +23,13 @@ class PodNodeSelector:
     def __init__(self, selectors: Mapping[str, str] | None = None) -> None:
         """`selectors`: what the pods of each namespace may select, and the default of all under a name of its own."""
         self._selectors = selectors or {}
+
+    @classmethod
+    def configured(cls, config: Mapping[str, Any]) -> PodNodeSelector:
+        rows = config.get("podNodeSelectorPluginConfig") or {}
+        if not isinstance(rows, Mapping):
+            raise ConfigurationError("PodNodeSelector: podNodeSelectorPluginConfig: must be an object")
+        return cls({str(name): str(text) for name, text in rows.items()})
 
     def handles(self, operation: Operation, resource: Resource, subresource: str) -> bool:
         return resource.plural == "pods" and resource.group == "" and operation == "CREATE" and not subresource

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import msgspec
 
@@ -11,6 +12,7 @@ from sampan.api.resource import Resource
 from sampan.api.types.core_v1 import Namespace, Pod, Toleration
 from sampan.apiserver.admission import lookup
 from sampan.apiserver.admission.chain import Attributes, Operation
+from sampan.apiserver.admission.configuration import ConfigurationError
 from sampan.apiserver.admission.runtime_class import covers, merged
 from sampan.machinery import errors
 
@@ -25,6 +27,14 @@ class PodTolerationRestriction:
     def __init__(self, *, default: Sequence[Toleration] = (), allowed: Sequence[Toleration] = ()) -> None:
         """For namespaces that say nothing."""
         self._default, self._allowed = default, allowed
+
+    @classmethod
+    def configured(cls, config: Mapping[str, Any]) -> PodTolerationRestriction:
+        try:
+            default = msgspec.convert(config.get("default") or [], list[Toleration])
+            return cls(default=default, allowed=msgspec.convert(config.get("whitelist") or [], list[Toleration]))
+        except msgspec.ValidationError as fault:
+            raise ConfigurationError(f"PodTolerationRestriction: {fault}") from None
 
     def handles(self, operation: Operation, resource: Resource, subresource: str) -> bool:
         is_pod = resource.plural == "pods" and resource.group == ""

@@ -1,0 +1,51 @@
+"""The file of --admission-control-config-file: what single plug-ins are told."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+Configurations = Mapping[str, Mapping[str, Any]]
+"""By plug-in."""
+
+
+class ConfigurationError(ValueError):
+    """A file or a part of it that cannot be used; the message says which and why."""
+
+
+def read_configurations(path: Path) -> dict[str, Mapping[str, Any]]:
+    """A plug-in's part stands in the file itself or in another that is named there, beside it."""
+    content = _read(path)
+    if content.get("kind") != "AdmissionConfiguration":
+        raise ConfigurationError(f"{path}: kind must be AdmissionConfiguration")
+    found = {}
+    for row in content.get("plugins") or ():
+        if not isinstance(row, Mapping) or not row.get("name"):
+            raise ConfigurationError(f"{path}: every one of the plugins must have a name")
+        other = row.get("path")
+        part = _read(path.parent / str(other)) if other else row.get("configuration") or {}
+        found[str(row["name"])] = placed(part, path.parent)
+    return found
+
+
+def placed(part: Mapping[str, Any], folder: Path) -> Mapping[str, Any]:
+    """The kubeconfig of the image policy is found from the folder that names it."""
+    policy = part.get("imagePolicy")
+    if not isinstance(policy, Mapping) or "kubeConfigFile" not in policy:
+        return part
+    return {**part, "imagePolicy": {**policy, "kubeConfigFile": str(folder / str(policy["kubeConfigFile"]))}}
+
+
+def _read(path: Path) -> Mapping[str, Any]:
+    import yaml
+
+    try:
+        content = yaml.safe_load(path.read_text())
+    except OSError as fault:
+        raise ConfigurationError(f"{path}: {fault.strerror or fault}") from None
+    except (yaml.YAMLError, UnicodeDecodeError) as fault:
+        raise ConfigurationError(f"{path}: {' '.join(str(fault).split())}") from None
+    if not isinstance(content, Mapping):
+        raise ConfigurationError(f"{path}: is not an object")
+    return content

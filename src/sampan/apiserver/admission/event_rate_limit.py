@@ -1,0 +1,99 @@
+"""Events come no faster than the limits allow: of the server, a namespace, a user, or one source about one object."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from sampan.api.resource import Resource
+from sampan.api.types.core_v1 import Event
+from sampan.apiserver.admission.chain import Attributes, Operation
+from sampan.apiserver.admission.configuration import ConfigurationError
+from sampan.machinery import errors
+
+_KEYS_KEPT = 4096
+
+
+def _source_and_object(attributes: Attributes) -> str:
+    event: Event = attributes.obj
+    source, about = event.source, event.involvedObject
+    parts = (source.component, source.host, about.kind, about.namespace, about.name, about.uid, about.apiVersion)
+    return "".join(parts)
+
+
+_KEYS: dict[str, Callable[[Attributes], str]] = {
+    "Server": lambda attributes: "",
+    "Namespace": lambda attributes: attributes.namespace,
+    "User": lambda attributes: attributes.user.name,
+    "SourceAndObject": _source_and_object,
+}
+
+
+@dataclass(slots=True)
+class Bucket:
+    """Holds up to `burst` tokens and gets `qps` of them each second."""
+
+    qps: float
+    burst: int
+    tokens: float
+    at: float
+
+    def take(self, now: float) -> bool:
+        self.tokens = min(self.burst, self.tokens + (now - self.at) * self.qps)
+        self.at = now
+        if self.tokens < 1:
+            return False
+        self.tokens -= 1
+        return True
+
+
+@dataclass(slots=True, kw_only=True)
+class Limit:
+    type: str
+    qps: int
+    burst: int
+    keys_kept: int
+    _buckets: OrderedDict[str, Bucket] = field(default_factory=OrderedDict)
+
+    def accepts(self, key: str, now: float) -> bool:
+        bucket = self._buckets.pop(key, None) or Bucket(self.qps, self.burst, self.burst, now)
+        self._buckets[key] = bucket
+        if len(self._buckets) > self.keys_kept:
+            self._buckets.popitem(last=False)
+        return bucket.take(now)
+
+
+class EventRateLimit:
+    name = "EventRateLimit"
+
+    def __init__(self, config: Mapping[str, Any]) -> None:
+        self._limits = [_limit(index, row) for index, row in enumerate(config.get("limits") or ())]
+        if not self._limits:
+            raise ConfigurationError("EventRateLimit: limits: Required value: must have at least one limit")
+
+    def handles(self, operation: Operation, resource: Resource, subresource: str) -> bool:
+        is_event = resource.plural == "events" and resource.group == ""
+        return is_event and operation in ("CREATE", "UPDATE") and not subresource
+
+    async def validate(self, attributes: Attributes) -> None:
+        if attributes.dry_run:
+            return
+        now, reached = attributes.registry.clock.now(), []
+        for limit in self._limits:
+            key = _KEYS[limit.type](attributes)
+            if not limit.accepts(key, now):
+                reached.append(f"limit reached on type {limit.type} for key {key}")
+        if reached:
+            raise errors.too_many_requests(reached[0] if len(reached) == 1 else f"[{', '.join(reached)}]")
+
+
+def _limit(index: int, row: Mapping[str, Any]) -> Limit:
+    at = f"EventRateLimit: limits[{index}]"
+    if row.get("type") not in _KEYS:
+        raise ConfigurationError(f"{at}.type: must be one of {', '.join(_KEYS)}")
+    for name in ("qps", "burst"):
+        if not isinstance(row.get(name), int) or row[name] <= 0:
+            raise ConfigurationError(f"{at}.{name}: must be positive")
+    return Limit(type=row["type"], qps=row["qps"], burst=row["burst"], keys_kept=row.get("cacheSize") or _KEYS_KEPT)

@@ -1,0 +1,121 @@
+"""A service outside the cluster decides which images may run."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from sampan.api.resource import Resource
+from sampan.api.types.core_v1 import Pod
+from sampan.apiserver.admission.chain import Attributes, Operation
+from sampan.apiserver.admission.configuration import ConfigurationError
+from sampan.machinery import errors
+from sampan.machinery.client.access import Access
+from sampan.machinery.client.transport import ConnectionFailed, Request
+
+FAILED_OPEN = "alpha.image-policy.k8s.io/failed-open"
+"""The annotation of pods that were let in because the service could not be asked."""
+_OURS = ".image-policy.k8s.io/"
+_KEPT = 1024
+_LONGEST_S = 30 * 60
+
+
+class ImagePolicyWebhook:
+    name = "ImagePolicyWebhook"
+
+    def __init__(self, config: Mapping[str, Any]) -> None:
+        policy = config.get("imagePolicy") or {}
+        self._access = _access(policy)
+        self._allow_s = _kept_s(policy, "allowTTL", 5 * 60)
+        self._deny_s = _kept_s(policy, "denyTTL", 30)
+        self._allows_by_default = bool(policy.get("defaultAllow"))
+        self._answers: OrderedDict[bytes, tuple[float, dict[str, Any]]] = OrderedDict()
+        """By question: until when the answer holds, and the answer."""
+
+    def handles(self, operation: Operation, resource: Resource, subresource: str) -> bool:
+        is_pod = resource.plural == "pods" and resource.group == ""
+        return is_pod and operation in ("CREATE", "UPDATE") and subresource in ("", "ephemeralcontainers")
+
+    async def validate(self, attributes: Attributes) -> None:
+        pod: Pod = attributes.obj
+        question = msgspec.json.encode(spec_of(pod, attributes), order="deterministic")
+        try:
+            status = await self._status(question, attributes.registry.clock.now())
+        except (ConnectionFailed, errors.ApiError, msgspec.DecodeError) as fault:
+            if not self._allows_by_default:
+                raise attributes.refusal(str(fault)) from fault
+            pod.metadata.annotations[FAILED_OPEN] = "true"
+            return
+        if not status.get("allowed"):
+            reason = status.get("reason")
+            start = "image policy webhook backend denied one or more images"
+            raise attributes.refusal(
+                f"{start}: {reason}" if reason else "one or more images rejected by webhook backend"
+            )
+
+    async def _status(self, question: bytes, now: float) -> dict[str, Any]:
+        until, status = self._answers.get(question, (0.0, {}))
+        if until > now:
+            return status
+        status = await _ask(self._access, question)
+        kept_s = self._allow_s if status.get("allowed") else self._deny_s
+        self._answers[question] = (now + kept_s, status)
+        if len(self._answers) > _KEPT:
+            self._answers.popitem(last=False)
+        return status
+
+
+def _denial(reason: str | None) -> str:
+    if not reason:
+        return "one or more images rejected by webhook backend"
+    return f"image policy webhook backend denied one or more images: {reason}"
+
+
+def spec_of(pod: Pod, attributes: Attributes) -> dict[str, Any]:
+    """What the service is asked."""
+    ephemeral = attributes.subresource == "ephemeralcontainers"
+    listed = pod.spec.ephemeralContainers if ephemeral else [*(pod.spec.containers or ()), *pod.spec.initContainers]
+    notes = {key: value for key, value in pod.metadata.annotations.items() if _OURS in key}
+    spec: dict[str, Any] = {"containers": [{"image": container.image} for container in listed]}
+    return {**spec, **({"annotations": notes} if notes else {}), "namespace": attributes.namespace}
+
+
+async def _ask(access: Access, question: bytes) -> dict[str, Any]:
+    from sampan.machinery.client.http import HttpTransport
+
+    review = {"kind": "ImageReview", "apiVersion": "imagepolicy.k8s.io/v1alpha1", "spec": msgspec.Raw(question)}
+    request = Request(
+        method="POST", path="", headers={"Content-Type": "application/json"}, body=msgspec.json.encode(review)
+    )
+    async with HttpTransport(access) as service:
+        answer = await service.send(request)
+    status = msgspec.json.decode(answer.body(), type=dict[str, Any]).get("status")
+    return status if isinstance(status, dict) else {}
+
+
+def _access(policy: Mapping[str, Any]) -> Access:
+    from sampan.machinery.client import kubeconfig
+
+    path = policy.get("kubeConfigFile")
+    if not path:
+        raise ConfigurationError("ImagePolicyWebhook: imagePolicy.kubeConfigFile: is missing")
+    try:
+        return kubeconfig.load(Path(path))
+    except (kubeconfig.KubeconfigError, OSError) as fault:
+        raise ConfigurationError(f"ImagePolicyWebhook: {fault}") from None
+
+
+def _kept_s(policy: Mapping[str, Any], name: str, otherwise: int) -> int:
+    """-1: answers are not kept."""
+    value = policy.get(name, 0)
+    if value == 0:
+        return otherwise
+    if value == -1:
+        return 0
+    if not isinstance(value, int) or not 1 <= value <= _LONGEST_S:
+        raise ConfigurationError(f"ImagePolicyWebhook: imagePolicy.{name}: must be between 1 and {_LONGEST_S} seconds")
+    return value

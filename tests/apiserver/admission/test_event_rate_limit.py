@@ -1,0 +1,56 @@
+from typing import Any
+
+import pytest
+
+from sampan.apiserver.admission.configuration import ConfigurationError
+from sampan.apiserver.admission.event_rate_limit import Bucket, EventRateLimit, Limit
+from sampan.machinery.clock import VirtualClock
+from tests.apiserver.asking import asking, run
+from tests.apiserver.cluster import Cluster
+
+
+def test_a_bucket_fills_with_time() -> None:
+    bucket = Bucket(qps=2, burst=3, tokens=3, at=0)
+    assert [bucket.take(0) for _ in range(4)] == [True, True, True, False]
+    assert [bucket.take(0.5) for _ in range(2)] == [True, False]
+    assert [bucket.take(100) for _ in range(4)] == [True, True, True, False]
+
+
+def test_the_oldest_keys_are_forgotten() -> None:
+    limit = Limit(type="User", qps=1, burst=1, keys_kept=2)
+    assert [limit.accepts(key, 0) for key in "abab"] == [True, True, False, False]
+    assert [limit.accepts(key, 0) for key in "ca"] == [True, True]
+
+
+@pytest.mark.parametrize(
+    ("limits", "fault"),
+    [
+        ([], "at least one limit"),
+        ([{"type": "Odd", "qps": 1, "burst": 1}], r"limits\[0\].type"),
+        ([{"type": "Server", "qps": 0, "burst": 1}], r"limits\[0\].qps"),
+        ([{"type": "Server", "qps": 1}], r"limits\[0\].burst"),
+    ],
+)
+def test_faulty_limits(limits: list[dict[str, Any]], fault: str) -> None:
+    with pytest.raises(ConfigurationError, match=fault):
+        EventRateLimit({"limits": limits})
+
+
+def test_on_the_server() -> None:
+    async def main() -> None:
+        plugin = EventRateLimit({"limits": [{"type": "Namespace", "qps": 1, "burst": 2}]})
+        async with asking(plugins=[plugin]) as asks:
+            cluster = Cluster(asks)
+
+            async def codes(namespace: str, count: int) -> list[int]:
+                path, about = f"/api/v1/namespaces/{namespace}/events", {"namespace": namespace}
+                bodies = [{"metadata": {"generateName": "e"}, "involvedObject": about} for _ in range(count)]
+                return [(await cluster.send("POST", path, body)).code for body in bodies]
+
+            assert await codes("a", 3) == [201, 201, 429]
+            assert await codes("b", 1) == [201]
+            assert isinstance(cluster.registry.clock, VirtualClock)
+            await cluster.registry.clock.advance(1)
+            assert await codes("a", 2) == [201, 429]
+
+    run(main())
