@@ -1,0 +1,132 @@
+"""Every path and verb, as those who have been given nothing: what they may do is in the tables, and nothing else is."""
+
+from collections.abc import Iterator
+
+from sampan.api.resource import Resource
+from sampan.api.scheme import builtin_scheme
+from sampan.apiserver.auth.accounts import account
+from sampan.apiserver.authz import attributes_of
+from sampan.apiserver.call import Call, Query, User
+from tests.apiserver.asking import Asking, asking, run
+from tests.serving import usual_authorizers
+
+ANONYMOUS = User("system:anonymous", groups=("system:unauthenticated",))
+UNBOUND = User("ann", groups=("system:authenticated",))
+NODE = User("system:node:n1", groups=("system:nodes", "system:authenticated"))
+ACCOUNT = account("ns", "robot")
+
+METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS")
+PATHS = (
+    *("/", "/api", "/api/", "/api/v1", "/apis", "/apis/apps", "/apis/apps/v1", "/apis/none.example.com/v1"),
+    *("/healthz", "/livez", "/readyz", "/healthz/ping", "/readyz/etcd", "/version", "/version/", "/metrics"),
+    *("/openapi/v2", "/openapi/v3", "/openid/v1/jwks", "/.well-known/openid-configuration"),
+    *("/debug/flight", "/debug/pprof/", "/logs/", "/ui", "/swagger.json", "/none", "/proxy"),
+)
+PUBLIC = {"/healthz", "/livez", "/readyz", "/version", "/version/"}
+DISCOVERY = {path for path in PATHS if path.startswith(("/api", "/apis", "/openapi"))}
+KEYS = {"/openid/v1/jwks", "/.well-known/openid-configuration"}
+SELF = {
+    ("create", "authentication.k8s.io", "selfsubjectreviews"),
+    ("create", "authorization.k8s.io", "selfsubjectaccessreviews"),
+    ("create", "authorization.k8s.io", "selfsubjectrulesreviews"),
+}
+_WRITES = ("create", "update", "patch")
+OF_NODES = {
+    *(
+        ("create", "authentication.k8s.io", "tokenreviews"),
+        ("create", "certificates.k8s.io", "certificatesigningrequests"),
+    ),
+    *(("create", "authorization.k8s.io", name) for name in ("subjectaccessreviews", "localsubjectaccessreviews")),
+    *((verb, "certificates.k8s.io", "certificatesigningrequests") for verb in ("get", "list", "watch")),
+    *((verb, "", "services") for verb in ("get", "list", "watch")),
+    *((verb, "", "nodes") for verb in _WRITES),
+    *((verb, "", "nodes/status") for verb in ("update", "patch")),
+    *((verb, group, "events") for verb in _WRITES for group in ("", "events.k8s.io")),
+    ("get", "", "endpoints"),
+    *(("create", "", "pods"), ("delete", "", "pods"), ("create", "", "pods/eviction")),
+    *((verb, "", "pods/status") for verb in ("update", "patch")),
+    *((verb, "storage.k8s.io", "csidrivers") for verb in ("get", "list", "watch")),
+    *((verb, "node.k8s.io", "runtimeclasses") for verb in ("get", "list", "watch")),
+    ("create", "storage.k8s.io", "csinodes"),
+    ("create", "resource.k8s.io", "resourceslices"),
+}
+
+
+def resource_paths(resource: Resource) -> Iterator[str]:
+    start = f"/apis/{resource.group}/{resource.version}" if resource.group else f"/api/{resource.version}"
+    collections = [f"{start}/{resource.plural}"]
+    if resource.namespaced:
+        collections.append(f"{start}/namespaces/ns/{resource.plural}")
+    yield from collections
+    yield f"{start}/watch/{resource.plural}"
+    for part in ("", *(f"/{sub.name}" for sub in resource.subresources)):
+        yield f"{collections[-1]}/some{part}"
+
+
+def calls(paths: Iterator[str], user: User) -> Iterator[Call]:
+    for path in paths:
+        for method in METHODS:
+            for query in ("", "watch=true") if method == "GET" else ("",):
+                yield Call(method=method, path=path, query=Query(query), headers={}, user=user)
+
+
+def allowed(asks: Asking, paths: list[str], user: User) -> set[tuple[str, str, str]]:
+    """The verb, group and resource (or path) of all that the user may do there."""
+    chain, found = usual_authorizers(asks.registry), set()
+    for call in calls(iter(paths), user):
+        asks.pipeline.classify(call)
+        asked = attributes_of(call)
+        if chain.is_allowed(asked):
+            found.add((asked.verb, asked.group, asked.whole_resource or asked.path))
+    return found
+
+
+def of_paths(paths: set[str], *verbs: str) -> set[tuple[str, str, str]]:
+    return {(verb, "", path) for path in paths for verb in verbs}
+
+
+EVERY = ("get", "head", "post", "put", "patch", "delete", "options")
+HEALTH = of_paths({"/healthz", "/livez", "/readyz"}, *EVERY)
+OPEN = HEALTH | of_paths(PUBLIC, "get")
+
+
+def test_paths() -> None:
+    async def work() -> None:
+        async with asking() as asks:
+            paths = [path for path in PATHS if not path.startswith("/apis/none")]
+            known = of_paths(DISCOVERY & set(paths), "get") | OPEN
+            assert allowed(asks, paths, ANONYMOUS) == OPEN
+            assert allowed(asks, paths, UNBOUND) == known
+            assert allowed(asks, paths, NODE) == known
+            assert allowed(asks, paths, ACCOUNT) == known | of_paths(KEYS, "get")
+
+    run(work())
+
+
+def test_resources() -> None:
+    async def work() -> None:
+        async with asking() as asks:
+            paths = [path for resource in builtin_scheme({"api/all": True}) for path in resource_paths(resource)]
+            assert allowed(asks, paths, ANONYMOUS) == set()
+            assert allowed(asks, paths, UNBOUND) == SELF
+            assert allowed(asks, paths, ACCOUNT) == SELF
+            assert allowed(asks, paths, NODE) == SELF | OF_NODES
+
+    run(work())
+
+
+def test_what_is_not_served_tells_nothing() -> None:
+    async def work() -> None:
+        async with asking() as asks:
+            places = (
+                "things",
+                "namespaces/ns/things/a",
+                "proxy/namespaces/ns/pods/p",
+                "proxy/nodes/n1",
+                "redirect/pods/p",
+            )
+            paths = [f"/api/v1/{place}" for place in places] + ["/apis/none.example.com/v1/things/a/status"]
+            for user in (ANONYMOUS, UNBOUND, NODE, ACCOUNT):
+                assert allowed(asks, paths, user) == set()
+
+    run(work())
