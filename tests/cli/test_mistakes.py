@@ -3,15 +3,24 @@
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner
+from click.testing import CliRunner, Result
 
 from sampan.cli.main import cli
 
+NOT_HERE = ("--bind-address", "203.0.113.5")
+"""No address of this machine: a mistake that goes unnoticed ends there instead of in a server that runs for ever."""
+
+
+class Run:
+    def __call__(self, *words: str) -> Result:
+        is_server = words[0] in ("up", "kube-apiserver") and "--bind-address" not in words
+        return CliRunner().invoke(cli, [*words, *NOT_HERE] if is_server else words)
+
 
 @pytest.fixture
-def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):  # type: ignore[no-untyped-def]
+def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
     monkeypatch.setenv("SAMPAN_HOME", str(tmp_path))
-    return lambda *words: CliRunner().invoke(cli, words)
+    return Run()
 
 
 @pytest.mark.parametrize(
@@ -28,6 +37,9 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):  # type: ignore[no-unt
         ("up --service-cluster-ip-range 10.0.0.1/8", "--service-cluster-ip-range: "),
         ("up --service-node-port-range 5", "--service-node-port-range: want two ports as in 30000-32767, not '5'"),
         ("up --event-ttl soon", '--event-ttl: time: invalid duration "soon"'),
+        ("up --audit-policy-file /nowhere", "--audit-policy-file: cannot read /nowhere: No such file"),
+        ("up --audit-policy-file /dev/null", "--audit-policy-file: /dev/null: Expected `object`, got `null`"),
+        ("up --audit-log-maxsize -1", "--audit-log-maxsize: cannot be negative"),
         ("up --encryption-provider-config /nowhere", "--encryption-provider-config: cannot read /nowhere: "),
         ("up --encryption-provider-config /dev/null", "--encryption-provider-config: /dev/null: want kind Encrypt"),
         ("up --runtime-config nonsense=true", "--runtime-config: "),
@@ -40,7 +52,7 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):  # type: ignore[no-unt
         ("kube-apiserver --cert-dir /proc/nowhere", "--cert-dir: cannot make /proc/nowhere: "),
     ],
 )
-def test_in_one_line(run, words: str, told: str) -> None:  # type: ignore[no-untyped-def]
+def test_in_one_line(run: Run, words: str, told: str) -> None:
     done = run(*words.split())
     assert done.exit_code == 1
     assert done.stdout == ""
@@ -60,24 +72,22 @@ def test_in_one_line(run, words: str, told: str) -> None:  # type: ignore[no-unt
         ("kubectl nonsense", "No such command 'nonsense'."),
     ],
 )
-def test_with_how_it_is_used(run, words: str, told: str) -> None:  # type: ignore[no-untyped-def]
+def test_with_how_it_is_used(run: Run, words: str, told: str) -> None:
     done = run(*words.split())
     assert done.exit_code == 2
     assert "Usage: " in done.stderr
     assert told in done.stderr
 
 
-@pytest.mark.parametrize("content", ["one,two", "a,b,c\na,d,e\n", "\xff"], ids=["short", "twice", "bytes"])
-def test_a_token_file_that_cannot_be_understood(run, tmp_path: Path, content: str) -> None:  # type: ignore[no-untyped-def]
+@pytest.mark.parametrize("content", ["one,two", "\xff"], ids=["short", "bytes"])
+def test_a_token_file_that_cannot_be_understood(run: Run, tmp_path: Path, content: str) -> None:
     file = tmp_path / "tokens.csv"
     file.write_bytes(content.encode("latin-1"))
-    done = run("up", "--token-auth-file", str(file), "--secure-port", "0", "--insecure-port", "1")
+    done = run("up", "--token-auth-file", str(file))
     assert done.exit_code == 1
-    assert done.stderr.startswith("Error: ")
-    assert "Traceback" not in done.stderr
-    assert done.exception is None or isinstance(done.exception, SystemExit)
+    assert done.stderr.startswith(f"Error: --token-auth-file: {file}, line 1: ")
 
 
-def test_unreadable_tokens(run, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
+def test_unreadable_tokens(run: Run, tmp_path: Path) -> None:
     done = run("up", "--token-auth-file", str(tmp_path))
     assert done.stderr == f"Error: --token-auth-file: cannot read {tmp_path}: Is a directory\n"

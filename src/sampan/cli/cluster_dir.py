@@ -48,6 +48,11 @@ class ClusterDir:
     def _note(self) -> Path:
         return self.path / "running.json"
 
+    @property
+    def is_one(self) -> bool:
+        """Whether a cluster was ever started here."""
+        return (self.path / "lock").exists() and self.pki.is_dir()
+
     def make(self) -> None:
         try:
             self.path.mkdir(parents=True, exist_ok=True, mode=0o700)

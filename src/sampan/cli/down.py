@@ -6,6 +6,7 @@ import os
 import shutil
 import signal
 import time
+from contextlib import suppress
 
 import click
 
@@ -24,6 +25,8 @@ def command(data_dir: str | None, name: str, delete: bool) -> None:
     where = cluster_dir(data_dir, name)
     stopped = stop(where)
     if delete and where.path.exists():
+        if not where.is_one:
+            raise CliError(f"--data-dir: {where.path} does not look like a cluster's folder; nothing is removed")
         shutil.rmtree(where.path)
         click.echo(f"{name}: stopped, data removed" if stopped else f"{name}: data removed")
     else:
@@ -42,12 +45,14 @@ def stop(where: ClusterDir) -> bool:
     note = where.read_note()
     if note is None:
         raise CliError(f"{where.path} is in use by a process that is only starting; try again")
-    os.kill(note.pid, signal.SIGTERM)
+    with suppress(ProcessLookupError):
+        os.kill(note.pid, signal.SIGTERM)
     deadline = time.monotonic() + _PATIENCE_S
     while time.monotonic() < deadline:
         if lock.acquire():
             lock.release()
             return True
         time.sleep(0.02)
-    os.kill(note.pid, signal.SIGKILL)
+    with suppress(ProcessLookupError):
+        os.kill(note.pid, signal.SIGKILL)
     return True

@@ -13,6 +13,7 @@ from sampan.apiserver.call import User
 from sampan.cli.failures import CliError
 
 if TYPE_CHECKING:
+    from sampan.apiserver.audit.policy import Policy
     from sampan.storage.encryption import Encryption
 
 
@@ -23,6 +24,19 @@ def names(flag: str, text: str, known: tuple[str, ...]) -> tuple[str, ...]:
         if word not in known:
             raise CliError(f"{flag}: there is no {word!r}; known are {', '.join(known)}")
     return found
+
+
+def controllers(flag: str, text: str) -> tuple[str, ...]:
+    """The words of a choice of controllers, all of them known."""
+    from sampan.controllers.manager import selected
+    from sampan.controllers.selection import UnknownController
+
+    words = tuple(word.strip() for word in text.split(",") if word.strip())
+    try:
+        selected(words)
+    except UnknownController as error:
+        raise CliError(f"{flag}: {error}") from None
+    return words
 
 
 def switches(flag: str, text: str) -> dict[str, bool]:
@@ -96,6 +110,31 @@ def encryption(flag: str, path: str | None) -> Encryption | None:
         raise CliError(f"{flag}: cannot read {path}: {error.strerror}") from None
     except EncryptionConfigError as error:
         raise CliError(f"{flag}: {path}: {error}") from None
+
+
+def audit_policy(flag: str, path: str | None) -> Policy | None:
+    if not path:
+        return None
+    from sampan.apiserver.audit.policy import PolicyError, read_policy
+
+    try:
+        return read_policy(Path(path))
+    except OSError as error:
+        raise CliError(f"{flag}: cannot read {path}: {error.strerror}") from None
+    except PolicyError as error:
+        raise CliError(f"{flag}: {path}: {error}") from None
+
+
+def writable(flag: str, path: str) -> str:
+    """A file that can be written to, now; "-" is none."""
+    from sampan.apiserver.audit.log import LogFile
+    from sampan.machinery.clock import RealClock
+
+    try:
+        LogFile(path, clock=RealClock()).check()
+    except OSError as error:
+        raise CliError(f"{flag}: cannot write to {path}: {error.strerror}") from None
+    return path
 
 
 def file(flag: str, path: str | None) -> Path | None:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import tempfile
 import time
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import click
@@ -12,6 +12,7 @@ import click
 from sampan.apiserver.config import TlsFiles
 from sampan.cli import flags
 from sampan.cli.assembly import APISERVER, Assembly, ClusterConfig, StoreConfig
+from sampan.cli.failures import CliError
 from sampan.cli.pki import CA, SERVER, Pki
 from sampan.cli.server_flags import etcd_config, server_config, server_options
 from sampan.cli.serving import serve, set_up_logs
@@ -27,27 +28,36 @@ from sampan.cli.up import server_names
 def command(**given: Any) -> None:
     """Run the API server alone. Without --etcd-servers its data are in memory."""
     set_up_logs(given["verbosity"])
-    config = ClusterConfig(
-        server=server_config(given, tls=_tls(given)),
-        store=etcd_config(given) if given["etcd_servers"] else StoreConfig(),
-        components=(APISERVER,),
-    )
     began = time.monotonic()
+    scratch = TemporaryDirectory(prefix="sampan-certs-")
+    with scratch:
+        config = ClusterConfig(
+            server=server_config(given, tls=_tls(given, Path(scratch.name))),
+            store=etcd_config(given) if given["etcd_servers"] else StoreConfig(),
+            components=(APISERVER,),
+        )
 
-    async def on_ready(cluster: Assembly) -> None:
-        port = cluster.server.secure_port or cluster.server.insecure_port
-        click.echo(f"kube-apiserver is ready on port {port} ({time.monotonic() - began:.2f} s)")
+        async def on_ready(cluster: Assembly) -> None:
+            scratch.cleanup()  # what it has is loaded, and no key is left behind if the process is killed
+            port = cluster.server.secure_port or cluster.server.insecure_port
+            click.echo(f"kube-apiserver is ready on port {port} ({time.monotonic() - began:.2f} s)")
 
-    serve(config, on_ready)
+        serve(config, on_ready)
 
 
-def _tls(given: dict[str, Any]) -> TlsFiles:
+def _tls(given: dict[str, Any], scratch: Path) -> TlsFiles:
     certificate = flags.file("--tls-cert-file", given["tls_cert_file"])
     key = flags.file("--tls-private-key-file", given["tls_private_key_file"])
     client_ca = flags.file("--client-ca-file", given["client_ca_file"])
     if certificate is not None and key is not None:
         return TlsFiles(certificate=certificate, key=key, client_ca=client_ca)
-    folder = Path(given["cert_dir"] or tempfile.mkdtemp(prefix="sampan-certs-"))
+    if certificate is not None or key is not None:
+        raise CliError("--tls-cert-file and --tls-private-key-file: give both or neither")
+    folder = Path(given["cert_dir"] or scratch)
+    try:
+        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    except OSError as error:
+        raise CliError(f"--cert-dir: cannot make {folder}: {error.strerror}") from None
     pki = Pki(folder)
     pki.ensure(names=server_names(given), now=time.time())
     return TlsFiles(

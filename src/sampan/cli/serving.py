@@ -40,23 +40,31 @@ def _run_loop(work: Coroutine[Any, Any, None]) -> None:
 
 
 async def _serve(config: ClusterConfig, on_ready: Callable[[Assembly], Awaitable[None]]) -> None:
-    stop = asyncio.Event()
-    loop = asyncio.get_running_loop()
-    for signum in (signal.SIGINT, signal.SIGTERM):
-        loop.add_signal_handler(signum, stop.set)
+    loop, task = asyncio.get_running_loop(), asyncio.current_task()
+    assert task is not None
+    _on_signals(loop, task.cancel)
     assembly = Assembly(config=config, clock=RealClock())
     try:
         await assembly.__aenter__()
+    except asyncio.CancelledError:
+        raise CliError("told to stop before the start was finished") from None
     except OSError as error:
         raise _told(error, config) from error
     except StorageError as error:
         raise CliError(str(error)) from error
+    stop = asyncio.Event()
+    _on_signals(loop, stop.set)
     try:
         await on_ready(assembly)
         _settle_memory()
         await stop.wait()
     finally:
         await assembly.__aexit__(None, None, None)
+
+
+def _on_signals(loop: asyncio.AbstractEventLoop, call: Callable[[], object]) -> None:
+    for signum in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(signum, call)
 
 
 def _told(error: OSError, config: ClusterConfig) -> CliError:

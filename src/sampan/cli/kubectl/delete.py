@@ -27,7 +27,13 @@ _LOOK_EVERY_S = 0.1
 @click.option("--grace-period", default=-1, help="Seconds; -1 for the object's own.")
 @click.option("--force", is_flag=True, help="Do not wait for the node; with a grace period of 0.")
 @click.option("--now", is_flag=True, help="A grace period of 1.")
-@click.option("--cascade", default="background", type=click.Choice(list(_POLICIES)), show_default=True)
+@click.option(
+    "--cascade",
+    default="background",
+    type=click.Choice(list(_POLICIES)),
+    show_default=True,
+    help="What becomes of what the objects own.",
+)
 @click.option("--wait/--no-wait", default=True, show_default=True, help="Wait until the objects are gone.")
 @click.option("--ignore-not-found", is_flag=True, help="What is not there is no error.")
 @click.option("--timeout", "timeout_s", default=0.0, metavar="S", help="How long to wait; 0: as long as it takes.")

@@ -1,0 +1,97 @@
+"""`sampan` as people run it: in a process of its own, with a home of its own."""
+
+import json
+import os
+import signal
+import ssl
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+TIMEOUT_S = 60
+
+
+class Sampan:
+    """`sampan("status")` gives what the command printed and fails the test if it fails; `sampan.fails(…)` gives what it
+    printed on standard error, and fails the test if it does not fail."""
+
+    def __init__(self, home: Path) -> None:
+        self.home = home
+        kept = {key: value for key, value in os.environ.items() if key not in ("KUBECONFIG", "XDG_DATA_HOME")}
+        self.environment = kept | {"HOME": str(home), "SAMPAN_HOME": str(home / "clusters"), "TMPDIR": str(home)}
+
+    def __call__(self, *words: str) -> str:
+        done = self.run(*words)
+        assert done.returncode == 0, f"sampan {' '.join(words)}: code {done.returncode}\n{done.stdout}{done.stderr}"
+        return done.stdout
+
+    def fails(self, *words: str) -> str:
+        done = self.run(*words)
+        assert done.returncode != 0, f"sampan {' '.join(words)} did not fail:\n{done.stdout}{done.stderr}"
+        return done.stderr
+
+    def run(self, *words: str, stdin: str = "") -> "subprocess.CompletedProcess[str]":
+        return subprocess.run(
+            [sys.executable, "-m", "sampan", *words],
+            input=stdin,
+            env=self.environment,
+            capture_output=True,
+            text=True,
+            timeout=TIMEOUT_S,
+        )
+
+    @contextmanager
+    def running(self, *words: str) -> Iterator["subprocess.Popen[str]"]:
+        """A command in the foreground that serves until the end of the block."""
+        with subprocess.Popen(
+            [sys.executable, "-m", "sampan", *words],
+            env=self.environment,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        ) as process:
+            try:
+                yield process
+            finally:
+                process.send_signal(signal.SIGTERM)
+                process.wait(TIMEOUT_S)
+
+    def note(self, name: str = "sampan") -> dict[str, Any]:
+        found: dict[str, Any] = json.loads((self.folder(name) / "running.json").read_text())
+        return found
+
+    def folder(self, name: str = "sampan") -> Path:
+        return self.home / "clusters" / name
+
+
+def get(url: str, *, token: str = "") -> tuple[int, str]:
+    """Whoever the server is."""
+    context = ssl.create_default_context()
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    request = urllib.request.Request(url, headers={"Authorization": f"Bearer {token}"} if token else {})
+    trusted = context if url.startswith("https") else None
+    try:
+        with urllib.request.urlopen(request, context=trusted, timeout=10) as answer:
+            return answer.status, answer.read().decode()
+    except urllib.error.HTTPError as refused:
+        with refused:
+            return refused.code, refused.read().decode()
+
+
+def wait_until_ready(url: str, timeout_s: float) -> float:
+    """Seconds until /readyz says ok."""
+    began = time.monotonic()
+    while time.monotonic() - began < timeout_s:
+        try:
+            if get(f"{url}/readyz") == (200, "ok"):
+                return time.monotonic() - began
+        except OSError:
+            pass
+        time.sleep(0.01)
+    raise AssertionError(f"{url} was not ready within {timeout_s} s")

@@ -1,0 +1,18 @@
+"""What tests of the command line share."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.cli.command import Sampan
+
+
+@pytest.fixture
+def sampan(tmp_path: Path) -> Iterator[Sampan]:
+    """The command, in a home of its own; clusters that are left running there are stopped."""
+    command = Sampan(tmp_path)
+    yield command
+    folder = command.home / "clusters"
+    for path in folder.iterdir() if folder.exists() else ():
+        command.run("down", "--name", path.name)

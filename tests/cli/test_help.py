@@ -1,0 +1,61 @@
+"""The help is there to be read."""
+
+import subprocess
+import sys
+
+import pytest
+from click.testing import CliRunner
+
+from sampan import __version__
+from sampan.cli import kubectl
+from sampan.cli.main import COMMANDS, cli
+
+PAGES = [(), *((name,) for name in COMMANDS), *(("kubectl", name) for name in kubectl.COMMANDS)]
+
+
+@pytest.mark.parametrize("words", PAGES, ids=lambda words: " ".join(words) or "sampan")
+def test_every_command_explains_itself(words: tuple[str, ...]) -> None:
+    done = CliRunner().invoke(cli, [*words, "--help"])
+    assert done.exit_code == 0
+    lines = done.stdout.splitlines()
+    assert lines[0].startswith(f"Usage: {' '.join(['cli', *words])}")
+    assert lines[2].strip(), "there is no word of what it does"
+    assert max(map(len, lines)) <= 80
+    assert '""' not in done.stdout
+
+
+@pytest.mark.parametrize("words", PAGES, ids=lambda words: " ".join(words) or "sampan")
+def test_every_flag_is_explained(words: tuple[str, ...]) -> None:
+    context = cli.make_context("sampan", [], resilient_parsing=True)
+    command = cli
+    for word in words:
+        command = command.get_command(context, word)  # type: ignore[assignment]
+    silent = [param.name for param in command.params if param.param_type_name == "option" and not param.help]
+    assert silent == []
+
+
+def test_all_commands_are_listed() -> None:
+    text = CliRunner().invoke(cli, ["--help"]).stdout
+    for name, (_, about) in COMMANDS.items():
+        assert any(line.split() == [name, *about.split()] for line in text.splitlines())
+
+
+def test_version() -> None:
+    assert CliRunner().invoke(cli, ["--version"]).stdout == f"sampan, version {__version__}\n"
+
+
+LOADED = """
+import sys
+from sampan.cli.main import main
+
+sys.argv = ["sampan", "--help"]
+try:
+    main()
+except SystemExit:
+    print(*{"aiohttp", "cryptography", "sampan.apiserver"} & set(sys.modules), file=sys.stderr)
+"""
+
+
+def test_help_loads_no_server() -> None:
+    done = subprocess.run([sys.executable, "-c", LOADED], capture_output=True, text=True, check=True)
+    assert done.stderr == "\n"
