@@ -54,13 +54,47 @@ class Query:
     def all(self, key: str) -> list[str]:
         return self._values.get(key, [])
 
+    def pairs(self) -> Iterable[tuple[str, str]]:
+        return ((key, value) for key, values in self._values.items() for value in values)
+
     def flag(self, key: str) -> bool:
         """As the real server reads a boolean: anything but "0" and "false" is true, even nothing behind the key."""
         return key in self._values and self.get(key).lower() not in ("0", "false")
 
 
+class Trail(Protocol):
+    """What is noted of a call on its way, for the audit log."""
+
+    @property
+    def id(self) -> str:
+        """By which the client finds it there."""
+
+    def impersonating(self, user: User) -> None:
+        """The call is carried out as somebody else."""
+
+    def decided(self, decision: Any) -> None:
+        """What the authorizers said."""
+
+    def answered(self, answer: Any) -> None:
+        """The call was carried out."""
+
+    def failed(self, fault: BaseException) -> None:
+        """It was refused, or could not be carried out."""
+
+    def complete(self) -> None:
+        """An answer that lasts, a watch, is at its end."""
+
+
 class Gate(Protocol):
     """What the transport that brought a call does on its way."""
+
+    @property
+    def target(self) -> str:
+        """Path and query as the client wrote them."""
+
+    @property
+    def remote(self) -> str:
+        """The address that the call came from."""
 
     def enter(self, call: "Call") -> None:
         """The call has been classified; TooManyRequests where others must be done first."""
@@ -79,6 +113,8 @@ class Call:
     peer: Any = None
     """The subject of the client's certificate, as TLS verified it."""
     gate: Gate | None = None
+    trail: Trail | None = None
+    """None: nothing of the call is written to the audit log."""
     user: User = User(ANONYMOUS)
     verb: str = ""
     """get, list, watch, create, update, patch, delete, deletecollection, connect; or the lower-case method."""

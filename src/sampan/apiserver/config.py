@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from sampan.apiserver.call import User
 
 if TYPE_CHECKING:
+    from sampan.apiserver.audit.policy import Policy
     from sampan.storage.encryption import Encryption
 
 ISSUER = "https://kubernetes.default.svc"
@@ -20,6 +21,19 @@ class TlsFiles:
     certificate: Path
     key: Path
     client_ca: Path | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AuditConfig:
+    policy: "Policy"
+    path: str
+    """The file that is written; "-" for the standard output."""
+    max_size_mb: int = 100
+    """When the file has grown so large it is put aside."""
+    max_backups: int = 0
+    """How many of those are kept; 0: all."""
+    max_age_days: int = 0
+    """How long; 0: for ever."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,6 +58,7 @@ class ServerConfig:
     service_node_port_range: tuple[int, int] = (30000, 32767)
     runtime_config: Mapping[str, bool] = field(default_factory=dict)
     event_ttl_s: float = 3600
+    audit: AuditConfig | None = None
     encryption: "Encryption | None" = None
     """Which resources are encrypted in the store, and how."""
     service_account_issuer: str = ISSUER

@@ -69,6 +69,8 @@ class LoopbackTransport:
             yield _LoopbackEvents(watcher, call, shown, codec)
         finally:
             await watcher.__aexit__(None, None, None)
+            if call.trail is not None:
+                call.trail.complete()
 
     async def close(self) -> None:
         """There is nothing to release."""

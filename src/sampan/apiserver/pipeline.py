@@ -15,8 +15,8 @@ from sampan.api.resource import Resource
 from sampan.api.scheme import Scheme
 from sampan.apiserver import negotiation, patching
 from sampan.apiserver.auth.impersonation import Impersonation
-from sampan.apiserver.authz import Chain
-from sampan.apiserver.call import Call, User
+from sampan.apiserver.authz import Chain, Verdict, attributes_of, refusal
+from sampan.apiserver.call import Call, Trail, User
 from sampan.apiserver.endpoints import Endpoints
 from sampan.apiserver.negotiation import OBJECT_FORMS, STREAM_FORMS
 from sampan.apiserver.registry.served import Handler
@@ -33,6 +33,14 @@ class Authenticator(Protocol):
         """Who sent the call; Unauthorized if it cannot be believed."""
 
 
+class Auditor(Protocol):
+    def begin(self, call: Call) -> Trail | None:
+        """Note that a call, its user and resource known, has come; what to note the rest with, None for nothing."""
+
+    def refused(self, call: Call) -> None:
+        """Note a call that was not authenticated."""
+
+
 class Pipeline:
     def __init__(
         self,
@@ -43,6 +51,7 @@ class Pipeline:
         endpoints: Endpoints,
         special: Mapping[str, Special],
         recorder: FlightRecorder | None = None,
+        auditor: Auditor | None = None,
     ) -> None:
         self._scheme, self._authenticator, self._authorizer = scheme, authenticator, authorizer
         self._impersonation = Impersonation(authorizer=authorizer)
@@ -50,15 +59,39 @@ class Pipeline:
         self._special = special
         """By first path element; the longest path that fits is looked up by the handler itself."""
         self._recorder = recorder
+        self._auditor = auditor
 
     async def serve(self, call: Call) -> Answer:
-        call.user = await self._authenticator.authenticate(call)
+        try:
+            call.user = await self._authenticator.authenticate(call)
+        except errors.Unauthorized:
+            if self._auditor is not None:
+                self.classify(call)
+                self._auditor.refused(call)
+            raise
         return await self.serve_as(call)
 
     async def serve_as(self, call: Call) -> Answer:
         """Serve a call whose user is known."""
         self.classify(call)
+        trail = self._auditor.begin(call) if self._auditor is not None else None
+        return await self._act(call) if trail is None else await self._audited(call, trail)
+
+    async def _audited(self, call: Call, trail: Trail) -> Answer:
+        call.trail = trail
+        try:
+            answer = await self._act(call)
+        except BaseException as fault:
+            trail.failed(fault)
+            raise
+        trail.answered(answer)
+        return answer
+
+    async def _act(self, call: Call) -> Answer:
+        sender = call.user
         self._impersonation.apply(call)
+        if call.trail is not None and call.user is not sender:
+            call.trail.impersonating(call.user)
         if self._recorder is None or call.method == "GET":
             await self._let_in(call)
             return await self._carry_out(call)
@@ -69,9 +102,19 @@ class Pipeline:
         gate = call.gate
         if gate is not None:
             gate.enter(call)
-        self._authorizer.check(call)
+        self._authorize(call)
         if gate is not None:
             await gate.receive(call)
+
+    def _authorize(self, call: Call) -> None:
+        if call.trail is None:
+            self._authorizer.check(call)
+            return
+        asked = attributes_of(call)
+        decision = self._authorizer.decide(asked)
+        call.trail.decided(decision)
+        if decision.verdict is not Verdict.ALLOWED:
+            raise refusal(asked, decision.reason)
 
     async def _recorded(self, call: Call, recorder: FlightRecorder) -> Answer:
         """The same for a write, with a note of what came of it."""
@@ -196,4 +239,4 @@ def _negotiate(call: Call, resource: Resource) -> None:
     call.form = negotiation.negotiate(accept, is_custom=resource.is_custom)
 
 
-__all__ = ["Authenticator", "Handler", "Pipeline", "Special"]
+__all__ = ["Auditor", "Authenticator", "Handler", "Pipeline", "Special"]

@@ -8,7 +8,7 @@ import socket
 import ssl
 from collections.abc import Coroutine
 from contextlib import AsyncExitStack
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from sampan.api.scheme import Scheme, builtin_scheme
 from sampan.apiserver.admission.chain import AdmissionChain
@@ -21,7 +21,7 @@ from sampan.apiserver.authz.rbac import RbacFeed, RbacIndex
 from sampan.apiserver.authz.rbac.reconcile import reconcile
 from sampan.apiserver.bootstrap import SYSTEM, bootstrap
 from sampan.apiserver.call import MASTERS, User
-from sampan.apiserver.config import ServerConfig, TlsFiles
+from sampan.apiserver.config import AuditConfig, ServerConfig, TlsFiles
 from sampan.apiserver.endpoints import Endpoints
 from sampan.apiserver.http.limits import HttpLimits
 from sampan.apiserver.http.server import HttpServer, Listener
@@ -39,6 +39,9 @@ from sampan.machinery.flight_recorder import FlightRecorder
 from sampan.machinery.metrics import Metrics
 from sampan.machinery.process_metrics import LoopLag, export_process
 from sampan.storage.backend import Backend
+
+if TYPE_CHECKING:
+    from sampan.apiserver.audit import AuditLog, Auditor
 
 log = logging.getLogger(__name__)
 
@@ -73,6 +76,7 @@ class ApiServer:
         self._authenticator = authenticators(config, self.registry, self._account_keys)
         self.security = self.registry.security = self._make_security()
         self.metrics = metrics or Metrics()
+        self._audit_log = _audit_log(config.audit, clock, self.metrics) if config.audit is not None else None
         self.pipeline = self._make_pipeline()
         self._lag = LoopLag(metrics=self.metrics)
         self._http = HttpServer(
@@ -87,6 +91,8 @@ class ApiServer:
         async with AsyncExitStack() as running:
             self._tasks = await running.enter_async_context(_Background())
             self._start(self._lag.run())
+            if self._audit_log is not None:
+                self._start(self._audit_log.run())
             feed = RbacFeed(index=self.security.rules, registry=self.registry)
             self._start(feed.run())
             running.push_async_callback(self._http.close)
@@ -127,11 +133,12 @@ class ApiServer:
 
     def _make_pipeline(self) -> Pipeline:
         authorizer, admission = self.security.authorizer, self._admission()
+        endpoints = Endpoints(registry=self.registry, admission=admission, authorizer=authorizer)
         return Pipeline(
             scheme=self.scheme,
             authenticator=self._authenticator,
             authorizer=authorizer,
-            endpoints=Endpoints(registry=self.registry, admission=admission, authorizer=authorizer),
+            endpoints=endpoints,
             special=special_paths(
                 self.registry,
                 address=self._host_port,
@@ -144,7 +151,16 @@ class ApiServer:
                 recorder=self.recorder,
             ),
             recorder=self.recorder,
+            auditor=self._auditor(endpoints),
         )
+
+    def _auditor(self, endpoints: Endpoints) -> Auditor | None:
+        if self.config.audit is None or self._audit_log is None:
+            return None
+        from sampan.apiserver.audit.auditor import Auditor
+
+        versions = endpoints.versions
+        return Auditor(policy=self.config.audit.policy, log=self._audit_log, clock=self.clock, versions=versions)
 
     def _host_port(self) -> str:
         return f"{self.address}:{self.secure_port or self.insecure_port}"
@@ -218,6 +234,19 @@ def _token_signer(config: ServerConfig) -> TokenSigner | None:
         return None
     key = config.service_account_key.read_bytes()
     return TokenSigner(key_pem=key, issuer=config.service_account_issuer, audiences=config.api_audiences)
+
+
+def _audit_log(config: AuditConfig, clock: Clock, metrics: Metrics) -> AuditLog:
+    from sampan.apiserver.audit.log import AuditLog, LogFile
+
+    file = LogFile(
+        config.path,
+        clock=clock,
+        max_bytes=config.max_size_mb << 20,
+        max_backups=config.max_backups,
+        max_age_days=config.max_age_days,
+    )
+    return AuditLog(file=file, metrics=metrics)
 
 
 def tls_context(files: TlsFiles) -> ssl.SSLContext:

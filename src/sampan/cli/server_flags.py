@@ -15,7 +15,7 @@ from sampan.apiserver.admission.configuration import ConfigurationError, Configu
 from sampan.apiserver.admission.plugins import UnknownPlugin, check_names, default_plugins
 from sampan.apiserver.auth.account_keys import KeyFileError, read_keys
 from sampan.apiserver.authz.modes import DEFAULT, MODES
-from sampan.apiserver.config import ISSUER, ServerConfig, TlsFiles
+from sampan.apiserver.config import ISSUER, AuditConfig, ServerConfig, TlsFiles
 from sampan.apiserver.server import own_address
 from sampan.cli import flags
 from sampan.cli.assembly import StoreConfig
@@ -42,6 +42,11 @@ _OPTIONS: tuple[tuple[tuple[str, ...], dict[str, Any]], ...] = (
     (("--service-node-port-range",), {"default": "30000-32767", "metavar": "A-B", "help": "For services on nodes."}),
     (("--runtime-config",), {"default": "", "metavar": "K=V,…", "help": "API versions to switch on or off."}),
     (("--feature-gates",), {"default": "", "metavar": "K=V,…", "help": "Features to switch on or off."}),
+    (("--audit-policy-file",), {"metavar": "F", "help": "Which calls are written to the audit log, and how much."}),
+    (("--audit-log-path",), {"metavar": "F", "help": "The audit log; - is the standard output."}),
+    (("--audit-log-maxsize",), {"type": int, "default": 100, "help": "Megabytes of the log until it is put aside."}),
+    (("--audit-log-maxbackup",), {"type": int, "default": 0, "help": "How many of those are kept; 0: all."}),
+    (("--audit-log-maxage",), {"type": int, "default": 0, "help": "How many days they are kept; 0: for ever."}),
     (("--encryption-provider-config",), {"metavar": "F", "help": "What is encrypted in the store, and how."}),
     (("--enable-admission-plugins",), {"default": "", "metavar": "LIST", "help": "Besides those that are on anyway."}),
     (("--disable-admission-plugins",), {"default": "", "metavar": "LIST", "help": "Admission plug-ins to leave out."}),
@@ -87,6 +92,7 @@ def server_config(given: Mapping[str, Any], *, tls: TlsFiles | None) -> ServerCo
         service_cluster_ip_range=flags.network("--service-cluster-ip-range", given["service_cluster_ip_range"]),
         service_node_port_range=flags.port_range("--service-node-port-range", given["service_node_port_range"]),
         runtime_config=_runtime_config(given["runtime_config"]),
+        audit=_audit(given),
         encryption=flags.encryption("--encryption-provider-config", given["encryption_provider_config"]),
         event_ttl_s=flags.duration_s("--event-ttl", given["event_ttl"]),
         enabled_admission_plugins=enabled,
@@ -152,6 +158,23 @@ def _modes(text: str) -> tuple[str, ...]:
         if found.count(mode) > 1:
             raise CliError(f"--authorization-mode: {mode} is given twice")
     return found
+
+
+def _audit(given: Mapping[str, Any]) -> AuditConfig | None:
+    """As with the real server, nothing is written unless both files are named."""
+    policy = flags.audit_policy("--audit-policy-file", given["audit_policy_file"])
+    for flag in ("maxsize", "maxbackup", "maxage"):
+        if given[f"audit_log_{flag}"] < 0:
+            raise CliError(f"--audit-log-{flag}: cannot be negative")
+    if policy is None or not given["audit_log_path"]:
+        return None
+    return AuditConfig(
+        policy=policy,
+        path=flags.writable("--audit-log-path", given["audit_log_path"]),
+        max_size_mb=given["audit_log_maxsize"] or 100,
+        max_backups=given["audit_log_maxbackup"],
+        max_age_days=given["audit_log_maxage"],
+    )
 
 
 def _runtime_config(text: str) -> dict[str, bool]:

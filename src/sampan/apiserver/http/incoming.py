@@ -64,6 +64,14 @@ class Incoming:
             raise errors.bad_request(f"invalid timeout specified in the request URL - {fault}") from None
         return min(wish / durations.SECOND, most) if wish > 0 else most
 
+    @property
+    def target(self) -> str:
+        return self._request.path_qs
+
+    @property
+    def remote(self) -> str:
+        return self._request.remote or ""
+
     def enter(self, call: Call) -> None:
         self._entered = self._in_flight.enter(call)
 

@@ -7,7 +7,7 @@ import logging
 import ssl
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 from aiohttp import web
@@ -30,6 +30,7 @@ from sampan.machinery.metrics import Metrics
 
 log = logging.getLogger(__name__)
 
+_AUDIT_ID = "Audit-Id"
 _TOO_LATE = "request did not complete within the allotted timeout"
 
 
@@ -119,10 +120,10 @@ class HttpServer:
                 if isinstance(answer, WatchAnswer):
                     limit.reschedule(None)
                     return await self._watch(request, call, answer)
-                rendered = await self._renderer.render(answer, call.form, call)
+                rendered = _identified(await self._renderer.render(answer, call.form, call), call)
                 response = await outgoing.respond(request, call, rendered)
         except errors.ApiError as error:
-            rendered = await self._renderer.error(error, call)
+            rendered = _identified(await self._renderer.error(error, call), call)
             response = await outgoing.respond(request, call, rendered)
         except TimeoutError:
             rendered, response = await self._too_late(request, call)
@@ -146,12 +147,18 @@ class HttpServer:
             raise errors.internal_error("the request could not be carried out") from fault
 
     async def _watch(self, request: web.BaseRequest, call: Call, answer: WatchAnswer) -> web.StreamResponse:
-        frames = self._renderer.frames(answer, call)
-        if websocket.is_wanted(request):
-            return await self._watching.serve_websocket(request, call, answer, frames)
-        response = outgoing.opening(call)
-        await self._watching.serve(request, response, call, answer, frames)
-        return response
+        try:
+            frames = self._renderer.frames(answer, call)
+            if websocket.is_wanted(request):
+                return await self._watching.serve_websocket(request, call, answer, frames)
+            response = outgoing.opening(call)
+            if call.trail is not None:
+                response.headers[_AUDIT_ID] = call.trail.id
+            await self._watching.serve(request, response, call, answer, frames)
+            return response
+        finally:
+            if call.trail is not None:
+                call.trail.complete()
 
     async def _too_late(self, request: web.BaseRequest, call: Call) -> tuple[Rendered, web.StreamResponse]:
         """The time is over: say so, or break off an answer that has begun."""
@@ -161,6 +168,13 @@ class HttpServer:
                 request.transport.abort()
             raise ConnectionError("the client did not take its answer in time")
         return rendered, await outgoing.respond(request, call, rendered)
+
+
+def _identified(rendered: Rendered, call: Call) -> Rendered:
+    """With the name under which the audit log has the call."""
+    if call.trail is None:
+        return rendered
+    return replace(rendered, headers={**rendered.headers, _AUDIT_ID: call.trail.id})
 
 
 __all__ = ["HttpServer", "Listener"]

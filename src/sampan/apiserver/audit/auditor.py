@@ -1,0 +1,75 @@
+"""Begins the trail of each call that the policy wants one of."""
+
+from __future__ import annotations
+
+import uuid
+from typing import TYPE_CHECKING
+
+from sampan.apiserver import list_bytes
+from sampan.apiserver.audit.log import AuditLog
+from sampan.apiserver.audit.policy import Level, Policy
+from sampan.apiserver.audit.trail import Trail
+from sampan.apiserver.authz.attributes import attributes_of
+from sampan.apiserver.call import Call, User
+from sampan.apiserver.results import ListAnswer
+from sampan.machinery.clock import Clock
+
+if TYPE_CHECKING:
+    from sampan.apiserver.conversions import Versions
+
+_HEADER = "Audit-Id"
+_LONGEST_ID = 64
+_NOBODY = User("")
+
+
+class Auditor:
+    def __init__(self, *, policy: Policy, log: AuditLog, clock: Clock, versions: Versions) -> None:
+        self._policy, self._log, self._clock, self._versions = policy, log, clock, versions
+
+    def begin(self, call: Call) -> Trail | None:
+        """Of a call that was classified; None if nothing is written of it."""
+        trail = self._trail(call)
+        if trail is not None:
+            trail.received()
+        return trail
+
+    def refused(self, call: Call) -> None:
+        """Note a call whose sender was not believed."""
+        call.user = _NOBODY
+        trail = self._trail(call)
+        if trail is not None:
+            trail.refused(_attempted(call))
+
+    def _trail(self, call: Call) -> Trail | None:
+        asked = attributes_of(call)
+        verdict = self._policy.verdict(asked)
+        if verdict.level is Level.NONE:
+            return None
+        id = call.headers.get(_HEADER, "")[:_LONGEST_ID] or str(uuid.uuid4())
+        return Trail(
+            id=id,
+            call=call,
+            asked=asked,
+            verdict=verdict,
+            log=self._log,
+            clock=self._clock,
+            as_json=self._list,
+        )
+
+    def _list(self, answer: ListAnswer) -> bytes:
+        return b"".join(list_bytes.chunks(answer.resource, answer.result, self._versions))
+
+
+def _attempted(call: Call) -> str:
+    ways = []
+    scheme = call.headers.get("Authorization", "").strip().lower().partition(" ")[0]
+    if scheme in ("basic", "bearer"):
+        ways.append(scheme)
+    if call.peer is not None:
+        ways.append("x509")
+    if ways:
+        return f"Authentication failed, attempted: {', '.join(ways)}"
+    return "Authentication failed, no credentials provided"
+
+
+__all__ = ["Auditor"]

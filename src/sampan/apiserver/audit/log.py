@@ -1,0 +1,138 @@
+"""The audit log: a bounded buffer, and the file that it is written to beside the calls."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import sys
+from collections import deque
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+
+from sampan.apiserver.audit.event import Entry, line
+from sampan.machinery.clock import Clock
+from sampan.machinery.metrics import Metrics
+
+log = logging.getLogger(__name__)
+
+_MOST_ENTRIES = 10_000
+_MOST_BYTES = 64 << 20
+_BATCH = 500
+_DAY_S = 86_400
+
+
+class LogFile:
+    """Lines in a file that is put aside when it has grown too large; `-` is the standard output."""
+
+    def __init__(
+        self, path: str, *, clock: Clock, max_bytes: int = 100 << 20, max_backups: int = 0, max_age_days: int = 0
+    ) -> None:
+        self._path = None if path == "-" else Path(path)
+        self._clock = clock
+        self._last_aside = 0.0
+        """When a file was put aside last: names tell the order."""
+        self._max_bytes, self._max_backups, self._max_age_days = max_bytes, max_backups, max_age_days
+
+    def check(self) -> None:
+        """OSError if the file cannot be written to."""
+        if self._path is not None:
+            self._path.parent.mkdir(parents=True, exist_ok=True)
+            self._append(self._path, b"")
+
+    def write(self, lines: Sequence[bytes]) -> None:
+        if self._path is None:
+            sys.stdout.buffer.write(b"".join(lines))
+            sys.stdout.buffer.flush()
+            return
+        size = self._path.stat().st_size if self._path.exists() else 0
+        fitting: list[bytes] = []
+        for each in lines:
+            if size and size + len(each) > self._max_bytes:
+                self._append(self._path, b"".join(fitting))
+                self._put_aside(self._path)
+                fitting, size = [], 0
+            fitting.append(each)
+            size += len(each)
+        self._append(self._path, b"".join(fitting))
+
+    @staticmethod
+    def _append(path: Path, data: bytes) -> None:
+        def private(name: str, flags: int) -> int:
+            import os
+
+            return os.open(name, flags, 0o600)
+
+        with open(path, "ab", opener=private) as file:
+            file.write(data)
+
+    def _put_aside(self, path: Path) -> None:
+        now = max(self._clock.now(), self._last_aside + 0.001)
+        while (aside := path.with_name(f"{path.stem}-{_stamp(now)}{path.suffix}")).exists():
+            now += 0.001
+        path.rename(aside)
+        self._last_aside = now
+        backups = sorted(path.parent.glob(f"{path.stem}-????-??-??T??-??-??.???{path.suffix}"))
+        oldest = f"{path.stem}-{_stamp(now - self._max_age_days * _DAY_S)}" if self._max_age_days else ""
+        spare = backups[: -self._max_backups] if self._max_backups else []
+        for each in backups:
+            if each in spare or each.name < oldest:
+                each.unlink(missing_ok=True)
+
+
+class AuditLog:
+    """Takes entries from calls at once, or drops them and counts; `run` writes them."""
+
+    def __init__(self, *, file: LogFile, metrics: Metrics) -> None:
+        self._file = file
+        self._waiting: deque[Entry] = deque()
+        self._bytes = 0
+        self._filled = asyncio.Event()
+        self._events = metrics.counter("apiserver_audit_event_total", "Audit events taken for the log.").labels()
+        self._lost = metrics.counter("apiserver_audit_error_total", "Audit events lost.", ("plugin",)).labels("log")
+
+    def put(self, entry: Entry) -> None:
+        if len(self._waiting) >= _MOST_ENTRIES or self._bytes + entry.size > _MOST_BYTES:
+            self._lost.inc()
+            return
+        self._events.inc()
+        self._waiting.append(entry)
+        self._bytes += entry.size
+        self._filled.set()
+
+    async def run(self) -> None:
+        """Until cancelled; what is left is then written."""
+        try:
+            while True:
+                await self._filled.wait()
+                batch = self._take()
+                writing = asyncio.ensure_future(asyncio.to_thread(self._write, batch))
+                try:
+                    await asyncio.shield(writing)
+                except asyncio.CancelledError:
+                    await writing
+                    raise
+        finally:
+            while batch := self._take():
+                self._write(batch)
+
+    def _take(self) -> list[Entry]:
+        batch = [self._waiting.popleft() for _ in range(min(_BATCH, len(self._waiting)))]
+        self._bytes -= sum(entry.size for entry in batch)
+        if not self._waiting:
+            self._filled.clear()
+        return batch
+
+    def _write(self, batch: list[Entry]) -> None:
+        try:
+            self._file.write([line(entry) for entry in batch])
+        except (OSError, ValueError, TypeError) as fault:
+            self._lost.inc(len(batch))
+            log.error("audit log: %d events lost: %s", len(batch), fault)
+
+
+def _stamp(now: float) -> str:
+    return datetime.fromtimestamp(now, UTC).strftime("%Y-%m-%dT%H-%M-%S.%f")[:-3]
+
+
+__all__ = ["AuditLog", "LogFile"]

@@ -1,0 +1,196 @@
+"""The audit policy: which rule fits a call, and so how much of it is written."""
+
+from __future__ import annotations
+
+from enum import IntEnum
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from sampan.apiserver.authz.attributes import Attributes
+
+RECEIVED, STARTED, COMPLETE, PANIC = "RequestReceived", "ResponseStarted", "ResponseComplete", "Panic"
+_STAGES = (RECEIVED, STARTED, COMPLETE, PANIC)
+_KIND, _VERSION = "Policy", "audit.k8s.io/v1"
+
+
+class PolicyError(ValueError):
+    """What is wrong with a policy."""
+
+
+class Level(IntEnum):
+    NONE = 0
+    METADATA = 1
+    REQUEST = 2
+    REQUEST_RESPONSE = 3
+
+
+LEVELS = {
+    "None": Level.NONE,
+    "Metadata": Level.METADATA,
+    "Request": Level.REQUEST,
+    "RequestResponse": Level.REQUEST_RESPONSE,
+}
+NAMES = {level: name for name, level in LEVELS.items()}
+
+
+class Verdict(msgspec.Struct, frozen=True):
+    """What is written of a call."""
+
+    level: Level
+    omitted: frozenset[str] = frozenset()
+    """Stages."""
+    omits_managed_fields: bool = False
+
+
+class GroupResources(msgspec.Struct, forbid_unknown_fields=True):
+    group: str = ""
+    resources: list[str] = []
+    resourceNames: list[str] = []
+
+    def fits(self, asked: Attributes) -> bool:
+        if self.group not in (asked.group, "*"):
+            return False
+        if not self.resources:
+            return True
+        if self.resourceNames and asked.name not in self.resourceNames:
+            return False
+        return any(_names(each, asked) for each in self.resources)
+
+
+class Rule(msgspec.Struct, forbid_unknown_fields=True):
+    level: str = ""
+    users: list[str] = []
+    userGroups: list[str] = []
+    verbs: list[str] = []
+    resources: list[GroupResources] = []
+    namespaces: list[str] = []
+    nonResourceURLs: list[str] = []
+    omitStages: list[str] = []
+    omitManagedFields: bool | None = None
+
+    def fits(self, asked: Attributes) -> bool:
+        if self.users and asked.user.name not in self.users:
+            return False
+        if self.userGroups and not any(group in self.userGroups for group in asked.user.groups):
+            return False
+        if self.verbs and asked.verb not in self.verbs:
+            return False
+        if self.namespaces or self.resources:
+            return asked.is_resource and self._fits_resource(asked)
+        if self.nonResourceURLs:
+            return not asked.is_resource and any(_leads_to(each, asked.path) for each in self.nonResourceURLs)
+        return True
+
+    def _fits_resource(self, asked: Attributes) -> bool:
+        if self.namespaces and asked.namespace not in self.namespaces:
+            return False
+        return not self.resources or any(each.fits(asked) for each in self.resources)
+
+
+class _File(msgspec.Struct, forbid_unknown_fields=True):
+    apiVersion: str
+    kind: str
+    metadata: dict[str, Any] = {}
+    rules: list[Rule] = []
+    omitStages: list[str] = []
+    omitManagedFields: bool = False
+
+
+class Policy:
+    def __init__(self, rules: list[tuple[Rule, Verdict]]) -> None:
+        self._rules = rules
+
+    def verdict(self, asked: Attributes) -> Verdict:
+        """By the first rule that fits; nothing is written of a call that none fits."""
+        for rule, verdict in self._rules:
+            if rule.fits(asked):
+                return verdict
+        return _NOTHING
+
+
+_NOTHING = Verdict(Level.NONE)
+
+
+def read_policy(path: Path) -> Policy:
+    """`PolicyError`, or OSError if the file cannot be read."""
+    import yaml
+
+    try:
+        return parse(yaml.load(path.read_bytes(), Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader)))
+    except (yaml.YAMLError, UnicodeDecodeError) as fault:
+        raise PolicyError(f"it is not YAML: {str(fault).splitlines()[0]}") from None
+
+
+def parse(value: Any) -> Policy:
+    try:
+        found = msgspec.convert(value, _File)
+    except msgspec.ValidationError as fault:
+        raise PolicyError(str(fault)) from None
+    if (found.apiVersion, found.kind) != (_VERSION, _KIND):
+        raise PolicyError(f"want kind {_KIND} of apiVersion {_VERSION}")
+    if not found.rules:
+        raise PolicyError("rules: at least one is required")
+    _check_stages(found.omitStages, "omitStages")
+    for at, rule in enumerate(found.rules):
+        _check(rule, f"rules[{at}]")
+    return Policy([(rule, _verdict(rule, found)) for rule in found.rules])
+
+
+def _verdict(rule: Rule, policy: _File) -> Verdict:
+    omits = policy.omitManagedFields if rule.omitManagedFields is None else rule.omitManagedFields
+    return Verdict(LEVELS[rule.level], frozenset((*policy.omitStages, *rule.omitStages)), omits)
+
+
+def _check(rule: Rule, path: str) -> None:
+    if rule.level not in LEVELS:
+        raise PolicyError(f"{path}.level: want one of {', '.join(LEVELS)}")
+    _check_stages(rule.omitStages, f"{path}.omitStages")
+    for url in rule.nonResourceURLs:
+        if url != "*" and (not url.startswith("/") or "*" in url[:-1]):
+            raise PolicyError(f"{path}.nonResourceURLs: {url!r} must begin with '/', and have '*' only at its end")
+    if rule.nonResourceURLs and (rule.resources or rule.namespaces):
+        raise PolicyError(f"{path}.nonResourceURLs: rules cannot apply to both resources and other URLs")
+    for each in rule.resources:
+        if each.resourceNames and not each.resources:
+            raise PolicyError(f"{path}.resources: resourceNames requires at least one resource")
+        if "/" in each.group:
+            raise PolicyError(f"{path}.resources: {each.group!r} is no group; want it without a version")
+
+
+def _check_stages(stages: list[str], path: str) -> None:
+    for stage in stages:
+        if stage not in _STAGES:
+            raise PolicyError(f"{path}: there is no stage {stage!r}; known are {', '.join(_STAGES)}")
+
+
+def _names(word: str, asked: Attributes) -> bool:
+    """Whether a rule's `pods`, `pods/log`, `pods/*`, `*/scale` or `*` names what is asked for."""
+    if word in ("*", asked.whole_resource):
+        return True
+    resource, slash, part = word.partition("/")
+    if not slash:
+        return False
+    return (resource == "*" and bool(part) and part == asked.subresource) or (
+        part == "*" and resource == asked.resource
+    )
+
+
+def _leads_to(word: str, path: str) -> bool:
+    return word in ("*", path) or (word.endswith("*") and path.startswith(word.rstrip("*")))
+
+
+__all__ = [
+    "COMPLETE",
+    "NAMES",
+    "PANIC",
+    "RECEIVED",
+    "STARTED",
+    "Level",
+    "Policy",
+    "PolicyError",
+    "Verdict",
+    "parse",
+    "read_policy",
+]

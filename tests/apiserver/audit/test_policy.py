@@ -1,0 +1,109 @@
+"""Which rule of an audit policy fits, and what a policy may not say."""
+
+from typing import Any
+
+import pytest
+
+from sampan.apiserver.audit.policy import RECEIVED, STARTED, Level, PolicyError, parse
+from sampan.apiserver.authz.attributes import Attributes
+from sampan.apiserver.call import User
+
+MAY = User("may", groups=("g1", "g2"))
+
+
+def policy(*rules: dict[str, Any], **more: Any) -> dict[str, Any]:
+    return {"apiVersion": "audit.k8s.io/v1", "kind": "Policy", "rules": list(rules), **more}
+
+
+def pods(**parts: Any) -> Attributes:
+    return Attributes(**{"user": MAY, "verb": "get", "version": "v1", "resource": "pods", "namespace": "ns", **parts})
+
+
+def of(group: str, *resources: str, **more: Any) -> list[dict[str, Any]]:
+    return [{"group": group, "resources": list(resources), **more}]
+
+
+HEALTH = Attributes(MAY, "get", "/healthz/etcd", is_resource=False)
+
+
+@pytest.mark.parametrize(
+    ("rule", "asked", "fits"),
+    [
+        ({}, pods(), True),
+        ({}, HEALTH, True),
+        ({"users": ["may"]}, pods(), True),
+        ({"users": ["june"]}, pods(), False),
+        ({"userGroups": ["g2"]}, pods(), True),
+        ({"userGroups": ["g3"]}, pods(), False),
+        ({"verbs": ["list", "get"]}, pods(), True),
+        ({"verbs": ["list"]}, pods(), False),
+        ({"namespaces": ["ns"]}, pods(), True),
+        ({"namespaces": ["other"]}, pods(), False),
+        ({"namespaces": [""]}, pods(namespace=""), True),
+        ({"namespaces": ["ns"]}, HEALTH, False),
+        ({"resources": of("", "pods")}, pods(), True),
+        ({"resources": of("apps", "pods")}, pods(), False),
+        ({"resources": of("*", "pods")}, pods(), True),
+        ({"resources": of("")}, pods(), True),
+        ({"resources": of("", "pods")}, pods(subresource="log"), False),
+        ({"resources": of("", "pods/log")}, pods(subresource="log"), True),
+        ({"resources": of("", "pods/*")}, pods(subresource="log"), True),
+        ({"resources": of("", "pods/*")}, pods(), True),
+        ({"resources": of("", "*/log")}, pods(subresource="log"), True),
+        ({"resources": of("", "*/log")}, pods(subresource="exec"), False),
+        ({"resources": of("", "*")}, pods(subresource="log"), True),
+        ({"resources": of("", "pods", resourceNames=["a"])}, pods(name="a"), True),
+        ({"resources": of("", "pods", resourceNames=["a"])}, pods(name="b"), False),
+        ({"nonResourceURLs": ["/healthz*"]}, HEALTH, True),
+        ({"nonResourceURLs": ["/healthz"]}, HEALTH, False),
+        ({"nonResourceURLs": ["*"]}, HEALTH, True),
+        ({"nonResourceURLs": ["*"]}, pods(), False),
+    ],
+)
+def test_fits(rule: dict[str, Any], asked: Attributes, fits: bool) -> None:
+    found = parse(policy({"level": "Request", **rule})).verdict(asked)
+    assert found.level is (Level.REQUEST if fits else Level.NONE)
+
+
+def test_first_rule_decides() -> None:
+    found = parse(policy({"level": "None", "users": ["may"]}, {"level": "Metadata"}))
+    assert found.verdict(pods()).level is Level.NONE
+    assert found.verdict(pods(user=User("june"))).level is Level.METADATA
+
+
+def test_stages_and_fields_left_out() -> None:
+    found = parse(
+        policy(
+            {"level": "Metadata", "verbs": ["get"], "omitStages": ["ResponseStarted"], "omitManagedFields": False},
+            {"level": "Metadata"},
+            omitStages=["RequestReceived"],
+            omitManagedFields=True,
+        )
+    )
+    one, other = found.verdict(pods()), found.verdict(pods(verb="list"))
+    assert (one.omitted, one.omits_managed_fields) == (frozenset({RECEIVED, STARTED}), False)
+    assert (other.omitted, other.omits_managed_fields) == (frozenset({RECEIVED}), True)
+
+
+@pytest.mark.parametrize(
+    ("value", "words"),
+    [
+        (None, "Expected `object`"),
+        ({"apiVersion": "v1", "kind": "Policy", "rules": [{"level": "None"}]}, "audit.k8s.io/v1"),
+        (policy(), "rules: at least one"),
+        (policy({}), "rules[0].level: want one of"),
+        (policy({"level": "All"}), "rules[0].level: want one of"),
+        (policy({"level": "None", "user": ["a"]}), "unknown field `user`"),
+        (policy({"level": "None", "omitStages": ["Never"]}), "rules[0].omitStages: there is no stage 'Never'"),
+        (policy({"level": "None"}, omitStages=["Never"]), "omitStages: there is no stage"),
+        (policy({"level": "None", "nonResourceURLs": ["x"]}), "must begin with '/'"),
+        (policy({"level": "None", "nonResourceURLs": ["/a*b"]}), "only at its end"),
+        (policy({"level": "None", "nonResourceURLs": ["/a"], "namespaces": ["a"]}), "cannot apply to both"),
+        (policy({"level": "None", "resources": [{"resourceNames": ["a"]}]}), "requires at least one resource"),
+        (policy({"level": "None", "resources": of("apps/v1", "x")}), "is no group"),
+    ],
+)
+def test_refused(value: Any, words: str) -> None:
+    with pytest.raises(PolicyError) as caught:
+        parse(value)
+    assert words in str(caught.value)
