@@ -78,6 +78,12 @@ class Site:
             answer = await wire.ask("POST", "/api/v1/namespaces/default/configmaps", value)
             assert answer.code == 201, answer
 
+    @property
+    def requests(self) -> float:
+        """How many are under way, without watches."""
+        metrics = self.http._metrics
+        return metrics.mutating.value + metrics.read_only.value
+
     def watchers(self, plural: str = "configmaps") -> int:
         resource = self.server.scheme.resource("", "v1", plural)
         assert resource is not None

@@ -168,6 +168,20 @@ def test_who_sends_no_more_still_gets_answers(tmp_path: Path, caplog: pytest.Log
     assert [record for record in caplog.records if record.levelno >= logging.WARNING] == []
 
 
+@BOTH
+def test_a_body_that_goes_wrong_later_is_not_waited_for(tmp_path: Path, tls: bool) -> None:
+    async def test(here: Site) -> None:
+        async with here.wire(tls=tls) as wire:
+            wire.send(POST + b"Transfer-Encoding: chunked\r\n\r\n2\r\n{}")
+            await until(lambda: here.requests == 1)
+            wire.send(b"no end of a chunk")
+            answer = await wire.answer()
+            assert answer.code == 400
+            assert "the body of the request cannot be read" in answer.json["message"]
+
+    _on_a_site(tmp_path, test)
+
+
 # -- time ------------------------------------------------------------------------------------------------------------
 
 

@@ -56,7 +56,7 @@ def decode_any(body: bytes) -> tuple[Any, list[str]]:
     MAX_DEPTH deep, so that functions that follow it downwards are safe."""
     try:
         found = _any_decoder.decode(body)
-    except (msgspec.MsgspecError, RecursionError):
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
         return _decode_any_carefully(body)
     if body.count(b"{") + body.count(b"[") > MAX_DEPTH:
         _refuse_depth(found)
@@ -67,7 +67,7 @@ def read_any(body: bytes) -> Any:
     """The plain value in bytes that are known to be JSON."""
     try:
         return _any_decoder.decode(body)
-    except (msgspec.MsgspecError, RecursionError):
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
         return parsed.plain(parsed.parse(body))
 
 
@@ -95,7 +95,7 @@ def read_kind(body: bytes) -> tuple[str, str]:
     """apiVersion and kind of a body, empty where it has none."""
     try:
         found = _kind_decoder.decode(body)
-    except (msgspec.MsgspecError, RecursionError):
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
         return _read_kind_carefully(body)
     return found.apiVersion or "", found.kind or ""
 

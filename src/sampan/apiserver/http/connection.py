@@ -23,18 +23,20 @@ log = logging.getLogger(__name__)
 
 _QUIET_S = 0.3
 """A client that sent nothing for so long has read its answer, or will."""
+_LOOK_AGAIN_S = 0.02
 _MISSING_HOST = "missing required Host header"
 
 
 class Connection(RequestHandler):
     __slots__ = (
-        "_has_ended",
         "_head_bytes",
         "_head_timer",
         "_is_deaf",
+        "_is_lingering",
         "_limits",
         "_lost",
         "_thrown_away",
+        "has_ended",
         "on_drained",
         "on_lost",
         "subject",
@@ -58,7 +60,9 @@ class Connection(RequestHandler):
         self._head_timer: asyncio.TimerHandle | None = None
         self._is_deaf = False
         """What still comes in is thrown away."""
-        self._has_ended = False
+        self._is_lingering = False
+        """All is said; the client is only left the time to read it."""
+        self.has_ended = False
         """The client has closed its side."""
         self._thrown_away = 0
         self._lost: asyncio.Event | None = None
@@ -91,6 +95,9 @@ class Connection(RequestHandler):
             self._thrown_away += len(data)
             return
         super().data_received(data)
+        if self._messages and isinstance(self._messages[-1][0], _ErrInfo):
+            self._is_deaf = True
+            self._cut_bodies()
         if self._head_timer is not None and (self._messages or not self._is_idle):
             self._head_came()
         elif self._is_idle and not self._messages:
@@ -112,22 +119,32 @@ class Connection(RequestHandler):
         ends its side of a stream that lasts has gone."""
         if self.transport is None or not self.transport.can_write_eof() or self.on_lost is not None:
             return None
-        if self._is_deaf or (self._is_idle and not self._head_bytes):
+        if self._is_lingering or (self._is_idle and not self._head_bytes):
             return None
-        self._is_deaf = self._has_ended = True
-        self._nothing_follows()
-        return True
-
-    def _nothing_follows(self) -> None:
-        """Answer what came, as far as it came."""
+        self._is_deaf = self.has_ended = True
         if self._is_idle:
             self._refuse(http_exceptions.BadHttpMessage("the request ends within its head"))
-        elif self._messages:
-            _cut(self._messages[-1][1])
-        elif self._current_request is not None:
+        else:
+            self._cut_bodies()
+            self._close_when_idle()
+        return True
+
+    def _cut_bodies(self, tries: int = 5) -> None:
+        """Nothing that makes sense follows: whoever waits for the rest of a body must not wait for ever."""
+        for _, payload in self._messages:
+            _cut(payload)
+        if self._current_request is not None:
             _cut(self._current_request.content)
-        elif self.transport is not None:  # its task has not begun
-            self._loop.call_soon(self._nothing_follows)
+        elif tries and not self._is_idle:  # its task may not have begun
+            self._loop.call_soon(self._cut_bodies, tries - 1)
+
+    def _close_when_idle(self) -> None:
+        if self.transport is None:
+            return
+        if self._is_idle and not self._messages:
+            self.force_close()
+        else:
+            self._loop.call_later(_LOOK_AGAIN_S, self._close_when_idle)
 
     @property
     def is_last(self) -> bool:
@@ -195,8 +212,8 @@ class Connection(RequestHandler):
 
     async def linger(self) -> None:
         """Throw away what the client still sends until it stops, has gone, or the time is over."""
-        self._is_deaf = True
-        if self.transport is None or self._has_ended:
+        self._is_deaf = self._is_lingering = True
+        if self.transport is None or self.has_ended:
             return
         if self.transport.can_write_eof():
             self.transport.write_eof()
@@ -211,7 +228,7 @@ class Connection(RequestHandler):
 
 def _cut(payload: StreamReader) -> None:
     if not payload.is_eof():
-        payload.set_exception(http_exceptions.PayloadEncodingError("the body ends before its time"))
+        payload.set_exception(http_exceptions.PayloadEncodingError("it ends before its time"))
 
 
 class _Late(http_exceptions.HttpProcessingError):

@@ -103,13 +103,18 @@ class Incoming:
             raise errors.bad_request(f"the body of the request cannot be read: {_short(fault)}") from None
 
     async def _gathered(self, most: int) -> bytes:
-        content, pieces, size = self._request.content, [], 0
-        while piece := await content.readany():
+        pieces, size = [], 0
+        while piece := await self._next():
             pieces.append(piece)
             size += len(piece)
             if size > most:
                 raise self._too_large()
         return b"".join(pieces)
+
+    async def _next(self) -> bytes:
+        if self._request.transport is None:  # reading would raise an error that says nothing
+            raise ConnectionResetError("the client has gone")
+        return await self._request.content.readany()
 
     def _too_large(self) -> errors.ApiError:
         return errors.request_entity_too_large(f"limit is {self._limits.body_bytes}")

@@ -67,6 +67,16 @@ def plain(code: int, text: str) -> web.Response:
     return response
 
 
+def wrong_version(request: web.BaseRequest) -> Sent:
+    """For versions of HTTP that are none, in one that every client can read."""
+    text = b"505 HTTP Version Not Supported"
+    if request.transport is not None:
+        request.transport.write(b"HTTP/1.0 %b\r\nContent-Length: %d\r\n\r\n%b" % (text, len(text), text))
+    response = Sent(505, len(text))
+    response.force_close()
+    return response
+
+
 # -- answers in one piece --------------------------------------------------------------------------------------------
 
 
@@ -130,4 +140,4 @@ def _finish_head(response: web.StreamResponse, call: Call) -> None:
         response.headers.add("Warning", f'299 - "{quoted}"')
 
 
-__all__ = ["Sent", "opening", "plain", "respond"]
+__all__ = ["Sent", "opening", "plain", "respond", "wrong_version"]

@@ -91,7 +91,7 @@ class Watching:
 
     async def _send(self, request: web.BaseRequest, call: Call, watcher: Watcher, frames: Frames) -> None:
         connection = request.protocol
-        if not isinstance(connection, Connection) or connection.transport is None:
+        if not isinstance(connection, Connection) or connection.transport is None or connection.has_ended:
             return
         with self._open(watcher), self._metrics.watching(call) as count:
             await _Stream(watcher, frames, connection, connection.transport, self._pump, count).run()

@@ -1,0 +1,143 @@
+"""Ten thousand requests, most of them bad, leave the server as it was: every one that is HTTP gets a proper answer, no
+failure is the server's own, nothing is logged as one, and no connection, watch or task is left."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+from collections import Counter
+from urllib.parse import urlsplit
+
+import msgspec
+import pytest
+
+from sampan.api.scheme import builtin_scheme
+from sampan.testing import Cluster
+from tests.apiserver.http.wire import Answer, Wire, until
+from tests.e2e.fuzz_cases import Case, End, Fuzzer
+
+COUNT = int(os.environ.get("FUZZ_COUNT", "10000"))
+SEED = int(os.environ.get("FUZZ_SEED", "36"))
+WORKERS = 8
+ANSWER_S = 30.0
+NOT_HERE = (404, 405)
+
+
+class Finding(AssertionError):
+    """A case that the server did not deal with properly."""
+
+
+def test_bad_requests_do_no_harm(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.WARNING)
+    codes = asyncio.run(_run())
+    assert sum(codes.values()) > COUNT * 0.7
+    assert len(codes) >= 8, f"too little of what a server can answer was seen: {codes}"
+    assert {record.getMessage() for record in caplog.records if record.levelno >= logging.ERROR} == set()
+    assert [record for record in caplog.records if record.exc_info] == []
+
+
+async def _run() -> Counter[int]:
+    cases = Fuzzer(builtin_scheme(), SEED).cases(COUNT)
+    async with Cluster(insecure=True, controllers=("serviceaccount-controller", "namespace-controller")) as cluster:
+        port = urlsplit(cluster.insecure_url).port or 0
+        tasks = len(asyncio.all_tasks())
+        codes, findings, queue = Counter[int](), list[str](), list(reversed(cases))
+        async with asyncio.TaskGroup() as group:
+            for _ in range(WORKERS):
+                group.create_task(_work(port, queue, codes, findings))
+        assert not findings, f"{len(findings)} findings, the first: {findings[0]}"
+        await _works_as_before(port)
+        http = cluster.assembly.server._http
+        await until(lambda: http.connections == 0)
+        await until(lambda: len(asyncio.all_tasks()) <= tasks + len(cluster.assembly.server.registry._stores) * 4)
+        return codes
+
+
+async def _work(port: int, queue: list[Case], codes: Counter[int], findings: list[str]) -> None:
+    wire = None
+    while queue:
+        case = queue.pop()
+        if case.end is not End.READS or wire is None:
+            if wire is not None:
+                await wire.__aexit__()
+            wire = await Wire(port).__aenter__()
+        try:
+            is_open = await _send(wire, case, codes)
+        except (Finding, OSError, asyncio.IncompleteReadError, TimeoutError, ValueError) as fault:
+            findings.append(f"{type(fault).__name__} {fault} for {case}")
+            is_open = False
+        if not is_open:
+            await wire.__aexit__()
+            wire = None
+    if wire is not None:
+        await wire.__aexit__()
+
+
+async def _send(wire: Wire, case: Case, codes: Counter[int]) -> bool:
+    """Whether the connection can be used again."""
+    wire.send(case.data)
+    if case.end is End.LEAVES:
+        return False
+    if case.end is End.HALF:
+        wire.finish()
+        await _noise_is_answered(wire, case, codes)
+        return False
+    async with asyncio.timeout(ANSWER_S):
+        if case.is_watch:
+            codes[(await wire.head())[0]] += 1
+            return False
+        answer = await wire.answer(is_head=case.method == "HEAD")
+    _check(answer)
+    codes[answer.code] += 1
+    return answer.headers.get("connection") != "close"
+
+
+async def _noise_is_answered(wire: Wire, case: Case, codes: Counter[int]) -> None:
+    """Damaged bytes get at least one answer, and then an end."""
+    async with asyncio.timeout(ANSWER_S):
+        start = await wire.reader.read(65536)
+        while await wire.reader.read(1 << 20):
+            pass
+    if not start and not case.data.strip(b"\r\n"):
+        return
+    if not start.startswith(b"HTTP/1."):
+        raise Finding(f"no answer of HTTP: {start[:100]!r}")
+    code = int(start[9:12])
+    codes[code] += 1
+    if code == 500 and b'"reason"' in start:
+        raise Finding(f"{start!r}")
+
+
+def _check(answer: Answer) -> None:
+    if "content-encoding" in answer.headers:
+        return
+    if answer.code == 500 and answer.body:
+        _is_as_recorded(answer)
+    elif answer.code > 500 and answer.code != 504:
+        raise Finding(f"{answer}")
+    if answer.code >= 400 and answer.body and answer.headers.get("content-type") == "application/json":
+        status = answer.json
+        if status["kind"] != "Status" or status["code"] != answer.code:
+            raise Finding(f"{answer}")
+    if answer.code < 300 and answer.body and answer.headers.get("content-type") == "application/json":
+        msgspec.json.decode(answer.body)
+
+
+def _is_as_recorded(answer: Answer) -> None:
+    """The real server answers 500 without a reason where it has no Status for what it found."""
+    if answer.headers.get("content-type", "").startswith("text/plain"):
+        if "unable to determine kind and namespace from url" not in answer.text:
+            raise Finding(f"{answer}")
+    elif answer.headers.get("content-type") == "application/json" and answer.json.get("reason"):
+        raise Finding(f"{answer}")
+
+
+async def _works_as_before(port: int) -> None:
+    maps = "/api/v1/namespaces/default/configmaps"
+    async with Wire(port) as wire:
+        assert (await wire.ask("POST", maps, {"metadata": {"name": "after"}, "data": {"a": "b"}})).code == 201
+        assert (await wire.ask("GET", f"{maps}/after")).json["data"] == {"a": "b"}
+        assert (await wire.ask("GET", maps)).json["kind"] == "ConfigMapList"
+        assert (await wire.ask("DELETE", f"{maps}/after")).code == 200
+        assert (await wire.ask("GET", "/readyz")).text == "ok"
