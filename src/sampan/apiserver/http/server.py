@@ -31,6 +31,7 @@ from sampan.machinery.metrics import Metrics
 log = logging.getLogger(__name__)
 
 _AUDIT_ID = "Audit-Id"
+_VERSIONS = ((1, 1), (1, 0))
 _TOO_LATE = "request did not complete within the allotted timeout"
 
 
@@ -94,6 +95,8 @@ class HttpServer:
     # -- requests ----------------------------------------------------------------------------------------------------
 
     async def _handle(self, user: User | None, request: web.BaseRequest) -> web.StreamResponse:
+        if request.version not in _VERSIONS:
+            return outgoing.wrong_version(request)
         incoming = Incoming(request, in_flight=self._in_flight, limits=self._limits)
         try:
             response = await self._answer(user, request, incoming)
