@@ -3,9 +3,9 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 from typing import TYPE_CHECKING, Any
 
+from sampan.apiserver.authz.abac import Policy
 from sampan.apiserver.call import User
 
 if TYPE_CHECKING:
@@ -53,6 +53,11 @@ class ServerConfig:
     tls: TlsFiles | None = None
     tokens: Mapping[str, User] = field(default_factory=dict)
     allows_anonymous: bool = True
+    basic_users: Mapping[str, User] = field(default_factory=dict)
+    """By their passwords."""
+    has_bootstrap_tokens: bool = False
+    """Secrets of kube-system may be tokens for nodes that join."""
+    abac_policies: Sequence[Policy] = ()
     authorization_modes: Sequence[str] = ("Node", "RBAC")
     service_cluster_ip_range: str = "10.96.0.0/16"
     service_node_port_range: tuple[int, int] = (30000, 32767)
