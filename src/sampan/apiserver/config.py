@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from sampan.apiserver.authz.abac import Policy
+from sampan.apiserver.authz.abac import AbacPolicy
 from sampan.apiserver.call import User
 
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ class ServerConfig:
     """By their passwords."""
     has_bootstrap_tokens: bool = False
     """Secrets of kube-system may be tokens for nodes that join."""
-    abac_policies: Sequence[Policy] = ()
+    abac_policies: Sequence[AbacPolicy] = ()
     authorization_modes: Sequence[str] = ("Node", "RBAC")
     service_cluster_ip_range: str = "10.96.0.0/16"
     service_node_port_range: tuple[int, int] = (30000, 32767)

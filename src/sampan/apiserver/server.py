@@ -123,12 +123,12 @@ class ApiServer:
         return LoopbackTransport(pipeline=self.pipeline, user=user)
 
     def _make_security(self) -> Security:
-        rules = RbacIndex()
+        rules, config, relations = RbacIndex(), self.config, NodeRelations(registry=self.registry)
         return Security(
-            authorizer=authorizers(self.config.authorization_modes, rules, NodeRelations(registry=self.registry)),
+            authorizer=authorizers(config.authorization_modes, rules, relations, config.abac_policies),
             rules=rules,
             tokens=self._authenticator.tokens,
-            audiences=audiences(self.config),
+            audiences=audiences(config),
         )
 
     def _make_pipeline(self) -> Pipeline:

@@ -14,7 +14,8 @@ from sampan.api import runtime_config
 from sampan.apiserver.admission.configuration import ConfigurationError, Configurations, read_configurations
 from sampan.apiserver.admission.plugins import UnknownPlugin, check_names, default_plugins
 from sampan.apiserver.auth.account_keys import KeyFileError, read_keys
-from sampan.apiserver.authz.modes import DEFAULT, MODES
+from sampan.apiserver.authz.abac import AbacPolicy, PolicyError, read_policies
+from sampan.apiserver.authz.modes import ABAC, DEFAULT, MODES
 from sampan.apiserver.config import ISSUER, AuditConfig, ServerConfig, TlsFiles
 from sampan.apiserver.server import own_address
 from sampan.cli import flags
@@ -28,7 +29,10 @@ _OPTIONS: tuple[tuple[tuple[str, ...], dict[str, Any]], ...] = (
     (("--insecure-bind-address",), {"default": "127.0.0.1", "metavar": "A", "help": "Where plain HTTP listens."}),
     (("--advertise-address",), {"default": "", "metavar": "A", "help": "Where others reach the server."}),
     (("--token-auth-file",), {"metavar": "F", "help": 'Lines of token,user,uid,"group1,group2".'}),
+    (("--basic-auth-file",), {"metavar": "F", "help": 'Lines of password,user,uid,"group1,group2".'}),
+    (("--enable-bootstrap-token-auth",), {"is_flag": True, "help": "Believe tokens of nodes that join."}),
     (("--anonymous-auth",), {"type": bool, "default": True, "help": "Whether calls without credentials are let in."}),
+    (("--authorization-policy-file",), {"metavar": "F", "help": "The policies of ABAC."}),
     (("--service-account-issuer",), {"default": ISSUER, "metavar": "URL", "help": "Who tokens say they come from."}),
     (("--service-account-signing-key-file",), {"metavar": "F", "help": "Signs the tokens of service accounts."}),
     (("--service-account-key-file",), {"multiple": True, "metavar": "F", "help": "Also verifies them; repeatable."}),
@@ -83,6 +87,9 @@ def server_config(given: Mapping[str, Any], *, tls: TlsFiles | None) -> ServerCo
         advertise_address=advertised(given),
         tls=tls,
         tokens=flags.tokens("--token-auth-file", given["token_auth_file"]),
+        basic_users=flags.tokens("--basic-auth-file", given["basic_auth_file"]),
+        has_bootstrap_tokens=given["enable_bootstrap_token_auth"],
+        abac_policies=_policies(given["authorization_policy_file"], given["authorization_mode"]),
         allows_anonymous=given["anonymous_auth"],
         service_account_issuer=given["service_account_issuer"],
         service_account_key=flags.file("--service-account-signing-key-file", given["service_account_signing_key_file"]),
@@ -148,6 +155,20 @@ def _key_files(paths: Sequence[str]) -> tuple[Path, ...]:
         except KeyFileError as error:
             raise CliError(f"{flag}: {path}: {error}") from None
     return found
+
+
+def _policies(path: str | None, modes: str) -> Sequence[AbacPolicy]:
+    flag, is_wanted = "--authorization-policy-file", ABAC in modes.split(",")
+    if is_wanted and not path:
+        raise CliError(f"{flag}: the mode {ABAC} needs it")
+    if path and not is_wanted:
+        raise CliError(f"{flag}: only the mode {ABAC} reads it")
+    try:
+        return read_policies(Path(path)) if path else ()
+    except OSError as error:
+        raise CliError(f"{flag}: cannot read {path}: {error.strerror}") from None
+    except PolicyError as error:
+        raise CliError(f"{flag}: {error}") from None
 
 
 def _modes(text: str) -> tuple[str, ...]:

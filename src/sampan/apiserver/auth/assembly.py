@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 
 from sampan.apiserver.auth.account_keys import AccountKey, read_keys
 from sampan.apiserver.auth.account_tokens import AccountTokens, AccountTokensConfig, StoredObjects
+from sampan.apiserver.auth.basic import BasicAuthenticator
+from sampan.apiserver.auth.bootstrap_tokens import BootstrapTokens
 from sampan.apiserver.auth.certificates import CertificateAuthenticator
 from sampan.apiserver.auth.chain import AuthenticatorChain, OneAuthenticator, TokenAuthenticator
 from sampan.apiserver.auth.tokens import FileTokens
@@ -28,11 +30,15 @@ def audiences(config: ServerConfig) -> Sequence[str]:
 
 def authenticators(config: ServerConfig, registry: Registry, keys: Sequence[AccountKey]) -> AuthenticatorChain:
     named: list[OneAuthenticator] = [CertificateAuthenticator()]
+    if config.basic_users:
+        named.append(BasicAuthenticator(config.basic_users))
     tokens: list[TokenAuthenticator] = []
     if config.tokens:
         tokens.append(FileTokens(config.tokens))
     if keys:
         tokens.append(_account_tokens(config, registry, keys))
+    if config.has_bootstrap_tokens:
+        tokens.append(BootstrapTokens(objects=StoredObjects(registry=registry), clock=registry.clock))
     return AuthenticatorChain(named, tokens=tokens, allows_anonymous=config.allows_anonymous)
 
 

@@ -1,0 +1,45 @@
+"""HTTP basic authentication, with passwords from a file of lines `password,user,uid,"group1,group2"`."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import hashlib
+import hmac
+from collections.abc import Mapping
+
+from sampan.apiserver.call import Call, User
+from sampan.machinery import errors
+
+
+class BasicAuthenticator:
+    """Keeps hashes of the passwords only. A wrong password is refused, even where the anonymous may go."""
+
+    def __init__(self, users: Mapping[str, User]) -> None:
+        """`users` by password, as the file has them."""
+        self._known = {user.name: (_hash(password), user) for password, user in users.items()}
+
+    def authenticate(self, call: Call) -> User | None:
+        header = call.headers.get("Authorization", "")
+        scheme, _, encoded = header.partition(" ")
+        if scheme.lower() != "basic":
+            return None
+        name, colon, password = _decoded(encoded.strip()).partition(":")
+        wanted, user = self._known.get(name, (b"", None))
+        if not colon or not hmac.compare_digest(wanted, _hash(password)) or user is None:
+            raise errors.unauthorized()
+        return user
+
+
+def _hash(password: str) -> bytes:
+    return hashlib.sha256(password.encode("utf-8", "surrogatepass")).digest()
+
+
+def _decoded(text: str) -> str:
+    try:
+        return base64.b64decode(text, validate=True).decode()
+    except (binascii.Error, ValueError):
+        return ""
+
+
+__all__ = ["BasicAuthenticator"]

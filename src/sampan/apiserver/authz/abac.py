@@ -1,0 +1,114 @@
+"""ABAC, the classic way: a policy file with one JSON object a line, each of which allows something to somebody."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import msgspec
+
+from sampan.apiserver.authz.attributes import Attributes
+from sampan.apiserver.authz.decisions import ALLOWED, Decision, Verdict
+from sampan.apiserver.call import AUTHENTICATED, UNAUTHENTICATED, User
+
+_API_VERSIONS = ("abac.authorization.kubernetes.io/v0", "abac.authorization.kubernetes.io/v1beta1")
+_READS = frozenset({"get", "list", "watch"})
+_NO = Decision(Verdict.UNDECIDED, "No policy matched.")
+
+
+class PolicyError(ValueError):
+    """The policy file cannot be used; the message names the file and the line."""
+
+
+class AbacPolicy(msgspec.Struct):
+    """Words as the file has them; `*` stands for all."""
+
+    user: str = ""
+    group: str = ""
+    readonly: bool = False
+    apiGroup: str = ""
+    resource: str = ""
+    namespace: str = ""
+    nonResourcePath: str = ""
+
+
+class _Line(AbacPolicy):
+    """A policy; the oldest form has its fields at the top and neither kind nor version."""
+
+    apiVersion: str = ""
+    kind: str = ""
+    spec: AbacPolicy | None = None
+
+
+def read_policies(path: Path) -> list[AbacPolicy]:
+    found = []
+    for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), start=1):
+        text = line.strip()
+        if text and not text.startswith("#"):
+            found.append(_policy(text, f"{path}, line {number}"))
+    return found
+
+
+def _policy(text: str, where: str) -> AbacPolicy:
+    try:
+        line = msgspec.json.decode(text, type=_Line)
+    except msgspec.MsgspecError as fault:
+        raise PolicyError(f"{where}: {fault}") from None
+    if not line.apiVersion and not line.kind:
+        return _oldest(line)
+    if line.kind != "Policy" or line.apiVersion not in _API_VERSIONS:
+        raise PolicyError(f"{where}: want a Policy of {_API_VERSIONS[-1]}, not a {line.kind} of {line.apiVersion}")
+    return _oldest(line) if line.apiVersion == _API_VERSIONS[0] else line.spec or AbacPolicy()
+
+
+def _oldest(line: _Line) -> AbacPolicy:
+    """What is left out there means everything; what names a resource says nothing of other paths."""
+    is_everybody = not line.user and not line.group
+    is_all = not line.namespace and not line.resource
+    return AbacPolicy(
+        user=line.user,
+        group=AUTHENTICATED if is_everybody else line.group,
+        readonly=line.readonly,
+        apiGroup="*",
+        resource=line.resource or "*",
+        namespace=line.namespace or "*",
+        nonResourcePath="*" if is_all else "",
+    )
+
+
+class AbacAuthorizer:
+    def __init__(self, *, policies: Sequence[AbacPolicy]) -> None:
+        self._policies = policies
+
+    def decide(self, asked: Attributes) -> Decision:
+        return ALLOWED if any(_allows(policy, asked) for policy in self._policies) else _NO
+
+
+def _allows(policy: AbacPolicy, asked: Attributes) -> bool:
+    if not _is_subject(policy, asked.user) or (policy.readonly and asked.verb not in _READS):
+        return False
+    if not asked.is_resource:
+        return _fits_path(policy.nonResourcePath, asked.path)
+    pairs = (
+        (policy.namespace, asked.namespace),
+        (policy.resource, asked.resource),
+        (policy.apiGroup, asked.group),
+    )
+    return all(wanted in ("*", found) for wanted, found in pairs)
+
+
+def _is_subject(policy: AbacPolicy, user: User) -> bool:
+    """Both user and group where both are given; `*` is everybody who is known."""
+    if not policy.user and not policy.group:
+        return False
+    is_known = UNAUTHENTICATED not in user.groups
+    by_user = not policy.user or policy.user == user.name or (policy.user == "*" and is_known)
+    by_group = not policy.group or policy.group in user.groups or (policy.group == "*" and is_known)
+    return by_user and by_group
+
+
+def _fits_path(pattern: str, path: str) -> bool:
+    return pattern in ("*", path) or (pattern.endswith("*") and path.startswith(pattern.rstrip("*")))
+
+
+__all__ = ["AbacAuthorizer", "AbacPolicy", "PolicyError", "read_policies"]
