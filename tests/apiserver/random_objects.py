@@ -1,0 +1,63 @@
+"""Random objects of a kind: anything that its schema allows, and good objects that were changed a little."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from sampan.api.schema import Schema
+from tests.api.schema_values import values
+
+_NUMBERS = st.sampled_from([0, 1, -1, 7, 2**31 - 1, -(2**31)])
+_TEXTS = st.sampled_from(
+    ["", "a", "A_b", "a.example.com/b", "10.0.0.1", "Never", "In", "Exists", "Odd", "None", "*", "/"]
+)
+
+
+@st.composite
+def objects(draw: st.DrawFn, schema: Schema, good: dict[str, Any]) -> dict[str, Any]:
+    """Random from top to bottom, or the good one with random fields beside its own; then perhaps shaken."""
+    found: dict[str, Any] = draw(values(schema, depth=draw(st.integers(2, 6))))
+    how = draw(st.sampled_from(("random", "joined", "joined", "good")))
+    if how == "joined":
+        found = _joined(good, found)
+    elif how == "good":
+        found = good
+    shaken: dict[str, Any] = _shaken(draw, found) if draw(st.booleans()) else found
+    return shaken
+
+
+def _joined(good: Any, other: Any) -> Any:
+    """The good value where both have one, down to the leaves."""
+    if isinstance(good, dict) and isinstance(other, dict):
+        return {**other, **{key: _joined(value, other.get(key)) for key, value in good.items()}}
+    return good
+
+
+def _shaken(draw: st.DrawFn, value: Any) -> Any:
+    """With some leaves replaced by others of their type, and some parts missing or twice there."""
+    if isinstance(value, dict):
+        return {key: _shaken(draw, part) for key, part in value.items() if draw(st.integers(0, 9))}
+    if isinstance(value, list):
+        parts = [_shaken(draw, part) for part in value]
+        return parts if draw(st.integers(0, 3)) else [*parts, *parts]
+    if draw(st.integers(0, 4)) or isinstance(value, float) or value is None:
+        return value
+    return not value if isinstance(value, bool) else draw(_NUMBERS if isinstance(value, int) else _TEXTS)
+
+
+def examples(strategy: st.SearchStrategy[dict[str, Any]], count: int) -> list[dict[str, Any]]:
+    """Always the same ones; the server is asynchronous, so that it cannot be asked from inside of hypothesis."""
+    found: list[dict[str, Any]] = []
+
+    @settings(
+        max_examples=count, database=None, derandomize=True, deadline=None, suppress_health_check=list(HealthCheck)
+    )
+    @given(strategy)
+    def collect(value: dict[str, Any]) -> None:
+        found.append(value)
+
+    collect()
+    return found
