@@ -34,6 +34,8 @@ _PRIORITIES = (
         "Used for system critical pods that must not be moved from their current node.",
     ),
 )
+_TOKEN_TRACKING = "kube-apiserver-legacy-service-account-token-tracking"
+"""Tells since when the use of old tokens of service accounts is noted."""
 Wanted = tuple[str, dict[str, Any]]
 """A collection's path and an object for it."""
 
@@ -45,6 +47,8 @@ async def bootstrap(pipeline: Pipeline, *, cluster_ip_range: str, address: str, 
         pipeline,
         [("/apis/scheduling.k8s.io/v1/priorityclasses", _priority_class(*row)) for row in _PRIORITIES],
     )
+    tracking = {"metadata": {"name": _TOKEN_TRACKING}, "data": {"since": now[:10]}}
+    await _ensure(pipeline, [("/api/v1/namespaces/kube-system/configmaps", tracking)])
     await _ensure_service_cidr(pipeline, cluster_ip_range, now)
     await _ensure_service(pipeline, _service(first_address(cluster_ip_range), port))
     if ipaddress.ip_address(address).is_loopback:

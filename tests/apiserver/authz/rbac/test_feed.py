@@ -1,0 +1,73 @@
+"""What is written to the store is what the authorizer goes by, and a new cluster gets its roles through it."""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+
+from sampan.apiserver.authz import Verdict
+from sampan.apiserver.authz.rbac import RbacAuthorizer, RbacFeed, RbacIndex
+from sampan.apiserver.authz.rbac.defaults import default_objects, plan
+from sampan.apiserver.authz.rbac.reconcile import reconcile
+from tests.apiserver.asking import Asking, asking, run
+from tests.apiserver.authz.building import asked
+
+RBAC = "/apis/rbac.authorization.k8s.io/v1"
+
+
+@asynccontextmanager
+async def followed(asks: Asking) -> AsyncIterator[RbacIndex]:
+    index = RbacIndex()
+    feed = RbacFeed(index=index, registry=asks.registry)
+    async with asyncio.TaskGroup() as group:
+        task = group.create_task(feed.run())
+        await feed.wait_filled()
+        yield index
+        task.cancel()
+
+
+def in_cluster(work: Callable[[Asking, RbacIndex], Awaitable[None]]) -> None:
+    async def within() -> None:
+        async with asking() as asks:
+            for name in ("kube-system", "kube-public", "ns"):
+                await asks.create("/api/v1/namespaces", {"metadata": {"name": name}})
+            async with followed(asks) as index:
+                await work(asks, index)
+
+    run(within())
+
+
+async def becomes(expected: bool, index: RbacIndex) -> None:
+    """Whether ann may get pods in ns, once the index has heard of it."""
+    authorizer, question = RbacAuthorizer(index=index), asked("get", "pods", namespace="ns")
+    for _ in range(10_000):
+        if (authorizer.decide(question).verdict is Verdict.ALLOWED) is expected:
+            return
+        await asyncio.sleep(0)
+    raise AssertionError("the index has not heard of it")
+
+
+def test_roles_and_bindings_come_and_go() -> None:
+    async def work(asks: Asking, index: RbacIndex) -> None:
+        rules = [{"verbs": ["get"], "apiGroups": [""], "resources": ["pods"]}]
+        await asks.create(f"{RBAC}/namespaces/ns/roles", {"metadata": {"name": "r"}, "rules": rules})
+        subjects = [{"kind": "User", "name": "ann"}]
+        bound = {"metadata": {"name": "b"}, "roleRef": {"kind": "Role", "name": "r"}, "subjects": subjects}
+        await asks.create(f"{RBAC}/namespaces/ns/rolebindings", bound)
+        await becomes(True, index)
+        await asks.send("DELETE", f"{RBAC}/namespaces/ns/roles/r")
+        await becomes(False, index)
+
+    in_cluster(work)
+
+
+def test_a_new_cluster_gets_its_roles_once() -> None:
+    async def work(asks: Asking, index: RbacIndex) -> None:
+        await reconcile(asks.pipeline, index)
+        stored = (await asks.get(f"{RBAC}/clusterroles")).json["items"]
+        wanted = {obj.metadata.name for obj in default_objects() if obj.kind == "ClusterRole"}
+        assert {role["metadata"]["name"] for role in stored} == wanted
+        async with followed(asks) as another:
+            found = plan(another)
+            assert (found.create, found.update, found.recreate) == ([], [], [])
+
+    in_cluster(work)
