@@ -79,9 +79,3 @@ def test_two_servers_on_one_etcd(sampan: Sampan, tmp_path: Path) -> None:
         assert get(f"{one}{maps}/back")[0] == 200
         listed = json.loads(get(f"{one}{maps}")[1])["items"]
         assert [item["metadata"]["name"] for item in listed] == ["back", *(f"map-{number}" for number in range(5))]
-
-
-def test_etcd_that_is_not_there(sampan: Sampan) -> None:
-    told = sampan.fails("kube-apiserver", "--etcd-servers", f"http://127.0.0.1:{free_port()}")
-    assert told.startswith("Error: etcd: http://127.0.0.1:")
-    assert "Traceback" not in told

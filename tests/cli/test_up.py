@@ -27,29 +27,26 @@ def up(sampan: Sampan, *words: str) -> str:
 
 def test_a_whole_life(sampan: Sampan) -> None:
     assert sampan("status") == "no clusters; `sampan up` starts one\n"
-    url = up(sampan)
-    assert get(f"{url}/readyz") == (200, "ok")
-    head, row = sampan("status").splitlines()
-    assert head.split() == ["NAME", "STATUS", "URL", "PID", "UP", "COMPONENTS"]
-    assert row.split()[:4] == ["sampan", "running", url, str(sampan.note()["pid"])]
-    assert "default" in sampan("kubectl", "get", "namespaces")
-    assert sampan("down") == "sampan: stopped\n"
-    assert sampan("status").splitlines()[1].split() == ["sampan", "stopped"]
-    with pytest.raises(OSError, match="refused"):
-        get(f"{url}/readyz")
-    assert sampan("down") == "sampan: was not running\n"
-
-
-def test_what_it_says(sampan: Sampan) -> None:
-    port = free_port()
-    told = sampan("up", "-d", "--secure-port", str(port)).splitlines()
-    assert READY.fullmatch(told[0])
+    told = sampan("up", "-d", "--secure-port", str(free_port())).splitlines()
+    ready = READY.fullmatch(told[0])
+    assert ready
+    url, pid = ready.groups()
     assert told[1:] == [
         f"  use    export KUBECONFIG={sampan.folder()}/admin.kubeconfig",
         "  try    kubectl get namespaces        (or: sampan kubectl get namespaces)",
         f"  log    {sampan.folder()}/sampan.log",
         "  stop   sampan down",
     ]
+    assert get(f"{url}/readyz") == (200, "ok")
+    head, row = sampan("status").splitlines()
+    assert head.split() == ["NAME", "STATUS", "URL", "PID", "UP", "COMPONENTS"]
+    assert row.split()[:4] == ["sampan", "running", url, pid]
+    assert "default" in sampan("kubectl", "get", "namespaces")
+    assert sampan("down") == "sampan: stopped\n"
+    assert sampan("status").splitlines()[1].split() == ["sampan", "stopped"]
+    with pytest.raises(OSError, match="refused"):
+        get(f"{url}/readyz")
+    assert sampan("down") == "sampan: was not running\n"
 
 
 def test_in_the_foreground(sampan: Sampan) -> None:
@@ -72,15 +69,17 @@ def test_ready_soon_after_the_process_starts(sampan: Sampan) -> None:
 
 
 def test_told_to_stop_before_it_is_ready(sampan: Sampan) -> None:
-    nobody = f"http://127.0.0.1:{free_port()}"
-    with sampan.running("up", "--etcd-servers", nobody, "--secure-port", str(free_port())) as p:
-        while not (sampan.folder() / "pki" / "sa.key").exists():
-            assert p.poll() is None
-        p.send_signal(signal.SIGTERM)
-        p.wait(15)
-        assert p.returncode == 1
-        assert p.stdout is not None
-        assert "told to stop before the start was finished" in p.stdout.read()
+    """It waits for an etcd that takes connections and never answers."""
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        silent.settimeout(30)
+        url = f"http://127.0.0.1:{silent.getsockname()[1]}"
+        with sampan.running("up", "--etcd-servers", url, "--secure-port", str(free_port())) as process:
+            connection, _ = silent.accept()
+            process.send_signal(signal.SIGTERM)
+            assert process.wait(15) == 1
+            connection.close()
+            assert process.stdout is not None
+            assert process.stdout.read() == "Error: told to stop before the start was finished\n"
 
 
 class TestData:
