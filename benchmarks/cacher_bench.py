@@ -297,7 +297,7 @@ async def _read(watcher: Watcher) -> None:
 async def _all_idle(watchers: list[Watcher]) -> None:
     for _ in range(100):
         await asyncio.sleep(0)
-        if all(watcher._idle is not None for watcher in watchers):
+        if all(watcher._wake is not None for watcher in watchers):
             return
     raise RuntimeError("the watchers do not come to rest")
 

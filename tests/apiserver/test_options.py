@@ -6,6 +6,7 @@ import pytest
 
 from sampan.apiserver import options
 from sampan.apiserver.call import Query
+from sampan.apiserver.registry.deletion import DeleteOptions
 from sampan.machinery import errors
 
 
@@ -74,7 +75,7 @@ def test_apply_may_be_forced() -> None:
     ],
 )
 def test_options_of_deletions(query: str, found: dict[str, Any]) -> None:
-    assert options.delete_options_of_query(Query(query)) == options.DeleteOptions(**found)
+    assert options.delete_options_of_query(Query(query)) == DeleteOptions(**found)
 
 
 @pytest.mark.parametrize(

@@ -26,7 +26,7 @@ def test_switching_keeps_the_order() -> None:
 @pytest.mark.parametrize("where", ["disabled", "enabled"])
 def test_an_unknown_name_is_an_error_that_names_it(where: str) -> None:
     with pytest.raises(UnknownPlugin, match="'Nonsense'"):
-        default_plugins(**{where: ("Priority", "Nonsense")})
+        names(**{where: ("Priority", "Nonsense")})
 
 
 def test_configurations_must_be_for_those_that_take_one() -> None:

@@ -55,7 +55,7 @@ def index_of(*objects: Any) -> RbacIndex:
 ANN = User("ann", groups=("team", "system:authenticated"))
 
 
-def asked(verb: str, resource: str, user: User = ANN, **more: str) -> Attributes:
+def asked(verb: str, resource: str, user: User = ANN, **more: Any) -> Attributes:
     resource, _, subresource = resource.partition("/")
     return Attributes(user=user, verb=verb, resource=resource, subresource=subresource, **more)
 

@@ -19,6 +19,7 @@ from sampan.apiserver.pipeline import Pipeline
 from sampan.apiserver.registry.allocation import ServiceRanges
 from sampan.apiserver.registry.registry import Registry
 from sampan.apiserver.rendering import Renderer
+from sampan.apiserver.results import WatchAnswer
 from sampan.machinery import errors
 from sampan.machinery.clock import VirtualClock
 from sampan.storage.backend import Backend
@@ -56,6 +57,7 @@ class ApiServer:
         call = Call(method=method, path=path, query=Query(query), headers=headers, body=body, user=ADMIN)
         try:
             answer = await self.pipeline.serve_as(call)
+            assert not isinstance(answer, WatchAnswer)
             rendered = await self._renderer.render(answer, call.form, call)
         except errors.ApiError as error:
             rendered = await self._renderer.error(error, call)
@@ -91,7 +93,9 @@ async def several(
     clock, tasks = clock or VirtualClock(), list[asyncio.Task[None]]()
     async with AsyncExitStack() as stack:
         group = await stack.enter_async_context(asyncio.TaskGroup())
-        store = backend or await stack.enter_async_context(MemoryBackend(clock=clock))
+        store = backend
+        if store is None:
+            store = await stack.enter_async_context(MemoryBackend(clock=clock))
 
         def start(work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
             tasks.append(group.create_task(work))

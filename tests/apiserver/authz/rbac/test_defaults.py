@@ -16,7 +16,8 @@ USUAL = tuple(default_objects())
 def changed(kind: str, name: str) -> tuple[RbacIndex, Any]:
     """An index of the usual objects, one of which may be changed before it is put again."""
     index = index_of(*USUAL)
-    return index, copy_of(index.get(kind, "", name))
+    found: Any = index.get(kind, "", name)
+    return index, copy_of(found)
 
 
 def test_a_new_cluster_gets_all() -> None:
