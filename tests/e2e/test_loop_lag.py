@@ -1,4 +1,4 @@
-"""Nothing holds the server's event loop: other requests get their turn while large lists and many watches are served."""
+"""Nothing holds the server's event loop: others get their turn while large lists and many watches are served."""
 
 import asyncio
 import time

@@ -45,12 +45,29 @@ async def respond(request: web.BaseRequest, call: Call, rendered: Rendered) -> w
             return await _send(request, rendered, chunks[0])
         return await _send_whole(request, call, rendered, chunks[0])
     response = opening(call, rendered)
+    is_plain = _is_plain(request, call, rendered.code)
+    if is_plain:
+        response.enable_chunked_encoding()
     await response.prepare(request)
     for chunk in chunks:
-        await response.write(chunk)
+        if is_plain:
+            await _send_chunk(request, chunk)
+        else:
+            await response.write(chunk)
         await asyncio.sleep(0)
     await response.write_eof()
     return response
+
+
+async def _send_chunk(request: web.BaseRequest, chunk: bytes) -> None:
+    """Without copying it, which aiohttp would."""
+    transport = request.transport
+    if transport is None or transport.is_closing():
+        raise ConnectionResetError("the client has gone")
+    if chunk:
+        transport.writelines((b"%x\r\n" % len(chunk), chunk, b"\r\n"))
+        request.writer.output_size += len(chunk)
+        await request.writer.drain()
 
 
 def opening(call: Call, rendered: Rendered | None = None) -> web.StreamResponse:
