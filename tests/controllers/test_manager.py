@@ -15,7 +15,7 @@ from sampan.controllers.manager import ControllerManager
 from sampan.controllers.selection import UnknownController
 from sampan.controllers.table import ControllerConfig
 from sampan.machinery import errors
-from sampan.machinery.client import DELETED, Client
+from sampan.machinery.client import DELETED, Client, Selection
 from sampan.machinery.client.access import Access
 from sampan.machinery.client.http import HttpTransport
 from sampan.machinery.clock import RealClock
@@ -100,8 +100,8 @@ def test_namespaces_come_and_go_beside_each_other() -> None:
             left = {found.metadata.name for found in (await namespaces.list()).items}
             kept = {f"n{number}" for number in range(1, 30, 2)}
             assert left == kept | {"default", "kube-system", "kube-public", "kube-node-lease"}
-            for kind in (ServiceAccount, ConfigMap):
-                found = (await c.client.of(kind).list()).items
+            for kind, name in ((ServiceAccount, "default"), (ConfigMap, "kube-root-ca.crt")):
+                found = (await c.client.of(kind).list(Selection(fields=f"metadata.name={name}"))).items
                 assert sorted(obj.metadata.namespace for obj in found) == sorted(left)
 
     asyncio.run(main())

@@ -9,10 +9,11 @@ from sampan.api.types.meta_v1 import ObjectMeta
 from sampan.controllers import root_ca
 from sampan.controllers.root_ca import DESCRIPTION_KEY, RootCaPublisher, corrected, desired, is_right
 from sampan.controllers.table import ControllerConfig
-from sampan.machinery.client import PatchType
+from sampan.machinery.client import PatchType, Selection
 from tests.controllers.cluster import cluster, second_run_writes_nothing
 
 NAME = RootCaPublisher.name
+OURS = Selection(fields=f"metadata.name={root_ca.NAME}")
 
 
 @pytest.mark.parametrize(
@@ -41,7 +42,7 @@ def test_every_namespace_has_it_and_it_stays_right() -> None:
         async with cluster() as c:
             maps = c.client.of(ConfigMap)
             async with c.running(NAME):
-                assert len((await maps.list()).items) == 4
+                assert len((await maps.list(OURS)).items) == 4
                 await c.client.of(Namespace).create(Namespace(metadata=ObjectMeta(name="new")))
                 await c.clock.settle()
                 assert (await maps.get(root_ca.NAME, "new")).data == {"ca.crt": "the bundle"}
@@ -67,7 +68,7 @@ def test_another_bundle_reaches_everybody() -> None:
             async with c.running(NAME):
                 pass
             async with c.running(NAME, config=ControllerConfig(root_ca="another")):
-                found = (await c.client.of(ConfigMap).list()).items
+                found = (await c.client.of(ConfigMap).list(OURS)).items
                 assert [obj.data for obj in found] == [{"ca.crt": "another"}] * 4
 
     asyncio.run(main())
