@@ -1,6 +1,6 @@
 """One request on its way through the pipeline, whatever transport brought it."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Awaitable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 from urllib.parse import parse_qsl
@@ -96,8 +96,8 @@ class Gate(Protocol):
     def remote(self) -> str:
         """The address that the call came from."""
 
-    def enter(self, call: "Call") -> None:
-        """The call has been classified; TooManyRequests where others must be done first."""
+    def enter(self, call: "Call") -> Awaitable[None] | None:
+        """The call has been classified; what to await where others come first, TooManyRequests where those are many."""
 
     async def receive(self, call: "Call") -> None:
         """The call is allowed: give it its body."""

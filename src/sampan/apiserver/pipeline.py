@@ -100,8 +100,8 @@ class Pipeline:
     async def _let_in(self, call: Call) -> None:
         """Refuse what is too much or not allowed; only then is a body worth reading."""
         gate = call.gate
-        if gate is not None:
-            gate.enter(call)
+        if gate is not None and (turn := gate.enter(call)) is not None:
+            await turn
         self._authorize(call)
         if gate is not None:
             await gate.receive(call)

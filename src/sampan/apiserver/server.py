@@ -23,6 +23,7 @@ from sampan.apiserver.bootstrap import SYSTEM, bootstrap
 from sampan.apiserver.call import MASTERS, User
 from sampan.apiserver.config import AuditConfig, ServerConfig, TlsFiles
 from sampan.apiserver.endpoints import Endpoints
+from sampan.apiserver.fairness import Fairness, FairnessFeed
 from sampan.apiserver.http.limits import HttpLimits
 from sampan.apiserver.http.server import HttpServer, Listener
 from sampan.apiserver.loopback import LoopbackTransport
@@ -78,11 +79,13 @@ class ApiServer:
         self.metrics = metrics or Metrics()
         self._audit_log = _audit_log(config.audit, clock, self.metrics) if config.audit is not None else None
         self.pipeline = self._make_pipeline()
+        self.fairness = Fairness(seats=config.max_in_flight + config.max_mutating_in_flight)
         self._lag = LoopLag(metrics=self.metrics)
         self._http = HttpServer(
             pipeline=self.pipeline,
             limits=HttpLimits(reading=config.max_in_flight, writing=config.max_mutating_in_flight),
             metrics=RequestMetrics(metrics=self.metrics),
+            fairness=self.fairness,
         )
         export_process(self.metrics)
         export_storage(self.metrics, self.registry)
@@ -103,6 +106,9 @@ class ApiServer:
                 address=self.address,
                 port=self.secure_port or self.insecure_port or 443,
             )
+            flows = FairnessFeed(fairness=self.fairness, pipeline=self.pipeline)
+            await flows.ensure_defaults()
+            self._start(flows.run())
             await feed.wait_filled()
             await reconcile(self.pipeline, self.security.rules)
             self._start(AllocationRepair(registry=self.registry, clock=RealClock()).run())

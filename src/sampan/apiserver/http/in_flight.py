@@ -1,4 +1,4 @@
-"""How many requests are carried out at once: beyond a bound they are refused for now.
+"""How many requests are carried out at once: beyond a bound they are refused for now, unless fairness has the say.
 
 Requests that last (watches, streams into containers) do not count, and administrators are never refused.
 """
@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from sampan.apiserver.call import MASTERS, Call
+from sampan.apiserver.fairness.fairness import Fairness
 from sampan.apiserver.http.limits import HttpLimits
 from sampan.apiserver.request_metrics import RequestMetrics
 from sampan.machinery import errors
@@ -24,7 +25,8 @@ def is_lasting(call: Call) -> bool:
 
 
 class InFlight:
-    def __init__(self, *, limits: HttpLimits, metrics: RequestMetrics) -> None:
+    def __init__(self, *, limits: HttpLimits, metrics: RequestMetrics, fairness: Fairness | None = None) -> None:
+        self.fairness = fairness
         self._reading = _Lane(limits.reading, metrics.read_only)
         self._writing = _Lane(limits.writing, metrics.mutating)
 
@@ -33,7 +35,7 @@ class InFlight:
         if is_lasting(call):
             return None
         lane = self._reading if call.verb in _READS else self._writing
-        if lane.now.value >= lane.most and MASTERS not in call.user.groups:
+        if self.fairness is None and lane.now.value >= lane.most and MASTERS not in call.user.groups:
             raise errors.too_many_requests("Too many requests, please try again later.", retry_after_s=1)
         lane.now.value += 1
         return lane.now

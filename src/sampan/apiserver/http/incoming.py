@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Awaitable, Mapping
 from urllib.parse import unquote
 
 from aiohttp import http_exceptions, web
@@ -11,13 +11,16 @@ from aiohttp.web_protocol import RequestPayloadError
 
 from sampan.api import durations
 from sampan.apiserver.call import Call, Query
+from sampan.apiserver.fairness.flows import Flow
+from sampan.apiserver.fairness.level import Level
 from sampan.apiserver.http.connection import Connection
-from sampan.apiserver.http.in_flight import InFlight
+from sampan.apiserver.http.in_flight import InFlight, is_lasting
 from sampan.apiserver.http.limits import HttpLimits
 from sampan.machinery import errors
 from sampan.machinery.metrics import Number
 
 _BAD_ESCAPE = re.compile(r"%(?![0-9A-Fa-f]{2})")
+_SCHEMA_UID, _LEVEL_UID = "X-Kubernetes-PF-FlowSchema-UID", "X-Kubernetes-PF-PriorityLevel-UID"
 _CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
 
 
@@ -28,11 +31,14 @@ class BadTarget(ValueError):
 class Incoming:
     """One request on its way in: the gate of its call."""
 
-    __slots__ = ("_entered", "_in_flight", "_limits", "_request", "is_cut")
+    __slots__ = ("_entered", "_in_flight", "_level", "_limits", "_request", "flow", "is_cut")
 
     def __init__(self, request: web.BaseRequest, *, in_flight: InFlight, limits: HttpLimits) -> None:
         self._request, self._in_flight, self._limits = request, in_flight, limits
         self._entered: Number | None = None
+        self._level: Level | None = None
+        """Whose seat the request has."""
+        self.flow: Flow | None = None
         self.is_cut = False
         """The body cannot be read to its end: nothing can follow on this connection."""
 
@@ -72,12 +78,38 @@ class Incoming:
     def remote(self) -> str:
         return self._request.remote or ""
 
-    def enter(self, call: Call) -> None:
+    def enter(self, call: Call) -> Awaitable[None] | None:
         self._entered = self._in_flight.enter(call)
+        fairness = self._in_flight.fairness
+        self.flow = fairness.flow(call) if fairness is not None else None
+        if fairness is None or self.flow is None or is_lasting(call):
+            return None
+        level = fairness.levels.get(self.flow.level)
+        if level is None:
+            return None
+        waiting = level.enter(self.flow.key)
+        if waiting is not None:
+            return self._seated(level, waiting)
+        self._level = level
+        return None
+
+    async def _seated(self, level: Level, waiting: Awaitable[None]) -> None:
+        await waiting
+        self._level = level
+
+    def flow_headers(self) -> dict[str, str]:
+        """Which schema and level the call belonged to."""
+        fairness = self._in_flight.fairness
+        if self.flow is None or fairness is None:
+            return {}
+        return {_SCHEMA_UID: self.flow.schema_uid, _LEVEL_UID: fairness.level_uid(self.flow)}
 
     def leave(self) -> None:
         """The request is over."""
         self._in_flight.leave(self._entered)
+        if self._level is not None:
+            self._level.leave()
+            self._level = None
 
     async def receive(self, call: Call) -> None:
         request = self._request

@@ -13,6 +13,7 @@ from functools import partial
 from aiohttp import web
 
 from sampan.apiserver.call import Call, User
+from sampan.apiserver.fairness.fairness import Fairness
 from sampan.apiserver.http import outgoing, websocket
 from sampan.apiserver.http.accepting import Acceptor, listen
 from sampan.apiserver.http.connection import Connection, Connections
@@ -46,13 +47,18 @@ class Listener:
 
 class HttpServer:
     def __init__(
-        self, *, pipeline: Pipeline, limits: HttpLimits | None = None, metrics: RequestMetrics | None = None
+        self,
+        *,
+        pipeline: Pipeline,
+        limits: HttpLimits | None = None,
+        metrics: RequestMetrics | None = None,
+        fairness: Fairness | None = None,
     ) -> None:
         self._pipeline = pipeline
         self._limits = limits or HttpLimits()
         self._metrics = metrics or RequestMetrics(metrics=Metrics())
         self._renderer = Renderer(endpoints=pipeline.endpoints)
-        self._in_flight = InFlight(limits=self._limits, metrics=self._metrics)
+        self._in_flight = InFlight(limits=self._limits, metrics=self._metrics, fairness=fairness)
         self._watching = Watching(metrics=self._metrics)
         self._room = asyncio.Semaphore(self._limits.connections)
         self._acceptors: list[tuple[Acceptor, asyncio.Task[None]]] = []
@@ -123,10 +129,10 @@ class HttpServer:
                 if isinstance(answer, WatchAnswer):
                     limit.reschedule(None)
                     return await self._watch(request, call, answer)
-                rendered = _identified(await self._renderer.render(answer, call.form, call), call)
+                rendered = _identified(await self._renderer.render(answer, call.form, call), call, incoming)
                 response = await outgoing.respond(request, call, rendered)
         except errors.ApiError as error:
-            rendered = _identified(await self._renderer.error(error, call), call)
+            rendered = _identified(await self._renderer.error(error, call), call, incoming)
             response = await outgoing.respond(request, call, rendered)
         except TimeoutError:
             rendered, response = await self._too_late(request, call)
@@ -173,11 +179,12 @@ class HttpServer:
         return rendered, await outgoing.respond(request, call, rendered)
 
 
-def _identified(rendered: Rendered, call: Call) -> Rendered:
-    """With the name under which the audit log has the call."""
-    if call.trail is None:
+def _identified(rendered: Rendered, call: Call, incoming: Incoming) -> Rendered:
+    """With the flow that the call was in, and the name under which the audit log has it."""
+    if call.trail is None and incoming.flow is None:
         return rendered
-    return replace(rendered, headers={**rendered.headers, _AUDIT_ID: call.trail.id})
+    audit = {_AUDIT_ID: call.trail.id} if call.trail is not None else {}
+    return replace(rendered, headers={**rendered.headers, **incoming.flow_headers(), **audit})
 
 
 __all__ = ["HttpServer", "Listener"]

@@ -1,0 +1,61 @@
+"""Schemas and levels together: where a call goes, and how many seats each level has."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+
+from sampan.api.types.flowcontrol_v1 import FlowSchema, PriorityLevelConfiguration
+from sampan.apiserver.authz.attributes import attributes_of
+from sampan.apiserver.call import Call
+from sampan.apiserver.fairness.flows import Flow, Schemas
+from sampan.apiserver.fairness.level import Level, Limits
+
+
+class Fairness:
+    def __init__(self, *, seats: int) -> None:
+        self._seats = seats
+        """Those of all levels together."""
+        self._schemas = Schemas(())
+        self._uids: dict[str, str] = {}
+        self.levels: dict[str, Level] = {}
+        """The limited ones; a level that is not here is exempt."""
+
+    def configure(self, schemas: Iterable[FlowSchema], levels: Iterable[PriorityLevelConfiguration]) -> None:
+        """Take these from now on. A level that is gone is left by those who are in it."""
+        known = {level.metadata.name: level for level in levels}
+        self._uids = {name: level.metadata.uid for name, level in known.items()}
+        self._schemas = Schemas(each for each in schemas if each.spec.priorityLevelConfiguration.name in known)
+        limited = _limits(known.values(), self._seats)
+        for name, limits in limited.items():
+            if name in self.levels:
+                self.levels[name].configure(limits)
+            else:
+                self.levels[name] = Level(name, limits)
+        for name in self.levels.keys() - limited.keys():
+            del self.levels[name]
+
+    def flow(self, call: Call) -> Flow | None:
+        """Of a call that was classified; None before there are any schemas."""
+        return self._schemas.flow(attributes_of(call))
+
+    def level_uid(self, flow: Flow) -> str:
+        return self._uids.get(flow.level, "")
+
+
+def _limits(levels: Iterable[PriorityLevelConfiguration], seats: int) -> dict[str, Limits]:
+    """Seats by shares, rounded up."""
+    limited = {each.metadata.name: each.spec.limited for each in levels if each.spec.limited is not None}
+    shares = {name: each.nominalConcurrencyShares or 0 for name, each in limited.items()}
+    total = sum(shares.values()) or 1
+    found = {}
+    for name, each in limited.items():
+        count, queuing = math.ceil(seats * shares[name] / total), each.limitResponse.queuing
+        if each.limitResponse.type == "Queue" and queuing is not None:
+            found[name] = Limits(count, queuing.queues, queuing.handSize, queuing.queueLengthLimit)
+        else:
+            found[name] = Limits(count)
+    return found
+
+
+__all__ = ["Fairness"]

@@ -1,0 +1,119 @@
+"""Keeps schemas and levels as they are stored: makes the default ones, follows changes, tells what dangles."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from sampan.api import times
+from sampan.apiserver.call import AUTHENTICATED, MASTERS, Call, Query, User
+from sampan.apiserver.fairness.defaults import AUTO_UPDATE, LEVELS, SCHEMAS
+from sampan.apiserver.fairness.fairness import Fairness
+from sampan.apiserver.negotiation import JSON
+from sampan.apiserver.patching import MERGE_PATCH
+from sampan.machinery import errors
+from sampan.storage.backend import StorageError
+from sampan.storage.cacher import CacheError, WatchQuery
+
+if TYPE_CHECKING:
+    from sampan.apiserver.pipeline import Pipeline
+
+log = logging.getLogger(__name__)
+
+GROUP = "flowcontrol.apiserver.k8s.io"
+_ROOT = f"/apis/{GROUP}/v1"
+_SCHEMAS, _LEVELS = "flowschemas", "prioritylevelconfigurations"
+_KINDS = ("FlowSchema", "PriorityLevelConfiguration")
+_USER = User("system:apiserver", groups=(MASTERS, AUTHENTICATED))
+_RETRY_S = 0.2
+
+
+class FairnessFeed:
+    def __init__(self, *, fairness: Fairness, pipeline: Pipeline) -> None:
+        self._fairness, self._pipeline = fairness, pipeline
+        self._changed = asyncio.Event()
+
+    async def ensure_defaults(self) -> None:
+        """Create what is missing; bring up to date what nobody has taken over."""
+        await asyncio.gather(*(self._ensure(_LEVELS, each) for each in LEVELS))
+        await asyncio.gather(*(self._ensure(_SCHEMAS, each) for each in SCHEMAS))
+
+    async def run(self) -> None:
+        """Until cancelled."""
+        async with asyncio.TaskGroup() as group:
+            for kind in _KINDS:
+                group.create_task(self._follow(kind))
+            while True:
+                await self._changed.wait()
+                self._changed.clear()
+                await self._take()
+
+    async def _follow(self, kind: str) -> None:
+        store = self._pipeline.endpoints.registry.store_of(GROUP, "v1", kind)
+        while True:
+            try:
+                async with store.cacher.watch(WatchQuery()) as watcher:
+                    async for _ in watcher:
+                        self._changed.set()
+            except (CacheError, StorageError) as fault:
+                log.warning("%s: %s; they are read again", kind, fault)
+            await asyncio.sleep(_RETRY_S)
+
+    async def _take(self) -> None:
+        schemas, levels = (self._stored(kind) for kind in _KINDS)
+        self._fairness.configure(schemas, levels)
+        names = {level.metadata.name for level in levels}
+        for schema in schemas:
+            try:
+                await self._tell(schema, names)
+            except (errors.ApiError, StorageError) as fault:
+                log.warning("flow schema %s: its status cannot be written: %s", schema.metadata.name, fault)
+
+    def _stored(self, kind: str) -> Sequence[Any]:
+        cacher = self._pipeline.endpoints.registry.store_of(GROUP, "v1", kind).cacher
+        return [cacher.object(item) for item in cacher.peek_all()]
+
+    async def _tell(self, schema: Any, levels: set[str]) -> None:
+        """Whether the level that a schema names is there, in its status."""
+        level = schema.spec.priorityLevelConfiguration.name
+        status, reason, tail = ("False", "Found", "it exists") if level in levels else _DANGLING
+        link = "and" if level in levels else "but"
+        present = next((each for each in schema.status.conditions if each.type == "Dangling"), None)
+        message = f'This FlowSchema references the PriorityLevelConfiguration object named "{level}" {link} {tail}'
+        if present is not None and (present.status, present.message) == (status, message):
+            return
+        now = times.format_time(self._pipeline.endpoints.registry.clock.now())
+        if present is not None and present.status == status:
+            now = present.lastTransitionTime or now
+        condition = {"type": "Dangling", "status": status, "lastTransitionTime": now, "reason": reason}
+        others = [msgspec.to_builtins(each) for each in schema.status.conditions if each.type != "Dangling"]
+        value = {"status": {"conditions": [*others, {**condition, "message": message}]}}
+        await self._send("PATCH", f"{_ROOT}/{_SCHEMAS}/{schema.metadata.name}/status", value, MERGE_PATCH)
+
+    async def _ensure(self, plural: str, value: dict[str, Any]) -> None:
+        path = f"{_ROOT}/{plural}"
+        try:
+            await self._send("POST", path, value)
+        except errors.AlreadyExists:
+            await self._renew(f"{path}/{value['metadata']['name']}", value)
+
+    async def _renew(self, path: str, value: dict[str, Any]) -> None:
+        answer = await self._send("GET", path)
+        found = msgspec.json.decode(answer.raw)
+        if found["metadata"].get("annotations", {}).get(AUTO_UPDATE) == "true" and found["spec"] != value["spec"]:
+            await self._send("PUT", path, {**found, "spec": value["spec"]})
+
+    async def _send(self, method: str, path: str, value: Any = None, media: str = JSON) -> Any:
+        body = msgspec.json.encode(value) if value is not None else b""
+        headers = {"Content-Type": media, "User-Agent": "sampan-apiserver"}
+        call = Call(method=method, path=path, query=Query(""), headers=headers, body=body, user=_USER)
+        return await self._pipeline.serve_as(call)
+
+
+_DANGLING = ("True", "NotFound", "there is no such object")
+
+__all__ = ["FairnessFeed"]

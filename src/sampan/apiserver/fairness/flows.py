@@ -1,0 +1,106 @@
+"""Which flow schema a call belongs to."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+import msgspec
+
+from sampan.api.types.flowcontrol_v1 import (
+    FlowSchema,
+    NonResourcePolicyRule,
+    PolicyRulesWithSubjects,
+    ResourcePolicyRule,
+    Subject,
+)
+from sampan.apiserver.auth.accounts import split_account
+from sampan.apiserver.authz.attributes import Attributes
+from sampan.apiserver.call import User
+
+_MOST_USERS = 4096
+
+
+class Flow(msgspec.Struct, frozen=True):
+    """Calls that are told apart from no other: of one schema and, as that says, one user or namespace."""
+
+    schema: str
+    level: str
+    key: str
+    schema_uid: str = ""
+
+
+class Schemas:
+    """The schemas in their order; whom each is for is worked out once for a user."""
+
+    def __init__(self, schemas: Iterable[FlowSchema]) -> None:
+        self._schemas = sorted(schemas, key=lambda each: (each.spec.matchingPrecedence, each.metadata.name))
+        self._of_users: dict[tuple[str, tuple[str, ...]], list[tuple[FlowSchema, list[PolicyRulesWithSubjects]]]] = {}
+
+    def flow(self, asked: Attributes) -> Flow | None:
+        for schema, rules in self._of_user(asked.user):
+            if any(_fits(rule, asked) for rule in rules):
+                return _flow(schema, asked)
+        return None
+
+    def _of_user(self, user: User) -> list[tuple[FlowSchema, list[PolicyRulesWithSubjects]]]:
+        key = (user.name, user.groups)
+        found = self._of_users.get(key)
+        if found is None:
+            if len(self._of_users) >= _MOST_USERS:
+                self._of_users.clear()
+            every = ((each, [rule for rule in each.spec.rules if _is_for(rule, user)]) for each in self._schemas)
+            found = self._of_users[key] = [(schema, rules) for schema, rules in every if rules]
+        return found
+
+
+def _flow(schema: FlowSchema, asked: Attributes) -> Flow:
+    spec, name = schema.spec, schema.metadata.name
+    method = spec.distinguisherMethod.type if spec.distinguisherMethod is not None else ""
+    apart = asked.user.name if method == "ByUser" else asked.namespace if method == "ByNamespace" else ""
+    return Flow(name, spec.priorityLevelConfiguration.name, f"{name}\0{apart}", schema.metadata.uid)
+
+
+def _is_for(rule: PolicyRulesWithSubjects, user: User) -> bool:
+    return any(_is_subject(subject, user) for subject in rule.subjects or ())
+
+
+def _is_subject(subject: Subject, user: User) -> bool:
+    if subject.user is not None:
+        return subject.user.name in ("*", user.name)
+    if subject.group is not None:
+        return subject.group.name == "*" or subject.group.name in user.groups
+    account = subject.serviceAccount
+    if account is None or (parts := split_account(user.name)) is None:
+        return False
+    namespace, name = parts
+    return account.namespace == namespace and account.name in ("*", name)
+
+
+def _fits(rule: PolicyRulesWithSubjects, asked: Attributes) -> bool:
+    if asked.is_resource:
+        return any(_fits_resource(each, asked) for each in rule.resourceRules)
+    return any(_fits_path(each, asked) for each in rule.nonResourceRules)
+
+
+def _fits_resource(rule: ResourcePolicyRule, asked: Attributes) -> bool:
+    if not (_has(rule.verbs, asked.verb) and _has(rule.apiGroups, asked.group)):
+        return False
+    if not _has(rule.resources, asked.whole_resource):
+        return False
+    return _has(rule.namespaces, asked.namespace) if asked.namespace else rule.clusterScope
+
+
+def _fits_path(rule: NonResourcePolicyRule, asked: Attributes) -> bool:
+    if not _has(rule.verbs, asked.verb):
+        return False
+    return any(
+        url in ("*", asked.path) or (url.endswith("/*") and asked.path.startswith(url[:-1]))
+        for url in rule.nonResourceURLs or ()
+    )
+
+
+def _has(words: Sequence[str] | None, word: str) -> bool:
+    return words is not None and len(words) > 0 and (words[0] == "*" or word in words)
+
+
+__all__ = ["Flow", "Schemas"]
