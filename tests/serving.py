@@ -26,7 +26,7 @@ from sampan.machinery.client.http import HttpTransport
 from sampan.machinery.clock import Clock, RealClock, VirtualClock
 from sampan.storage.memory import MemoryBackend
 
-ADMIN = User("admin", "", (MASTERS, AUTHENTICATED))
+ADMIN = User("admin", "admin", (MASTERS, AUTHENTICATED))
 TRANSPORTS = ("loopback", "http")
 
 

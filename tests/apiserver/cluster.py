@@ -39,6 +39,17 @@ class Cluster:
         reply = await self.send("POST", PODS, _without_namespace(value))
         return reply.code, reply.json["message"]
 
+    async def warnings(self, path: str, value: dict[str, Any]) -> list[str]:
+        """What the server warns of while it takes a new object."""
+        call = self.asks.call("POST", path, msgspec.json.encode(value), {"content_type": "application/json"})
+        await self.asks.pipeline.serve_as(call)
+        return call.warnings
+
+    async def cells(self, path: str) -> list[list[Any]]:
+        """The rows of a table."""
+        table = (await self.asks.get(path, accept="application/json;as=Table;v=v1;g=meta.k8s.io")).json
+        return [row["cells"] for row in table["rows"]]
+
     async def patch(self, path: str, value: dict[str, Any]) -> Reply:
         return await self.send("PATCH", path, value, MERGE)
 

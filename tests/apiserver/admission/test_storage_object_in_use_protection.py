@@ -1,0 +1,33 @@
+from typing import Any
+
+import pytest
+
+from tests.apiserver.cluster import NAMESPACE, Cluster, in_cluster
+from tests.apiserver.every_kind import GOOD
+
+KINDS = {
+    "kubernetes.io/pv-protection": ("/api/v1/persistentvolumes", ("", "PersistentVolume")),
+    "kubernetes.io/pvc-protection": (f"{NAMESPACE}/persistentvolumeclaims", ("", "PersistentVolumeClaim")),
+    "kubernetes.io/vac-protection": (
+        "/apis/storage.k8s.io/v1/volumeattributesclasses",
+        ("storage.k8s.io", "VolumeAttributesClass"),
+    ),
+}
+
+
+@pytest.mark.parametrize("finalizer", KINDS)
+def test_new_ones_are_protected_and_stay_until_somebody_says_that_they_may_go(finalizer: str) -> None:
+    path, kind = KINDS[finalizer]
+
+    async def work(cluster: Cluster) -> None:
+        assert await finalizers(cluster, {"name": "a"}) == [finalizer]
+        assert await finalizers(cluster, {"name": "b", "finalizers": ["x.io/f", finalizer]}) == ["x.io/f", finalizer]
+        gone = (await cluster.send("DELETE", f"{path}/a")).json
+        assert "deletionTimestamp" in gone["metadata"]
+        await cluster.patch(f"{path}/a", {"metadata": {"finalizers": None}})
+        assert (await cluster.send("GET", f"{path}/a")).code == 404
+
+    async def finalizers(cluster: Cluster, metadata: dict[str, Any]) -> Any:
+        return (await cluster.make(path, {**GOOD[kind], "metadata": metadata}))["metadata"]["finalizers"]
+
+    in_cluster(work)

@@ -1,0 +1,41 @@
+"""What a server finds wrong with an object, as a list of texts."""
+
+from typing import Any
+
+from tests.apiserver.asking import Reply
+from tests.apiserver.cluster import Cluster, in_cluster
+
+
+def told(reply: Reply) -> list[str]:
+    """The causes of a refusal; none if the request was granted."""
+    if reply.code in (200, 201):
+        return []
+    assert reply.code == 422, reply.json
+    return [f"{cause.get('field', '')}: {cause['message']}" for cause in reply.json["details"]["causes"]]
+
+
+def faults_of_new(path: str, value: dict[str, Any]) -> list[str]:
+    """Of an object that somebody tries to create."""
+    found: list[str] = []
+
+    async def work(cluster: Cluster) -> None:
+        found.extend(told(await cluster.send("POST", f"{path}?dryRun=All", value)))
+
+    in_cluster(work)
+    return found
+
+
+def faults_of_change(path: str, value: dict[str, Any], change: dict[str, Any], part: str = "") -> list[str]:
+    """Of a merge patch of an object that was created as it is given."""
+    found: list[str] = []
+
+    async def work(cluster: Cluster) -> None:
+        made = await cluster.make(path, value)
+        found.extend(told(await cluster.patch(f"{path}/{made['metadata']['name']}{part}", change)))
+
+    in_cluster(work)
+    return found
+
+
+def named(**content: Any) -> dict[str, Any]:
+    return {"metadata": {"name": "a"}, **content}

@@ -1,0 +1,113 @@
+"""Requests for certificates: what the recordings do not show."""
+
+import base64
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.serialization import Encoding
+
+from sampan.apiserver.registry.certificate_rules import certificate_fault, request_fault, signer_faults
+from tests.apiserver.cluster import Cluster, in_cluster
+from tests.apiserver.every_kind import CSR
+from tests.apiserver.faults import named, told
+
+PATH = "/apis/certificates.k8s.io/v1/certificatesigningrequests"
+VALUE = named(spec={"signerName": "example.com/s", "usages": ["client auth"], "request": CSR})
+APPROVED = {"type": "Approved", "status": "True", "reason": "R"}
+NAME = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "a")])
+
+
+def certificate() -> bytes:
+    key = ec.generate_private_key(ec.SECP256R1())
+    now = datetime.now(UTC)
+    made = x509.CertificateBuilder(NAME, NAME, key.public_key(), 1, now, now + timedelta(days=1))
+    return made.sign(key, hashes.SHA256()).public_bytes(Encoding.PEM)
+
+
+def encoded(text: bytes) -> str:
+    return base64.b64encode(text).decode()
+
+
+def test_a_request_that_was_changed_is_not_signed() -> None:
+    lines = base64.b64decode(CSR).decode().splitlines()
+    body = bytearray(base64.b64decode("".join(lines[1:-1])))
+    body[-1] ^= 1
+    forged = f"{lines[0]}\n{encoded(bytes(body))}\n{lines[-1]}\n"
+    assert request_fault(base64.b64decode(CSR)) == ""
+    assert request_fault(forged.encode()) == "x509: ECDSA verification failure"
+    assert request_fault(b"-----BEGIN CERTIFICATE REQUEST-----\naGk=\n-----END CERTIFICATE REQUEST-----\n").startswith(
+        "asn1:"
+    )
+
+
+def test_certificates() -> None:
+    pem = certificate()
+    assert certificate_fault(pem + pem) == ""
+    assert certificate_fault(b"x") == "must contain at least one CERTIFICATE PEM block"
+    assert certificate_fault(pem.replace(b"CERTIFICATE", b"X")) == 'only CERTIFICATE PEM blocks are allowed, found "X"'
+    with_header = pem.replace(b"-----\n", b"-----\na: b\n\n", 1)
+    assert certificate_fault(with_header) == "no PEM block headers are permitted"
+
+
+@pytest.mark.parametrize(
+    ("name", "start"),
+    [
+        ("a.example.com/path.to/x", 's: Invalid value: "a.example.com/path.to/x": must be a fully qualified domain'),
+        ("example/x", 's: Invalid value: "example": should be a domain with at least two segments'),
+        ("Ex.com/x", 's: Invalid value: "Ex.com": validating label "Ex": a lowercase RFC 1123 label'),
+        ("example.com/X", 's: Invalid value: "X": validating label "X": a lowercase RFC 1123 subdomain'),
+    ],
+)
+def test_names_of_signers(name: str, start: str) -> None:
+    assert [str(fault)[: len(start)] for fault in signer_faults(name, "s")] == [start]
+
+
+def test_each_path_writes_its_own_part() -> None:
+    async def work(cluster: Cluster) -> None:
+        made = await cluster.make(PATH, {**VALUE, "status": {"conditions": [APPROVED]}})
+        assert (made["spec"]["username"], made["status"]) == ("admin", {})
+        added = {"status": {"conditions": [APPROVED]}}
+        assert told(await cluster.patch(f"{PATH}/a/status", added)) == [
+            'status.conditions: Forbidden: updates may not add a condition of type "Approved"'
+        ]
+        approved = (
+            await cluster.patch(f"{PATH}/a/approval", {"status": {**added["status"], "certificate": "eA=="}})
+        ).json
+        condition = approved["status"]["conditions"][0]
+        assert condition["lastUpdateTime"] == condition["lastTransitionTime"]
+        assert "certificate" not in approved["status"]
+
+    in_cluster(work)
+
+
+def test_a_certificate_is_issued_once() -> None:
+    first, second = encoded(certificate()), encoded(certificate())
+
+    async def work(cluster: Cluster) -> None:
+        await cluster.make(PATH, VALUE)
+        await cluster.patch(f"{PATH}/a/approval", {"status": {"conditions": [APPROVED]}})
+        issued = await cluster.patch(f"{PATH}/a/status", {"status": {"certificate": first}})
+        assert issued.code == 200, issued.json
+        assert (await cluster.cells(PATH))[0][2:] == ["example.com/s", "admin", "<none>", "Approved,Issued"]
+        assert told(await cluster.patch(f"{PATH}/a/status", {"status": {"certificate": second}})) == [
+            "status.certificate: Forbidden: updates may not modify existing certificate content"
+        ]
+
+    in_cluster(work)
+
+
+def test_the_verdict_is_not_changed_by_who_issues() -> None:
+    async def work(cluster: Cluster) -> None:
+        await cluster.make(PATH, VALUE)
+        approved = (await cluster.patch(f"{PATH}/a/approval", {"status": {"conditions": [APPROVED]}})).json
+        other: dict[str, Any] = {**APPROVED, "reason": "Other"}
+        failed = {"type": "Failed", "status": "True"}
+        made = (await cluster.patch(f"{PATH}/a/status", {"status": {"conditions": [other, failed]}})).json
+        assert made["status"]["conditions"][0] == approved["status"]["conditions"][0]
+        assert (await cluster.cells(PATH))[0][-1] == "Approved,Failed"
+
+    in_cluster(work)

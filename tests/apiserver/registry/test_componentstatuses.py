@@ -1,0 +1,73 @@
+"""The health of components."""
+
+from typing import Any
+
+from tests.apiserver.cluster import Cluster, in_cluster
+
+PATH = "/api/v1/componentstatuses"
+PARTS = "application/json;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io"
+
+
+async def fine() -> None:
+    """Nothing is wrong."""
+
+
+async def broken() -> None:
+    raise ConnectionError("connection refused")
+
+
+def condition(status: dict[str, Any]) -> dict[str, Any]:
+    (found,) = status["conditions"]
+    return {key: found[key] for key in found if key != "type"}
+
+
+def test_every_part_is_asked() -> None:
+    async def work(cluster: Cluster) -> None:
+        cluster.registry.components.update({"controller-manager": fine, "scheduler": broken})
+        found = (await cluster.send("GET", PATH)).json
+        assert (found["kind"], found["metadata"]) == ("ComponentStatusList", {})
+        assert {status["metadata"]["name"]: condition(status) for status in found["items"]} == {
+            "controller-manager": {"status": "True", "message": "ok"},
+            "etcd-0": {"status": "True", "message": "ok"},
+            "scheduler": {"status": "False", "error": "connection refused"},
+        }
+        assert await cluster.cells(PATH) == [
+            ["controller-manager", "Healthy", "ok", ""],
+            ["etcd-0", "Healthy", "ok", ""],
+            ["scheduler", "Unhealthy", "", "connection refused"],
+        ]
+
+    in_cluster(work)
+
+
+def test_one_of_them() -> None:
+    async def work(cluster: Cluster) -> None:
+        found = await cluster.send("GET", f"{PATH}/etcd-0")
+        assert condition(found.json) == {"status": "True", "message": "ok"}
+        assert await cluster.cells(f"{PATH}/etcd-0") == [["etcd-0", "Healthy", "ok", ""]]
+        missing = await cluster.send("GET", f"{PATH}/none")
+        assert (missing.code, missing.json["message"]) == (404, 'componentstatus "none" not found')
+        assert (await cluster.send("POST", PATH, {})).code == 405
+
+    in_cluster(work)
+
+
+def test_selectors_and_forms() -> None:
+    async def work(cluster: Cluster) -> None:
+        cluster.registry.components["scheduler"] = fine
+        chosen = (await cluster.send("GET", f"{PATH}?fieldSelector=metadata.name!%3Detcd-0")).json
+        assert [status["metadata"]["name"] for status in chosen["items"]] == ["scheduler"]
+        assert (await cluster.send("GET", f"{PATH}?labelSelector=a%3Db")).json["items"] == []
+        parts = (await cluster.asks.get(PATH, accept=PARTS)).json
+        assert [part["metadata"] for part in parts["items"]] == [{"name": "etcd-0"}, {"name": "scheduler"}]
+
+    in_cluster(work)
+
+
+def test_it_is_deprecated() -> None:
+    async def work(cluster: Cluster) -> None:
+        call = cluster.asks.call("GET", PATH, b"", {})
+        await cluster.asks.pipeline.serve_as(call)
+        assert call.warnings == ["v1 ComponentStatus is deprecated in v1.19+"]
+
+    in_cluster(work)

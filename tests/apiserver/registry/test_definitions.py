@@ -1,0 +1,164 @@
+"""Definitions of custom resources and API services as objects: what the recordings do not show."""
+
+from typing import Any
+
+import pytest
+
+from tests.apiserver.cluster import Cluster, in_cluster
+from tests.apiserver.every_kind import GOOD
+from tests.apiserver.faults import faults_of_change, faults_of_new
+
+DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+SERVICES = "/apis/apiregistration.k8s.io/v1/apiservices"
+GOOD_ONE = GOOD["apiextensions.k8s.io", "CustomResourceDefinition"]
+VERSION = GOOD_ONE["spec"]["versions"][0]
+OTHER = {**VERSION, "name": "v2", "storage": False}
+SERVICE = GOOD["apiregistration.k8s.io", "APIService"]
+
+
+def definition(*versions: dict[str, Any], **spec: Any) -> dict[str, Any]:
+    found = {"versions": list(versions)} if versions else {}
+    return {**GOOD_ONE, "spec": {**GOOD_ONE["spec"], **found, **spec}}
+
+
+COLUMN = {"name": "", "type": "odd", "format": "odd", "jsonPath": "x"}
+SCALE = {"specReplicasPath": "spec", "statusReplicasPath": "", "labelSelectorPath": ".x.y"}
+
+
+@pytest.mark.parametrize(
+    ("value", "faults"),
+    [
+        (
+            definition({**VERSION, "additionalPrinterColumns": [COLUMN]}),
+            [
+                "spec.additionalPrinterColumns[0].name: Required value",
+                'spec.additionalPrinterColumns[0].type: Invalid value: "odd": must be one of '
+                "boolean,date,integer,number,string",
+                'spec.additionalPrinterColumns[0].format: Invalid value: "odd": must be one of '
+                "byte,date,date-time,double,float,int32,int64,password",
+                'spec.additionalPrinterColumns[0].JSONPath: Invalid value: "x": must be a simple json path starting '
+                "with .",
+            ],
+        ),
+        (
+            definition({**VERSION, "subresources": {"scale": SCALE}}, OTHER),
+            [
+                'spec.versions[0].subresources.scale.specReplicasPath: Invalid value: "spec": must be a '
+                "simple json path "
+                "starting with .",
+                "spec.versions[0].subresources.scale.statusReplicasPath: Required value",
+                'spec.versions[0].subresources.scale.labelSelectorPath: Invalid value: ".x.y": should be a json path '
+                "under either .spec or .status",
+            ],
+        ),
+        (
+            definition({**VERSION, "deprecationWarning": "w"}, {**OTHER, "deprecated": True, "deprecationWarning": ""}),
+            [
+                'spec.versions[0].deprecationWarning: Invalid value: "w": can only be set for deprecated versions',
+                'spec.versions[1].deprecationWarning: Invalid value: "": must not be an empty string',
+            ],
+        ),
+        (
+            definition({**VERSION, "selectableFields": [{"jsonPath": ".spec.x"}, {"jsonPath": ".metadata.name"}]}),
+            [
+                'spec.selectableFields[0].jsonPath: Invalid value: ".spec.x": is an invalid path: does not refer to a '
+                "valid field",
+                'spec.selectableFields[1].jsonPath: Invalid value: ".metadata.name": must not point to '
+                "fields in metadata",
+                'spec.selectableFields[1].jsonPath: Invalid value: ".metadata.name": is an invalid path: '
+                "does not refer "
+                "to a valid field",
+            ],
+        ),
+        (
+            definition(conversion={"strategy": "Webhook", "webhook": {"conversionReviewVersions": ["v9"]}}),
+            [
+                "spec.conversion.webhookClientConfig: Required value: required when strategy is set to Webhook",
+                'spec.conversion.conversionReviewVersions: Invalid value: ["v9"]: must include at least one of v1, '
+                "v1beta1",
+            ],
+        ),
+        (
+            definition(
+                conversion={"strategy": "None", "webhook": {"clientConfig": {}, "conversionReviewVersions": ["v1"]}}
+            ),
+            [
+                "spec.conversion.webhookClientConfig: Forbidden: should not be set when strategy is not set to Webhook",
+                "spec.conversion.conversionReviewVersions: Forbidden: should not be set when strategy is not set to "
+                "Webhook",
+            ],
+        ),
+    ],
+)
+def test_faults_of_new_definitions(value: dict[str, Any], faults: list[str]) -> None:
+    assert faults_of_new(DEFINITIONS, value) == faults
+
+
+def test_a_version_that_objects_are_stored_in_must_stay() -> None:
+    change = {"spec": {"versions": [{**VERSION, "name": "v2"}]}}
+    text = "missing from spec.versions; v1 was previously a storage version, and must remain in spec.versions until a"
+    faults = faults_of_change(DEFINITIONS, GOOD_ONE, change)
+    assert [fault[:80] for fault in faults] == [f'status.storedVersions[0]: Invalid value: "v1": {text}'[:80]]
+
+
+def test_versions_that_were_stored_are_remembered() -> None:
+    async def work(cluster: Cluster) -> None:
+        await cluster.make(DEFINITIONS, definition(VERSION, OTHER))
+        path = f"{DEFINITIONS}/things.example.com"
+        versions = [{**VERSION, "storage": False}, {**OTHER, "storage": True}]
+        made = (await cluster.patch(path, {"spec": {"versions": versions}})).json
+        assert (made["status"]["storedVersions"], made["metadata"]["generation"]) == (["v1", "v2"], 2)
+
+    in_cluster(work)
+
+
+def test_names_are_fixed_once_they_are_established() -> None:
+    async def work(cluster: Cluster) -> None:
+        await cluster.make(DEFINITIONS, GOOD_ONE)
+        path, change = f"{DEFINITIONS}/things.example.com", {"spec": {"scope": "Cluster"}}
+        assert (await cluster.patch(path, change)).code == 200
+        condition = {"type": "Established", "status": "True", "lastTransitionTime": None}
+        assert (await cluster.patch(f"{path}/status", {"status": {"conditions": [condition]}})).code == 200
+        refused = await cluster.patch(path, {"spec": {"scope": "Namespaced"}})
+        assert refused.json["message"].endswith('spec.scope: Invalid value: "Namespaced": field is immutable')
+
+    in_cluster(work)
+
+
+def test_formats_that_nobody_checks_are_told() -> None:
+    schema = {"openAPIV3Schema": {"type": "object", "properties": {"a": {"type": "string", "format": "odd"}}}}
+
+    async def work(cluster: Cluster) -> None:
+        value = definition({**VERSION, "schema": schema})
+        assert await cluster.warnings(DEFINITIONS, value) == ['unrecognized format "odd"']
+
+    in_cluster(work)
+
+
+@pytest.mark.parametrize(
+    ("annotation", "start"),
+    [
+        ("https://example.com/approval", ""),
+        ("unapproved, a test", ""),
+        ("yes", 'metadata.annotations[api-approved.kubernetes.io]: Invalid value: "yes": protected groups must have'),
+    ],
+)
+def test_groups_of_the_project_need_an_approval(annotation: str, start: str) -> None:
+    metadata = {"name": "things.x.k8s.io", "annotations": {"api-approved.kubernetes.io": annotation}}
+    faults = faults_of_new(DEFINITIONS, {**definition(group="x.k8s.io"), "metadata": metadata})
+    assert [fault[: len(start)] for fault in faults] == ([start] if start else [])
+
+
+def test_api_services() -> None:
+    assert faults_of_new(SERVICES, {**SERVICE, "spec": {**SERVICE["spec"], "caBundle": "aGk="}}) == [
+        'spec.caBundle: Invalid value: "2 bytes": local APIServices may not have a caBundle'
+    ]
+
+    async def work(cluster: Cluster) -> None:
+        await cluster.make(SERVICES, SERVICE)
+        assert (await cluster.cells(SERVICES))[0][:3] == ["v1.example.org", "Local", "True"]
+        condition = {"type": "Available", "status": "False", "reason": "Gone"}
+        await cluster.patch(f"{SERVICES}/v1.example.org/status", {"status": {"conditions": [condition]}})
+        assert (await cluster.cells(SERVICES))[0][2] == "False (Gone)"
+
+    in_cluster(work)

@@ -1,0 +1,253 @@
+"""Claims, classes and slices of devices."""
+
+from typing import Any
+
+import pytest
+
+from tests.apiserver.cluster import Cluster, in_cluster
+from tests.apiserver.faults import faults_of_change, faults_of_new, named, told
+
+RESOURCE = "/apis/resource.k8s.io/v1"
+CLAIMS, TEMPLATES = f"{RESOURCE}/namespaces/ns/resourceclaims", f"{RESOURCE}/namespaces/ns/resourceclaimtemplates"
+CLASSES, SLICES = f"{RESOURCE}/deviceclasses", f"{RESOURCE}/resourceslices"
+REQUEST = {"name": "r", "exactly": {"deviceClassName": "gpu"}}
+EITHER = {"name": "e", "firstAvailable": [{"name": "one", "deviceClassName": "gpu"}]}
+NO_REQUEST = "must be the name of a request in the claim or the name of a request and a subrequest separated by '/'"
+UID = "0f95ccb3-b19c-418f-83ce-eebe340bf181"
+
+
+def claim(*requests: dict[str, Any], **devices: Any) -> dict[str, Any]:
+    return named(spec={"devices": {"requests": list(requests) or [REQUEST], **devices}})
+
+
+def exactly(**fields: Any) -> dict[str, Any]:
+    return claim({"name": "r", "exactly": {"deviceClassName": "gpu", **fields}})
+
+
+def devices(*found: dict[str, Any], **spec: Any) -> dict[str, Any]:
+    pool = {"name": "p", "resourceSliceCount": 1}
+    return named(spec={"driver": "x.example.com", "pool": pool, "nodeName": "n", "devices": list(found), **spec})
+
+
+def shared(policy: dict[str, Any]) -> dict[str, Any]:
+    return devices(
+        {"name": "d", "allowMultipleAllocations": True, "capacity": {"m": {"value": "10", "requestPolicy": policy}}}
+    )
+
+
+AT, DEVICE = "spec.devices.requests[0].exactly", "spec.devices[0]"
+POLICY = f"{DEVICE}.capacity[m].requestPolicy"
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "faults"),
+    [
+        (CLAIMS, claim(REQUEST, EITHER, constraints=[{"requests": ["r", "e/one"], "distinctAttribute": "x.io/a"}]), []),
+        (
+            CLAIMS,
+            claim(EITHER, constraints=[{"requests": ["e/two"], "matchAttribute": "a"}]),
+            [
+                f'spec.devices.constraints[0].requests[0]: Invalid value: "e/two": {NO_REQUEST}',
+                'spec.devices.constraints[0].matchAttribute: Invalid value: "a": a fully qualified name '
+                "must be a domain "
+                "and a name separated by a slash",
+            ],
+        ),
+        (
+            CLAIMS,
+            claim({**REQUEST, **EITHER, "name": "r"}, REQUEST),
+            [
+                "spec.devices.requests[0]: Invalid value: null: exactly one of `exactly` or "
+                "`firstAvailable` is required, "
+                "but multiple fields are set",
+                'spec.devices.requests[1]: Duplicate value: "r"',
+            ],
+        ),
+        (
+            CLAIMS,
+            claim(*({**REQUEST, "name": f"r{index}"} for index in range(33))),
+            ["spec.devices.requests: Too many: 33: must have at most 32 items"],
+        ),
+        (
+            CLAIMS,
+            exactly(allocationMode="All", count=2),
+            [f"{AT}.count: Invalid value: 2: must not be specified when allocationMode is 'All'"],
+        ),
+        (CLAIMS, exactly(count=-1), [f"{AT}.count: Invalid value: -1: must be greater than zero"]),
+        (
+            CLAIMS,
+            exactly(
+                selectors=[{}, {"cel": {"expression": "x" * 10241}}],
+                tolerations=[{"operator": "Exists", "value": "v", "effect": "Odd"}],
+            ),
+            [
+                f"{AT}.selectors[0].cel: Required value",
+                f"{AT}.selectors[1].cel.expression: Too long: may not be more than 10240 bytes",
+                f'{AT}.tolerations[0].value: Invalid value: "v": must be empty for operator `Exists`',
+                f'{AT}.tolerations[0].effect: Unsupported value: "Odd": supported values: "NoExecute", '
+                '"NoSchedule", "None"',
+            ],
+        ),
+        (
+            CLASSES,
+            named(
+                spec={"extendedResourceName": "cpu", "config": [{"opaque": {"driver": "x.io", "parameters": [1]}}, {}]}
+            ),
+            [
+                'spec.config[0].opaque.parameters: Invalid value: "<value omitted>": must be a valid JSON object',
+                "spec.config[1].opaque: Required value",
+                'spec.extendedResourceName: Invalid value: "cpu": must be a valid extended resource name',
+            ],
+        ),
+        (
+            TEMPLATES,
+            named(spec={"metadata": {"name": "n"}, "spec": {"devices": {"requests": [REQUEST]}}}),
+            ["spec.metadata.name: Forbidden: cannot be set"],
+        ),
+        (
+            SLICES,
+            devices({"name": "d", "nodeName": "n"}),
+            [
+                f"{DEVICE}: Invalid value: null: `nodeName`, `nodeSelector` and `allNodes` can only be set if "
+                "`perDeviceNodeSelection` is set to true in the ResourceSlice spec"
+            ],
+        ),
+        (
+            SLICES,
+            devices({"name": "d"}, nodeName=None, perDeviceNodeSelection=True),
+            [
+                f"{DEVICE}: Required value: exactly one of `nodeName`, `nodeSelector`, or `allNodes` is required when "
+                "`perDeviceNodeSelection` is set to true in the ResourceSlice spec"
+            ],
+        ),
+        (
+            SLICES,
+            devices(sharedCounters=[{"name": "c", "counters": {"x": {"value": "1"}}}, {"name": "c"}]),
+            [
+                "spec.sharedCounters[1].counters: Required value",
+                'spec.sharedCounters[1]: Duplicate value: "c"',
+            ],
+        ),
+        (SLICES, shared({"default": "4", "validRange": {"min": "2", "step": "2", "max": "8"}}), []),
+        (
+            SLICES,
+            shared({"default": "3", "validRange": {"min": "2", "step": "2", "max": "12"}}),
+            [
+                f'{POLICY}.validRange.max: Invalid value: "12": max is larger than capacity value: 10',
+                f'{POLICY}.validRange.step: Invalid value: "3": value is not a multiple of a given step (2) from (2)',
+            ],
+        ),
+        (
+            SLICES,
+            shared({"default": "3", "validValues": ["4", "2", "20"]}),
+            [
+                f'{POLICY}.validValues[1]: Invalid value: "2": values must be sorted in ascending order',
+                f'{POLICY}.validValues[2]: Invalid value: "20": option is larger than capacity value: 10',
+                f'{POLICY}.validValues: Invalid value: "3": default value is not valid according to the requestPolicy',
+            ],
+        ),
+    ],
+)
+def test_faults_of_new_ones(path: str, value: dict[str, Any], faults: list[str]) -> None:
+    assert faults_of_new(path, value) == faults
+
+
+def test_defaults() -> None:
+    async def work(cluster: Cluster) -> None:
+        made = await cluster.make(CLAIMS, exactly(tolerations=[{"key": "k"}]))
+        assert made["spec"]["devices"]["requests"][0]["exactly"] == {
+            "allocationMode": "ExactCount",
+            "count": 1,
+            "deviceClassName": "gpu",
+            "tolerations": [{"key": "k", "operator": "Equal"}],
+        }
+        tainted = await cluster.make(SLICES, devices({"name": "d", "taints": [{"key": "k", "effect": "NoSchedule"}]}))
+        assert tainted["spec"]["devices"][0]["taints"][0]["timeAdded"] == tainted["metadata"]["creationTimestamp"]
+
+    in_cluster(work)
+
+
+def test_specs_of_claims_are_fixed() -> None:
+    change = {"spec": {"devices": {"requests": [{**REQUEST, "name": "s"}]}}}
+    (fault,) = faults_of_change(CLAIMS, claim(), change)
+    assert fault.startswith("spec: Invalid value: {")
+    assert fault.endswith(": field is immutable")
+
+
+def test_access_for_admins_needs_a_marked_namespace() -> None:
+    async def work(cluster: Cluster) -> None:
+        label = "resource.kubernetes.io/admin-access"
+        assert told(await cluster.send("POST", CLAIMS, exactly(adminAccess=True))) == [
+            "spec.devices.requests[0].adminAccess: Forbidden: admin access to devices requires the "
+            f"`{label}: true` label "
+            "on the containing namespace"
+        ]
+        await cluster.patch("/api/v1/namespaces/ns", {"metadata": {"labels": {label: "true"}}})
+        await cluster.make(CLAIMS, exactly(adminAccess=True))
+
+    in_cluster(work)
+
+
+RESULT = {"request": "r", "driver": "x.example.com", "pool": "p", "device": "d"}
+STATUS = {"driver": "x.example.com", "pool": "p", "device": "d", "conditions": None}
+USER = {"resource": "pods", "name": "a", "uid": UID}
+
+
+def allocated(*results: dict[str, Any], **status: Any) -> dict[str, Any]:
+    return {"status": {"allocation": {"devices": {"results": list(results) or [RESULT]}}, **status}}
+
+
+@pytest.mark.parametrize(
+    ("status", "faults"),
+    [
+        (allocated(reservedFor=[USER], devices=[{**STATUS, "data": {"a": 1}}]), []),
+        (
+            {"status": {"reservedFor": [USER]}},
+            ["status.reservedFor: Forbidden: may not be specified when `allocated` is not set"],
+        ),
+        (
+            allocated({**RESULT, "request": "x", "shareID": UID.upper(), "bindingConditions": ["a"]}),
+            [
+                f'status.allocation.devices.results[0].request: Invalid value: "x": {NO_REQUEST}',
+                "status.allocation.devices.results[0].bindingFailureConditions: Invalid value: null: "
+                "bindingFailureConditions are required to use bindingConditions",
+                f'status.allocation.devices.results[0].shareID: Invalid value: "{UID.upper()}": uid must be '
+                "in RFC 4122 "
+                "normalized form, `xxxxxxxx-xxxx-xxxx-xxxx-xxxxxxxxxxxx` with lowercase hexadecimal characters",
+            ],
+        ),
+        (
+            allocated(devices=[{**STATUS, "device": "other", "networkData": {"ips": ["10.0.0.1"]}}]),
+            [
+                'status.devices[0]: Invalid value: "x.example.com/p/other": must be an allocated device in the claim',
+                'status.devices[0].networkData.ips[0]: Invalid value: "10.0.0.1": must be a valid address '
+                "in CIDR form, "
+                "(e.g. 10.9.8.7/24 or 2001:db8::1/64)",
+            ],
+        ),
+    ],
+)
+def test_the_status_of_a_claim(status: dict[str, Any], faults: list[str]) -> None:
+    assert faults_of_change(CLAIMS, claim(), status, "/status") == faults
+
+
+def test_what_was_said_of_devices_that_are_given_back_is_forgotten() -> None:
+    async def work(cluster: Cluster) -> None:
+        await cluster.make(CLAIMS, claim())
+        assert (await cluster.cells(CLAIMS))[0][:2] == ["a", "pending"]
+        await cluster.patch(f"{CLAIMS}/a/status", allocated(devices=[STATUS], reservedFor=[USER]))
+        assert (await cluster.cells(CLAIMS))[0][1] == "allocated,reserved"
+        change = {"status": {"allocation": None, "reservedFor": None}}
+        made = (await cluster.patch(f"{CLAIMS}/a/status", change)).json
+        assert made["status"] == {}
+
+    in_cluster(work)
+
+
+def test_a_name_of_a_driver_in_capitals_is_told() -> None:
+    async def work(cluster: Cluster) -> None:
+        assert await cluster.warnings(SLICES, devices(driver="X.example.com")) == [
+            'spec.driver: driver names should be lowercase; "X.example.com" contains uppercase characters'
+        ]
+
+    in_cluster(work)

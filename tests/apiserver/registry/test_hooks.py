@@ -1,0 +1,187 @@
+"""Webhook configurations and admission policies as objects: what the recordings do not show."""
+
+from typing import Any
+
+import pytest
+
+from tests.apiserver.cluster import Cluster, in_cluster
+from tests.apiserver.every_kind import GOOD
+from tests.apiserver.faults import faults_of_change, faults_of_new, named
+
+GROUP = "admissionregistration.k8s.io"
+BASE = f"/apis/{GROUP}/v1"
+HOOKS, POLICIES = f"{BASE}/mutatingwebhookconfigurations", f"{BASE}/mutatingadmissionpolicies"
+VALIDATING, BINDINGS = f"{BASE}/validatingadmissionpolicies", f"{BASE}/validatingadmissionpolicybindings"
+MUTATING_BINDINGS = f"{BASE}/mutatingadmissionpolicybindings"
+HOOK = GOOD[GROUP, "MutatingWebhookConfiguration"]["webhooks"][0]
+POLICY = GOOD[GROUP, "MutatingAdmissionPolicy"]["spec"]
+RULE = POLICY["matchConstraints"]["resourceRules"][0]
+PATCH = {"patchType": "JSONPatch", "jsonPatch": {"expression": "[]"}}
+
+
+def hook(**fields: Any) -> dict[str, Any]:
+    return named(webhooks=[{**HOOK, **fields}])
+
+
+def policy(**fields: Any) -> dict[str, Any]:
+    return named(spec={**POLICY, **fields})
+
+
+def binding(**fields: Any) -> dict[str, Any]:
+    return named(spec={"policyName": "p", "validationActions": ["Deny"], **fields})
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "faults"),
+    [
+        (
+            HOOKS,
+            hook(reinvocationPolicy="Odd"),
+            ['webhooks[0].reinvocationPolicy: Unsupported value: "Odd": supported values: "IfNeeded", "Never"'],
+        ),
+        (
+            HOOKS,
+            hook(clientConfig={"url": "https://"}),
+            [
+                'webhooks[0].clientConfig.url: Invalid value: "": host must be specified; desired format: '
+                "https://host[/path]"
+            ],
+        ),
+        (
+            HOOKS,
+            hook(clientConfig={"service": {"name": "s", "namespace": "n", "path": "/a//b/"}}),
+            ['webhooks[0].clientConfig.service.path: Invalid value: "/a//b/": segment[1] may not be empty'],
+        ),
+        (
+            HOOKS,
+            hook(admissionReviewVersions=["v1", "v1"]),
+            ['webhooks[0].admissionReviewVersions[1]: Invalid value: "v1": duplicate version'],
+        ),
+        (
+            HOOKS,
+            hook(matchConditions=[{"name": f"c{index}", "expression": "true"} for index in range(65)]),
+            ["webhooks[0].matchConditions: Too many: 65: must have at most 64 items"],
+        ),
+        (
+            POLICIES,
+            policy(matchConstraints={"resourceRules": [{**RULE, "operations": ["DELETE"]}]}),
+            [
+                'spec.matchConstraints.resourceRules.operations: Unsupported value: "DELETE": supported values: "*", '
+                '"CONNECT", "CREATE", "UPDATE"'
+            ],
+        ),
+        (
+            POLICIES,
+            policy(mutations=[{"patchType": "ApplyConfiguration", "jsonPatch": {}}, {"patchType": "Odd"}, {}]),
+            [
+                "spec.mutations[0].applyConfiguration: Required value: must be specified when patchType is "
+                "ApplyConfiguration",
+                'spec.mutations[0].jsonPatch: Invalid value: "{jsonPatch}": must not be specified when patchType is '
+                "ApplyConfiguration",
+                'spec.mutations[1].patchType: Unsupported value: "Odd": supported values: "ApplyConfiguration", '
+                '"JSONPatch"',
+                "spec.mutations[2].patchType: Required value",
+            ],
+        ),
+        (
+            POLICIES,
+            policy(mutations=[], reinvocationPolicy="", paramKind={"apiVersion": "a/b/c", "kind": "K_"}),
+            [
+                'spec.paramKind.apiVersion: Invalid value: "a/b/c": unexpected GroupVersion string: a/b/c',
+                'spec.paramKind.kind: Invalid value: "K_": may have mixed case, but should otherwise match: a DNS-1035 '
+                "label must consist of lower case alphanumeric characters or '-', start with an alphabetic "
+                "character, and "
+                "end with an alphanumeric character (e.g. 'my-name',  or 'abc-123', regex used for validation is "
+                "'[a-z]([-a-z0-9]*[a-z0-9])?')",
+                "spec.mutations: Required value: mutations must contain at least one item",
+                "spec.reinvocationPolicy: Required value",
+            ],
+        ),
+        (
+            POLICIES,
+            policy(variables=[{"name": "in", "expression": " "}], mutations=[PATCH]),
+            [
+                'spec.variables[0].name: Invalid value: "in": must be a valid CEL identifier',
+                "spec.variables[0].expression: Required value: expression is not specified",
+            ],
+        ),
+        (
+            BINDINGS,
+            binding(paramRef={}, validationActions=["Deny", "Warn", "Warn", "Odd"]),
+            [
+                "spec.paramRef: Required value: one of name or selector must be specified",
+                "spec.paramRef.parameterNotFoundAction: Required value",
+                'spec.validationActions[2]: Duplicate value: "Warn"',
+                'spec.validationActions[3]: Unsupported value: "Odd": supported values: "Audit", "Deny", "Warn"',
+                'spec.validationActions: Invalid value: ["Deny","Warn","Warn","Odd"]: must not contain both Deny and '
+                "Warn (repeating the same validation failure information in the API response and headers serves no "
+                "purpose)",
+            ],
+        ),
+        (
+            BINDINGS,
+            binding(paramRef={"name": "n", "selector": {}, "parameterNotFoundAction": "Allow"}),
+            [
+                "spec.paramRef.name: Forbidden: name and selector are mutually exclusive",
+                "spec.paramRef.selector: Forbidden: name and selector are mutually exclusive",
+            ],
+        ),
+        (
+            MUTATING_BINDINGS,
+            named(spec={"matchResources": {"resourceRules": [{**RULE, "resourceNames": ["a", "a"]}]}}),
+            [
+                "spec.policyName: Required value",
+                'spec.matchResources.resourceRules[0].resourceNames[1]: Duplicate value: "a"',
+            ],
+        ),
+    ],
+)
+def test_faults_of_new_ones(path: str, value: dict[str, Any], faults: list[str]) -> None:
+    assert faults_of_new(path, value) == faults
+
+
+def test_conditions_that_were_there_are_not_looked_at_again() -> None:
+    bad = [{"name": "", "expression": ""}]
+    assert faults_of_change(HOOKS, hook(), {"metadata": {"labels": {"l": "m"}}}) == []
+    assert len(faults_of_change(HOOKS, hook(), {"webhooks": [{**HOOK, "matchConditions": bad}]})) == 2
+
+
+def test_the_status_of_a_policy() -> None:
+    value = named(spec=GOOD[GROUP, "ValidatingAdmissionPolicy"]["spec"])
+    status = {"status": {"typeChecking": {"expressionWarnings": [{"fieldRef": " ", "warning": ""}]}}}
+    at = "status.typeChecking.expressionWarnings[0]"
+    assert faults_of_change(VALIDATING, value, status, "/status") == [
+        f"{at}.warning: Required value",
+        f"{at}.fieldRef: Required value",
+    ]
+
+
+def test_tables() -> None:
+    async def work(cluster: Cluster) -> None:
+        await cluster.make(HOOKS, hook())
+        assert (await cluster.cells(HOOKS))[0][:2] == ["a", 1]
+        await cluster.make(
+            VALIDATING,
+            named(
+                spec={
+                    **GOOD[GROUP, "ValidatingAdmissionPolicy"]["spec"],
+                    "paramKind": {"apiVersion": "v1", "kind": "ConfigMap"},
+                }
+            ),
+        )
+        assert (await cluster.cells(VALIDATING))[0][:3] == ["a", 1, "v1/ConfigMap"]
+        action = {"parameterNotFoundAction": "Deny"}
+        await cluster.make(BINDINGS, binding(paramRef={"name": "n", **action}))
+        await cluster.make(
+            BINDINGS,
+            {**binding(paramRef={"selector": {"matchLabels": {"a": "b"}}, **action}), "metadata": {"name": "b"}},
+        )
+        assert [row[1:3] for row in await cluster.cells(BINDINGS)] == [
+            ["p", "*/n"],
+            [
+                "p",
+                "&LabelSelector{MatchLabels:map[string]string{a: b,},MatchExpressions:[]LabelSelectorRequirement{},}",
+            ],
+        ]
+
+    in_cluster(work)

@@ -1,0 +1,40 @@
+"""Runtime classes: what the recordings do not show."""
+
+from tests.apiserver.cluster import Cluster, in_cluster
+from tests.apiserver.faults import faults_of_new, named
+
+PATH = "/apis/node.k8s.io/v1/runtimeclasses"
+
+
+def test_tolerations_are_told_apart_by_all_but_their_time() -> None:
+    twice = [
+        {"key": "a", "operator": "Exists", "effect": "NoExecute"},
+        {"key": "a", "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 3},
+    ]
+    assert faults_of_new(PATH, named(handler="h", scheduling={"tolerations": twice})) == [
+        'scheduling.tolerations[1]: Duplicate value: {"Key":"a","Operator":"Exists","Value":"","Effect":"NoExecute",'
+        '"TolerationSeconds":3}'
+    ]
+
+
+def test_old_labels_of_nodes_are_told() -> None:
+    async def work(cluster: Cluster) -> None:
+        value = named(handler="h", scheduling={"nodeSelector": {"beta.kubernetes.io/os": "linux"}})
+        assert await cluster.warnings(PATH, value) == [
+            'scheduling.nodeSelector: deprecated since v1.14; use "kubernetes.io/os" instead'
+        ]
+
+    in_cluster(work)
+
+
+def test_a_put_creates_and_a_change_needs_a_version() -> None:
+    async def work(cluster: Cluster) -> None:
+        value = named(handler="h")
+        assert (await cluster.send("PUT", f"{PATH}/a", value)).code == 201
+        again = await cluster.send("PUT", f"{PATH}/a", value)
+        assert again.code == 422
+        assert again.json["message"].endswith(
+            "metadata.resourceVersion: Invalid value: 0: must be specified for an update"
+        )
+
+    in_cluster(work)
