@@ -48,3 +48,15 @@ DEPLOYMENT = yaml("""
           - name: main
             image: nginx:1.27
     """)
+
+SERVICE = yaml("""
+    apiVersion: v1
+    kind: Service
+    metadata:
+      name: web
+    spec:
+      clusterIP: None
+      selector: {app: web}
+      ports:
+      - port: 80
+    """)

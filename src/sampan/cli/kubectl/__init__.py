@@ -11,6 +11,8 @@ from typing import Any
 
 import click
 
+from sampan.cli.failures import CliError
+
 COMMANDS = {
     "get": "Show one or many objects.",
     "describe": "Show an object in detail.",
@@ -20,7 +22,22 @@ COMMANDS = {
 }
 
 
+class Failure(CliError):
+    """As kubectl tells what went wrong on this side."""
+
+    def show(self, file: Any = None) -> None:
+        click.echo(f"error: {self.message}", err=True)
+
+
 class Commands(click.Group):
+    def invoke(self, ctx: click.Context) -> Any:
+        try:
+            return super().invoke(ctx)
+        except CliError as error:
+            if type(error).show is not CliError.show:
+                raise
+            raise Failure(error.message) from None
+
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(COMMANDS)
 

@@ -8,11 +8,16 @@ import click
 import msgspec
 
 from sampan.cli.kubectl.kinds import Kind, Kinds
-from sampan.cli.kubectl.manifests import read_manifests
-from sampan.cli.kubectl.placing import namespace_for
-from sampan.cli.kubectl.session import ServerError, Session, open_session
+from sampan.cli.kubectl.manifests import Manifest, read_manifests
+from sampan.cli.kubectl.placing import kind_for, namespace_for
+from sampan.cli.kubectl.session import Refusals, ServerError, Session, open_session
 
 LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
+_NO_NOTE = (
+    f"Warning: resource {{}} is missing the {LAST_APPLIED} annotation which is required by kubectl apply. "
+    "kubectl apply should only be used on resources created declaratively by either kubectl create --save-config or "
+    "kubectl apply. The missing annotation will be patched automatically."
+)
 _STRATEGIC, _MERGE = "application/strategic-merge-patch+json", "application/merge-patch+json"
 
 
@@ -25,39 +30,68 @@ _STRATEGIC, _MERGE = "application/strategic-merge-patch+json", "application/merg
 def command(flags: dict[str, Any], files: tuple[str, ...], recursive: bool, namespace: str, dry_run: str) -> None:
     """Bring objects into the state that files describe."""
     session = open_session(flags | ({"namespace": namespace} if namespace else {}))
-    kinds, failed = Kinds(session), False
+    manifests = read_manifests(files, action="apply", recursive=recursive)
+    kinds, refusals = Kinds(session), Refusals()
+    placed = [(manifest, kind_for(kinds, manifest)) for manifest in manifests]
     query = {"fieldManager": "kubectl-client-side-apply", "fieldValidation": "Strict"}
     query |= {"dryRun": "All"} if dry_run == "server" else {}
-    for obj in read_manifests(files, recursive=recursive):
-        kind = kinds.of(obj["apiVersion"], obj["kind"])
+    for manifest, kind in placed:
         try:
-            verb = _apply(session, kind, obj, namespace_for(kind, obj, session, namespace), query)
+            verb = _apply(session, kind, manifest, namespace_for(kind, manifest, session, namespace), query)
         except ServerError as error:
-            click.echo(error.text, err=True)
-            failed = True
+            refusals.add(error)
             continue
         suffix = " (server dry run)" if dry_run == "server" else ""
-        click.echo(f"{kind.qualified}/{obj['metadata']['name']} {verb}{suffix}")
-    if failed:
-        raise SystemExit(1)
+        click.echo(f"{kind.qualified}/{manifest.name} {verb}{suffix}")
+    refusals.end()
 
 
-def _apply(session: Session, kind: Kind, obj: dict[str, Any], namespace: str, query: dict[str, str]) -> str:
-    wanted = annotated(obj, namespace)
-    path = kind.object(namespace, obj["metadata"]["name"])
-    try:
-        current = session.get(path)
-    except ServerError as error:
-        if error.error.reason != "NotFound":
-            raise
-        session.send("POST", kind.collection(namespace), query, body=wanted)
-        return "created"
+def _apply(session: Session, kind: Kind, manifest: Manifest, namespace: str, query: dict[str, str]) -> str:
+    wanted = annotated(manifest.value, namespace)
+    current = _current(session, kind.object(namespace, manifest.name))
+    if current is None:
+        return _create(session, kind, manifest, namespace, query, wanted)
+    if LAST_APPLIED not in (current["metadata"].get("annotations") or {}):
+        click.echo(_NO_NOTE.format(f"{kind.plural}/{manifest.name}"), err=True)
     patch, media = difference(wanted, current)
     if not patch:
         return "unchanged"
-    changed = session.send("PATCH", path, query, body=patch, content_type=media)
+    try:
+        changed = session.send("PATCH", kind.object(namespace, manifest.name), query, body=patch, content_type=media)
+    except ServerError as error:
+        raise error.about(_applying(kind, manifest, namespace, patch)) from None
     same = changed["metadata"].get("resourceVersion") == current["metadata"].get("resourceVersion")
-    return "unchanged" if same else "configured"
+    return "unchanged" if same and "dryRun" not in query else "configured"
+
+
+def _current(session: Session, path: str) -> dict[str, Any] | None:
+    try:
+        found: dict[str, Any] = session.get(path)
+    except ServerError as error:
+        if error.error.reason != "NotFound":
+            raise
+        return None
+    return found
+
+
+def _create(
+    session: Session, kind: Kind, manifest: Manifest, namespace: str, query: dict[str, str], wanted: dict[str, Any]
+) -> str:
+    try:
+        session.send("POST", kind.collection(namespace), query, body=wanted)
+    except ServerError as error:
+        raise error.about(f'error when creating "{manifest.source}"') from None
+    return "created"
+
+
+def _applying(kind: Kind, manifest: Manifest, namespace: str, patch: dict[str, Any]) -> str:
+    group = f"{kind.group}/{kind.version}, " if kind.group else f"/{kind.version}, "
+    return (
+        f"error when applying patch:\n{msgspec.json.encode(patch).decode()}\nto:\n"
+        f'Resource: "{group}Resource={kind.plural}", GroupVersionKind: "{group}Kind={kind.kind}"\n'
+        f'Name: "{manifest.name}", Namespace: "{namespace}"\nfor: "{manifest.source}": error when patching '
+        f'"{manifest.source}"'
+    )
 
 
 def annotated(obj: dict[str, Any], namespace: str) -> dict[str, Any]:

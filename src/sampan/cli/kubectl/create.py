@@ -8,8 +8,8 @@ import click
 
 from sampan.cli.kubectl.kinds import Kinds
 from sampan.cli.kubectl.manifests import read_manifests
-from sampan.cli.kubectl.placing import namespace_for
-from sampan.cli.kubectl.session import ServerError, open_session
+from sampan.cli.kubectl.placing import kind_for, namespace_for
+from sampan.cli.kubectl.session import Refusals, ServerError, open_session
 
 
 @click.command("create")
@@ -21,22 +21,22 @@ from sampan.cli.kubectl.session import ServerError, open_session
 def command(flags: dict[str, Any], files: tuple[str, ...], recursive: bool, namespace: str, dry_run: str) -> None:
     """Create objects from files."""
     session = open_session(flags | ({"namespace": namespace} if namespace else {}))
-    kinds, failed = Kinds(session), False
+    manifests = read_manifests(files, action="create", recursive=recursive)
+    kinds = Kinds(session)
+    placed = [(manifest, kind_for(kinds, manifest)) for manifest in manifests]
     query = {"fieldManager": "kubectl-create", "fieldValidation": "Strict"}
     query |= {"dryRun": "All"} if dry_run == "server" else {}
-    for obj in read_manifests(files, recursive=recursive):
+    refusals = Refusals()
+    for manifest, kind in placed:
+        path = kind.collection(namespace_for(kind, manifest, session, namespace))
         try:
-            kind = kinds.of(obj["apiVersion"], obj["kind"])
-            made = session.send("POST", kind.collection(namespace_for(kind, obj, session, namespace)), query, body=obj)
+            made = session.send("POST", path, query, body=manifest.value)
         except ServerError as error:
-            where = f'error when creating "{", ".join(files)}": '
-            click.echo(error.text.replace(": ", f": {where}", 1), err=True)
-            failed = True
+            refusals.add(error.about(f'error when creating "{manifest.source}"'))
             continue
         suffix = " (server dry run)" if dry_run == "server" else ""
         click.echo(f"{kind.qualified}/{made['metadata']['name']} created{suffix}")
-    if failed:
-        raise SystemExit(1)
+    refusals.end()
 
 
 __all__ = ["command"]

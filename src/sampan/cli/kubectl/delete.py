@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from dataclasses import dataclass
 from typing import Any
 
 import click
@@ -10,12 +11,23 @@ import click
 from sampan.cli.failures import CliError
 from sampan.cli.kubectl.kinds import Kind, Kinds
 from sampan.cli.kubectl.manifests import read_manifests
-from sampan.cli.kubectl.placing import namespace_for
-from sampan.cli.kubectl.session import ServerError, Session, open_session
-from sampan.cli.kubectl.targets import targets
+from sampan.cli.kubectl.placing import kind_for, namespace_for
+from sampan.cli.kubectl.session import Refusals, ServerError, Session, open_session
+from sampan.cli.kubectl.targets import listed, targets
 
 _POLICIES = {"background": "Background", "foreground": "Foreground", "orphan": "Orphan"}
 _LOOK_EVERY_S = 0.1
+_NOTHING = """\
+You must provide one or more resources by argument or filename.
+Example resource specifications include:
+   '-f rsrc.yaml'
+   '--filename=rsrc.json'
+   '<resource> <name>'
+   '<resource>'"""
+_FORCED = (
+    "Warning: Immediate deletion does not wait for confirmation that the running resource has been terminated. The "
+    "resource may continue to run on the cluster indefinitely."
+)
 
 
 @click.command("delete")
@@ -40,55 +52,74 @@ _LOOK_EVERY_S = 0.1
 @click.pass_obj
 def command(flags: dict[str, Any], /, words: tuple[str, ...], files: tuple[str, ...], **given: Any) -> None:
     """Delete objects: `delete pod a`, `delete pods -l app=web`, `delete -f file.yaml`."""
+    if not (words or files):
+        raise CliError(_NOTHING)
     session = open_session(flags | ({"namespace": given["namespace"]} if given["namespace"] else {}))
     kinds = Kinds(session)
     work = _from_files(session, kinds, files, given) if files else _from_words(session, kinds, words, given)
-    failed = False
-    gone = []
-    for kind, namespace, name in work:
+    if given["force"] and given["grace_period"] <= 0:
+        click.echo(_FORCED, err=True)
+    gone, refusals = Work(), Refusals()
+    for one in work:
         try:
-            session.send("DELETE", kind.object(namespace, name), body=_options(given))
+            session.send("DELETE", one.path, body=_options(given))
         except ServerError as error:
             if not (given["ignore_not_found"] and error.error.reason == "NotFound"):
-                click.echo(error.text, err=True)
-                failed = True
+                refusals.add(error.about(f'error when deleting "{one.source}"') if one.source else error)
             continue
         verb = "force deleted" if given["force"] else "deleted"
-        where = f" from {namespace} namespace" if namespace else ""
-        click.echo(f'{kind.qualified} "{name}" {verb}{where}')
-        gone.append((kind, namespace, name))
+        where = f" from {one.namespace} namespace" if one.namespace else ""
+        click.echo(f'{one.kind.qualified} "{one.name}" {verb}{where}')
+        gone.append(one)
     if given["wait"]:
         _wait(session, gone, given["timeout_s"])
-    if failed:
-        raise SystemExit(1)
+    refusals.end()
 
 
-Work = list[tuple[Kind, str, str]]
+@dataclass(frozen=True, slots=True)
+class One:
+    kind: Kind
+    namespace: str
+    name: str
+    source: str = ""
+    """The file that names it."""
+
+    @property
+    def path(self) -> str:
+        return self.kind.object(self.namespace, self.name)
+
+
+Work = list[One]
 
 
 def _from_files(session: Session, kinds: Kinds, files: tuple[str, ...], given: dict[str, Any]) -> Work:
-    work = []
-    for obj in read_manifests(files):
-        kind = kinds.of(obj["apiVersion"], obj["kind"])
-        work.append((kind, namespace_for(kind, obj, session, given["namespace"]), obj["metadata"]["name"]))
+    work: Work = []
+    for manifest in read_manifests(files, action="delete"):
+        kind = kind_for(kinds, manifest)
+        namespace = namespace_for(kind, manifest, session, given["namespace"])
+        work.append(One(kind, namespace, manifest.name, manifest.source))
     return work
 
 
 def _from_words(session: Session, kinds: Kinds, words: tuple[str, ...], given: dict[str, Any]) -> Work:
     work: Work = []
-    for target in targets(kinds, words, action="delete"):
+    for target in targets(kinds, words):
         namespace = session.namespace if target.kind.is_namespaced else ""
-        names = target.names
-        if not names:
-            if not (given["selector"] or given["everything"]):
-                raise CliError("resource(s) were provided, but no name was specified")
-            query = {"labelSelector": given["selector"]} if given["selector"] else {}
-            items = session.get(target.kind.collection(namespace), query)["items"] or []
-            names = [item["metadata"]["name"] for item in items]
-            if not names:
-                click.echo("No resources found")
-        work += [(target.kind, namespace, name) for name in names]
+        is_selected = given["selector"] or given["everything"]
+        if target.names and is_selected:
+            raise CliError("name cannot be provided when a selector is specified")
+        if not (target.names or is_selected):
+            raise CliError("resource(s) were provided, but no name was specified")
+        names = target.names or _selected(session, target.kind, namespace, given["selector"])
+        work += [One(target.kind, namespace, name) for name in names]
+    if not work:
+        click.echo("No resources found")
     return work
+
+
+def _selected(session: Session, kind: Kind, namespace: str, selector: str) -> list[str]:
+    query = {"labelSelector": selector} if selector else {}
+    return [item["metadata"]["name"] for item in listed(session, kind, namespace, query)["items"] or []]
 
 
 def _options(given: dict[str, Any]) -> dict[str, Any]:
@@ -103,16 +134,16 @@ def _options(given: dict[str, Any]) -> dict[str, Any]:
 
 def _wait(session: Session, work: Work, timeout_s: float) -> None:
     deadline = time.monotonic() + timeout_s if timeout_s > 0 else None
-    for kind, namespace, name in work:
-        while _is_there(session, kind, namespace, name):
+    for one in work:
+        while _is_there(session, one):
             if deadline is not None and time.monotonic() > deadline:
-                raise CliError(f"timed out waiting for the condition on {kind.plural}/{name}")
+                raise CliError(f"timed out waiting for the condition on {one.kind.plural}/{one.name}")
             time.sleep(_LOOK_EVERY_S)
 
 
-def _is_there(session: Session, kind: Kind, namespace: str, name: str) -> bool:
+def _is_there(session: Session, one: One) -> bool:
     try:
-        session.get(kind.object(namespace, name))
+        session.get(one.path)
     except ServerError as error:
         if error.error.reason == "NotFound":
             return False

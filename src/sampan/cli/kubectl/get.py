@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import click
@@ -11,12 +11,19 @@ import click
 from sampan.cli.failures import CliError
 from sampan.cli.kubectl.kinds import Kind, Kinds
 from sampan.cli.kubectl.manifests import read_manifests
+from sampan.cli.kubectl.placing import kind_for
 from sampan.cli.kubectl.printing import as_json, as_yaml, cell_text, table_lines, without_managed_fields
-from sampan.cli.kubectl.session import Session, open_session
-from sampan.cli.kubectl.targets import Target, targets
+from sampan.cli.kubectl.session import JSON, Refusals, ServerError, Session, open_session
+from sampan.cli.kubectl.targets import Target, listed, targets
 
 TABLE = "application/json;as=Table;v=v1;g=meta.k8s.io,application/json"
 _OUTPUTS = ("", "wide", "yaml", "json", "name")
+_NO_TYPE = """\
+You must specify the type of resource to get. Use "kubectl api-resources" for a complete list of supported resources.
+
+error: Required resource not specified.
+Use "kubectl explain <resource>" for a detailed description of that resource (e.g. kubectl explain pods).
+See 'kubectl get -h' for help and examples"""
 
 
 @click.command("get")
@@ -38,11 +45,13 @@ def command(flags: dict[str, Any], /, words: tuple[str, ...], files: tuple[str, 
     if given["output"] not in _OUTPUTS:
         raise CliError(f'unable to match a printer suitable for the output format "{given["output"]}"')
     session = open_session(flags | ({"namespace": given["namespace"]} if given["namespace"] else {}))
+    if not (words or files):
+        raise NoType
     kinds = Kinds(session)
     if files:
-        found = [Target(kinds.of(m["apiVersion"], m["kind"]), [m["metadata"]["name"]]) for m in read_manifests(files)]
+        found = [Target(kind_for(kinds, each), [each.name]) for each in read_manifests(files, action="get")]
     else:
-        found = targets(kinds, words, action="get")
+        found = targets(kinds, words)
     view = View(session, given)
     if given["output"] in ("yaml", "json"):
         view.print_objects(found)
@@ -50,12 +59,24 @@ def command(flags: dict[str, Any], /, words: tuple[str, ...], files: tuple[str, 
         view.print_names(found)
     else:
         view.print_tables(found)
+    view.refusals.end()
+
+
+class NoType(CliError):
+    """Nothing was said of what to get."""
+
+    def __init__(self) -> None:
+        super().__init__("Required resource not specified.")
+
+    def show(self, file: Any = None) -> None:
+        click.echo(_NO_TYPE, err=True)
 
 
 @dataclass(slots=True)
 class View:
     session: Session
     given: Mapping[str, Any]
+    refusals: Refusals = field(default_factory=Refusals)
 
     def query(self) -> dict[str, str]:
         query = {"labelSelector": self.given["selector"], "fieldSelector": self.given["field_selector"]}
@@ -68,6 +89,8 @@ class View:
         objects = [obj for target in found for obj in self._objects(target)]
         if not self.given["show_managed_fields"]:
             objects = [without_managed_fields(obj) for obj in objects]
+        if not objects and self.refusals:
+            return
         is_one = len(found) == 1 and len(found[0].names) == 1 and len(objects) == 1
         value: Any = objects[0] if is_one else _list_of(objects)
         click.echo(as_yaml(value) if self.given["output"] == "yaml" else as_json(value))
@@ -80,8 +103,8 @@ class View:
     def _objects(self, target: Target) -> list[dict[str, Any]]:
         kind, namespace = target.kind, self.namespace(target.kind)
         if target.names:
-            return [self.session.get(kind.object(namespace, name)) for name in target.names]
-        answer = self.session.get(kind.collection(namespace), self.query())
+            return self._each(target, {}, JSON)
+        answer = listed(self.session, kind, namespace, self.query())
         title = {"apiVersion": answer["apiVersion"], "kind": kind.kind}
         return [{**title, **item} for item in answer["items"] or []]
 
@@ -102,15 +125,28 @@ class View:
                 click.echo(line)
             if self.given["watch"]:
                 self._follow(target, tables[0], widths)
-        if not printed and not self.given["watch"] and not self.given["ignore_not_found"]:
+        if not (printed or self.refusals or self.given["watch"] or self.given["ignore_not_found"]):
             where = "" if self.given["everywhere"] or not found[0].kind.is_namespaced else self.session.namespace
             click.echo(f"No resources found in {where} namespace." if where else "No resources found", err=True)
 
     def _tables(self, target: Target) -> list[dict[str, Any]]:
-        kind, namespace = target.kind, self.namespace(target.kind)
-        paths = [kind.object(namespace, name) for name in target.names] or [kind.collection(namespace)]
-        query = {} if target.names else self.query()
-        return [self.session.get(path, query | {"includeObject": "Metadata"}, accept=TABLE) for path in paths]
+        with_metadata = {"includeObject": "Metadata"}
+        if target.names:
+            return self._each(target, with_metadata, TABLE)
+        namespace = self.namespace(target.kind)
+        return [listed(self.session, target.kind, namespace, self.query() | with_metadata, accept=TABLE)]
+
+    def _each(self, target: Target, query: dict[str, str], accept: str) -> list[dict[str, Any]]:
+        """Those of the named ones that are there; the others are told at the end."""
+        found = []
+        for name in target.names:
+            path = target.kind.object(self.namespace(target.kind), name)
+            try:
+                found.append(self.session.get(path, query, accept=accept))
+            except ServerError as error:
+                if not (self.given["ignore_not_found"] and error.error.reason == "NotFound"):
+                    self.refusals.add(error)
+        return found
 
     def _columns(self, table: dict[str, Any]) -> list[int]:
         is_wide = self.given["output"] == "wide"

@@ -37,6 +37,10 @@ class Kind:
         return f"{self.collection(namespace)}/{name}"
 
 
+class NoSuchKind(CliError):
+    """The server has no such kind."""
+
+
 class Kinds:
     """Built-in resources are known; others are asked of the server, once."""
 
@@ -65,7 +69,7 @@ class Kinds:
         group, _, version = api_version.rpartition("/")
         found = self._look(lambda k, _: (k.group, k.version, k.kind) == (group, version, kind))
         if found is None:
-            raise CliError(f'no matches for kind "{kind}" in version "{api_version}"')
+            raise NoSuchKind(f'no matches for kind "{kind}" in version "{api_version}"')
         return found
 
     def _look(self, test: Any) -> Kind | None:

@@ -2,63 +2,97 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from sampan.cli.failures import CliError
 
+STDIN = "STDIN"
 _ENDINGS = (".yaml", ".yml", ".json")
+_NEXT_DOCUMENT = re.compile(r"^---(?:[ \t].*)?$\n?", re.MULTILINE)
+_TURN_OFF = "if you choose to ignore these errors, turn validation off with --validate=false"
 
 
-def read_manifests(names: Iterable[str], *, recursive: bool = False) -> list[dict[str, Any]]:
+@dataclass(frozen=True, slots=True)
+class Manifest:
+    value: dict[str, Any]
+    source: str
+    """The file, or STDIN, as errors name it."""
+
+    @property
+    def api_version(self) -> str:
+        return str(self.value["apiVersion"])
+
+    @property
+    def kind(self) -> str:
+        return str(self.value["kind"])
+
+    @property
+    def name(self) -> str:
+        return str((self.value.get("metadata") or {}).get("name", ""))
+
+    @property
+    def namespace(self) -> str:
+        return str((self.value.get("metadata") or {}).get("namespace", ""))
+
+
+def read_manifests(names: Iterable[str], *, action: str, recursive: bool = False) -> list[Manifest]:
     """The objects in order; a List gives its items."""
-    found = [obj for name in names for obj in _of_name(name, recursive)]
+    found = [manifest for name in names for manifest in _of_name(name, recursive)]
     if not found:
-        raise CliError("no objects passed")
+        raise CliError(f"no objects passed to {action}")
     return found
 
 
-def _of_name(name: str, recursive: bool) -> Iterator[dict[str, Any]]:
+def _of_name(name: str, recursive: bool) -> Iterator[Manifest]:
     if name == "-":
-        yield from _parse("STDIN", sys.stdin.read())
+        yield from _parse(STDIN, sys.stdin.read())
         return
     path = Path(name)
     if not path.exists():
         raise CliError(f'the path "{name}" does not exist')
-    files = [path]
-    if path.is_dir():
-        pattern = "**/*" if recursive else "*"
-        files = sorted(file for file in path.glob(pattern) if file.suffix in _ENDINGS)
-        if not files:
-            raise CliError(f"error reading [{name}]: recognized file extensions are {', '.join(_ENDINGS)}")
-    for file in files:
+    for file in _files(path, recursive):
         try:
-            yield from _parse(str(file), file.read_text())
+            text = file.read_text()
         except (OSError, UnicodeDecodeError) as error:
-            raise CliError(f"{file}: {error}") from None
+            raise CliError(f"error reading {file}: {error}") from None
+        yield from _parse(str(file), text)
 
 
-def _parse(source: str, text: str) -> Iterator[dict[str, Any]]:
-    try:
-        documents = list(yaml.load_all(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader)))
-    except yaml.YAMLError as error:
-        raise CliError(f"error parsing {source}: {' '.join(str(error).split())}") from None
-    for document in documents:
-        if document is not None:
-            yield from _objects(source, document)
+def _files(path: Path, recursive: bool) -> list[Path]:
+    if not path.is_dir():
+        return [path]
+    found = sorted(file for file in path.glob("**/*" if recursive else "*") if file.suffix in _ENDINGS)
+    if not found:
+        raise CliError(f"error reading [{path}]: recognized file extensions are [.json .yaml .yml]")
+    return found
 
 
-def _objects(source: str, value: Any) -> Iterator[dict[str, Any]]:
-    if not isinstance(value, dict) or not value.get("kind"):
-        raise CliError(f"error validating \"{source}\": Object 'Kind' is missing")
-    if not value.get("apiVersion"):
-        raise CliError(f'error validating "{source}": apiVersion not set')
+def _parse(source: str, text: str) -> Iterator[Manifest]:
+    from sampan.api.codec import yaml
+
+    for document in _NEXT_DOCUMENT.split(text):
+        try:
+            value = yaml.decode(document.encode()).value
+        except yaml.YamlError as error:
+            raise CliError(f"error parsing {source}: error converting YAML to JSON: {error}") from None
+        if value is not None:
+            yield from _objects(source, value)
+
+
+def _objects(source: str, value: Any) -> Iterator[Manifest]:
+    if not isinstance(value, dict):
+        raise CliError(f'error validating "{source}": error validating data: invalid object to validate; {_TURN_OFF}')
+    missing = [f"{field} not set" for field in ("apiVersion", "kind") if not value.get(field)]
+    if missing:
+        told = missing[0] if len(missing) == 1 else f"[{', '.join(missing)}]"
+        raise CliError(f'error validating "{source}": error validating data: {told}; {_TURN_OFF}')
     if value["kind"] == "List":
         for item in value.get("items") or ():
             yield from _objects(source, item)
     else:
-        yield value
+        yield Manifest(value, source)

@@ -1,19 +1,28 @@
-"""Which namespace an object from a file goes to."""
+"""Where an object from a file goes: its kind, and its namespace."""
 
 from __future__ import annotations
 
-from typing import Any
-
 from sampan.cli.failures import CliError
-from sampan.cli.kubectl.kinds import Kind
+from sampan.cli.kubectl.kinds import Kind, Kinds, NoSuchKind
+from sampan.cli.kubectl.manifests import Manifest
 from sampan.cli.kubectl.session import Session
 
 
-def namespace_for(kind: Kind, obj: dict[str, Any], session: Session, asked: str) -> str:
+def kind_for(kinds: Kinds, manifest: Manifest) -> Kind:
+    try:
+        return kinds.of(manifest.api_version, manifest.kind)
+    except NoSuchKind as error:
+        raise CliError(
+            f'resource mapping not found for name: "{manifest.name}" namespace: "{manifest.namespace}" '
+            f'from "{manifest.source}": {error.message}\nensure CRDs are installed first'
+        ) from None
+
+
+def namespace_for(kind: Kind, manifest: Manifest, session: Session, asked: str) -> str:
     """Its own, or the session's; one that contradicts the command line is refused."""
     if not kind.is_namespaced:
         return ""
-    own = obj.get("metadata", {}).get("namespace", "")
+    own = manifest.namespace
     if own and asked and own != asked:
         raise CliError(
             f'the namespace from the provided object "{own}" does not match the namespace "{asked}". '

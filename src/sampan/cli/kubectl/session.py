@@ -32,6 +32,11 @@ class ServerError(click.ClickException):
     def show(self, file: Any = None) -> None:
         click.echo(self.text, err=True)
 
+    def about(self, what: str) -> ServerError:
+        """The same with what was being done in front of the message."""
+        self.error.status["message"] = f"{what}: {self.error.message}"
+        return self
+
     @property
     def text(self) -> str:
         error = self.error
@@ -42,6 +47,25 @@ class ServerError(click.ClickException):
             if error.reason
             else f"Error from server: {error.message}"
         )
+
+
+class Refusals:
+    """Of a command that goes on after one: they are told at the end, and it fails."""
+
+    def __init__(self) -> None:
+        self._errors: list[ServerError] = []
+
+    def __bool__(self) -> bool:
+        return bool(self._errors)
+
+    def add(self, error: ServerError) -> None:
+        self._errors.append(error)
+
+    def end(self) -> None:
+        for error in self._errors:
+            error.show()
+        if self._errors:
+            raise SystemExit(1)
 
 
 def _invalid_text(error: errors.ApiError) -> str:
@@ -59,6 +83,11 @@ class Session:
         self._access = access
         self._url = urlsplit(access.server)
         self._connection: http.client.HTTPConnection | None = None
+
+    def close(self) -> None:
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
 
     def get(self, path: str, query: Mapping[str, str] | None = None, *, accept: str = JSON) -> Any:
         return self.send("GET", path, query, accept=accept)
@@ -133,7 +162,14 @@ def _warn(answer: http.client.HTTPResponse) -> None:
 
 
 def open_session(given: Mapping[str, Any]) -> Session:
-    """As the flags, $KUBECONFIG, ~/.kube/config or a running cluster of this user say, in that order."""
+    """As the flags, $KUBECONFIG, ~/.kube/config or a running cluster of this user say, in that order. It is closed when
+    the command ends."""
+    session = _opened(given)
+    click.get_current_context().call_on_close(session.close)
+    return session
+
+
+def _opened(given: Mapping[str, Any]) -> Session:
     if given["server"]:
         access = Access(server=given["server"], token=given["token"], is_insecure=given["insecure"])
         return Session(access, given["namespace"] or "default")

@@ -1,0 +1,262 @@
+"""`sampan kubectl` prints what kubectl prints.
+
+Every command is carried out twice, by kubectl in one namespace and by Sampan in another; what differs by nature (ages,
+uids, versions, addresses, the namespace's name) is taken out before both are compared.
+"""
+
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from sampan.api.types.coordination_v1 import Lease
+from sampan.api.types.core_v1 import Event
+from sampan.cli.main import cli
+from sampan.testing import Cluster
+from tests.e2e.kubectl.command import Kubectl, find
+from tests.e2e.kubectl.manifests import CONFIG_MAP, DEPLOYMENT, POD, SERVICE
+
+BY_NATURE = [
+    (re.compile(r"\b\d+[smh]( |$)", re.MULTILINE), "AGE\\1"),
+    (re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f-]{22}"), "UID"),
+    (re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ"), "TIME"),
+    (re.compile(r'(resourceVersion"?: "|Resource Version: +)\d+'), r"\1VERSION"),
+    (re.compile(r"kube-api-access-\w{5}"), "kube-api-access-XXXXX"),
+    (re.compile(r"\b10\.96\.\d+\.\d+"), "ADDRESS"),
+    (re.compile(r"(deleted) from \S+ namespace"), r"\1"),
+    (re.compile(r"^warning: ", re.MULTILINE), "Warning: "),
+]
+
+Said = tuple[int, str, str]
+
+
+class Both:
+    def __init__(self, *, kubectl: Kubectl, ours: Path, namespaces: tuple[str, str]) -> None:
+        self.kubectl, self._ours, self.namespaces = kubectl, ours, namespaces
+
+    def __call__(self, *words: str, stdin: str = "") -> Said:
+        """What kubectl said, if Sampan said the same; code, standard output and standard error."""
+        real = self.kubectl.run(*words, stdin=stdin)
+        made = CliRunner().invoke(cli, ["kubectl", "--kubeconfig", str(self._ours), *words], input=stdin)
+        expected = self._plain(real.returncode, real.stdout, real.stderr)
+        found = self._plain(made.exit_code, made.stdout, made.stderr)
+        assert found == expected, f"kubectl:\n{expected}\nsampan kubectl:\n{found}"
+        return expected
+
+    def _plain(self, code: int, out: str, err: str) -> Said:
+        return code, self._without_nature(out), self._without_nature(err)
+
+    def _without_nature(self, text: str) -> str:
+        for name in self.namespaces:
+            text = text.replace(name, "NAMESPACE")
+        for pattern, put in BY_NATURE:
+            text = pattern.sub(put, text)
+        return text
+
+
+@pytest.fixture
+def both(sampan_cluster: Cluster, kubectl_home: Path) -> Iterator[Both]:
+    program = find()
+    if program is None:
+        pytest.skip("there is no kubectl here")
+    with sampan_cluster.namespace("same") as one, sampan_cluster.namespace("same") as other:
+        kubectl = Kubectl(program=program, kubeconfig=sampan_cluster.kubeconfig_for(one), home=kubectl_home)
+        kubectl.needs(1, 27)  # the wording of older ones differs
+        yield Both(kubectl=kubectl, ours=sampan_cluster.kubeconfig_for(other), namespaces=(one, other))
+
+
+@pytest.fixture
+def some(both: Both) -> Both:
+    """With a pod, a service and a ConfigMap on either side."""
+    code, out, _ = both("create", "-f", "-", stdin=f"{POD}---\n{CONFIG_MAP}---\n{SERVICE}")
+    assert (code, out) == (0, "pod/web created\nconfigmap/settings created\nservice/web created\n")
+    return both
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "get pods",
+        "get pod web",
+        "get po/web",
+        "get pods -o wide",
+        "get pods -o name",
+        "get pods -l app=web",
+        "get pods -l app=none",
+        "get pods,configmaps",
+        "get pod/web configmap/settings",
+        "get configmap settings -o yaml",
+        "get configmap settings -o json",
+        "get pod web -o yaml",
+        "get pods -o json",
+        "get pods,services -o yaml",
+        "get services",
+        "get svc -o wide",
+        "get configmaps",
+        "get serviceaccounts",
+        "get secrets",
+        "get namespace default kube-system",
+        "get priorityclasses",
+        "get service kubernetes -n default",
+        "get pod nobody",
+        "get pod web nobody",
+        "get nonsense",
+        "get",
+        "get pods -l app=(",
+    ],
+)
+def test_get(some: Both, words: str) -> None:
+    some(*words.split())
+
+
+class TestCreate:
+    def test_good_and_bad(self, both: Both) -> None:
+        both("create", "-f", "-", stdin=CONFIG_MAP)
+        code, _, err = both("create", "-f", "-", stdin=CONFIG_MAP)
+        assert (code, err) == (
+            1,
+            'Error from server (AlreadyExists): error when creating "STDIN": configmaps "settings" already exists\n',
+        )
+
+    @pytest.mark.parametrize(
+        "text",
+        [
+            POD.replace("name: web", "name: Not_Good").replace("containerPort: 80", "containerPort: 99999"),
+            POD.replace("image: nginx:1.27", "image: ''"),
+            CONFIG_MAP.replace("\ndata:", "\ndada:"),
+            CONFIG_MAP.replace("ConfigMap", "Nonsense"),
+            CONFIG_MAP.replace("kind: ConfigMap\n", ""),
+            CONFIG_MAP.replace("apiVersion: v1\n", ""),
+            "a: [",
+            "",
+        ],
+        ids=["two faults", "one fault", "unknown field", "unknown kind", "no kind", "no version", "no YAML", "empty"],
+    )
+    def test_bad(self, both: Both, text: str) -> None:
+        assert both("create", "-f", "-", stdin=text)[0] == 1
+
+    def test_no_such_file(self, both: Both) -> None:
+        assert both("create", "-f", "/nowhere.yaml")[0] == 1
+
+    def test_dry_run(self, both: Both) -> None:
+        both("create", "-f", "-", "--dry-run=server", stdin=CONFIG_MAP)
+        both("get", "configmap", "settings")
+
+
+class TestApply:
+    @pytest.mark.parametrize("text", [CONFIG_MAP, POD, DEPLOYMENT], ids=["configmap", "pod", "deployment"])
+    def test_created_and_unchanged(self, both: Both, text: str) -> None:
+        both("apply", "-f", "-", stdin=text)
+        both("apply", "-f", "-", stdin=text)
+
+    def test_configured(self, both: Both) -> None:
+        both("apply", "-f", "-", stdin=CONFIG_MAP)
+        both("apply", "-f", "-", stdin=CONFIG_MAP.replace("  size: small\n", "  shape: round\n"))
+        both("get", "configmap", "settings", "-o", "yaml")
+
+    def test_over_what_was_created(self, both: Both) -> None:
+        both("create", "-f", "-", stdin=CONFIG_MAP)
+        both("apply", "-f", "-", stdin=CONFIG_MAP)
+
+    def test_what_may_not_change(self, both: Both) -> None:
+        both("apply", "-f", "-", stdin=POD)
+        assert both("apply", "-f", "-", stdin=POD.replace("name: main", "name: other"))[0] == 1
+
+    def test_dry_run(self, both: Both) -> None:
+        both("apply", "-f", "-", "--dry-run=server", stdin=CONFIG_MAP)
+
+
+class TestDelete:
+    @pytest.mark.parametrize(
+        "words",
+        [
+            "delete pod web",
+            "delete pod/web service/web",
+            "delete pods -l app=web",
+            "delete pods -l app=none",
+            "delete pods --all",
+            "delete pod nobody",
+            "delete pod web nobody",
+            "delete pod nobody --ignore-not-found",
+            "delete pods",
+            "delete pod web --force",
+            "delete pod web --now",
+            "delete nonsense x",
+        ],
+    )
+    def test_by_words(self, some: Both, words: str) -> None:
+        some(*words.split())
+        some("get", "pods,services")
+
+    def test_by_file(self, some: Both) -> None:
+        some("delete", "-f", "-", stdin=CONFIG_MAP)
+        assert some("delete", "-f", "-", stdin=CONFIG_MAP)[0] == 1
+
+
+class TestDescribe:
+    LEASE = """
+apiVersion: coordination.k8s.io/v1
+kind: Lease
+metadata:
+  name: mine
+  labels: {app: web, tier: front}
+  annotations: {note: any text}
+spec:
+  holderIdentity: me
+  leaseDurationSeconds: 30
+"""
+
+    def test_a_kind_without_a_form_of_its_own(self, both: Both) -> None:
+        both("create", "-f", "-", stdin=self.LEASE)
+        both("describe", "lease", "mine")
+
+    def test_several(self, both: Both) -> None:
+        both.kubectl.needs(1, 36)  # older ones show events here too
+        both("create", "-f", "-", stdin=f"{self.LEASE}---{self.LEASE.replace('mine', 'other')}")
+        both("describe", "leases")
+
+    def test_with_events(self, both: Both, sampan_cluster: Cluster) -> None:
+        both("create", "-f", "-", stdin=self.LEASE)
+        for namespace in both.namespaces:
+            lease = sampan_cluster.run(sampan_cluster.client.of(Lease).get("mine", namespace))
+            for number in (1, 2):
+                event = Event(reason="Happened", message=f"the {number}. time", type="Normal", count=number)
+                event.metadata.name, event.metadata.namespace = f"mine.{number}", namespace
+                event.source.component, event.source.host = "tester", "here" if number == 2 else ""
+                event.lastTimestamp = event.firstTimestamp = lease.metadata.creationTimestamp
+                about = event.involvedObject
+                about.kind, about.name, about.namespace, about.uid = "Lease", "mine", namespace, lease.metadata.uid
+                sampan_cluster.run(sampan_cluster.client.of(Event).create(event))
+        both("describe", "lease", "mine")
+
+    @pytest.mark.parametrize("words", ["describe", "describe nonsense", "describe lease nobody", "describe leases"])
+    def test_mistakes(self, both: Both, words: str) -> None:
+        both(*words.split())
+
+
+def test_watch(kubectl: Kubectl, sampan_kubeconfig: Path, kubectl_home: Path) -> None:
+    """Both look at the same namespace; what they print is the same but for ages."""
+    ours = Ours(program=sys.executable, kubeconfig=sampan_kubeconfig, home=kubectl_home)
+    kubectl("create", "-f", "-", stdin=CONFIG_MAP)
+    with kubectl.running("get", "configmaps", "-w") as real, ours.running("-m", "sampan", *WATCH) as made:
+        assert _lines(made, 3) == _lines(real, 3)
+        kubectl("patch", "configmap", "settings", "-p", '{"data":{"new":"1"}}')
+        assert _lines(made, 1) == _lines(real, 1) == [["settings", "3"]]
+        kubectl("delete", "configmap", "settings")
+        assert _lines(made, 1) == _lines(real, 1) == [["settings", "3"]]
+
+
+WATCH = ("kubectl", "get", "configmaps", "-w")
+
+
+class Ours(Kubectl):
+    """Python in the place of kubectl."""
+
+
+def _lines(process: "subprocess.Popen[str]", count: int) -> list[list[str]]:
+    assert process.stdout is not None
+    return [process.stdout.readline().split()[:2] for _ in range(count)]

@@ -1,0 +1,168 @@
+"""The real kubectl and every kind: made by words, shown as a table and a wide one, explained."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sampan.api.resource import Resource
+from sampan.api.scheme import builtin_scheme
+from sampan.machinery.certificates import make_ca
+from tests.apiserver.every_kind import GOOD
+from tests.e2e.kubectl.command import Kubectl
+
+SERVED = {f"{found.qualified}/{found.version}": found for found in builtin_scheme()}
+STORED = {name: found for name, found in SERVED.items() if found.storage is not None}
+NAME = "kinds-of-this-test"
+PROTECTED = ("persistentvolumes", "persistentvolumeclaims", "volumeattributesclasses.storage.k8s.io")
+"""Kinds that a controller, which is not running here, has to let go."""
+
+GENERATED = [
+    (
+        "clusterrole made --verb=get,list --resource=pods --non-resource-url=",
+        "clusterrole",
+        "{.rules[0].verbs}",
+        '["get","list"]',
+    ),
+    (
+        "clusterrole made --aggregation-rule=a=b",
+        "clusterrole",
+        "{.aggregationRule.clusterRoleSelectors[0].matchLabels.a}",
+        "b",
+    ),
+    ("clusterrolebinding made --clusterrole=view --user=u", "clusterrolebinding", "{.subjects[0].kind}", "User"),
+    ("configmap made --from-literal=a=b", "configmap", "{.data.a}", "b"),
+    ("cronjob made --image=i --schedule=0/5_*_*_*_*", "cronjob", "{.spec.concurrencyPolicy}", "Allow"),
+    ("deployment made --image=i --replicas=2 --port=80", "deployment", "{.spec.replicas}", "2"),
+    (
+        "ingress made --class=c --rule=example.com/x*=s:80,tls=t",
+        "ingress",
+        "{.spec.rules[0].http.paths[0].pathType}",
+        "Prefix",
+    ),
+    ("job made --image=i", "job", "{.spec.completionMode}", "NonIndexed"),
+    ("namespace made-in-a-test", "namespace", "{.status.phase}", "Active"),
+    (
+        "poddisruptionbudget made --selector=a=b --min-available=50%",
+        "poddisruptionbudget",
+        "{.spec.minAvailable}",
+        "50%",
+    ),
+    ("priorityclass made --value=7 --preemption-policy=Never", "priorityclass", "{.preemptionPolicy}", "Never"),
+    ("quota made --hard=pods=3 --scopes=BestEffort", "quota", "{.spec.scopes[0]}", "BestEffort"),
+    ("role made --verb=get --resource=pods/log", "role", "{.rules[0].resources[0]}", "pods/log"),
+    ("rolebinding made --clusterrole=view --serviceaccount=n:s", "rolebinding", "{.subjects[0].namespace}", "n"),
+    ("secret generic made --from-literal=a=b", "secret", "{.type}", "Opaque"),
+    (
+        "secret docker-registry made --docker-username=u --docker-password=p",
+        "secret",
+        "{.type}",
+        "kubernetes.io/dockerconfigjson",
+    ),
+    ("service clusterip made --tcp=80:8080", "service", "{.spec.ports[0].targetPort}", "8080"),
+    ("service nodeport made --tcp=80", "service", "{.spec.type}", "NodePort"),
+    ("service loadbalancer made --tcp=80", "service", "{.spec.allocateLoadBalancerNodePorts}", "true"),
+    ("service externalname made --external-name=example.com", "service", "{.spec.externalName}", "example.com"),
+    ("serviceaccount made", "serviceaccount", "{.metadata.name}", "made"),
+]
+"""Words, the kind that they make, a field of it and what that must be."""
+
+
+@pytest.mark.parametrize(("words", "kind", "path", "value"), GENERATED, ids=lambda text: text.split(" --")[0])
+def test_made_by_words(kubectl: Kubectl, words: str, kind: str, path: str, value: str) -> None:
+    parts = [word.replace("_", " ") for word in words.split() if not word.endswith("url=")]
+    name = next(word for word in parts if word.startswith("made"))
+    made = kubectl("create", *parts)
+    try:
+        assert made.endswith(f"/{name} created\n")
+        assert kubectl.jsonpath("get", kind, name, path) == value
+    finally:
+        kubectl("delete", kind, name, "--wait=false")
+
+
+def test_a_secret_of_a_key_pair(kubectl: Kubectl, tmp_path: Path) -> None:
+    pair = make_ca("a", now=time.time())
+    (tmp_path / "crt").write_bytes(pair.certificate)
+    (tmp_path / "key").write_bytes(pair.key)
+    kubectl("create", "secret", "tls", "made", f"--cert={tmp_path / 'crt'}", f"--key={tmp_path / 'key'}")
+    assert kubectl.jsonpath("get", "secret", "made", "{.type}") == "kubernetes.io/tls"
+
+
+# -- tables ----------------------------------------------------------------------------------------------------------
+
+
+def manifest(resource: Resource) -> dict[str, Any]:
+    content = GOOD[resource.group, resource.kind]
+    name = content.get("metadata", {}).get("name", NAME)
+    return {"apiVersion": resource.api_version, "kind": resource.kind, **content, "metadata": {"name": name}}
+
+
+def argument(resource: Resource) -> str:
+    """As kubectl takes it, whichever version it would like best."""
+    return f"{resource.plural}.{resource.version}.{resource.group}" if resource.group else resource.plural
+
+
+@pytest.fixture
+def one_of_each(kubectl: Kubectl) -> Iterator[Kubectl]:
+    """A cluster with an object of every kind."""
+    items = [manifest(resource) for resource in STORED.values()]
+    distinct = {(item["kind"], item["metadata"]["name"]): item for item in items}
+    text = json.dumps({"apiVersion": "v1", "kind": "List", "items": list(distinct.values())})
+    made = kubectl("create", "-f", "-", stdin=text)
+    assert len(made.splitlines()) == len(distinct)
+    yield kubectl
+    kubectl("delete", "-f", "-", "--wait=false", stdin=text)
+    for kind in PROTECTED:
+        kubectl("patch", kind, NAME, "--type=merge", "-p", '{"metadata":{"finalizers":null}}')
+
+
+@pytest.mark.parametrize("form", [(), ("-o", "wide")], ids=("plain", "wide"))
+def test_every_kind_as_a_table(one_of_each: Kubectl, form: tuple[str, ...]) -> None:
+    for resource in STORED.values():
+        head, *rows = one_of_each.table("get", argument(resource), *form)
+        name = manifest(resource)["metadata"]["name"]
+        assert head[0] in ("NAME", "LAST SEEN"), resource
+        assert any(name in " ".join(row).split() for row in rows), (resource.qualified, rows)
+
+
+def test_wide_tables_have_more_columns(one_of_each: Kubectl) -> None:
+    more = {
+        "persistentvolumes": ["VOLUMEMODE"],
+        "persistentvolumeclaims": ["VOLUMEMODE"],
+        "rolebindings": ["USERS", "GROUPS", "SERVICEACCOUNTS"],
+        "clusterrolebindings": ["USERS", "GROUPS", "SERVICEACCOUNTS"],
+        "nodes": ["INTERNAL-IP", "EXTERNAL-IP", "OS-IMAGE", "KERNEL-VERSION", "CONTAINER-RUNTIME"],
+    }
+    for kind, columns in more.items():
+        plain, wide = (one_of_each.table("get", kind, *form)[0] for form in ((), ("-o", "wide")))
+        assert wide == [*plain, *columns]
+
+
+def test_components(kubectl: Kubectl) -> None:
+    rows = kubectl.table("get", "componentstatuses")
+    assert rows[0] == ["NAME", "STATUS", "MESSAGE", "ERROR"]
+    assert ["etcd-0", "Healthy", "ok"] in rows
+
+
+# -- explanations ----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", SERVED)
+def test_every_kind_is_explained(kubectl: Kubectl, name: str) -> None:
+    resource = SERVED[name]
+    told = kubectl("explain", resource.plural, f"--api-version={resource.api_version}")
+    lines = told.splitlines()
+    assert f"KIND:       {resource.kind}" in lines
+    assert f"VERSION:    {resource.version}" in lines
+    assert "FIELDS:" in lines
+    assert any(line.startswith("  metadata\t") or line.startswith("  apiVersion\t") for line in lines)
+
+
+def test_a_field_is_explained(kubectl: Kubectl) -> None:
+    told = kubectl("explain", "persistentvolumeclaims.spec.resources.requests")
+    assert "FIELD: requests <map[string]Quantity>" in told
