@@ -7,9 +7,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from sampan.machinery.apply import sets
+from sampan.machinery.apply.checking import check
 from sampan.machinery.apply.field_sets import claimed
 from sampan.machinery.apply.filters import Filter
 from sampan.machinery.apply.forms import Forms, MissingVersion
+from sampan.machinery.apply.items import Misfit
 from sampan.machinery.apply.managed import Claim, Managed, Owner
 from sampan.machinery.apply.merging import merge
 from sampan.machinery.apply.removing import remove
@@ -17,6 +19,8 @@ from sampan.machinery.apply.schema_changes import with_named_fields
 from sampan.machinery.apply.sets import Fields, Path
 from sampan.machinery.apply.updating import UNTRACKED, Change, yielded
 from sampan.machinery.apply.values import equal
+
+_OWNED = "owned items: failed to convert"
 
 
 class Conflicts(Exception):
@@ -108,7 +112,8 @@ class Application:
         for version in sorted(owned, key=lambda version: version != first):
             try:
                 atom = self.forms.atom(version)
-                whole, pruned = self.forms.convert(whole, version), self.forms.convert(pruned, version)
+                whole = self._converted(whole, version, f"{_OWNED} merged object at version {version}")
+                pruned = self._converted(pruned, version, f"{_OWNED} pruned object at version {version}")
             except MissingVersion:
                 continue
             kept = sets.union(with_named_fields(claimed(pruned, atom), atom), with_named_fields(owned[version], atom))
@@ -119,11 +124,23 @@ class Application:
     def _with_dangling(self, whole: Any, pruned: Any, before: Claim) -> Any:
         """Bring back what this manager never had, though nobody has it."""
         atom = self.forms.atom(before.api_version)
-        pruned = self.forms.convert(pruned, before.api_version)
+        what = "dangling items: failed to convert pruned object to last applied version"
+        pruned = self._converted(pruned, before.api_version, what)
         gone = sets.difference(
             with_named_fields(claimed(whole, atom), atom), with_named_fields(claimed(pruned, atom), atom)
         )
         return remove(whole, sets.intersection(gone, with_named_fields(before.fields, atom)), atom)
+
+    def _converted(self, value: Any, version: str, what: str) -> Any:
+        """In another version the object must be as its schema says, even half way; `what` is being done."""
+        if value["apiVersion"] == version:
+            return value
+        found = self.forms.convert(value, version)
+        try:
+            check(found, self.forms.atom(version))
+        except Misfit as misfit:
+            raise Misfit(f"failed to prune fields: failed add back {what}: {misfit}") from None
+        return found
 
 
 __all__ = ["Application", "Conflicts", "Outcome"]
