@@ -163,7 +163,7 @@ GOOD: dict[tuple[str, str], Content] = {
         "spec": {
             "driver": "x.example.com",
             "nodeName": "n",
-            "pool": {"name": "p", "resourceSliceCount": 1},
+            "pool": {"name": "p", "generation": 1, "resourceSliceCount": 1},
             "devices": [{"name": "d", "attributes": {"model": {"string": "m"}}, "capacity": {"mem": {"value": "1Gi"}}}],
         }
     },

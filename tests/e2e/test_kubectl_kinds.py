@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -21,6 +22,16 @@ STORED = {name: found for name, found in SERVED.items() if found.storage is not 
 NAME = "kinds-of-this-test"
 PROTECTED = ("persistentvolumes", "persistentvolumeclaims", "volumeattributesclasses.storage.k8s.io")
 """Kinds that a controller, which is not running here, has to let go."""
+
+_SUBJECTS = ["USERS", "GROUPS", "SERVICEACCOUNTS"]
+WIDE = {
+    "persistentvolumes": ["VOLUMEMODE"],
+    "persistentvolumeclaims": ["VOLUMEMODE"],
+    "rolebindings.v1.rbac.authorization.k8s.io": _SUBJECTS,
+    "clusterrolebindings.v1.rbac.authorization.k8s.io": _SUBJECTS,
+    "nodes": ["INTERNAL-IP", "EXTERNAL-IP", "OS-IMAGE", "KERNEL-VERSION", "CONTAINER-RUNTIME"],
+}
+"""Columns that only wide tables have."""
 
 GENERATED = [
     (
@@ -121,26 +132,26 @@ def one_of_each(kubectl: Kubectl) -> Iterator[Kubectl]:
         kubectl("patch", kind, NAME, "--type=merge", "-p", '{"metadata":{"finalizers":null}}')
 
 
-@pytest.mark.parametrize("form", [(), ("-o", "wide")], ids=("plain", "wide"))
-def test_every_kind_as_a_table(one_of_each: Kubectl, form: tuple[str, ...]) -> None:
-    for resource in STORED.values():
-        head, *rows = one_of_each.table("get", argument(resource), *form)
-        name = manifest(resource)["metadata"]["name"]
-        assert head[0] in ("NAME", "LAST SEEN"), resource
-        assert any(name in " ".join(row).split() for row in rows), (resource.qualified, rows)
-
-
-def test_wide_tables_have_more_columns(one_of_each: Kubectl) -> None:
-    more = {
-        "persistentvolumes": ["VOLUMEMODE"],
-        "persistentvolumeclaims": ["VOLUMEMODE"],
-        "rolebindings": ["USERS", "GROUPS", "SERVICEACCOUNTS"],
-        "clusterrolebindings": ["USERS", "GROUPS", "SERVICEACCOUNTS"],
-        "nodes": ["INTERNAL-IP", "EXTERNAL-IP", "OS-IMAGE", "KERNEL-VERSION", "CONTAINER-RUNTIME"],
+def tables(kubectl: Kubectl, *form: str) -> dict[str, list[list[str]]]:
+    """The lines of every kind's table, heads first."""
+    wanted = {argument(resource): resource.plural for resource in STORED.values()}
+    blocks = kubectl("get", ",".join(wanted), *form).split("\n\n")
+    assert len(blocks) == len(wanted), blocks
+    return {
+        name: [re.split(r" {2,}", line.rstrip()) for line in block.splitlines()]
+        for name, block in zip(wanted, blocks, strict=True)
     }
-    for kind, columns in more.items():
-        plain, wide = (one_of_each.table("get", kind, *form)[0] for form in ((), ("-o", "wide")))
-        assert wide == [*plain, *columns]
+
+
+def test_every_kind_as_a_table_and_as_a_wide_one(one_of_each: Kubectl) -> None:
+    plain, wide = tables(one_of_each), tables(one_of_each, "-o", "wide")
+    for resource in STORED.values():
+        name = "pod/a" if resource.kind == "Event" else manifest(resource)["metadata"]["name"]
+        for head, *rows in (plain[argument(resource)], wide[argument(resource)]):
+            assert head[0] in ("NAME", "LAST SEEN"), resource
+            assert any(name in " ".join(row).replace(f"/{name}", f" {name}").split() for row in rows), rows
+    for kind, columns in WIDE.items():
+        assert wide[kind][0] == [*plain[kind][0], *columns]
 
 
 def test_components(kubectl: Kubectl) -> None:
