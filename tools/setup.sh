@@ -65,4 +65,6 @@ is_usable || make_environment
 find_kubectl
 say "installing Sampan and its tools into .venv"
 .venv/bin/python -m pip install --quiet --disable-pip-version-check --no-input --editable '.[dev]'
+# What pip does for a package it copies: without it, and where Python may not write, each start compiles everything anew.
+.venv/bin/python -m compileall -q src
 touch .venv/ready
