@@ -8,8 +8,8 @@ import os, resource, select, signal, socket, sys, time, urllib.request  # the st
 sys.platform = "darwin"
 
 LINUX_ONLY = {
-    os: "sched_getaffinity sched_setaffinity memfd_create eventfd pidfd_open splice fdatasync posix_fadvise setns unshare "
-        "getrandom copy_file_range O_DIRECT O_PATH O_TMPFILE SCHED_BATCH getresuid setresuid",
+    os: "sched_getaffinity sched_setaffinity memfd_create eventfd pidfd_open splice fdatasync posix_fadvise setns "
+        "unshare getrandom copy_file_range O_DIRECT O_PATH O_TMPFILE SCHED_BATCH getresuid setresuid",
     select: "epoll EPOLLIN EPOLLET EPOLLEXCLUSIVE",
     signal: "SIGRTMIN SIGRTMAX SIGPWR SIGSTKFLT",
     socket: "AF_NETLINK AF_PACKET AF_VSOCK AF_ALG SO_BINDTODEVICE SO_PEERCRED TCP_USER_TIMEOUT SOCK_CLOEXEC accept4",

@@ -45,7 +45,7 @@ def test_fixtures(project: pytest.Pytester) -> None:
 
 
 def test_under_xdist(project: pytest.Pytester) -> None:
-    project.runpytest_subprocess("-q", "-n", "3").assert_outcomes(passed=6)
+    project.runpytest_subprocess("-q", "-n", "2").assert_outcomes(passed=6)
     assert list((project.path / "tmp").glob("sampan*")) == []
 
 
