@@ -86,6 +86,7 @@ GENERATED = [
 
 @pytest.mark.parametrize(("words", "kind", "path", "value"), GENERATED, ids=lambda text: text.split(" --")[0])
 def test_made_by_words(kubectl: Kubectl, words: str, kind: str, path: str, value: str) -> None:
+    kubectl.needs(1, 24)
     parts = [word.replace("_", " ") for word in words.split() if not word.endswith("url=")]
     name = next(word for word in parts if word.startswith("made"))
     made = kubectl("create", *parts)
@@ -165,6 +166,7 @@ def test_components(kubectl: Kubectl) -> None:
 
 @pytest.mark.parametrize("name", SERVED)
 def test_every_kind_is_explained(kubectl: Kubectl, name: str) -> None:
+    kubectl.needs(1, 27)
     resource = SERVED[name]
     told = kubectl("explain", resource.plural, f"--api-version={resource.api_version}")
     lines = told.splitlines()
@@ -175,5 +177,6 @@ def test_every_kind_is_explained(kubectl: Kubectl, name: str) -> None:
 
 
 def test_a_field_is_explained(kubectl: Kubectl) -> None:
+    kubectl.needs(1, 27)
     told = kubectl("explain", "persistentvolumeclaims.spec.resources.requests")
     assert "FIELD: requests <map[string]Quantity>" in told

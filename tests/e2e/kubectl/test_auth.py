@@ -24,6 +24,7 @@ def holder_of(token: str, kubectl: Kubectl, folder: Path) -> str:
 
 
 def test_whoami(kubectl: Kubectl) -> None:
+    kubectl.needs(1, 28)
     found = kubectl.json("auth", "whoami")["status"]["userInfo"]
     assert "system:masters" in found["groups"]
     as_ann = kubectl.json("auth", "whoami", "--as=ann", "--as-group=team")["status"]["userInfo"]
@@ -63,6 +64,7 @@ def test_acting_as_somebody_without_rights(kubectl: Kubectl) -> None:
 
 @pytest.mark.parametrize("is_bound", [False, True])
 def test_a_token_of_an_account(kubectl: Kubectl, tmp_path: Path, is_bound: bool) -> None:
+    kubectl.needs(1, 28)
     kubectl("create", "-f", "-", stdin=POD)
     more = ["--bound-object-kind=Pod", "--bound-object-name=web"] if is_bound else []
     token = kubectl("create", "token", "default", "--duration=20m", *more).strip()

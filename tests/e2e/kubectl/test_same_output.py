@@ -21,7 +21,7 @@ from tests.e2e.kubectl.command import Kubectl, find
 from tests.e2e.kubectl.manifests import CONFIG_MAP, DEPLOYMENT, POD, SERVICE
 
 BY_NATURE = [
-    (re.compile(r"\b\d+[smh]( |$)", re.MULTILINE), "AGE\\1"),
+    (re.compile(r"\b\d+[smh](?=[ )]|$)", re.MULTILINE), "AGE"),
     (re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f-]{22}"), "UID"),
     (re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ"), "TIME"),
     (re.compile(r'(resourceVersion"?: "|Resource Version: +)\d+'), r"\1VERSION"),

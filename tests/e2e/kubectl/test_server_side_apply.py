@@ -18,6 +18,7 @@ def managers(kubectl: Kubectl, *target: str) -> dict[tuple[str, str], Any]:
 
 
 def test_created_and_applied_again(kubectl: Kubectl) -> None:
+    kubectl.needs(1, 21)
     assert apply(kubectl, CONFIG_MAP) == "configmap/settings serverside-applied\n"
     first = kubectl.json("get", "configmap", "settings", "--show-managed-fields")
     assert apply(kubectl, CONFIG_MAP) == "configmap/settings serverside-applied\n"
@@ -36,6 +37,7 @@ def test_what_is_taken_out_goes_and_what_others_put_in_stays(kubectl: Kubectl) -
 
 
 def test_a_conflict_and_the_ways_out_of_it(kubectl: Kubectl) -> None:
+    kubectl.needs(1, 21)
     apply(kubectl, CONFIG_MAP, "--field-manager=first")
     changed = CONFIG_MAP.replace("small", "large")
     told = kubectl.fails("apply", "--server-side", "-f", "-", "--field-manager=second", stdin=changed)
@@ -50,6 +52,7 @@ def test_a_conflict_and_the_ways_out_of_it(kubectl: Kubectl) -> None:
 
 
 def test_taking_over_from_the_client_side(kubectl: Kubectl) -> None:
+    kubectl.needs(1, 26)
     kubectl("apply", "-f", "-", stdin=DEPLOYMENT)
     assert ("kubectl-client-side-apply", "Update") in managers(kubectl, "deployment", "web")
     scaled = DEPLOYMENT.replace("replicas: 2", "replicas: 3")
@@ -76,6 +79,7 @@ def test_a_diff_of_what_would_be_applied(kubectl: Kubectl) -> None:
 
 
 def test_scaling_takes_the_replicas(kubectl: Kubectl) -> None:
+    kubectl.needs(1, 21)
     apply(kubectl, DEPLOYMENT)
     kubectl("scale", "deployment", "web", "--replicas=5")
     entries = kubectl.json("get", "deployment", "web", "--show-managed-fields")["metadata"]["managedFields"]

@@ -121,6 +121,7 @@ class TestScale:
         ids=["statefulset", "replicaset", "replicationcontroller"],
     )
     def test_other_kinds(self, kubectl: Kubectl, manifest: str, name: str) -> None:
+        kubectl.needs(1, 24)
         make(kubectl, manifest)
         assert kubectl("scale", name, "--replicas=3", "--dry-run=server").endswith("scaled (server dry run)\n")
         assert kubectl.jsonpath("get", name, "{.spec.replicas}") == "0"
@@ -219,6 +220,7 @@ def test_autoscale(web: Kubectl) -> None:
 
 
 def test_cron_job_and_a_job_of_it(kubectl: Kubectl) -> None:
+    kubectl.needs(1, 21)
     words = ("nightly", "--image=busybox", "--schedule=1 2 * * *", "--", "true")
     assert kubectl("create", "cronjob", *words) == "cronjob.batch/nightly created\n"
     assert kubectl("create", "job", "now", "--from=cronjob/nightly") == "job.batch/now created\n"
@@ -228,11 +230,13 @@ def test_cron_job_and_a_job_of_it(kubectl: Kubectl) -> None:
 
 
 def test_a_bad_schedule(kubectl: Kubectl) -> None:
+    kubectl.needs(1, 21)
     told = kubectl.fails("create", "cronjob", "nightly", "--image=busybox", "--schedule=at night")
     assert told.endswith('spec.schedule: Invalid value: "at night": expected exactly 5 fields, found 2: [at night]\n')
 
 
 def test_budget(kubectl: Kubectl) -> None:
+    kubectl.needs(1, 21)
     kubectl("create", "poddisruptionbudget", "few", "--selector=app=web", "--min-available=50%")
     assert kubectl.table("get", "pdb", "few")[1][:4] == ["few", "50%", "N/A", "0"]
 
@@ -300,6 +304,7 @@ def test_describe(kubectl: Kubectl, manifest: str, name: str) -> None:
 
 
 def test_describe_jobs(kubectl: Kubectl) -> None:
+    kubectl.needs(1, 27)
     kubectl("create", "cronjob", "nightly", "--image=busybox:1", "--schedule=@daily")
     kubectl("create", "job", "once", "--image=busybox:1")
     kubectl("create", "poddisruptionbudget", "few", "--selector=app=web", "--max-unavailable=1")
@@ -309,6 +314,7 @@ def test_describe_jobs(kubectl: Kubectl) -> None:
 
 
 def test_wide_jobs(kubectl: Kubectl) -> None:
+    kubectl.needs(1, 21)
     kubectl("create", "cronjob", "nightly", "--image=busybox:1", "--schedule=@daily")
     row = kubectl.table("get", "cronjob", "nightly", "-o", "wide")[1]
     assert row[:6] == ["nightly", "@daily", "<none>", "False", "0", "<none>"]
