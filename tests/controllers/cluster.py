@@ -9,8 +9,8 @@ from typing import Any
 from sampan.apiserver.config import ServerConfig
 from sampan.apiserver.loopback import LoopbackTransport, altered
 from sampan.apiserver.server import ApiServer
+from sampan.controllers.descriptor import ControllerConfig
 from sampan.controllers.manager import ControllerManager
-from sampan.controllers.table import ControllerConfig
 from sampan.machinery.client import Client
 from sampan.machinery.clock import VirtualClock
 from sampan.storage.memory import MemoryBackend

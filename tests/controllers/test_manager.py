@@ -11,9 +11,9 @@ from sampan.api.types.meta_v1 import ObjectMeta
 from sampan.apiserver.config import ServerConfig
 from sampan.apiserver.http.server import HttpServer, Listener
 from sampan.apiserver.server import INSECURE_USER, ApiServer
+from sampan.controllers.descriptor import ControllerConfig
 from sampan.controllers.manager import ControllerManager
 from sampan.controllers.selection import UnknownController
-from sampan.controllers.table import ControllerConfig
 from sampan.machinery import errors
 from sampan.machinery.client import DELETED, Client, Selection
 from sampan.machinery.client.access import Access

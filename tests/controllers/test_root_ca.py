@@ -7,8 +7,8 @@ import pytest
 from sampan.api.types.core_v1 import ConfigMap, Namespace
 from sampan.api.types.meta_v1 import ObjectMeta
 from sampan.controllers import root_ca
+from sampan.controllers.descriptor import ControllerConfig
 from sampan.controllers.root_ca import DESCRIPTION_KEY, RootCaPublisher, corrected, desired, is_right
-from sampan.controllers.table import ControllerConfig
 from sampan.machinery.client import PatchType, Selection
 from tests.controllers.cluster import cluster, second_run_writes_nothing
 

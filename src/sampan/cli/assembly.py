@@ -114,8 +114,8 @@ class Assembly:
         return CONTROLLERS in self.config.components and name in selected(self.config.controllers)
 
     async def _run_controllers(self, running: AsyncExitStack) -> None:
+        from sampan.controllers.descriptor import ControllerConfig
         from sampan.controllers.manager import ControllerManager
-        from sampan.controllers.table import ControllerConfig
         from sampan.machinery.controller_metrics import export_controllers
 
         manager = ControllerManager(
@@ -142,7 +142,7 @@ class Assembly:
 
         user = account(NAMESPACE, account_of(name)) if name else User(MANAGER, groups=(AUTHENTICATED,))
         transport = self.transport.acting_as(user)
-        return Client(transport=transport, clock=self.clock, component=name or COMPONENT)
+        return Client(transport=transport, clock=self.clock, component=COMPONENT)
 
     def _tell_clock(self, running: AsyncExitStack, idle: Idle) -> None:
         """A virtual clock does not move on while something is under way."""

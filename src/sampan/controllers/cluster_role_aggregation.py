@@ -5,6 +5,7 @@ from typing import Any
 
 from sampan.api import label_selector
 from sampan.api.types.rbac_v1 import ClusterRole, PolicyRule
+from sampan.controllers.descriptor import Parts
 from sampan.machinery import errors
 from sampan.machinery.client import Client, resource_of
 from sampan.machinery.controller import Watch
@@ -50,3 +51,7 @@ class ClusterRoleAggregation:
             await self._roles.update(changed)
         except errors.NotFound:
             return
+
+
+def make(parts: Parts) -> ClusterRoleAggregation:
+    return ClusterRoleAggregation(client=parts.client_for(ClusterRoleAggregation.name), informers=parts.informers)

@@ -4,12 +4,14 @@ import asyncio
 import logging
 from collections.abc import Callable, Sequence
 
+from sampan.controllers.descriptor import ControllerConfig, Descriptor, Parts
 from sampan.controllers.selection import ALL, chosen
-from sampan.controllers.table import CONTROLLERS, ControllerConfig, Descriptor, Parts
+from sampan.controllers.table import CONTROLLERS
 from sampan.machinery.activity import Activity
 from sampan.machinery.client import Client
 from sampan.machinery.clock import Clock
 from sampan.machinery.controller import ControllerRunner
+from sampan.machinery.events import EventRecorder
 from sampan.machinery.flight_recorder import FlightRecorder
 from sampan.machinery.informer import InformerFactory
 
@@ -34,8 +36,15 @@ class ControllerManager:
         self.activity = Activity()
         """What the queues and informers do: what a virtual clock waits for."""
         self.informers = InformerFactory(client=client_for(""), activity=self.activity)
-        self._clock = clock
-        parts = Parts(client_for=client_for, informers=self.informers, clock=clock, config=config or ControllerConfig())
+        self._clock, self._client_for = clock, client_for
+        self._events: list[EventRecorder] = []
+        parts = Parts(
+            client_for=client_for,
+            events_for=self._events_for,
+            informers=self.informers,
+            clock=clock,
+            config=config or ControllerConfig(),
+        )
         wanted = set(selected(names, table))
         made = [(row, row.make(parts)) for row in table if row.name in wanted]
         self.runners = [
@@ -55,8 +64,17 @@ class ControllerManager:
         """Run the controllers until cancelled."""
         log.info("controllers: %s", ", ".join(runner.controller.name for runner in self.runners) or "none")
         async with self.informers, asyncio.TaskGroup() as group:
+            for events in self._events:
+                group.create_task(events.run())
             for runner in self.runners:
                 group.create_task(runner.run(), name=runner.controller.name)
+
+    def _events_for(self, name: str, source: str) -> EventRecorder:
+        recorder = EventRecorder(
+            client=self._client_for(name), clock=self._clock, component=source, activity=self.activity
+        )
+        self._events.append(recorder)
+        return recorder
 
 
 def selected(words: Sequence[str], table: Sequence[Descriptor] = CONTROLLERS) -> list[str]:

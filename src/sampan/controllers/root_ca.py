@@ -5,6 +5,7 @@ from typing import Any
 
 from sampan.api.types.core_v1 import ConfigMap, Namespace
 from sampan.api.types.meta_v1 import ObjectMeta
+from sampan.controllers.descriptor import Parts
 from sampan.controllers.namespaces import ACTIVE, TERMINATING_CAUSE, namespace_name, namespace_of
 from sampan.machinery import errors
 from sampan.machinery.client import Client, Selection, resource_of
@@ -71,3 +72,10 @@ class RootCaPublisher:
         except errors.ApiError as error:
             if not error.has_cause(TERMINATING_CAUSE):
                 raise
+
+
+def make(parts: Parts) -> RootCaPublisher | None:
+    if not parts.config.root_ca:
+        return None
+    client = parts.client_for(RootCaPublisher.name)
+    return RootCaPublisher(client=client, informers=parts.informers, bundle=parts.config.root_ca)

@@ -5,6 +5,7 @@ from typing import Any
 
 from sampan.api.types.core_v1 import Namespace, ServiceAccount
 from sampan.api.types.meta_v1 import ObjectMeta
+from sampan.controllers.descriptor import Parts
 from sampan.controllers.namespaces import ACTIVE, TERMINATING_CAUSE, namespace_name, namespace_of
 from sampan.machinery import errors
 from sampan.machinery.client import Client, resource_of
@@ -44,3 +45,7 @@ class ServiceAccountController:
         except errors.ApiError as error:
             if not error.has_cause(TERMINATING_CAUSE):
                 raise
+
+
+def make(parts: Parts) -> ServiceAccountController:
+    return ServiceAccountController(client=parts.client_for(ServiceAccountController.name), informers=parts.informers)

@@ -333,7 +333,7 @@ def test_who_is_asking(transport: str) -> None:
         await server.client(transport, "kube-scheduler").of(Pod).list()
 
     run(transport, body)
-    assert seen == ["sampan-kube-scheduler"]
+    assert seen == ["kube-scheduler/sampan"]
 
 
 @both

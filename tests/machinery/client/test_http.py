@@ -224,7 +224,7 @@ def test_paths_and_queries_arrive_as_they_are() -> None:
         async with answering(note) as url, HttpTransport(Access(server=url + "/prefix/")) as transport:
             await client_of(transport).of(ConfigMap).get("system:a%b c", "ns", resource_version="7&8=9")
         path = "/prefix/api/v1/namespaces/ns/configmaps/system:a%b c"
-        assert seen == [(path, {"resourceVersion": "7&8=9"}, "sampan-test")]
+        assert seen == [(path, {"resourceVersion": "7&8=9"}, "test/sampan")]
 
     asyncio.run(main())
 

@@ -3,6 +3,6 @@
 `content` decides what is left and when to look again, `conditions` how that is told, `controller` acts.
 """
 
-from sampan.controllers.namespace.controller import NamespaceController
+from sampan.controllers.namespace.controller import NamespaceController, make
 
-__all__ = ["NamespaceController"]
+__all__ = ["NamespaceController", "make"]

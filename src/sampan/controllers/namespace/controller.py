@@ -7,11 +7,13 @@ from typing import Any
 from sampan.api import times
 from sampan.api.resource import Resource
 from sampan.api.types.core_v1 import Namespace, Pod
+from sampan.controllers.descriptor import Parts
 from sampan.controllers.namespace import conditions, content
 from sampan.controllers.namespace.content import Outcome
 from sampan.controllers.namespaces import TERMINATING, namespace_name
 from sampan.machinery import errors
 from sampan.machinery.client import Client, Delete, Selection, resource_of
+from sampan.machinery.client.discovery import Discovery
 from sampan.machinery.clock import Clock
 from sampan.machinery.controller import Watch
 from sampan.machinery.copies import copy_of
@@ -129,3 +131,13 @@ class NamespaceController:
         changed.spec.finalizers = content.without_finalizer(namespace.spec.finalizers, FINALIZER)
         if changed.spec.finalizers != namespace.spec.finalizers:
             await self._namespaces.update(changed, subresource="finalize")
+
+
+def make(parts: Parts) -> NamespaceController:
+    client = parts.client_for(NamespaceController.name)
+    return NamespaceController(
+        client=client,
+        discover=Discovery(client).preferred,
+        clock=parts.clock,
+        settle_s=parts.config.namespace_settle_s,
+    )

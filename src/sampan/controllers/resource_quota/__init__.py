@@ -3,6 +3,6 @@
 `recount` decides (pure), `controller` reads and writes.
 """
 
-from sampan.controllers.resource_quota.controller import ResourceQuotaController
+from sampan.controllers.resource_quota.controller import ResourceQuotaController, make
 
-__all__ = ["ResourceQuotaController"]
+__all__ = ["ResourceQuotaController", "make"]

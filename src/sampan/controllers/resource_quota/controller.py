@@ -16,6 +16,7 @@ from sampan.api.types.core_v1 import (
     Secret,
     Service,
 )
+from sampan.controllers.descriptor import Parts
 from sampan.controllers.namespaces import namespace_of
 from sampan.controllers.resource_quota.recount import (
     GroupPlural,
@@ -27,6 +28,7 @@ from sampan.controllers.resource_quota.recount import (
 )
 from sampan.machinery import errors
 from sampan.machinery.client import Client, Selection, resource_of
+from sampan.machinery.client.discovery import Discovery
 from sampan.machinery.clock import Clock
 from sampan.machinery.controller import Watch
 from sampan.machinery.copies import copy_of
@@ -133,3 +135,10 @@ class ResourceQuotaController:
             return (await self._client.metadata(found[0]).list_all(Selection(namespace=namespace))).items
         except errors.NotFound:
             return None
+
+
+def make(parts: Parts) -> ResourceQuotaController:
+    client = parts.client_for(ResourceQuotaController.name)
+    return ResourceQuotaController(
+        client=client, informers=parts.informers, clock=parts.clock, discover=Discovery(client).preferred
+    )

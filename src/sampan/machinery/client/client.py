@@ -63,7 +63,7 @@ class Client:
     ) -> None:
         self._transport, self._clock = transport, clock
         self._on_warning = on_warning or WarningLog()
-        self._user_agent = f"sampan-{component}"
+        self._user_agent = f"{component}/sampan"
         self._retry = retry or RetryConfig()
 
     def of(self, type: type[T]) -> ResourceClient[T]:
