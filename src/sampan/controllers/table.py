@@ -31,6 +31,20 @@ CONTROLLERS = (
         aliases=("root-ca-cert-publisher",),
         factory="sampan.controllers.root_ca:make",
     ),
+    Descriptor(
+        name="persistentvolumeclaim-protection-controller",
+        aliases=("pvc-protection",),
+        factory="sampan.controllers.storage.protection_claims:make",
+    ),
+    Descriptor(
+        name="persistentvolume-protection-controller",
+        aliases=("pv-protection",),
+        factory="sampan.controllers.storage.protection_volumes:make",
+    ),
+    Descriptor(
+        name="volumeattributesclass-protection-controller",
+        factory="sampan.controllers.storage.protection_classes:make",
+    ),
 )
 
 __all__ = ["CONTROLLERS"]

@@ -1,0 +1,38 @@
+"""Which claims a pod uses. Pure."""
+
+from collections.abc import Hashable, Iterable, Iterator
+from typing import Any
+
+from sampan.api.types.core_v1 import PersistentVolumeClaim, Pod
+from sampan.machinery.object_key import Key
+
+
+def claim_name_of(pod: Pod, volume: Any) -> str:
+    """The claim behind a volume of the pod, there or yet to be made; empty if there is none."""
+    if volume.persistentVolumeClaim is not None:
+        name: str = volume.persistentVolumeClaim.claimName
+        return name
+    return ephemeral_claim_name(pod, volume) if volume.ephemeral is not None else ""
+
+
+def ephemeral_claim_name(pod: Pod, volume: Any) -> str:
+    return f"{pod.metadata.name}-{volume.name}"
+
+
+def claim_names_of(pod: Pod) -> Iterator[str]:
+    for volume in pod.spec.volumes:
+        if name := claim_name_of(pod, volume):
+            yield name
+
+
+def by_claim(pod: Pod) -> Iterable[Hashable]:
+    """An index of pods by the claims that they use."""
+    return [Key(pod.metadata.namespace, name) for name in claim_names_of(pod)]
+
+
+def is_made_for(claim: PersistentVolumeClaim, pod: Pod) -> bool:
+    """Whether the claim is that of one of the pod's ephemeral volumes, not another's of the same name."""
+    return any(owner.controller and owner.uid == pod.metadata.uid for owner in claim.metadata.ownerReferences)
+
+
+__all__ = ["by_claim", "claim_name_of", "claim_names_of", "ephemeral_claim_name", "is_made_for"]

@@ -1,0 +1,44 @@
+"""Protection by a finalizer: there while the object lives, taken off when it is deleted and nobody uses it.
+
+Which objects count as used is what `protection_claims`, `protection_volumes` and `protection_classes` differ in.
+"""
+
+from typing import Any
+
+from sampan.machinery import errors
+from sampan.machinery.client.resource import ResourceClient
+from sampan.machinery.copies import copy_of
+
+
+def is_candidate(obj: Any, finalizer: str) -> bool:
+    """Deleted, and held by this finalizer."""
+    return obj.metadata.deletionTimestamp is not None and finalizer in obj.metadata.finalizers
+
+
+def lacks(obj: Any, finalizer: str) -> bool:
+    """Alive without the finalizer: made before there was anybody who puts it there."""
+    return obj.metadata.deletionTimestamp is None and finalizer not in obj.metadata.finalizers
+
+
+def concerns(obj: Any, finalizer: str) -> bool:
+    return is_candidate(obj, finalizer) or lacks(obj, finalizer)
+
+
+async def protect(objects: ResourceClient[Any], obj: Any, finalizer: str) -> None:
+    await _write(objects, obj, [*obj.metadata.finalizers, finalizer])
+
+
+async def release(objects: ResourceClient[Any], obj: Any, finalizer: str) -> None:
+    await _write(objects, obj, [found for found in obj.metadata.finalizers if found != finalizer])
+
+
+async def _write(objects: ResourceClient[Any], obj: Any, finalizers: list[str]) -> None:
+    changed = copy_of(obj)
+    changed.metadata.finalizers = finalizers
+    try:
+        await objects.update(changed)
+    except errors.NotFound:
+        return
+
+
+__all__ = ["concerns", "is_candidate", "lacks", "protect", "release"]

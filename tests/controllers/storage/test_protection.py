@@ -1,0 +1,179 @@
+"""The three protection controllers: what counts as use, and that finalizers come off when it ends."""
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from sampan.api.types.core_v1 import (
+    EphemeralVolumeSource,
+    Namespace,
+    ObjectReference,
+    PersistentVolume,
+    PersistentVolumeClaim,
+    Pod,
+    ServiceAccount,
+    Volume,
+)
+from sampan.api.types.meta_v1 import ObjectMeta, OwnerReference
+from sampan.api.types.storage_v1 import VolumeAttributesClass
+from sampan.controllers.storage.protection import concerns, is_candidate, lacks
+from sampan.controllers.storage.protection_claims import FINALIZER, ClaimProtection, uses
+from sampan.controllers.storage.protection_classes import ClassProtection
+from sampan.controllers.storage.protection_volumes import VolumeProtection
+from sampan.machinery import errors
+from sampan.machinery.client import Delete
+from sampan.machinery.client.resource import ResourceClient
+from tests.controllers.cluster import Cluster, cluster, second_run_writes_nothing
+from tests.controllers.storage.builders import claim, pod_using, volume
+
+NOW = "2026-01-01T00:00:00Z"
+AT_ONCE = Delete(grace_period_s=0)
+
+
+def ephemeral_pod(uid: str, *, is_shut_down: bool = False) -> Pod:
+    pod = pod_using("")
+    pod.metadata.uid = uid
+    pod.spec.volumes = [Volume(name="data", ephemeral=EphemeralVolumeSource())]
+    if is_shut_down:
+        pod.metadata.deletionTimestamp, pod.metadata.deletionGracePeriodSeconds = NOW, 0
+    return pod
+
+
+def ephemeral_claim(owner: str) -> PersistentVolumeClaim:
+    made = claim("p-data")
+    made.metadata.ownerReferences = [OwnerReference(uid=owner, controller=True, name="p", kind="Pod", apiVersion="v1")]
+    return made
+
+
+@pytest.mark.parametrize(
+    ("pod", "held", "expected"),
+    [
+        pytest.param(pod_using("c"), claim(), True, id="names it"),
+        pytest.param(pod_using("other"), claim(), False, id="names another"),
+        pytest.param(pod_using("c", node=""), claim(), False, id="on no node"),
+        pytest.param(ephemeral_pod("1"), ephemeral_claim("1"), True, id="made for it"),
+        pytest.param(ephemeral_pod("1"), ephemeral_claim("2"), False, id="made for its namesake"),
+        pytest.param(ephemeral_pod("1", is_shut_down=True), ephemeral_claim("1"), False, id="made for it, shut down"),
+    ],
+)
+def test_use_of_a_claim(pod: Pod, held: PersistentVolumeClaim, expected: bool) -> None:
+    assert uses(pod, held) is expected
+
+
+@pytest.mark.parametrize("is_deleted", [False, True])
+@pytest.mark.parametrize("has_finalizer", [False, True])
+def test_what_there_is_to_do(is_deleted: bool, has_finalizer: bool) -> None:
+    found = claim()
+    found.metadata.deletionTimestamp = NOW if is_deleted else None
+    found.metadata.finalizers = ["a", *([FINALIZER] if has_finalizer else [])]
+    assert is_candidate(found, FINALIZER) is (is_deleted and has_finalizer)
+    assert lacks(found, FINALIZER) is (not is_deleted and not has_finalizer)
+    assert concerns(found, FINALIZER) is (is_deleted == has_finalizer)
+
+
+async def is_gone(objects: ResourceClient[Any], name: str, namespace: str = "") -> bool:
+    try:
+        await objects.get(name, namespace)
+    except errors.NotFound:
+        return True
+    return False
+
+
+async def with_account(c: Cluster) -> None:
+    await c.client.of(ServiceAccount).create(ServiceAccount(metadata=ObjectMeta(name="default", namespace="default")))
+
+
+def test_an_unused_claim_goes_and_one_in_use_when_its_pod_is_gone() -> None:
+    async def main() -> None:
+        async with cluster() as c:
+            claims, pods = c.client.of(PersistentVolumeClaim), c.client.of(Pod)
+            await with_account(c)
+            for name in ("free", "used"):
+                assert FINALIZER in (await claims.create(claim(name))).metadata.finalizers
+            await pods.create(pod_using("used"))
+            async with c.running(ClaimProtection.name):
+                await claims.delete("free", "default")
+                await claims.delete("used", "default")
+                await c.clock.settle()
+                assert await is_gone(claims, "free", "default")
+                assert not await is_gone(claims, "used", "default")
+                await pods.delete("p", "default", options=AT_ONCE)
+                await c.clock.settle()
+                assert await is_gone(claims, "used", "default")
+            await second_run_writes_nothing(c, ClaimProtection.name)
+
+    asyncio.run(main())
+
+
+def test_a_finalizer_that_is_missing_is_put_there() -> None:
+    async def main() -> None:
+        async with cluster() as c:
+            claims = c.client.of(PersistentVolumeClaim)
+            await claims.create(claim())
+            await claims.patch(
+                "c", {"metadata": {"finalizers": [], "$deleteFromPrimitiveList/finalizers": [FINALIZER]}}, "default"
+            )
+            assert (await claims.get("c", "default")).metadata.finalizers == []
+            async with c.running(ClaimProtection.name):
+                await c.clock.settle()
+            assert (await claims.get("c", "default")).metadata.finalizers == [FINALIZER]
+
+    asyncio.run(main())
+
+
+def test_a_volume_goes_when_it_is_not_bound() -> None:
+    async def main() -> None:
+        async with cluster() as c:
+            volumes = c.client.of(PersistentVolume)
+            await volumes.create(volume("free"))
+            bound = await volumes.create(volume("bound", claimRef=ObjectReference(name="c", namespace="default")))
+            await volumes.patch("bound", {"status": {"phase": "Bound"}}, subresource="status")
+            async with c.running(VolumeProtection.name):
+                for name in ("free", bound.metadata.name):
+                    await volumes.delete(name)
+                await c.clock.settle()
+                assert await is_gone(volumes, "free")
+                assert not await is_gone(volumes, "bound")
+                await volumes.patch("bound", {"status": {"phase": "Released"}}, subresource="status")
+                await c.clock.settle()
+                assert await is_gone(volumes, "bound")
+            await second_run_writes_nothing(c, VolumeProtection.name)
+
+    asyncio.run(main())
+
+
+def test_an_attributes_class_goes_when_nobody_names_it() -> None:
+    async def main() -> None:
+        async with cluster() as c:
+            classes, claims = c.client.of(VolumeAttributesClass), c.client.of(PersistentVolumeClaim)
+            for name in ("free", "named"):
+                made = VolumeAttributesClass(metadata=ObjectMeta(name=name), driverName="d", parameters={"a": "b"})
+                await classes.create(made)
+            await claims.create(claim(volumeAttributesClassName="named"))
+            async with c.running(ClassProtection.name, ClaimProtection.name):
+                for name in ("free", "named"):
+                    await classes.delete(name)
+                await c.clock.settle()
+                assert await is_gone(classes, "free")
+                assert not await is_gone(classes, "named")
+                await claims.delete("c", "default")
+                await c.clock.settle()
+                assert await is_gone(classes, "named")
+            await second_run_writes_nothing(c, ClassProtection.name)
+
+    asyncio.run(main())
+
+
+def test_a_namespace_with_a_claim_goes() -> None:
+    async def main() -> None:
+        async with cluster() as c:
+            namespaces = c.client.of(Namespace)
+            await namespaces.create(Namespace(metadata=ObjectMeta(name="n")))
+            await c.client.of(PersistentVolumeClaim).create(claim(namespace="n"))
+            async with c.running("namespace-controller", ClaimProtection.name):
+                await namespaces.delete("n")
+                await c.clock.advance(1)
+                assert await is_gone(namespaces, "n")
+
+    asyncio.run(main())
