@@ -1,3 +1,5 @@
+import asyncio
+
 import pytest
 
 from sampan.api.scheme import builtin_scheme
@@ -25,7 +27,7 @@ def _call(user: User, target: str, method: str = "GET") -> Call:
 
 def _is_allowed(user: User, target: str, method: str = "GET") -> bool:
     try:
-        Chain(Masters(), OpenPaths()).check(_call(user, target, method))
+        asyncio.run(Chain(Masters(), OpenPaths()).check(_call(user, target, method)))
     except errors.Forbidden:
         return False
     return True
@@ -96,13 +98,13 @@ def test_the_rest_is_for_administrators(path: str) -> None:
 )
 def test_a_refusal_says_what_was_refused(method: str, target: str, message: str) -> None:
     with pytest.raises(errors.Forbidden) as found:
-        Chain(Masters(), OpenPaths()).check(_call(JOE, target, method))
+        asyncio.run(Chain(Masters(), OpenPaths()).check(_call(JOE, target, method)))
     assert found.value.message == message
 
 
 def test_names_in_a_refusal_cannot_be_taken_for_markup() -> None:
     with pytest.raises(errors.Forbidden, match=r'User "a \\"b\\" &lt;c&gt;" cannot'):
-        Chain().check(_call(User('a "b" <c>'), "/api/v1/nodes"))
+        asyncio.run(Chain().check(_call(User('a "b" <c>'), "/api/v1/nodes")))
 
 
 class _Says:
@@ -115,8 +117,8 @@ class _Says:
 
 def test_the_first_that_decides_does_so() -> None:
     call = _call(JOE, "/metrics")
-    Chain(_Says(Verdict.UNDECIDED), _Says(Verdict.ALLOWED), _Says(Verdict.REFUSED)).check(call)
+    asyncio.run(Chain(_Says(Verdict.UNDECIDED), _Says(Verdict.ALLOWED), _Says(Verdict.REFUSED)).check(call))
     with pytest.raises(errors.Forbidden):
-        Chain(_Says(Verdict.REFUSED), _Says(Verdict.ALLOWED)).check(call)
+        asyncio.run(Chain(_Says(Verdict.REFUSED), _Says(Verdict.ALLOWED)).check(call))
     with pytest.raises(errors.Forbidden, match=r'/metrics": because\nand also$'):
-        Chain(_Says(Verdict.UNDECIDED, "because"), _Says(Verdict.UNDECIDED, "and also")).check(call)
+        asyncio.run(Chain(_Says(Verdict.UNDECIDED, "because"), _Says(Verdict.UNDECIDED, "and also")).check(call))

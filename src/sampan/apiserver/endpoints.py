@@ -88,7 +88,7 @@ class Endpoints:
             return await self._admitted("UPDATE", call, ctx, obj, present.obj)
 
         async def create() -> Any:
-            self._authorize_create(call)
+            await self._authorize_create(call)
             obj = self._owned_new(call, ctx, opts, self._default(resource, sent.take(call)))
             return await self._admitted("CREATE", call, ctx, obj, None)
 
@@ -148,7 +148,7 @@ class Endpoints:
 
         async def create() -> Any:
             obj = matched(applied.new())
-            self._authorize_create(call)
+            await self._authorize_create(call)
             return await self._admitted("CREATE", call, ctx, obj, None)
 
         written = await self.registry.store(resource).replace(
@@ -302,10 +302,10 @@ class Endpoints:
 
         return check
 
-    def _authorize_create(self, call: Call) -> None:
+    async def _authorize_create(self, call: Call) -> None:
         """A PUT or apply that creates needs the right to."""
         if self._authorizer is not None:
-            self._authorizer.check(call, "create")
+            await self._authorizer.check(call, "create")
 
 
 async def _together(act: Callable[[Item], Coroutine[None, None, None]], items: Sequence[Item]) -> None:

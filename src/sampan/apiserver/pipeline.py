@@ -89,7 +89,7 @@ class Pipeline:
 
     async def _act(self, call: Call) -> Answer:
         sender = call.user
-        self._impersonation.apply(call)
+        await self._impersonation.apply(call)
         if call.trail is not None and call.user is not sender:
             call.trail.impersonating(call.user)
         if self._recorder is None or call.method == "GET":
@@ -102,16 +102,16 @@ class Pipeline:
         gate = call.gate
         if gate is not None and (turn := gate.enter(call)) is not None:
             await turn
-        self._authorize(call)
+        await self._authorize(call)
         if gate is not None:
             await gate.receive(call)
 
-    def _authorize(self, call: Call) -> None:
+    async def _authorize(self, call: Call) -> None:
         if call.trail is None:
-            self._authorizer.check(call)
+            await self._authorizer.check(call)
             return
         asked = attributes_of(call)
-        decision = self._authorizer.decide(asked)
+        decision = await self._authorizer.decide(asked)
         call.trail.decided(decision)
         if decision.verdict is not Verdict.ALLOWED:
             raise refusal(asked, decision.reason)

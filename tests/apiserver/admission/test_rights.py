@@ -71,7 +71,7 @@ def on_a_server(rules: list[dict[str, Any]], work: Callable[[Client, Client], Aw
 async def _known(server: ApiServer) -> None:
     asked = Attributes(JOE, "get", "", "example.com", "v1", "known")
     for _ in range(10_000):
-        if server.security.authorizer.is_allowed(asked):
+        if await server.security.authorizer.is_allowed(asked):
             return
         await asyncio.sleep(0)
     raise AssertionError("the server does not learn of new rights")

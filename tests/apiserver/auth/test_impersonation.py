@@ -1,5 +1,7 @@
 """Acting as somebody else: who may, in which way, and who one is then."""
 
+import asyncio
+
 import pytest
 from multidict import CIMultiDict
 
@@ -23,7 +25,7 @@ def impersonation(*rules: object) -> Impersonation:
 def become(who: Impersonation, *headers: tuple[str, str], user: User = ANN) -> User:
     named = CIMultiDict([(f"Impersonate-{name}", value) for name, value in headers])
     call = Call(method="GET", path="/metrics", query=Query(""), headers=named, user=user, verb="get")
-    who.apply(call)
+    asyncio.run(who.apply(call))
     return call.user
 
 

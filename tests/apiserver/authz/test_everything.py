@@ -70,13 +70,13 @@ def calls(paths: Iterator[str], user: User) -> Iterator[Call]:
                 yield Call(method=method, path=path, query=Query(query), headers={}, user=user)
 
 
-def allowed(asks: Asking, paths: list[str], user: User) -> set[tuple[str, str, str]]:
+async def allowed(asks: Asking, paths: list[str], user: User) -> set[tuple[str, str, str]]:
     """The verb, group and resource (or path) of all that the user may do there."""
     chain, found = usual_authorizers(asks.registry), set()
     for call in calls(iter(paths), user):
         asks.pipeline.classify(call)
         asked = attributes_of(call)
-        if chain.is_allowed(asked):
+        if await chain.is_allowed(asked):
             found.add((asked.verb, asked.group, asked.whole_resource or asked.path))
     return found
 
@@ -95,10 +95,10 @@ def test_paths() -> None:
         async with asking() as asks:
             paths = [path for path in PATHS if not path.startswith("/apis/none")]
             known = of_paths(DISCOVERY & set(paths), "get") | OPEN
-            assert allowed(asks, paths, ANONYMOUS) == OPEN
-            assert allowed(asks, paths, UNBOUND) == known
-            assert allowed(asks, paths, NODE) == known
-            assert allowed(asks, paths, ACCOUNT) == known | of_paths(KEYS, "get")
+            assert await allowed(asks, paths, ANONYMOUS) == OPEN
+            assert await allowed(asks, paths, UNBOUND) == known
+            assert await allowed(asks, paths, NODE) == known
+            assert await allowed(asks, paths, ACCOUNT) == known | of_paths(KEYS, "get")
 
     run(work())
 
@@ -107,10 +107,10 @@ def test_resources() -> None:
     async def work() -> None:
         async with asking() as asks:
             paths = [path for resource in builtin_scheme({"api/all": True}) for path in resource_paths(resource)]
-            assert allowed(asks, paths, ANONYMOUS) == set()
-            assert allowed(asks, paths, UNBOUND) == SELF
-            assert allowed(asks, paths, ACCOUNT) == SELF
-            assert allowed(asks, paths, NODE) == SELF | OF_NODES
+            assert await allowed(asks, paths, ANONYMOUS) == set()
+            assert await allowed(asks, paths, UNBOUND) == SELF
+            assert await allowed(asks, paths, ACCOUNT) == SELF
+            assert await allowed(asks, paths, NODE) == SELF | OF_NODES
 
     run(work())
 
@@ -127,6 +127,6 @@ def test_what_is_not_served_tells_nothing() -> None:
             )
             paths = [f"/api/v1/{place}" for place in places] + ["/apis/none.example.com/v1/things/a/status"]
             for user in (ANONYMOUS, UNBOUND, NODE, ACCOUNT):
-                assert allowed(asks, paths, user) == set()
+                assert await allowed(asks, paths, user) == set()
 
     run(work())

@@ -17,6 +17,6 @@ class CertificateApproval:
     async def validate(self, attributes: Attributes) -> None:
         request: CertificateSigningRequest = attributes.old
         signer = request.spec.signerName
-        if not may_for_signer(attributes, "approve", signer):
+        if not await may_for_signer(attributes, "approve", signer):
             why = f"user not permitted to approve requests with signerName {gotext.quote(signer)}"
             raise attributes.refusal(why)

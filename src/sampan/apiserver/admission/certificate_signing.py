@@ -20,5 +20,5 @@ class CertificateSigning:
         if (old.status.certificate, old.status.conditions) == (new.status.certificate, new.status.conditions):
             return
         signer = old.spec.signerName
-        if not may_for_signer(attributes, "sign", signer):
+        if not await may_for_signer(attributes, "sign", signer):
             raise attributes.refusal(f"user not permitted to sign requests with signerName {gotext.quote(signer)}")

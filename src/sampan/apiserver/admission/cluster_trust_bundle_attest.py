@@ -26,7 +26,7 @@ class ClusterTrustBundleAttest:
             return
         if attributes.old is not None and _content(attributes.old) == _content(attributes.obj):
             return
-        if not may_for_signer(attributes, "attest", signer):
+        if not await may_for_signer(attributes, "attest", signer):
             raise attributes.refusal(f"user not permitted to attest for signerName {gotext.quote(signer)}")
 
 

@@ -30,12 +30,12 @@ class OwnerReferencesPermissionEnforcement:
         if new == old:
             return
         if attributes.operation == "UPDATE":
-            _require_deletion(attributes)
+            await _require_deletion(attributes)
         blocking = newly_blocking(old, new)
-        if not blocking or is_allowed(attributes, _any_finalizer(attributes)):
+        if not blocking or await is_allowed(attributes, _any_finalizer(attributes)):
             return
         for owner in blocking:
-            _require_finalizers(attributes, owner)
+            await _require_finalizers(attributes, owner)
 
 
 def _owners(obj: Any) -> list[OwnerReference]:
@@ -49,7 +49,7 @@ def newly_blocking(old: Sequence[OwnerReference], new: Sequence[OwnerReference])
     return [owner for owner in new if owner.blockOwnerDeletion and owner.uid not in before]
 
 
-def _require_deletion(attributes: Attributes) -> None:
+async def _require_deletion(attributes: Attributes) -> None:
     resource = attributes.resource
     asked = Asked(
         attributes.user,
@@ -62,7 +62,7 @@ def _require_deletion(attributes: Attributes) -> None:
         attributes.namespace,
         attributes.name,
     )
-    decision = decide(attributes, asked)
+    decision = await decide(attributes, asked)
     if decision.verdict is not Verdict.ALLOWED:
         why = f"cannot set an ownerRef on a resource you can't delete: {decision.reason}, {_NO_ERROR}"
         raise attributes.refusal(why)
@@ -72,7 +72,7 @@ def _any_finalizer(attributes: Attributes) -> Asked:
     return Asked(attributes.user, "update", "", "*", "*", "*", "finalizers", "", "*")
 
 
-def _require_finalizers(attributes: Attributes, owner: OwnerReference) -> None:
+async def _require_finalizers(attributes: Attributes, owner: OwnerReference) -> None:
     resources = list(_resources(attributes, owner))
     if not resources:
         group, _, version = owner.apiVersion.rpartition("/")
@@ -84,7 +84,7 @@ def _require_finalizers(attributes: Attributes, owner: OwnerReference) -> None:
         namespace = attributes.namespace if resource.namespaced else ""
         group, version, plural = resource.group, resource.version, resource.plural
         asked = Asked(attributes.user, "update", "", group, version, plural, "finalizers", namespace, owner.name)
-        decision = decide(attributes, asked)
+        decision = await decide(attributes, asked)
         if decision.verdict is not Verdict.ALLOWED:
             start = (
                 "cannot set blockOwnerDeletion if an ownerReference refers to a resource you can't set finalizers on"

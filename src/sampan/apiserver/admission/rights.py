@@ -7,18 +7,21 @@ from sampan.apiserver.authz.attributes import Attributes as Asked
 from sampan.apiserver.authz.decisions import ALLOWED, Decision, Verdict
 
 
-def decide(attributes: Attributes, asked: Asked) -> Decision:
+async def decide(attributes: Attributes, asked: Asked) -> Decision:
     """A server that knows nothing of its users lets them do everything."""
     security = attributes.registry.security
-    return ALLOWED if security is None else security.authorizer.decide(asked)
+    return ALLOWED if security is None else await security.authorizer.decide(asked)
 
 
-def is_allowed(attributes: Attributes, asked: Asked) -> bool:
-    return decide(attributes, asked).verdict is Verdict.ALLOWED
+async def is_allowed(attributes: Attributes, asked: Asked) -> bool:
+    return (await decide(attributes, asked)).verdict is Verdict.ALLOWED
 
 
-def may_for_signer(attributes: Attributes, verb: str, signer: str) -> bool:
+async def may_for_signer(attributes: Attributes, verb: str, signer: str) -> bool:
     """Whether the user has this right for the signer, or for all of its domain."""
     names = (signer, f"{signer.partition('/')[0]}/*")
-    asked = (Asked(attributes.user, verb, "", "certificates.k8s.io", "*", "signers", name=name) for name in names)
-    return any(is_allowed(attributes, one) for one in asked)
+    for name in names:
+        asked = Asked(attributes.user, verb, "", "certificates.k8s.io", "*", "signers", name=name)
+        if await is_allowed(attributes, asked):
+            return True
+    return False

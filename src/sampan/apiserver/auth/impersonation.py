@@ -94,17 +94,17 @@ class Impersonation:
         self._authorizer = authorizer
         self._last: dict[tuple[str, tuple[str, ...]], str] = {}
 
-    def apply(self, call: Call) -> None:
+    async def apply(self, call: Call) -> None:
         """Give a classified call the user that it wants; Forbidden if it may not have it."""
         wanted = wanted_of(call.headers)
         if wanted is not None:
-            call.user = self._user(wanted, attributes_of(call))
+            call.user = await self._user(wanted, attributes_of(call))
 
-    def _user(self, wanted: Wanted, asked: Attributes) -> User:
+    async def _user(self, wanted: Wanted, asked: Attributes) -> User:
         key, first = (asked.user.name, asked.user.groups), None
         for mode in self._modes(wanted, asked.user, self._last.get(key)):
             try:
-                user = self._as(mode, wanted, asked)
+                user = await self._as(mode, wanted, asked)
             except errors.Forbidden as refused:
                 first = first or refused
                 continue
@@ -122,11 +122,11 @@ class Impersonation:
             modes.insert(0, last)
         return modes
 
-    def _as(self, mode: str, wanted: Wanted, asked: Attributes) -> User:
+    async def _as(self, mode: str, wanted: Wanted, asked: Attributes) -> User:
         if not mode:
-            return _Check(self._authorizer, asked.user, "impersonate", is_constrained=False).user(wanted)
-        self._authorizer.require(msgspec.structs.replace(asked, verb=f"impersonate-on:{mode}:{asked.verb}"))
-        return _Check(self._authorizer, asked.user, f"impersonate:{mode}", is_constrained=True).user(wanted)
+            return await _Check(self._authorizer, asked.user, "impersonate", is_constrained=False).user(wanted)
+        await self._authorizer.require(msgspec.structs.replace(asked, verb=f"impersonate-on:{mode}:{asked.verb}"))
+        return await _Check(self._authorizer, asked.user, f"impersonate:{mode}", is_constrained=True).user(wanted)
 
 
 def _fitting(wanted: Wanted, user: User) -> Iterator[str]:
@@ -152,12 +152,12 @@ class _Check:
     verb: str
     is_constrained: bool
 
-    def user(self, wanted: Wanted) -> User:
-        groups = self._name(wanted)
+    async def user(self, wanted: Wanted) -> User:
+        groups = await self._name(wanted)
         if wanted.uid:
-            self._require("uids", wanted.uid, group=_AUTHENTICATION)
-        self._groups(wanted.groups)
-        self._extra(wanted.extra)
+            await self._require("uids", wanted.uid, group=_AUTHENTICATION)
+        await self._groups(wanted.groups)
+        await self._extra(wanted.extra)
         if wanted.name == ANONYMOUS:
             groups = _with(groups, UNAUTHENTICATED)
         elif UNAUTHENTICATED not in groups:
@@ -165,37 +165,41 @@ class _Check:
         extra = {key: tuple(values) for key, values in wanted.extra.items()}
         return User(wanted.name, wanted.uid, tuple(groups), extra)
 
-    def _name(self, wanted: Wanted) -> list[str]:
+    async def _name(self, wanted: Wanted) -> list[str]:
         """Checks the name; the groups that the user has."""
         account, node = split_account(wanted.name), node_of(wanted.name)
         if account is not None:
-            self._require("serviceaccounts", account[1], namespace=account[0])
+            await self._require("serviceaccounts", account[1], namespace=account[0])
             return wanted.groups or account_groups(account[0])
         if node and self.is_constrained:
-            self._require("nodes", "*" if self.verb.endswith(":associated-node") else node)
+            await self._require("nodes", "*" if self.verb.endswith(":associated-node") else node)
             return ["system:nodes"]
-        self._require("users", wanted.name)
+        await self._require("users", wanted.name)
         return wanted.groups
 
-    def _groups(self, groups: list[str]) -> None:
+    async def _groups(self, groups: list[str]) -> None:
         if self.is_constrained and "" in groups:
             raise self._refusal("groups", "", "impersonating the empty string group is not allowed")
         if self.is_constrained and MASTERS in groups:
             raise self._refusal("groups", MASTERS, "impersonating the system:masters group is not allowed")
-        if self.is_constrained and len(groups) >= _MANY and self._may("groups", "*"):
+        if self.is_constrained and len(groups) >= _MANY and await self._may("groups", "*"):
             return
         for group in groups:
-            self._require("groups", group)
+            await self._require("groups", group)
 
-    def _extra(self, extra: dict[str, list[str]]) -> None:
+    async def _extra(self, extra: dict[str, list[str]]) -> None:
         if self.is_constrained and (fault := _extra_fault(extra)):
             raise self._refusal("userextras", "", fault, group=_AUTHENTICATION)
         is_large = sum(map(len, extra.values())) >= _MANY
-        if self.is_constrained and is_large and self._may("userextras", "*", group=_AUTHENTICATION, subresource="*"):
+        if (
+            self.is_constrained
+            and is_large
+            and await self._may("userextras", "*", group=_AUTHENTICATION, subresource="*")
+        ):
             return
         for key, values in extra.items():
             for value in values:
-                self._require("userextras", value, group=_AUTHENTICATION, subresource=key)
+                await self._require("userextras", value, group=_AUTHENTICATION, subresource=key)
 
     def _asked(
         self, resource: str, name: str, *, group: str | None = None, subresource: str = "", namespace: str = ""
@@ -212,13 +216,15 @@ class _Check:
             name=name,
         )
 
-    def _require(
+    async def _require(
         self, resource: str, name: str, *, group: str | None = None, subresource: str = "", namespace: str = ""
     ) -> None:
-        self.authorizer.require(self._asked(resource, name, group=group, subresource=subresource, namespace=namespace))
+        await self.authorizer.require(
+            self._asked(resource, name, group=group, subresource=subresource, namespace=namespace)
+        )
 
-    def _may(self, resource: str, name: str, *, group: str | None = None, subresource: str = "") -> bool:
-        return self.authorizer.is_allowed(self._asked(resource, name, group=group, subresource=subresource))
+    async def _may(self, resource: str, name: str, *, group: str | None = None, subresource: str = "") -> bool:
+        return await self.authorizer.is_allowed(self._asked(resource, name, group=group, subresource=subresource))
 
     def _refusal(self, resource: str, name: str, why: str, *, group: str | None = None) -> errors.ApiError:
         return refusal(self._asked(resource, name, group=group), why)

@@ -14,10 +14,12 @@ class Chain:
     def __init__(self, *authorizers: Authorizer) -> None:
         self._authorizers = authorizers
 
-    def decide(self, asked: Attributes) -> Decision:
+    async def decide(self, asked: Attributes) -> Decision:
         reasons = []
         for authorizer in self._authorizers:
             decision = authorizer.decide(asked)
+            if not isinstance(decision, Decision):
+                decision = await decision
             if decision.verdict is Verdict.ALLOWED:
                 return decision
             if decision.reason:
@@ -26,15 +28,15 @@ class Chain:
                 return Decision(Verdict.REFUSED, "\n".join(reasons))
         return Decision(Verdict.UNDECIDED, "\n".join(reasons))
 
-    def is_allowed(self, asked: Attributes) -> bool:
-        return self.decide(asked).verdict is Verdict.ALLOWED
+    async def is_allowed(self, asked: Attributes) -> bool:
+        return (await self.decide(asked)).verdict is Verdict.ALLOWED
 
-    def check(self, call: Call, verb: str = "") -> None:
+    async def check(self, call: Call, verb: str = "") -> None:
         """Forbidden, in the real server's words, if the call is not allowed; `verb` stands for the call's own."""
-        self.require(attributes_of(call, verb))
+        await self.require(attributes_of(call, verb))
 
-    def require(self, asked: Attributes) -> None:
-        decision = self.decide(asked)
+    async def require(self, asked: Attributes) -> None:
+        decision = await self.decide(asked)
         if decision.verdict is not Verdict.ALLOWED:
             raise refusal(asked, decision.reason)
 

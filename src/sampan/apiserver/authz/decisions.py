@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable
 from dataclasses import dataclass
 from enum import Enum
 from typing import Protocol
@@ -27,8 +28,9 @@ ALLOWED, UNDECIDED = Decision(Verdict.ALLOWED), Decision(Verdict.UNDECIDED)
 
 
 class Authorizer(Protocol):
-    def decide(self, asked: Attributes) -> Decision:
-        """Costs microseconds: it is asked on every call."""
+    def decide(self, asked: Attributes) -> Decision | Awaitable[Decision]:
+        """Costs microseconds: it is asked on every call. One that has to ask elsewhere gives what to wait for, and only
+        where it does not know."""
 
 
 __all__ = ["ALLOWED", "UNDECIDED", "Authorizer", "Decision", "Verdict"]

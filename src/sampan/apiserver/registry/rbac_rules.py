@@ -26,7 +26,7 @@ class RbacStrategy(Strategy):
         return names.path_segment(name)
 
     async def begin(self, ctx: Context, obj: Any, old: Any | None) -> Finish | None:
-        escalation.check(ctx, obj, old)
+        await escalation.check(ctx, obj, old)
         return None
 
 

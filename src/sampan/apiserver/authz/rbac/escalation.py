@@ -25,21 +25,21 @@ _EVERYTHING = (
 _AGGREGATES = "must have cluster-admin privileges to use the aggregationRule"
 
 
-def check(ctx: Context, obj: Any, old: Any | None) -> None:
+async def check(ctx: Context, obj: Any, old: Any | None) -> None:
     """Forbidden if the user may not write this role or binding. Comes before it is validated."""
     security = ctx.registry.security
     if security is None or MASTERS in ctx.user.groups or _is_housekeeping(obj, old):
         return
     if obj.kind.endswith("Binding"):
-        _check_binding(security, ctx, obj)
+        await _check_binding(security, ctx, obj)
     else:
-        _check_role(security, ctx, obj, old)
+        await _check_role(security, ctx, obj, old)
 
 
-def _check_role(security: Security, ctx: Context, obj: Any, old: Any | None) -> None:
+async def _check_role(security: Security, ctx: Context, obj: Any, old: Any | None) -> None:
     plural, meta = f"{obj.kind.lower()}s", obj.metadata
     name = meta.name if old is not None else ""
-    if security.authorizer.is_allowed(_asked(ctx, "escalate", GROUP, plural, name)):
+    if await security.authorizer.is_allowed(_asked(ctx, "escalate", GROUP, plural, name)):
         return
     if fault := fault_of(security.rules, ctx.user, ctx.namespace, obj.rules or ()):
         raise errors.forbidden(plural, meta.name, fault, group=GROUP)
@@ -48,11 +48,11 @@ def _check_role(security: Security, ctx: Context, obj: Any, old: Any | None) -> 
         raise errors.forbidden(plural, meta.name, _AGGREGATES, group=GROUP)
 
 
-def _check_binding(security: Security, ctx: Context, obj: Any) -> None:
+async def _check_binding(security: Security, ctx: Context, obj: Any) -> None:
     plural, ref = f"{obj.kind.lower()}s", obj.roleRef
     if ref.kind in ("Role", "ClusterRole"):
         asked = _asked(ctx, "bind", ref.apiGroup, f"{ref.kind.lower()}s", ref.name)
-        if security.authorizer.is_allowed(asked):
+        if await security.authorizer.is_allowed(asked):
             return
     rules = _rules(security.rules, ref, ctx.namespace, plural)
     if fault := fault_of(security.rules, ctx.user, ctx.namespace, rules):

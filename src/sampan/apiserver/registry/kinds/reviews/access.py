@@ -27,8 +27,8 @@ _RESOURCE, _PATH = "spec.resourceAttributes", "spec.nonResourceAttributes"
 Spec = SubjectAccessReviewSpec | SelfSubjectAccessReviewSpec
 
 
-def status_of(authorizer: Chain, spec: Spec, user: User) -> SubjectAccessReviewStatus:
-    decision = authorizer.decide(_asked(spec, user))
+async def status_of(authorizer: Chain, spec: Spec, user: User) -> SubjectAccessReviewStatus:
+    decision = await authorizer.decide(_asked(spec, user))
     return SubjectAccessReviewStatus(
         allowed=decision.verdict is Verdict.ALLOWED,
         denied=decision.verdict is Verdict.REFUSED,

@@ -23,7 +23,7 @@ async def review(endpoints: Endpoints, call: Call) -> ValueAnswer:
         *access.local_faults(asked),
     ]
     refuse(access.GROUP, faults)
-    asked.status = access.status_of(security_of(endpoints).authorizer, asked.spec, access.subject(asked.spec))
+    asked.status = await access.status_of(security_of(endpoints).authorizer, asked.spec, access.subject(asked.spec))
     return answer(asked)
 
 

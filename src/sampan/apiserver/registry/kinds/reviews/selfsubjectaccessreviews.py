@@ -23,7 +23,7 @@ async def review(endpoints: Endpoints, call: Call) -> ValueAnswer:
         *access.metadata_faults(asked.metadata),
     ]
     refuse(access.GROUP, faults)
-    asked.status = access.status_of(security_of(endpoints).authorizer, asked.spec, call.user)
+    asked.status = await access.status_of(security_of(endpoints).authorizer, asked.spec, call.user)
     return answer(asked)
 
 

@@ -19,7 +19,7 @@ async def review(endpoints: Endpoints, call: Call) -> ValueAnswer:
     asked: SubjectAccessReview = await posted(endpoints, call)
     faults = [*access.subject_review_faults(asked), *access.metadata_faults(asked.metadata)]
     refuse(access.GROUP, faults)
-    asked.status = access.status_of(security_of(endpoints).authorizer, asked.spec, access.subject(asked.spec))
+    asked.status = await access.status_of(security_of(endpoints).authorizer, asked.spec, access.subject(asked.spec))
     return answer(asked)
 
 
