@@ -14,6 +14,10 @@ COMMANDS = {
     "down": ("sampan.cli.down", "Stop a cluster."),
     "status": ("sampan.cli.status", "Show what runs and where."),
     "kube-apiserver": ("sampan.cli.kube_apiserver", "Run the API server alone, with the real one's flags."),
+    "kube-controller-manager": (
+        "sampan.cli.kube_controller_manager",
+        "Run the controllers alone, with the real one's flags.",
+    ),
     "kubectl": ("sampan.cli.kubectl", "Work with a cluster, as kubectl does."),
 }
 

@@ -27,10 +27,10 @@ def set_up_logs(verbosity: int) -> None:
 
 def serve(config: ClusterConfig, on_ready: Callable[[Assembly], Awaitable[None]]) -> None:
     """Run the cluster until a signal to end; what goes wrong at the start is told in one line."""
-    _run_loop(_serve(config, on_ready))
+    run_loop(_serve(config, on_ready))
 
 
-def _run_loop(work: Coroutine[Any, Any, None]) -> None:
+def run_loop(work: Coroutine[Any, Any, None]) -> None:
     try:
         import uvloop
     except ImportError:
@@ -42,7 +42,7 @@ def _run_loop(work: Coroutine[Any, Any, None]) -> None:
 async def _serve(config: ClusterConfig, on_ready: Callable[[Assembly], Awaitable[None]]) -> None:
     loop, task = asyncio.get_running_loop(), asyncio.current_task()
     assert task is not None
-    _on_signals(loop, task.cancel)
+    on_signals(loop, task.cancel)
     assembly = Assembly(config=config, clock=RealClock())
     try:
         await assembly.__aenter__()
@@ -53,7 +53,7 @@ async def _serve(config: ClusterConfig, on_ready: Callable[[Assembly], Awaitable
     except StorageError as error:
         raise CliError(str(error)) from error
     stop = asyncio.Event()
-    _on_signals(loop, stop.set)
+    on_signals(loop, stop.set)
     try:
         await on_ready(assembly)
         _settle_memory()
@@ -62,7 +62,7 @@ async def _serve(config: ClusterConfig, on_ready: Callable[[Assembly], Awaitable
         await assembly.__aexit__(None, None, None)
 
 
-def _on_signals(loop: asyncio.AbstractEventLoop, call: Callable[[], object]) -> None:
+def on_signals(loop: asyncio.AbstractEventLoop, call: Callable[[], object]) -> None:
     for signum in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(signum, call)
 

@@ -1,0 +1,202 @@
+"""Running one component as a process of its own: its flags, its access to the API server, its lease, its port."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import functools
+import os
+import socket
+import uuid
+from collections.abc import Awaitable, Callable, Mapping
+from contextlib import AsyncExitStack
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import click
+
+from sampan.cli import flags
+from sampan.cli.component_port import ComponentPort, listening, tls_of
+from sampan.cli.failures import CliError
+from sampan.cli.serving import on_signals, run_loop
+from sampan.machinery.client import Client
+from sampan.machinery.client.access import Access
+from sampan.machinery.client.http import HttpTransport
+from sampan.machinery.client.kubeconfig import KubeconfigError, in_cluster, load
+from sampan.machinery.clock import Clock, RealClock
+from sampan.machinery.delegation import Delegation
+from sampan.machinery.leader_election import ElectionConfig, LeaderElector, LeadershipLost
+from sampan.machinery.metrics import Metrics
+from sampan.machinery.process_metrics import export_process
+
+_ELECT = "Work only while holding the lease."
+_OPTIONS: tuple[tuple[tuple[str, ...], dict[str, Any]], ...] = (
+    (("--kubeconfig",), {"metavar": "F", "help": "How to reach the API server, and as whom.  [as a pod would]"}),
+    (("--master",), {"default": "", "metavar": "URL", "help": "The API server, instead of the kubeconfig's."}),
+    (("--bind-address",), {"default": "0.0.0.0", "metavar": "A", "help": "Where health and metrics are served."}),
+    (("--tls-cert-file",), {"metavar": "F", "help": "The port's certificate; without one it makes its own."}),
+    (("--tls-private-key-file",), {"metavar": "F", "help": "Its key."}),
+    (
+        ("--leader-elect",),
+        {
+            "type": bool,
+            "default": True,
+            "is_flag": False,
+            "flag_value": True,
+            "help": "Work only while holding the lease.",
+        },
+    ),
+    (("--leader-elect-lease-duration",), {"default": "15s", "metavar": "T", "help": "How long a lease lasts."}),
+    (("--leader-elect-renew-deadline",), {"default": "10s", "metavar": "T", "help": "How long renewing may take."}),
+    (("--leader-elect-retry-period",), {"default": "2s", "metavar": "T", "help": "Between two tries."}),
+    (("--leader-elect-resource-name",), {"default": "", "metavar": "NAME", "help": "The lease.  [the component's]"}),
+    (("--leader-elect-resource-namespace",), {"default": "kube-system", "metavar": "NS", "help": "Where it is."}),
+    (("-v", "--v", "verbosity"), {"type": int, "default": 0, "help": "Log: 0 warnings, 2 what happens, 4 all."}),
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ComponentConfig:
+    name: str
+    access: Access
+    election: ElectionConfig | None
+    host: str
+    port: int
+    certificate: Path | None = None
+    key: Path | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Component:
+    """What the work of a component is made from."""
+
+    transport: HttpTransport
+    access: Access
+    clock: Clock
+    metrics: Metrics = field(default_factory=Metrics)
+
+    def client(self, name: str) -> Client:
+        return Client(transport=self.transport, clock=self.clock, component=name)
+
+
+Work = Callable[[Component], Awaitable[None]]
+"""Runs until cancelled."""
+
+
+def component_options(port: int) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """The flags of every component that is a client of the API server; `port` is the default of --secure-port."""
+    number = (("--secure-port",), {"type": int, "default": port, "help": "For health and metrics by HTTPS; 0: none."})
+
+    def decorate(command: Callable[..., Any]) -> Callable[..., Any]:
+        options = [
+            click.option(*names, show_default=kwargs.get("default") != "", **kwargs)
+            for names, kwargs in (*_OPTIONS, number)
+        ]
+        return functools.reduce(lambda wrapped, option: option(wrapped), reversed(options), command)
+
+    return decorate
+
+
+def component_config(name: str, given: Mapping[str, Any]) -> ComponentConfig:
+    certificate = flags.file("--tls-cert-file", given["tls_cert_file"])
+    key = flags.file("--tls-private-key-file", given["tls_private_key_file"])
+    if (certificate is None) != (key is None):
+        raise CliError("--tls-cert-file and --tls-private-key-file: give both or neither")
+    return ComponentConfig(
+        name=name,
+        access=_access(given),
+        election=_election(name, given) if given["leader_elect"] else None,
+        host=flags.address("--bind-address", given["bind_address"]),
+        port=flags.port("--secure-port", given["secure_port"]),
+        certificate=certificate,
+        key=key,
+    )
+
+
+def run_component(config: ComponentConfig, work: Work, *, shown: Mapping[str, object]) -> None:
+    """Until a signal to end, or until the lease is lost; `shown` is what /configz tells."""
+    run_loop(_run(config, work, shown))
+
+
+async def _run(config: ComponentConfig, work: Work, shown: Mapping[str, object]) -> None:
+    loop, task = asyncio.get_running_loop(), asyncio.current_task()
+    assert task is not None
+    clock = RealClock()
+    try:
+        async with AsyncExitStack() as stack:
+            transport = await stack.enter_async_context(HttpTransport(config.access))
+            component = Component(transport=transport, access=config.access, clock=clock)
+            export_process(component.metrics)
+            if config.port:
+                await stack.enter_async_context(_port(config, component, shown))
+            on_signals(loop, task.cancel)
+            click.echo(f"{config.name} has started")
+            await _lead(config, component, work)
+    except asyncio.CancelledError:
+        return
+    except LeadershipLost as lost:
+        raise CliError(str(lost)) from None
+    except OSError as error:
+        if error.errno == errno.EADDRINUSE:
+            raise CliError(f"--secure-port: {config.host}:{config.port} is in use; give another port") from None
+        raise
+
+
+def _port(config: ComponentConfig, component: Component, shown: Mapping[str, object]) -> Any:
+    served = ComponentPort(
+        metrics=component.metrics,
+        delegation=Delegation(client=component.client(config.name), clock=component.clock),
+        check=lambda: "",
+        config=shown,
+    )
+    tls = tls_of(config.certificate, config.key, name=config.name)
+    return listening(served, host=config.host, number=config.port, tls=tls)
+
+
+async def _lead(config: ComponentConfig, component: Component, work: Work) -> None:
+    if config.election is None:
+        return await work(component)
+    elector = LeaderElector(client=component.client(config.name), clock=component.clock, config=config.election)
+    component.metrics.function(
+        "leader_election_master_status",
+        "Whether this process leads.",
+        lambda: (((config.name,), float(elector.is_leader)),),
+        ("name",),
+    )
+    await elector.run(lambda: work(component))
+
+
+def _access(given: Mapping[str, Any]) -> Access:
+    try:
+        if given["kubeconfig"]:
+            access = load(Path(given["kubeconfig"]))
+        elif given["master"]:
+            access = Access(server=given["master"])
+        else:
+            access = in_cluster()
+    except KubeconfigError as error:
+        raise CliError(f"--kubeconfig: {error}") from None
+    except OSError as error:
+        raise CliError(f"--kubeconfig: {error.filename}: {error.strerror}") from None
+    if given["master"]:
+        access.server = given["master"]
+    return access
+
+
+def _election(name: str, given: Mapping[str, Any]) -> ElectionConfig:
+    lease_s = flags.duration_s("--leader-elect-lease-duration", given["leader_elect_lease_duration"])
+    try:
+        return ElectionConfig(
+            name=given["leader_elect_resource_name"] or name,
+            namespace=given["leader_elect_resource_namespace"],
+            identity=f"{socket.gethostname()}_{os.getpid()}-{uuid.uuid4()}",
+            lease_s=int(lease_s),
+            renew_s=flags.duration_s("--leader-elect-renew-deadline", given["leader_elect_renew_deadline"]),
+            retry_s=flags.duration_s("--leader-elect-retry-period", given["leader_elect_retry_period"]),
+        )
+    except ValueError as error:
+        raise CliError(f"--leader-elect-lease-duration: {error}") from None
+
+
+__all__ = ["Component", "ComponentConfig", "component_config", "component_options", "run_component"]

@@ -1,0 +1,112 @@
+"""The port of a component that is a client of the API server: health for everybody, metrics for those who may."""
+
+from __future__ import annotations
+
+import ssl
+import tempfile
+import time
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import msgspec
+from aiohttp import web
+
+from sampan.api.types.authentication_v1 import UserInfo
+from sampan.machinery import errors
+from sampan.machinery.client import ConnectionFailed
+from sampan.machinery.delegation import ANONYMOUS, Delegation
+from sampan.machinery.metrics import CONTENT_TYPE, Metrics
+
+OPEN = ("/healthz", "/readyz", "/livez")
+"""What is answered without asking who wants to know."""
+
+Check = Callable[[], str]
+"""Empty if all is well, else what is not."""
+
+
+class ComponentPort:
+    def __init__(
+        self, *, metrics: Metrics, delegation: Delegation | None, check: Check, config: Mapping[str, object]
+    ) -> None:
+        """Without a `delegation` everybody may see everything."""
+        self._metrics, self._delegation, self._check, self._config = metrics, delegation, check, config
+
+    async def answer(self, request: web.BaseRequest) -> web.Response:
+        path = request.path
+        if not any(path == known or path.startswith(f"{known}/") for known in OPEN):
+            refusal = await self._refusal(request)
+            if refusal is not None:
+                return refusal
+        if request.method not in ("GET", "HEAD"):
+            return web.Response(status=405, text="405 method not allowed\n")
+        return self._found(path)
+
+    def _found(self, path: str) -> web.Response:
+        if path == "/metrics":
+            return web.Response(body=self._metrics.text().encode(), headers={"Content-Type": CONTENT_TYPE})
+        if path == "/configz":
+            return web.Response(body=msgspec.json.encode(self._config), content_type="application/json")
+        if path in OPEN:
+            fault = self._check()
+            return web.Response(text=f"{fault}\n" if fault else "ok", status=500 if fault else 200)
+        return web.Response(status=404, text="404 page not found\n")
+
+    async def _refusal(self, request: web.BaseRequest) -> web.Response | None:
+        if self._delegation is None:
+            return None
+        try:
+            user = await self._user(request, self._delegation)
+            if user is None:
+                return web.Response(status=401, text="Unauthorized\n")
+            verb = request.method.lower()
+            verdict = await self._delegation.may_get(user, verb, request.path)
+        except (errors.ApiError, ConnectionFailed) as failure:
+            return web.Response(status=500, text=f"the API server cannot be asked: {failure}\n")
+        if verdict.is_allowed:
+            return None
+        told = f'forbidden: User "{user.username}" cannot {verb} path "{request.path}"'
+        return web.Response(status=403, text=f"{told}: {verdict.reason}\n" if verdict.reason else f"{told}\n")
+
+    async def _user(self, request: web.BaseRequest, delegation: Delegation) -> UserInfo | None:
+        scheme, _, token = request.headers.get("Authorization", "").partition(" ")
+        return await delegation.user_of(token.strip()) if scheme.lower() == "bearer" else ANONYMOUS
+
+
+@asynccontextmanager
+async def listening(port: ComponentPort, *, host: str, number: int, tls: ssl.SSLContext | None) -> AsyncIterator[int]:
+    """Serve while the block lasts; the number is the port that it has."""
+    runner = web.ServerRunner(web.Server(port.answer, access_log=None))
+    await runner.setup()
+    try:
+        site = web.TCPSite(runner, host, number, ssl_context=tls, shutdown_timeout=1)
+        await site.start()
+        yield int(runner.addresses[0][1])
+    finally:
+        await runner.cleanup()
+
+
+def tls_of(certificate: Path | None, key: Path | None, *, name: str) -> ssl.SSLContext:
+    """With these files, or with a certificate made for this run."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    if certificate is not None and key is not None:
+        context.load_cert_chain(certificate, key)
+        return context
+    from sampan.machinery import certificates
+
+    now = time.time()
+    ca = certificates.make_ca(f"{name}-ca", now=now)
+    wanted = certificates.Request(
+        common_name=name, dns_names=("localhost", name), addresses=("127.0.0.1",), is_server=True
+    )
+    pair = certificates.issue(ca, wanted, now=now)
+    with tempfile.TemporaryDirectory(prefix="sampan-port-") as folder:
+        made = Path(folder) / "both.pem"
+        made.touch(mode=0o600)
+        made.write_bytes(pair.certificate + pair.key)
+        context.load_cert_chain(made)
+    return context
+
+
+__all__ = ["ComponentPort", "listening", "tls_of"]

@@ -1,0 +1,59 @@
+"""`sampan kube-controller-manager`: the control loops alone, with the real one's flags."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from typing import Any
+
+import click
+
+from sampan.cli import flags
+from sampan.cli.component import Component, component_config, component_options, run_component
+from sampan.cli.controller_accounts import ControllerAccounts
+from sampan.cli.controller_flags import controller_config, controller_options
+from sampan.cli.serving import set_up_logs
+from sampan.machinery.client import Client
+
+NAME = "kube-controller-manager"
+
+
+@click.command(NAME)
+@click.option("--controllers", default="*", show_default=True, metavar="LIST", help="Controllers: *, NAME, -NAME.")
+@click.option(
+    "--use-service-account-credentials",
+    type=bool,
+    is_flag=False,
+    flag_value=True,
+    default=False,
+    show_default=True,
+    help="Each controller acts as its own service account, with its own rights.",
+)
+@controller_options
+@component_options(10257)
+def command(**given: Any) -> None:
+    """Run the controllers as a process of their own."""
+    set_up_logs(given["verbosity"])
+    names = flags.controllers("--controllers", given["controllers"])
+    config = controller_config(given)
+
+    async def work(component: Component) -> None:
+        from sampan.controllers.manager import selected
+
+        own = selected(names) if given["use_service_account_credentials"] else ()
+        async with ControllerAccounts(component=component, controllers=own) as accounts:
+            await _manage(component, accounts.client_for)
+
+    async def _manage(component: Component, client_for: Callable[[str], Client]) -> None:
+        from sampan.controllers.manager import ControllerManager
+        from sampan.machinery.controller_metrics import export_controllers
+
+        manager = ControllerManager(client_for=client_for, clock=component.clock, names=names, config=config)
+        export_controllers(component.metrics, lambda: manager.runners)
+        await manager.run()
+
+    shown = {"controllers": names, **dataclasses.asdict(config)}
+    run_component(component_config(NAME, given), work, shown={"kubecontrollermanager.config.k8s.io": shown})
+
+
+__all__ = ["command"]

@@ -1,0 +1,138 @@
+"""`sampan kube-controller-manager`: the controllers in a process of their own."""
+
+import re
+import signal
+import ssl
+import subprocess
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from sampan.testing import Cluster
+from tests.cli.command import Sampan
+from tests.ports import free_port
+
+NAME = "kube-controller-manager"
+
+
+@pytest.fixture
+def cluster() -> Iterator[Cluster]:
+    with Cluster(components=["apiserver"]) as cluster:
+        yield cluster
+
+
+@contextmanager
+def managing(sampan: Sampan, cluster: Cluster, *words: str) -> Iterator[tuple[int, "subprocess.Popen[str]"]]:
+    port = free_port()
+    command = (NAME, "--kubeconfig", str(cluster.kubeconfig), "--secure-port", str(port), *words)
+    with sampan.running(*command) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == f"{NAME} has started\n"
+        yield port, process
+
+
+def get(port: int, path: str, token: str = "") -> tuple[int, str]:
+    context = ssl.create_default_context()
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    headers = {"Authorization": f"Bearer {token}"} if token else {}
+    request = urllib.request.Request(f"https://127.0.0.1:{port}{path}", headers=headers)
+    try:
+        with urllib.request.urlopen(request, timeout=10, context=context) as answer:
+            return answer.status, answer.read().decode()
+    except urllib.error.HTTPError as error:
+        with error:
+            return error.code, error.read().decode()
+
+
+async def account_made(cluster: Cluster, namespace: str) -> None:
+    from sampan.cli.assembly import default_account
+
+    await default_account(cluster.client, namespace)
+
+
+@pytest.mark.parametrize("own_accounts", ["false", "true"])
+def test_controllers_elsewhere(sampan: Sampan, cluster: Cluster, own_accounts: str) -> None:
+    from sampan.api.types.coordination_v1 import Lease
+    from sampan.api.types.core_v1 import ServiceAccount
+
+    words = ("--controllers", "serviceaccount-controller", "--use-service-account-credentials", own_accounts)
+    with managing(sampan, cluster, *words) as (_, process):
+        cluster.run(account_made(cluster, "default"))
+        made = cluster.run(cluster.client.of(ServiceAccount).get("default", "default"))
+        assert [entry.manager for entry in made.metadata.managedFields or []] == [NAME]
+        lease = cluster.run(cluster.client.of(Lease).get(NAME, "kube-system"))
+        assert re.search(rf"_{process.pid}-", lease.spec.holderIdentity or "")
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(30) == 0
+    lease = cluster.run(cluster.client.of(Lease).get(NAME, "kube-system"))
+    assert not lease.spec.holderIdentity, "the lease is given back"
+    accounts = cluster.run(cluster.client.of(ServiceAccount).list())
+    own = [found for found in accounts.items if found.metadata.name == "service-account-controller"]
+    assert bool(own) is (own_accounts == "true")
+
+
+def test_port(sampan: Sampan, cluster: Cluster) -> None:
+    from sampan.api.types.authentication_v1 import TokenRequest
+    from sampan.api.types.core_v1 import ServiceAccount
+    from sampan.api.types.meta_v1 import ObjectMeta
+    from sampan.api.types.rbac_v1 import ClusterRoleBinding, RoleRef, Subject
+
+    async def watcher() -> str:
+        meta = ObjectMeta(name="watcher", namespace="default")
+        accounts = cluster.client.of(ServiceAccount)
+        await accounts.create(ServiceAccount(metadata=meta))
+        subject = Subject(kind="ServiceAccount", name="watcher", namespace="default")
+        role = RoleRef(apiGroup="rbac.authorization.k8s.io", kind="ClusterRole", name="system:monitoring")
+        binding = ClusterRoleBinding(metadata=ObjectMeta(name="watcher"), subjects=[subject], roleRef=role)
+        await cluster.client.of(ClusterRoleBinding).create(binding)
+        made = await accounts.create_subresource("token", "watcher", TokenRequest(), "default")
+        return str(made.status.token)
+
+    token = cluster.run(watcher())
+    with managing(sampan, cluster) as (port, _):
+        assert get(port, "/healthz") == (200, "ok")
+        assert get(port, "/metrics") == (403, 'forbidden: User "system:anonymous" cannot get path "/metrics"\n')
+        assert get(port, "/metrics", "wrong")[0] == 401
+        code, text = get(port, "/metrics", token)
+        assert code == 200
+        assert "process_cpu_seconds_total" in text
+        assert "leader_election_master_status" in text
+        assert get(port, "/configz", token)[0] == 403
+        assert get(port, "/healthz/nothing")[0] == 404
+
+
+def test_mistakes(sampan: Sampan, cluster: Cluster, tmp_path: Path) -> None:
+    where = ("--kubeconfig", str(cluster.kubeconfig))
+    assert "--kubeconfig" in sampan.fails(NAME, "--kubeconfig", str(tmp_path / "none"))
+    assert "not in a cluster" in sampan.fails(NAME)
+    assert "--controllers: " in sampan.fails(NAME, *where, "--controllers", "nothing")
+    assert "give both or neither" in sampan.fails(NAME, *where, "--tls-cert-file", str(cluster.ca))
+    assert "--leader-elect-lease-duration" in sampan.fails(NAME, *where, "--leader-elect-lease-duration", "1s")
+
+
+def test_second_waits_for_the_first(sampan: Sampan, cluster: Cluster) -> None:
+    from sampan.api.types.coordination_v1 import Lease
+
+    leases = cluster.client.of(Lease)
+    quick = ("--leader-elect-lease-duration", "3s", "--leader-elect-renew-deadline", "2s")
+    quick += ("--leader-elect-retry-period", "500ms", "--controllers", "serviceaccount-controller")
+    with managing(sampan, cluster, *quick) as (_, first):
+        cluster.run(account_made(cluster, "default"))
+        with managing(sampan, cluster, *quick) as (_, second):
+            first.kill()
+            first.wait(30)
+            cluster.run(holder(leases, second.pid))
+
+
+async def holder(leases: object, pid: int) -> None:
+    """Until the process holds the lease."""
+    async with leases.watch(initial_events=True) as events:  # type: ignore[attr-defined]
+        async for batch in events:
+            if any(
+                f"_{pid}-" in (event.object.spec.holderIdentity or "") for event in batch if event.type != "BOOKMARK"
+            ):
+                return
