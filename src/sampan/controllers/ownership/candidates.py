@@ -1,0 +1,68 @@
+"""Finding objects for an owner, and owners for an object, by index."""
+
+from collections.abc import Callable, Hashable, Iterable, Sequence
+from typing import Any, Generic, TypeVar
+
+from sampan.api.labels import Selector
+from sampan.controllers.ownership.references import controller_of
+from sampan.machinery.informer import Lister
+from sampan.machinery.object_key import Key, key_of
+
+T = TypeVar("T")
+
+
+def by_controller_or_orphan(obj: Any) -> Iterable[Hashable]:
+    """The uid of whom the object belongs to; of orphans their namespace."""
+    reference = controller_of(obj)
+    return (reference.uid if reference is not None else _orphans_of(obj.metadata.namespace),)
+
+
+def _orphans_of(namespace: str) -> Hashable:
+    return ("orphans", namespace)
+
+
+def candidates(lister: Lister[T], owner: Any) -> Sequence[T]:
+    """What belongs to the owner, and what in its namespace belongs to nobody."""
+    meta = owner.metadata
+    owned = lister.find(by_controller_or_orphan, meta.uid)
+    orphans = lister.find(by_controller_or_orphan, _orphans_of(meta.namespace))
+    return [*owned, *orphans] if orphans else owned
+
+
+class OwnerIndex(Generic[T]):
+    """Which owners an object concerns: the one that it belongs to, or all that would select it.
+
+    Owners are found by one label that their selector demands, so that an orphan costs no walk over all of them.
+    """
+
+    def __init__(self, *, owners: Lister[T], kind: str, selector: Callable[[T], Selector]) -> None:
+        self._owners, self._kind, self._selector = owners, kind, selector
+        owners.add_index(self._by_demand)
+
+    def keys(self, obj: Any) -> Iterable[Key]:
+        """The keys to look at when the object came, changed or went; for `Watch.keys`."""
+        reference = controller_of(obj)
+        if reference is not None:
+            return (Key(obj.metadata.namespace, reference.name),) if reference.kind == self._kind else ()
+        return [key_of(owner) for owner in self.selecting(obj)]
+
+    def selecting(self, obj: Any) -> Sequence[T]:
+        """The owners in the object's namespace whose selectors match it."""
+        meta = obj.metadata
+        if not meta.labels:
+            return []
+        found: list[T] = []
+        for demand in (None, *meta.labels.items()):
+            demanding = self._owners.find(self._by_demand, (meta.namespace, demand))
+            found += [owner for owner in demanding if self._selector(owner).matches(meta.labels)]
+        return found
+
+    def _by_demand(self, owner: Any) -> Iterable[Hashable]:
+        selector = self._selector(owner)
+        if selector.is_everything or selector.is_nothing:
+            return ()
+        exact = selector.exact()
+        return ((owner.metadata.namespace, exact[0] if exact else None),)
+
+
+__all__ = ["OwnerIndex", "by_controller_or_orphan", "candidates"]

@@ -1,0 +1,100 @@
+"""Making and deleting pods for an owner, with the events that tell of it."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from sampan.api import names
+from sampan.api.types.core_v1 import Pod, PodSpec, PodTemplateSpec
+from sampan.api.types.meta_v1 import ObjectMeta
+from sampan.controllers.namespaces import TERMINATING_CAUSE
+from sampan.controllers.ownership.references import controller_ref
+from sampan.machinery import errors
+from sampan.machinery.client import Client
+from sampan.machinery.events import NORMAL, WARNING, EventRecorder
+
+SUCCESSFUL_CREATE, FAILED_CREATE = "SuccessfulCreate", "FailedCreate"
+SUCCESSFUL_DELETE, FAILED_DELETE = "SuccessfulDelete", "FailedDelete"
+
+
+def name_prefix(owner_name: str) -> str:
+    """What the names of an owner's pods begin with: a dash after its name looks better, where it fits."""
+    dashed = f"{owner_name}-"
+    return owner_name if names.dns1123_subdomain(dashed, prefix=True) else dashed
+
+
+def pod_from(
+    template: PodTemplateSpec,
+    owner: Any,
+    *,
+    name: str = "",
+    generate_name: str = "",
+    labels: Mapping[str, str] | None = None,
+    annotations: Mapping[str, str] | None = None,
+    finalizers: Sequence[str] = (),
+    spec: PodSpec | None = None,
+) -> Pod:
+    """A pod of the template that is the owner's. `labels`, `annotations` and `finalizers` are added to the template's,
+    `spec` stands in its place. It shares what it can with the template: to be sent, not to be changed."""
+    meta = template.metadata
+    return Pod(
+        metadata=ObjectMeta(
+            name=name,
+            generateName="" if name else generate_name or name_prefix(owner.metadata.name),
+            namespace=owner.metadata.namespace,
+            labels={**meta.labels, **(labels or {})},
+            annotations={**meta.annotations, **(annotations or {})},
+            finalizers=list(dict.fromkeys((*meta.finalizers, *finalizers))),
+            ownerReferences=[controller_ref(owner)],
+        ),
+        spec=spec or template.spec,
+    )
+
+
+def is_namespace_ending(error: BaseException) -> bool:
+    """No creation in that namespace will succeed any more, and nobody need be told."""
+    return isinstance(error, errors.ApiError) and error.has_cause(TERMINATING_CAUSE)
+
+
+class PodControl:
+    def __init__(self, *, client: Client, events: EventRecorder) -> None:
+        self._pods, self._events = client.of(Pod), events
+
+    async def create(self, template: PodTemplateSpec, namespace: str, owner: Any, **said: Any) -> Pod:
+        """Create a pod of the template for the owner; `said` is for `pod_from`."""
+        return await self.create_pod(pod_from(template, owner, **said), owner, namespace)
+
+    async def create_pod(self, pod: Pod, owner: Any, namespace: str = "") -> Pod:
+        if not pod.metadata.labels:
+            raise errors.BadRequest("unable to create pods, no labels")
+        try:
+            made = await self._pods.create(pod, namespace)
+        except errors.ApiError as error:
+            if not is_namespace_ending(error):
+                self._events.event(owner, WARNING, FAILED_CREATE, f"Error creating: {error}")
+            raise
+        self._events.event(owner, NORMAL, SUCCESSFUL_CREATE, f"Created pod: {made.metadata.name}")
+        return made
+
+    async def delete(self, pod: Pod, owner: Any) -> None:
+        """Raises NotFound where there is none any more, which nobody is told of."""
+        name = pod.metadata.name
+        try:
+            await self._pods.delete(name, pod.metadata.namespace)
+        except errors.NotFound:
+            raise
+        except errors.ApiError as error:
+            self._events.event(owner, WARNING, FAILED_DELETE, f"Error deleting: {error}")
+            raise
+        self._events.event(owner, NORMAL, SUCCESSFUL_DELETE, f"Deleted pod: {name}")
+
+
+__all__ = [
+    "FAILED_CREATE",
+    "FAILED_DELETE",
+    "SUCCESSFUL_CREATE",
+    "SUCCESSFUL_DELETE",
+    "PodControl",
+    "is_namespace_ending",
+    "name_prefix",
+    "pod_from",
+]

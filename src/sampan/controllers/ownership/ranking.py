@@ -1,0 +1,112 @@
+"""Which of several pods go first: those that are least of a loss."""
+
+import math
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cmp_to_key
+
+from sampan.api.times import parse_time
+from sampan.api.types.core_v1 import Pod
+from sampan.controllers.ownership import pod_facts
+
+DELETION_COST = "controller.kubernetes.io/pod-deletion-cost"
+_PHASES = {pod_facts.PENDING: 0, "Unknown": 1, pod_facts.RUNNING: 2}
+_MOST_INT32 = 2**31
+
+
+@dataclass(frozen=True, slots=True)
+class _Facts:
+    pod: Pod
+    state: tuple[bool, int, bool]
+    cost: int
+    neighbours: int
+    ready_since: float | None
+    restarts: tuple[int, int]
+    created: float | None
+
+
+def deletion_cost(pod: Pod) -> int:
+    """The annotation's number, 0 where it is none: a plus sign and leading zeros are not allowed."""
+    text = pod.metadata.annotations.get(DELETION_COST, "0")
+    digits = text.removeprefix("-")
+    if not (digits.isascii() and digits.isdigit()) or (text[0] == "0" and text != "0"):
+        return 0
+    number = int(text)
+    return number if -_MOST_INT32 <= number < _MOST_INT32 else 0
+
+
+def deletion_order(pods: Iterable[Pod], *, related: Iterable[Pod] = (), now: float) -> list[Pod]:
+    """First those without a node, not yet running, not ready, cheaper by annotation, with more of the `related` pods
+    on their node, ready and created not long ago (on a scale of powers of two, within a step by uid), restarted more
+    often."""
+    on_node = Counter(pod.spec.nodeName for pod in related if pod_facts.is_active(pod))
+    found = [_facts(pod, deletion_cost(pod), on_node[pod.spec.nodeName]) for pod in pods]
+    return _sorted(found, now)
+
+
+def plain_order(pods: Iterable[Pod]) -> list[Pod]:
+    """The same without cost, neighbours and the scale of powers of two."""
+    return _sorted([_facts(pod, 0, 0) for pod in pods], None)
+
+
+def first_to_go(pods: Sequence[Pod], count: int, *, related: Iterable[Pod] = (), now: float) -> Sequence[Pod]:
+    """So many of the pods, those to be deleted first."""
+    return pods if count >= len(pods) else deletion_order(pods, related=related, now=now)[:count]
+
+
+def _facts(pod: Pod, cost: int, neighbours: int) -> _Facts:
+    created = pod.metadata.creationTimestamp
+    return _Facts(
+        pod=pod,
+        state=(bool(pod.spec.nodeName), _PHASES.get(pod.status.phase, 0), pod_facts.is_ready(pod)),
+        cost=cost,
+        neighbours=neighbours,
+        ready_since=pod_facts.ready_since(pod),
+        restarts=pod_facts.restarts(pod),
+        created=parse_time(created) if created else None,
+    )
+
+
+def _sorted(found: list[_Facts], now: float | None) -> list[Pod]:
+    def compared(one: _Facts, other: _Facts) -> int:
+        return _compared(one, other, now)
+
+    return [facts.pod for facts in sorted(found, key=cmp_to_key(compared))]
+
+
+def _compared(one: _Facts, other: _Facts, now: float | None) -> int:
+    if one.state != other.state:
+        return -1 if one.state < other.state else 1
+    if one.cost != other.cost:
+        return one.cost - other.cost
+    if one.neighbours != other.neighbours:
+        return other.neighbours - one.neighbours
+    is_ready = one.state[2]
+    if is_ready and one.ready_since != other.ready_since:
+        return _later_first(one, other, one.ready_since, other.ready_since, now)
+    if one.restarts != other.restarts:
+        return -1 if one.restarts > other.restarts else 1
+    if one.created != other.created:
+        return _later_first(one, other, one.created, other.created, now)
+    return 0
+
+
+def _later_first(one: _Facts, other: _Facts, mine: float | None, theirs: float | None, now: float | None) -> int:
+    """An unknown time is the latest."""
+    if mine is None or theirs is None:
+        return -1 if mine is None else 1
+    if now is None:
+        return -1 if mine > theirs else 1
+    difference = _scale(now - mine) - _scale(now - theirs)
+    if difference:
+        return difference
+    return -1 if one.pod.metadata.uid < other.pod.metadata.uid else 1
+
+
+def _scale(age_s: float) -> int:
+    """The power of two, of nanoseconds, that an age reaches."""
+    return int(math.log2(age_s * 1e9)) if age_s > 0 else -1
+
+
+__all__ = ["DELETION_COST", "deletion_cost", "deletion_order", "first_to_go", "plain_order"]

@@ -1,0 +1,35 @@
+"""The reference from an object to the one that manages it."""
+
+from typing import Any
+
+from sampan.api.types.meta_v1 import OwnerReference
+
+
+def controller_ref(owner: Any) -> OwnerReference:
+    """The reference that makes an object the owner's."""
+    meta = owner.metadata
+    return OwnerReference(
+        apiVersion=owner.apiVersion,
+        kind=owner.kind,
+        name=meta.name,
+        uid=meta.uid,
+        controller=True,
+        blockOwnerDeletion=True,
+    )
+
+
+def controller_of(obj: Any) -> OwnerReference | None:
+    """The reference to whom the object belongs; None for an orphan."""
+    for reference in obj.metadata.ownerReferences:
+        if reference.controller:
+            found: OwnerReference = reference
+            return found
+    return None
+
+
+def is_controlled_by(obj: Any, owner: Any) -> bool:
+    reference = controller_of(obj)
+    return reference is not None and reference.uid == owner.metadata.uid
+
+
+__all__ = ["controller_of", "controller_ref", "is_controlled_by"]

@@ -1,0 +1,18 @@
+"""An API server, on a virtual clock, that takes pods."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+from sampan.api.types.core_v1 import ServiceAccount
+from sampan.api.types.meta_v1 import ObjectMeta
+from tests.controllers.cluster import Cluster, cluster
+
+
+@asynccontextmanager
+async def pod_cluster() -> AsyncIterator[Cluster]:
+    """With the service account that pods of namespace default run as."""
+    async with cluster() as c:
+        await c.client.of(ServiceAccount).create(
+            ServiceAccount(metadata=ObjectMeta(name="default", namespace="default"))
+        )
+        yield c

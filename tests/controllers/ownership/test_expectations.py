@@ -1,0 +1,81 @@
+"""Expectations: a stale cache decides nothing."""
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from sampan.controllers.ownership.expectations import EXPIRY_S, Expectations
+from sampan.machinery.clock import VirtualClock
+from tests.controllers.ownership.objects import owner, pod
+
+MARKED: dict[str, Any] = {"deletionTimestamp": "2026-01-01T00:00:00Z"}
+
+
+def test_nothing_expected_is_satisfied() -> None:
+    expectations = Expectations(clock=VirtualClock())
+    assert expectations.satisfied("o")
+    assert expectations.expires_in("o") is None
+
+
+def test_creations_are_counted_and_deletions_known_by_uid() -> None:
+    expectations = Expectations(clock=VirtualClock())
+    expectations.expect("o", creations=2)
+    expectations.created("o")
+    assert not expectations.satisfied("o")
+    expectations.created("o")
+    assert expectations.satisfied("o")
+
+    expectations.expect("o", deletions=["a", "b"])
+    expectations.deleted("o", "a")
+    expectations.deleted("o", "a")
+    assert not expectations.satisfied("o")
+    expectations.deleted("o", "b")
+    assert expectations.satisfied("o")
+
+
+def test_what_is_not_seen_is_given_up() -> None:
+    async def main() -> None:
+        clock = VirtualClock()
+        expectations = Expectations(clock=clock)
+        expectations.expect("o", creations=1)
+        await clock.advance(EXPIRY_S)
+        assert not expectations.satisfied("o")
+        again_s = expectations.expires_in("o")
+        assert again_s is not None
+        await clock.advance(again_s)
+        assert expectations.satisfied("o")
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "creations", "deletions"),
+    [
+        pytest.param(None, pod("a", owned_by="o"), 0, {"uid-a"}, id="created"),
+        pytest.param(None, pod("a"), 1, {"uid-a"}, id="an orphan"),
+        pytest.param(None, pod("a", owned_by="p"), 1, {"uid-a"}, id="another's"),
+        pytest.param(pod("a", owned_by="o"), pod("a", owned_by="o"), 1, {"uid-a"}, id="changed"),
+        pytest.param(pod("a", owned_by="o"), pod("a", owned_by="o", **MARKED), 1, set(), id="marked"),
+        pytest.param(None, pod("a", owned_by="o", **MARKED), 0, set(), id="marked when first seen"),
+        pytest.param(pod("a", owned_by="o"), None, 1, set(), id="gone"),
+        pytest.param(pod("b", owned_by="o"), None, 1, {"uid-a"}, id="another one gone"),
+    ],
+)
+def test_what_a_change_takes_off(old: Any, new: Any, creations: int, deletions: set[str]) -> None:
+    expectations = Expectations(clock=VirtualClock())
+    expectations.expect("o", creations=1, deletions=["uid-a"])
+    expectations.observe(old, new)
+    for left in deletions:
+        assert not expectations.satisfied("o")
+        expectations.deleted("o", left)
+    assert expectations.satisfied("o") is (creations == 0)
+
+
+def test_an_owner_that_goes_is_forgotten() -> None:
+    expectations = Expectations(clock=VirtualClock())
+    expectations.expect("owner-uid", creations=1)
+    expectations._observe_owner(owner(), owner())
+    assert not expectations.satisfied("owner-uid")
+    expectations._observe_owner(owner(), None)
+    assert expectations.satisfied("owner-uid")

@@ -1,0 +1,93 @@
+"""Which pods go first."""
+
+from collections.abc import Sequence
+from itertools import permutations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sampan.api.types.core_v1 import Pod
+from sampan.controllers.ownership.ranking import (
+    DELETION_COST,
+    deletion_cost,
+    deletion_order,
+    first_to_go,
+    plain_order,
+)
+from tests.controllers.ownership.objects import NOW, pod
+
+
+def names(pods: Sequence[Pod]) -> list[str]:
+    return [found.metadata.name for found in pods]
+
+
+def costing(name: str, cost: str) -> Pod:
+    return pod(name, node="n", ready_for_s=60, annotations={DELETION_COST: cost})
+
+
+@pytest.mark.parametrize(
+    "wanted",
+    [
+        pytest.param([pod("a", phase="Pending"), pod("b", node="n", phase="Pending")], id="without a node"),
+        pytest.param([pod("a", node="n", phase="Pending"), pod("b", node="n", phase="Unknown")], id="pending"),
+        pytest.param([pod("a", node="n", phase="Unknown"), pod("b", node="n")], id="unknown"),
+        pytest.param([pod("a", node="n"), pod("b", node="n", ready_for_s=9)], id="not ready"),
+        pytest.param([costing("a", "-5"), costing("b", "0"), costing("c", "3")], id="cheap"),
+        pytest.param(
+            [pod("a", node="n", ready_for_s=9), pod("b", node="n", ready_for_s=999)], id="ready for less long"
+        ),
+        pytest.param([pod("b", node="n", restarts=3), pod("a", node="n")], id="restarted more often"),
+        pytest.param([pod("b", node="n", age_s=9), pod("a", node="n", age_s=999)], id="younger"),
+        pytest.param([pod("b", node="n"), pod("a", node="n", age_s=999)], id="of unknown age"),
+        pytest.param([pod("a", node="n", age_s=999), pod("b", node="n", age_s=998)], id="by uid within a step"),
+    ],
+)
+def test_the_order(wanted: list[Pod]) -> None:
+    for pods in permutations(wanted):
+        assert names(deletion_order(pods, now=NOW)) == names(wanted)
+
+
+def test_pods_with_neighbours_go_before_others() -> None:
+    alone, together = pod("a", node="m", ready_for_s=1), pod("b", node="n", ready_for_s=99999)
+    assert names(deletion_order([alone, together], now=NOW)) == ["a", "b"]
+    neighbour = pod("c", node="n", ready_for_s=1)
+    assert names(deletion_order([alone, together], related=[alone, together, neighbour], now=NOW)) == ["b", "a"]
+    ended = pod("c", node="n", phase="Succeeded")
+    assert names(deletion_order([alone, together], related=[alone, together, ended], now=NOW)) == ["a", "b"]
+
+
+def test_the_plain_order_knows_no_cost_and_no_scale() -> None:
+    assert names(plain_order([pod("a", node="n", age_s=999), pod("b", node="n", age_s=998)])) == ["b", "a"]
+    older = pod("a", node="n", ready_for_s=9, annotations={DELETION_COST: "-1"})
+    assert names(plain_order([older, pod("b", node="n", ready_for_s=8)])) == ["b", "a"]
+
+
+def test_all_are_taken_as_they_are() -> None:
+    pods = [pod("b", node="n"), pod("a")]
+    assert names(first_to_go(pods, 2, now=NOW)) == ["b", "a"]
+    assert names(first_to_go(pods, 1, now=NOW)) == ["a"]
+
+
+@pytest.mark.parametrize(
+    ("text", "wanted"),
+    [
+        ("", 0),
+        ("7", 7),
+        ("-7", -7),
+        ("+7", 0),
+        ("07", 0),
+        ("0", 0),
+        ("x", 0),
+        ("2147483648", 0),
+        ("-2147483648", -(2**31)),
+    ],
+)
+def test_the_cost(text: str, wanted: int) -> None:
+    assert deletion_cost(costing("a", text)) == wanted
+
+
+@given(st.lists(st.tuples(st.sampled_from(["", "n", "m"]), st.integers(0, 3), st.integers(0, 5000)), max_size=8))
+def test_any_pods_have_an_order(found: list[tuple[str, int, int]]) -> None:
+    pods = [pod(f"p{at}", node=node, restarts=many, age_s=age) for at, (node, many, age) in enumerate(found)]
+    assert sorted(names(deletion_order(pods, related=pods, now=NOW))) == sorted(names(pods))
