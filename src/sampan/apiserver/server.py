@@ -8,6 +8,7 @@ import socket
 import ssl
 from collections.abc import Coroutine
 from contextlib import AsyncExitStack
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from sampan.api.scheme import Scheme, builtin_scheme
@@ -24,6 +25,8 @@ from sampan.apiserver.call import MASTERS, User
 from sampan.apiserver.config import AuditConfig, ServerConfig, TlsFiles
 from sampan.apiserver.endpoints import Endpoints
 from sampan.apiserver.fairness import Fairness, FairnessFeed
+from sampan.apiserver.fairness.metrics import export_fairness
+from sampan.apiserver.fairness.widths import width
 from sampan.apiserver.http.limits import HttpLimits
 from sampan.apiserver.http.server import HttpServer, Listener
 from sampan.apiserver.loopback import LoopbackTransport
@@ -79,7 +82,9 @@ class ApiServer:
         self.metrics = metrics or Metrics()
         self._audit_log = _audit_log(config.audit, clock, self.metrics) if config.audit is not None else None
         self.pipeline = self._make_pipeline()
-        self.fairness = Fairness(seats=config.max_in_flight + config.max_mutating_in_flight)
+        self.fairness = Fairness(
+            seats=config.max_in_flight + config.max_mutating_in_flight, width=partial(width, registry=self.registry)
+        )
         self._lag = LoopLag(metrics=self.metrics)
         self._http = HttpServer(
             pipeline=self.pipeline,
@@ -89,6 +94,7 @@ class ApiServer:
         )
         export_process(self.metrics)
         export_storage(self.metrics, self.registry)
+        export_fairness(self.metrics, self.fairness)
 
     async def __aenter__(self) -> ApiServer:
         async with AsyncExitStack() as running:

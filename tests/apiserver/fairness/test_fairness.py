@@ -7,6 +7,7 @@ from typing import Any
 import aiohttp
 
 from sampan.apiserver.config import ServerConfig
+from sampan.apiserver.fairness import FairnessFeed
 from sampan.apiserver.server import ApiServer
 from sampan.machinery.clock import RealClock
 from sampan.storage.memory import MemoryBackend
@@ -106,5 +107,42 @@ def test_schema_of_a_missing_level() -> None:
             return [each["status"] for each in found["status"].get("conditions", [])] == ["True"]
 
         await until(dangles)
+
+    play(scene)
+
+
+def test_default_objects_come_back() -> None:
+    async def scene(server: ApiServer, get: Get) -> None:
+        feed = FairnessFeed(fairness=server.fairness, pipeline=server.pipeline)
+        assert not feed.differs()
+        await get(f"{ROOT}/flowschemas/catch-all", "DELETE")
+        assert feed.differs()
+        await feed.ensure_defaults()
+        code, _, _ = await get(f"{ROOT}/flowschemas/catch-all")
+        assert (code, feed.differs()) == (200, False)
+
+    play(scene)
+
+
+def test_metrics_and_wide_lists() -> None:
+    async def scene(server: ApiServer, get: Get) -> None:
+        for number in range(150):
+            body = {"metadata": {"name": f"map-{number}"}}
+            await get("/api/v1/namespaces/default/configmaps", "POST", body)
+        widths = []
+        narrow = server.fairness.width
+
+        def noted(call: Any) -> int:
+            widths.append(narrow(call))
+            return widths[-1]
+
+        server.fairness.width = noted
+        await get("/api/v1/configmaps", Accept="application/json", **AS_MAY)
+        await get("/api/v1/configmaps?limit=10", **AS_MAY)
+        await get("/api/v1/namespaces/default/configmaps/map-1", **AS_MAY)
+        assert widths == [2, 1, 1]
+        text = server.metrics.text()
+        assert 'apiserver_flowcontrol_dispatched_requests_total{priority_level="global-default"} 3' in text
+        assert 'apiserver_flowcontrol_current_executing_seats{priority_level="global-default"} 0' in text
 
     play(scene)

@@ -110,3 +110,23 @@ def test_hands() -> None:
     assert hands == [deal(f"flow {number}", 128, 6) for number in range(200)]
     assert len({tuple(sorted(hand)) for hand in hands}) == 200
     assert {at for hand in hands for at in hand} == set(range(128))
+
+
+def test_wide_calls() -> None:
+    """They take their seats together; one that is wider than the level has it to itself."""
+
+    async def main() -> None:
+        level = Level("level", Limits(4, 1, 1, 10))
+        assert level.enter("a", 3) is None
+        wide = level.enter("b", 10)
+        assert wide is not None
+        waiting = asyncio.ensure_future(wide)
+        await asyncio.sleep(0)
+        assert (level.taken, level.waiting, level.wanted) == (3, 1, 10)
+        level.leave(3)
+        await waiting
+        assert (level.taken, level.waiting, level.wanted) == (10, 0, 0)
+        level.leave(10)
+        assert (level.taken, level.executing, level.dispatched) == (0, 0, 2)
+
+    asyncio.run(main())

@@ -3,23 +3,27 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
-from sampan.api.types.flowcontrol_v1 import FlowSchema, PriorityLevelConfiguration
+from sampan.api.types.flowcontrol_v1 import FlowSchema, LimitedPriorityLevelConfiguration, PriorityLevelConfiguration
 from sampan.apiserver.authz.attributes import attributes_of
 from sampan.apiserver.call import Call
+from sampan.apiserver.fairness.borrowing import Borrowing
 from sampan.apiserver.fairness.flows import Flow, Schemas
 from sampan.apiserver.fairness.level import Level, Limits
 
 
 class Fairness:
-    def __init__(self, *, seats: int) -> None:
+    def __init__(self, *, seats: int, width: Callable[[Call], int] = lambda call: 1) -> None:
+        self.width = width
+        """How many seats a call takes."""
         self._seats = seats
         """Those of all levels together."""
         self._schemas = Schemas(())
         self._uids: dict[str, str] = {}
         self.levels: dict[str, Level] = {}
         """The limited ones; a level that is not here is exempt."""
+        self._borrowing = Borrowing(seats=seats)
 
     def configure(self, schemas: Iterable[FlowSchema], levels: Iterable[PriorityLevelConfiguration]) -> None:
         """Take these from now on. A level that is gone is left by those who are in it."""
@@ -39,6 +43,10 @@ class Fairness:
         """Of a call that was classified; None before there are any schemas."""
         return self._schemas.flow(attributes_of(call))
 
+    def look(self) -> None:
+        """Time goes by: see what the levels want, and let them lend to each other."""
+        self._borrowing.look(self.levels)
+
     def level_uid(self, flow: Flow) -> str:
         return self._uids.get(flow.level, "")
 
@@ -48,14 +56,17 @@ def _limits(levels: Iterable[PriorityLevelConfiguration], seats: int) -> dict[st
     limited = {each.metadata.name: each.spec.limited for each in levels if each.spec.limited is not None}
     shares = {name: each.nominalConcurrencyShares or 0 for name, each in limited.items()}
     total = sum(shares.values()) or 1
-    found = {}
-    for name, each in limited.items():
-        count, queuing = math.ceil(seats * shares[name] / total), each.limitResponse.queuing
-        if each.limitResponse.type == "Queue" and queuing is not None:
-            found[name] = Limits(count, queuing.queues, queuing.handSize, queuing.queueLengthLimit)
-        else:
-            found[name] = Limits(count)
-    return found
+    return {name: _level_limits(each, math.ceil(seats * shares[name] / total)) for name, each in limited.items()}
+
+
+def _level_limits(spec: LimitedPriorityLevelConfiguration, seats: int) -> Limits:
+    lendable = round(seats * (spec.lendablePercent or 0) / 100)
+    percent = spec.borrowingLimitPercent
+    borrowable = None if percent is None else round(seats * percent / 100)
+    queuing = spec.limitResponse.queuing
+    if spec.limitResponse.type != "Queue" or queuing is None:
+        return Limits(seats, lendable=lendable, borrowable=borrowable)
+    return Limits(seats, queuing.queues, queuing.handSize, queuing.queueLengthLimit, lendable, borrowable)
 
 
 __all__ = ["Fairness"]

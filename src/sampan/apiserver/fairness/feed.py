@@ -11,6 +11,7 @@ import msgspec
 
 from sampan.api import times
 from sampan.apiserver.call import AUTHENTICATED, MASTERS, Call, Query, User
+from sampan.apiserver.fairness.borrowing import PERIOD_S, SAMPLES
 from sampan.apiserver.fairness.defaults import AUTO_UPDATE, LEVELS, SCHEMAS
 from sampan.apiserver.fairness.fairness import Fairness
 from sampan.apiserver.negotiation import JSON
@@ -30,6 +31,7 @@ _SCHEMAS, _LEVELS = "flowschemas", "prioritylevelconfigurations"
 _KINDS = ("FlowSchema", "PriorityLevelConfiguration")
 _USER = User("system:apiserver", groups=(MASTERS, AUTHENTICATED))
 _RETRY_S = 0.2
+_RESTORE_S = 60.0
 
 
 class FairnessFeed:
@@ -47,10 +49,36 @@ class FairnessFeed:
         async with asyncio.TaskGroup() as group:
             for kind in _KINDS:
                 group.create_task(self._follow(kind))
+            group.create_task(self._look())
+            group.create_task(self._restore())
             while True:
                 await self._changed.wait()
                 self._changed.clear()
                 await self._take()
+
+    async def _look(self) -> None:
+        """Seats are lent by what the machine is doing: the loop's time, not that of objects."""
+        while True:
+            await asyncio.sleep(PERIOD_S / SAMPLES)
+            self._fairness.look()
+
+    async def _restore(self) -> None:
+        """What was deleted or changed of the default objects comes back."""
+        while True:
+            await asyncio.sleep(_RESTORE_S)
+            try:
+                if self.differs():
+                    await self.ensure_defaults()
+            except (errors.ApiError, StorageError) as fault:
+                log.warning("the default flow schemas cannot be written: %s", fault)
+
+    def differs(self) -> bool:
+        """Whether a default object is missing, or is not as it should be and nobody has taken it over."""
+        for kind, wanted in zip(_KINDS, (SCHEMAS, LEVELS), strict=True):
+            found = {each.metadata.name: each for each in self._stored(kind)}
+            if any(_is_off(found.get(value["metadata"]["name"]), value) for value in wanted):
+                return True
+        return False
 
     async def _follow(self, kind: str) -> None:
         store = self._pipeline.endpoints.registry.store_of(GROUP, "v1", kind)
@@ -112,6 +140,14 @@ class FairnessFeed:
         headers = {"Content-Type": media, "User-Agent": "sampan-apiserver"}
         call = Call(method=method, path=path, query=Query(""), headers=headers, body=body, user=_USER)
         return await self._pipeline.serve_as(call)
+
+
+def _is_off(found: Any | None, value: dict[str, Any]) -> bool:
+    if found is None:
+        return True
+    return bool(
+        found.metadata.annotations.get(AUTO_UPDATE) == "true" and msgspec.to_builtins(found.spec) != value["spec"]
+    )
 
 
 _DANGLING = ("True", "NotFound", "there is no such object")

@@ -1,7 +1,8 @@
 """One priority level: its seats, and the queues of those who wait for one.
 
 A flow is dealt a hand of queues and waits in the shortest of them, so that one flow that floods its own hand leaves
-most others a queue of theirs. The next to be served is the first of the queue that has had the least service.
+most others a queue of theirs. The next to be served is the first of the queue that has had the least service. A call
+that is much work takes several seats.
 """
 
 from __future__ import annotations
@@ -21,15 +22,33 @@ _PATIENCE_S = 15.0
 @dataclass(frozen=True, slots=True)
 class Limits:
     seats: int
+    """Those that it has when nobody borrows."""
     queues: int = 0
     """0: who finds no seat is refused."""
     hand: int = 0
     queue_length: int = 0
+    lendable: int = 0
+    """Of its seats, those that others may use while it does not."""
+    borrowable: int | None = None
+    """How many more it may have from others; None: as many as there are."""
+
+    @property
+    def least(self) -> int:
+        return self.seats - self.lendable
+
+    def most(self, all_seats: int) -> int:
+        return all_seats if self.borrowable is None else self.seats + self.borrowable
+
+
+@dataclass(slots=True, eq=False)
+class _Turn:
+    width: int
+    comes: asyncio.Future[None]
 
 
 @dataclass(slots=True)
 class _Queue:
-    waiting: deque[asyncio.Future[None]] = field(default_factory=deque)
+    waiting: deque[_Turn] = field(default_factory=deque)
     served: int = 0
     """The service that it has had, or would have had if it had never been empty."""
 
@@ -37,8 +56,18 @@ class _Queue:
 class Level:
     def __init__(self, name: str, limits: Limits) -> None:
         self.name, self.limits = name, limits
+        self.seats = limits.seats
+        """Those that it has at present, with what is lent and borrowed."""
         self.taken = 0
         self.waiting = 0
+        """Calls in queues."""
+        self.executing = 0
+        self.wanted = 0
+        """Seats of those who wait."""
+        self.most_wanted = 0
+        """The most seats that were taken or wanted at a time since somebody looked."""
+        self.dispatched = self.refused = 0
+        """How many calls so far."""
         self._queues: list[_Queue] = []
         self._now = 0
         """The service of the queue that was served last: where a queue that fills begins."""
@@ -46,58 +75,81 @@ class Level:
     def configure(self, limits: Limits) -> None:
         """Other limits from now on. Those who wait are served out of the queues they are in."""
         self.limits = limits
+        self.resize(limits.seats)
+
+    def resize(self, seats: int) -> None:
+        self.seats = seats
         self._serve()
 
-    def enter(self, flow: str) -> Awaitable[None] | None:
-        """Take a seat: at once (None), or after a wait. TooManyRequests where there is no room to wait."""
-        if self.taken < self.limits.seats and not self.waiting:
-            self.taken += 1
+    def enter(self, flow: str, width: int = 1) -> Awaitable[None] | None:
+        """Take seats: at once (None), or after a wait. TooManyRequests where there is no room to wait."""
+        if not self.waiting and self._has_room(width):
+            self._take(width)
             return None
-        if not self.limits.queues:
+        queue = self._shortest(flow) if self.limits.queues else None
+        if queue is None or len(queue.waiting) >= self.limits.queue_length:
+            self.refused += 1
             raise refusal()
-        queue = self._shortest(flow)
-        if len(queue.waiting) >= self.limits.queue_length:
-            raise refusal()
-        return self._wait(queue)
+        return self._wait(queue, width)
 
-    def leave(self) -> None:
-        """Give a seat back."""
-        self.taken -= 1
+    def leave(self, width: int = 1) -> None:
+        """Give the seats back."""
+        self.taken -= width
+        self.executing -= 1
         self._serve()
 
-    async def _wait(self, queue: _Queue) -> None:
+    def _has_room(self, width: int) -> bool:
+        """A call that is wider than the level has the level to itself."""
+        return self.taken + width <= self.seats or (self.taken == 0 < self.seats)
+
+    def _take(self, width: int) -> None:
+        self.taken += width
+        self.executing += 1
+        self.dispatched += 1
+        if (demand := self.taken + self.wanted) > self.most_wanted:
+            self.most_wanted = demand
+
+    async def _wait(self, queue: _Queue, width: int) -> None:
         if not queue.waiting:
             queue.served = max(queue.served, self._now)
-        turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        turn = _Turn(width, asyncio.get_running_loop().create_future())
         queue.waiting.append(turn)
         self.waiting += 1
+        self.wanted += width
+        self.most_wanted = max(self.most_wanted, self.taken + self.wanted)
         self._serve()
         try:
             async with asyncio.timeout(_PATIENCE_S):
-                await turn
+                await turn.comes
         except BaseException as fault:
             self._give_up(queue, turn)
             if isinstance(fault, TimeoutError):
+                self.refused += 1
                 raise refusal() from None
             raise
 
-    def _give_up(self, queue: _Queue, turn: asyncio.Future[None]) -> None:
+    def _give_up(self, queue: _Queue, turn: _Turn) -> None:
         if turn in queue.waiting:
             queue.waiting.remove(turn)
             self.waiting -= 1
+            self.wanted -= turn.width
         else:
-            self.leave()
+            self.leave(turn.width)
 
     def _serve(self) -> None:
-        while self.waiting and self.taken < self.limits.seats:
+        while self.waiting:
             queue = min((each for each in self._queues if each.waiting), key=lambda each: each.served)
+            turn = queue.waiting[0]
+            if not self._has_room(turn.width):
+                return
+            queue.waiting.popleft()
             self._now = queue.served
-            queue.served += 1
+            queue.served += turn.width
             self.waiting -= 1
-            self.taken += 1
-            turn = queue.waiting.popleft()
-            if not turn.done():
-                turn.set_result(None)
+            self.wanted -= turn.width
+            self._take(turn.width)
+            if not turn.comes.done():
+                turn.comes.set_result(None)
 
     def _shortest(self, flow: str) -> _Queue:
         while len(self._queues) < self.limits.queues:

@@ -31,13 +31,15 @@ class BadTarget(ValueError):
 class Incoming:
     """One request on its way in: the gate of its call."""
 
-    __slots__ = ("_entered", "_in_flight", "_level", "_limits", "_request", "flow", "is_cut")
+    __slots__ = ("_entered", "_in_flight", "_level", "_limits", "_request", "_width", "flow", "is_cut")
 
     def __init__(self, request: web.BaseRequest, *, in_flight: InFlight, limits: HttpLimits) -> None:
         self._request, self._in_flight, self._limits = request, in_flight, limits
         self._entered: Number | None = None
         self._level: Level | None = None
-        """Whose seat the request has."""
+        """Whose seats the request has."""
+        self._width = 1
+        """How many seats."""
         self.flow: Flow | None = None
         self.is_cut = False
         """The body cannot be read to its end: nothing can follow on this connection."""
@@ -87,7 +89,8 @@ class Incoming:
         level = fairness.levels.get(self.flow.level)
         if level is None:
             return None
-        waiting = level.enter(self.flow.key)
+        self._width = fairness.width(call)
+        waiting = level.enter(self.flow.key, self._width)
         if waiting is not None:
             return self._seated(level, waiting)
         self._level = level
@@ -108,7 +111,7 @@ class Incoming:
         """The request is over."""
         self._in_flight.leave(self._entered)
         if self._level is not None:
-            self._level.leave()
+            self._level.leave(self._width)
             self._level = None
 
     async def receive(self, call: Call) -> None:

@@ -93,6 +93,11 @@ class Registry:
             raise ValueError(f"{kind} of {group}/{version} is not served")
         return self.store(resource)
 
+    def count(self, resource: Resource) -> int:
+        """How many objects there are, as far as is known without asking."""
+        found = self._stores.get(resource.storage_prefix)
+        return len(found.cacher) if found is not None else 0
+
     def stores(self) -> list[Store]:
         """Those that are open."""
         return list(self._stores.values())

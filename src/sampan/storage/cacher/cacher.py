@@ -140,6 +140,10 @@ class Cacher:
             raise CorruptValue(key, fault.reason)
         return self._state.contents.items.get(key)
 
+    def __len__(self) -> int:
+        """How many objects the cache has now."""
+        return len(self._state.contents.items)
+
     def peek(self, namespace: str, name: str) -> Item | None:
         """What the cache has now, without waiting for anything."""
         return self._state.contents.items.get(self.shape.key(namespace, name))
