@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from importlib import import_module
 
+from sampan.controllers.cloud import CloudProvider
 from sampan.machinery.client import Client
 from sampan.machinery.clock import Clock
 from sampan.machinery.controller import Controller, RunnerConfig
@@ -21,6 +22,38 @@ class ControllerConfig:
     """The bundle, in PEM, that clients inside the cluster verify the API server with; without one none is published."""
     namespace_settle_s: float = 0
     """How long a deleted namespace is left alone; more than 0 where several API servers share a store."""
+    cloud: CloudProvider | None = None
+    """Whose machines the nodes are; without one, the controllers that need it have nothing to do."""
+    cluster_name: str = "kubernetes"
+    node_monitor_period_s: float = 5
+    node_monitor_grace_period_s: float = 50
+    """How long a node may be silent before it is taken to be out of reach."""
+    node_startup_grace_period_s: float = 60
+    """The same for a node that never said how it is."""
+    node_eviction_rate: float = 0.1
+    """Nodes a second, in a zone that is well, that are given the taint which evicts their pods."""
+    secondary_node_eviction_rate: float = 0.01
+    """The same in a zone of which a great part is not ready, if the zone is large; else none."""
+    unhealthy_zone_threshold: float = 0.55
+    large_cluster_size_threshold: int = 50
+    terminated_pod_gc_threshold: int = 12500
+    """So many pods that are over are kept; 0 keeps all."""
+    allocate_node_cidrs: bool = False
+    cluster_cidr: Sequence[str] = ()
+    """One range, or one of each family."""
+    node_cidr_mask_size: int = 0
+    """0: 24 for IPv4, 64 for IPv6; only for clusters of one family."""
+    node_cidr_mask_size_ipv4: int = 0
+    node_cidr_mask_size_ipv6: int = 0
+    service_cluster_ip_range: Sequence[str] = ()
+    """Ranges that no node may get, as services have them."""
+    configure_cloud_routes: bool = True
+    route_reconciliation_period_s: float = 10
+    endpoint_updates_batch_period_s: float = 0
+    endpointslice_updates_batch_period_s: float = 0
+    """How long to gather changes of pods before the endpoints follow."""
+    max_endpoints_per_slice: int = 100
+    mirroring_max_endpoints_per_subset: int = 1000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -45,6 +45,28 @@ CONTROLLERS = (
         name="volumeattributesclass-protection-controller",
         factory="sampan.controllers.storage.protection_classes:make",
     ),
+    Descriptor(
+        name="node-lifecycle-controller",
+        aliases=("nodelifecycle",),
+        factory="sampan.controllers.nodes.lifecycle:make",
+        runner=RunnerConfig(workers=8),
+    ),
+    Descriptor(
+        name="taint-eviction-controller",
+        factory="sampan.controllers.nodes.taint_eviction:make",
+        runner=RunnerConfig(workers=8),
+    ),
+    Descriptor(
+        name="pod-garbage-collector-controller",
+        aliases=("podgc",),
+        factory="sampan.controllers.nodes.pod_gc:make",
+    ),
+    Descriptor(
+        name="job-controller",
+        aliases=("job",),
+        factory="sampan.controllers.batch.job:make",
+        runner=RunnerConfig(backoff=Backoff(first_s=1, most_s=60)),
+    ),
 )
 
 __all__ = ["CONTROLLERS"]

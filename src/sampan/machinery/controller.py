@@ -8,7 +8,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 from sampan.api.resource import Resource
 from sampan.machinery import errors
@@ -55,6 +55,23 @@ class Controller(Protocol):
         raises is logged, and the key tried again after its back-off."""
 
 
+@runtime_checkable
+class Periodic(Protocol):
+    """A controller that has something to look at now and then, whatever changes."""
+
+    @property
+    def initial_keys(self) -> Sequence[Hashable]:
+        """Reconciled once the caches are filled; after that, whenever `reconcile` says."""
+
+
+@runtime_checkable
+class Feeding(Protocol):
+    """A controller that finds keys in other ways than by its watches alone."""
+
+    def feed(self, add: Callable[[Hashable], None]) -> None:
+        """Called before anything else; `add` may be called at any time from then on."""
+
+
 @dataclass(frozen=True, slots=True)
 class RunnerConfig:
     workers: int = 5
@@ -89,6 +106,8 @@ class ControllerRunner:
 
     async def run(self) -> None:
         """Run the controller until cancelled."""
+        if isinstance(self.controller, Feeding):
+            self.controller.feed(self.queue.add)
         informers = [self._informer(watch) for watch in self.controller.watches]
         stops = [
             informer.subscribe(self._handler(watch.keys))
@@ -98,6 +117,9 @@ class ControllerRunner:
         try:
             for informer in informers:
                 await informer.synced.wait()
+            if isinstance(self.controller, Periodic):
+                for key in self.controller.initial_keys:
+                    self.queue.add(key)
             async with asyncio.TaskGroup() as group:
                 group.create_task(self.queue.run())
                 for _ in range(self._config.workers):
@@ -163,4 +185,14 @@ class ControllerRunner:
             log.error("%s: %s failed; again in %g s", name, key, pause_s, exc_info=error)
 
 
-__all__ = ["Controller", "ControllerRunner", "Keys", "RunnerConfig", "RunnerStats", "Watch", "no_keys"]
+__all__ = [
+    "Controller",
+    "ControllerRunner",
+    "Feeding",
+    "Keys",
+    "Periodic",
+    "RunnerConfig",
+    "RunnerStats",
+    "Watch",
+    "no_keys",
+]

@@ -1,0 +1,50 @@
+"""Conditions of nodes, and how a pod's are changed."""
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from sampan.api import times
+from sampan.api.types.core_v1 import Node, NodeCondition, Pod
+
+READY: Final = "Ready"
+TRUE, FALSE, UNKNOWN = "True", "False", "Unknown"
+DISRUPTION_TARGET: Final = "DisruptionTarget"
+
+
+def condition_of(node: Node, type: str) -> NodeCondition | None:
+    for condition in node.status.conditions:
+        if condition.type == type:
+            return condition
+    return None
+
+
+def ready_status(node: Node) -> str:
+    """True, False or Unknown; empty if nobody ever said."""
+    condition = condition_of(node, READY)
+    return condition.status if condition is not None else ""
+
+
+def pod_condition_patch(pod: Pod, type: str, now: float, **fields: str | int) -> Mapping[str, Any] | None:
+    """What to send to `status` so that the pod's condition has these fields; None if it has them already.
+
+    The time of transition is set when the status changes. The patch is refused if the pod is another by now.
+    """
+    found = next((condition for condition in pod.status.conditions if condition.type == type), None)
+    if found is not None and all(getattr(found, key) == value for key, value in fields.items()):
+        return None
+    wanted: dict[str, Any] = {"type": type, **fields}
+    if found is None or found.status != fields["status"]:
+        wanted["lastTransitionTime"] = times.format_time(now)
+    return {"metadata": {"uid": pod.metadata.uid}, "status": {"conditions": [wanted]}}
+
+
+__all__ = [
+    "DISRUPTION_TARGET",
+    "FALSE",
+    "READY",
+    "TRUE",
+    "UNKNOWN",
+    "condition_of",
+    "pod_condition_patch",
+    "ready_status",
+]

@@ -1,0 +1,90 @@
+"""Whether a node gives signs of life, as observed here: by this controller's clock, never by the node's own."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Final
+
+from sampan.api import times
+from sampan.api.types.coordination_v1 import Lease
+from sampan.api.types.core_v1 import Node, NodeCondition
+from sampan.controllers.nodes.conditions import READY, UNKNOWN, condition_of
+from sampan.machinery.copies import copy_of
+
+_TOLD_BY_KUBELETS: Final = (READY, "MemoryPressure", "DiskPressure", "PIDPressure")
+"""NetworkUnavailable is the control plane's."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Health:
+    """What was last seen of a node, and when."""
+
+    seen_at: float
+    """When it last gave a sign of life."""
+    has_ready: bool
+    heartbeat: str | None
+    """Of its Ready condition."""
+    renewed: str | None
+    """Of its lease."""
+
+
+def observe(last: Health | None, node: Node, lease: Lease | None, now: float) -> Health:
+    """What is known after a look at the node and its lease."""
+    ready = condition_of(node, READY)
+    heartbeat = ready.lastHeartbeatTime if ready is not None else None
+    renewed = lease.spec.renewTime if lease is not None else None
+    if last is None:
+        seen_at = created_at(node, now) if ready is None and renewed is None else now
+        return Health(seen_at=seen_at, has_ready=ready is not None, heartbeat=heartbeat, renewed=renewed)
+    is_renewed = _is_later(renewed, last.renewed)
+    has_posted = last.has_ready != (ready is not None) or heartbeat != last.heartbeat
+    if not is_renewed and not has_posted:
+        return last
+    renewed = renewed if is_renewed else last.renewed
+    return Health(seen_at=now, has_ready=ready is not None, heartbeat=heartbeat, renewed=renewed)
+
+
+def _is_later(renewed: str | None, before: str | None) -> bool:
+    if renewed is None or renewed == before:
+        return False
+    return before is None or times.parse_time(renewed) > times.parse_time(before)
+
+
+def seen_now(health: Health, now: float) -> Health:
+    """As if it had just given a sign of life."""
+    return replace(health, seen_at=now)
+
+
+def marked_unknown(node: Node, now: float) -> Node | None:
+    """A copy whose conditions say that nothing is known of it; None if its Ready condition says so already."""
+    ready = condition_of(node, READY)
+    if ready is not None and ready.status == UNKNOWN:
+        return None
+    marked, stamp = copy_of(node), times.format_time(now)
+    for type in _TOLD_BY_KUBELETS:
+        found = condition_of(marked, type)
+        if found is None:
+            marked.status.conditions.append(_never_told(type, node, stamp))
+        elif found.status != UNKNOWN:
+            found.status, found.lastTransitionTime = UNKNOWN, stamp
+            found.reason, found.message = "NodeStatusUnknown", "Kubelet stopped posting node status."
+    return marked
+
+
+def created_at(node: Node, now: float) -> float:
+    created = node.metadata.creationTimestamp
+    return times.parse_time(created) if created else now
+
+
+def _never_told(type: str, node: Node, stamp: str) -> NodeCondition:
+    return NodeCondition(
+        type=type,
+        status=UNKNOWN,
+        reason="NodeStatusNeverUpdated",
+        message="Kubelet never posted node status.",
+        lastHeartbeatTime=node.metadata.creationTimestamp,
+        lastTransitionTime=stamp,
+    )
+
+
+__all__ = ["Health", "created_at", "marked_unknown", "observe", "seen_now"]

@@ -1,0 +1,20 @@
+"""Old names of labels that nodes still carry: they follow the new ones."""
+
+from collections.abc import Mapping
+from typing import Final
+
+from sampan.api.types.core_v1 import Node
+
+_OLD_NAMES: Final[Mapping[str, str]] = {
+    "kubernetes.io/os": "beta.kubernetes.io/os",
+    "kubernetes.io/arch": "beta.kubernetes.io/arch",
+}
+
+
+def missing_labels(node: Node) -> dict[str, str]:
+    """The old labels that are absent or say something else."""
+    present = node.metadata.labels
+    return {old: present[new] for new, old in _OLD_NAMES.items() if new in present and present.get(old) != present[new]}
+
+
+__all__ = ["missing_labels"]

@@ -1,0 +1,279 @@
+"""node-lifecycle-controller: who is silent becomes Unknown; conditions become taints; the evicting taint comes slowly.
+
+Every few seconds all nodes are looked at. A node of which nothing was heard for the grace period is marked, its pods
+are no longer ready, and it waits in its zone's queue for the NoExecute taint, from which it is taken off when it
+recovers. What a node's conditions call for in NoSchedule taints is done at once when they change.
+"""
+
+import asyncio
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from sampan.api.types.coordination_v1 import Lease
+from sampan.api.types.core_v1 import Node, ObjectReference, Pod
+from sampan.controllers.descriptor import ControllerConfig, Parts
+from sampan.controllers.fan_out import for_each
+from sampan.controllers.nodes import health, labels, taints
+from sampan.controllers.nodes.conditions import FALSE, READY, TRUE, UNKNOWN, pod_condition_patch, ready_status
+from sampan.controllers.nodes.index import by_node, node_name
+from sampan.controllers.nodes.tainting import Tainting
+from sampan.controllers.nodes.zones import EXCLUDED, Change, Rates, ZoneQueue, Zones, zone_of
+from sampan.machinery import errors
+from sampan.machinery.client import Client, PatchType, Selection, resource_of
+from sampan.machinery.clock import Clock
+from sampan.machinery.controller import Watch
+from sampan.machinery.events import NORMAL, WARNING, EventRecorder
+from sampan.machinery.informer import InformerFactory
+
+log = logging.getLogger(__name__)
+
+MONITOR = ""
+"""The key of the look at all nodes; every other key is a node's name."""
+SOURCE = "node-controller"
+_NODE_LEASES = Selection(namespace="kube-node-lease")
+_MARK_ATTEMPTS = 5
+_RETRY_S = 0.1
+
+
+@dataclass(slots=True)
+class _Seen:
+    """A node as one look found it."""
+
+    node: Node
+    before: str
+    """What its Ready condition said."""
+    status: str
+    """What it says now; empty if nobody ever said."""
+
+
+class NodeLifecycleController:
+    name = "node-lifecycle-controller"
+    watches = (
+        Watch(resource_of(Node), node_name),
+        Watch(resource_of(Lease), selection=_NODE_LEASES),
+        Watch(resource_of(Pod)),
+    )
+    initial_keys = (MONITOR,)
+
+    def __init__(
+        self,
+        *,
+        client: Client,
+        informers: InformerFactory,
+        events: EventRecorder,
+        clock: Clock,
+        config: ControllerConfig,
+    ) -> None:
+        self._client, self._events, self._clock, self._config = client, events, clock, config
+        self._nodes = informers.of(Node).lister
+        self._leases = informers.of(Lease, _NODE_LEASES).lister
+        self._pods = informers.of(Pod).lister
+        self._pods.add_index(by_node)
+        self._tainting = Tainting(client=client, clock=clock)
+        self._zones = Zones(_rates(config))
+        self._known: dict[str, str] = {}
+        """The uids of the nodes that were there at the last look."""
+        self._health: dict[str, health.Health] = {}
+        self._marked: dict[str, set[str]] = {}
+        """Of nodes that are not ready: the uids of their pods that are known not to be ready either, or that were there
+        before we came. A kubelet that lives may think otherwise later; that is then its business."""
+        self._next_look = 0.0
+
+    async def reconcile(self, key: str) -> float | None:
+        if key == MONITOR:
+            return await self._monitor()
+        node = self._nodes.get(key)
+        if node is not None:
+            await self._follow_conditions(node)
+        return None
+
+    async def _follow_conditions(self, node: Node) -> None:
+        add, remove = taints.scheduling_taints(node)
+        if add or remove:
+            await self._tainting.change(node, taints.NO_SCHEDULE, add=add, remove=remove)
+        if missing := labels.missing_labels(node):
+            patch = {"metadata": {"labels": missing}}
+            await self._client.of(Node).patch(node.metadata.name, patch, type=PatchType.MERGE)
+
+    # -- the look at all nodes ---------------------------------------------------------------------------------------
+
+    async def _monitor(self) -> float:
+        now = self._clock.now()
+        if now >= self._next_look:
+            self._next_look = now + self._config.node_monitor_period_s
+            await self._look(now)
+        waits = [await self._taint_next(queue, now) for queue in self._zones.queues()]
+        return min(self._next_look - now, *(wait for wait in waits if wait is not None), 1e9)
+
+    async def _look(self, now: float) -> None:
+        nodes = list(self._nodes)
+        self._note_comings_and_goings(nodes)
+        seen = [await self._examined(node, now) for node in nodes]
+        found = [one for one in seen if one is not None]
+        tally: dict[tuple[str, str], list[bool]] = {}
+        for one in found:
+            if EXCLUDED not in one.node.metadata.labels:
+                tally.setdefault(zone_of(one.node), []).append(one.status == TRUE)
+        for error in await for_each(filter(self._concerns_us, found), self._judge):
+            log.warning("%s: %s; again at the next look", self.name, error)
+        await self._heed(self._zones.judge(tally, now), nodes, now)
+
+    def _note_comings_and_goings(self, nodes: Sequence[Node]) -> None:
+        present = {node.metadata.name: node.metadata.uid for node in nodes}
+        for name, uid in present.items():
+            if self._known.get(name) != uid:
+                self._forget(name)
+            if name not in self._known:
+                self._say(name, uid, "RegisteredNode", f"Node {name} event: Registered Node {name} in Controller")
+        for name, uid in self._known.items():
+            if name not in present:
+                self._say(name, uid, "RemovingNode", f"Node {name} event: Removing Node {name} from Controller")
+                self._forget(name)
+        self._known = present
+
+    def _forget(self, name: str) -> None:
+        self._health.pop(name, None)
+        self._marked.pop(name, None)
+        self._zones.remove(name)
+
+    async def _examined(self, node: Node, now: float) -> _Seen | None:
+        """None if the node is out of reach and could not be marked so: then nothing else is done with it."""
+        name, config = node.metadata.name, self._config
+        known = health.observe(self._health.get(name), node, self._leases.get(name, _NODE_LEASES.namespace), now)
+        self._health[name] = known
+        before = ready_status(node)
+        grace_s = config.node_monitor_grace_period_s if known.has_ready else config.node_startup_grace_period_s
+        if now <= known.seen_at + grace_s:
+            return _Seen(node, before, before)
+        marked = await self._mark_unknown(node, now)
+        return _Seen(marked, before, UNKNOWN) if marked is not None else None
+
+    async def _mark_unknown(self, node: Node, now: float) -> Node | None:
+        nodes = self._client.of(Node)
+        for _ in range(_MARK_ATTEMPTS):
+            try:
+                marked = health.marked_unknown(node, now)
+                return await nodes.update_status(marked) if marked is not None else node
+            except errors.Conflict:
+                await asyncio.sleep(0)
+            except errors.NotFound:
+                return None
+            try:
+                node = await nodes.get(node.metadata.name)
+            except errors.NotFound:
+                return None
+        return None
+
+    def _concerns_us(self, seen: _Seen) -> bool:
+        """Not if it is well and was so before; nor if nobody ever said how it is, and there is still time for that."""
+        is_well = seen.status == TRUE and not seen.node.spec.taints and seen.node.metadata.name not in self._marked
+        return bool(seen.status) and not is_well
+
+    # -- what becomes of a node --------------------------------------------------------------------------------------
+
+    async def _judge(self, seen: _Seen) -> None:
+        node, name = seen.node, seen.node.metadata.name
+        await self._queue_for_taint(node, seen.status)
+        if seen.status == TRUE:
+            self._marked.pop(name, None)
+            return
+        if name not in self._marked:
+            came_so = seen.before != TRUE
+            self._marked[name] = {pod.metadata.uid for pod in self._pods.find(by_node, name)} if came_so else set()
+        if seen.before == TRUE:
+            self._say(name, node.metadata.uid, "NodeNotReady", f"Node {name} status is now: NodeNotReady")
+        await self._mark_pods(name)
+
+    async def _queue_for_taint(self, node: Node, status: str) -> None:
+        queue, name = self._zones.queue(node, self._clock.now()), node.metadata.name
+        if status not in (FALSE, UNKNOWN):
+            queue.remove(name)
+            await self._tainting.change(node, taints.NO_EXECUTE, remove=(taints.NOT_READY, taints.UNREACHABLE))
+            return
+        wanted, other = _evicting(status)
+        if taints.has_taint(node.spec.taints, other, taints.NO_EXECUTE):
+            await self._tainting.change(node, taints.NO_EXECUTE, add=(wanted,), remove=(other,))
+        elif taints.has_taint(node.spec.taints, wanted, taints.NO_EXECUTE):
+            queue.remove(name)
+        else:
+            queue.again(name)
+
+    async def _mark_pods(self, name: str) -> None:
+        done = self._marked[name]
+
+        async def mark(pod: Pod) -> None:
+            await self._mark_pod(pod)
+            done.add(pod.metadata.uid)
+
+        waiting = [pod for pod in self._pods.find(by_node, name) if pod.metadata.uid not in done]
+        for error in await for_each(waiting, mark):
+            log.warning("%s: a pod of %s: %s; again at the next look", self.name, name, error)
+
+    async def _mark_pod(self, pod: Pod) -> None:
+        if not any(condition.type == READY for condition in pod.status.conditions):
+            return
+        patch = pod_condition_patch(pod, READY, self._clock.now(), status=FALSE)
+        if patch is None:
+            return
+        try:
+            meta = pod.metadata
+            await self._client.of(Pod).patch(meta.name, patch, meta.namespace, subresource="status")
+        except errors.NotFound:
+            return
+        self._events.event(pod, WARNING, "NodeNotReady", "Node is not ready")
+
+    async def _heed(self, change: Change, nodes: Sequence[Node], now: float) -> None:
+        if change is Change.LOST_ALL:
+            log.info("no node is ready: evicting nothing until one is")
+            for node in nodes:
+                self._zones.queue(node, now).remove(node.metadata.name)
+                await self._tainting.change(node, taints.NO_EXECUTE, remove=(taints.NOT_READY, taints.UNREACHABLE))
+        elif change is Change.FOUND_SOME:
+            log.info("some nodes are ready again: evicting as ever")
+            for name, known in self._health.items():
+                self._health[name] = health.seen_now(known, now)
+
+    async def _taint_next(self, queue: ZoneQueue, now: float) -> float | None:
+        """Taint those whose turn it is; when the next one's is."""
+        while (name := queue.take(now)) is not None:
+            node = self._nodes.get(name)
+            if node is None or (status := ready_status(node)) not in (FALSE, UNKNOWN):
+                continue
+            wanted, other = _evicting(status)
+            try:
+                await self._tainting.change(node, taints.NO_EXECUTE, add=(wanted,), remove=(other,))
+            except errors.ApiError as error:
+                log.warning("%s: %s cannot be tainted: %s", self.name, name, error)
+                queue.again(name)
+        wait_s = queue.next_in_s(now)
+        return max(wait_s, _RETRY_S) if wait_s is not None else None
+
+    def _say(self, name: str, uid: str, reason: str, message: str) -> None:
+        about = ObjectReference(kind="Node", apiVersion="v1", name=name, uid=uid)
+        self._events.event(about, NORMAL, reason, message)
+
+
+def _evicting(status: str) -> tuple[str, str]:
+    """The taint of a node with this Ready status, and the one that it may not have."""
+    return (taints.NOT_READY, taints.UNREACHABLE) if status == FALSE else (taints.UNREACHABLE, taints.NOT_READY)
+
+
+def _rates(config: ControllerConfig) -> Rates:
+    return Rates(
+        normal=config.node_eviction_rate,
+        reduced=config.secondary_node_eviction_rate,
+        large=config.large_cluster_size_threshold,
+        unhealthy_share=config.unhealthy_zone_threshold,
+    )
+
+
+def make(parts: Parts) -> NodeLifecycleController:
+    name = NodeLifecycleController.name
+    return NodeLifecycleController(
+        client=parts.client_for(name),
+        informers=parts.informers,
+        events=parts.events_for(name, SOURCE),
+        clock=parts.clock,
+        config=parts.config,
+    )

@@ -1,0 +1,138 @@
+"""pod-garbage-collector-controller: removes pods that nobody else will.
+
+- Pods that are over, above a threshold: those evicted first, then the oldest.
+- Pods of nodes that are gone: after a quarantine, and after asking the server once more.
+- Pods that terminate without ever having had a node.
+- Pods that terminate on a node out of service.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from sampan.api.types.core_v1 import Node, Pod
+from sampan.controllers.descriptor import Parts
+from sampan.controllers.fan_out import for_each, raise_first
+from sampan.controllers.nodes.conditions import DISRUPTION_TARGET, TRUE, pod_condition_patch, ready_status
+from sampan.controllers.nodes.index import by_node
+from sampan.controllers.nodes.taints import OUT_OF_SERVICE
+from sampan.machinery import errors
+from sampan.machinery.client import Client, Delete, resource_of
+from sampan.machinery.clock import Clock
+from sampan.machinery.controller import Watch
+from sampan.machinery.informer import InformerFactory
+
+PERIOD_S = 20.0
+QUARANTINE_S = 40.0
+_GC = ""
+_OVER, _NOT_OVER = ("Succeeded", "Failed"), ("Pending", "Running", "Unknown")
+
+
+@dataclass(frozen=True, slots=True)
+class Doomed:
+    pod: Pod
+    is_orphan: bool = False
+    """Its node is gone."""
+
+
+def excess(pods: Iterable[Pod], threshold: int) -> list[Pod]:
+    """Those to go of the pods that are over, if there are more than the threshold; 0 keeps all."""
+    over = [pod for pod in pods if pod.status.phase not in _NOT_OVER]
+    if threshold <= 0 or len(over) <= threshold:
+        return []
+    return sorted(over, key=_order)[: len(over) - threshold]
+
+
+def out_of_service(pods: Iterable[Pod], nodes: Mapping[str, Node]) -> list[Pod]:
+    """Those that terminate where nobody is left to end them."""
+    lost = {name for name, node in nodes.items() if _is_out_of_service(node)}
+    return [pod for pod in pods if pod.metadata.deletionTimestamp and pod.spec.nodeName in lost] if lost else []
+
+
+def never_scheduled(pods: Iterable[Pod]) -> list[Pod]:
+    return [pod for pod in pods if pod.metadata.deletionTimestamp and not pod.spec.nodeName]
+
+
+def _is_out_of_service(node: Node) -> bool:
+    return ready_status(node) != TRUE and any(taint.key == OUT_OF_SERVICE for taint in node.spec.taints)
+
+
+def _order(pod: Pod) -> tuple[bool, str, str]:
+    is_evicted = pod.status.phase == "Failed" and pod.status.reason == "Evicted"
+    return (not is_evicted, pod.metadata.creationTimestamp or "", pod.metadata.name)
+
+
+class PodGarbageCollector:
+    name = "pod-garbage-collector-controller"
+    watches = (Watch(resource_of(Pod)), Watch(resource_of(Node)))
+    initial_keys = (_GC,)
+
+    def __init__(self, *, client: Client, informers: InformerFactory, clock: Clock, threshold: int) -> None:
+        self._client, self._clock, self._threshold = client, clock, threshold
+        self._pods = informers.of(Pod).lister
+        self._pods.add_index(by_node)
+        self._nodes = informers.of(Node).lister
+        self._missing_since: dict[str, float] = {}
+
+    async def reconcile(self, key: str) -> float:
+        nodes = {node.metadata.name: node for node in self._nodes}
+        pods = list(self._pods)
+        doomed = [Doomed(pod) for pod in (*excess(pods, self._threshold), *out_of_service(pods, nodes))]
+        doomed += [Doomed(pod) for pod in never_scheduled(pods)]
+        doomed += [Doomed(pod, is_orphan=True) for pod in await self._orphans(nodes)]
+        raise_first(await for_each({one.pod.metadata.uid: one for one in doomed}.values(), self._remove))
+        return PERIOD_S
+
+    async def _orphans(self, nodes: Mapping[str, Node]) -> Sequence[Pod]:
+        now, missing = self._clock.now(), self._missing()
+        self._missing_since = {name: self._missing_since.get(name, now) for name in missing}
+        due = [name for name, since in self._missing_since.items() if now - since >= QUARANTINE_S]
+        gone = [name for name in due if not await self._is_there(name)]
+        return [pod for name in gone for pod in self._pods.find(by_node, name)]
+
+    def _missing(self) -> list[str]:
+        """Nodes that pods are on and that are not there."""
+        return [str(name) for name in self._pods.values(by_node) if self._nodes.get(str(name)) is None]
+
+    async def _is_there(self, name: str) -> bool:
+        try:
+            await self._client.of(Node).get(name)
+        except errors.NotFound:
+            return False
+        return True
+
+    async def _remove(self, one: Doomed) -> None:
+        pod, pods = one.pod, self._client.of(Pod)
+        meta = pod.metadata
+        try:
+            if pod.status.phase not in _OVER:
+                await pods.patch(meta.name, self._failed(one), meta.namespace, subresource="status")
+            await pods.delete(meta.name, meta.namespace, options=Delete(grace_period_s=0, uid=meta.uid))
+        except errors.NotFound:
+            return
+
+    def _failed(self, one: Doomed) -> Mapping[str, Any]:
+        pod = one.pod
+        generation = pod.metadata.generation
+        status: dict[str, Any] = {"phase": "Failed", "observedGeneration": generation}
+        if one.is_orphan:
+            patch = pod_condition_patch(
+                pod,
+                DISRUPTION_TARGET,
+                self._clock.now(),
+                status=TRUE,
+                reason="DeletionByPodGC",
+                message="PodGC: node no longer exists",
+                observedGeneration=generation,
+            )
+            status |= patch["status"] if patch is not None else {}
+        return {"metadata": {"uid": pod.metadata.uid}, "status": status}
+
+
+def make(parts: Parts) -> PodGarbageCollector:
+    return PodGarbageCollector(
+        client=parts.client_for(PodGarbageCollector.name),
+        informers=parts.informers,
+        clock=parts.clock,
+        threshold=parts.config.terminated_pod_gc_threshold,
+    )

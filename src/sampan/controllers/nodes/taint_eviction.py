@@ -1,0 +1,144 @@
+"""taint-eviction-controller: pods leave nodes whose NoExecute taints they do not tolerate, or only for a time.
+
+The key is the node: `plan` says of all its pods who goes now, who later, and whose going is called off.
+"""
+
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from sampan.api.types.core_v1 import Node, ObjectReference, Pod, Taint
+from sampan.controllers.descriptor import Parts
+from sampan.controllers.fan_out import for_each, raise_first
+from sampan.controllers.nodes.conditions import DISRUPTION_TARGET, TRUE, pod_condition_patch
+from sampan.controllers.nodes.index import by_node
+from sampan.controllers.nodes.taints import NO_EXECUTE, toleration_s
+from sampan.machinery import errors
+from sampan.machinery.client import Client, resource_of
+from sampan.machinery.clock import Clock
+from sampan.machinery.controller import Watch
+from sampan.machinery.events import NORMAL, EventRecorder
+from sampan.machinery.informer import InformerFactory
+from sampan.machinery.object_key import Key, key_of
+
+REASON = "TaintManagerEviction"
+
+
+@dataclass(frozen=True, slots=True)
+class Eviction:
+    uid: str
+    """Of the pod: another of the same name is not meant."""
+    at: float
+    is_done: bool = False
+
+
+Evictions = Mapping[Key, Eviction]
+
+
+@dataclass(slots=True)
+class Plan:
+    evictions: dict[Key, Eviction] = field(default_factory=dict)
+    """Whose are due, those included that are due now."""
+    cancelled: list[Key] = field(default_factory=list)
+
+    def due(self, now: float) -> list[Key]:
+        return [key for key, eviction in self.evictions.items() if eviction.at <= now and not eviction.is_done]
+
+    def next_in_s(self, now: float) -> float | None:
+        waits = [eviction.at - now for eviction in self.evictions.values() if not eviction.is_done]
+        return max(min(waits), 0) if waits else None
+
+
+def plan(taints: Sequence[Taint], pods: Sequence[Pod], known: Evictions, now: float) -> Plan:
+    """What is to be done with the pods of a node that has these NoExecute taints. An eviction once planned keeps its
+    time while its pod tolerates the taints for a while; one called off is told, unless it has happened."""
+    made = Plan()
+    for pod in pods:
+        key = key_of(pod)
+        old, seconds = known.get(key), toleration_s(taints, pod.spec.tolerations)
+        if not taints:
+            continue
+        if old is not None and old.uid == pod.metadata.uid and (old.is_done or seconds):
+            made.evictions[key] = old
+        elif seconds is not None:
+            made.evictions[key] = Eviction(pod.metadata.uid, now + seconds)
+    stays = {key for key, eviction in made.evictions.items() if eviction == known.get(key)}
+    made.cancelled = [key for key, old in known.items() if key not in stays and not old.is_done and old.at > now]
+    return made
+
+
+class TaintEvictionController:
+    name = "taint-eviction-controller"
+
+    def __init__(self, *, client: Client, informers: InformerFactory, events: EventRecorder, clock: Clock) -> None:
+        self._client_pods, self._events, self._clock = client.of(Pod), events, clock
+        self._nodes = informers.of(Node).lister
+        self._pods = informers.of(Pod).lister
+        self._pods.add_index(by_node)
+        self._known: dict[str, dict[Key, Eviction]] = {}
+        """By node: those with NoExecute taints, and those that are gone while evictions were planned."""
+
+    @property
+    def watches(self) -> Sequence[Watch]:
+        return (Watch(resource_of(Node), self._if_tainted), Watch(resource_of(Pod), self._if_on_tainted))
+
+    def _if_tainted(self, node: Node) -> Iterable[Hashable]:
+        is_tainted = any(taint.effect == NO_EXECUTE for taint in node.spec.taints)
+        return (node.metadata.name,) if is_tainted or node.metadata.name in self._known else ()
+
+    def _if_on_tainted(self, pod: Pod) -> Iterable[Hashable]:
+        return (pod.spec.nodeName,) if pod.spec.nodeName in self._known else ()
+
+    async def reconcile(self, key: str) -> float | None:
+        node, now = self._nodes.get(key), self._clock.now()
+        known = self._known.get(key, {})
+        made = self._plan(key, node, known, now)
+        for cancelled in made.cancelled:
+            self._say(cancelled, f"Cancelling deletion of Pod {cancelled}")
+        is_tainted = node is not None and any(taint.effect == NO_EXECUTE for taint in node.spec.taints)
+        if is_tainted or made.evictions:
+            self._known[key] = made.evictions
+        else:
+            self._known.pop(key, None)
+        raise_first(await for_each(made.due(now), lambda pod: self._evict(pod, made.evictions)))
+        return made.next_in_s(now)
+
+    def _plan(self, name: str, node: Node | None, known: Evictions, now: float) -> Plan:
+        pods = self._pods.find(by_node, name)
+        if node is not None:
+            return plan([taint for taint in node.spec.taints if taint.effect == NO_EXECUTE], pods, known, now)
+        present = {key_of(pod) for pod in pods}
+        return Plan({key: eviction for key, eviction in known.items() if key in present})
+
+    async def _evict(self, key: Key, evictions: dict[Key, Eviction]) -> None:
+        self._say(key, f"Marking for deletion Pod {key}")
+        try:
+            pod = await self._client_pods.get(key.name, key.namespace)
+            patch = pod_condition_patch(
+                pod,
+                DISRUPTION_TARGET,
+                self._clock.now(),
+                status=TRUE,
+                reason="DeletionByTaintManager",
+                message="Taint manager: deleting due to NoExecute taint",
+                observedGeneration=pod.metadata.generation,
+            )
+            if patch is not None:
+                await self._client_pods.patch(key.name, patch, key.namespace, subresource="status")
+            await self._client_pods.delete(key.name, key.namespace)
+        except errors.NotFound:
+            pass
+        evictions[key] = replace(evictions[key], is_done=True)
+
+    def _say(self, key: Key, message: str) -> None:
+        about = ObjectReference(kind="Pod", apiVersion="v1", name=key.name, namespace=key.namespace)
+        self._events.event(about, NORMAL, REASON, message)
+
+
+def make(parts: Parts) -> TaintEvictionController:
+    name = TaintEvictionController.name
+    return TaintEvictionController(
+        client=parts.client_for(name),
+        informers=parts.informers,
+        events=parts.events_for(name, name),
+        clock=parts.clock,
+    )

@@ -1,0 +1,40 @@
+"""Changing a node's taints while others change the node too."""
+
+from collections.abc import Sequence
+
+from sampan.api.types.core_v1 import Node
+from sampan.controllers.nodes import taints
+from sampan.machinery import errors
+from sampan.machinery.client import Client, PatchType
+from sampan.machinery.clock import Clock
+
+_ATTEMPTS = 5
+
+
+class Tainting:
+    def __init__(self, *, client: Client, clock: Clock) -> None:
+        self._nodes, self._clock = client.of(Node), clock
+
+    async def change(self, node: Node, effect: str, *, add: Sequence[str] = (), remove: Sequence[str] = ()) -> None:
+        """Add and remove the taints of these keys with this effect; nothing is written if that changes nothing. A node
+        that is gone has none."""
+        for attempt in range(_ATTEMPTS):
+            wanted = taints.changed(node.spec.taints, effect, add=add, remove=remove, now=self._clock.now())
+            if wanted == node.spec.taints:
+                return
+            try:
+                patch = taints.taint_patch(node, wanted)
+                await self._nodes.patch(node.metadata.name, patch, type=PatchType.MERGE)
+                return
+            except errors.NotFound:
+                return
+            except errors.Conflict:
+                if attempt == _ATTEMPTS - 1:
+                    raise
+            try:
+                node = await self._nodes.get(node.metadata.name)
+            except errors.NotFound:
+                return
+
+
+__all__ = ["Tainting"]

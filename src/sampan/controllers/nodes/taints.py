@@ -1,0 +1,104 @@
+"""Taints that the controllers put on nodes, and which tolerations answer them."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final
+
+import msgspec
+
+from sampan.api import times
+from sampan.api.types.core_v1 import Node, Taint, Toleration
+
+NO_SCHEDULE, NO_EXECUTE = "NoSchedule", "NoExecute"
+NOT_READY: Final = "node.kubernetes.io/not-ready"
+UNREACHABLE: Final = "node.kubernetes.io/unreachable"
+UNSCHEDULABLE: Final = "node.kubernetes.io/unschedulable"
+OUT_OF_SERVICE: Final = "node.kubernetes.io/out-of-service"
+SHUTDOWN: Final = "node.cloudprovider.kubernetes.io/shutdown"
+UNINITIALIZED: Final = "node.cloudprovider.kubernetes.io/uninitialized"
+
+_BY_CONDITION: Final[Mapping[tuple[str, str], str]] = {
+    ("Ready", "False"): NOT_READY,
+    ("Ready", "Unknown"): UNREACHABLE,
+    ("MemoryPressure", "True"): "node.kubernetes.io/memory-pressure",
+    ("DiskPressure", "True"): "node.kubernetes.io/disk-pressure",
+    ("NetworkUnavailable", "True"): "node.kubernetes.io/network-unavailable",
+    ("PIDPressure", "True"): "node.kubernetes.io/pid-pressure",
+}
+_OURS: Final = frozenset({*_BY_CONDITION.values(), UNSCHEDULABLE})
+
+
+def has_taint(taints: Iterable[Taint], key: str, effect: str) -> bool:
+    return any(taint.key == key and taint.effect == effect for taint in taints)
+
+
+def scheduling_taints(node: Node) -> tuple[list[str], list[str]]:
+    """Keys of the NoSchedule taints that the node's conditions call for and it lacks, and of those that it has without
+    a cause."""
+    conditions = ((condition.type, condition.status) for condition in node.status.conditions)
+    wanted = [_BY_CONDITION[pair] for pair in conditions if pair in _BY_CONDITION]
+    if node.spec.unschedulable:
+        wanted.append(UNSCHEDULABLE)
+    present = [taint.key for taint in node.spec.taints if taint.effect == NO_SCHEDULE and taint.key in _OURS]
+    return [key for key in wanted if key not in present], [key for key in present if key not in wanted]
+
+
+def changed(
+    taints: Sequence[Taint], effect: str, *, add: Sequence[str] = (), remove: Sequence[str] = (), now: float
+) -> list[Taint]:
+    """The taints with some added, or renewed, and others taken away."""
+    stamp = times.format_time(now)
+    new = {key: Taint(key=key, effect=effect, timeAdded=stamp) for key in add}
+    kept = [
+        new.pop(taint.key, taint) if taint.effect == effect else taint
+        for taint in taints
+        if not (taint.effect == effect and taint.key in remove)
+    ]
+    return [*kept, *new.values()]
+
+
+def taint_patch(node: Node, taints: Sequence[Taint]) -> Mapping[str, Any]:
+    """A merge patch that gives the node these taints, refused if it has changed meanwhile."""
+    values = [msgspec.to_builtins(taint) for taint in taints] or None
+    return {"metadata": {"resourceVersion": node.metadata.resourceVersion}, "spec": {"taints": values}}
+
+
+def tolerates(toleration: Toleration, taint: Taint) -> bool:
+    if toleration.effect not in ("", taint.effect) or toleration.key not in ("", taint.key):
+        return False
+    if toleration.operator in ("", "Equal"):
+        return toleration.value == taint.value
+    return toleration.operator == "Exists"
+
+
+def toleration_s(taints: Sequence[Taint], tolerations: Sequence[Toleration]) -> float | None:
+    """How long a pod may stay on a node with these taints: 0 if one of them is not tolerated, None for ever.
+
+    Of several tolerations of one taint the first counts, of several taints the shortest time.
+    """
+    shortest: float | None = None
+    for taint in taints:
+        found = next((one for one in tolerations if tolerates(one, taint)), None)
+        if found is None:
+            return 0
+        if found.tolerationSeconds is not None:
+            seconds = max(found.tolerationSeconds, 0)
+            shortest = seconds if shortest is None else min(shortest, seconds)
+    return shortest
+
+
+__all__ = [
+    "NOT_READY",
+    "NO_EXECUTE",
+    "NO_SCHEDULE",
+    "OUT_OF_SERVICE",
+    "SHUTDOWN",
+    "UNINITIALIZED",
+    "UNREACHABLE",
+    "UNSCHEDULABLE",
+    "changed",
+    "has_taint",
+    "scheduling_taints",
+    "taint_patch",
+    "tolerates",
+    "toleration_s",
+]
