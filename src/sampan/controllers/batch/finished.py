@@ -1,0 +1,25 @@
+"""Whether and how a job has ended: asked by all who watch jobs."""
+
+from sampan.api.types.batch_v1 import Job, JobCondition
+
+COMPLETE, FAILED = "Complete", "Failed"
+
+
+def finished_condition(job: Job) -> JobCondition | None:
+    """The condition that says that the job has ended, if it has."""
+    for condition in job.status.conditions:
+        if condition.type in (COMPLETE, FAILED) and condition.status == "True":
+            return condition
+    return None
+
+
+def is_finished(job: Job) -> bool:
+    return finished_condition(job) is not None
+
+
+def has_succeeded(job: Job) -> bool:
+    found = finished_condition(job)
+    return found is not None and found.type == COMPLETE
+
+
+__all__ = ["COMPLETE", "FAILED", "finished_condition", "has_succeeded", "is_finished"]

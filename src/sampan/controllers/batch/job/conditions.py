@@ -1,0 +1,53 @@
+"""The conditions of a job: how they are made, found and changed."""
+
+from sampan.api.times import format_time
+from sampan.api.types.batch_v1 import JobCondition
+from sampan.controllers.batch.finished import COMPLETE, FAILED
+
+SUSPENDED = "Suspended"
+FAILURE_TARGET, SUCCESS_MET = "FailureTarget", "SuccessCriteriaMet"
+"""The job's fate is sealed; Failed or Complete follows when all its pods are gone and counted."""
+FINAL = {FAILURE_TARGET: FAILED, SUCCESS_MET: COMPLETE}
+
+POD_FAILURE_POLICY = "PodFailurePolicy"
+BACKOFF_LIMIT = "BackoffLimitExceeded"
+DEADLINE = "DeadlineExceeded"
+MAX_FAILED_INDEXES = "MaxFailedIndexesExceeded"
+FAILED_INDEXES = "FailedIndexes"
+SUCCESS_POLICY = "SuccessPolicy"
+COMPLETIONS = "CompletionsReached"
+
+
+def condition(type: str, reason: str, message: str, now: float, *, is_true: bool = True) -> JobCondition:
+    time = format_time(now)
+    return JobCondition(
+        type=type,
+        status="True" if is_true else "False",
+        lastProbeTime=time,
+        lastTransitionTime=time,
+        reason=reason,
+        message=message,
+    )
+
+
+def find_true(conditions: list[JobCondition], type: str) -> JobCondition | None:
+    return next((each for each in conditions if each.type == type and each.status == "True"), None)
+
+
+def ensure(conditions: list[JobCondition], wanted: JobCondition) -> bool:
+    """Bring the condition into the list, unless it is false and was never there; True if that changed the list."""
+    for place, each in enumerate(conditions):
+        if each.type == wanted.type:
+            if (each.status, each.reason, each.message) == (wanted.status, wanted.reason, wanted.message):
+                return False
+            conditions[place] = wanted
+            return True
+    if wanted.status == "False":
+        return False
+    conditions.append(wanted)
+    return True
+
+
+def final(target: JobCondition, now: float) -> JobCondition:
+    """What follows on a FailureTarget or SuccessCriteriaMet."""
+    return condition(FINAL.get(target.type, target.type), target.reason, target.message, now)

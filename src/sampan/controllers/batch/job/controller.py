@@ -1,0 +1,203 @@
+"""The job controller: which keys a change concerns, and what a look at each needs."""
+
+from collections.abc import Hashable, Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+
+from sampan.api.label_selector import selector_of
+from sampan.api.labels import Selector
+from sampan.api.times import format_time
+from sampan.api.types.batch_v1 import Job
+from sampan.api.types.core_v1 import Pod
+from sampan.api.types.meta_v1 import OwnerReference
+from sampan.controllers.batch.finished import is_finished
+from sampan.controllers.batch.job.backoff import Failures
+from sampan.controllers.batch.job.facts import INDEXED, NON_INDEXED, TRACKING, is_ours, is_suspended, is_tracked
+from sampan.controllers.batch.job.pod_changes import PodChanges
+from sampan.controllers.batch.job.sync import JobStatusWriter, JobSync
+from sampan.controllers.batch.job.view import look
+from sampan.controllers.descriptor import Parts
+from sampan.controllers.ownership import (
+    ClaimControl,
+    Expectations,
+    OwnerIndex,
+    OwnWrites,
+    PodControl,
+    candidates,
+    claim,
+    controller_of,
+)
+from sampan.controllers.ownership.candidates import by_controller_or_orphan
+from sampan.machinery.client import Client, resource_of
+from sampan.machinery.clock import Clock
+from sampan.machinery.controller import Watch
+from sampan.machinery.copies import copy_of
+from sampan.machinery.events import WARNING, EventRecorder
+from sampan.machinery.informer import InformerFactory
+from sampan.machinery.object_key import Key, key_of
+
+WIDE = 10
+"""Changes of a job with more pods at a time than that are taken together, a second's worth of them."""
+BATCH_S = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class Orphan:
+    """A pod that has the finalizer, and no job that would count it."""
+
+    pod: Key
+
+
+@dataclass(frozen=True, slots=True)
+class Leftovers:
+    """The pods of a job that is gone."""
+
+    uid: str
+
+
+@dataclass(frozen=True, slots=True)
+class _Known:
+    """What is remembered of a job between two looks at it."""
+
+    failures: Failures
+    generation: int
+    looked: float
+
+
+class JobController:
+    name = "job-controller"
+
+    def __init__(self, *, client: Client, informers: InformerFactory, clock: Clock, events: EventRecorder) -> None:
+        pods, jobs = informers.of(Pod), informers.of(Job)
+        self._pods, self._jobs = pods.lister, jobs.lister
+        self._job_client, self._clock, self._events = client.of(Job), clock, events
+        self._owners = OwnerIndex(owners=self._jobs, kind="Job", selector=_selector)
+        self._claims = ClaimControl(owners=self._job_client, objects=client.of(Pod), finalizers=[TRACKING])
+        self._writes, self._expectations = OwnWrites(), Expectations(clock=clock)
+        control = PodControl(client=client, events=events)
+        self._changes = PodChanges(client=client, control=control, expectations=self._expectations, writes=self._writes)
+        self._known: dict[str, _Known] = {}
+        self._pods.add_index(by_controller_or_orphan)
+        self._expectations.follow(pods, jobs)
+        pods.subscribe(self._forget_gone)
+        jobs.subscribe(self._forget_gone)
+        self.watches = (Watch(resource_of(Job), self._job_keys), Watch(resource_of(Pod), self._pod_keys))
+
+    async def reconcile(self, key: Key | Orphan | Leftovers) -> float | None:
+        if isinstance(key, Orphan):
+            pod = self._pods.by_key(key.pod)
+            await self._release([pod] if pod is not None and self._is_orphaned(pod) else [])
+            return None
+        if isinstance(key, Leftovers):
+            await self._release(self._pods.find(by_controller_or_orphan, key.uid))
+            return None
+        job = self._jobs.by_key(key)
+        if job is None or not is_ours(job) or self._writes.is_stale(job):
+            return None
+        if is_finished(job):
+            self._known.pop(job.metadata.uid, None)
+            await self._release(self._pods.find(by_controller_or_orphan, job.metadata.uid))
+            return None
+        return await self._sync(job)
+
+    async def _sync(self, shared: Job) -> float | None:
+        if shared.spec.completionMode not in (None, INDEXED, NON_INDEXED):
+            told = "Skipped Job sync because completion mode is unknown"
+            self._events.event(shared, WARNING, "UnknownCompletionMode", told)
+            return None
+        uid, now = shared.metadata.uid, self._clock.now()
+        known = self._known.get(uid)
+        if (pause_s := _pause_s(shared, known, now)) > 0:
+            return pause_s
+        is_caught_up = self._expectations.satisfied(uid)
+        pods = await self._claimed(shared)
+        job = msgspec.structs.replace(shared, status=copy_of(shared.status))
+        writer = JobStatusWriter(job=job, jobs=self._job_client, writes=self._writes)
+        if job.status.startTime is None and not is_suspended(job):
+            job.status.startTime = format_time(now)
+        released = {pod.metadata.uid for pod in pods if self._writes.is_stale(pod)}
+        failures = known.failures if known is not None else Failures()
+        view = look(job, pods, released=released, failures=failures, now=now)
+        sync = JobSync(view=view, is_caught_up=is_caught_up, changes=self._changes, writer=writer, events=self._events)
+        try:
+            again_s = await sync.run()
+        finally:
+            if sync.has_named:
+                self._known[uid] = _Known(view.failures, shared.metadata.generation, now)
+        return again_s if is_caught_up else _sooner(again_s, self._expectations.expires_in(uid))
+
+    async def _claimed(self, job: Job) -> list[Pod]:
+        owned = await claim(job, _selector(job), candidates(self._pods, job), self._claims)
+        return [pod if controller_of(pod) is not None else _adopted(pod) for pod in owned]
+
+    async def _release(self, pods: Iterable[Pod]) -> None:
+        """Take the finalizers away, without counting anything."""
+        held = [pod for pod in pods if is_tracked(pod) and not self._writes.is_stale(pod)]
+        _, error = await self._changes.release(held)
+        if error is not None:
+            raise error
+
+    # -- which keys a change concerns ----------------------------------------------------------------------------------
+
+    def _job_keys(self, job: Any) -> Iterable[Hashable]:
+        key = key_of(job)
+        present = self._jobs.by_key(key)
+        if present is None or present.metadata.uid != job.metadata.uid:
+            yield Leftovers(job.metadata.uid)
+        yield key
+
+    def _pod_keys(self, pod: Any) -> Iterable[Hashable]:
+        if is_tracked(pod) and self._is_orphaned(pod):
+            yield Orphan(key_of(pod))
+        yield from self._owners.keys(pod)
+
+    def _is_orphaned(self, pod: Pod) -> bool:
+        """Nobody will count the pod: it is no job's, or its job is gone or has ended."""
+        reference = controller_of(pod)
+        if reference is None:
+            return True
+        if not _is_job(reference):
+            return False
+        job = self._jobs.get(reference.name, pod.metadata.namespace)
+        return job is None or job.metadata.uid != reference.uid or (is_ours(job) and is_finished(job))
+
+    def _forget_gone(self, old: Any | None, new: Any | None) -> None:
+        if new is None and old is not None:
+            self._writes.forget(old.metadata.uid)
+            self._known.pop(old.metadata.uid, None)
+
+
+def _selector(job: Job) -> Selector:
+    return selector_of(job.spec.selector)
+
+
+def _is_job(reference: OwnerReference) -> bool:
+    return reference.kind == "Job" and reference.apiVersion == "batch/v1"
+
+
+def _adopted(pod: Pod) -> Pod:
+    """The pod as it is since it was adopted."""
+    finalizers = list(dict.fromkeys((*pod.metadata.finalizers, TRACKING)))
+    return msgspec.structs.replace(pod, metadata=msgspec.structs.replace(pod.metadata, finalizers=finalizers))
+
+
+def _pause_s(job: Job, known: _Known | None, now: float) -> float:
+    """How long to wait for more changes of a wide job; its own changes are looked at once."""
+    if known is None or known.generation != job.metadata.generation or (job.spec.parallelism or 0) <= WIDE:
+        return 0.0
+    return known.looked + BATCH_S - now
+
+
+def _sooner(one: float | None, other: float | None) -> float | None:
+    return min((wait for wait in (one, other) if wait is not None), default=None)
+
+
+def make(parts: Parts) -> JobController:
+    return JobController(
+        client=parts.client_for(JobController.name),
+        informers=parts.informers,
+        clock=parts.clock,
+        events=parts.events_for(JobController.name, "job-controller"),
+    )

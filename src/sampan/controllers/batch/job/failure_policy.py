@@ -1,0 +1,77 @@
+"""What a job's podFailurePolicy makes of a failed pod."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from sampan.api.types.batch_v1 import (
+    PodFailurePolicy,
+    PodFailurePolicyOnExitCodesRequirement,
+    PodFailurePolicyOnPodConditionsPattern,
+    PodFailurePolicyRule,
+)
+from sampan.api.types.core_v1 import ContainerStatus, Pod, PodCondition
+
+IGNORE, FAIL_INDEX, FAIL_JOB, COUNT = "Ignore", "FailIndex", "FailJob", "Count"
+_ACTIONS = (IGNORE, FAIL_INDEX, FAIL_JOB, COUNT)
+
+
+@dataclass(frozen=True, slots=True)
+class Match:
+    action: str | None = None
+    """Of the first rule that fits."""
+    message: str = ""
+    """Why the job fails, if the action makes it fail."""
+
+    @property
+    def is_counted(self) -> bool:
+        """Whether the failure counts against the back-off limit."""
+        return self.action != IGNORE
+
+
+_NONE = Match()
+
+
+def judge(policy: PodFailurePolicy | None, pod: Pod) -> Match:
+    if policy is None:
+        return _NONE
+    for place, rule in enumerate(policy.rules or ()):
+        why = _why(rule, pod) if rule.action in _ACTIONS else None
+        if why is not None:
+            message = f"{why} matching {rule.action} rule at index {place}" if rule.action == FAIL_JOB else ""
+            return Match(rule.action, message)
+    return _NONE
+
+
+def _why(rule: PodFailurePolicyRule, pod: Pod) -> str | None:
+    """In what way the rule fits the pod; None if it does not."""
+    name = f"{pod.metadata.namespace}/{pod.metadata.name}"
+    if rule.onExitCodes is not None:
+        container = _container(pod, rule.onExitCodes)
+        if container is None or container.state.terminated is None:
+            return None
+        return f"Container {container.name} for pod {name} failed with exit code {container.state.terminated.exitCode}"
+    condition = _condition(pod, rule.onPodConditions)
+    return None if condition is None else f"Pod {name} has condition {condition.type}"
+
+
+def _container(pod: Pod, asked: PodFailurePolicyOnExitCodesRequirement) -> ContainerStatus | None:
+    for container in (*pod.status.containerStatuses, *pod.status.initContainerStatuses):
+        if asked.containerName in (None, container.name) and _exit_fits(container, asked):
+            return container
+    return None
+
+
+def _exit_fits(container: ContainerStatus, asked: PodFailurePolicyOnExitCodesRequirement) -> bool:
+    ended = container.state.terminated
+    if ended is None or ended.exitCode == 0:
+        return False
+    is_named = ended.exitCode in (asked.values or ())
+    return is_named if asked.operator == "In" else asked.operator == "NotIn" and not is_named
+
+
+def _condition(pod: Pod, patterns: Iterable[PodFailurePolicyOnPodConditionsPattern]) -> PodCondition | None:
+    wanted = {(pattern.type, pattern.status) for pattern in patterns}
+    return next((each for each in pod.status.conditions if (each.type, each.status) in wanted), None)
+
+
+__all__ = ["COUNT", "FAIL_INDEX", "FAIL_JOB", "IGNORE", "Match", "judge"]

@@ -1,0 +1,90 @@
+"""Sets of completion indexes, kept and written as spans: `1,3-5,7`."""
+
+import re
+from bisect import bisect_left
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+COMPLETION_INDEX = "batch.kubernetes.io/job-completion-index"
+"""Annotation and label of the pods of an indexed job."""
+
+_number = re.compile(r"[+-]?[0-9]{1,18}").fullmatch
+Span = tuple[int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Indexes:
+    spans: tuple[Span, ...] = ()
+    """First and last, in order, with a gap between any two."""
+
+    @classmethod
+    def of(cls, indexes: Iterable[int]) -> "Indexes":
+        return cls(_joined((index, index) for index in indexes))
+
+    @classmethod
+    def parse(cls, text: str, completions: int) -> "Indexes":
+        """Those below `completions`; parts that are no spans do not count."""
+        return cls(_joined(_spans(text, completions)))
+
+    def __or__(self, other: "Indexes") -> "Indexes":
+        return Indexes(_joined((*self.spans, *other.spans))) if other.spans else self
+
+    def __contains__(self, index: int) -> bool:
+        found = bisect_left(self.spans, index, key=lambda span: span[1])
+        return found < len(self.spans) and self.spans[found][0] <= index
+
+    def __len__(self) -> int:
+        return sum(last - first + 1 for first, last in self.spans)
+
+    def __str__(self) -> str:
+        return ",".join(_text(first, last) for first, last in self.spans)
+
+    def overlap(self, other: "Indexes") -> int:
+        """How many are in both."""
+        return len(self) + len(other) - len(self | other)
+
+    def missing(self, completions: int) -> Iterator[int]:
+        """Those below `completions` that are not in it, in order."""
+        start = 0
+        for first, last in self.spans:
+            yield from range(start, min(first, completions))
+            start = last + 1
+        yield from range(start, completions)
+
+
+def _joined(spans: Iterable[Span]) -> tuple[Span, ...]:
+    found: list[Span] = []
+    for first, last in sorted(spans):
+        if found and first <= found[-1][1] + 1:
+            found[-1] = (found[-1][0], max(found[-1][1], last))
+        else:
+            found.append((first, last))
+    return tuple(found)
+
+
+def _spans(text: str, completions: int) -> Iterator[Span]:
+    for part in filter(None, text.split(",")):
+        ends = part.split("-")
+        if not all(_number(end) for end in ends[:2]):
+            continue
+        first, last = int(ends[0]), min(int(ends[1] if len(ends) > 1 else ends[0]), completions - 1)
+        if first >= completions:
+            return
+        yield first, last
+
+
+def _text(first: int, last: int) -> str:
+    if first == last:
+        return str(first)
+    return f"{first},{last}" if last == first + 1 else f"{first}-{last}"
+
+
+def completion_index(pod: Any) -> int | None:
+    """The index that a pod works on; None where it names none."""
+    text = pod.metadata.annotations.get(COMPLETION_INDEX, "")
+    index = int(text) if _number(text) else -1
+    return index if index >= 0 else None
+
+
+__all__ = ["COMPLETION_INDEX", "Indexes", "completion_index"]

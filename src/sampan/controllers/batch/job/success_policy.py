@@ -1,0 +1,26 @@
+"""Whether the indexes that succeeded are enough for a job's successPolicy."""
+
+from sampan.api.types.batch_v1 import SuccessPolicy, SuccessPolicyRule
+from sampan.controllers.batch.job.indexes import Indexes
+
+
+def met(policy: SuccessPolicy | None, completions: int, succeeded: Indexes) -> str | None:
+    """What to say of the first rule that is met; None if none is."""
+    if policy is None or not succeeded.spans:
+        return None
+    for place, rule in enumerate(policy.rules or ()):
+        if _is_met(rule, completions, succeeded):
+            return f"Matched rules at index {place}"
+    return None
+
+
+def _is_met(rule: SuccessPolicyRule, completions: int, succeeded: Indexes) -> bool:
+    count = rule.succeededCount
+    if rule.succeededIndexes is None:
+        return count is not None and len(succeeded) >= count
+    asked = Indexes.parse(rule.succeededIndexes, completions)
+    found = asked.overlap(succeeded)
+    return bool(asked.spans) and (found == len(asked) or (count is not None and found >= count))
+
+
+__all__ = ["met"]

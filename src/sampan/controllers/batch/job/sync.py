@@ -1,0 +1,150 @@
+"""One look at one job: from its view to pods made, removed and counted, and its status written."""
+
+import msgspec
+
+from sampan.api.times import format_time
+from sampan.api.types.batch_v1 import Job, JobCondition, JobStatus
+from sampan.api.types.core_v1 import Pod
+from sampan.controllers.batch.finished import COMPLETE
+from sampan.controllers.batch.job import conditions as c
+from sampan.controllers.batch.job import tally
+from sampan.controllers.batch.job.facts import is_suspended
+from sampan.controllers.batch.job.pod_changes import Effect, PodChanges
+from sampan.controllers.batch.job.verdict import completed, deadline_s, is_complete, verdict
+from sampan.controllers.batch.job.view import JobView
+from sampan.controllers.batch.job.wanted import pods_wanted
+from sampan.controllers.ownership import OwnWrites
+from sampan.machinery.client import ResourceClient
+from sampan.machinery.copies import copy_of
+from sampan.machinery.events import NORMAL, WARNING, EventRecorder
+
+
+class JobStatusWriter:
+    """Writes a job's status when it differs from what the server has."""
+
+    def __init__(self, *, job: Job, jobs: ResourceClient[Job], writes: OwnWrites) -> None:
+        """`job` may be changed; its status is as the server has it."""
+        self.job, self._jobs, self._writes = job, jobs, writes
+        self._written = copy_of(job.status)
+
+    async def write(self) -> None:
+        job = self.job
+        if job.status == self._written:
+            return
+        answer = await self._jobs.update_status(job)
+        self._writes.wrote(answer)
+        self._written = copy_of(job.status)
+        self.job = msgspec.structs.replace(job, metadata=answer.metadata)
+
+
+class JobSync:
+    """`run` carries the look out; what it returns is after how long to look again."""
+
+    def __init__(
+        self, *, view: JobView, is_caught_up: bool, changes: PodChanges, writer: JobStatusWriter, events: EventRecorder
+    ) -> None:
+        """`is_caught_up`: the pods of the view include all that was made before."""
+        self._view, self._is_caught_up = view, is_caught_up
+        self._changes, self._writer, self._events = changes, writer, events
+        self.has_named = False
+        """The status names what is to be counted: the pods that failed will not be new another time."""
+        self._wait_s: float | None = None
+        self._finished: JobCondition | None = None
+        """What seals the job's fate, as long as nothing stands against saying so."""
+
+    @property
+    def _status(self) -> JobStatus:
+        return self._writer.job.status
+
+    async def run(self) -> float | None:
+        self._finished = verdict(self._view)
+        effect = await (self._manage() if self._finished is None else self._end())
+        status = self._status
+        status.active, status.ready, status.terminating = effect.active, effect.ready, effect.terminating
+        await self._count(effect)
+        if effect.error is not None:
+            raise effect.error
+        waits = (self._wait_s, deadline_s(self._writer.job, self._view.now))
+        return min((wait for wait in waits if wait is not None and wait > 0), default=None)
+
+    async def _end(self) -> Effect:
+        effect = await self._changes.end(self._view)
+        if effect.active or not self._is_caught_up:
+            self._finished = None  # there may be pods that nobody has deleted yet
+        return effect
+
+    async def _manage(self) -> Effect:
+        view, job = self._view, self._view.job
+        may_act = self._is_caught_up and job.metadata.deletionTimestamp is None
+        effect = Effect(len(view.active), view.terminating, view.ready)
+        if may_act:
+            plan = pods_wanted(view)
+            self._wait_s = plan.wait_s
+            effect = await self._changes.carry_out(view, plan)
+        if is_complete(job, view.succeeded, effect.active):
+            self._finished = completed(view.now)
+        elif may_act:
+            self._note_suspension()
+        return effect
+
+    def _note_suspension(self) -> None:
+        job, now, status = self._view.job, self._view.now, self._status
+        if is_suspended(job):
+            if c.ensure(status.conditions, c.condition(c.SUSPENDED, "JobSuspended", "Job suspended", now)):
+                self._events.event(job, NORMAL, "Suspended", "Job suspended")
+                status.startTime = None
+        elif c.ensure(status.conditions, c.condition(c.SUSPENDED, "JobResumed", "Job resumed", now, is_true=False)):
+            self._events.event(job, NORMAL, "Resumed", "Job resumed")
+            status.startTime = format_time(now)
+
+    async def _count(self, effect: Effect) -> None:
+        """Count what ended, and then finish the job if it is at its end."""
+        uncounted = {pod.metadata.uid for pod in self._view.tracked}
+        tally.settle(self._status, uncounted)
+        taken = tally.take(self._view, self._finished, self._status)
+        finished = self._seal()
+        await self._writer.write()
+        self.has_named = True
+        error = await self._release(taken.release, uncounted)
+        if error is not None:
+            await self._writer.write()
+            raise error
+        is_over = finished is not None and not taken.is_full and effect.terminating == 0
+        if finished is not None and is_over and tally.is_settled(self._status):
+            await self._finish(finished)
+        else:
+            await self._writer.write()
+
+    def _seal(self) -> JobCondition | None:
+        """Say what the job's fate is, which is known before its pods are gone; what it will be called in the end."""
+        if self._finished is None:
+            return None
+        if self._finished.type in c.FINAL:
+            c.ensure(self._status.conditions, self._finished)
+        return c.final(self._finished, self._view.now)
+
+    async def _release(self, pods: list[Pod], uncounted: set[str]) -> Exception | None:
+        released, error = await self._changes.release(pods)
+        tally.settle(self._status, uncounted - released)
+        return error
+
+    async def _finish(self, finished: JobCondition) -> None:
+        status = self._status
+        c.ensure(status.conditions, finished)
+        if finished.type == COMPLETE:
+            status.completionTime = finished.lastTransitionTime
+        await self._writer.write()
+        self._tell(finished)
+
+    def _tell(self, finished: JobCondition) -> None:
+        job = self._writer.job
+        if finished.type != COMPLETE:
+            self._events.event(job, WARNING, finished.reason, finished.message)
+            return
+        if job.spec.completions is not None and job.status.succeeded > job.spec.completions:
+            told = "Too many succeeded pods running after completion count reached"
+            self._events.event(job, WARNING, "TooManySucceededPods", told)
+        self._events.event(job, NORMAL, "Completed", "Job completed")
+
+
+__all__ = ["JobStatusWriter", "JobSync"]

@@ -1,0 +1,76 @@
+"""What a job's pods are made of: its template, and for an indexed job the index of each. Pure."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from sampan.api.types.batch_v1 import Job
+from sampan.api.types.core_v1 import Container, EnvVar, EnvVarSource, ObjectFieldSelector, Pod, PodSpec
+from sampan.controllers.batch.job.facts import (
+    FAILURES,
+    IGNORED_FAILURES,
+    TRACKING,
+    failures_before,
+    has_limit_per_index,
+    ignored_before,
+)
+from sampan.controllers.batch.job.failure_policy import judge
+from sampan.controllers.batch.job.indexes import COMPLETION_INDEX
+from sampan.controllers.ownership.pods import pod_from
+
+INDEX_VARIABLE = "JOB_COMPLETION_INDEX"
+_LONGEST_PREFIX = 58
+"""Of a generated name, which five letters are added to."""
+
+
+def pod_of(job: Job, index: int | None, held: Mapping[int, Pod]) -> Pod:
+    """The pod to be created; `held` has the failed pod whose place it takes."""
+    template = job.spec.template
+    if index is None:
+        return pod_from(template, job, finalizers=[TRACKING])
+    said = {COMPLETION_INDEX: str(index)}
+    counts = _failure_counts(job, held.get(index)) if has_limit_per_index(job) else {}
+    return pod_from(
+        template,
+        job,
+        generate_name=_prefix(job.metadata.name, index),
+        labels=said,
+        annotations={**said, **counts},
+        finalizers=[TRACKING],
+        spec=_indexed_spec(job, index),
+    )
+
+
+def _indexed_spec(job: Job, index: int) -> PodSpec:
+    spec = job.spec.template.spec
+    return msgspec.structs.replace(
+        spec,
+        hostname=f"{job.metadata.name}-{index}",
+        initContainers=[_with_index(each) for each in spec.initContainers],
+        containers=[_with_index(each) for each in spec.containers or ()],
+    )
+
+
+def _with_index(container: Container) -> Container:
+    if any(variable.name == INDEX_VARIABLE for variable in container.env):
+        return container
+    source = EnvVarSource(fieldRef=ObjectFieldSelector(fieldPath=f"metadata.labels['{COMPLETION_INDEX}']"))
+    variable = EnvVar(name=INDEX_VARIABLE, valueFrom=source)
+    return msgspec.structs.replace(container, env=[*container.env, variable])
+
+
+def _failure_counts(job: Job, replaced: Pod | None) -> dict[str, Any]:
+    counted, ignored = 0, 0
+    if replaced is not None:
+        is_counted = judge(job.spec.podFailurePolicy, replaced).is_counted
+        counted, ignored = failures_before(replaced) + is_counted, ignored_before(replaced) + (not is_counted)
+    return {FAILURES: str(counted)} | ({IGNORED_FAILURES: str(ignored)} if ignored else {})
+
+
+def _prefix(name: str, index: int) -> str:
+    end = f"-{index}-"
+    return f"{name[: _LONGEST_PREFIX - len(end)]}{end}"
+
+
+__all__ = ["INDEX_VARIABLE", "pod_of"]

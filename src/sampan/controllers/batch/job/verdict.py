@@ -1,0 +1,109 @@
+"""Whether a job is at its end, and why. Pure.
+
+What was decided before stands. Then come failures (the policy of pods, the back-off limit, the deadline, failed
+indexes), and success by policy last; success by number is for `is_complete`, asked after pods were made and removed.
+"""
+
+from collections.abc import Sequence
+
+from sampan.api.times import parse_time
+from sampan.api.types.batch_v1 import Job, JobCondition
+from sampan.api.types.core_v1 import Pod
+from sampan.controllers.batch.job import conditions as c
+from sampan.controllers.batch.job import success_policy
+from sampan.controllers.batch.job.facts import completions_of, has_failed, is_indexed, is_suspended
+from sampan.controllers.batch.job.failure_policy import judge
+from sampan.controllers.batch.job.view import JobView
+
+_BACKOFF_MESSAGE = "Job has reached the specified backoff limit"
+_DEADLINE_MESSAGE = "Job was active longer than specified deadline"
+_MAX_FAILED_MESSAGE = "Job has exceeded the specified maximal number of failed indexes"
+_FAILED_INDEXES_MESSAGE = "Job has failed indexes"
+_COMPLETE_MESSAGE = "Reached expected number of succeeded pods"
+
+
+def verdict(view: JobView) -> JobCondition | None:
+    """The condition that seals the job's fate; None while it goes on. A Failed one means that the job has its
+    FailureTarget already."""
+    found = view.job.status.conditions
+    if (met := c.find_true(found, c.SUCCESS_MET)) is not None:
+        return met
+    if (target := c.find_true(found, c.FAILURE_TARGET)) is not None:
+        return c.final(target, view.now)
+    return _failure(view) or _success(view)
+
+
+def is_complete(job: Job, succeeded: int, active: int) -> bool:
+    """Whether enough pods succeeded; without a number of completions, one and the end of the others."""
+    wanted = job.spec.completions
+    return active == 0 and (succeeded > 0 if wanted is None else succeeded >= wanted)
+
+
+def completed(now: float) -> JobCondition:
+    return c.condition(c.SUCCESS_MET, c.COMPLETIONS, _COMPLETE_MESSAGE, now)
+
+
+def deadline_s(job: Job, now: float) -> float | None:
+    """How long the job may still go on; None without a deadline, or while it does not count."""
+    if job.spec.activeDeadlineSeconds is None or job.status.startTime is None or is_suspended(job):
+        return None
+    return parse_time(job.status.startTime) + job.spec.activeDeadlineSeconds - now
+
+
+def _failure(view: JobView) -> JobCondition | None:
+    job, reason = view.job, _reason(view)
+    if (message := _policy_message(job, view.pods)) is not None:
+        reason = c.POD_FAILURE_POLICY, message
+    return None if reason is None else c.condition(c.FAILURE_TARGET, *reason, view.now)
+
+
+def _reason(view: JobView) -> tuple[str, str] | None:
+    job = view.job
+    if view.failed > (job.spec.backoffLimit or 0) or _restarts_too_often(job, view.pods):
+        return c.BACKOFF_LIMIT, _BACKOFF_MESSAGE
+    left_s = deadline_s(job, view.now)
+    if left_s is not None and left_s <= 0:
+        return c.DEADLINE, _DEADLINE_MESSAGE
+    return _index_reason(view)
+
+
+def _index_reason(view: JobView) -> tuple[str, str] | None:
+    job, failed = view.job, len(view.failed_indexes or ())
+    if not failed:
+        return None
+    if job.spec.maxFailedIndexes is not None and failed > job.spec.maxFailedIndexes:
+        return c.MAX_FAILED_INDEXES, _MAX_FAILED_MESSAGE
+    if failed + len(view.succeeded_indexes) >= completions_of(job):
+        return c.FAILED_INDEXES, _FAILED_INDEXES_MESSAGE
+    return None
+
+
+def _policy_message(job: Job, pods: Sequence[Pod]) -> str | None:
+    if job.spec.podFailurePolicy is None:
+        return None
+    messages = (judge(job.spec.podFailurePolicy, pod).message for pod in pods if has_failed(pod, job))
+    return next(filter(None, messages), None)
+
+
+def _restarts_too_often(job: Job, pods: Sequence[Pod]) -> bool:
+    """Of pods that are restarted in place, each restart counts as a failure."""
+    if job.spec.template.spec.restartPolicy != "OnFailure":
+        return False
+    restarts = sum(
+        container.restartCount
+        for pod in pods
+        if pod.status.phase in ("Running", "Pending")
+        for container in (*pod.status.initContainerStatuses, *pod.status.containerStatuses)
+    )
+    return restarts >= max(job.spec.backoffLimit or 0, 1)
+
+
+def _success(view: JobView) -> JobCondition | None:
+    job = view.job
+    if not is_indexed(job):
+        return None
+    message = success_policy.met(job.spec.successPolicy, completions_of(job), view.succeeded_indexes)
+    return None if message is None else c.condition(c.SUCCESS_MET, c.SUCCESS_POLICY, message, view.now)
+
+
+__all__ = ["completed", "deadline_s", "is_complete", "verdict"]

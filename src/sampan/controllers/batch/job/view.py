@@ -1,0 +1,134 @@
+"""What a job and its pods amount to at one moment. Pure."""
+
+from collections.abc import Callable, Sequence, Set
+from dataclasses import dataclass
+
+from sampan.api.types.batch_v1 import Job, UncountedTerminatedPods
+from sampan.api.types.core_v1 import Pod
+from sampan.controllers.batch.job import backoff
+from sampan.controllers.batch.job.backoff import Failures, finish_time
+from sampan.controllers.batch.job.facts import (
+    all_failures_before,
+    completions_of,
+    failures_before,
+    has_failed,
+    has_limit_per_index,
+    is_indexed,
+    is_tracked,
+)
+from sampan.controllers.batch.job.failure_policy import FAIL_INDEX, judge
+from sampan.controllers.batch.job.indexes import Indexes, completion_index
+from sampan.controllers.ownership.pod_facts import SUCCEEDED, is_active, is_ready, is_terminating
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobView:
+    job: Job
+    pods: Sequence[Pod]
+    now: float
+    tracked: Sequence[Pod]
+    """Not counted yet: those with a finalizer that nobody is about to take away."""
+    active: Sequence[Pod]
+    terminating: int
+    ready: int
+    succeeded: int
+    """Pods, or indexes of an indexed job; those that are about to be counted included."""
+    failed: int
+    """Pods whose failure counts."""
+    failures: Failures
+    counted_indexes: Indexes
+    """Succeeded ones that the status has already."""
+    succeeded_indexes: Indexes
+    failed_indexes: Indexes | None
+    """None unless indexes have a limit of their own."""
+    held: dict[int, Pod]
+    """By index, the failed pod that stays until its successor has taken over the count of failures."""
+
+
+def look(job: Job, pods: Sequence[Pod], *, released: Set[str], failures: Failures, now: float) -> JobView:
+    """`released` are uids of pods whose finalizer was taken away, though the pods here may not show it yet;
+    `failures` those known before."""
+    tracked = [pod for pod in pods if is_tracked(pod) and pod.metadata.uid not in released]
+    valid = [pod for pod in tracked if has_valid_index(job, pod)]
+    active = [pod for pod in pods if is_active(pod)]
+    waiting = job.status.uncountedTerminatedPods or UncountedTerminatedPods()
+    succeeded = _new(valid, waiting.succeeded, lambda pod: pod.status.phase == SUCCEEDED)
+    failed = _new(valid, waiting.failed, lambda pod: has_failed(pod, job))
+    counted_failed = sum(judge(job.spec.podFailurePolicy, pod).is_counted for pod in failed)
+    counted, done, lost = _indexes(job, pods)
+    return JobView(
+        job=job,
+        pods=pods,
+        now=now,
+        tracked=tracked,
+        active=active,
+        terminating=sum(is_terminating(pod) for pod in pods),
+        ready=sum(is_ready(pod) for pod in active),
+        succeeded=len(done) if is_indexed(job) else job.status.succeeded + len(succeeded) + len(waiting.succeeded),
+        failed=job.status.failed + counted_failed + len(waiting.failed),
+        failures=backoff.after(failures, succeeded, failed),
+        counted_indexes=counted,
+        succeeded_indexes=done,
+        failed_indexes=lost,
+        held={} if lost is None else _held(job, valid, done | lost | indexes_of(active)),
+    )
+
+
+def has_valid_index(job: Job, pod: Pod) -> bool:
+    """True of every pod unless the job is indexed."""
+    if not is_indexed(job):
+        return True
+    index = completion_index(pod)
+    return index is not None and index < completions_of(job)
+
+
+def indexes_of(pods: Sequence[Pod]) -> Indexes:
+    return Indexes.of(index for pod in pods if (index := completion_index(pod)) is not None)
+
+
+def _new(pods: Sequence[Pod], known: Sequence[str], fits: Callable[[Pod], bool]) -> list[Pod]:
+    """Those that fit and that the status does not name yet."""
+    uids = set(known)
+    return [pod for pod in pods if pod.metadata.uid not in uids and fits(pod)]
+
+
+def _indexes(job: Job, pods: Sequence[Pod]) -> tuple[Indexes, Indexes, Indexes | None]:
+    """Those counted as succeeded, all that succeeded, and those that failed for good."""
+    if not is_indexed(job):
+        return Indexes(), Indexes(), None
+    completions, status = completions_of(job), job.status
+    valid = [pod for pod in pods if is_tracked(pod) and has_valid_index(job, pod)]
+    counted = Indexes.parse(status.completedIndexes, completions)
+    done = counted | indexes_of([pod for pod in valid if pod.status.phase == SUCCEEDED])
+    if not has_limit_per_index(job):
+        return counted, done, None
+    lost = Indexes.parse(status.failedIndexes or "", completions)
+    return counted, done, lost | indexes_of([pod for pod in valid if _fails_index(job, pod)])
+
+
+def _fails_index(job: Job, pod: Pod) -> bool:
+    if not has_failed(pod, job):
+        return False
+    match = judge(job.spec.podFailurePolicy, pod)
+    limit = job.spec.backoffLimitPerIndex or 0
+    return match.action == FAIL_INDEX or (match.is_counted and failures_before(pod) >= limit)
+
+
+def _held(job: Job, pods: Sequence[Pod], settled: Indexes) -> dict[int, Pod]:
+    """Of each index that is neither settled nor worked on, its last failed pod."""
+    found: dict[int, Pod] = {}
+    for pod in pods:
+        index = completion_index(pod)
+        if index is None or index in settled or not has_failed(pod, job):
+            continue
+        last = found.get(index)
+        if last is None or _is_later(pod, last):
+            found[index] = pod
+    return found
+
+
+def _is_later(pod: Pod, last: Pod) -> bool:
+    return all_failures_before(pod) >= all_failures_before(last) and finish_time(pod) >= finish_time(last)
+
+
+__all__ = ["JobView", "has_valid_index", "indexes_of", "look"]

@@ -1,0 +1,389 @@
+"""Jobs from their creation to their end, with the test in the place of the kubelet."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+import pytest
+
+from sampan.api.types.batch_v1 import Job
+from sampan.api.types.core_v1 import Pod
+from sampan.machinery.client import Delete
+from tests.controllers.batch.job_cluster import JOB, JobCluster, job_cluster
+from tests.controllers.cluster import second_run_writes_nothing
+from tests.controllers.ownership.pod_cluster import pod_cluster
+
+Scenario = Callable[[JobCluster], Awaitable[None]]
+TRACKING = "batch.kubernetes.io/job-tracking"
+
+
+def play(scenario: Scenario, *controllers: str) -> None:
+    async def main() -> None:
+        async with job_cluster(*controllers) as c:
+            await scenario(c)
+
+    asyncio.run(main())
+
+
+def test_a_job_runs_to_its_end() -> None:
+    async def scenario(c: JobCluster) -> None:
+        await c.create(completions=2, parallelism=1)
+        (first,) = await c.pods()
+        assert first.metadata.generateName == "work-"
+        assert first.metadata.finalizers == [TRACKING]
+        status = await c.status()
+        assert (status.active, status.ready, status.terminating) == (1, 0, 0)
+        assert status.startTime is not None
+        await c.run(first)
+        assert (await c.status()).ready == 1
+        await c.end(first)
+        second = (await c.active())[0]
+        assert (await c.status()).succeeded == 1
+        await c.end(second)
+        status = await c.status()
+        assert (status.active, status.succeeded, status.failed, status.ready) == (0, 2, 0, 0)
+        assert status.completionTime is not None
+        assert await c.conditions() == [
+            ("SuccessCriteriaMet", "True", "CompletionsReached"),
+            ("Complete", "True", "CompletionsReached"),
+        ]
+        assert all(not pod.metadata.finalizers for pod in await c.pods())
+        assert [message for _, reason, message in await c.events() if reason == "SuccessfulCreate"] == [
+            f"Created pod: {first.metadata.name}",
+            f"Created pod: {second.metadata.name}",
+        ]
+        assert ("Normal", "Completed", "Job completed") in await c.events()
+
+    play(scenario)
+
+
+def test_a_failed_pod_is_replaced_after_a_time_that_doubles() -> None:
+    async def scenario(c: JobCluster) -> None:
+        await c.create(backoffLimit=5)
+        for wait_s in (10, 20, 40):
+            (pod,) = await c.active()
+            await c.end(pod, 1)
+            await c.pass_s(wait_s - 1)
+            assert await c.active() == []
+            await c.pass_s(1.5)
+            assert len(await c.active()) == 1
+        assert (await c.status()).failed == 3
+
+    play(scenario)
+
+
+def test_the_backoff_limit_ends_the_job() -> None:
+    async def scenario(c: JobCluster) -> None:
+        await c.create(backoffLimit=1)
+        for _ in range(2):
+            (pod,) = await c.active()
+            await c.end(pod, 1)
+            await c.pass_s(11)
+        status = await c.status()
+        assert (status.active, status.failed) == (0, 2)
+        assert await c.conditions() == [
+            ("FailureTarget", "True", "BackoffLimitExceeded"),
+            ("Failed", "True", "BackoffLimitExceeded"),
+        ]
+        told = "Job has reached the specified backoff limit"
+        assert status.conditions[-1].message == told
+        assert ("Warning", "BackoffLimitExceeded", told) in await c.events()
+
+    play(scenario)
+
+
+def test_the_deadline_ends_the_job_when_its_pods_are_gone() -> None:
+    async def scenario(c: JobCluster) -> None:
+        await c.create(activeDeadlineSeconds=30)
+        (pod,) = await c.pods()
+        await c.bind(pod)
+        await c.run(pod)
+        await c.pass_s(29)
+        assert await c.conditions() == []
+        await c.pass_s(2)
+        assert await c.conditions() == [("FailureTarget", "True", "DeadlineExceeded")]
+        assert (await c.status()).terminating == 1
+        await c.remove(pod)
+        assert await c.conditions() == [
+            ("FailureTarget", "True", "DeadlineExceeded"),
+            ("Failed", "True", "DeadlineExceeded"),
+        ]
+        status = await c.status()
+        assert (status.terminating, status.failed, status.active) == (0, 1, 0)
+
+    play(scenario)
+
+
+def test_a_work_queue_ends_with_one_success_and_the_end_of_the_others() -> None:
+    async def scenario(c: JobCluster) -> None:
+        await c.create(parallelism=3)
+        first, second, third = await c.pods()
+        await c.end(first)
+        assert len(await c.active()) == 2
+        await c.end(second)
+        assert await c.conditions() == []
+        await c.end(third)
+        assert [kind for kind, _, _ in await c.conditions()] == ["SuccessCriteriaMet", "Complete"]
+        assert (await c.status()).succeeded == 3
+
+    play(scenario)
+
+
+def test_pods_of_an_indexed_job_know_their_index() -> None:
+    async def scenario(c: JobCluster) -> None:
+        await c.create(completions=3, parallelism=2, completionMode="Indexed")
+        zero, one = await c.pods()
+        assert zero.metadata.generateName == "work-0-"
+        assert zero.metadata.annotations["batch.kubernetes.io/job-completion-index"] == "0"
+        assert zero.metadata.labels["batch.kubernetes.io/job-completion-index"] == "0"
+        assert zero.spec.hostname == "work-0"
+        assert zero.spec.containers is not None
+        (variable,) = zero.spec.containers[0].env
+        assert variable.name == "JOB_COMPLETION_INDEX"
+        await c.end(one)
+        assert (await c.status()).completedIndexes == "1"
+        await c.end(zero)
+        two = (await c.active())[0]
+        assert two.spec.hostname == "work-2"
+        await c.end(two)
+        status = await c.status()
+        assert (status.completedIndexes, status.succeeded) == ("0-2", 3)
+        assert ("Complete", "True", "CompletionsReached") in await c.conditions()
+
+    play(scenario)
+
+
+def test_indexes_fail_one_by_one_with_a_limit_per_index() -> None:
+    async def scenario(c: JobCluster) -> None:
+        await c.create(completions=2, parallelism=2, completionMode="Indexed", backoffLimitPerIndex=1)
+        zero, one = await c.pods()
+        assert zero.metadata.annotations["batch.kubernetes.io/job-index-failure-count"] == "0"
+        await c.end(one)
+        await c.end(zero, 1)
+        await c.pass_s(11)
+        (again,) = await c.active()
+        assert again.metadata.annotations["batch.kubernetes.io/job-index-failure-count"] == "1"
+        await c.end(again, 1)
+        status = await c.status()
+        assert (status.failedIndexes, status.completedIndexes, status.failed) == ("0", "1", 2)
+        assert await c.conditions() == [("FailureTarget", "True", "FailedIndexes"), ("Failed", "True", "FailedIndexes")]
+
+    play(scenario)
+
+
+def test_too_many_failed_indexes_end_the_job() -> None:
+    async def scenario(c: JobCluster) -> None:
+        await c.create(
+            completions=4, parallelism=2, completionMode="Indexed", backoffLimitPerIndex=0, maxFailedIndexes=0
+        )
+        zero, _ = await c.pods()
+        await c.end(zero, 1)
+        status = await c.status()
+        assert status.failedIndexes == "0"
+        assert status.conditions[-1].reason == "MaxFailedIndexesExceeded"
+        assert await c.active() == []
+
+    play(scenario)
+
+
+RULES = {"rules": [{"action": "FailJob", "onExitCodes": {"operator": "In", "values": [42]}}]}
+
+
+def test_the_pod_failure_policy_may_fail_the_job() -> None:
+    async def scenario(c: JobCluster) -> None:
+        await c.create(podFailurePolicy=RULES)
+        (pod,) = await c.pods()
+        await c.end(pod, 42)
+        condition = (await c.status()).conditions[-1]
+        assert (condition.type, condition.reason) == ("Failed", "PodFailurePolicy")
+        name = f"default/{pod.metadata.name}"
+        said = f"Container c for pod {name} failed with exit code 42 matching FailJob rule at index 0"
+        assert condition.message == said
+
+    play(scenario)
+
+
+def test_ignored_failures_do_not_count() -> None:
+    async def scenario(c: JobCluster) -> None:
+        pattern = [{"type": "DisruptionTarget", "status": "True"}]
+        await c.create(backoffLimit=0, podFailurePolicy={"rules": [{"action": "Ignore", "onPodConditions": pattern}]})
+        (pod,) = await c.pods()
+        await c.end(pod, 137, {"type": "DisruptionTarget", "status": "True"})
+        await c.pass_s(11)
+        assert (await c.status()).failed == 0
+        (again,) = await c.active()
+        await c.end(again)
+        assert ("Complete", "True", "CompletionsReached") in await c.conditions()
+
+    play(scenario)
+
+
+def test_a_success_policy_ends_the_job_early() -> None:
+    async def scenario(c: JobCluster) -> None:
+        await c.create(
+            completions=3,
+            parallelism=3,
+            completionMode="Indexed",
+            successPolicy={"rules": [{"succeededIndexes": "0", "succeededCount": 1}]},
+        )
+        zero = (await c.pods())[0]
+        await c.end(zero)
+        assert await c.conditions() == [
+            ("SuccessCriteriaMet", "True", "SuccessPolicy"),
+            ("Complete", "True", "SuccessPolicy"),
+        ]
+        status = await c.status()
+        assert (status.completedIndexes, status.succeeded, status.failed, status.active) == ("0", 1, 0, 0)
+        assert status.conditions[0].message == "Matched rules at index 0"
+
+    play(scenario)
+
+
+def test_suspending_removes_the_pods_and_resuming_starts_anew() -> None:
+    async def scenario(c: JobCluster) -> None:
+        await c.create(parallelism=2, completions=2)
+        await c.patch({"spec": {"suspend": True}})
+        status = await c.status()
+        assert await c.pods() == []
+        assert (status.active, status.failed, status.startTime) == (0, 0, None)
+        assert await c.conditions() == [("Suspended", "True", "JobSuspended")]
+        await c.pass_s(60)
+        await c.patch({"spec": {"suspend": False}})
+        assert len(await c.active()) == 2
+        assert await c.conditions() == [("Suspended", "False", "JobResumed")]
+        assert (await c.status()).startTime is not None
+        assert [reason for reason in await c.reasons() if reason in ("Suspended", "Resumed")] == [
+            "Suspended",
+            "Resumed",
+        ]
+
+    play(scenario)
+
+
+def test_what_a_suspended_job_asks_of_nodes_may_change() -> None:
+    async def scenario(c: JobCluster) -> None:
+        await c.create(suspend=True)
+        assert await c.pods() == []
+        selector = {"spec": {"template": {"spec": {"nodeSelector": {"disk": "fast"}}}}}
+        await c.patch(selector)
+        await c.patch({"spec": {"suspend": False}})
+        (pod,) = await c.pods()
+        assert pod.spec.nodeSelector == {"disk": "fast"}
+
+    play(scenario)
+
+
+@pytest.mark.parametrize(("policy", "replaced_at_once"), [("TerminatingOrFailed", True), ("Failed", False)])
+def test_when_a_deleted_pod_is_replaced(policy: str, replaced_at_once: bool) -> None:
+    async def scenario(c: JobCluster) -> None:
+        await c.create(podReplacementPolicy=policy)
+        (pod,) = await c.pods()
+        await c.bind(pod)
+        await c.run(pod)
+        await c.cluster.client.of(Pod).delete(pod.metadata.name, "default")
+        await c.pass_s(11)
+        assert len(await c.active()) == replaced_at_once
+        assert (await c.status()).terminating == 1
+        await c.end(pod, 143)
+        await c.remove(pod)
+        await c.pass_s(11)
+        assert len(await c.active()) == 1
+        assert (await c.status()).failed == 1
+
+    play(scenario)
+
+
+def test_fewer_at_a_time_removes_pods_that_do_not_count() -> None:
+    async def scenario(c: JobCluster) -> None:
+        await c.create(parallelism=3, completions=5)
+        await c.patch({"spec": {"parallelism": 1}})
+        assert len(await c.active()) == 1
+        status = await c.status()
+        assert (status.active, status.failed) == (1, 0)
+
+    play(scenario)
+
+
+def test_restarts_in_place_count_against_the_limit() -> None:
+    async def scenario(c: JobCluster) -> None:
+        await c.create(restart="OnFailure", backoffLimit=2)
+        (pod,) = await c.pods()
+        container = {"name": "c", "image": "i", "imageID": "i", "restartCount": 2}
+        await c._set(pod, {"phase": "Running", "containerStatuses": [container]})
+        assert (await c.status()).conditions[-1].reason == "BackoffLimitExceeded"
+
+    play(scenario)
+
+
+def test_orphans_are_adopted_and_strangers_released() -> None:
+    async def scenario(c: JobCluster) -> None:
+        await c.create(parallelism=2, completions=2)
+        first, second = await c.pods()
+        pods = c.cluster.client.of(Pod)
+        uid = (await c.get()).metadata.uid
+        await pods.patch(
+            first.metadata.name,
+            {"metadata": {"ownerReferences": [{"$patch": "delete", "uid": uid}]}},
+            "default",
+        )
+        await c.pass_s(1)
+        adopted = await pods.get(first.metadata.name, "default")
+        assert [owner.uid for owner in adopted.metadata.ownerReferences] == [uid]
+        assert adopted.metadata.finalizers == [TRACKING]
+        changed = {"metadata": {"labels": {label: "other" for label in second.metadata.labels}}}
+        await pods.patch(second.metadata.name, changed, "default")
+        await c.pass_s(1)
+        released = await pods.get(second.metadata.name, "default")
+        assert released.metadata.ownerReferences == []
+        assert released.metadata.finalizers == []
+        assert len(await c.active()) == 3
+
+    play(scenario)
+
+
+def test_pods_of_a_job_that_is_gone_lose_the_finalizer() -> None:
+    async def scenario(c: JobCluster) -> None:
+        await c.create(parallelism=2, completions=2)
+        await c.cluster.client.of(Job).delete("work", "default", options=Delete(propagation="Background"))
+        await c.pass_s(1)
+        assert [pod.metadata.finalizers for pod in await c.pods()] == [[], []]
+
+    play(scenario)
+
+
+def test_a_job_of_another_manager_is_left_alone() -> None:
+    async def scenario(c: JobCluster) -> None:
+        await c.create(managedBy="example.com/other")
+        assert await c.pods() == []
+        assert (await c.status()).startTime is None
+
+    play(scenario)
+
+
+def test_a_wide_job_is_counted_once_and_written_seldom() -> None:
+    async def scenario(c: JobCluster) -> None:
+        await c.create(parallelism=60, completions=60)
+        pods = await c.active()
+        assert len(pods) == 60
+        for pod in pods:
+            await c.end(pod)
+        await c.pass_s(3)
+        status = await c.status()
+        assert (status.succeeded, status.active) == (60, 0)
+        assert ("Complete", "True", "CompletionsReached") in await c.conditions()
+
+    play(scenario)
+
+
+def test_the_second_run_writes_nothing() -> None:
+    async def main() -> None:
+        async with pod_cluster() as c:
+            async with c.running(JOB):
+                jobs = JobCluster(c)
+                await jobs.create("going")
+                await jobs.create("done")
+                done = next(pod for pod in await jobs.pods() if pod.metadata.name.startswith("done"))
+                await jobs.end(done)
+                await jobs.create("waiting", suspend=True)
+            await second_run_writes_nothing(c, JOB)
+
+    asyncio.run(main())
