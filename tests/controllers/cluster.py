@@ -6,10 +6,13 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
 
+from sampan.apiserver.auth.accounts import account
+from sampan.apiserver.call import AUTHENTICATED, User
 from sampan.apiserver.config import ServerConfig
 from sampan.apiserver.loopback import LoopbackTransport, altered
 from sampan.apiserver.server import ApiServer
 from sampan.controllers.descriptor import ControllerConfig
+from sampan.controllers.identities import MANAGER, NAMESPACE, account_of
 from sampan.controllers.manager import ControllerManager
 from sampan.machinery.client import Client
 from sampan.machinery.clock import VirtualClock
@@ -32,11 +35,16 @@ class Cluster:
     def make_client(self, component: str) -> Client:
         return Client(transport=self.transport, clock=self.clock, component=component)
 
+    def controller_client(self, name: str) -> Client:
+        """With the controller's own rights; with "" those of the caches."""
+        user = account(NAMESPACE, account_of(name)) if name else User(MANAGER, groups=(AUTHENTICATED,))
+        return Client(transport=self.transport.acting_as(user), clock=self.clock, component="kube-controller-manager")
+
     @asynccontextmanager
     async def running(self, *names: str, config: ControllerConfig = CONFIG) -> AsyncIterator[ControllerManager]:
         """Run these controllers."""
         manager = ControllerManager(
-            client_for=lambda name: self.make_client("kube-controller-manager"),
+            client_for=self.controller_client,
             clock=self.clock,
             names=names,
             config=config,
