@@ -6,6 +6,7 @@ from typing import Any
 
 import msgspec
 
+from sampan.apiserver.admission.configuration import Configurations
 from sampan.apiserver.admission.plugins import default_plugins
 from tests.apiserver.asking import Asking, Reply, asking, run
 from tests.apiserver.pods import pod_value
@@ -59,17 +60,18 @@ def _without_namespace(value: dict[str, Any]) -> dict[str, Any]:
 
 
 @asynccontextmanager
-async def cluster() -> AsyncIterator[Cluster]:
-    async with asking(plugins=default_plugins()) as asks:
+async def cluster(configurations: Configurations | None = None) -> AsyncIterator[Cluster]:
+    """`configurations` tells single admission plug-ins what an administrator would."""
+    async with asking(plugins=default_plugins(configurations=configurations)) as asks:
         made = Cluster(asks)
         await made.make("/api/v1/namespaces", {"metadata": {"name": "ns"}})
         await made.make(f"{NAMESPACE}/serviceaccounts", {"metadata": {"name": "default"}})
         yield made
 
 
-def in_cluster(work: Callable[[Cluster], Awaitable[None]]) -> None:
+def in_cluster(work: Callable[[Cluster], Awaitable[None]], configurations: Configurations | None = None) -> None:
     async def within() -> None:
-        async with cluster() as made:
+        async with cluster(configurations) as made:
             await work(made)
 
     run(within())

@@ -75,6 +75,9 @@ class Trail(Protocol):
     def decided(self, decision: Any) -> None:
         """What the authorizers said."""
 
+    def annotate(self, key: str, value: str) -> None:
+        """Something that is worth noting about the call."""
+
     def answered(self, answer: Any) -> None:
         """The call was carried out."""
 
@@ -112,6 +115,8 @@ class Call:
     body: bytes = b""
     peer: Any = None
     """The subject of the client's certificate, as TLS verified it."""
+    proxy: str | None = None
+    """The common name of its certificate, if the CA of proxies vouches for it."""
     gate: Gate | None = None
     trail: Trail | None = None
     """None: nothing of the call is written to the audit log."""

@@ -231,6 +231,7 @@ class Endpoints:
             subresource=call.subresource,
             dry_run=ctx.dry_run,
             warn=call.warn,
+            annotate=call.trail.annotate if call.trail is not None else _unaudited,
         )
 
     def written(self, resource: Resource, written: Written, code: int) -> ObjectAnswer:
@@ -334,6 +335,10 @@ class _Sent:
         obj = self._read()
         matching.match_namespace(call, obj)
         return obj
+
+
+def _unaudited(key: str, value: str) -> None:
+    """Nothing is written of the call."""
 
 
 def _resource(call: Call) -> Resource:

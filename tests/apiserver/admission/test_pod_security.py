@@ -2,6 +2,8 @@ from typing import Any
 
 import pytest
 
+from sampan.apiserver.admission.configuration import ConfigurationError
+from sampan.apiserver.admission.pod_security.configuration import read
 from sampan.apiserver.admission.pod_security.labels import LATEST, PREFIX, Policy, Standard, policy_of
 from sampan.apiserver.admission.pod_security.plugin import by_controller, is_significant, warnings_about
 from sampan.apiserver.admission.pod_security.standards import violations
@@ -228,3 +230,52 @@ def test_on_the_server() -> None:
         assert (await cluster.patch(f"{NAMESPACE}/pods/old", {"metadata": {"labels": {"a": "b"}}})).code == 200
 
     in_cluster(work)
+
+
+CONFIG: dict[str, Any] = {
+    "kind": "PodSecurityConfiguration",
+    "apiVersion": "pod-security.admission.config.k8s.io/v1",
+    "defaults": {"enforce": "baseline", "enforce-version": "v1.30", "audit": "restricted"},
+    "exemptions": {"namespaces": ["free"], "runtimeClasses": ["sandboxed"]},
+}
+
+
+def test_configuration() -> None:
+    found = read(CONFIG)
+    assert found.default == Policy(enforce=Standard("baseline", 30), audit=RESTRICTED)
+    assert (set(found.namespaces), set(found.runtime_classes), set(found.usernames)) == ({"free"}, {"sandboxed"}, set())
+    assert policy_of(labels(enforce="restricted"), found.default)[0].enforce == Standard("restricted", 30)
+
+
+@pytest.mark.parametrize(
+    ("change", "text"),
+    [
+        ({"kind": "Odd"}, "want kind"),
+        ({"defaults": {"enforce": "odd"}}, "defaults.enforce: must be one of"),
+        ({"defaults": {"warn-version": "1.2"}}, "defaults.warn-version"),
+        ({"defaults": {"refuse": "baseline"}}, "defaults.refuse: there is no such field"),
+        ({"exemptions": {"namespaces": "free"}}, "exemptions.namespaces: must be a list"),
+        ({"exemptions": []}, None),
+        ({"defaults": 5}, "defaults: must be an object"),
+    ],
+)
+def test_configurations_that_make_no_sense(change: dict[str, Any], text: str | None) -> None:
+    if text is None:
+        read({**CONFIG, **change})
+        return
+    with pytest.raises(ConfigurationError, match=text):
+        read({**CONFIG, **change})
+
+
+def test_configured_on_the_server() -> None:
+    async def work(cluster: Cluster) -> None:
+        assert (await cluster.refused({"hostNetwork": True}))[0] == 403
+        text = 'violates PodSecurity "baseline:v1.30"'
+        assert text in (await cluster.refused({"hostNetwork": True}))[1]
+        free = {"metadata": {"name": "free", "labels": labels(enforce="restricted", warn="baseline")}}
+        assert await cluster.warnings("/api/v1/namespaces", free) == [
+            'namespace "free" is exempt from Pod Security, and the policy (enforce=restricted:v1.30, '
+            "warn=baseline:latest) will be ignored"
+        ]
+
+    in_cluster(work, {"PodSecurity": CONFIG})

@@ -9,6 +9,8 @@ from sampan.api.codec import json as codec
 from sampan.api.quantity import parse
 from sampan.api.types.core_v1 import Pod, ResourceQuota, ServiceAccount
 from sampan.api.types.meta_v1 import ObjectMeta
+from sampan.apiserver.admission.configuration import ConfigurationError
+from sampan.apiserver.admission.resource_quota import ResourceQuotaAdmission
 from sampan.apiserver.admission.resource_quota.ledger import Charge, tally
 from sampan.apiserver.config import ServerConfig
 from sampan.apiserver.server import ApiServer
@@ -181,3 +183,57 @@ async def _create(client: Client, index: int) -> str:
     except errors.Forbidden as refusal:
         return refusal.message
     return ""
+
+
+LIMITED: dict[str, Any] = {
+    "kind": "ResourceQuotaConfiguration",
+    "apiVersion": "apiserver.config.k8s.io/v1",
+    "limitedResources": [
+        {"resource": "persistentvolumeclaims", "matchContains": ["gold.storageclass.storage.k8s.io"]},
+        {
+            "resource": "pods",
+            "matchScopes": [{"scopeName": "PriorityClass", "operator": "In", "values": ["critical"]}],
+        },
+    ],
+}
+
+
+def test_what_needs_a_quota() -> None:
+    async def work(cluster: Cluster) -> None:
+        classes = "/apis/scheduling.k8s.io/v1/priorityclasses"
+        await cluster.make(classes, {"metadata": {"name": "critical"}, "value": 1000})
+        critical = {"priorityClassName": "critical"}
+        assert await cluster.refused(critical) == (
+            403,
+            'pods "a" is forbidden: insufficient quota to match these scopes: [{PriorityClass In [critical]}]',
+        )
+        await cluster.pod("plain")
+        claim = {
+            "metadata": {"name": "c"},
+            "spec": {
+                "storageClassName": "gold",
+                "accessModes": ["ReadWriteOnce"],
+                "resources": {"requests": {"storage": "1Gi"}},
+            },
+        }
+        claims = f"{NAMESPACE}/persistentvolumeclaims"
+        reply = await cluster.send("POST", claims, claim)
+        name = "gold.storageclass.storage.k8s.io/requests.storage"
+        assert reply.json["message"] == (
+            'persistentvolumeclaims "c" is forbidden: insufficient quota to consume: '
+            f"gold.storageclass.storage.k8s.io/persistentvolumeclaims,{name}"
+        )
+        await make_quota(cluster, "gold", {name: "2Gi", "gold.storageclass.storage.k8s.io/persistentvolumeclaims": "9"})
+        await cluster.make(claims, claim)
+        match = {"scopeName": "PriorityClass", "operator": "In", "values": ["critical"]}
+        await make_quota(cluster, "critical", {"pods": "1"}, scopeSelector={"matchExpressions": [match]})
+        await cluster.pod("b", critical)
+        assert (await cluster.refused(critical))[0] == 403
+
+    in_cluster(work, {"ResourceQuota": LIMITED})
+
+
+def test_limits_that_make_no_sense() -> None:
+    for change in ({"kind": "Odd"}, {"limitedResources": [{"apiGroup": "x"}]}, {"more": 1}):
+        with pytest.raises(ConfigurationError, match="ResourceQuota: "):
+            ResourceQuotaAdmission.configured({**LIMITED, **change})

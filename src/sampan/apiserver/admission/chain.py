@@ -31,6 +31,8 @@ class Attributes:
     subresource: str = ""
     dry_run: bool = False
     warn: Callable[[str], None] = lambda _: None
+    annotate: Callable[[str, str], None] = lambda key, value: None
+    """Adds to what the audit log says of the write."""
 
     def is_for(self, group: str, plural: str, subresource: str = "") -> bool:
         resource = self.resource

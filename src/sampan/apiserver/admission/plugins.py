@@ -83,7 +83,9 @@ CONFIGURED: Final[dict[str, MakeConfigured]] = {
     "EventRateLimit": EventRateLimit,
     "ImagePolicyWebhook": ImagePolicyWebhook,
     "PodNodeSelector": PodNodeSelector.configured,
+    "PodSecurity": PodSecurity.configured,
     "PodTolerationRestriction": PodTolerationRestriction.configured,
+    "ResourceQuota": ResourceQuotaAdmission.configured,
 }
 """Those that may have a configuration."""
 

@@ -53,7 +53,11 @@ class Trail:
 
     def decided(self, decision: Decision) -> None:
         is_allowed = decision.verdict is AuthorizationVerdict.ALLOWED
-        self._annotations = {_DECISION: "allow" if is_allowed else "forbid", _REASON: decision.reason}
+        self._annotations |= {_DECISION: "allow" if is_allowed else "forbid", _REASON: decision.reason}
+
+    def annotate(self, key: str, value: str) -> None:
+        """The first to say something under a key is believed."""
+        self._annotations.setdefault(key, value)
 
     def answered(self, answer: Answer) -> None:
         """The call was carried out; a watch has only begun."""

@@ -5,6 +5,6 @@ counts anew.
 """
 
 from sampan.machinery.quota.evaluators import IGNORED, Evaluator, count_name, evaluator_of
-from sampan.machinery.quota.scopes import is_in_scope
+from sampan.machinery.quota.scopes import is_in_scope, terms_of
 
-__all__ = ["IGNORED", "Evaluator", "count_name", "evaluator_of", "is_in_scope"]
+__all__ = ["IGNORED", "Evaluator", "count_name", "evaluator_of", "is_in_scope", "terms_of"]

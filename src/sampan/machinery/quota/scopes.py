@@ -19,10 +19,10 @@ InScope = Callable[[ScopedResourceSelectorRequirement, Any], bool]
 
 def is_in_scope(quota: ResourceQuota, obj: Any, is_in: InScope) -> bool:
     """Whether the object is in all of the quota's scopes; `is_in` tells it of one."""
-    return all(is_in(term, obj) for term in _terms(quota))
+    return all(is_in(term, obj) for term in terms_of(quota))
 
 
-def _terms(quota: ResourceQuota) -> Iterator[ScopedResourceSelectorRequirement]:
+def terms_of(quota: ResourceQuota) -> Iterator[ScopedResourceSelectorRequirement]:
     for scope in quota.spec.scopes:
         yield ScopedResourceSelectorRequirement(scopeName=scope, operator="Exists")
     if quota.spec.scopeSelector is not None:

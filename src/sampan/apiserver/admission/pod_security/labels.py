@@ -41,31 +41,43 @@ class Policy(NamedTuple):
 DEFAULT = Policy()
 
 
-def policy_of(labels: Mapping[str, str]) -> tuple[Policy, list[FieldError]]:
+def policy_of(labels: Mapping[str, str], default: Policy = DEFAULT) -> tuple[Policy, list[FieldError]]:
     """What cannot be read counts as the strictest standard where it is enforced, and as none elsewhere."""
     if not any(key.startswith(PREFIX) for key in labels):
-        return DEFAULT, []
+        return default, []
     faults: list[FieldError] = []
-    enforce = _standard(labels, "enforce", faults, RESTRICTED)
+    enforce = _standard(labels, "enforce", faults, default.enforce, RESTRICTED)
     has_level = labels.get(f"{PREFIX}enforce") in LEVELS
-    audit = _standard(labels, "audit", faults, PRIVILEGED)
-    warn = _standard(labels, "warn", faults, PRIVILEGED)
+    audit = _standard(labels, "audit", faults, default.audit, PRIVILEGED)
+    warn = _standard(labels, "warn", faults, default.warn, PRIVILEGED)
     if f"{PREFIX}warn" not in labels and has_level and enforce.is_stricter_than(warn):
         has_version = f"{PREFIX}warn-version" in labels
         warn = Standard(enforce.level, warn.minor if has_version else enforce.minor)
     return Policy(enforce, audit, warn), faults
 
 
-def _standard(labels: Mapping[str, str], mode: str, faults: list[FieldError], otherwise: str) -> Standard:
-    level = labels.get(f"{PREFIX}{mode}", PRIVILEGED)
+def _standard(
+    labels: Mapping[str, str], mode: str, faults: list[FieldError], default: Standard, otherwise: str
+) -> Standard:
+    level = labels.get(f"{PREFIX}{mode}", default.level)
     if level not in LEVELS:
         faults.append(_fault(mode, level, f"must be one of {', '.join(LEVELS)}"))
         level = otherwise
-    version = labels.get(f"{PREFIX}{mode}-version", "latest")
-    found = _VERSION.fullmatch(version)
-    if found is None and version != "latest":
+    version = labels.get(f"{PREFIX}{mode}-version")
+    if version is None:
+        return Standard(level, default.minor)
+    minor = minor_of(version)
+    if minor is None:
         faults.append(_fault(f"{mode}-version", version, 'must be "latest" or "v1.x"'))
-    return Standard(level, int(found[1]) if found is not None else LATEST)
+    return Standard(level, LATEST if minor is None else minor)
+
+
+def minor_of(version: str) -> int | None:
+    """Of `latest` or `v1.x`; None for anything else."""
+    if version == "latest":
+        return LATEST
+    found = _VERSION.fullmatch(version)
+    return int(found[1]) if found is not None else None
 
 
 def _fault(label: str, value: str, text: str) -> FieldError:

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from sampan.api.resource import Resource
 from sampan.api.types.core_v1 import Namespace, Pod, PodTemplateSpec
 from sampan.apiserver.admission import lookup
 from sampan.apiserver.admission.chain import Attributes, Operation
-from sampan.apiserver.admission.pod_security.labels import PRIVILEGED, Policy, Standard, policy_of
+from sampan.apiserver.admission.pod_security.configuration import PodSecurityConfig, read
+from sampan.apiserver.admission.pod_security.labels import DEFAULT, PREFIX, PRIVILEGED, Policy, Standard, policy_of
 from sampan.apiserver.admission.pod_security.standards import violations
 from sampan.apiserver.admission.pod_security.violations import AnyContainer, told
 from sampan.machinery import errors
 
 _IGNORED = frozenset(["exec", "attach", "binding", "eviction", "log", "portforward", "proxy", "status"])
+_ENFORCED, _VIOLATIONS = f"{PREFIX}enforce-policy", f"{PREFIX}audit-violations"
+_EXEMPT, _ERROR = f"{PREFIX}exempt", f"{PREFIX}error"
 _MOST_PODS = 3000
 """As many pods of a namespace are looked at when its standard changes."""
 _TEMPLATES = frozenset(
@@ -29,6 +32,13 @@ _TEMPLATES = frozenset(
 class PodSecurity:
     name = "PodSecurity"
 
+    def __init__(self, config: PodSecurityConfig | None = None) -> None:
+        self._config = config or PodSecurityConfig()
+
+    @classmethod
+    def configured(cls, config: Mapping[str, Any]) -> PodSecurity:
+        return cls(read(config))
+
     def handles(self, operation: Operation, resource: Resource, subresource: str) -> bool:
         if operation not in ("CREATE", "UPDATE"):
             return False
@@ -40,37 +50,62 @@ class PodSecurity:
     async def validate(self, attributes: Attributes) -> None:
         plural = attributes.resource.plural
         if plural == "namespaces":
-            await _check_namespace(attributes)
+            await _check_namespace(attributes, self._config)
             return
-        policy = await _policy(attributes)
+        if self._is_exempt(attributes):
+            return
+        policy = await self._policy(attributes)
         if policy.is_privileged:
             return
         if plural == "pods":
-            _check_pod(attributes, policy)
-        elif (template := template_of(attributes.obj)) is not None:
-            _warn(attributes, policy.warn, template)
+            self._check_pod(attributes, policy)
+        elif (template := template_of(attributes.obj)) is not None and not self._has_exempt_class(attributes, template):
+            _tell(attributes, policy, template)
+
+    def _is_exempt(self, attributes: Attributes) -> bool:
+        config = self._config
+        if attributes.namespace in config.namespaces:
+            attributes.annotate(_EXEMPT, "namespace")
+        elif attributes.user.name in config.usernames:
+            attributes.annotate(_EXEMPT, "user")
+        else:
+            return False
+        return True
+
+    def _has_exempt_class(self, attributes: Attributes, pod: Pod | PodTemplateSpec) -> bool:
+        is_exempt = bool(pod.spec.runtimeClassName) and pod.spec.runtimeClassName in self._config.runtime_classes
+        if is_exempt:
+            attributes.annotate(_EXEMPT, "runtimeClass")
+        return is_exempt
+
+    async def _policy(self, attributes: Attributes) -> Policy:
+        store = attributes.registry.store_of("", "v1", "Namespace")
+        namespace: Namespace | None = await lookup.find(store, "", attributes.namespace)
+        if namespace is None:
+            raise errors.internal_error(f'failed to lookup namespace "{attributes.namespace}"')
+        policy, faults = policy_of(namespace.metadata.labels, self._config.default)
+        if faults:
+            attributes.annotate(_ERROR, f"Failed to parse policy: {'; '.join(map(str, faults))}")
+        return policy
+
+    def _check_pod(self, attributes: Attributes, policy: Policy) -> None:
+        pod, old = attributes.obj, attributes.old
+        if not isinstance(pod, Pod) or (old is not None and not is_significant(old, pod)):
+            return
+        if self._has_exempt_class(attributes, pod):
+            return
+        attributes.annotate(_ENFORCED, str(policy.enforce))
+        if found := violations(policy.enforce, pod.metadata, pod.spec):
+            raise attributes.refusal(f'violates PodSecurity "{policy.enforce}": {told(found)}')
+        _tell(attributes, policy, pod)
 
 
-async def _policy(attributes: Attributes) -> Policy:
-    store = attributes.registry.store_of("", "v1", "Namespace")
-    namespace: Namespace | None = await lookup.find(store, "", attributes.namespace)
-    if namespace is None:
-        raise errors.internal_error(f'failed to lookup namespace "{attributes.namespace}"')
-    return policy_of(namespace.metadata.labels)[0]
-
-
-def _check_pod(attributes: Attributes, policy: Policy) -> None:
-    pod, old = attributes.obj, attributes.old
-    if not isinstance(pod, Pod) or (old is not None and not is_significant(old, pod)):
-        return
-    if found := violations(policy.enforce, pod.metadata, pod.spec):
-        raise attributes.refusal(f'violates PodSecurity "{policy.enforce}": {told(found)}')
-    _warn(attributes, policy.warn, pod)
-
-
-def _warn(attributes: Attributes, standard: Standard, pod: Pod | PodTemplateSpec) -> None:
-    if found := violations(standard, pod.metadata, pod.spec):
-        attributes.warn(f'would violate PodSecurity "{standard}": {told(found)}')
+def _tell(attributes: Attributes, policy: Policy, pod: Pod | PodTemplateSpec) -> None:
+    """The audit log, and whoever sent it."""
+    if found := violations(policy.audit, pod.metadata, pod.spec):
+        attributes.annotate(_VIOLATIONS, f'would violate PodSecurity "{policy.audit}": {told(found)}')
+    if found := violations(policy.warn, pod.metadata, pod.spec):
+        attributes.warn(f'would violate PodSecurity "{policy.warn}": {told(found)}')
 
 
 def template_of(obj: Any) -> PodTemplateSpec | None:
@@ -100,20 +135,41 @@ def _images(containers: Sequence[AnyContainer]) -> set[tuple[str, str]]:
 # -- namespaces ------------------------------------------------------------------------------------------------------
 
 
-async def _check_namespace(attributes: Attributes) -> None:
+async def _check_namespace(attributes: Attributes, config: PodSecurityConfig) -> None:
     namespace: Namespace = attributes.obj
-    policy, faults = policy_of(namespace.metadata.labels)
-    old, old_faults = policy_of(attributes.old.metadata.labels) if attributes.old is not None else (policy, [])
+    default = config.default
+    policy, faults = policy_of(namespace.metadata.labels, default)
+    old, old_faults = policy_of(attributes.old.metadata.labels, default) if attributes.old is not None else (policy, [])
     if faults and (attributes.old is None or faults != old_faults):
         raise errors.invalid("Namespace", attributes.name, faults)
-    new = policy.enforce
+    new, is_exempt = policy.enforce, namespace.metadata.name in config.namespaces
+    if attributes.old is None:
+        if is_exempt:
+            _warn_of_exemption(attributes, policy, default)
+        return
     if new == old.enforce or new.level == PRIVILEGED:
         return
     if new.minor == old.enforce.minor and not new.is_stricter_than(old.enforce):
         return
+    if is_exempt:
+        _warn_of_exemption(attributes, policy, default)
+        return
     store = attributes.registry.store_of("", "v1", "Pod")
     for text in warnings_about(namespace.metadata.name, new, await lookup.in_namespace(store, attributes.name)):
         attributes.warn(text)
+
+
+def _warn_of_exemption(attributes: Attributes, policy: Policy, default: Policy) -> None:
+    if policy in (DEFAULT, default):
+        return
+    labels, name = attributes.obj.metadata.labels, attributes.obj.metadata.name
+    said = [
+        f"{mode}={standard}"
+        for mode, standard in zip(policy._fields, policy, strict=True)
+        if standard.level != PRIVILEGED and (f"{PREFIX}{mode}" in labels or f"{PREFIX}{mode}-version" in labels)
+    ]
+    exempt = f'namespace "{name}" is exempt from Pod Security'
+    attributes.warn(f"{exempt}, and the policy ({', '.join(said)}) will be ignored")
 
 
 def warnings_about(namespace: str, standard: Standard, pods: Sequence[Pod]) -> list[str]:

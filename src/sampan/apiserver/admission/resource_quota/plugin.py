@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from typing import Any
+
 from sampan.api.pod_amounts import Amounts
 from sampan.api.resource import Resource
 from sampan.api.types.core_v1 import ResourceQuota
@@ -10,6 +13,7 @@ from sampan.apiserver.admission.chain import Attributes, Operation
 from sampan.apiserver.admission.resource_quota.charging import Charging
 from sampan.apiserver.admission.resource_quota.demand import Write
 from sampan.apiserver.admission.resource_quota.ledger import Charge, tally
+from sampan.apiserver.admission.resource_quota.limited import LimitedResource, read, uncovered
 from sampan.apiserver.registry.store import Store
 from sampan.machinery.quota import Evaluator, evaluator_of
 
@@ -19,9 +23,17 @@ Demands = list[tuple[ResourceQuota, Amounts]]
 class ResourceQuotaAdmission:
     name = "ResourceQuota"
 
-    def __init__(self) -> None:
+    def __init__(self, limited: Sequence[LimitedResource] = ()) -> None:
+        """`limited`: what may only be used where a quota covers it."""
+        self._limited: dict[tuple[str, str], list[LimitedResource]] = {}
+        for each in limited:
+            self._limited.setdefault((each.apiGroup, each.resource), []).append(each)
         self._charging = Charging()
         self._evaluators: dict[tuple[str, str], Evaluator] = {}
+
+    @classmethod
+    def configured(cls, config: Mapping[str, Any]) -> ResourceQuotaAdmission:
+        return cls(read(config))
 
     def handles(self, operation: Operation, resource: Resource, subresource: str) -> bool:
         evaluator = evaluator_of(resource.group, resource.plural) if resource.namespaced else None
@@ -33,7 +45,7 @@ class ResourceQuotaAdmission:
     async def validate(self, attributes: Attributes) -> None:
         store = attributes.registry.store_of("", "v1", "ResourceQuota")
         quotas: list[ResourceQuota] = await lookup.in_namespace(store, attributes.namespace)
-        if quotas:
+        if quotas or self._limited:
             await self._charge(attributes, store, self._demands(attributes, quotas))
 
     def _demands(self, attributes: Attributes, quotas: list[ResourceQuota]) -> Demands:
@@ -42,6 +54,9 @@ class ResourceQuotaAdmission:
         if old is not None and not attributes.subresource and not evaluator.changes_use(old, obj):
             return []
         write = Write(evaluator=evaluator, obj=obj, old=old, now=attributes.registry.clock.now())
+        limited = self._limited.get((resource.group, resource.plural))
+        if limited and (lacking := uncovered(limited, write, quotas)):
+            raise attributes.refusal(lacking)
         concerned = [quota for quota in quotas if write.concerns(quota)]
         for quota in concerned:
             if obstacle := write.obstacle(quota):
