@@ -67,6 +67,27 @@ CONTROLLERS = (
         factory="sampan.controllers.batch.job:make",
         runner=RunnerConfig(backoff=Backoff(first_s=1, most_s=60)),
     ),
+    Descriptor(
+        name="replicationcontroller-controller",
+        aliases=("replicationcontroller",),
+        factory="sampan.controllers.workloads.replication:make",
+    ),
+    Descriptor(
+        name="replicaset-controller",
+        aliases=("replicaset",),
+        factory="sampan.controllers.workloads.replicaset:make",
+    ),
+    Descriptor(
+        name="statefulset-controller",
+        aliases=("statefulset",),
+        factory="sampan.controllers.workloads.statefulset:make",
+    ),
+    Descriptor(
+        name="garbage-collector-controller",
+        aliases=("garbagecollector",),
+        factory="sampan.controllers.garbage:make",
+        runner=RunnerConfig(workers=20),
+    ),
 )
 
 __all__ = ["CONTROLLERS"]

@@ -1,0 +1,32 @@
+"""How many pods to create, or which to delete. Pure."""
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+
+from sampan.api.types.core_v1 import Pod
+from sampan.controllers.ownership.ranking import first_to_go
+
+BURST = 500
+"""So many pods are created or deleted at a time; the rest when these are seen."""
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    creations: int = 0
+    deletions: Sequence[Pod] = ()
+
+
+NOTHING = Plan()
+
+
+def plan(active: Sequence[Pod], wanted: int, related: Callable[[], Iterable[Pod]], now: float) -> Plan:
+    """`related` gives the pods that share a purpose with these, whose nodes count in the choice of who goes."""
+    surplus = len(active) - wanted
+    if surplus < 0:
+        return Plan(creations=min(-surplus, BURST))
+    if surplus > 0:
+        return Plan(deletions=first_to_go(active, min(surplus, BURST), related=related(), now=now))
+    return NOTHING
+
+
+__all__ = ["BURST", "NOTHING", "Plan", "plan"]

@@ -1,0 +1,60 @@
+"""What is told of the pods. Pure."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+
+from sampan.api import times
+from sampan.api.types.core_v1 import Pod
+from sampan.controllers.ownership import pod_facts
+from sampan.controllers.workloads.replicas.kind import ReplicaKind, wanted_replicas
+
+REPLICA_FAILURE = "ReplicaFailure"
+
+
+def status_of(
+    kind: ReplicaKind, owner: Any, active: Sequence[Pod], terminating: int, failure: Exception | None, now: float
+) -> Any:
+    """The status as it should be; `failure` is what went wrong as pods were created or deleted."""
+    labels = owner.spec.template.metadata.labels.items()
+    least_s = owner.spec.minReadySeconds
+    changes: dict[str, Any] = {
+        "replicas": len(active),
+        "fullyLabeledReplicas": sum(1 for pod in active if labels <= pod.metadata.labels.items()),
+        "readyReplicas": sum(1 for pod in active if pod_facts.is_ready(pod)),
+        "availableReplicas": sum(1 for pod in active if pod_facts.is_available(pod, least_s, now)),
+        "observedGeneration": owner.metadata.generation,
+        "conditions": _conditions(kind, owner, len(active), failure, now),
+    }
+    if kind.has_terminating:
+        changes["terminatingReplicas"] = terminating
+    return msgspec.structs.replace(owner.status, **changes)
+
+
+def _conditions(kind: ReplicaKind, owner: Any, active: int, failure: Exception | None, now: float) -> list[Any]:
+    """A failure that is told already is not told anew."""
+    present: list[Any] = owner.status.conditions
+    is_told = any(found.type == REPLICA_FAILURE for found in present)
+    if (failure is not None) == is_told:
+        return present
+    if failure is None:
+        return [found for found in present if found.type != REPLICA_FAILURE]
+    is_short = active < wanted_replicas(owner)
+    told = kind.condition(
+        type=REPLICA_FAILURE,
+        status="True",
+        lastTransitionTime=times.format_time(now),
+        reason="FailedCreate" if is_short else "FailedDelete",
+        message=str(failure) if is_short else f"unable to delete pods: {failure}",
+    )
+    return [*present, told]
+
+
+def next_look_s(active: Sequence[Pod], min_ready_seconds: int, now: float) -> float | None:
+    """After how many seconds a pod that is ready becomes available."""
+    waits = (pod_facts.available_in_s(pod, min_ready_seconds, now) for pod in active)
+    return min((wait for wait in waits if wait is not None), default=None)
+
+
+__all__ = ["REPLICA_FAILURE", "next_look_s", "status_of"]

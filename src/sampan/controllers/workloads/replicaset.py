@@ -1,0 +1,26 @@
+"""replicaset-controller: as many pods of its selector as a ReplicaSet wants."""
+
+from sampan.api.label_selector import selector_of
+from sampan.api.labels import Selector
+from sampan.api.types.apps_v1 import ReplicaSet, ReplicaSetCondition
+from sampan.controllers.descriptor import Parts
+from sampan.controllers.workloads.replicas import ReplicaController, ReplicaKind
+
+
+def _selector(owner: ReplicaSet) -> Selector:
+    return selector_of(owner.spec.selector)
+
+
+KIND = ReplicaKind(
+    name="replicaset-controller",
+    source="replicaset-controller",
+    object_type=ReplicaSet,
+    kind="ReplicaSet",
+    selector=_selector,
+    condition=ReplicaSetCondition,
+    has_terminating=True,
+)
+
+
+def make(parts: Parts) -> ReplicaController:
+    return ReplicaController(kind=KIND, parts=parts)

@@ -1,0 +1,75 @@
+"""A test in the parts of scheduler and kubelet: binds pods, says that they run, ends those that are deleted."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from sampan.api import times
+from sampan.api.types.core_v1 import Binding, ObjectReference, Pod, PodCondition
+from sampan.api.types.meta_v1 import ObjectMeta
+from sampan.machinery.client.options import Delete, Selection
+from sampan.machinery.copies import copy_of
+from tests.controllers.cluster import Cluster
+
+
+async def pods_of(c: Cluster, labels: str = "", namespace: str = "default") -> Sequence[Pod]:
+    await c.clock.settle()
+    return (await c.client.of(Pod).list_all(Selection(namespace=namespace, labels=labels))).items
+
+
+async def active_of(c: Cluster, labels: str = "") -> Sequence[Pod]:
+    return [pod for pod in await pods_of(c, labels) if pod.metadata.deletionTimestamp is None]
+
+
+async def bind(c: Cluster, pod: Pod, node: str = "n1") -> Pod:
+    meta = ObjectMeta(name=pod.metadata.name, namespace=pod.metadata.namespace)
+    binding = Binding(metadata=meta, target=ObjectReference(kind="Node", name=node))
+    await c.client.of(Pod).create_subresource("binding", pod.metadata.name, binding, pod.metadata.namespace)
+    return await c.client.of(Pod).get(pod.metadata.name, pod.metadata.namespace)
+
+
+async def set_state(c: Cluster, pod: Pod, phase: str, *, is_ready: bool) -> None:
+    pods = c.client.of(Pod)
+    changed = copy_of(await pods.get(pod.metadata.name, pod.metadata.namespace))
+    changed.status.phase = phase
+    others = [found for found in changed.status.conditions if found.type != "Ready"]
+    stamp = times.format_time(c.clock.now())
+    ready = PodCondition(type="Ready", status="True" if is_ready else "False", lastTransitionTime=stamp)
+    changed.status.conditions = [*others, ready]
+    await pods.update_status(changed)
+
+
+async def run(c: Cluster, pod: Pod, node: str = "n1") -> None:
+    """The pod has a node, runs there and is ready."""
+    await bind(c, pod, node)
+    await set_state(c, pod, "Running", is_ready=True)
+
+
+async def end(c: Cluster, pod: Pod) -> None:
+    """The pod's containers have ended: nothing keeps it any more."""
+    await c.client.of(Pod).delete(
+        pod.metadata.name, pod.metadata.namespace, options=Delete(grace_period_s=0, uid=pod.metadata.uid)
+    )
+
+
+async def play(c: Cluster, labels: str = "") -> bool:
+    """Run what waits and end what is deleted, once; whether there was anything."""
+    moved = False
+    for pod in await pods_of(c, labels):
+        if pod.metadata.deletionTimestamp is not None:
+            await end(c, pod)
+        elif not pod.spec.nodeName:
+            await run(c, pod)
+        else:
+            continue
+        moved = True
+    return moved
+
+
+async def play_out(c: Cluster, labels: str = "") -> None:
+    """Until nothing moves any more."""
+    while await play(c, labels):
+        await c.clock.settle()
+
+
+def counts(status: Any, *names: str) -> tuple[int, ...]:
+    return tuple(getattr(status, name) for name in names)
