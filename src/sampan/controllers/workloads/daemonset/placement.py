@@ -1,0 +1,119 @@
+"""Which nodes a DaemonSet's pods belong on: by node name, selector, affinity and taints."""
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import NamedTuple
+
+from sampan.api.label_grammar import SelectorError
+from sampan.api.labels import Operator, Requirement, Selector
+from sampan.api.types.core_v1 import Node, NodeSelectorRequirement, NodeSelectorTerm, PodSpec, Taint, Toleration
+from sampan.controllers.workloads.daemonset.template import daemon_tolerations
+
+NAME_FIELD = "metadata.name"
+
+_OPERATORS = {
+    "In": Operator.IN,
+    "NotIn": Operator.NOT_IN,
+    "Exists": Operator.EXISTS,
+    "DoesNotExist": Operator.DOES_NOT_EXIST,
+    "Gt": Operator.GREATER_THAN,
+    "Lt": Operator.LESS_THAN,
+}
+
+_NodeTest = Callable[[Node], bool]
+
+
+class Verdict(NamedTuple):
+    runs: bool
+    """A pod is to be made there."""
+    stays: bool
+    """A pod that is there already may go on."""
+
+
+_NO, _STAYS, _YES = Verdict(False, False), Verdict(False, True), Verdict(True, True)
+
+
+class Placement:
+    """What the pods of one template demand of nodes. A node is looked at once, until it changes."""
+
+    def __init__(self, spec: PodSpec) -> None:
+        self._node_name = spec.nodeName
+        self._tests = _tests(spec)
+        self._tolerations = daemon_tolerations(spec)
+        self._judged: dict[str, tuple[Node, Verdict]] = {}
+
+    def judge(self, node: Node) -> Verdict:
+        name = node.metadata.name
+        found = self._judged.get(name)
+        if found is not None and found[0] is node:
+            return found[1]
+        verdict = self._verdict(node)
+        self._judged[name] = (node, verdict)
+        return verdict
+
+    def forget_others(self, nodes: Sequence[Node]) -> None:
+        """Keep no nodes that are gone."""
+        if len(self._judged) > len(nodes):
+            present = {node.metadata.name for node in nodes}
+            self._judged = {name: found for name, found in self._judged.items() if name in present}
+
+    def _verdict(self, node: Node) -> Verdict:
+        if self._node_name not in ("", node.metadata.name) or not all(test(node) for test in self._tests):
+            return _NO
+        effects = {taint.effect for taint in untolerated(node.spec.taints, self._tolerations)}
+        if "NoExecute" in effects:
+            return _NO
+        return _STAYS if "NoSchedule" in effects else _YES
+
+
+def untolerated(taints: Iterable[Taint], tolerations: Sequence[Toleration]) -> list[Taint]:
+    return [taint for taint in taints if not any(tolerates(toleration, taint) for toleration in tolerations)]
+
+
+def tolerates(toleration: Toleration, taint: Taint) -> bool:
+    if toleration.effect not in ("", taint.effect) or toleration.key not in ("", taint.key):
+        return False
+    if toleration.operator in ("", "Equal"):
+        return toleration.value == taint.value
+    return toleration.operator == "Exists"
+
+
+def _tests(spec: PodSpec) -> list[_NodeTest]:
+    found: list[_NodeTest] = []
+    if spec.nodeSelector:
+        wanted = spec.nodeSelector.items()
+        found.append(lambda node: wanted <= node.metadata.labels.items())
+    affinity = spec.affinity and spec.affinity.nodeAffinity
+    required = affinity and affinity.requiredDuringSchedulingIgnoredDuringExecution
+    if required:
+        terms = [test for term in required.nodeSelectorTerms or () if (test := _term(term)) is not None]
+        found.append(lambda node: any(test(node) for test in terms))
+    return found
+
+
+def _term(term: NodeSelectorTerm) -> _NodeTest | None:
+    """None for a term that matches no node: one without requirements, or with a faulty one."""
+    if not term.matchExpressions and not term.matchFields:
+        return None
+    try:
+        labels = Selector([_requirement(expression) for expression in term.matchExpressions])
+        fields = [_field(requirement) for requirement in term.matchFields]
+    except (SelectorError, LookupError):
+        return None
+    return lambda node: labels.matches(node.metadata.labels) and all(field(node) for field in fields)
+
+
+def _requirement(expression: NodeSelectorRequirement) -> Requirement:
+    found = Requirement(expression.key, _OPERATORS[expression.operator], tuple(expression.values))
+    found.check()
+    return found
+
+
+def _field(requirement: NodeSelectorRequirement) -> _NodeTest:
+    if requirement.operator not in ("In", "NotIn") or len(requirement.values) != 1:
+        raise LookupError(requirement.operator)
+    wanted, is_in = requirement.values[0], requirement.operator == "In"
+    named = requirement.key == NAME_FIELD
+    return lambda node: ((node.metadata.name if named else "") == wanted) is is_in
+
+
+__all__ = ["NAME_FIELD", "Placement", "Verdict", "tolerates", "untolerated"]

@@ -1,0 +1,118 @@
+"""The pods of a DaemonSet: what its template becomes, and which node a pod is meant for."""
+
+from sampan.api.types.apps_v1 import DaemonSet
+from sampan.api.types.core_v1 import (
+    Affinity,
+    NodeAffinity,
+    NodeSelector,
+    NodeSelectorRequirement,
+    NodeSelectorTerm,
+    Pod,
+    PodSpec,
+    PodTemplateSpec,
+    Toleration,
+)
+from sampan.machinery.copies import copy_of
+
+GENERATION_ANNOTATION = "deprecated.daemonset.template.generation"
+GENERATION_LABEL = "pod-template-generation"
+HASH_LABEL = "controller-revision-hash"
+
+_NODE = "node.kubernetes.io/"
+_TOLERATED = (
+    ("not-ready", "NoExecute"),
+    ("unreachable", "NoExecute"),
+    ("disk-pressure", "NoSchedule"),
+    ("memory-pressure", "NoSchedule"),
+    ("pid-pressure", "NoSchedule"),
+    ("unschedulable", "NoSchedule"),
+)
+_TOLERATED_ON_HOST_NETWORK = ("network-unavailable", "NoSchedule")
+
+
+def daemon_tolerations(spec: PodSpec) -> list[Toleration]:
+    """The template's own, and of the troubles of nodes that daemons stand."""
+    found = list(spec.tolerations)
+    wanted = (*_TOLERATED, _TOLERATED_ON_HOST_NETWORK) if spec.hostNetwork else _TOLERATED
+    for name, effect in wanted:
+        _put(found, Toleration(key=f"{_NODE}{name}", operator="Exists", effect=effect))
+    return found
+
+
+def _put(tolerations: list[Toleration], wanted: Toleration) -> None:
+    for at, toleration in enumerate(tolerations):
+        if (toleration.key, toleration.effect, toleration.operator, toleration.value) == (
+            wanted.key,
+            wanted.effect,
+            wanted.operator,
+            wanted.value,
+        ):
+            tolerations[at] = wanted
+            return
+    tolerations.append(wanted)
+
+
+def template_generation(daemon_set: DaemonSet) -> int | None:
+    """What the annotation says; None without one, or with one that is no number."""
+    try:
+        return int(daemon_set.metadata.annotations[GENERATION_ANNOTATION])
+    except (KeyError, ValueError):
+        return None
+
+
+def daemon_template(daemon_set: DaemonSet, hash: str) -> PodTemplateSpec:
+    """The template as pods get it, still without a node."""
+    made = copy_of(daemon_set.spec.template)
+    made.spec.tolerations = daemon_tolerations(made.spec)
+    generation = template_generation(daemon_set)
+    if generation is not None:
+        made.metadata.labels[GENERATION_LABEL] = str(generation)
+    if hash:
+        made.metadata.labels[HASH_LABEL] = hash
+    return made
+
+
+def pinned(template: PodTemplateSpec, node: str) -> PodTemplateSpec:
+    """A copy whose pod the scheduler can only bind to that node."""
+    made = copy_of(template)
+    made.spec.affinity = made.spec.affinity or Affinity()
+    affinity = made.spec.affinity.nodeAffinity = made.spec.affinity.nodeAffinity or NodeAffinity()
+    field = NodeSelectorRequirement(key="metadata.name", operator="In", values=[node])
+    affinity.requiredDuringSchedulingIgnoredDuringExecution = NodeSelector(
+        nodeSelectorTerms=[NodeSelectorTerm(matchFields=[field])]
+    )
+    return made
+
+
+def target_node(pod: Pod) -> str:
+    """The node that the pod is on or pinned to; empty if it names none."""
+    if pod.spec.nodeName:
+        return pod.spec.nodeName
+    affinity = pod.spec.affinity and pod.spec.affinity.nodeAffinity
+    required = affinity and affinity.requiredDuringSchedulingIgnoredDuringExecution
+    for term in (required and required.nodeSelectorTerms) or ():
+        for field in term.matchFields:
+            if field.key == "metadata.name" and field.operator == "In":
+                return field.values[0] if len(field.values) == 1 else ""
+    return ""
+
+
+def is_updated(pod: Pod, hash: str, generation: int | None) -> bool:
+    """Made from the present template, by its hash or, as in old times, by its generation."""
+    labels = pod.metadata.labels
+    if hash and labels.get(HASH_LABEL) == hash:
+        return True
+    return generation is not None and labels.get(GENERATION_LABEL) == str(generation)
+
+
+__all__ = [
+    "GENERATION_ANNOTATION",
+    "GENERATION_LABEL",
+    "HASH_LABEL",
+    "daemon_template",
+    "daemon_tolerations",
+    "is_updated",
+    "pinned",
+    "target_node",
+    "template_generation",
+]

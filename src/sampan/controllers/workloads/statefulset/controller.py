@@ -1,0 +1,181 @@
+"""The shell: reads the caches, has it decided what to do, does it, writes the status."""
+
+from collections.abc import Awaitable, Callable, Sequence
+
+from msgspec.structs import replace
+
+from sampan.api.label_selector import selector_of
+from sampan.api.labels import Selector
+from sampan.api.types.apps_v1 import ControllerRevision, StatefulSet, StatefulSetStatus
+from sampan.api.types.core_v1 import PersistentVolumeClaim, Pod
+from sampan.controllers.descriptor import Parts
+from sampan.controllers.ownership import (
+    ClaimControl,
+    Expectations,
+    OwnerIndex,
+    OwnWrites,
+    candidates,
+    claim,
+    pod_facts,
+    slow_start,
+)
+from sampan.controllers.ownership.batches import FIRST
+from sampan.controllers.ownership.pods import is_namespace_ending
+from sampan.controllers.ownership.revisions import History, template_of
+from sampan.controllers.workloads.statefulset.identity import is_member
+from sampan.controllers.workloads.statefulset.members import Members
+from sampan.controllers.workloads.statefulset.plan import Action, Plan, Step, View, decide
+from sampan.controllers.workloads.statefulset.revisions import RevisionFinder, SetRevisions
+from sampan.controllers.workloads.statefulset.status import is_news
+from sampan.machinery import errors
+from sampan.machinery.client import resource_of
+from sampan.machinery.controller import Watch
+from sampan.machinery.object_key import Key, key_of
+
+NAME = "statefulset-controller"
+
+
+def _selector(sset: StatefulSet) -> Selector:
+    return selector_of(sset.spec.selector)
+
+
+class StatefulSetController:
+    name = NAME
+
+    def __init__(self, parts: Parts) -> None:
+        client, informers = parts.client_for(NAME), parts.informers
+        self._clock, self._client = parts.clock, client.of(StatefulSet)
+        self._sets, self._pods = informers.of(StatefulSet).lister, informers.of(Pod).lister
+        self._claiming = ClaimControl(owners=client.of(StatefulSet), objects=client.of(Pod))
+        history = History(client=client, owners=StatefulSet, lister=informers.of(ControllerRevision).lister)
+        self._revisions = RevisionFinder(history=history)
+        self._members = Members(
+            client=client,
+            known_claims=informers.of(PersistentVolumeClaim).lister,
+            events=parts.events_for(NAME, NAME),
+        )
+        self._writes, self._expectations = OwnWrites(), Expectations(clock=parts.clock)
+        self._expectations.follow(informers.of(Pod), informers.of(StatefulSet))
+        owners = OwnerIndex(owners=self._sets, kind="StatefulSet", selector=_selector)
+        self.watches = (
+            Watch(resource_of(StatefulSet), lambda sset: (key_of(sset),)),
+            Watch(resource_of(Pod), owners.keys),
+            Watch(resource_of(ControllerRevision)),
+            Watch(resource_of(PersistentVolumeClaim)),
+        )
+
+    async def reconcile(self, key: Key) -> float | None:
+        sset = self._sets.by_key(key)
+        if sset is None or self._writes.is_stale(sset):
+            return None
+        uid = sset.metadata.uid
+        if not self._expectations.satisfied(uid):
+            return self._expectations.expires_in(uid)
+        selector = _selector(sset)
+        revisions = await self._revisions.find(sset, selector)
+        pods = await claim(
+            sset, selector, candidates(self._pods, sset), self._claiming, also=lambda pod: is_member(sset, pod)
+        )
+        return await self._sync(sset, revisions, pods)
+
+    async def _sync(self, sset: StatefulSet, revisions: SetRevisions, pods: Sequence[Pod]) -> float | None:
+        now = self._clock.now()
+        plan = decide(self._view(sset, revisions, pods, now))
+        failure = await self._carry_out(plan, sset)
+        await self._write_status(sset, plan.status)
+        await self._revisions.truncate(revisions.surplus(sset, pods))
+        if failure is not None and not is_namespace_ending(failure):
+            raise failure
+        return _again(sset, plan.status, pods, now)
+
+    def _view(self, sset: StatefulSet, revisions: SetRevisions, pods: Sequence[Pod], now: float) -> View:
+        namespace = sset.metadata.namespace
+        update = sset.spec.template
+        return View(
+            sset=sset,
+            current=revisions.current.metadata.name,
+            current_template=update if revisions.current is revisions.update else template_of(revisions.current),
+            update=revisions.update.metadata.name,
+            update_template=update,
+            collisions=revisions.collisions,
+            pods=pods,
+            claim=lambda name: self._members.claim(name, namespace),
+            now=now,
+        )
+
+    # -- effects -----------------------------------------------------------------------------------------------------
+
+    async def _carry_out(self, plan: Plan, sset: StatefulSet) -> Exception | None:
+        """Until something fails. What is created and deleted must be seen before anything else is decided."""
+        steps = plan.steps
+        if not steps:
+            return None
+        uid, left = sset.metadata.uid, dict.fromkeys(map(id, steps))
+        self._expectations.expect(
+            uid,
+            sum(step.action is Action.CREATE for step in steps),
+            [step.pod.metadata.uid for step in steps if step.action is Action.DELETE],
+        )
+
+        async def carry_out(step: Step) -> None:
+            await self._members.carry_out(step, sset)
+            del left[id(step)]
+
+        try:
+            return await _in_turn(plan, carry_out)
+        finally:
+            self._give_up(uid, [step for step in steps if id(step) in left])
+
+    def _give_up(self, uid: str, steps: Sequence[Step]) -> None:
+        """These were not done: nothing of them will be seen."""
+        for step in steps:
+            if step.action is Action.CREATE:
+                self._expectations.created(uid)
+            elif step.action is Action.DELETE:
+                self._expectations.deleted(uid, step.pod.metadata.uid)
+
+    async def _write_status(self, sset: StatefulSet, status: StatefulSetStatus) -> None:
+        if not is_news(status, sset.status):
+            return
+        try:
+            self._writes.wrote(await self._client.update_status(replace(sset, status=status)))
+        except errors.NotFound:
+            return
+
+
+async def _in_turn(plan: Plan, carry_out: Callable[[Step], Awaitable[None]]) -> Exception | None:
+    """Part by part, up to the first failure, which is returned."""
+    for part in plan.parts:
+        failure = await (_in_batches if plan.is_parallel else _one_by_one)(part, carry_out)
+        if failure is not None:
+            return failure
+    return None
+
+
+async def _in_batches(part: Sequence[Step], carry_out: Callable[[Step], Awaitable[None]]) -> Exception | None:
+    return (await slow_start(len(part), FIRST, lambda at: carry_out(part[at]))).error
+
+
+async def _one_by_one(part: Sequence[Step], carry_out: Callable[[Step], Awaitable[None]]) -> Exception | None:
+    for step in part:
+        try:
+            await carry_out(step)
+        except Exception as error:
+            return error
+    return None
+
+
+def _again(sset: StatefulSet, status: StatefulSetStatus, pods: Sequence[Pod], now: float) -> float | None:
+    """When the next pod that is ready will have been so for long enough."""
+    least = sset.spec.minReadySeconds
+    if not least or status.readyReplicas == status.availableReplicas:
+        return None
+    waits = [left for pod in pods if (left := pod_facts.available_in_s(pod, least, now)) is not None]
+    return min(waits, default=float(least))
+
+
+def make(parts: Parts) -> StatefulSetController:
+    return StatefulSetController(parts)
+
+
+__all__ = ["StatefulSetController", "make"]

@@ -1,0 +1,142 @@
+"""Who a pod of a StatefulSet is: its ordinal, its name, its labels, its volumes."""
+
+import re
+
+from sampan.api.types.apps_v1 import StatefulSet
+from sampan.api.types.core_v1 import (
+    PersistentVolumeClaim,
+    PersistentVolumeClaimVolumeSource,
+    Pod,
+    PodTemplateSpec,
+    Volume,
+)
+from sampan.controllers.ownership.pods import name_prefix, pod_from
+from sampan.machinery.copies import copy_of
+
+POD_NAME_LABEL = "statefulset.kubernetes.io/pod-name"
+INDEX_LABEL = "apps.kubernetes.io/pod-index"
+REVISION_LABEL = "controller-revision-hash"
+
+_MOST_INT32 = 2**31 - 1
+_parts = re.compile(r"(.*)-([0-9]+)", re.DOTALL).fullmatch
+
+
+def parent_and_ordinal(pod_name: str) -> tuple[str, int]:
+    """What the name tells; -1 where there is no ordinal."""
+    found = _parts(pod_name)
+    if found is None:
+        return "", -1
+    ordinal = int(found[2])
+    return found[1], ordinal if ordinal <= _MOST_INT32 else -1
+
+
+def ordinal_of(pod: Pod) -> int:
+    return parent_and_ordinal(pod.metadata.name)[1]
+
+
+def ordinals(sset: StatefulSet) -> range:
+    """Those that the set is to have."""
+    start = sset.spec.ordinals.start if sset.spec.ordinals is not None else 0
+    return range(start, start + replicas_of(sset))
+
+
+def replicas_of(sset: StatefulSet) -> int:
+    return 1 if sset.spec.replicas is None else sset.spec.replicas
+
+
+def is_member(sset: StatefulSet, pod: Pod) -> bool:
+    return parent_and_ordinal(pod.metadata.name)[0] == sset.metadata.name
+
+
+def revision_of(pod: Pod) -> str:
+    return pod.metadata.labels.get(REVISION_LABEL, "")
+
+
+def pod_name(sset: StatefulSet, ordinal: int) -> str:
+    return f"{sset.metadata.name}-{ordinal}"
+
+
+def claim_name(sset: StatefulSet, template: PersistentVolumeClaim, ordinal: int) -> str:
+    return f"{template.metadata.name}-{sset.metadata.name}-{ordinal}"
+
+
+def has_identity(sset: StatefulSet, pod: Pod) -> bool:
+    meta = pod.metadata
+    parent, ordinal = parent_and_ordinal(meta.name)
+    return (
+        ordinal >= 0
+        and parent == sset.metadata.name
+        and meta.name == pod_name(sset, ordinal)
+        and meta.namespace == sset.metadata.namespace
+        and meta.labels.get(POD_NAME_LABEL) == meta.name
+    )
+
+
+def has_storage(sset: StatefulSet, pod: Pod) -> bool:
+    """The pod uses its own claims, and all of them."""
+    ordinal = ordinal_of(pod)
+    if ordinal < 0:
+        return False
+    used = {volume.name: volume.persistentVolumeClaim for volume in pod.spec.volumes}
+    for template in sset.spec.volumeClaimTemplates:
+        source = used.get(template.metadata.name)
+        if source is None or source.claimName != claim_name(sset, template, ordinal):
+            return False
+    return True
+
+
+def new_pod(sset: StatefulSet, template: PodTemplateSpec, revision: str, ordinal: int) -> Pod:
+    """A pod of the template, to be created."""
+    pod = pod_from(template, sset, name=pod_name(sset, ordinal), spec=copy_of(template.spec))
+    pod.metadata.generateName = name_prefix(sset.metadata.name)
+    _identify(pod, ordinal)
+    pod.metadata.labels[REVISION_LABEL] = revision
+    pod.spec.hostname, pod.spec.subdomain = pod.metadata.name, sset.spec.serviceName
+    _use_claims(sset, pod, ordinal)
+    return pod
+
+
+def corrected(sset: StatefulSet, pod: Pod) -> Pod:
+    """A copy with the identity and the storage that it should have."""
+    fixed, ordinal = copy_of(pod), ordinal_of(pod)
+    _identify(fixed, ordinal)
+    if not has_storage(sset, pod):
+        _use_claims(sset, fixed, ordinal)
+    return fixed
+
+
+def _identify(pod: Pod, ordinal: int) -> None:
+    pod.metadata.labels[POD_NAME_LABEL] = pod.metadata.name
+    pod.metadata.labels[INDEX_LABEL] = str(ordinal)
+
+
+def _use_claims(sset: StatefulSet, pod: Pod, ordinal: int) -> None:
+    """The claims come first; a volume of the template with such a name gives way."""
+    claims = [
+        Volume(
+            name=template.metadata.name,
+            persistentVolumeClaim=PersistentVolumeClaimVolumeSource(claimName=claim_name(sset, template, ordinal)),
+        )
+        for template in sset.spec.volumeClaimTemplates
+    ]
+    taken = {volume.name for volume in claims}
+    pod.spec.volumes = claims + [volume for volume in pod.spec.volumes if volume.name not in taken]
+
+
+__all__ = [
+    "INDEX_LABEL",
+    "POD_NAME_LABEL",
+    "REVISION_LABEL",
+    "claim_name",
+    "corrected",
+    "has_identity",
+    "has_storage",
+    "is_member",
+    "new_pod",
+    "ordinal_of",
+    "ordinals",
+    "parent_and_ordinal",
+    "pod_name",
+    "replicas_of",
+    "revision_of",
+]

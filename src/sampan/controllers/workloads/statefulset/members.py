@@ -1,0 +1,135 @@
+"""Carrying out what concerns one pod of a StatefulSet and its claims, with the events that tell of it."""
+
+from sampan.api.types.apps_v1 import StatefulSet
+from sampan.api.types.core_v1 import PersistentVolumeClaim, Pod
+from sampan.controllers.ownership.pods import is_namespace_ending
+from sampan.controllers.workloads.statefulset import claims
+from sampan.controllers.workloads.statefulset.identity import (
+    claim_name,
+    corrected,
+    has_identity,
+    has_storage,
+    ordinal_of,
+)
+from sampan.controllers.workloads.statefulset.plan import Action, Step
+from sampan.machinery import errors
+from sampan.machinery.client import Client, Delete
+from sampan.machinery.events import NORMAL, WARNING, EventRecorder
+from sampan.machinery.informer import Lister
+
+_CONFLICTING = "ConflictingController"
+
+
+class Members:
+    def __init__(self, *, client: Client, known_claims: Lister[PersistentVolumeClaim], events: EventRecorder) -> None:
+        self._pods, self._claims = client.of(Pod), client.of(PersistentVolumeClaim)
+        self._known_claims, self._events = known_claims, events
+
+    async def carry_out(self, step: Step, sset: StatefulSet) -> None:
+        match step.action:
+            case Action.CREATE:
+                await self._create(sset, step.pod)
+            case Action.DELETE:
+                await self._delete(sset, step.pod)
+            case Action.ADD_CLAIMS:
+                await self._add_claims(sset, step.pod)
+            case Action.OWN_CLAIMS:
+                await self._own_claims(sset, step.pod)
+            case Action.CORRECT:
+                await self._correct(sset, step.pod)
+
+    def claim(self, name: str, namespace: str) -> PersistentVolumeClaim | None:
+        return self._known_claims.get(name, namespace)
+
+    async def _create(self, sset: StatefulSet, pod: Pod) -> None:
+        try:
+            await self._add_claims(sset, pod)
+            await self._pods.create(pod)
+        except errors.AlreadyExists:
+            raise  # the cache is behind, or the name is another's: nobody is told
+        except errors.ApiError as error:
+            self._tell_pod("create", sset, pod, error)
+            raise
+        self._tell_pod("create", sset, pod)
+
+    async def _delete(self, sset: StatefulSet, pod: Pod) -> None:
+        """Only that very pod: by now the name may be its successor's."""
+        meta = pod.metadata
+        try:
+            await self._pods.delete(meta.name, meta.namespace, options=Delete(uid=meta.uid))
+        except errors.Conflict:
+            return
+        except errors.NotFound:
+            pass
+        except errors.ApiError as error:
+            self._tell_pod("delete", sset, pod, error)
+            raise
+        self._tell_pod("delete", sset, pod)
+
+    async def _correct(self, sset: StatefulSet, pod: Pod) -> None:
+        try:
+            if not has_storage(sset, pod):
+                await self._add_claims(sset, pod)
+            await self._own_claims(sset, pod)
+            if not (has_identity(sset, pod) and has_storage(sset, pod)):
+                await self._pods.update(corrected(sset, pod))
+        except errors.ApiError as error:
+            self._tell_pod("update", sset, pod, error)
+            raise
+        self._tell_pod("update", sset, pod)
+
+    async def _add_claims(self, sset: StatefulSet, pod: Pod) -> None:
+        for claim in claims.new_claims(sset, pod):
+            present = self.claim(claim.metadata.name, claim.metadata.namespace)
+            if present is None:
+                await self._create_claim(sset, pod, claim)
+            elif present.metadata.deletionTimestamp is not None:
+                raise errors.Conflict(f"pvc {claim.metadata.name} is being deleted")
+
+    async def _create_claim(self, sset: StatefulSet, pod: Pod, claim: PersistentVolumeClaim) -> None:
+        try:
+            await self._claims.create(claim)
+        except errors.AlreadyExists:
+            return
+        except errors.ApiError as error:
+            if not is_namespace_ending(error):
+                self._tell_claim(sset, pod, claim, error)
+            raise
+        self._tell_claim(sset, pod, claim)
+
+    async def _own_claims(self, sset: StatefulSet, pod: Pod) -> None:
+        for template in sset.spec.volumeClaimTemplates:
+            claim = self.claim(claim_name(sset, template, ordinal_of(pod)), sset.metadata.namespace)
+            if claim is None:
+                continue
+            if claims.has_other_controller(claim, sset, pod):
+                self._events.event(sset, WARNING, _CONFLICTING, _conflict(claim))
+            if not claims.has_right_owners(claim, sset, pod):
+                await self._claims.update(claims.with_owners(claim, sset, pod))
+
+    def _tell_pod(self, verb: str, sset: StatefulSet, pod: Pod, error: errors.ApiError | None = None) -> None:
+        done, told = verb.title(), f"{verb.title()} Pod {pod.metadata.name} in StatefulSet {sset.metadata.name}"
+        if error is None:
+            self._events.event(sset, NORMAL, f"Successful{done}", f"{told} successful")
+        elif not is_namespace_ending(error):
+            self._events.event(sset, WARNING, f"Failed{done}", f"{told} failed error: {error}")
+
+    def _tell_claim(
+        self, sset: StatefulSet, pod: Pod, claim: PersistentVolumeClaim, error: errors.ApiError | None = None
+    ) -> None:
+        name, whose = claim.metadata.name, f"Pod {pod.metadata.name} in StatefulSet {sset.metadata.name}"
+        if error is None:
+            self._events.event(sset, NORMAL, "SuccessfulCreate", f"Create Claim {name} {whose} success")
+        else:
+            told = f"Create Claim {name} for {whose} failed error: {error}"
+            self._events.event(sset, WARNING, "FailedCreate", told)
+
+
+def _conflict(claim: PersistentVolumeClaim) -> str:
+    return (
+        f"PersistentVolumeClaim {claim.metadata.name} has a conflicting OwnerReference that acts as a manging "
+        "controller, the retention policy is ignored for this claim"
+    )
+
+
+__all__ = ["Members"]

@@ -1,0 +1,226 @@
+"""What a StatefulSet does next. Pure.
+
+In order (OrderedReady) a pod is made, replaced or removed only when all before it are available, and one at a time; in
+parallel everything is done that can be. Either way the steps of one part are over before those of the next: pods that
+the set is to have, claims of the condemned, the condemned themselves from the highest ordinal down, then the update.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from enum import Enum, auto
+
+from sampan.api.types.apps_v1 import StatefulSet, StatefulSetStatus
+from sampan.api.types.core_v1 import PersistentVolumeClaim, Pod, PodTemplateSpec
+from sampan.controllers.ownership import pod_facts
+from sampan.controllers.workloads.statefulset import claims
+from sampan.controllers.workloads.statefulset.identity import (
+    claim_name,
+    has_identity,
+    has_storage,
+    new_pod,
+    ordinal_of,
+    ordinals,
+    revision_of,
+)
+from sampan.controllers.workloads.statefulset.status import (
+    ON_DELETE,
+    ROLLING_UPDATE,
+    complete,
+    counted,
+    is_running_and_ready,
+)
+
+PARALLEL = "Parallel"
+
+
+class Action(Enum):
+    CREATE = auto()
+    """The pod and what claims it lacks."""
+    DELETE = auto()
+    ADD_CLAIMS = auto()
+    """Those that a pod, which waits for them, lacks."""
+    OWN_CLAIMS = auto()
+    """Correct whose the pod's claims are."""
+    CORRECT = auto()
+    """The pod's identity and storage, and whose its claims are."""
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    action: Action
+    pod: Pod
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class View:
+    """All that a decision rests on."""
+
+    sset: StatefulSet
+    current: str
+    """The name of the revision that pods below the partition have."""
+    current_template: PodTemplateSpec
+    update: str
+    update_template: PodTemplateSpec
+    collisions: int = 0
+    pods: Sequence[Pod]
+    claim: Callable[[str], PersistentVolumeClaim | None]
+    """The claim of that name in the set's namespace."""
+    now: float
+
+
+@dataclass(slots=True)
+class Plan:
+    status: StatefulSetStatus
+    parts: list[list[Step]] = field(default_factory=list)
+    """One after the other; within a part one after the other or, in parallel, in batches."""
+    is_parallel: bool = False
+
+    @property
+    def steps(self) -> list[Step]:
+        return [step for part in self.parts for step in part]
+
+
+def decide(view: View) -> Plan:
+    return _Deciding(view).plan()
+
+
+class _Deciding:
+    def __init__(self, view: View) -> None:
+        self.view, self.sset = view, view.sset
+        wanted = ordinals(view.sset)
+        found = {ordinal_of(pod): pod for pod in view.pods}
+        self.replicas = [found.get(ordinal) or self._missing(ordinal) for ordinal in wanted]
+        gone = sorted((ordinal for ordinal in found if ordinal >= 0 and ordinal not in wanted), reverse=True)
+        self.condemned = [found[ordinal] for ordinal in gone]
+        self.is_parallel = view.sset.spec.podManagementPolicy == PARALLEL
+
+    def plan(self) -> Plan:
+        plan = Plan(status=self._status(), is_parallel=self.is_parallel)
+        if self.sset.metadata.deletionTimestamp is None:
+            plan.parts = [steps for steps in self._parts(plan.status) if steps]
+        complete(self.sset, plan.status)
+        return plan
+
+    def _status(self) -> StatefulSetStatus:
+        view = self.view
+        pods = [pod for pod in (*self.replicas, *self.condemned) if _is_created(pod)]
+        return counted(
+            self.sset, pods, current=view.current, update=view.update, collisions=view.collisions, now=view.now
+        )
+
+    def _parts(self, status: StatefulSetStatus) -> list[list[Step]]:
+        parts: list[list[Step]] = []
+        for pods, steps_for in (
+            (self.replicas, self._replica),
+            (self.condemned, self._claims_of_condemned),
+            (self.condemned, self._condemned),
+        ):
+            part: list[Step] = []
+            parts.append(part)
+            for pod in pods:
+                steps, is_end = steps_for(pod)
+                part += steps
+                if is_end and not self.is_parallel:
+                    return parts
+        if (last := self._update()) is not None:
+            parts.append([last])
+            status.currentReplicas -= 1
+        return parts
+
+    def _replica(self, pod: Pod) -> tuple[list[Step], bool]:
+        """What is to be done for a pod that the set is to have, and whether the next ones must wait."""
+        if not _is_created(pod):
+            return ([] if self._has_stale_claim(pod) else [Step(Action.CREATE, pod)]), True
+        if pod_facts.is_terminal(pod):
+            return ([] if _is_leaving(pod) else [Step(Action.DELETE, pod)]), True
+        steps: list[Step] = []
+        if pod.status.phase == pod_facts.PENDING and self._lacks_claims(pod):
+            steps.append(Step(Action.ADD_CLAIMS, pod))
+        is_late = _is_leaving(pod) or not is_running_and_ready(pod) or not self._is_available(pod)
+        if is_late and not self.is_parallel:
+            if pod.status.phase == pod_facts.PENDING and not self._owns_claims(pod):
+                steps.append(Step(Action.OWN_CLAIMS, pod))
+            return steps, True
+        if not (has_identity(self.sset, pod) and has_storage(self.sset, pod) and self._owns_claims(pod)):
+            steps.append(Step(Action.CORRECT, pod))
+        return steps, False
+
+    def _claims_of_condemned(self, pod: Pod) -> tuple[list[Step], bool]:
+        return ([] if self._owns_claims(pod) else [Step(Action.OWN_CLAIMS, pod)]), False
+
+    def _condemned(self, pod: Pod) -> tuple[list[Step], bool]:
+        if _is_leaving(pod):
+            return [], True
+        is_well = is_running_and_ready(pod) and self._is_available(pod)
+        if not is_well and not self.is_parallel and pod is not self._first_unavailable():
+            return [], True
+        return [Step(Action.DELETE, pod)], True
+
+    def _update(self) -> Step | None:
+        """The pod with the highest ordinal that has the old template, once all above it are available."""
+        strategy = self.sset.spec.updateStrategy
+        if strategy.type == ON_DELETE:
+            return None
+        least = strategy.rollingUpdate.partition or 0 if strategy.rollingUpdate is not None else 0
+        for pod in reversed(self.replicas[least:]):
+            if revision_of(pod) != self.view.update and not _is_leaving(pod):
+                return Step(Action.DELETE, pod)
+            if self._is_unavailable(pod):
+                return None
+        return None
+
+    def _missing(self, ordinal: int) -> Pod:
+        view = self.view
+        if self._is_kept_back(ordinal):
+            return new_pod(self.sset, view.current_template, view.current, ordinal)
+        return new_pod(self.sset, view.update_template, view.update, ordinal)
+
+    def _is_kept_back(self, ordinal: int) -> bool:
+        """The update does not concern that ordinal, or not yet."""
+        strategy, start = self.sset.spec.updateStrategy, ordinals(self.sset).start
+        if strategy.rollingUpdate is not None:
+            return ordinal < start + (strategy.rollingUpdate.partition or 0)
+        return strategy.type == ROLLING_UPDATE and ordinal < start + self.sset.status.currentReplicas
+
+    def _first_unavailable(self) -> Pod | None:
+        for pod in (*self.replicas, *reversed(self.condemned)):
+            if self._is_unavailable(pod):
+                return pod
+        return None
+
+    def _is_available(self, pod: Pod) -> bool:
+        return pod_facts.is_available(pod, self.sset.spec.minReadySeconds, self.view.now)
+
+    def _is_unavailable(self, pod: Pod) -> bool:
+        return not self._is_available(pod) or _is_leaving(pod)
+
+    def _claims(self, pod: Pod) -> list[PersistentVolumeClaim | None]:
+        templates = self.sset.spec.volumeClaimTemplates
+        if not templates:
+            return []
+        ordinal = ordinal_of(pod)
+        return [self.view.claim(claim_name(self.sset, template, ordinal)) for template in templates]
+
+    def _lacks_claims(self, pod: Pod) -> bool:
+        return any(claim is None or _is_leaving(claim) for claim in self._claims(pod))
+
+    def _owns_claims(self, pod: Pod) -> bool:
+        found = self._claims(pod)
+        return all(claim is None or claims.has_right_owners(claim, self.sset, pod) for claim in found)
+
+    def _has_stale_claim(self, pod: Pod) -> bool:
+        """A claim that goes with an earlier pod of the name: a new pod waits until it has gone."""
+        if not claims.is_deleted_when_scaled(self.sset):
+            return False
+        return any(claim is not None and claims.is_stale(claim, pod) for claim in self._claims(pod))
+
+
+def _is_created(pod: Pod) -> bool:
+    return bool(pod.metadata.uid)
+
+
+def _is_leaving(obj: Pod | PersistentVolumeClaim) -> bool:
+    return obj.metadata.deletionTimestamp is not None
+
+
+__all__ = ["PARALLEL", "Action", "Plan", "Step", "View", "decide"]

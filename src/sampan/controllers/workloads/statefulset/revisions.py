@@ -1,0 +1,101 @@
+"""The two revisions of a StatefulSet that matter: the one that pods are to have, and the one they had."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from sampan.api.labels import Selector
+from sampan.api.types.apps_v1 import ControllerRevision, StatefulSet
+from sampan.api.types.core_v1 import Pod
+from sampan.controllers.ownership import revisions
+from sampan.controllers.ownership.revisions import History
+from sampan.controllers.workloads.statefulset.identity import revision_of
+from sampan.machinery import errors
+
+HASH_LABEL = "controller.kubernetes.io/hash"
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """What history has of a set's template."""
+
+    latest: ControllerRevision | None = None
+    """The newest revision is of this template."""
+    older: ControllerRevision | None = None
+    """An older one is: the set went back."""
+
+
+def known(found: list[ControllerRevision], sset: StatefulSet) -> Known:
+    """`found` is in order."""
+    if not found:
+        return Known()
+    patch = revisions.template_patch(sset.spec.template)
+    equal = [revision for revision in found if revisions.is_equal(revision, patch)]
+    latest = found[-1]
+    if equal:
+        return Known(latest=latest) if revisions.is_equal(latest, patch) else Known(older=equal[-1])
+    return Known(latest=latest) if revisions.is_alike(latest, sset.spec.template) else Known()
+
+
+@dataclass(frozen=True, slots=True)
+class SetRevisions:
+    current: ControllerRevision
+    update: ControllerRevision
+    collisions: int
+    history: list[ControllerRevision]
+    """As it was before, in order."""
+
+    def surplus(self, sset: StatefulSet, pods: Sequence[Pod]) -> list[ControllerRevision]:
+        """What is beyond the limit of the history and used by nothing."""
+        limit = 10 if sset.spec.revisionHistoryLimit is None else sset.spec.revisionHistoryLimit
+        if len(self.history) <= limit:
+            return []
+        live = {self.current.metadata.name, self.update.metadata.name, *(revision_of(pod) for pod in pods)}
+        return revisions.surplus(self.history, limit, live)
+
+
+class RevisionFinder:
+    def __init__(self, *, history: History) -> None:
+        self._history = history
+
+    async def find(self, sset: StatefulSet, selector: Selector) -> SetRevisions:
+        """Adopts orphans, and records the template if it is new."""
+        found = await self._history.claimed(sset, selector)
+        update, collisions = await self._update(sset, found)
+        wanted = sset.status.currentRevision
+        current = next((revision for revision in found if revision.metadata.name == wanted), update)
+        return SetRevisions(current, update, collisions, found)
+
+    async def truncate(self, surplus: list[ControllerRevision]) -> None:
+        await self._history.delete(surplus)
+
+    async def _update(self, sset: StatefulSet, found: list[ControllerRevision]) -> tuple[ControllerRevision, int]:
+        has, collisions = known(found, sset), sset.status.collisionCount or 0
+        if has.latest is not None:
+            return has.latest, collisions
+        number = revisions.next_number(found)
+        if has.older is not None:
+            return await self._history.renumber(has.older, number), collisions
+        return await self._create(sset, number, collisions)
+
+    async def _create(self, sset: StatefulSet, number: int, collisions: int) -> tuple[ControllerRevision, int]:
+        template = sset.spec.template
+        patch = revisions.template_patch(template)
+        while True:
+            made = revisions.new_revision(
+                sset,
+                template,
+                number,
+                hash=revisions.data_hash(patch, collisions),
+                hash_label=HASH_LABEL,
+                patch=patch,
+            )
+            try:
+                return await self._history.create(made), collisions
+            except errors.AlreadyExists:
+                present = await self._history.get(made.metadata.name, made.metadata.namespace)
+                if revisions.is_equal(present, patch):
+                    return present, collisions
+                collisions += 1
+
+
+__all__ = ["HASH_LABEL", "Known", "RevisionFinder", "SetRevisions", "known"]

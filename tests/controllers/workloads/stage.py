@@ -1,0 +1,68 @@
+"""Pods that a test moves by hand, in the place of scheduler and kubelet: they are bound, run, fail, and end."""
+
+from sampan.api import times
+from sampan.api.types.core_v1 import Binding, Event, ObjectReference, Pod
+from sampan.api.types.meta_v1 import ObjectMeta
+from sampan.controllers.workloads.daemonset.template import target_node
+from sampan.machinery.client import Delete, Selection
+from tests.controllers.cluster import Cluster
+
+NAMESPACE = "default"
+_MOST_ROUNDS = 200
+
+
+class Stage:
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster, self._pods = cluster, cluster.client.of(Pod)
+
+    async def pods(self) -> dict[str, Pod]:
+        await self._cluster.clock.settle()
+        found = (await self._pods.list(Selection(namespace=NAMESPACE))).items
+        return {pod.metadata.name: pod for pod in sorted(found, key=lambda pod: pod.metadata.name)}
+
+    async def play(self) -> None:
+        """Have everything run and become ready, and what is to end, end, until nothing is left to do."""
+        for _ in range(_MOST_ROUNDS):
+            moved = [await self.move(pod) for pod in (await self.pods()).values()]
+            if not any(moved):
+                return
+        raise AssertionError("it never comes to rest")
+
+    async def move(self, pod: Pod) -> bool:
+        if pod.metadata.deletionTimestamp is not None:
+            await self.end(pod.metadata.name)
+        elif pod.status.phase == "Pending":
+            await self.run(pod.metadata.name)
+        else:
+            return False
+        return True
+
+    async def run(self, name: str, *, is_ready: bool = True) -> None:
+        pod = await self._pods.get(name, NAMESPACE)
+        if not pod.spec.nodeName:
+            await self.bind(name, target_node(pod) or "somewhere")
+        await self._write(name, "Running", is_ready=is_ready)
+
+    async def bind(self, name: str, node: str) -> None:
+        target = ObjectReference(kind="Node", name=node, apiVersion="v1")
+        binding = Binding(metadata=ObjectMeta(name=name), target=target)
+        await self._pods.create_subresource("binding", name, binding, NAMESPACE)
+
+    async def fail(self, name: str, phase: str = "Failed") -> None:
+        await self._write(name, phase, is_ready=False)
+
+    async def end(self, name: str) -> None:
+        """As a kubelet does when the containers have stopped."""
+        await self._pods.delete(name, NAMESPACE, options=Delete(grace_period_s=0))
+
+    async def events(self) -> list[tuple[str, str]]:
+        await self._cluster.clock.settle()
+        found = (await self._cluster.client.of(Event).list(Selection(namespace=NAMESPACE))).items
+        return [(event.reason, event.message) for event in found]
+
+    async def _write(self, name: str, phase: str, *, is_ready: bool) -> None:
+        now = times.format_time(self._cluster.clock.now())
+        condition = {"type": "Ready", "status": str(is_ready), "lastTransitionTime": now}
+        status = {"phase": phase, "conditions": [condition]}
+        await self._pods.patch(name, {"status": status}, NAMESPACE, subresource="status")
+        await self._cluster.clock.settle()

@@ -1,0 +1,383 @@
+"""statefulset-controller, against an API server."""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from sampan.api.types.apps_v1 import ControllerRevision, StatefulSet
+from sampan.api.types.core_v1 import PersistentVolumeClaim, Pod
+from sampan.controllers.workloads.statefulset.controller import NAME
+from sampan.controllers.workloads.statefulset.identity import INDEX_LABEL, POD_NAME_LABEL, revision_of
+from sampan.machinery.client import PatchType
+from sampan.machinery.copies import copy_of
+from tests.controllers.cluster import Cluster, second_run_writes_nothing
+from tests.controllers.ownership.pod_cluster import pod_cluster
+from tests.controllers.workloads.stage import NAMESPACE, Stage
+from tests.controllers.workloads.statefulset.objects import LABELS, stateful_set
+
+
+@dataclass(slots=True)
+class Scene:
+    cluster: Cluster
+    stage: Stage
+
+    async def create(self, *args: Any, **said: Any) -> StatefulSet:
+        made = await self.cluster.client.of(StatefulSet).create(stateful_set(*args, **said))
+        await self.cluster.clock.settle()
+        return made
+
+    async def set(self) -> StatefulSet:
+        await self.cluster.clock.settle()
+        return await self.cluster.client.of(StatefulSet).get("web", NAMESPACE)
+
+    async def patch(self, spec: dict[str, Any]) -> None:
+        await self.cluster.client.of(StatefulSet).patch("web", {"spec": spec}, NAMESPACE, type=PatchType.STRATEGIC)
+        await self.cluster.clock.settle()
+
+    async def use(self, image: str) -> None:
+        await self.patch({"template": {"spec": {"containers": [{"name": "c", "image": image}]}}})
+
+    async def images(self) -> dict[str, str]:
+        return {name: (pod.spec.containers or [])[0].image for name, pod in (await self.stage.pods()).items()}
+
+    async def revisions(self) -> dict[int, ControllerRevision]:
+        found = (await self.cluster.client.of(ControllerRevision).list()).items
+        return {revision.revision: revision for revision in sorted(found, key=lambda one: one.revision)}
+
+    async def claims(self) -> dict[str, PersistentVolumeClaim]:
+        await self.cluster.clock.settle()
+        return {
+            claim.metadata.name: claim for claim in (await self.cluster.client.of(PersistentVolumeClaim).list()).items
+        }
+
+
+def played(play: Callable[[Scene], Awaitable[None]]) -> None:
+    async def main() -> None:
+        async with scene() as s:
+            await play(s)
+
+    asyncio.run(main())
+
+
+@asynccontextmanager
+async def scene() -> AsyncIterator[Scene]:
+    async with pod_cluster() as c:
+        async with c.running(NAME):
+            yield Scene(c, Stage(c))
+        await second_run_writes_nothing(c, NAME)
+
+
+def test_pods_come_in_order_with_their_identities() -> None:
+    async def play(s: Scene) -> None:
+        await s.create(3)
+        assert list(await s.stage.pods()) == ["web-0"]
+        await s.stage.run("web-0", is_ready=False)
+        assert list(await s.stage.pods()) == ["web-0"]
+        await s.stage.run("web-0")
+        assert list(await s.stage.pods()) == ["web-0", "web-1"]
+        await s.stage.play()
+        pods, sset = await s.stage.pods(), await s.set()
+        assert list(pods) == ["web-0", "web-1", "web-2"]
+        revision = sset.status.currentRevision
+        for at, pod in enumerate(pods.values()):
+            assert pod.metadata.labels == {
+                **LABELS,
+                POD_NAME_LABEL: f"web-{at}",
+                INDEX_LABEL: str(at),
+                "controller-revision-hash": revision,
+            }
+            assert (pod.spec.hostname, pod.spec.subdomain) == (f"web-{at}", "nginx")
+            assert pod.metadata.ownerReferences[0].uid == sset.metadata.uid
+        status = sset.status
+        assert (status.replicas, status.readyReplicas, status.availableReplicas) == (3, 3, 3)
+        assert (status.currentReplicas, status.updatedReplicas) == (3, 3)
+        assert status.updateRevision == revision == (await s.revisions())[1].metadata.name
+        assert status.observedGeneration == sset.metadata.generation == 1
+        assert status.collisionCount == 0
+        assert await s.stage.events() == [
+            ("SuccessfulCreate", f"Create Pod web-{at} in StatefulSet web successful") for at in range(3)
+        ]
+
+    played(play)
+
+
+def test_parallel_pods_come_at_once_and_go_at_once() -> None:
+    async def play(s: Scene) -> None:
+        await s.create(5, policy="Parallel")
+        assert len(await s.stage.pods()) == 5
+        await s.stage.play()
+        await s.patch({"replicas": 1})
+        leaving = [name for name, pod in (await s.stage.pods()).items() if pod.metadata.deletionTimestamp]
+        assert leaving == ["web-1", "web-2", "web-3", "web-4"]
+        await s.stage.play()
+        assert list(await s.stage.pods()) == ["web-0"]
+        assert (await s.set()).status.replicas == 1
+
+    played(play)
+
+
+def test_scaling_down_goes_from_the_top_one_by_one() -> None:
+    async def play(s: Scene) -> None:
+        await s.create(3)
+        await s.stage.play()
+        await s.patch({"replicas": 1})
+        leaving = [name for name, pod in (await s.stage.pods()).items() if pod.metadata.deletionTimestamp]
+        assert leaving == ["web-2"]
+        await s.stage.end("web-2")
+        leaving = [name for name, pod in (await s.stage.pods()).items() if pod.metadata.deletionTimestamp]
+        assert leaving == ["web-1"]
+        await s.stage.play()
+        assert list(await s.stage.pods()) == ["web-0"]
+        assert ("SuccessfulDelete", "Delete Pod web-2 in StatefulSet web successful") in await s.stage.events()
+
+    played(play)
+
+
+def test_a_start_ordinal_moves_the_pods() -> None:
+    async def play(s: Scene) -> None:
+        await s.create(2)
+        await s.stage.play()
+        await s.patch({"ordinals": {"start": 3}})
+        await s.stage.play()
+        assert list(await s.stage.pods()) == ["web-3", "web-4"]
+
+    played(play)
+
+
+def test_a_rolling_update_and_the_way_back() -> None:
+    async def play(s: Scene) -> None:
+        await s.create(3)
+        await s.stage.play()
+        first = (await s.set()).status.currentRevision
+        await s.use("two")
+        status = (await s.set()).status
+        assert status.currentRevision == first != status.updateRevision
+        assert (status.currentReplicas, status.updatedReplicas) == (2, 0)
+        assert (await s.stage.pods())["web-2"].metadata.deletionTimestamp is not None
+        await s.stage.end("web-2")
+        assert await s.images() == {"web-0": "one", "web-1": "one", "web-2": "two"}
+        await s.stage.play()
+        assert set((await s.images()).values()) == {"two"}
+        status = (await s.set()).status
+        assert status.currentRevision == status.updateRevision != first
+        await s.use("one")
+        await s.stage.play()
+        assert set((await s.images()).values()) == {"one"}
+        assert (await s.set()).status.currentRevision == first
+        assert {number: found.metadata.name == first for number, found in (await s.revisions()).items()} == {
+            2: False,
+            3: True,
+        }
+
+    played(play)
+
+
+def test_a_partition_holds_back_what_is_below_it() -> None:
+    async def play(s: Scene) -> None:
+        await s.create(3, partition=2)
+        await s.stage.play()
+        await s.use("two")
+        await s.stage.play()
+        assert await s.images() == {"web-0": "one", "web-1": "one", "web-2": "two"}
+        await s.cluster.client.of(Pod).delete("web-0", NAMESPACE)
+        await s.stage.play()
+        assert (await s.images())["web-0"] == "one", "it comes back as it was"
+        status = (await s.set()).status
+        assert (status.currentReplicas, status.updatedReplicas) == (2, 1)
+        await s.patch({"updateStrategy": {"type": "RollingUpdate", "rollingUpdate": {"partition": 0}}})
+        await s.stage.play()
+        assert set((await s.images()).values()) == {"two"}
+
+    played(play)
+
+
+def test_on_delete_updates_what_somebody_deletes() -> None:
+    async def play(s: Scene) -> None:
+        await s.create(2, strategy="OnDelete")
+        await s.stage.play()
+        await s.use("two")
+        await s.stage.play()
+        assert set((await s.images()).values()) == {"one"}
+        await s.cluster.client.of(Pod).delete("web-0", NAMESPACE)
+        await s.stage.play()
+        assert await s.images() == {"web-0": "two", "web-1": "one"}
+
+    played(play)
+
+
+def test_pods_that_ended_are_made_anew() -> None:
+    async def play(s: Scene) -> None:
+        await s.create(2)
+        await s.stage.play()
+        before = await s.stage.pods()
+        await s.stage.fail("web-0")
+        await s.stage.fail("web-1", "Succeeded")
+        await s.stage.play()
+        after = await s.stage.pods()
+        assert [pod.status.phase for pod in after.values()] == ["Running", "Running"]
+        assert {pod.metadata.uid for pod in before.values()}.isdisjoint(pod.metadata.uid for pod in after.values())
+
+    played(play)
+
+
+def test_ready_is_not_yet_available() -> None:
+    async def play(s: Scene) -> None:
+        await s.create(2, min_ready=30)
+        await s.stage.run("web-0")
+        assert list(await s.stage.pods()) == ["web-0"]
+        assert ((await s.set()).status.readyReplicas, (await s.set()).status.availableReplicas) == (1, 0)
+        await s.cluster.clock.advance(29)
+        assert list(await s.stage.pods()) == ["web-0"]
+        await s.cluster.clock.advance(1)
+        assert list(await s.stage.pods()) == ["web-0", "web-1"]
+        assert (await s.set()).status.availableReplicas == 1
+        await s.stage.run("web-1")
+        await s.cluster.clock.advance(30)
+        assert (await s.set()).status.availableReplicas == 2
+
+    played(play)
+
+
+def test_history_is_as_long_as_its_limit() -> None:
+    async def play(s: Scene) -> None:
+        await s.create(1, limit=2)
+        await s.stage.play()
+        for image in ("two", "three", "four", "five"):
+            await s.use(image)
+            await s.stage.play()
+        assert list(await s.revisions()) == [3, 4, 5], "the present one and two more"
+
+    played(play)
+
+
+def test_orphans_are_adopted_and_strangers_are_not() -> None:
+    async def play(s: Scene) -> None:
+        sset = stateful_set(1)
+        orphan = Pod(metadata=sset.spec.template.metadata, spec=sset.spec.template.spec)
+        orphan.metadata.name, orphan.metadata.namespace = "web-0", NAMESPACE
+        await s.cluster.client.of(Pod).create(orphan)
+        orphan.metadata.name = "other"
+        await s.cluster.client.of(Pod).create(orphan)
+        await s.create(1)
+        await s.stage.play()
+        pods = await s.stage.pods()
+        assert list(pods) == ["other", "web-0"]
+        assert pods["other"].metadata.ownerReferences == []
+        assert revision_of(pods["web-0"]) == (await s.set()).status.updateRevision
+
+    played(play)
+
+
+def test_a_pod_that_loses_its_label_is_let_go_and_its_name_waited_for() -> None:
+    async def play(s: Scene) -> None:
+        await s.create(1)
+        await s.stage.play()
+        await s.cluster.client.of(Pod).patch("web-0", {"metadata": {"labels": {"app": "other"}}}, NAMESPACE)
+        assert (await s.stage.pods())["web-0"].metadata.ownerReferences == []
+        assert (await s.set()).status.replicas == 0
+        await s.stage.end("web-0")
+        await s.cluster.clock.advance(60)
+        assert (await s.stage.pods())["web-0"].metadata.labels["app"] == "web"
+        await s.stage.play()
+
+    played(play)
+
+
+def test_claims_come_with_pods_and_stay() -> None:
+    async def play(s: Scene) -> None:
+        await s.create(2, claims=["data", "log"])
+        await s.stage.play()
+        claims = await s.claims()
+        assert sorted(claims) == ["data-web-0", "data-web-1", "log-web-0", "log-web-1"]
+        assert claims["data-web-0"].metadata.labels == LABELS
+        assert [claim.metadata.ownerReferences for claim in claims.values()] == [[]] * 4
+        used = [volume.persistentVolumeClaim for volume in (await s.stage.pods())["web-1"].spec.volumes]
+        assert [source.claimName for source in used if source] == ["data-web-1", "log-web-1"]
+        await s.patch({"replicas": 0})
+        await s.stage.play()
+        assert len(await s.claims()) == 4
+        assert (
+            "SuccessfulCreate",
+            "Create Claim data-web-0 Pod web-0 in StatefulSet web success",
+        ) in await s.stage.events()
+
+    played(play)
+
+
+def test_claims_belong_to_whom_the_policy_says() -> None:
+    async def owners(s: Scene) -> dict[str, list[str]]:
+        found = await s.claims()
+        return {name: [ref.kind for ref in claim.metadata.ownerReferences] for name, claim in sorted(found.items())}
+
+    async def play(s: Scene) -> None:
+        await s.create(2, claims=["data"], retention=("Delete", "Delete"))
+        await s.stage.play()
+        assert await owners(s) == {"data-web-0": ["StatefulSet"], "data-web-1": ["StatefulSet"]}
+        await s.patch({"replicas": 1})
+        assert await owners(s) == {"data-web-0": ["StatefulSet"], "data-web-1": ["Pod"]}
+        await s.patch({"replicas": 2})
+        await s.stage.end("web-1")
+        assert list(await s.stage.pods()) == ["web-0"], "the claim goes with the old pod: the new one waits for it"
+        await s.cluster.client.of(PersistentVolumeClaim).delete("data-web-1", NAMESPACE)
+        await s.cluster.client.of(PersistentVolumeClaim).patch(
+            "data-web-1", {"metadata": {"finalizers": None}}, NAMESPACE, type=PatchType.MERGE
+        )
+        await s.patch({"minReadySeconds": 1})
+        await s.cluster.clock.advance(10)
+        await s.stage.play()
+        assert await owners(s) == {"data-web-0": ["StatefulSet"], "data-web-1": ["StatefulSet"]}
+        await s.patch({"persistentVolumeClaimRetentionPolicy": {"whenDeleted": "Retain", "whenScaled": "Retain"}})
+        await s.cluster.clock.advance(10)
+        assert await owners(s) == {"data-web-0": [], "data-web-1": []}
+        assert ("SuccessfulUpdate", "Update Pod web-0 in StatefulSet web successful") in await s.stage.events()
+
+    played(play)
+
+
+def test_a_set_that_is_deleted_only_counts() -> None:
+    async def play(s: Scene) -> None:
+        await s.create(2, finalizers=["example.com/wait"])
+        await s.cluster.client.of(StatefulSet).delete("web", NAMESPACE)
+        await s.stage.play()
+        assert list(await s.stage.pods()) == ["web-0"]
+        assert (await s.set()).status.readyReplicas == 1
+
+    played(play)
+
+
+def test_revisions_without_an_owner_are_adopted() -> None:
+    async def play(s: Scene) -> None:
+        await s.create(1)
+        await s.stage.play()
+        name = (await s.set()).status.currentRevision
+        revisions = s.cluster.client.of(ControllerRevision)
+        await revisions.patch(name, {"metadata": {"ownerReferences": None}}, NAMESPACE, type=PatchType.MERGE)
+        await s.patch({"minReadySeconds": 1})
+        await s.cluster.clock.advance(5)
+        found = await s.revisions()
+        assert [(one.metadata.name, one.metadata.ownerReferences[0].name) for one in found.values()] == [(name, "web")]
+
+    played(play)
+
+
+def test_a_collision_of_names_is_counted() -> None:
+    async def play(s: Scene) -> None:
+        await s.create(0)
+        first = next(iter((await s.revisions()).values()))
+        await s.cluster.client.of(StatefulSet).delete("web", NAMESPACE)
+        revisions = s.cluster.client.of(ControllerRevision)
+        await revisions.delete(first.metadata.name, NAMESPACE)
+        taken = copy_of(first)
+        taken.data = {"x": 1}
+        taken.metadata.resourceVersion = taken.metadata.uid = ""
+        taken.metadata.ownerReferences = []
+        taken.metadata.labels = {}
+        await revisions.create(taken)
+        await s.create(0)
+        sset = await s.set()
+        assert sset.status.collisionCount == 1
+        assert sset.status.updateRevision != first.metadata.name
+
+    played(play)

@@ -1,0 +1,179 @@
+"""What a StatefulSet does next."""
+
+from typing import Any
+
+import pytest
+
+from sampan.api.types.apps_v1 import StatefulSet
+from sampan.api.types.core_v1 import PersistentVolumeClaim, Pod
+from sampan.controllers.workloads.statefulset.claims import new_claims
+from sampan.controllers.workloads.statefulset.identity import (
+    INDEX_LABEL,
+    POD_NAME_LABEL,
+    has_identity,
+    has_storage,
+    revision_of,
+)
+from sampan.controllers.workloads.statefulset.plan import Plan, View, decide
+from tests.controllers.workloads.statefulset.objects import NOW, member, stateful_set, template
+
+
+def planned(
+    sset: StatefulSet, pods: list[Pod], *, claims: list[PersistentVolumeClaim] | None = None, **more: Any
+) -> Plan:
+    known = {claim.metadata.name: claim for claim in claims or []}
+    said: dict[str, Any] = {"current": "one", "update": "one", **more}
+    return decide(
+        View(
+            sset=sset,
+            current_template=template("one"),
+            update_template=template("two"),
+            pods=pods,
+            claim=known.get,
+            now=NOW,
+            **said,
+        )
+    )
+
+
+def told(plan: Plan) -> list[str]:
+    return [f"{step.action.name.lower()} {step.pod.metadata.name}" for step in plan.steps]
+
+
+LATE: dict[str, Any] = {"is_ready": False}
+CASES: list[tuple[str, dict[str, Any], dict[int, dict[str, Any]], list[str]]] = [
+    ("nothing there", {}, {}, ["create web-0"]),
+    ("the first is not ready", {}, {0: LATE}, []),
+    ("the first is ready", {}, {0: {}}, ["create web-1"]),
+    ("a gap is filled first", {}, {0: {}, 2: {}}, ["create web-1"]),
+    ("all there", {}, {0: {}, 1: {}, 2: {}}, []),
+    ("a terminating one is waited for", {}, {0: {}, 1: {"is_leaving": True}}, []),
+    ("a failed one is deleted", {}, {0: {}, 1: {"phase": "Failed"}, 2: {}}, ["delete web-1"]),
+    ("a succeeded one is deleted", {}, {0: {"phase": "Succeeded"}}, ["delete web-0"]),
+    ("a failed one that leaves is waited for", {}, {0: {"phase": "Failed", "is_leaving": True}}, []),
+    ("parallel", {"policy": "Parallel"}, {}, ["create web-0", "create web-1", "create web-2"]),
+    ("parallel fills gaps", {"policy": "Parallel"}, {1: LATE}, ["create web-0", "create web-2"]),
+    ("start ordinal", {"start": 5}, {}, ["create web-5"]),
+    ("start ordinal, the next", {"start": 5}, {5: {}}, ["create web-6"]),
+    ("below the start is condemned", {"start": 1, "replicas": 1}, {0: {}, 1: {}}, ["delete web-0"]),
+    ("scale down from the top", {"replicas": 1}, {0: {}, 1: {}, 2: {}}, ["delete web-2"]),
+    ("scale down waits for one that leaves", {"replicas": 1}, {0: {}, 1: {}, 2: {"is_leaving": True}}, []),
+    ("scale down does not wait for a sick one below", {"replicas": 1}, {0: {}, 1: LATE, 2: {}}, ["delete web-2"]),
+    ("scale down waits for a sick replica", {"replicas": 1}, {0: LATE, 1: {}}, []),
+    ("a sick condemned that is not the first waits", {"replicas": 1}, {0: {}, 1: LATE, 2: LATE}, []),
+    ("the first sick condemned goes", {"replicas": 1}, {0: {}, 1: {}, 2: LATE}, ["delete web-2"]),
+    ("parallel scale down", {"replicas": 0, "policy": "Parallel"}, {0: {}, 1: LATE}, ["delete web-1", "delete web-0"]),
+    ("not ready for long enough", {"min_ready": 10}, {0: {"ready_for_s": 9}}, []),
+    ("ready for long enough", {"min_ready": 10}, {0: {"ready_for_s": 10}}, ["create web-1"]),
+    ("a set that is deleted does nothing", {"deletionTimestamp": "2026-01-01T00:00:00Z"}, {}, []),
+]
+
+
+@pytest.mark.parametrize(("said", "pods", "wanted"), [pytest.param(*case[1:], id=case[0]) for case in CASES])
+def test_order(said: dict[str, Any], pods: dict[int, dict[str, Any]], wanted: list[str]) -> None:
+    sset = stateful_set(**said)
+    assert told(planned(sset, [member(sset, at, **how) for at, how in pods.items()])) == wanted
+
+
+TWO: dict[str, Any] = {"revision": "two"}
+UPDATES: list[tuple[str, dict[str, Any], dict[int, dict[str, Any]], list[str]]] = [
+    ("from the top", {}, {0: {}, 1: {}, 2: {}}, ["delete web-2"]),
+    ("one after the other", {}, {0: {}, 1: {}, 2: TWO}, ["delete web-1"]),
+    ("waits for what is replaced", {}, {0: {}, 1: {}, 2: {**TWO, **LATE}}, []),
+    ("waits for the end of what is replaced", {}, {0: {}, 1: {}, 2: {"is_leaving": True}}, []),
+    ("over", {}, {0: TWO, 1: TWO, 2: TWO}, []),
+    ("partition", {"partition": 2}, {0: {}, 1: {}, 2: {}}, ["delete web-2"]),
+    ("partition reached", {"partition": 2}, {0: {}, 1: {}, 2: TWO}, []),
+    ("partition beyond", {"partition": 3}, {0: {}, 1: {}, 2: {}}, []),
+    ("partition counts from the start", {"partition": 1, "start": 5}, {5: {}, 6: {}, 7: TWO}, ["delete web-6"]),
+    ("partition reached from the start", {"partition": 1, "start": 5}, {5: {}, 6: TWO, 7: TWO}, []),
+    ("on delete", {"strategy": "OnDelete"}, {0: {}, 1: {}, 2: {}}, []),
+    ("a broken one of the old template in order blocks", {}, {0: LATE, 1: {}, 2: {}}, []),
+    ("in parallel it does not", {"policy": "Parallel"}, {0: LATE, 1: {}, 2: {}}, ["delete web-2"]),
+    ("in parallel one at a time too", {"policy": "Parallel"}, {0: {}, 1: {}, 2: {**TWO, **LATE}}, []),
+    ("scaling goes before updating", {"replicas": 2}, {0: {}, 1: {}, 2: {}}, ["delete web-2"]),
+]
+
+
+@pytest.mark.parametrize(("said", "pods", "wanted"), [pytest.param(*case[1:], id=case[0]) for case in UPDATES])
+def test_updates(said: dict[str, Any], pods: dict[int, dict[str, Any]], wanted: list[str]) -> None:
+    sset = stateful_set(**said)
+    plan = planned(sset, [member(sset, at, **how) for at, how in pods.items()], update="two")
+    assert told(plan) == wanted
+
+
+@pytest.mark.parametrize(
+    ("said", "ordinal", "revision"),
+    [
+        ({}, 0, "two"),
+        ({"partition": 1}, 0, "one"),
+        ({"partition": 1}, 1, "two"),
+        ({"partition": 1, "start": 5}, 5, "one"),
+        ({"partition": 1, "start": 5}, 6, "two"),
+        ({"strategy": "OnDelete"}, 0, "two"),
+    ],
+)
+def test_a_new_pod_has_the_revision_of_its_ordinal(said: dict[str, Any], ordinal: int, revision: str) -> None:
+    sset = stateful_set(policy="Parallel", **said)
+    made = {step.pod.metadata.name: step.pod for step in planned(sset, [], update="two").steps}
+    pod = made[f"web-{ordinal}"]
+    assert revision_of(pod) == revision
+    assert [c.image for c in pod.spec.containers or ()] == [revision]
+
+
+def test_a_new_pod_is_who_it_is() -> None:
+    sset = stateful_set(1, start=7, claims=["data"])
+    pod = planned(sset, []).steps[0].pod
+    assert (pod.metadata.name, pod.metadata.generateName, pod.metadata.namespace) == ("web-7", "web-", "default")
+    assert pod.metadata.labels[POD_NAME_LABEL] == "web-7"
+    assert pod.metadata.labels[INDEX_LABEL] == "7"
+    assert (pod.spec.hostname, pod.spec.subdomain) == ("web-7", "nginx")
+    assert pod.spec.volumes[0].persistentVolumeClaim is not None
+    assert pod.spec.volumes[0].persistentVolumeClaim.claimName == "data-web-7"
+    assert has_identity(sset, pod)
+    assert has_storage(sset, pod)
+
+
+def test_what_is_not_as_it_should_be_is_corrected() -> None:
+    sset = stateful_set(1, claims=["data"])
+    nameless = member(sset, 0)
+    del nameless.metadata.labels[POD_NAME_LABEL]
+    assert told(planned(sset, [nameless])) == ["correct web-0"]
+    bare = member(sset, 0)
+    bare.spec.volumes = []
+    assert told(planned(sset, [bare])) == ["correct web-0"]
+
+
+def test_a_pending_pod_gets_the_claims_it_lacks() -> None:
+    sset = stateful_set(2, claims=["data"])
+    pending = member(sset, 0, phase="Pending")
+    assert told(planned(sset, [pending])) == ["add_claims web-0"]
+    assert told(planned(sset, [pending], claims=new_claims(sset, pending))) == []
+
+
+def test_status() -> None:
+    sset = stateful_set(3, min_ready=10, generation=4)
+    pods = [
+        member(sset, 0, revision="one"),
+        member(sset, 1, revision="two", ready_for_s=3),
+        member(sset, 2, revision="two", is_leaving=True),
+        member(sset, 3, revision="two", is_ready=False),
+    ]
+    status = planned(sset, pods, update="two", collisions=2).status
+    assert (status.replicas, status.readyReplicas, status.availableReplicas) == (4, 3, 2)
+    assert (status.currentReplicas, status.updatedReplicas) == (1, 2)
+    assert (status.currentRevision, status.updateRevision) == ("one", "two")
+    assert (status.observedGeneration, status.collisionCount) == (4, 2)
+
+
+def test_an_update_that_reached_everybody_is_over() -> None:
+    sset = stateful_set(2)
+    status = planned(sset, [member(sset, at, revision="two") for at in range(2)], update="two").status
+    assert (status.currentRevision, status.currentReplicas, status.updatedReplicas) == ("two", 2, 2)
+
+
+def test_a_pod_deleted_for_the_update_is_current_no_more() -> None:
+    sset = stateful_set(2)
+    plan = planned(sset, [member(sset, at) for at in range(2)], update="two")
+    assert told(plan) == ["delete web-1"]
+    assert (plan.status.currentReplicas, plan.status.updatedReplicas) == (1, 0)
