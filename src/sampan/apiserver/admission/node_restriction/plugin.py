@@ -11,7 +11,7 @@ from sampan.api.types.authentication_v1 import TokenRequest
 from sampan.api.types.core_v1 import Node, Pod
 from sampan.apiserver.admission import lookup
 from sampan.apiserver.admission.chain import Attributes, Operation
-from sampan.apiserver.admission.node_restriction import mirror_pods
+from sampan.apiserver.admission.node_restriction import audiences, mirror_pods
 from sampan.apiserver.admission.node_restriction.labels import forbidden_changes
 from sampan.apiserver.call import User
 from sampan.apiserver.registry.certificate_rules import parse_request
@@ -201,6 +201,8 @@ async def _account(attributes: Attributes, node: str) -> None:
         raise attributes.refusal(f"{text} The object might have been deleted and then recreated")
     if pod.spec.nodeName != node:
         raise attributes.refusal("node requested token bound to a pod scheduled on a different node")
+    if lacking := await audiences.obstacle(attributes, pod, request.spec.audiences or []):
+        raise attributes.refusal(lacking)
 
 
 async def _signing_request(attributes: Attributes, node: str) -> None:

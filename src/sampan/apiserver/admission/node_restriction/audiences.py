@@ -1,0 +1,91 @@
+"""For whom a node may have tokens of a pod's account: those that the pod's volumes ask for, unless it has the right."""
+
+from __future__ import annotations
+
+from sampan.api import gotext
+from sampan.api.types.core_v1 import PersistentVolume, PersistentVolumeClaim, Pod, Volume
+from sampan.api.types.storage_v1 import CSIDriver
+from sampan.apiserver.admission import lookup
+from sampan.apiserver.admission.chain import Attributes
+from sampan.apiserver.admission.rights import is_allowed
+from sampan.apiserver.authz.attributes import Attributes as Asked
+from sampan.machinery import errors
+
+_VERB = "request-serviceaccounts-token-audience"
+
+
+async def obstacle(attributes: Attributes, pod: Pod, audiences: list[str]) -> str:
+    """Why the node may not have a token for these; "" if it may."""
+    if len(audiences) > 1:
+        return "node may only request 0 or 1 audiences"
+    audience = audiences[0] if audiences else ""
+    wanted, user = gotext.quote(audience), attributes.user
+    try:
+        if await _asks_for(attributes, pod, audience):
+            return ""
+    except errors.NotFound as fault:
+        return f"error validating audience {wanted}: {fault.message}"
+    asked = Asked(user, _VERB, "", "", "v1", audience, namespace=attributes.namespace, name=attributes.name)
+    if await is_allowed(attributes, asked):
+        return ""
+    told = f"{user.name} is not authorized to request tokens for this audience"
+    return f"audience {wanted} not found in pod spec volume, {told}"
+
+
+async def _asks_for(attributes: Attributes, pod: Pod, audience: str) -> bool:
+    lost: errors.NotFound | None = None
+    for volume in pod.spec.volumes:
+        if volume.projected is not None and any(
+            source.serviceAccountToken is not None and source.serviceAccountToken.audience == audience
+            for source in volume.projected.sources or ()
+        ):
+            return True
+        try:
+            driver = await _driver(attributes, pod, volume)
+            if driver is not None and any(each.audience == audience for each in driver.spec.tokenRequests):
+                return True
+        except errors.NotFound as fault:
+            lost = fault
+    if lost is not None:
+        raise lost
+    return False
+
+
+async def _driver(attributes: Attributes, pod: Pod, volume: Volume) -> CSIDriver | None:
+    """Of the volume, whichever way the pod has it."""
+    if volume.csi is not None:
+        name = volume.csi.driver
+    else:
+        claim = _claim(pod, volume)
+        name = await _driver_of_claim(attributes, pod.metadata.namespace, claim) if claim else ""
+    if not name:
+        return None
+    store = attributes.registry.store_of("storage.k8s.io", "v1", "CSIDriver")
+    found: CSIDriver | None = await lookup.find(store, "", name)
+    if found is None:
+        raise errors.not_found("csidrivers", name, group="storage.k8s.io")
+    return found
+
+
+def _claim(pod: Pod, volume: Volume) -> str:
+    if volume.ephemeral is not None and volume.ephemeral.volumeClaimTemplate is not None:
+        return f"{pod.metadata.name}-{volume.name}"
+    return volume.persistentVolumeClaim.claimName if volume.persistentVolumeClaim is not None else ""
+
+
+async def _driver_of_claim(attributes: Attributes, namespace: str, name: str) -> str:
+    registry = attributes.registry
+    claim: PersistentVolumeClaim | None = await lookup.find(
+        registry.store_of("", "v1", "PersistentVolumeClaim"), namespace, name
+    )
+    if claim is None:
+        raise errors.not_found("persistentvolumeclaims", name)
+    volume: PersistentVolume | None = await lookup.find(
+        registry.store_of("", "v1", "PersistentVolume"), "", claim.spec.volumeName
+    )
+    if volume is None:
+        raise errors.not_found("persistentvolumes", claim.spec.volumeName)
+    return volume.spec.csi.driver if volume.spec.csi is not None else ""
+
+
+__all__ = ["obstacle"]
