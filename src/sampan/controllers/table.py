@@ -46,6 +46,11 @@ CONTROLLERS = (
         factory="sampan.controllers.storage.protection_classes:make",
     ),
     Descriptor(
+        name="node-ipam-controller",
+        aliases=("nodeipam",),
+        factory="sampan.controllers.nodes.ipam:make",
+    ),
+    Descriptor(
         name="node-lifecycle-controller",
         aliases=("nodelifecycle",),
         factory="sampan.controllers.nodes.lifecycle:make",
@@ -87,6 +92,16 @@ CONTROLLERS = (
         aliases=("garbagecollector",),
         factory="sampan.controllers.garbage:make",
         runner=RunnerConfig(workers=20),
+    ),
+    Descriptor(
+        name="cronjob-controller",
+        aliases=("cronjob",),
+        factory="sampan.controllers.batch.cronjob:make",
+    ),
+    Descriptor(
+        name="ttl-after-finished-controller",
+        aliases=("ttl-after-finished",),
+        factory="sampan.controllers.batch.ttl_after_finished:make",
     ),
 )
 

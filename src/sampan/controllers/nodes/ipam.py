@@ -1,0 +1,178 @@
+"""node-ipam-controller: every node has a range of its own for its pods; no two ever share one."""
+
+import logging
+from collections.abc import Hashable, Iterable, Sequence
+
+from sampan.api.types.core_v1 import Node
+from sampan.controllers.descriptor import ControllerConfig, Parts
+from sampan.controllers.nodes.ranges import Network, RangeError, RangeFull, Ranges, network_of
+from sampan.machinery import errors
+from sampan.machinery.client import Client, PatchType, resource_of
+from sampan.machinery.controller import Watch
+from sampan.machinery.events import NORMAL, EventRecorder
+from sampan.machinery.informer import InformerFactory
+
+log = logging.getLogger(__name__)
+
+SOURCE = "cidrAllocator"
+_FULL_S = 10.0
+
+
+class Allocation:
+    """Which node has which ranges: those it says it has, and those we gave it and it may not say yet."""
+
+    def __init__(self, ranges: Sequence[Ranges]) -> None:
+        self.ranges = ranges
+        self._of: dict[str, tuple[str, tuple[Network, ...]]] = {}
+        """By node: its uid, and the ranges."""
+
+    def note(self, name: str, uid: str, cidrs: Sequence[str]) -> None:
+        """The node exists and says that it has these."""
+        networks = tuple(network for cidr in cidrs if (network := _read(name, cidr)) is not None)
+        if self._of.get(name) == (uid, networks):
+            return
+        for network in networks:  # before what it had is let go, so that nobody gets a part of it in between
+            self._each("occupy", network)
+        self.forget(name)
+        self._of[name] = (uid, networks)
+
+    def forget(self, name: str) -> None:
+        _, networks = self._of.pop(name, ("", ()))
+        for network in networks:
+            self._each("release", network)
+
+    def give(self, name: str, uid: str) -> tuple[Network, ...]:
+        """Ranges for a node that has none; the same again until they are noted. RangeFull if one family has none
+        left."""
+        held_by, held = self._of.get(name, ("", ()))
+        if held and held_by == uid:
+            return held
+        taken: list[Network] = []
+        try:
+            for ranges in self.ranges:
+                taken.append(ranges.take())  # noqa: PERF401 - what was taken before one is full must be known
+        except RangeFull:
+            for network in taken:
+                self._each("release", network)
+            raise
+        self.forget(name)
+        self._of[name] = (uid, tuple(taken))
+        return tuple(taken)
+
+    def names(self) -> Sequence[str]:
+        return list(self._of)
+
+    def _each(self, what: str, network: Network) -> None:
+        for ranges in self.ranges:
+            getattr(ranges, what)(network)
+
+
+def _read(name: str, cidr: str) -> Network | None:
+    try:
+        return network_of(cidr)
+    except RangeError:
+        log.warning("node %s has a range that is none: %s", name, cidr)
+        return None
+
+
+class NodeIpamController:
+    name = "node-ipam-controller"
+
+    def __init__(
+        self, *, client: Client, informers: InformerFactory, events: EventRecorder, allocation: Allocation
+    ) -> None:
+        self._client, self._events, self._allocation = client.of(Node), events, allocation
+        self._nodes = informers.of(Node).lister
+        self._has_read = False
+        """All nodes that were there at the start are accounted for. Nothing is given before that."""
+
+    @property
+    def watches(self) -> Sequence[Watch]:
+        return (Watch(resource_of(Node), self._noted),)
+
+    def _noted(self, node: Node) -> Iterable[Hashable]:
+        """Told of each node as it comes and changes: what it says it has is taken before anything else is given."""
+        meta = node.metadata
+        current = self._nodes.get(meta.name)
+        if current is not None and current.metadata.uid == meta.uid and current.spec.podCIDRs:
+            self._allocation.note(meta.name, meta.uid, current.spec.podCIDRs)
+            return ()
+        return (meta.name,)
+
+    async def reconcile(self, key: str) -> float | None:
+        self._read_all()
+        node = self._nodes.get(key)
+        if node is None:
+            self._allocation.forget(key)
+            return None
+        if node.spec.podCIDRs or node.metadata.deletionTimestamp:
+            return None
+        try:
+            given = [str(network) for network in self._allocation.give(key, node.metadata.uid)]
+        except RangeFull:
+            self._events.event(node, NORMAL, "CIDRNotAvailable", f"Node {key} status is now: CIDRNotAvailable")
+            return _FULL_S
+        await self._write(node, given)
+        return None
+
+    def _read_all(self) -> None:
+        if not self._has_read:
+            for node in self._nodes:
+                if node.spec.podCIDRs:
+                    self._allocation.note(node.metadata.name, node.metadata.uid, node.spec.podCIDRs)
+            self._has_read = True
+
+    async def _write(self, node: Node, cidrs: Sequence[str]) -> None:
+        """If nobody was faster: the node is as we saw it. What was given stays given until the node says otherwise, as
+        a write whose answer is lost may have happened."""
+        meta = {"uid": node.metadata.uid, "resourceVersion": node.metadata.resourceVersion}
+        patch = {"metadata": meta, "spec": {"podCIDR": cidrs[0], "podCIDRs": list(cidrs)}}
+        try:
+            await self._client.patch(node.metadata.name, patch, type=PatchType.MERGE)
+        except errors.NotFound:
+            return
+
+
+def ranges_of(config: ControllerConfig) -> list[Ranges]:
+    """What the flags say, with the ranges of services taken out; RangeError where they contradict each other."""
+    clusters = [network_of(text) for text in config.cluster_cidr]
+    if not clusters:
+        raise RangeError("Must specify --cluster-cidr if --allocate-node-cidrs is set")
+    if len(clusters) > 2:
+        raise RangeError(f"length of clusterCIDRs is:{len(clusters)} more than max allowed of 2")
+    if len(clusters) == 2 and clusters[0].version == clusters[1].version:
+        raise RangeError("the two ranges of --cluster-cidr are of one family")
+    made = [Ranges(network, _mask_size(network, config)) for network in clusters]
+    for ranges in made:
+        for text in config.service_cluster_ip_range:
+            ranges.occupy(network_of(text))
+    return made
+
+
+def _mask_size(network: Network, config: ControllerConfig) -> int:
+    """--node-cidr-mask-size is for clusters of one family, the others for their own."""
+    sizes = {4: config.node_cidr_mask_size_ipv4, 6: config.node_cidr_mask_size_ipv6}
+    is_dual = len(config.cluster_cidr) == 2
+    if config.node_cidr_mask_size:
+        if is_dual:
+            raise RangeError("usage of --node-cidr-mask-size is not allowed with dual-stack clusters")
+        if any(sizes.values()):
+            raise RangeError("--node-cidr-mask-size goes without --node-cidr-mask-size-ipv4 and -ipv6")
+        return config.node_cidr_mask_size
+    other = 10 - network.version
+    if not is_dual and sizes[other]:
+        flag = f"--node-cidr-mask-size-ipv{other}"
+        raise RangeError(f"usage of {flag} is not allowed for a single-stack IPv{network.version} cluster")
+    return sizes[network.version] or (24 if network.version == 4 else 64)
+
+
+def make(parts: Parts) -> NodeIpamController | None:
+    if not parts.config.allocate_node_cidrs:
+        return None
+    name = NodeIpamController.name
+    return NodeIpamController(
+        client=parts.client_for(name),
+        informers=parts.informers,
+        events=parts.events_for(name, SOURCE),
+        allocation=Allocation(ranges_of(parts.config)),
+    )

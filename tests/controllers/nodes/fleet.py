@@ -1,0 +1,107 @@
+"""Nodes and pods that a test moves by hand: heartbeats, conditions, pods that run."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from sampan.api import times
+from sampan.api.codec import json as codec
+from sampan.api.types.coordination_v1 import Lease
+from sampan.api.types.core_v1 import Event, Node, Pod, ServiceAccount
+from sampan.api.types.meta_v1 import ObjectMeta
+from sampan.machinery.client import PatchType, Selection
+from sampan.machinery.errors import AlreadyExists
+from tests.apiserver.pods import pod_value
+from tests.controllers.cluster import Cluster
+
+LEASES = "kube-node-lease"
+PRESSURES = ("MemoryPressure", "DiskPressure", "PIDPressure")
+
+
+def node_value(name: str, *, zone: str = "", labels: Mapping[str, str] | None = None, **spec: Any) -> dict[str, Any]:
+    zone_labels = {"topology.kubernetes.io/zone": zone} if zone else {}
+    return {"metadata": {"name": name, "labels": {**zone_labels, **(labels or {})}}, "spec": spec}
+
+
+def condition(type: str, status: str, now: float, **more: str) -> dict[str, Any]:
+    stamp = times.format_time(now)
+    return {"type": type, "status": status, "lastHeartbeatTime": stamp, "lastTransitionTime": stamp, **more}
+
+
+class Fleet:
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster, self._client = cluster, cluster.client
+
+    async def add(self, name: str, *, zone: str = "", ready: str | None = "True", **spec: Any) -> Node:
+        made = await self._client.of(Node).create(codec.from_value(node_value(name, zone=zone, **spec), Node))
+        if ready is not None:
+            await self.post(name, ready)
+        return made
+
+    async def post(self, name: str, ready: str = "True", **conditions: str) -> None:
+        """Post a status, as a kubelet does."""
+        now = self._cluster.clock.now()
+        found = [condition("Ready", ready, now), *(condition(key, value, now) for key, value in conditions.items())]
+        found += [condition(key, "False", now) for key in PRESSURES if key not in conditions]
+        await self._client.of(Node).patch(name, {"status": {"conditions": found}}, subresource="status")
+
+    async def renew(self, *names: str) -> None:
+        """Renew leases."""
+        leases, now = self._client.of(Lease), times.format_micro_time(self._cluster.clock.now())
+        for name in names:
+            value = {"metadata": {"name": name, "namespace": LEASES}, "spec": {"renewTime": now}}
+            try:
+                await leases.create(codec.from_value(value, Lease))
+            except AlreadyExists:
+                await leases.patch(name, {"spec": {"renewTime": now}}, LEASES, type=PatchType.MERGE)
+
+    async def pass_time(self, seconds: float, *alive: str, step_s: float = 10) -> None:
+        """Let time pass while these nodes renew their leases."""
+        left = seconds
+        while left > 0:
+            await self.renew(*alive)
+            await self._cluster.clock.advance(min(step_s, left))
+            left -= step_s
+
+    async def account(self, namespace: str = "default") -> None:
+        made = ServiceAccount(metadata=ObjectMeta(name="default", namespace=namespace))
+        await self._client.of(ServiceAccount).create(made)
+
+    async def pod(
+        self,
+        name: str,
+        node: str = "",
+        *,
+        tolerations: Sequence[Mapping[str, Any]] = (),
+        phase: str = "Running",
+        **meta: Any,
+    ) -> Pod:
+        """A pod that runs on a node and is ready."""
+        spec: dict[str, Any] = {"automountServiceAccountToken": False, "tolerations": list(tolerations)}
+        if node:
+            spec["nodeName"] = node
+        value = pod_value(spec, name=name, **meta)
+        pods = self._client.of(Pod)
+        made = await pods.create(codec.from_value(value, Pod))
+        status: dict[str, Any] = {"phase": phase}
+        if phase == "Running":
+            status["conditions"] = [condition("Ready", "True", self._cluster.clock.now())]
+            for one in status["conditions"]:
+                del one["lastHeartbeatTime"]
+        return await pods.patch(name, {"status": status}, made.metadata.namespace, subresource="status")
+
+    async def node(self, name: str) -> Node:
+        return await self._client.of(Node).get(name)
+
+    async def taints(self, name: str) -> list[tuple[str, str]]:
+        prefix = "node.kubernetes.io/"
+        return sorted((one.key.removeprefix(prefix), one.effect) for one in (await self.node(name)).spec.taints)
+
+    async def pods(self) -> list[str]:
+        return sorted(pod.metadata.name for pod in (await self._client.of(Pod).list()).items)
+
+    async def events(self, reason: str = "") -> list[tuple[str, str, str]]:
+        """Object, reason and message of the events, those of one reason only if told."""
+        await self._cluster.clock.settle()
+        fields = f"reason={reason}" if reason else ""
+        found = (await self._client.of(Event).list(Selection(fields=fields))).items
+        return sorted((one.involvedObject.name, one.reason, one.message) for one in found)

@@ -1,0 +1,138 @@
+"""pod-garbage-collector-controller."""
+
+import asyncio
+from typing import Any
+
+from sampan.api.codec import json as codec
+from sampan.api.types.core_v1 import Node, Pod
+from sampan.controllers.descriptor import ControllerConfig
+from sampan.controllers.nodes.pod_gc import excess, never_scheduled, out_of_service
+from sampan.machinery.client import Delete
+from tests.apiserver.pods import pod_value
+from tests.controllers.cluster import cluster
+from tests.controllers.nodes.fleet import Fleet
+
+NAME = "pod-garbage-collector-controller"
+
+
+def pod(name: str, phase: str, created: int = 0, *, reason: str = "", node: str = "", gone: bool = False) -> Pod:
+    value: dict[str, Any] = pod_value({"nodeName": node}, name=name)
+    value["metadata"]["creationTimestamp"] = f"2026-01-01T00:00:{created:02d}Z"
+    if gone:
+        value["metadata"]["deletionTimestamp"] = "2026-01-02T00:00:00Z"
+    value["status"] = {"phase": phase, "reason": reason}
+    return codec.from_value(value, Pod)
+
+
+def names(pods: list[Pod]) -> list[str]:
+    return [one.metadata.name for one in pods]
+
+
+def test_what_is_over_goes_oldest_first_and_evicted_before_all() -> None:
+    pods = [
+        pod("c", "Succeeded", 3),
+        pod("b", "Failed", 1),
+        pod("a", "Failed", 1),
+        pod("evicted", "Failed", 9, reason="Evicted"),
+        pod("runs", "Running"),
+    ]
+    assert names(excess(pods, 4)) == []
+    assert names(excess(pods, 3)) == ["evicted"]
+    assert names(excess(pods, 1)) == ["evicted", "a", "b"]
+    assert names(excess(pods, 0)) == []
+
+
+def test_who_terminates_where_nobody_ends_it() -> None:
+    out = codec.from_value(
+        {
+            "metadata": {"name": "out"},
+            "spec": {"taints": [{"key": "node.kubernetes.io/out-of-service", "effect": "NoExecute"}]},
+        },
+        Node,
+    )
+    pods = [pod("a", "Running", node="out", gone=True), pod("b", "Running", node="out"), pod("c", "Running", gone=True)]
+    assert names(out_of_service(pods, {"out": out})) == ["a"]
+    assert names(never_scheduled(pods)) == ["c"]
+
+
+def test_pods_of_a_vanished_node_go_after_the_quarantine() -> None:
+    async def main() -> None:
+        async with cluster() as c:
+            fleet = Fleet(c)
+            await fleet.account()
+            await fleet.add("stays")
+            await fleet.add("goes")
+            await fleet.pod("a", "stays")
+            await fleet.pod("b", "goes", finalizers=["example.com/look"])
+            async with c.running(NAME):
+                await c.client.of(Node).delete("goes")
+                await c.clock.advance(39)
+                assert (await c.client.of(Pod).get("b", "default")).status.phase == "Running"
+                await c.clock.advance(30)
+                found = await c.client.of(Pod).get("b", "default")
+                assert found.status.phase == "Failed"
+                assert found.metadata.deletionTimestamp is not None
+                target = next(one for one in found.status.conditions if one.type == "DisruptionTarget")
+                assert (target.reason, target.message) == ("DeletionByPodGC", "PodGC: node no longer exists")
+                await c.client.of(Pod).patch("b", {"metadata": {"finalizers": None}}, "default")
+                await c.clock.advance(40)
+                assert await fleet.pods() == ["a"]
+            before = await c.revision()
+            async with c.running(NAME):
+                await c.clock.advance(120)
+            assert await c.revision() == before
+
+    asyncio.run(main())
+
+
+def test_a_node_that_comes_back_in_time_keeps_its_pods() -> None:
+    async def main() -> None:
+        async with cluster() as c, c.running(NAME):
+            fleet = Fleet(c)
+            await fleet.account()
+            await fleet.add("n")
+            await fleet.pod("a", "n")
+            for _ in range(5):
+                await c.client.of(Node).delete("n")
+                await c.clock.advance(30)
+                await fleet.add("n")
+                await c.clock.advance(30)
+            assert await fleet.pods() == ["a"]
+
+    asyncio.run(main())
+
+
+def test_the_threshold_and_pods_without_a_node() -> None:
+    async def main() -> None:
+        async with cluster() as c:
+            fleet = Fleet(c)
+            await fleet.account()
+            await fleet.add("n")
+            for index in range(4):
+                await fleet.pod(f"over{index}", "n", phase="Succeeded")
+                await c.clock.advance(1)
+            await fleet.pod("waits", finalizers=["example.com/look"], phase="Pending")
+            await c.client.of(Pod).delete("waits", "default", options=Delete(grace_period_s=30))
+            async with c.running(NAME, config=ControllerConfig(terminated_pod_gc_threshold=2)):
+                assert await fleet.pods() == ["over2", "over3", "waits"]
+                assert (await c.client.of(Pod).get("waits", "default")).status.phase == "Failed"
+
+    asyncio.run(main())
+
+
+def test_out_of_service() -> None:
+    async def main() -> None:
+        async with cluster() as c, c.running(NAME):
+            fleet = Fleet(c)
+            await fleet.account()
+            await fleet.add("n", ready="Unknown")
+            await fleet.pod("a", "n")
+            await c.client.of(Pod).delete("a", "default")
+            await c.clock.advance(60)
+            assert await fleet.pods() == ["a"]
+            taint = {"key": "node.kubernetes.io/out-of-service", "value": "nodeshutdown", "effect": "NoExecute"}
+            await c.client.of(Node).patch("n", {"spec": {"taints": [taint]}})
+            await c.clock.advance(21)
+            assert await fleet.pods() == []
+
+    asyncio.run(main())
