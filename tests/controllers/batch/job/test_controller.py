@@ -329,7 +329,7 @@ def test_orphans_are_adopted_and_strangers_released() -> None:
         adopted = await pods.get(first.metadata.name, "default")
         assert [owner.uid for owner in adopted.metadata.ownerReferences] == [uid]
         assert adopted.metadata.finalizers == [TRACKING]
-        changed = {"metadata": {"labels": {label: "other" for label in second.metadata.labels}}}
+        changed = {"metadata": {"labels": dict.fromkeys(second.metadata.labels, "other")}}
         await pods.patch(second.metadata.name, changed, "default")
         await c.pass_s(1)
         released = await pods.get(second.metadata.name, "default")

@@ -1,0 +1,207 @@
+"""The cron job controller: keeps the list of active jobs true, starts jobs and removes old ones."""
+
+from collections.abc import Hashable, Iterable, Sequence
+from typing import Any
+
+import msgspec
+
+from sampan.api.cron_grammar import ScheduleError
+from sampan.api.times import format_time, parse_time
+from sampan.api.types.batch_v1 import CronJob, Job
+from sampan.api.types.core_v1 import ObjectReference
+from sampan.controllers.batch.cronjob.decision import decide, next_of, zone_of
+from sampan.controllers.batch.cronjob.due import wait_s
+from sampan.controllers.batch.cronjob.jobs import job_for, kept_too_long
+from sampan.controllers.batch.finished import finished_condition, has_succeeded
+from sampan.controllers.descriptor import Parts
+from sampan.controllers.ownership import OwnWrites, controller_of, is_controlled_by
+from sampan.controllers.ownership.pods import is_namespace_ending
+from sampan.machinery import errors
+from sampan.machinery.client import Client, Delete, resource_of
+from sampan.machinery.clock import Clock
+from sampan.machinery.controller import Watch
+from sampan.machinery.copies import copy_of
+from sampan.machinery.events import NORMAL, WARNING, EventRecorder
+from sampan.machinery.events.recorder import reference
+from sampan.machinery.informer import InformerFactory
+from sampan.machinery.object_key import Key, key_of
+
+_BACKGROUND = Delete(propagation="Background")
+_Timing = tuple[str, str | None]
+"""A cron job's schedule and time zone."""
+
+
+def by_cron_job(job: Any) -> Iterable[Hashable]:
+    owner = controller_of(job)
+    return (Key(job.metadata.namespace, owner.name),) if owner is not None and owner.kind == "CronJob" else ()
+
+
+class CronJobController:
+    name = "cronjob-controller"
+    watches = (Watch(resource_of(CronJob), lambda cron: [key_of(cron)]), Watch(resource_of(Job), by_cron_job))
+
+    def __init__(self, *, client: Client, informers: InformerFactory, clock: Clock, events: EventRecorder) -> None:
+        self._cron_client, self._job_client = client.of(CronJob), client.of(Job)
+        self._crons, self._jobs = informers.of(CronJob).lister, informers.of(Job).lister
+        self._clock, self._events, self._writes = clock, events, OwnWrites()
+        self._timings: dict[str, _Timing] = {}
+        """As they were when last looked at, by uid."""
+        self._jobs.add_index(by_cron_job)
+        informers.of(CronJob).subscribe(self._forget_gone)
+
+    async def reconcile(self, key: Key) -> float | None:
+        shared = self._crons.by_key(key)
+        if shared is None or self._writes.is_stale(shared):
+            return None
+        if self._has_new_timing(shared):
+            return self._next_time(shared)
+        cron = msgspec.structs.replace(shared, status=copy_of(shared.status))
+        jobs = self._jobs.find(by_cron_job, key)
+        await self._clean_up(cron, jobs)
+        try:
+            return await self._sync(cron, jobs)
+        finally:
+            if cron.status != shared.status:
+                self._writes.wrote(await self._cron_client.update_status(cron))
+
+    async def _sync(self, cron: CronJob, jobs: Sequence[Job]) -> float | None:
+        await self._check_active(cron, jobs)
+        decision = decide(cron, self._clock.now())
+        for told in decision.told:
+            self._events.event(cron, told.type, told.reason, told.message)
+        if decision.start is not None and not await self._start(cron, decision.start):
+            return None
+        return decision.again_s
+
+    # -- a schedule that changed -------------------------------------------------------------------------------------
+
+    def _has_new_timing(self, cron: CronJob) -> bool:
+        """Another schedule than before counts from its next time on: what it would have had before now is not made
+        up for."""
+        timing = (cron.spec.schedule, cron.spec.timeZone)
+        known = self._timings.setdefault(cron.metadata.uid, timing)
+        self._timings[cron.metadata.uid] = timing
+        return known != timing
+
+    def _next_time(self, cron: CronJob) -> float | None:
+        try:
+            return wait_s(cron, self._clock.now(), next_of(cron))
+        except ScheduleError:
+            told = f"unparseable schedule for cronjob: {cron.spec.schedule}"
+            self._events.event(cron, WARNING, "UnParseableCronJobSchedule", told)
+            return None
+
+    def _forget_gone(self, old: Any | None, new: Any | None) -> None:
+        if new is None and old is not None:
+            self._timings.pop(old.metadata.uid, None)
+            self._writes.forget(old.metadata.uid)
+
+    # -- the list of active jobs -------------------------------------------------------------------------------------
+
+    async def _check_active(self, cron: CronJob, jobs: Sequence[Job]) -> None:
+        for job in jobs:
+            await self._check_job(cron, job)
+        present = {job.metadata.uid for job in jobs}
+        for active in list(cron.status.active):
+            if active.uid not in present and await self._is_gone(active):
+                self._events.event(cron, NORMAL, "MissingJob", f"Active job went missing: {active.name}")
+                _drop(cron, active.uid)
+
+    async def _check_job(self, cron: CronJob, job: Job) -> None:
+        finished, is_listed = finished_condition(job), _is_listed(cron, job)
+        if finished is None:
+            if not is_listed and not await self._is_listed_by_server(cron, job):
+                told = f"Saw a job that the controller did not create or forgot: {job.metadata.name}"
+                self._events.event(cron, WARNING, "UnexpectedJob", told)
+            return
+        if is_listed:
+            _drop(cron, job.metadata.uid)
+            told = f"Saw completed job: {job.metadata.name}, condition: {finished.type}"
+            self._events.event(cron, NORMAL, "SawCompletedJob", told)
+        if has_succeeded(job):
+            _note_success(cron, job)
+
+    async def _is_listed_by_server(self, cron: CronJob, job: Job) -> bool:
+        """The cache may be behind."""
+        fresh = await self._cron_client.get(cron.metadata.name, cron.metadata.namespace)
+        return _is_listed(fresh, job)
+
+    async def _is_gone(self, active: ObjectReference) -> bool:
+        try:
+            await self._job_client.get(active.name, active.namespace)
+        except errors.NotFound:
+            return True
+        return False
+
+    # -- starting and removing jobs ----------------------------------------------------------------------------------
+
+    async def _start(self, cron: CronJob, time: float) -> bool:
+        """True if the status now tells of the job."""
+        if cron.spec.concurrencyPolicy == "Replace":
+            await self._replace(cron)
+        job = job_for(cron, time, zone_of(cron))
+        try:
+            made = await self._job_client.create(job)
+        except errors.AlreadyExists:
+            made = await self._job_client.get(job.metadata.name, job.metadata.namespace)
+            if not is_controlled_by(made, cron) or _is_listed(cron, made):
+                return False
+        except errors.ApiError as error:
+            if not is_namespace_ending(error):
+                self._events.event(cron, WARNING, "FailedCreate", f"Error creating job: {error}")
+            raise
+        else:
+            self._events.event(cron, NORMAL, "SuccessfulCreate", f"Created job {made.metadata.name}")
+        cron.status.active.append(reference(made))
+        cron.status.lastScheduleTime = format_time(time)
+        return True
+
+    async def _replace(self, cron: CronJob) -> None:
+        for active in list(cron.status.active):
+            try:
+                job = await self._job_client.get(active.name, active.namespace)
+            except errors.ApiError as error:
+                self._events.event(cron, WARNING, "FailedGet", f"Get job: {error}")
+                raise
+            await self._delete(cron, job)
+
+    async def _clean_up(self, cron: CronJob, jobs: Sequence[Job]) -> None:
+        for job in kept_too_long(cron, jobs):
+            try:
+                await self._delete(cron, job)
+            except errors.ApiError:
+                continue  # it has been told, and will be tried again
+
+    async def _delete(self, cron: CronJob, job: Job) -> None:
+        try:
+            await self._job_client.delete(job.metadata.name, job.metadata.namespace, options=_BACKGROUND)
+        except errors.NotFound:
+            return  # the cache is behind
+        except errors.ApiError as error:
+            self._events.event(cron, WARNING, "FailedDelete", f"Deleted job: {error}")
+            raise
+        _drop(cron, job.metadata.uid)
+        self._events.event(cron, NORMAL, "SuccessfulDelete", f"Deleted job {job.metadata.name}")
+
+
+def _is_listed(cron: CronJob, job: Job) -> bool:
+    return any(active.uid == job.metadata.uid for active in cron.status.active)
+
+
+def _drop(cron: CronJob, uid: str) -> None:
+    cron.status.active = [active for active in cron.status.active if active.uid != uid]
+
+
+def _note_success(cron: CronJob, job: Job) -> None:
+    done, last = job.status.completionTime, cron.status.lastSuccessfulTime
+    if done is not None and (last is None or parse_time(done) > parse_time(last)):
+        cron.status.lastSuccessfulTime = done
+
+
+def make(parts: Parts) -> CronJobController:
+    return CronJobController(
+        client=parts.client_for(CronJobController.name),
+        informers=parts.informers,
+        clock=parts.clock,
+        events=parts.events_for(CronJobController.name, "cronjob-controller"),
+    )

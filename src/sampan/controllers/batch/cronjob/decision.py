@@ -1,0 +1,120 @@
+"""Whether a job is to be started now, what is to be told, and when to look again. Pure."""
+
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, tzinfo
+
+from sampan.api import cron_grammar, gotext, time_zones
+from sampan.api.times import parse_time
+from sampan.api.types.batch_v1 import CronJob
+from sampan.controllers.batch.cronjob.due import Due, InvalidSchedule, Missed, Next, due, wait_s
+from sampan.controllers.batch.cronjob.jobs import job_name
+from sampan.machinery.events import NORMAL, WARNING
+
+_UNSUPPORTED = (
+    "CRON_TZ or TZ used in schedule {} is not officially supported, "
+    "see https://kubernetes.io/docs/concepts/workloads/controllers/cron-jobs/ for more details"
+)
+_TOO_MANY = "too many missed start times. Set or decrease .spec.startingDeadlineSeconds or check clock skew"
+_FORBIDDEN = "Not starting job because prior execution is running and concurrency policy is Forbid"
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """An event."""
+
+    type: str
+    reason: str
+    message: str
+
+
+@dataclass(slots=True)
+class Decision:
+    start: float | None = None
+    """The time for which a job is to be started."""
+    again_s: float | None = None
+    told: list[Told] = field(default_factory=list)
+
+
+def decide(cron: CronJob, now: float) -> Decision:
+    """The active jobs in the status must be those that there are."""
+    decision = Decision()
+    if cron.metadata.deletionTimestamp is not None:
+        return decision
+    if (fault := _zone_fault(cron)) is not None:
+        decision.told.append(fault)
+    elif not cron.spec.suspend and (next_after := _readable(cron, decision)) is not None:
+        _decide(cron, now, next_after, decision)
+    return decision
+
+
+def next_of(cron: CronJob) -> Next:
+    """The schedule in the cron job's time zone; ScheduleError if it cannot be read."""
+    schedule, zone = cron_grammar.parse(cron.spec.schedule), zone_of(cron)
+    return lambda moment: schedule.next_after(moment, zone)
+
+
+def zone_of(cron: CronJob) -> tzinfo:
+    """The cron job's time zone, UTC where it has none or an unknown one."""
+    try:
+        return time_zones.zone(cron.spec.timeZone) if cron.spec.timeZone else UTC
+    except time_zones.UnknownTimeZone:
+        return UTC
+
+
+def _zone_fault(cron: CronJob) -> Told | None:
+    try:
+        if cron.spec.timeZone:
+            time_zones.zone(cron.spec.timeZone)
+    except time_zones.UnknownTimeZone as error:
+        return Told(WARNING, "UnknownTimeZone", f"invalid timeZone: {gotext.quote(cron.spec.timeZone or '')}: {error}")
+    return None
+
+
+def _readable(cron: CronJob, decision: Decision) -> Next | None:
+    text = gotext.quote(cron.spec.schedule)
+    if "TZ" in cron.spec.schedule:
+        decision.told.append(Told(WARNING, "UnsupportedSchedule", _UNSUPPORTED.format(text)))
+    try:
+        return next_of(cron)
+    except cron_grammar.ScheduleError as error:
+        decision.told.append(Told(WARNING, "UnparseableSchedule", f"unparseable schedule: {text} : {error}"))
+        return None
+
+
+def _decide(cron: CronJob, now: float, next_after: Next, decision: Decision) -> None:
+    try:
+        found = due(cron, now, next_after, within_deadline=True)
+    except InvalidSchedule as error:
+        decision.told.append(Told(WARNING, "InvalidSchedule", f"invalid schedule: {cron.spec.schedule} : {error}"))
+        return
+    if found.time is not None:
+        decision.start = _started(cron, now, found, found.time, decision.told)
+    decision.again_s = wait_s(cron, now, next_after, last=decision.start)
+
+
+def _started(cron: CronJob, now: float, found: Due, time: float, told: list[Told]) -> float | None:
+    """The time, if a job is to be started for it."""
+    if found.missed is Missed.MANY:
+        told.append(Told(WARNING, "TooManyMissedTimes", _TOO_MANY))
+    deadline = cron.spec.startingDeadlineSeconds
+    if deadline is not None and time + deadline < now:
+        told.append(Told(WARNING, "MissSchedule", f"Missed scheduled time to start a job: {_rfc1123(time)}"))
+    elif _is_processed(cron, time):
+        return None
+    elif cron.spec.concurrencyPolicy == "Forbid" and cron.status.active:
+        told.append(Told(NORMAL, "JobAlreadyActive", _FORBIDDEN))
+    else:
+        return time
+    return None
+
+
+def _is_processed(cron: CronJob, time: float) -> bool:
+    name, last = job_name(cron, time), cron.status.lastScheduleTime
+    return any(active.name == name for active in cron.status.active) or (last is not None and parse_time(last) == time)
+
+
+def _rfc1123(time: float) -> str:
+    return datetime.fromtimestamp(time, UTC).strftime("%a, %d %b %Y %H:%M:%S %z")
+
+
+__all__ = ["Decision", "Told", "decide", "next_of", "zone_of"]

@@ -1,0 +1,64 @@
+"""ttl-after-finished-controller: finished jobs go when their time to live has passed."""
+
+from collections.abc import Hashable, Iterable
+from typing import Any
+
+from sampan.api.times import parse_time
+from sampan.api.types.batch_v1 import Job
+from sampan.controllers.batch.finished import finished_condition, is_finished
+from sampan.controllers.descriptor import Parts
+from sampan.machinery import errors
+from sampan.machinery.client import Client, Delete, resource_of
+from sampan.machinery.clock import Clock
+from sampan.machinery.controller import Watch
+from sampan.machinery.informer import InformerFactory
+from sampan.machinery.object_key import Key, key_of
+
+
+class UnknownFinish(ValueError):
+    """A finished job that does not say since when."""
+
+
+def left_s(job: Job | None, now: float) -> float | None:
+    """How long the job may still stay; None if nobody said that it should go."""
+    if job is None or job.metadata.deletionTimestamp is not None or job.spec.ttlSecondsAfterFinished is None:
+        return None
+    finished = finished_condition(job)
+    if finished is None:
+        return None
+    if finished.lastTransitionTime is None:
+        name = f"{job.metadata.namespace}/{job.metadata.name}"
+        raise UnknownFinish(f"unable to find the time when the Job {name} finished")
+    return parse_time(finished.lastTransitionTime) + job.spec.ttlSecondsAfterFinished - now
+
+
+def _mortal(job: Any) -> Iterable[Hashable]:
+    return (key_of(job),) if job.spec.ttlSecondsAfterFinished is not None and is_finished(job) else ()
+
+
+class TtlAfterFinishedController:
+    name = "ttl-after-finished-controller"
+    watches = (Watch(resource_of(Job), _mortal),)
+
+    def __init__(self, *, client: Client, informers: InformerFactory, clock: Clock) -> None:
+        self._client, self._jobs, self._clock = client.of(Job), informers.of(Job).lister, clock
+
+    async def reconcile(self, key: Key) -> float | None:
+        left = left_s(self._jobs.by_key(key), self._clock.now())
+        if left is None or left > 0:
+            return left
+        try:
+            fresh = await self._client.get(key.name, key.namespace)
+            left = left_s(fresh, self._clock.now())
+            if left is None or left > 0:
+                return left
+            options = Delete(propagation="Foreground", uid=fresh.metadata.uid)
+            await self._client.delete(key.name, key.namespace, options=options)
+        except errors.NotFound:
+            return None
+        return None
+
+
+def make(parts: Parts) -> TtlAfterFinishedController:
+    client = parts.client_for(TtlAfterFinishedController.name)
+    return TtlAfterFinishedController(client=client, informers=parts.informers, clock=parts.clock)
