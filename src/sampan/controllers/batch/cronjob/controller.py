@@ -58,11 +58,17 @@ class CronJobController:
         cron = msgspec.structs.replace(shared, status=copy_of(shared.status))
         jobs = self._jobs.find(by_cron_job, key)
         await self._clean_up(cron, jobs)
+        failure: errors.ApiError | None = None
+        again_s: float | None = None
         try:
-            return await self._sync(cron, jobs)
-        finally:
-            if cron.status != shared.status:
-                self._writes.wrote(await self._cron_client.update_status(cron))
+            again_s = await self._sync(cron, jobs)
+        except errors.ApiError as error:
+            failure = error  # what was done before it belongs into the status nevertheless
+        if cron.status != shared.status:
+            self._writes.wrote(await self._cron_client.update_status(cron))
+        if failure is not None:
+            raise failure
+        return again_s
 
     async def _sync(self, cron: CronJob, jobs: Sequence[Job]) -> float | None:
         await self._check_active(cron, jobs)

@@ -47,8 +47,8 @@ def due(cron: CronJob, now: float, next_after: Next, *, last: float | None = Non
     return _last_of_many(since, first, _found(second), now, next_after)
 
 
-def wait_s(cron: CronJob, now: float, next_after: Next, *, last: float | None = None) -> float:
-    """How long until the schedule's next time."""
+def wait_s(cron: CronJob, now: float, next_after: Next, *, last: float | None = None) -> float | None:
+    """How long until the schedule's next time; None if there is none."""
     try:
         found = due(cron, now, next_after, last=last, within_deadline=False)
     except InvalidSchedule:
@@ -56,7 +56,7 @@ def wait_s(cron: CronJob, now: float, next_after: Next, *, last: float | None = 
     else:
         start = found.time if found.time is not None else found.since if found.missed is Missed.NONE else now
     following = next_after(start)
-    return 0.0 if following is None else following + MARGIN_S - now
+    return None if following is None else following + MARGIN_S - now
 
 
 def _since(cron: CronJob, now: float, last: float | None, within_deadline: bool) -> float:

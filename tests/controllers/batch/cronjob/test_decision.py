@@ -1,0 +1,62 @@
+"""Whether a job is started, and what is told."""
+
+from typing import Any
+
+import pytest
+
+from sampan.api.times import format_time
+from sampan.controllers.batch.cronjob.decision import decide, zone_of
+from sampan.controllers.batch.cronjob.jobs import SCHEDULED, job_for, kept_too_long
+from tests.controllers.batch.cronjob.crons import START, cron, ended
+
+RUNNING = [{"name": "tick-1", "namespace": "default", "uid": "x"}]
+
+
+@pytest.mark.parametrize(
+    ("spec", "status", "passed_s", "starts", "reasons"),
+    [
+        ({}, {}, 0, False, []),
+        ({}, {}, 600, True, []),
+        ({}, {"lastScheduleTime": format_time(START + 600)}, 700, False, []),
+        ({}, {"active": [{"name": f"tick-{int(START + 600) // 60}"}]}, 700, False, []),
+        ({"suspend": True}, {}, 600, False, []),
+        ({"concurrencyPolicy": "Forbid"}, {"active": RUNNING}, 600, False, ["JobAlreadyActive"]),
+        ({"concurrencyPolicy": "Forbid"}, {}, 600, True, []),
+        ({"concurrencyPolicy": "Allow"}, {"active": RUNNING}, 600, True, []),
+        ({"concurrencyPolicy": "Replace"}, {"active": RUNNING}, 600, True, []),
+        ({}, {}, 102 * 600, True, ["TooManyMissedTimes"]),
+        ({"timeZone": "Nowhere/Land"}, {}, 600, False, ["UnknownTimeZone"]),
+        ({"schedule": "TZ=Asia/Tokyo */10 * * * *"}, {}, 600, True, ["UnsupportedSchedule"]),
+        ({"schedule": "what"}, {}, 600, False, ["UnparseableSchedule"]),
+        ({"schedule": "0 0 31 2 *"}, {}, 600, False, ["InvalidSchedule"]),
+    ],
+)
+def test_decisions(
+    spec: dict[str, Any], status: dict[str, Any], passed_s: int, starts: bool, reasons: list[str]
+) -> None:
+    decision = decide(cron(status=status, **spec), START + passed_s)
+    assert (decision.start is not None) is starts
+    assert [told.reason for told in decision.told] == reasons
+
+
+def test_a_cron_job_that_is_being_deleted_starts_nothing() -> None:
+    leaving = cron()
+    leaving.metadata.deletionTimestamp = format_time(START)
+    assert decide(leaving, START + 600).start is None
+
+
+def test_the_job_has_the_template_and_its_time() -> None:
+    spec = cron(timeZone="Asia/Tokyo")
+    job = job_for(spec, START + 600, zone_of(spec))
+    assert job.metadata.name == f"tick-{int(START + 600) // 60}"
+    assert job.metadata.annotations[SCHEDULED] == "2026-01-01T09:10:00+09:00"
+    assert job.metadata.labels == {"a": "b"}
+    assert [owner.kind for owner in job.metadata.ownerReferences] == ["CronJob"]
+    assert job_for(cron(), START + 600, zone_of(cron())).metadata.annotations[SCHEDULED] == "2026-01-01T00:10:00Z"
+
+
+def test_the_oldest_finished_jobs_go() -> None:
+    spec = cron(successfulJobsHistoryLimit=1, failedJobsHistoryLimit=0)
+    jobs = [ended("new", 30), ended("old", 10), ended("older", 5), ended("bad", 20, "Failed"), ended("on", 1, "")]
+    assert [job.metadata.name for job in kept_too_long(spec, jobs)] == ["older", "old", "bad"]
+    assert kept_too_long(cron(), jobs) == []

@@ -1,0 +1,96 @@
+"""Which time of a schedule has come."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sampan.api.times import format_time, parse_time
+from sampan.controllers.batch.cronjob.decision import next_of
+from sampan.controllers.batch.cronjob.due import InvalidSchedule, Missed, due, wait_s
+from tests.controllers.batch.cronjob.crons import START, cron
+
+HOUR = 3600.0
+
+
+@pytest.mark.parametrize(
+    ("schedule", "passed_s", "expected", "missed"),
+    [
+        ("0 * * * *", 59 * 60, None, Missed.NONE),
+        ("0 * * * *", HOUR, HOUR, Missed.NONE),
+        ("0 * * * *", 1.5 * HOUR, HOUR, Missed.NONE),
+        ("0 * * * *", 2 * HOUR, 2 * HOUR, Missed.FEW),
+        ("0 * * * *", 100.5 * HOUR, 100 * HOUR, Missed.FEW),
+        ("0 * * * *", 101.5 * HOUR, 101 * HOUR, Missed.MANY),
+        ("30 6-16/4 * * 1-5", 15 * HOUR, 14.5 * HOUR, Missed.FEW),
+        ("30 6-16/4 * * 1-5", 30 * HOUR, None, Missed.FEW),
+        ("@every 7m", 30 * 60, 28 * 60, Missed.FEW),
+    ],
+)
+def test_the_last_time_that_has_come(schedule: str, passed_s: float, expected: float | None, missed: Missed) -> None:
+    spec = cron(schedule)
+    found = due(spec, START + passed_s, next_of(spec), within_deadline=True)
+    assert found.missed is missed
+    assert found.time == (None if expected is None else START + expected)
+
+
+@given(st.sampled_from(["*/7 * * * *", "0 0 * * *", "15 3 1,15 * *", "0 9-17 * * 1-5"]), st.integers(0, 40 * 86400))
+def test_it_is_what_walking_through_all_times_finds(schedule: str, passed_s: int) -> None:
+    spec, now = cron(schedule), START + passed_s
+    next_after = next_of(spec)
+    expected, following = None, next_after(START)
+    while following is not None and following <= now:
+        expected, following = following, next_after(following)
+    found = due(spec, now, next_after, within_deadline=True)
+    if found.time is None and expected is not None:
+        assert schedule.startswith("0 9-17"), "only an uneven schedule may be found out later"
+    else:
+        assert found.time == expected
+
+
+def test_a_deadline_hides_older_times() -> None:
+    spec = cron("0 * * * *", startingDeadlineSeconds=600)
+    now = START + 5.5 * HOUR
+    assert due(spec, now, next_of(spec), within_deadline=True).time is None
+    assert due(spec, now, next_of(spec), within_deadline=False).time == START + 5 * HOUR
+
+
+@pytest.mark.parametrize(
+    ("last", "passed_s", "expected"), [(None, 0, 600.1), (None, 599, 1.1), (600, 600, 600.1), (600, 5000, 400.1)]
+)
+def test_how_long_until_the_next_time(last: int | None, passed_s: float, expected: float) -> None:
+    status = {} if last is None else {"lastScheduleTime": format_time(START + last)}
+    spec = cron(status=status)
+    assert wait_s(spec, START + passed_s, next_of(spec)) == pytest.approx(expected)
+
+
+def test_a_schedule_that_never_comes() -> None:
+    spec = cron("59 23 31 2 *")
+    with pytest.raises(InvalidSchedule, match="less than 1 second"):
+        due(spec, START, next_of(spec), within_deadline=True)
+    assert wait_s(spec, START, next_of(spec)) is None
+
+
+@pytest.mark.parametrize(
+    ("start", "expected"),
+    [
+        ("2026-03-07T12:00:00Z", ["2026-03-09T06:30:00Z", "2026-03-10T06:30:00Z"]),
+        ("2026-10-31T12:00:00Z", ["2026-11-01T07:30:00Z", "2026-11-02T07:30:00Z"]),
+    ],
+    ids=["the hour that is skipped is not due", "the day that an hour is longer"],
+)
+def test_when_clocks_are_changed(start: str, expected: list[str]) -> None:
+    next_after = next_of(cron("30 2 * * *", timeZone="America/New_York"))
+    moment, found = parse_time(start), []
+    for _ in expected:
+        following = next_after(moment)
+        assert following is not None
+        moment = following
+        found.append(format_time(moment))
+    assert found == expected
+
+
+def test_an_hour_that_the_clock_repeats_is_due_twice() -> None:
+    next_after = next_of(cron("30 1 * * *", timeZone="America/New_York"))
+    first = next_after(parse_time("2026-10-31T12:00:00Z"))
+    assert first == parse_time("2026-11-01T05:30:00Z")
+    assert next_after(first) == first + HOUR

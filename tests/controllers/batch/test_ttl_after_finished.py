@@ -1,0 +1,69 @@
+"""Finished jobs go when their time to live has passed."""
+
+import asyncio
+
+import pytest
+
+from sampan.api.codec import json as codec
+from sampan.api.types.batch_v1 import Job
+from sampan.controllers.batch.ttl_after_finished import UnknownFinish, left_s
+from tests.controllers.batch.job_cluster import IN_DEFAULT, JOB, JobCluster, job_cluster
+from tests.controllers.cluster import names_of, second_run_writes_nothing
+from tests.controllers.ownership.pod_cluster import pod_cluster
+
+TTL = "ttl-after-finished-controller"
+
+
+def finished(ttl: int | None, when: str | None, kind: str = "Complete") -> Job:
+    condition = {"type": kind, "status": "True", "lastTransitionTime": when}
+    value = {"spec": {"ttlSecondsAfterFinished": ttl}, "status": {"conditions": [condition]}}
+    return codec.from_value(value, Job)
+
+
+@pytest.mark.parametrize(
+    ("job", "expected"),
+    [
+        (None, None),
+        (finished(None, "1970-01-01T00:01:40Z"), None),
+        (finished(10, "1970-01-01T00:01:40Z", "Suspended"), None),
+        (finished(10, "1970-01-01T00:01:40Z"), 10.0),
+        (finished(10, "1970-01-01T00:01:30Z", "Failed"), 0.0),
+        (finished(0, "1970-01-01T00:00:00Z"), -100.0),
+    ],
+)
+def test_how_long_a_job_stays(job: Job | None, expected: float | None) -> None:
+    assert left_s(job, 100.0) == expected
+
+
+def test_a_job_must_say_when_it_finished() -> None:
+    with pytest.raises(UnknownFinish):
+        left_s(finished(0, None), 100.0)
+
+
+async def names(c: JobCluster) -> list[str]:
+    found = (await c.cluster.client.of(Job).list(IN_DEFAULT)).items
+    return names_of([job for job in found if job.metadata.deletionTimestamp is None])
+
+
+def test_jobs_go_when_it_is_time() -> None:
+    async def main() -> None:
+        async with job_cluster(JOB, TTL) as c:
+            await c.create("soon", completions=0, parallelism=0, ttlSecondsAfterFinished=60)
+            await c.create("never", completions=0, parallelism=0)
+            await c.create("going", ttlSecondsAfterFinished=0)
+            await c.pass_s(59)
+            assert await names(c) == ["going", "never", "soon"]
+            await c.pass_s(2)
+            assert await names(c) == ["going", "never"]
+
+    asyncio.run(main())
+
+
+def test_the_second_run_writes_nothing() -> None:
+    async def main() -> None:
+        async with pod_cluster() as cluster:
+            async with cluster.running(JOB, TTL):
+                await JobCluster(cluster).create("later", completions=0, parallelism=0, ttlSecondsAfterFinished=900)
+            await second_run_writes_nothing(cluster, JOB, TTL)
+
+    asyncio.run(main())
