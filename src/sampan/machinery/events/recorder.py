@@ -48,14 +48,22 @@ class EventRecorder:
         self.dropped = 0
 
     def event(
-        self, obj: Any, type: str, reason: str, message: str, *, annotations: Mapping[str, str] | None = None
+        self,
+        obj: Any,
+        type: str,
+        reason: str,
+        message: str,
+        *,
+        annotations: Mapping[str, str] | None = None,
+        host: str = "",
     ) -> None:
-        """Say something about an object: `type` is NORMAL or WARNING, `reason` one word for machines."""
+        """Say something about an object: `type` is NORMAL or WARNING, `reason` one word for machines. `host` is where
+        it is said, if not where the recorder is."""
         if len(self._waiting) >= _MOST_WAITING:
             self.dropped += 1
             return
         try:
-            self._waiting.append(self._made(obj, type, reason, message, annotations or {}))
+            self._waiting.append(self._made(obj, type, reason, message, annotations or {}, host or self._host))
         except Exception:
             log.exception("an event %s cannot be recorded", reason)
             return
@@ -70,7 +78,9 @@ class EventRecorder:
             self._more.clear()
             await self._more.wait()
 
-    def _made(self, obj: Any, type: str, reason: str, message: str, annotations: Mapping[str, str]) -> Event:
+    def _made(
+        self, obj: Any, type: str, reason: str, message: str, annotations: Mapping[str, str], host: str
+    ) -> Event:
         now, ref = self._clock.now(), reference(obj)
         self._serial += 1
         stamp = int(now * 1e9) + self._serial % 1000
@@ -82,13 +92,13 @@ class EventRecorder:
             involvedObject=ref,
             reason=reason,
             message=message[:_LONGEST_MESSAGE],
-            source=EventSource(component=self._component, host=self._host),
+            source=EventSource(component=self._component, host=host),
             firstTimestamp=times.format_time(now),
             lastTimestamp=times.format_time(now),
             count=1,
             type=type,
             reportingComponent=self._component,
-            reportingInstance=self._host,
+            reportingInstance=host,
         )
 
     async def _send(self, event: Event) -> None:
