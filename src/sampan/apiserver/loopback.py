@@ -133,7 +133,7 @@ class _Shown:
 
     def object(self, item: Item, codec: ObjectCodec) -> Any:
         if codec.is_metadata:
-            return _metadata(item)
+            return _metadata(item) if codec.type is PartialObjectMetadata else codec.decode(item.raw)
         cacher = self._endpoints.registry.store(self._resource).cacher
         return self.version(cacher.object(item))
 
@@ -166,7 +166,7 @@ class _ObjectResponse:
             return self._shown.object(answer.item, codec)
         if answer.obj is not None and type(answer.obj) is codec.type:
             return answer.obj
-        if codec.is_metadata:
+        if codec.type is PartialObjectMetadata:
             return _metadata_of(answer.raw)
         return codec.decode(answer.raw)
 

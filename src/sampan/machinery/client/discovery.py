@@ -20,6 +20,11 @@ class Discovery:
     async def preferred(self) -> tuple[list[Resource], str]:
         """Each resource once, in its group's preferred version of those that have it; and what could not be found out,
         in words (empty: nothing)."""
+        found, failure = await self.served()
+        return first_of_each(found), failure
+
+    async def served(self) -> tuple[list[Resource], str]:
+        """Each resource in every version, its group's preferred one first; and what could not be found out."""
         found: list[Resource] = []
         failures: list[str] = []
         for path in ("/api", "/apis"):
@@ -29,7 +34,7 @@ class Discovery:
                 failures.append(f"{path}: {failure}")
                 continue
             if answer.get("kind") == "APIGroupDiscoveryList":
-                found += preferred_of(answer, failures)
+                found += served_of(answer, failures)
             else:
                 found += await self._old_way(answer, failures)
         return found, f"Discovery failed for some groups, {len(failures)} failing: {'; '.join(failures)}" if (
@@ -43,30 +48,36 @@ class Discovery:
 
     async def _old_way(self, answer: Mapping[str, Any], failures: list[str]) -> list[Resource]:
         """One request per version, from servers without the aggregated form."""
-        seen: dict[tuple[str, str], Resource] = {}
+        found: list[Resource] = []
         for prefix, group, version in _versions(answer):
             try:
                 listed = await self._get(f"{prefix}/{version}")
             except (errors.ApiError, ConnectionFailed) as failure:
                 failures.append(f"{group}/{version}: {failure}".lstrip("/"))
                 continue
-            for row in listed.get("resources") or ():
-                if "/" not in row["name"]:
-                    seen.setdefault((group, row["name"]), _old_row(row, group, version))
-        return list(seen.values())
+            rows = (row for row in listed.get("resources") or () if "/" not in row["name"])
+            found += (_old_row(row, group, version) for row in rows)
+        return found
 
 
-def preferred_of(answer: Mapping[str, Any], failures: list[str]) -> list[Resource]:
-    """The resources in an APIGroupDiscoveryList; stale versions are added to `failures`."""
+def first_of_each(resources: Iterable[Resource]) -> list[Resource]:
+    """Of each group's resource the first version."""
     seen: dict[tuple[str, str], Resource] = {}
+    for row in resources:
+        seen.setdefault((row.group, row.plural), row)
+    return list(seen.values())
+
+
+def served_of(answer: Mapping[str, Any], failures: list[str]) -> list[Resource]:
+    """The resources in an APIGroupDiscoveryList; stale versions are added to `failures`."""
+    found: list[Resource] = []
     for group in answer.get("items") or ():
         name = group.get("metadata", {}).get("name", "")
         for version in group.get("versions") or ():
             if version.get("freshness", "") not in _CURRENT:
                 failures.append(f"{name}/{version['version']}: stale GroupVersion discovery".lstrip("/"))
-            for row in version.get("resources") or ():
-                seen.setdefault((name, row["resource"]), _row(row, name, version["version"]))
-    return list(seen.values())
+            found += (_row(row, name, version["version"]) for row in version.get("resources") or ())
+    return found
 
 
 def _row(row: Mapping[str, Any], group: str, version: str) -> Resource:
@@ -108,4 +119,4 @@ def _versions(answer: Mapping[str, Any]) -> Iterable[tuple[str, str, str]]:
             yield f"/apis/{group['name']}", group["name"], version
 
 
-__all__ = ["Discovery", "preferred_of"]
+__all__ = ["Discovery", "first_of_each", "served_of"]

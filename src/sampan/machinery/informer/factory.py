@@ -1,6 +1,7 @@
 """Informers shared by all who ask for the same objects."""
 
 import asyncio
+from collections.abc import Callable
 from contextlib import AsyncExitStack
 from typing import Any, TypeVar
 
@@ -9,8 +10,9 @@ from sampan.machinery.activity import Activity
 from sampan.machinery.client.client import Client
 from sampan.machinery.client.kinds import resource_of
 from sampan.machinery.client.options import EVERYTHING, Selection
+from sampan.machinery.client.resource import ResourceClient
 from sampan.machinery.informer.informer import Informer
-from sampan.machinery.informer.reflector import ReflectorConfig
+from sampan.machinery.informer.reflector import Reflector, ReflectorConfig, Sink
 
 T = TypeVar("T")
 
@@ -27,7 +29,9 @@ class InformerFactory:
         self.activity = activity or Activity()
         self._informers: dict[_Wanted, Informer[Any]] = {}
         self._running = AsyncExitStack()
-        self._running_informers: dict[Informer[Any], asyncio.Task[None]] = {}
+        self._running_informers: dict[Informer[Any] | Reflector, asyncio.Task[None]] = {}
+        self._reflectors: dict[Reflector, str] = {}
+        """Those without an informer, and what they follow."""
         self._tasks: asyncio.TaskGroup | None = None
 
     def of(self, type: type[T], selection: Selection = EVERYTHING) -> Informer[T]:
@@ -52,6 +56,20 @@ class InformerFactory:
         if found is not None and (task := self._running_informers.pop(found, None)) is not None:
             task.cancel()
 
+    def follow(self, source: ResourceClient[Any], sink: Sink, selection: Selection = EVERYTHING) -> Callable[[], None]:
+        """Have a sink told of a resource's objects, for one who keeps them in a way of their own. Call what is
+        returned to stop that."""
+        reflector = Reflector(source=source, sink=sink, selection=selection, config=self._config)
+        self._reflectors[reflector] = source.resource.qualified
+        self._start_reflector(reflector)
+
+        def stop() -> None:
+            self._reflectors.pop(reflector, None)
+            if (task := self._running_informers.pop(reflector, None)) is not None:
+                task.cancel()
+
+        return stop
+
     async def wait_synced(self) -> None:
         """Until every informer asked for so far has everything."""
         for informer in list(self._informers.values()):
@@ -61,6 +79,8 @@ class InformerFactory:
         self._tasks = await self._running.enter_async_context(asyncio.TaskGroup())
         for informer in list(self._informers.values()):
             self._start(informer)
+        for reflector in self._reflectors:
+            self._start_reflector(reflector)
         return self
 
     async def __aexit__(self, *exc: object) -> None:
@@ -74,6 +94,11 @@ class InformerFactory:
         if self._tasks is not None:
             task = self._tasks.create_task(informer.run(), name=f"informer of {informer.resource.qualified}")
             self._running_informers[informer] = task
+
+    def _start_reflector(self, reflector: Reflector) -> None:
+        if self._tasks is not None:
+            name = f"reflector of {self._reflectors[reflector]}"
+            self._running_informers[reflector] = self._tasks.create_task(reflector.run(), name=name)
 
 
 __all__ = ["InformerFactory"]

@@ -1,0 +1,275 @@
+"""The controller: asks the server about the nodes that the graph hands it, and carries out the verdicts."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Hashable, Iterable, Sequence
+from typing import Any
+
+from sampan.api.resource import Resource
+from sampan.api.types.apiextensions_v1 import CustomResourceDefinition
+from sampan.api.types.apiregistration_v1 import APIService
+from sampan.api.types.core_v1 import ObjectReference
+from sampan.controllers.descriptor import Parts
+from sampan.controllers.garbage import verdicts
+from sampan.controllers.garbage.absent import AbsentOwners
+from sampan.controllers.garbage.following import Following
+from sampan.controllers.garbage.graph import Graph, Node
+from sampan.controllers.garbage.kinds import catalog_of
+from sampan.controllers.garbage.objects import Objects
+from sampan.controllers.garbage.ownership import FOREGROUND, ORPHAN, Owned, Reference
+from sampan.controllers.garbage.verdicts import Owners, Release, Removal
+from sampan.machinery import errors
+from sampan.machinery.client import Client, resource_of
+from sampan.machinery.client.discovery import Discovery
+from sampan.machinery.clock import Clock
+from sampan.machinery.controller import Watch
+from sampan.machinery.events import WARNING, EventRecorder
+from sampan.machinery.informer import InformerFactory
+from sampan.machinery.object_key import Key
+
+Discover = Callable[[], Awaitable[tuple[Sequence[Resource], str]]]
+"""The resources that are served, in every version, and what could not be found out (empty: nothing)."""
+
+WHAT_IS_SERVED = "what is served"
+"""The key for reading anew which resources there are."""
+_READ_AGAIN_S = 30.0
+_SOON_S = 0.1
+_UNKNOWN_AGAIN_S = 300.0
+"""How often an object is looked at whose owner's kind is not served."""
+_PATIENCE_S = 30.0
+_TOGETHER = 20
+
+
+def _on_change(obj: Any) -> Iterable[Hashable]:
+    return (WHAT_IS_SERVED,)
+
+
+class _Unknown(Exception):
+    """An owner of a kind that is not served: nothing can be said of it."""
+
+
+class _Misplaced(Exception):
+    """An owner in a namespace, of an object in none: nothing is ever done about it."""
+
+
+class GarbageCollector:
+    name = "garbage-collector-controller"
+    watches = (
+        Watch(resource_of(CustomResourceDefinition), _on_change, metadata_only=True),
+        Watch(resource_of(APIService), _on_change, metadata_only=True),
+    )
+
+    def __init__(
+        self, *, client: Client, informers: InformerFactory, discover: Discover, events: EventRecorder, clock: Clock
+    ) -> None:
+        self._objects, self._discover, self._events, self._clock = Objects(client), discover, events, clock
+        self._definitions = informers.informer(resource_of(CustomResourceDefinition), metadata_only=True).lister
+        self.graph = Graph(self._look)
+        self._following = Following(graph=self.graph, objects=self._objects, informers=informers)
+        self._absent = AbsentOwners()
+        self._add: Callable[[Hashable], None] = lambda key: None
+        self._read_at = float("-inf")
+        self._pause_s = _SOON_S
+        """Until there may be news of a definition whose resource is not served, or not yet."""
+
+    def feed(self, add: Callable[[Hashable], None]) -> None:
+        self._add = add
+        add(WHAT_IS_SERVED)
+
+    def _look(self, node: Node) -> None:
+        self._add(node)
+
+    async def reconcile(self, key: Any) -> float | None:
+        if key == WHAT_IS_SERVED:
+            return await self._read_what_is_served()
+        await self._following.complete(_PATIENCE_S)
+        node: Node = key
+        if node.is_virtual:
+            await self._verify(node)
+        elif node.lets_go:
+            await self._orphan(node)
+        elif node.waits_for_dependents:
+            await self._finish(node)
+        elif not node.is_deleted:
+            return await self._collect(node)
+        return None
+
+    # -- which resources there are -----------------------------------------------------------------------------------
+
+    async def _read_what_is_served(self) -> float | None:
+        self._read_at = self._clock.now()
+        served, failure = await self._discover()
+        catalog = catalog_of(served)
+        if not catalog.resources:
+            return _READ_AGAIN_S
+        followed = dict(catalog.followed)
+        if failure:  # what could not be asked about is followed as before
+            followed = {**self._following.followed, **followed}
+        self.graph.learn(catalog.by_kind)
+        self._following.follow(followed)
+        if failure:
+            return _READ_AGAIN_S
+        if all(_served_as(found.metadata.name) in catalog.resources for found in self._definitions):
+            self._pause_s = _SOON_S
+            return None
+        self._pause_s = min(2 * self._pause_s, _UNKNOWN_AGAIN_S)
+        return self._pause_s
+
+    # -- owners that somebody named ----------------------------------------------------------------------------------
+
+    async def _verify(self, node: Node) -> None:
+        """Whether there is the owner that a dependent names."""
+        resource, key, uid = node.kind.resource, node.key, node.uid
+        found = await self._objects.read(resource, key)
+        if not node.is_virtual:
+            return  # it came meanwhile
+        if found is not None and found.metadata.uid == uid:
+            return self.graph.put(node.kind, key, found)
+        self._absent.add(resource, key, uid)
+        if resource.namespaced and await self._objects.elsewhere(resource, key.name, uid):
+            for dependent in node.dependents or ():
+                self._report(dependent, uid)
+        self.graph.gone(node)
+
+    def _report(self, node: Node, uid: str) -> None:
+        for ref in node.owners:
+            if ref.uid == uid:
+                return self._events.event(_reference(node), WARNING, "OwnerRefInvalidNamespace", _misplaced(ref, node))
+
+    # -- what is owned -----------------------------------------------------------------------------------------------
+
+    async def _collect(self, node: Node) -> float | None:
+        """Remove the object if it has no owner left, and strike off those of several that are gone."""
+        resource, key = node.kind.resource, node.key
+        found = await self._objects.read(resource, key)
+        if found is None or found.metadata.uid != node.uid:
+            self.graph.gone(node)
+            return None
+        try:
+            owners = await self._owners(node, found)
+        except _Unknown:
+            if self._clock.now() - self._read_at >= _READ_AGAIN_S:
+                self._add(WHAT_IS_SERVED)
+            return _UNKNOWN_AGAIN_S
+        except _Misplaced:
+            return None
+        dependents = node.dependents or ()
+        waits = any(dependent.waits_for_dependents for dependent in dependents)
+        verdict = verdicts.verdict(found, owners, has_dependents=bool(dependents), dependent_waits=waits)
+        await self._carry_out(verdict, node, found)
+        return None
+
+    async def _carry_out(self, verdict: verdicts.Verdict, node: Node, found: Owned) -> None:
+        if isinstance(verdict, Release):
+            await self._strike(node, verdict.uids)
+        elif isinstance(verdict, Removal):
+            await self._remove(node, found, verdict)
+
+    async def _remove(self, node: Node, found: Owned, removal: Removal) -> None:
+        resource, key = node.kind.resource, node.key
+        if removal.unblocks:
+            patch = verdicts.unblocking(node.uid, found.owners)
+            await self._objects.patch(resource, key, patch, verdicts.unblocking_by_merge)
+            fresh = await self._objects.read(resource, key)
+            if fresh is None or fresh.metadata.uid != node.uid:
+                return self.graph.gone(node)
+            found = fresh
+        if not await self._objects.delete(resource, key, found, removal.propagation):
+            self.graph.gone(node)
+
+    async def _owners(self, node: Node, obj: Owned) -> Owners:
+        found = Owners()
+        for ref in obj.owners:
+            owner = await self._owner(node, ref)
+            if owner is None:
+                found.absent.append(ref)
+            elif owner.waits_for_dependents:
+                found.waiting.append(ref)
+            else:
+                found.solid.append(ref)
+        return found
+
+    async def _owner(self, node: Node, ref: Reference) -> Owned | None:
+        resource = self.graph.meant_by(ref)
+        if resource is None:
+            raise _Unknown
+        if resource.namespaced and not node.key.namespace:
+            if await self._objects.elsewhere(resource, ref.name, ref.uid):
+                self._report(node, ref.uid)
+            raise _Misplaced
+        key = Key(node.key.namespace if resource.namespaced else "", ref.name)
+        if self._absent.has(resource, key, ref.uid):
+            return None
+        owner = await self._objects.read(resource, key)
+        if owner is None or owner.metadata.uid != ref.uid:
+            self._absent.add(resource, key, ref.uid)
+            return None
+        return owner
+
+    # -- owners that wait --------------------------------------------------------------------------------------------
+
+    async def _finish(self, node: Node) -> None:
+        """Let an owner go that waits for its dependents, once none is left that it must wait for."""
+        blocking = node.blocking()
+        if not blocking:
+            return await self._objects.take_off(node.kind.resource, node.key, node.uid, FOREGROUND)
+        for dependent in blocking:
+            if not dependent.waits_for_dependents:
+                self._add(dependent)
+
+    async def _orphan(self, node: Node) -> None:
+        """Strike the owner off from its dependents, then let it go."""
+        limit = asyncio.Semaphore(_TOGETHER)
+
+        async def strike(dependent: Node) -> None:
+            async with limit:
+                await self._strike(dependent, [node.uid])
+
+        async with asyncio.TaskGroup() as group:
+            for dependent in list(node.dependents or ()):
+                group.create_task(strike(dependent))
+        await self._objects.take_off(node.kind.resource, node.key, node.uid, ORPHAN)
+
+    async def _strike(self, node: Node, owners: Sequence[str]) -> None:
+        try:
+            await self._objects.patch(
+                node.kind.resource,
+                node.key,
+                verdicts.striking(node.uid, owners),
+                lambda meta: verdicts.striking_by_merge(meta, owners),
+            )
+        except errors.NotFound:
+            return
+
+
+def _served_as(definition: str) -> tuple[str, str]:
+    """Group and plural, from the name of a definition."""
+    plural, _, group = definition.partition(".")
+    return group, plural
+
+
+def _reference(node: Node) -> ObjectReference:
+    resource = node.kind.resource
+    return ObjectReference(
+        kind=resource.kind,
+        apiVersion=resource.api_version,
+        namespace=node.key.namespace,
+        name=node.key.name,
+        uid=node.uid,
+    )
+
+
+def _misplaced(ref: Reference, node: Node) -> str:
+    namespace = node.key.namespace
+    owner = f"[{ref.apiVersion}/{ref.kind}, namespace: {namespace}, name: {ref.name}, uid: {ref.uid}]"
+    return f'ownerRef {owner} does not exist in namespace "{namespace}"'
+
+
+def make(parts: Parts) -> GarbageCollector:
+    client = parts.client_for(GarbageCollector.name)
+    return GarbageCollector(
+        client=client,
+        informers=parts.informers,
+        discover=Discovery(client).served,
+        events=parts.events_for(GarbageCollector.name, GarbageCollector.name),
+        clock=parts.clock,
+    )

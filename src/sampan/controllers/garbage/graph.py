@@ -1,0 +1,235 @@
+"""Who owns what: a graph of the objects that are owned, own, or wait for others to go. No others are remembered.
+
+An owner that was not seen to exist since somebody named it is *virtual* until the server has been asked. Nodes to be
+looked at are handed to `look`; nothing here asks or writes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+
+import msgspec
+
+from sampan.api.resource import Resource
+from sampan.controllers.garbage.kinds import Named
+from sampan.controllers.garbage.ownership import Owned, Reference
+from sampan.machinery.object_key import Key
+
+
+class Node(msgspec.Struct, eq=False, gc=False):
+    """One object. Equal to itself alone, so that it can wait in a queue."""
+
+    kind: Nodes
+    key: Key
+    uid: str
+    owners: tuple[Reference, ...] = ()
+    dependents: set[Node] | None = None
+    is_virtual: bool = False
+    is_deleted: bool = False
+    waits_for_dependents: bool = False
+    lets_go: bool = False
+
+    def __str__(self) -> str:
+        return f"{self.kind.resource.qualified} {self.key}"
+
+    @property
+    def matters(self) -> bool:
+        """There is a reason to remember it."""
+        return bool(self.owners or self.dependents or self.waits_for_dependents or self.lets_go)
+
+    def blocking(self) -> list[Node]:
+        """The dependents that it must wait for."""
+        return [found for found in self.dependents or () if any(_blocks(ref, self.uid) for ref in found.owners)]
+
+
+def _blocks(ref: Reference, uid: str) -> bool:
+    return ref.uid == uid and bool(ref.blockOwnerDeletion)
+
+
+class Nodes:
+    """Those of one resource."""
+
+    __slots__ = ("present", "resource", "virtual")
+
+    def __init__(self, resource: Resource) -> None:
+        self.resource = resource
+        self.present: dict[Key, Node] = {}
+        self.virtual: dict[Key, dict[str, Node]] = {}
+        """By uid; those of other uids than the present one's may be awaited under the same name."""
+
+    def find(self, key: Key, uid: str) -> Node | None:
+        found = self.present.get(key)
+        if found is not None and found.uid == uid:
+            return found
+        return self.virtual[key].get(uid) if key in self.virtual else None
+
+    def take_virtual(self, key: Key, uid: str) -> Node | None:
+        awaited = self.virtual.get(key)
+        if awaited is None:
+            return None
+        found = awaited.pop(uid, None)
+        if not awaited:
+            del self.virtual[key]
+        return found
+
+
+class Graph:
+    def __init__(self, look: Callable[[Node], None]) -> None:
+        self._look = look
+        self._kinds: Mapping[Named, Resource] = {}
+        self._nodes: dict[tuple[str, str], Nodes] = {}
+        self._unknown: dict[Named, set[Node]] = {}
+        """Dependents that name an owner of a kind that is not served, or not yet."""
+
+    # -- what there is -----------------------------------------------------------------------------------------------
+
+    def learn(self, kinds: Mapping[Named, Resource]) -> None:
+        """The kinds that references may name now."""
+        self._kinds = kinds
+        for named in [named for named in self._unknown if named in kinds]:
+            for node in self._unknown.pop(named):
+                self._link(node, [ref for ref in node.owners if (ref.apiVersion, ref.kind) == named])
+
+    def nodes(self, resource: Resource) -> Nodes:
+        identity = (resource.group, resource.plural)
+        found = self._nodes.get(identity)
+        if found is None:
+            found = self._nodes[identity] = Nodes(resource)
+        return found
+
+    def serve_as(self, resource: Resource) -> None:
+        """The resource is served in this version now."""
+        self.nodes(resource).resource = resource
+
+    def put(self, nodes: Nodes, key: Key, obj: Owned) -> None:
+        """An object is there, in this state."""
+        node, uid = nodes.present.get(key), obj.metadata.uid
+        if node is not None and node.uid != uid:
+            self.gone(node)
+            node = None
+        if node is None:
+            node = self._newly_seen(nodes, key, obj)
+            if node is None:
+                return
+        self._update(node, obj)
+        if not node.matters:
+            nodes.present.pop(key, None)
+
+    def remove(self, nodes: Nodes, key: Key) -> None:
+        """The object of that name is gone."""
+        node = nodes.present.get(key)
+        if node is not None:
+            self.gone(node)
+        for awaited in list(nodes.virtual.get(key, {}).values()):
+            self._look(awaited)
+
+    def gone(self, node: Node) -> None:
+        """The very object of the node is no more, or never was."""
+        nodes = node.kind
+        if nodes.present.get(node.key) is node:
+            del nodes.present[node.key]
+        elif node.is_virtual:
+            nodes.take_virtual(node.key, node.uid)
+        self._unlink(node, node.owners)
+        for dependent in list(node.dependents or ()):
+            self._look(dependent)
+        node.dependents = None
+
+    def meant_by(self, ref: Reference) -> Resource | None:
+        """The resource of an owner; None if it is not served."""
+        return self._kinds.get((ref.apiVersion, ref.kind))
+
+    def size(self) -> int:
+        return sum(len(nodes.present) + len(nodes.virtual) for nodes in self._nodes.values())
+
+    # -- parts -------------------------------------------------------------------------------------------------------
+
+    def _newly_seen(self, nodes: Nodes, key: Key, obj: Owned) -> Node | None:
+        node = nodes.take_virtual(key, obj.metadata.uid)
+        for awaited in list(nodes.virtual.get(key, {}).values()):
+            self._look(awaited)  # another has the name
+        if node is None:
+            if not (obj.owners or obj.waits_for_dependents or obj.lets_go):
+                return None
+            node = Node(nodes, key, obj.metadata.uid)
+        node.is_virtual = False
+        nodes.present[key] = node
+        return node
+
+    def _update(self, node: Node, obj: Owned) -> None:
+        if obj.owners != node.owners:
+            self._change_owners(node, obj.owners)
+        node.is_deleted = obj.is_deleted
+        waited, let_go = node.waits_for_dependents, node.lets_go
+        node.waits_for_dependents, node.lets_go = obj.waits_for_dependents, obj.lets_go
+        if node.lets_go:
+            if not let_go:
+                self._look(node)
+        elif node.waits_for_dependents and not (waited and not let_go):
+            for dependent in node.dependents or ():
+                self._look(dependent)
+            self._look(node)
+
+    def _change_owners(self, node: Node, owners: tuple[Reference, ...]) -> None:
+        before = node.owners
+        node.owners = owners
+        self._unlink(node, [ref for ref in before if ref not in owners])
+        self._link(node, owners)
+
+    def _link(self, node: Node, owners: Iterable[Reference]) -> None:
+        for ref in owners:
+            resource = self._kinds.get((ref.apiVersion, ref.kind))
+            if resource is None:
+                self._unknown.setdefault((ref.apiVersion, ref.kind), set()).add(node)
+            elif resource.namespaced and not node.key.namespace:
+                self._look(node)  # no owner can be meant
+            else:
+                self._join(node, self._owner(ref, resource, node))
+
+    def _owner(self, ref: Reference, resource: Resource, dependent: Node) -> Node:
+        nodes = self.nodes(resource)
+        key = Key(dependent.key.namespace if resource.namespaced else "", ref.name)
+        found = nodes.find(key, ref.uid)
+        if found is None:
+            found = Node(nodes, key, ref.uid, is_virtual=True)
+            nodes.virtual.setdefault(key, {})[ref.uid] = found
+            self._look(found)
+        return found
+
+    def _join(self, node: Node, owner: Node) -> None:
+        if owner.dependents:
+            sibling = next(iter(owner.dependents))
+            if sibling.owners == node.owners:
+                node.owners = sibling.owners  # one tuple for all of them
+        else:
+            owner.dependents = set()
+        owner.dependents.add(node)
+        if owner.waits_for_dependents:
+            self._look(node)
+
+    def _unlink(self, node: Node, owners: Iterable[Reference]) -> None:
+        for ref in owners:
+            named = (ref.apiVersion, ref.kind)
+            resource = self._kinds.get(named)
+            if resource is None:
+                self._unknown.get(named, set()).discard(node)
+                continue
+            nodes = self.nodes(resource)
+            owner = nodes.find(Key(node.key.namespace if resource.namespaced else "", ref.name), ref.uid)
+            if owner is not None:
+                self._part(node, owner)
+
+    def _part(self, node: Node, owner: Node) -> None:
+        if owner.dependents is not None:
+            owner.dependents.discard(node)
+            owner.dependents = owner.dependents or None
+        if owner.waits_for_dependents:
+            self._look(owner)
+        elif not owner.matters:
+            if owner.is_virtual:
+                owner.kind.take_virtual(owner.key, owner.uid)
+            else:
+                owner.kind.present.pop(owner.key, None)
+
+
+__all__ = ["Graph", "Node", "Nodes"]

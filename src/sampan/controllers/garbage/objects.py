@@ -1,0 +1,93 @@
+"""The calls that the collector makes, for objects of any kind."""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from sampan.api.resource import Resource
+from sampan.controllers.garbage.ownership import OWNERSHIP, Owned
+from sampan.controllers.garbage.verdicts import Propagation, without
+from sampan.machinery import errors
+from sampan.machinery.client import Client, Delete, PatchType, Selection
+from sampan.machinery.client.resource import ResourceClient
+from sampan.machinery.object_key import Key
+
+_ATTEMPTS = 5
+
+
+class Objects:
+    def __init__(self, client: Client) -> None:
+        self._client = client
+
+    def of(self, resource: Resource) -> ResourceClient[Owned]:
+        return ResourceClient(client=self._client, resource=resource, codec=OWNERSHIP)
+
+    async def read(self, resource: Resource, key: Key) -> Owned | None:
+        """As the server has it now; None if there is no such object. That its kind is not served says nothing of it,
+        and is raised."""
+        try:
+            return await self.of(resource).get(key.name, key.namespace)
+        except errors.NotFound as error:
+            if error.details.get("name") != key.name:
+                raise
+            return None
+
+    async def elsewhere(self, resource: Resource, name: str, uid: str) -> bool:
+        """Whether an object of that name and uid is in any namespace."""
+        found = await self.of(resource).list(Selection(fields=f"metadata.name={name}"))
+        return any(obj.metadata.uid == uid for obj in found.items)
+
+    async def delete(self, resource: Resource, key: Key, obj: Owned, propagation: Propagation) -> bool:
+        """Delete that very object if its owners are still those; False if it is not there."""
+        try:
+            await self._delete(resource, key, obj, propagation, obj.metadata.resourceVersion)
+        except errors.NotFound:
+            return False
+        except errors.Conflict:
+            live = await self.read(resource, key)
+            if live is None:
+                return False
+            if live.metadata.uid != obj.metadata.uid or live.owners != obj.owners:
+                raise
+            return await self._whatever_its_version(resource, key, obj, propagation)
+        return True
+
+    async def _whatever_its_version(self, resource: Resource, key: Key, obj: Owned, propagation: Propagation) -> bool:
+        try:
+            await self._delete(resource, key, obj, propagation, "")
+        except errors.NotFound:
+            return False
+        return True
+
+    async def _delete(self, resource: Resource, key: Key, obj: Owned, propagation: Propagation, version: str) -> None:
+        options = Delete(propagation=propagation.value, uid=obj.metadata.uid, resource_version=version)
+        await self.of(resource).delete(key.name, key.namespace, options=options)
+
+    async def patch(
+        self, resource: Resource, key: Key, patch: Mapping[str, Any], by_merge: Callable[[Any], Mapping[str, Any]]
+    ) -> None:
+        """`by_merge` makes the patch, of the metadata as they are, for kinds that have no strategic ones."""
+        try:
+            await self.of(resource).patch(key.name, patch, key.namespace)
+        except errors.UnsupportedMediaType:
+            whole = await self._client.metadata(resource).get(key.name, key.namespace)
+            merged = by_merge(whole.metadata)
+            await self.of(resource).patch(key.name, merged, key.namespace, type=PatchType.MERGE)
+
+    async def take_off(self, resource: Resource, key: Key, uid: str, finalizer: str) -> None:
+        """Take a finalizer off that very object, if it has it."""
+        for attempt in range(_ATTEMPTS):
+            obj = await self.read(resource, key)
+            if obj is None or obj.metadata.uid != uid or not obj.has(finalizer):
+                return
+            try:
+                patch = without(obj, finalizer)
+                await self.of(resource).patch(key.name, patch, key.namespace, type=PatchType.MERGE)
+                return
+            except errors.NotFound:
+                return
+            except errors.Conflict:
+                if attempt == _ATTEMPTS - 1:
+                    raise
+
+
+__all__ = ["Objects"]

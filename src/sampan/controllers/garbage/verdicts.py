@@ -1,0 +1,113 @@
+"""What becomes of an object whose owners are known, and the patches that let it go. Pure."""
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Any
+
+import msgspec
+
+from sampan.controllers.garbage.ownership import FOREGROUND, ORPHAN, Owned, Reference
+
+
+class Propagation(Enum):
+    BACKGROUND = "Background"
+    FOREGROUND = "Foreground"
+    ORPHAN = "Orphan"
+
+
+@dataclass(slots=True)
+class Owners:
+    """The owners of an object, by what the server says of them."""
+
+    solid: list[Reference] = field(default_factory=list)
+    absent: list[Reference] = field(default_factory=list)
+    waiting: list[Reference] = field(default_factory=list)
+    """Deleted, and waiting for their dependents to go first."""
+
+
+@dataclass(frozen=True, slots=True)
+class Release:
+    """It stays; these owners are struck off."""
+
+    uids: Sequence[str]
+
+
+@dataclass(frozen=True, slots=True)
+class Removal:
+    propagation: Propagation
+    unblocks: bool = False
+    """Before that its owners are told not to wait for it: they and it might wait for each other."""
+
+
+Verdict = Release | Removal | None
+"""None: nothing is to be done."""
+
+
+def verdict(obj: Owned, owners: Owners, *, has_dependents: bool, dependent_waits: bool) -> Verdict:
+    """`dependent_waits`: one of its dependents waits for its own dependents."""
+    if not obj.owners:
+        return None
+    if owners.solid:
+        gone = [ref.uid for ref in (*owners.absent, *owners.waiting)]
+        return Release(gone) if gone else None
+    if owners.waiting and has_dependents:
+        return Removal(Propagation.FOREGROUND, unblocks=dependent_waits)
+    return Removal(_as_it_says(obj))
+
+
+def _as_it_says(obj: Owned) -> Propagation:
+    """Finalizers that it has already are honoured."""
+    if obj.has(ORPHAN):
+        return Propagation.ORPHAN
+    return Propagation.FOREGROUND if obj.has(FOREGROUND) else Propagation.BACKGROUND
+
+
+def striking(uid: str, owners: Collection[str]) -> Mapping[str, Any]:
+    """The strategic patch of the object of that uid that strikes off these owners."""
+    struck = [{"$patch": "delete", "uid": owner} for owner in owners]
+    return {"metadata": {"ownerReferences": struck, "uid": uid}}
+
+
+def striking_by_merge(meta: Any, owners: Collection[str]) -> Mapping[str, Any]:
+    """The same for kinds without strategic patches, of the object as it is."""
+    return _merge(meta, [ref for ref in meta.ownerReferences if ref.uid not in owners])
+
+
+def unblocking(uid: str, owners: Iterable[Reference]) -> Mapping[str, Any]:
+    """No owner is to wait for the object."""
+    refs = [
+        {"apiVersion": ref.apiVersion, "kind": ref.kind, "name": ref.name, "uid": ref.uid, "blockOwnerDeletion": False}
+        for ref in owners
+        if ref.blockOwnerDeletion
+    ]
+    return {"metadata": {"ownerReferences": refs, "uid": uid}}
+
+
+def unblocking_by_merge(meta: Any) -> Mapping[str, Any]:
+    return _merge(meta, [msgspec.structs.replace(ref, blockOwnerDeletion=False) for ref in meta.ownerReferences])
+
+
+def _merge(meta: Any, refs: Sequence[Any]) -> Mapping[str, Any]:
+    return {"metadata": {"resourceVersion": meta.resourceVersion, "ownerReferences": list(refs) or None}}
+
+
+def without(obj: Owned, finalizer: str) -> Mapping[str, Any]:
+    """The merge patch that takes a finalizer off."""
+    kept = [found for found in obj.metadata.finalizers or () if found != finalizer]
+    return {"metadata": {"resourceVersion": obj.metadata.resourceVersion, "finalizers": kept or None}}
+
+
+__all__ = [
+    "Owners",
+    "Propagation",
+    "Release",
+    "Removal",
+    "Verdict",
+    "striking",
+    "striking_by_merge",
+    "unblocking",
+    "unblocking_by_merge",
+    "verdict",
+    "without",
+]
