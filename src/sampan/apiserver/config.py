@@ -10,6 +10,10 @@ from sampan.apiserver.call import User
 
 if TYPE_CHECKING:
     from sampan.apiserver.audit.policy import Policy
+    from sampan.apiserver.auth.front_proxy import FrontProxySettings
+    from sampan.apiserver.auth.oidc import JwtIssuer
+    from sampan.apiserver.auth.token_webhook import TokenWebhookSettings
+    from sampan.apiserver.authz.modes import Mode
     from sampan.storage.encryption import Encryption
 
 ISSUER = "https://kubernetes.default.svc"
@@ -53,12 +57,23 @@ class ServerConfig:
     tls: TlsFiles | None = None
     tokens: Mapping[str, User] = field(default_factory=dict)
     allows_anonymous: bool = True
+    anonymous_paths: Sequence[str] = ()
+    """Where the anonymous may go; none: everywhere."""
+    front_proxy: "FrontProxySettings | None" = None
+    """Which proxies are believed about who calls."""
+    jwt_issuers: "Sequence[JwtIssuer]" = ()
+    """Whose tokens are believed besides those of service accounts."""
+    authentication_config: Path | None = None
+    """The file that the issuers come from, which is followed."""
+    token_webhook: "TokenWebhookSettings | None" = None
     basic_users: Mapping[str, User] = field(default_factory=dict)
     """By their passwords."""
     has_bootstrap_tokens: bool = False
     """Secrets of kube-system may be tokens for nodes that join."""
     abac_policies: Sequence[AbacPolicy] = ()
-    authorization_modes: Sequence[str] = ("Node", "RBAC")
+    authorization_modes: "Sequence[Mode]" = ("Node", "RBAC")
+    authorization_config: Path | None = None
+    """The file that the modes come from, which is followed."""
     service_cluster_ip_range: str = "10.96.0.0/16"
     service_node_port_range: tuple[int, int] = (30000, 32767)
     runtime_config: Mapping[str, bool] = field(default_factory=dict)

@@ -15,7 +15,8 @@ from sampan.api.resource import Resource
 from sampan.api.scheme import Scheme
 from sampan.apiserver import negotiation, patching
 from sampan.apiserver.auth.impersonation import Impersonation
-from sampan.apiserver.authz import Chain, Verdict, attributes_of, refusal
+from sampan.apiserver.authz import Chain, Verdict, attributes_of
+from sampan.apiserver.authz.refusals import refused
 from sampan.apiserver.call import Call, Trail, User
 from sampan.apiserver.endpoints import Endpoints
 from sampan.apiserver.negotiation import OBJECT_FORMS, STREAM_FORMS
@@ -114,7 +115,7 @@ class Pipeline:
         decision = await self._authorizer.decide(asked)
         call.trail.decided(decision)
         if decision.verdict is not Verdict.ALLOWED:
-            raise refusal(asked, decision.reason)
+            raise refused(asked, decision)
 
     async def _recorded(self, call: Call, recorder: FlightRecorder) -> Answer:
         """The same for a write, with a note of what came of it."""

@@ -6,17 +6,19 @@ import asyncio
 import logging
 import socket
 import ssl
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Sequence
 from contextlib import AsyncExitStack
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sampan.api.scheme import Scheme, builtin_scheme
 from sampan.apiserver.admission.chain import AdmissionChain
 from sampan.apiserver.admission.plugins import default_plugins
-from sampan.apiserver.auth.assembly import account_keys, audiences, authenticators
+from sampan.apiserver.auth.assembly import account_keys, audiences, authenticators, oidc_tokens
 from sampan.apiserver.auth.token_signer import TokenSigner
-from sampan.apiserver.authz.modes import authorizers
+from sampan.apiserver.authz import Authorizer, Chain
+from sampan.apiserver.authz.modes import Mode, each
 from sampan.apiserver.authz.node import NodeRelations
 from sampan.apiserver.authz.rbac import RbacFeed, RbacIndex
 from sampan.apiserver.authz.rbac.reconcile import reconcile
@@ -27,8 +29,10 @@ from sampan.apiserver.endpoints import Endpoints
 from sampan.apiserver.fairness import Fairness, FairnessFeed
 from sampan.apiserver.fairness.metrics import export_fairness
 from sampan.apiserver.fairness.widths import width
+from sampan.apiserver.followed import followed_files
 from sampan.apiserver.http.limits import HttpLimits
 from sampan.apiserver.http.server import HttpServer, Listener
+from sampan.apiserver.http.trust import SortingContext
 from sampan.apiserver.loopback import LoopbackTransport
 from sampan.apiserver.pipeline import Pipeline
 from sampan.apiserver.registry.allocation import AllocationRepair, ServiceRanges
@@ -49,6 +53,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
+_RETIREMENT_S = 60
 INSECURE_USER = User("system:unsecured", groups=(MASTERS, "system:authenticated"))
 
 
@@ -77,7 +82,8 @@ class ApiServer:
             encryption=config.encryption,
         )
         self._account_keys = account_keys(config)
-        self._authenticator = authenticators(config, self.registry, self._account_keys)
+        self._oidc = oidc_tokens(config, clock)
+        self._authenticator = authenticators(config, self.registry, self._account_keys, self._oidc)
         self.security = self.registry.security = self._make_security()
         self.metrics = metrics or Metrics()
         self._audit_log = _audit_log(config.audit, clock, self.metrics) if config.audit is not None else None
@@ -104,6 +110,10 @@ class ApiServer:
                 self._start(self._audit_log.run())
             feed = RbacFeed(index=self.security.rules, registry=self.registry)
             self._start(feed.run())
+            running.push_async_callback(self._authenticator.tokens.close)
+            running.push_async_callback(self.security.authorizer.close)
+            for file in followed_files(self.config, self._oidc, self._use_modes, self.clock):
+                self._start(file.run())
             running.push_async_callback(self._http.close)
             await self._listen()
             await bootstrap(
@@ -136,12 +146,21 @@ class ApiServer:
 
     def _make_security(self) -> Security:
         rules, config, relations = RbacIndex(), self.config, NodeRelations(registry=self.registry)
+
+        def made(modes: Sequence[Mode]) -> list[Authorizer]:
+            return each(modes, rules, relations, config.abac_policies, self.clock)
+
+        self._authorizers_of = made
         return Security(
-            authorizer=authorizers(config.authorization_modes, rules, relations, config.abac_policies),
+            authorizer=Chain(*made(config.authorization_modes)),
             rules=rules,
             tokens=self._authenticator.tokens,
             audiences=audiences(config),
         )
+
+    def _use_modes(self, modes: Sequence[Mode]) -> None:
+        old = self.security.authorizer.replace(self._authorizers_of(modes))
+        self._start(_retired(old))
 
     def _make_pipeline(self) -> Pipeline:
         authorizer, admission = self.security.authorizer, self._admission()
@@ -200,7 +219,8 @@ class ApiServer:
         listeners = []
         if config.tls is not None and (config.secure_port or config.any_secure_port):
             port = 0 if config.any_secure_port else config.secure_port
-            listeners.append(Listener(config.bind_address, port, tls_context(config.tls)))
+            proxies = config.front_proxy.ca if config.front_proxy is not None else None
+            listeners.append(Listener(config.bind_address, port, tls_context(config.tls, proxies)))
         if config.insecure_port or config.any_insecure_port:
             port = 0 if config.any_insecure_port else config.insecure_port
             listeners.append(Listener(config.insecure_bind_address, port, user=INSECURE_USER))
@@ -241,6 +261,14 @@ class _Background:
         await self._group.__aexit__(None, None, None)
 
 
+async def _retired(chain: Chain) -> None:
+    """Close authorizers that are no longer asked when the last calls have their answers."""
+    try:
+        await asyncio.sleep(_RETIREMENT_S)
+    finally:
+        await chain.close()
+
+
 def _token_signer(config: ServerConfig) -> TokenSigner | None:
     if config.service_account_key is None:
         return None
@@ -261,12 +289,15 @@ def _audit_log(config: AuditConfig, clock: Clock, metrics: Metrics) -> AuditLog:
     return AuditLog(file=file, metrics=metrics)
 
 
-def tls_context(files: TlsFiles) -> ssl.SSLContext:
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+def tls_context(files: TlsFiles, proxies: Path | None = None) -> ssl.SSLContext:
+    """`proxies` is the CA of those in front."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER) if proxies is None else SortingContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     context.load_cert_chain(files.certificate, files.key)
     context.set_alpn_protocols(["http/1.1"])
-    if files.client_ca is not None:
+    if isinstance(context, SortingContext) and proxies is not None:
+        context.trust(files.client_ca, proxies)
+    elif files.client_ca is not None:
         context.load_verify_locations(files.client_ca)
         context.verify_mode = ssl.CERT_OPTIONAL
     return context

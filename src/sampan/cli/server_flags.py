@@ -15,10 +15,10 @@ from sampan.apiserver.admission.configuration import ConfigurationError, Configu
 from sampan.apiserver.admission.plugins import UnknownPlugin, check_names, default_plugins
 from sampan.apiserver.auth.account_keys import KeyFileError, read_keys
 from sampan.apiserver.authz.abac import AbacPolicy, PolicyError, read_policies
-from sampan.apiserver.authz.modes import ABAC, DEFAULT, MODES
+from sampan.apiserver.authz.modes import ABAC
 from sampan.apiserver.config import ISSUER, AuditConfig, ServerConfig, TlsFiles
 from sampan.apiserver.server import own_address
-from sampan.cli import flags
+from sampan.cli import flags, identity_flags
 from sampan.cli.assembly import StoreConfig
 from sampan.cli.failures import CliError
 
@@ -31,13 +31,13 @@ _OPTIONS: tuple[tuple[tuple[str, ...], dict[str, Any]], ...] = (
     (("--token-auth-file",), {"metavar": "F", "help": 'Lines of token,user,uid,"group1,group2".'}),
     (("--basic-auth-file",), {"metavar": "F", "help": 'Lines of password,user,uid,"group1,group2".'}),
     (("--enable-bootstrap-token-auth",), {"is_flag": True, "help": "Believe tokens of nodes that join."}),
-    (("--anonymous-auth",), {"type": bool, "default": True, "help": "Whether calls without credentials are let in."}),
+    (("--anonymous-auth",), {"type": bool, "help": "Whether calls without credentials are let in.  [true]"}),
     (("--authorization-policy-file",), {"metavar": "F", "help": "The policies of ABAC."}),
     (("--service-account-issuer",), {"default": ISSUER, "metavar": "URL", "help": "Who tokens say they come from."}),
     (("--service-account-signing-key-file",), {"metavar": "F", "help": "Signs the tokens of service accounts."}),
     (("--service-account-key-file",), {"multiple": True, "metavar": "F", "help": "Also verifies them; repeatable."}),
     (("--api-audiences",), {"default": "", "metavar": "A,…", "help": "What the server goes by.  [the issuer]"}),
-    (("--authorization-mode",), {"default": ",".join(DEFAULT), "metavar": "LIST", "help": "Who decides, in order."}),
+    (("--authorization-mode",), {"default": "", "metavar": "LIST", "help": "Who decides, in order.  [Node,RBAC]"}),
     (("--etcd-servers",), {"default": "", "metavar": "URL,…", "help": "Use etcd instead of the embedded store."}),
     (("--etcd-cafile",), {"metavar": "F", "help": "The CA of etcd's certificate."}),
     (("--etcd-certfile",), {"metavar": "F", "help": "The client certificate for etcd."}),
@@ -56,7 +56,9 @@ _OPTIONS: tuple[tuple[tuple[str, ...], dict[str, Any]], ...] = (
     (("--disable-admission-plugins",), {"default": "", "metavar": "LIST", "help": "Admission plug-ins to leave out."}),
     (("--admission-control-config-file",), {"metavar": "F", "help": "What single admission plug-ins are told."}),
     (("--event-ttl",), {"default": "1h0m0s", "metavar": "T", "help": "How long events are kept."}),
-    (("--max-requests-inflight",), {"type": int, "default": 400, "help": "Requests served at a time."}),
+    (("--max-requests-inflight",), {"type": int, "default": 400, "help": "Requests served at a time that only read."}),
+    (("--max-mutating-requests-inflight",), {"type": int, "default": 200, "help": "The same of those that write."}),
+    *identity_flags.OPTIONS,
     (("-v", "--v", "verbosity"), {"type": int, "default": 0, "help": "Log: 0 warnings, 2 what happens, 4 all."}),
 )
 
@@ -89,13 +91,13 @@ def server_config(given: Mapping[str, Any], *, tls: TlsFiles | None) -> ServerCo
         tokens=flags.tokens("--token-auth-file", given["token_auth_file"]),
         basic_users=flags.tokens("--basic-auth-file", given["basic_auth_file"]),
         has_bootstrap_tokens=given["enable_bootstrap_token_auth"],
-        abac_policies=_policies(given["authorization_policy_file"], given["authorization_mode"]),
-        allows_anonymous=given["anonymous_auth"],
+        **identity_flags.authentication(given),
+        abac_policies=_policies(given),
+        **identity_flags.authorization(given),
         service_account_issuer=given["service_account_issuer"],
         service_account_key=flags.file("--service-account-signing-key-file", given["service_account_signing_key_file"]),
         service_account_public_keys=_key_files(given["service_account_key_file"]),
         api_audiences=tuple(filter(None, given["api_audiences"].split(","))),
-        authorization_modes=_modes(given["authorization_mode"]),
         service_cluster_ip_range=flags.network("--service-cluster-ip-range", given["service_cluster_ip_range"]),
         service_node_port_range=flags.port_range("--service-node-port-range", given["service_node_port_range"]),
         runtime_config=_runtime_config(given["runtime_config"]),
@@ -105,7 +107,8 @@ def server_config(given: Mapping[str, Any], *, tls: TlsFiles | None) -> ServerCo
         enabled_admission_plugins=enabled,
         disabled_admission_plugins=disabled,
         admission_configurations=_configurations(given["admission_control_config_file"], enabled, disabled),
-        max_in_flight=given["max_requests_inflight"],
+        max_in_flight=_in_flight("--max-requests-inflight", given["max_requests_inflight"]),
+        max_mutating_in_flight=_in_flight("--max-mutating-requests-inflight", given["max_mutating_requests_inflight"]),
     )
 
 
@@ -157,8 +160,15 @@ def _key_files(paths: Sequence[str]) -> tuple[Path, ...]:
     return found
 
 
-def _policies(path: str | None, modes: str) -> Sequence[AbacPolicy]:
-    flag, is_wanted = "--authorization-policy-file", ABAC in modes.split(",")
+def _in_flight(flag: str, number: int) -> int:
+    if number < 0:
+        raise CliError(f"{flag}: cannot be negative")
+    return number
+
+
+def _policies(given: Mapping[str, Any]) -> Sequence[AbacPolicy]:
+    flag, path = "--authorization-policy-file", given["authorization_policy_file"]
+    is_wanted = ABAC in identity_flags.authorization_names(given)
     if is_wanted and not path:
         raise CliError(f"{flag}: the mode {ABAC} needs it")
     if path and not is_wanted:
@@ -169,16 +179,6 @@ def _policies(path: str | None, modes: str) -> Sequence[AbacPolicy]:
         raise CliError(f"{flag}: cannot read {path}: {error.strerror}") from None
     except PolicyError as error:
         raise CliError(f"{flag}: {error}") from None
-
-
-def _modes(text: str) -> tuple[str, ...]:
-    found = flags.names("--authorization-mode", text, MODES)
-    if not found:
-        raise CliError("--authorization-mode: at least one must be given")
-    for mode in found:
-        if found.count(mode) > 1:
-            raise CliError(f"--authorization-mode: {mode} is given twice")
-    return found
 
 
 def _audit(given: Mapping[str, Any]) -> AuditConfig | None:

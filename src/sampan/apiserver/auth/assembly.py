@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from sampan.apiserver.auth.account_keys import AccountKey, read_keys
 from sampan.apiserver.auth.account_tokens import AccountTokens, AccountTokensConfig, StoredObjects
+from sampan.apiserver.auth.agnostic import AudienceAgnostic
 from sampan.apiserver.auth.basic import BasicAuthenticator
 from sampan.apiserver.auth.bootstrap_tokens import BootstrapTokens
 from sampan.apiserver.auth.certificates import CertificateAuthenticator
@@ -14,8 +15,10 @@ from sampan.apiserver.auth.chain import AuthenticatorChain, OneAuthenticator, To
 from sampan.apiserver.auth.tokens import FileTokens
 
 if TYPE_CHECKING:
+    from sampan.apiserver.auth.oidc import OidcTokens
     from sampan.apiserver.config import ServerConfig
     from sampan.apiserver.registry.registry import Registry
+    from sampan.machinery.clock import Clock
 
 
 def account_keys(config: ServerConfig) -> tuple[AccountKey, ...]:
@@ -28,18 +31,53 @@ def audiences(config: ServerConfig) -> Sequence[str]:
     return config.api_audiences or (config.service_account_issuer,)
 
 
-def authenticators(config: ServerConfig, registry: Registry, keys: Sequence[AccountKey]) -> AuthenticatorChain:
-    named: list[OneAuthenticator] = [CertificateAuthenticator()]
+def oidc_tokens(config: ServerConfig, clock: Clock) -> OidcTokens | None:
+    if not config.jwt_issuers and config.authentication_config is None:
+        return None
+    from sampan.apiserver.auth.oidc import OidcTokens
+
+    return OidcTokens(issuers=config.jwt_issuers, clock=clock)
+
+
+def authenticators(
+    config: ServerConfig, registry: Registry, keys: Sequence[AccountKey], oidc: OidcTokens | None = None
+) -> AuthenticatorChain:
+    return AuthenticatorChain(
+        list(_named(config)),
+        tokens=list(_tokens(config, registry, keys, oidc)),
+        allows_anonymous=config.allows_anonymous,
+        anonymous_paths=config.anonymous_paths,
+    )
+
+
+def _named(config: ServerConfig) -> Iterator[OneAuthenticator]:
+    if config.front_proxy is not None:
+        from sampan.apiserver.auth.front_proxy import FrontProxyAuthenticator
+
+        yield FrontProxyAuthenticator(config.front_proxy)
+    yield CertificateAuthenticator()
     if config.basic_users:
-        named.append(BasicAuthenticator(config.basic_users))
-    tokens: list[TokenAuthenticator] = []
+        yield BasicAuthenticator(config.basic_users)
+
+
+def _tokens(
+    config: ServerConfig, registry: Registry, keys: Sequence[AccountKey], oidc: OidcTokens | None
+) -> Iterator[TokenAuthenticator]:
+    """Local ones first, then those that ask elsewhere."""
+    own, clock = audiences(config), registry.clock
     if config.tokens:
-        tokens.append(FileTokens(config.tokens))
+        yield AudienceAgnostic(FileTokens(config.tokens), audiences=own)
     if keys:
-        tokens.append(_account_tokens(config, registry, keys))
+        yield _account_tokens(config, registry, keys)
     if config.has_bootstrap_tokens:
-        tokens.append(BootstrapTokens(objects=StoredObjects(registry=registry), clock=registry.clock))
-    return AuthenticatorChain(named, tokens=tokens, allows_anonymous=config.allows_anonymous)
+        bootstrap = BootstrapTokens(objects=StoredObjects(registry=registry), clock=clock)
+        yield AudienceAgnostic(bootstrap, audiences=own)
+    if oidc is not None:
+        yield AudienceAgnostic(oidc, audiences=own)
+    if config.token_webhook is not None:
+        from sampan.apiserver.auth.token_webhook import TokenWebhook
+
+        yield TokenWebhook(settings=config.token_webhook, audiences=own, clock=clock)
 
 
 def _account_tokens(config: ServerConfig, registry: Registry, keys: Sequence[AccountKey]) -> AccountTokens:
@@ -47,4 +85,4 @@ def _account_tokens(config: ServerConfig, registry: Registry, keys: Sequence[Acc
     return AccountTokens(config=about, objects=StoredObjects(registry=registry), clock=registry.clock)
 
 
-__all__ = ["account_keys", "audiences", "authenticators"]
+__all__ = ["account_keys", "audiences", "authenticators", "oidc_tokens"]

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from sampan.apiserver.auth.bearer import bearer_token, subprotocol_token
 from sampan.apiserver.call import ANONYMOUS, UNAUTHENTICATED, Call, User
@@ -39,6 +39,13 @@ class TokenAuthenticator(Protocol):
         audiences those of this server are meant."""
 
 
+@runtime_checkable
+class _Closing(Protocol):
+    """One that holds connections."""
+
+    async def close(self) -> None: ...
+
+
 class Tokens:
     """All who know tokens, in order."""
 
@@ -58,10 +65,15 @@ class Tokens:
                     return found
         raise TokenFault(f"[{', '.join([INVALID_TOKEN, *faults])}]" if faults else INVALID_TOKEN)
 
+    async def close(self) -> None:
+        for authenticator in self._authenticators:
+            if isinstance(authenticator, _Closing):
+                await authenticator.close()
+
 
 class AuthenticatorChain:
-    """A call without credentials is anonymous, where that is allowed; one with a token that nobody knows is refused,
-    even where the anonymous may go."""
+    """A call without credentials is anonymous, where that is allowed; one with a token that nobody knows, or with the
+    certificate of a proxy that names nobody, is refused even where the anonymous may go."""
 
     def __init__(
         self,
@@ -69,9 +81,11 @@ class AuthenticatorChain:
         *,
         tokens: Sequence[TokenAuthenticator] = (),
         allows_anonymous: bool = True,
+        anonymous_paths: Sequence[str] = (),
     ) -> None:
+        """`anonymous_paths` are where the anonymous may go; none: everywhere."""
         self._authenticators, self.tokens = tuple(authenticators), Tokens(tokens)
-        self._allows_anonymous = allows_anonymous
+        self._allows_anonymous, self._anonymous_paths = allows_anonymous, frozenset(anonymous_paths)
 
     async def authenticate(self, call: Call) -> User:
         for authenticator in self._authenticators:
@@ -83,7 +97,9 @@ class AuthenticatorChain:
                 return (await self.tokens.identify(token)).user
             except TokenFault:
                 raise errors.unauthorized() from None
-        if not self._allows_anonymous:
+        if not self._allows_anonymous or call.proxy is not None:
+            raise errors.unauthorized()
+        if self._anonymous_paths and call.path not in self._anonymous_paths:
             raise errors.unauthorized()
         return _ANONYMOUS
 

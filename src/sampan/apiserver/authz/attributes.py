@@ -21,6 +21,7 @@ class Attributes(msgspec.Struct, frozen=True):
     name: str = ""
     field_selector: str = ""
     is_resource: bool = True
+    label_selector: str = ""
 
     @property
     def whole_resource(self) -> str:
@@ -45,6 +46,8 @@ def attributes_of(call: Call, verb: str = "") -> Attributes:
         call.namespace,
         call.name or (_selected_name(selector) if selector else ""),
         selector,
+        True,
+        call.query.get("labelSelector") if call.query else "",
     )
 
 
@@ -65,6 +68,8 @@ def _unserved(call: Call) -> Attributes:
         path.namespace,
         path.name or _selected_name(selector),
         selector,
+        True,
+        call.query.get("labelSelector"),
     )
 
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from sampan.apiserver.authz.attributes import Attributes, attributes_of
-from sampan.apiserver.authz.decisions import Authorizer, Decision, Verdict
-from sampan.apiserver.authz.refusals import refusal
+from sampan.apiserver.authz.decisions import Authorizer, Closing, Decision, Verdict
+from sampan.apiserver.authz.refusals import refused
 from sampan.apiserver.call import Call
 
 
@@ -12,10 +14,10 @@ class Chain:
     """The first authorizer that decides does so for all; a call that none allows is refused."""
 
     def __init__(self, *authorizers: Authorizer) -> None:
-        self._authorizers = authorizers
+        self._authorizers: tuple[Authorizer, ...] = authorizers
 
     async def decide(self, asked: Attributes) -> Decision:
-        reasons = []
+        reasons, faults = [], []
         for authorizer in self._authorizers:
             decision = authorizer.decide(asked)
             if not isinstance(decision, Decision):
@@ -24,9 +26,11 @@ class Chain:
                 return decision
             if decision.reason:
                 reasons.append(decision.reason)
+            if decision.fault:
+                faults.append(decision.fault)
             if decision.verdict is Verdict.REFUSED:
-                return Decision(Verdict.REFUSED, "\n".join(reasons))
-        return Decision(Verdict.UNDECIDED, "\n".join(reasons))
+                return _refused(Verdict.REFUSED, reasons, faults)
+        return _refused(Verdict.UNDECIDED, reasons, faults)
 
     async def is_allowed(self, asked: Attributes) -> bool:
         return (await self.decide(asked)).verdict is Verdict.ALLOWED
@@ -38,7 +42,23 @@ class Chain:
     async def require(self, asked: Attributes) -> None:
         decision = await self.decide(asked)
         if decision.verdict is not Verdict.ALLOWED:
-            raise refusal(asked, decision.reason)
+            raise refused(asked, decision)
+
+    def replace(self, authorizers: Sequence[Authorizer]) -> Chain:
+        """From now on ask these; what was asked until now, to be closed when nobody waits for it any more."""
+        old = Chain(*self._authorizers)
+        self._authorizers = tuple(authorizers)
+        return old
+
+    async def close(self) -> None:
+        for authorizer in self._authorizers:
+            if isinstance(authorizer, Closing):
+                await authorizer.close()
+
+
+def _refused(verdict: Verdict, reasons: list[str], faults: list[str]) -> Decision:
+    told = f"[{', '.join(faults)}]" if len(faults) > 1 else "".join(faults)
+    return Decision(verdict, "\n".join(reasons), told)
 
 
 __all__ = ["Chain"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable
 from dataclasses import dataclass
 from enum import Enum
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from sampan.apiserver.authz.attributes import Attributes
 
@@ -22,6 +22,8 @@ class Decision:
     verdict: Verdict
     reason: str = ""
     """Told to the user if the call is refused in the end, and by reviews."""
+    fault: str = ""
+    """Why there may be a wrong decision: somebody could not be asked."""
 
 
 ALLOWED, UNDECIDED = Decision(Verdict.ALLOWED), Decision(Verdict.UNDECIDED)
@@ -33,4 +35,11 @@ class Authorizer(Protocol):
         where it does not know."""
 
 
-__all__ = ["ALLOWED", "UNDECIDED", "Authorizer", "Decision", "Verdict"]
+@runtime_checkable
+class Closing(Protocol):
+    """An authorizer that holds connections."""
+
+    async def close(self) -> None: ...
+
+
+__all__ = ["ALLOWED", "UNDECIDED", "Authorizer", "Closing", "Decision", "Verdict"]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Final
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 from sampan.apiserver.authz.abac import AbacAuthorizer, AbacPolicy
 from sampan.apiserver.authz.always import AlwaysAllow, AlwaysDeny
@@ -12,16 +12,38 @@ from sampan.apiserver.authz.decisions import Authorizer
 from sampan.apiserver.authz.node import NodeAuthorizer, NodeRelations
 from sampan.apiserver.authz.privileged import Masters, OpenPaths
 from sampan.apiserver.authz.rbac import RbacAuthorizer, RbacIndex
+from sampan.machinery.clock import Clock, RealClock
+
+if TYPE_CHECKING:
+    from sampan.apiserver.authz.webhook import WebhookSettings
 
 ABAC, NODE, RBAC = "ABAC", "Node", "RBAC"
-MODES: Final = ("AlwaysAllow", "AlwaysDeny", ABAC, NODE, RBAC)
+WEBHOOK = "Webhook"
+MODES: Final = ("AlwaysAllow", "AlwaysDeny", ABAC, NODE, RBAC, WEBHOOK)
 DEFAULT: Final = (NODE, RBAC)
+Mode: TypeAlias = "str | WebhookSettings"
+"""A name, or how a webhook is reached."""
 
 
 def authorizers(
-    modes: Sequence[str], index: RbacIndex, relations: NodeRelations, policies: Sequence[AbacPolicy] = ()
+    modes: Sequence[Mode],
+    index: RbacIndex,
+    relations: NodeRelations,
+    policies: Sequence[AbacPolicy] = (),
+    clock: Clock | None = None,
 ) -> Chain:
     """The chain of these modes; members of system:masters and questions for health do not come to them."""
+    return Chain(*each(modes, index, relations, policies, clock))
+
+
+def each(
+    modes: Sequence[Mode],
+    index: RbacIndex,
+    relations: NodeRelations,
+    policies: Sequence[AbacPolicy] = (),
+    clock: Clock | None = None,
+) -> list[Authorizer]:
+    """The authorizers of these modes, with those that always come first."""
     makers: dict[str, Callable[[], Authorizer]] = {
         "AlwaysAllow": AlwaysAllow,
         "AlwaysDeny": AlwaysDeny,
@@ -29,7 +51,15 @@ def authorizers(
         NODE: lambda: NodeAuthorizer(relations=relations),
         RBAC: lambda: RbacAuthorizer(index=index),
     }
-    return Chain(OpenPaths(), Masters(), *(makers[mode]() for mode in modes))
+    time = clock or RealClock()
+    chosen = [makers[mode]() if isinstance(mode, str) else _webhook(mode, time) for mode in modes]
+    return [OpenPaths(), Masters(), *chosen]
 
 
-__all__ = ["ABAC", "DEFAULT", "MODES", "authorizers"]
+def _webhook(settings: WebhookSettings, clock: Clock) -> Authorizer:
+    from sampan.apiserver.authz.webhook import WebhookAuthorizer
+
+    return WebhookAuthorizer(settings=settings, clock=clock)
+
+
+__all__ = ["ABAC", "DEFAULT", "MODES", "WEBHOOK", "Mode", "authorizers", "each"]

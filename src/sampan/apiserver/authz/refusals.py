@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from sampan.api import gotext
 from sampan.apiserver.authz.attributes import Attributes
+from sampan.apiserver.authz.decisions import Decision
 from sampan.machinery import errors
 
 _ESCAPES = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;"})
@@ -21,8 +22,16 @@ def refusal(asked: Attributes, reason: str = "") -> errors.ApiError:
     return errors.forbidden(asked.resource, asked.name, _with_reason(what, reason), group=asked.group)
 
 
+def refused(asked: Attributes, decision: Decision) -> errors.ApiError:
+    """The answer to a call that was not allowed: a fault of ours where somebody could not be asked."""
+    if decision.fault:
+        what = asked.path or asked.whole_resource
+        return errors.unexpected(f"Internal Server Error: {gotext.quote(what)}: {decision.fault}")
+    return refusal(asked, decision.reason)
+
+
 def _with_reason(what: str, reason: str) -> str:
     return (f"{what}: {reason}" if reason else what).translate(_ESCAPES)
 
 
-__all__ = ["refusal"]
+__all__ = ["refusal", "refused"]

@@ -18,6 +18,7 @@ from aiohttp.streams import EMPTY_PAYLOAD, StreamReader
 from aiohttp.web_protocol import RequestHandler, _ErrInfo
 
 from sampan.apiserver.http.limits import HttpLimits
+from sampan.apiserver.http.trust import sorted_peer
 
 log = logging.getLogger(__name__)
 
@@ -39,6 +40,7 @@ class Connection(RequestHandler):
         "has_ended",
         "on_drained",
         "on_lost",
+        "proxy",
         "subject",
     )
 
@@ -72,13 +74,17 @@ class Connection(RequestHandler):
         """Called once when there is room to write again."""
         self.subject: Any = None
         """Whom the client's certificate names, if it has one; TLS has verified it."""
+        self.proxy: str | None = None
+        """The common name of a proxy, if the certificate is one of those."""
 
     # -- what the transport tells ------------------------------------------------------------------------------------
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         super().connection_made(transport)
         certificate = transport.get_extra_info("peercert")
-        self.subject = certificate.get("subject") if certificate else None
+        if certificate:
+            tls = transport.get_extra_info("ssl_object")
+            self.subject, self.proxy = sorted_peer(tls, certificate.get("subject"))
         self._await_head()
 
     def connection_lost(self, exc: BaseException | None) -> None:

@@ -55,6 +55,7 @@ class Incoming:
             query=Query(_clean(url.raw_query_string)),
             headers=_headers(request.headers),
             peer=connection.subject if isinstance(connection, Connection) else None,
+            proxy=connection.proxy if isinstance(connection, Connection) else None,
             gate=self,
         )
 

@@ -33,6 +33,7 @@ async def status_of(authorizer: Chain, spec: Spec, user: User) -> SubjectAccessR
         allowed=decision.verdict is Verdict.ALLOWED,
         denied=decision.verdict is Verdict.REFUSED,
         reason=decision.reason,
+        evaluationError=decision.fault,
     )
 
 

@@ -1,0 +1,22 @@
+"""Tokens that say nothing of audiences: they are good for what the server itself goes by."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from sampan.apiserver.auth.chain import Identity, TokenAuthenticator
+
+
+class AudienceAgnostic:
+    def __init__(self, tokens: TokenAuthenticator, *, audiences: Sequence[str]) -> None:
+        self._tokens, self._audiences = tokens, tuple(audiences)
+
+    async def identify(self, token: str, audiences: Sequence[str] = ()) -> Identity | None:
+        if not audiences:
+            return await self._tokens.identify(token)
+        common = tuple(word for word in audiences if word in self._audiences)
+        found = await self._tokens.identify(token) if common else None
+        return Identity(found.user, common) if found is not None else None
+
+
+__all__ = ["AudienceAgnostic"]

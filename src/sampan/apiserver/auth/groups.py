@@ -1,0 +1,15 @@
+"""The groups of somebody who is known: their own, and that of all who are known."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from sampan.apiserver.call import AUTHENTICATED, UNAUTHENTICATED
+
+
+def known_groups(groups: Iterable[str]) -> tuple[str, ...]:
+    own = tuple(groups)
+    return own if AUTHENTICATED in own or UNAUTHENTICATED in own else (*own, AUTHENTICATED)
+
+
+__all__ = ["known_groups"]

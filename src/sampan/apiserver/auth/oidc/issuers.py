@@ -1,0 +1,53 @@
+"""What a server is told of an issuer."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+from urllib.parse import urlsplit
+
+ALGORITHMS: Final = ("RS256", "RS384", "RS512", "ES256", "ES384", "ES512", "PS256", "PS384", "PS512")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JwtIssuer:
+    url: str
+    audiences: Sequence[str]
+    """A token must be for one of them."""
+    discovery_url: str = ""
+    """Where the issuer's document is, if not in its place below `url`."""
+    ca_pem: bytes = b""
+    """Who vouches for the issuer's server; empty: the system's authorities."""
+    username_claim: str = "sub"
+    username_prefix: str = ""
+    groups_claim: str = ""
+    groups_prefix: str = ""
+    uid_claim: str = ""
+    required: Mapping[str, str] = field(default_factory=dict)
+    """Claims that a token must have, with these very values."""
+    algorithms: Sequence[str] = ALGORITHMS
+
+    @property
+    def document(self) -> str:
+        return self.discovery_url or f"{self.url.rstrip('/')}/.well-known/openid-configuration"
+
+
+def url_fault(url: str) -> str:
+    """Why this is no address of an issuer; empty if it is one."""
+    try:
+        parts = urlsplit(url)
+    except ValueError as fault:
+        return str(fault)
+    if parts.scheme != "https":
+        return "URL scheme must be https"
+    if not parts.hostname:
+        return "URL must name a host"
+    if parts.username is not None or parts.password is not None:
+        return "URL must not contain a username or password"
+    if parts.query:
+        return "URL must not contain a query"
+    return "URL must not contain a fragment" if parts.fragment else ""
+
+
+__all__ = ["ALGORITHMS", "JwtIssuer", "url_fault"]

@@ -1,0 +1,122 @@
+"""The keys of an issuer: fetched when first needed, again for a key that is not known, and not too often."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+
+from sampan.apiserver.auth.chain import TokenFault
+from sampan.apiserver.auth.oidc.issuers import JwtIssuer
+from sampan.machinery import errors
+from sampan.machinery.client.access import Access
+from sampan.machinery.client.transport import ConnectionFailed, Request
+from sampan.machinery.clock import Clock
+
+log = logging.getLogger(__name__)
+
+_REFRESH_S = 2.0
+"""How soon keys are fetched again when a token names one that is not known."""
+_FIRST_PAUSE_S, _LONGEST_PAUSE_S = 1.0, 30.0
+_TIMEOUT_S = 30.0
+_NOT_READY = "oidc: authenticator not initialized"
+
+
+@dataclass(frozen=True, slots=True)
+class IssuerKey:
+    id: str
+    key: Any
+    """Of the cryptography package."""
+
+
+class IssuerKeys:
+    def __init__(self, *, issuer: JwtIssuer, clock: Clock) -> None:
+        self._issuer, self._clock = issuer, clock
+        self._keys: Sequence[IssuerKey] = ()
+        self._address = ""
+        """Where the keys are, once the issuer's document said so."""
+        self._fetched_at, self._retry_at = float("-inf"), float("-inf")
+        self._pause_s = _FIRST_PAUSE_S
+        self._turn = asyncio.Lock()
+
+    async def find(self, name: str) -> Sequence[IssuerKey]:
+        """The keys that may have signed a token whose header names this one; all of them for "". `TokenFault` while
+        nothing is known of the issuer."""
+        found = self._named(name)
+        if not found:
+            async with self._turn:
+                found = self._named(name)
+                if not found and self._may_fetch():
+                    await self._fetch()
+                    found = self._named(name)
+        if not found and not self._address:
+            raise TokenFault(_NOT_READY)
+        return found
+
+    def _named(self, name: str) -> Sequence[IssuerKey]:
+        return [key for key in self._keys if key.id == name] if name else self._keys
+
+    def _may_fetch(self) -> bool:
+        now = self._clock.now()
+        return now >= self._retry_at and now - self._fetched_at >= _REFRESH_S
+
+    async def _fetch(self) -> None:
+        """What fails is tried again later and later; the keys that were known stay."""
+        try:
+            async with asyncio.timeout(_TIMEOUT_S):
+                self._address = self._address or await self._discover()
+                self._keys = _read(await _get(self._address, self._issuer.ca_pem))
+        except (ConnectionFailed, errors.ApiError, _Unusable, TimeoutError) as fault:
+            log.warning("the issuer %s: %s", self._issuer.url, fault or "timeout")
+            self._retry_at = self._clock.now() + self._pause_s
+            self._pause_s = min(self._pause_s * 2, _LONGEST_PAUSE_S)
+        else:
+            self._fetched_at, self._pause_s = self._clock.now(), _FIRST_PAUSE_S
+
+    async def _discover(self) -> str:
+        document = await _get(self._issuer.document, self._issuer.ca_pem)
+        if document.get("issuer") != self._issuer.url:
+            raise _Unusable(f"its document is of another issuer, {document.get('issuer')!r}")
+        address = document.get("jwks_uri")
+        if not isinstance(address, str) or not address.startswith("https://"):
+            raise _Unusable("its document has no jwks_uri over HTTPS")
+        return address
+
+
+class _Unusable(ValueError):
+    """An answer of the issuer that is of no use."""
+
+
+async def _get(url: str, ca_pem: bytes) -> dict[str, Any]:
+    from sampan.machinery.client.http import HttpTransport
+
+    async with HttpTransport(Access(server=url, ca_pem=ca_pem)) as transport:
+        answer = await transport.send(Request(method="GET", path="", headers={"Accept": "application/json"}))
+    try:
+        return msgspec.json.decode(answer.body(), type=dict[str, Any])
+    except msgspec.DecodeError as fault:
+        raise _Unusable(f"{url}: {fault}") from None
+
+
+def _read(found: dict[str, Any]) -> list[IssuerKey]:
+    """Keys of other kinds, and those not for signing, are passed over."""
+    import jwt
+
+    keys = []
+    for one in found.get("keys") or ():
+        if not isinstance(one, dict) or one.get("use", "sig") != "sig" or one.get("kty") not in ("RSA", "EC"):
+            continue
+        try:
+            keys.append(IssuerKey(str(one.get("kid", "")), jwt.PyJWK(one).key))
+        except jwt.PyJWTError as fault:
+            log.warning("a key of an issuer cannot be used: %s", fault)
+    if not keys:
+        raise _Unusable("has no keys that can be used")
+    return keys
+
+
+__all__ = ["IssuerKey", "IssuerKeys"]

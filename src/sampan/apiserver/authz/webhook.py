@@ -1,0 +1,148 @@
+"""A service outside decides who may do what; what it said is kept for a while."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Awaitable
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import msgspec
+
+from sampan.api import fields, labels
+from sampan.apiserver.authz.attributes import Attributes
+from sampan.apiserver.authz.decisions import Decision, Verdict
+from sampan.apiserver.kept_answers import KeptAnswers
+from sampan.apiserver.remote_review import Patience, RemoteReviewer, ReviewFailed
+from sampan.machinery.client.access import Access
+from sampan.machinery.clock import Clock
+
+log = logging.getLogger(__name__)
+
+_MOST_KEPT = 8192
+_LONGEST_KEPT = 10_000
+"""Characters of a question that are the caller's choice; longer ones are not kept."""
+Version = Literal["v1", "v1beta1"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WebhookSettings:
+    access: Access = field(repr=False)
+    name: str = ""
+    version: Version = "v1"
+    allowed_s: float = 300
+    """How long a yes is kept; 0: not."""
+    refused_s: float = 30
+    patience: Patience = field(default_factory=Patience)
+    on_failure: Verdict = Verdict.UNDECIDED
+
+
+class WebhookAuthorizer:
+    def __init__(self, *, settings: WebhookSettings, clock: Clock) -> None:
+        self._settings = settings
+        self._service = RemoteReviewer(settings.access, patience=settings.patience)
+        self._kept: KeptAnswers[bytes, Decision] = KeptAnswers(clock=clock, most=_MOST_KEPT)
+
+    def decide(self, asked: Attributes) -> Decision | Awaitable[Decision]:
+        spec = spec_of(asked, self._settings.version)
+        key = msgspec.json.encode(spec)
+        known = self._kept.get(key)
+        return known if known is not None else self._ask(asked, spec, key)
+
+    async def close(self) -> None:
+        await self._service.close()
+
+    async def _ask(self, asked: Attributes, spec: dict[str, Any], key: bytes) -> Decision:
+        settings = self._settings
+        review = {
+            "kind": "SubjectAccessReview",
+            "apiVersion": f"authorization.k8s.io/{settings.version}",
+            "metadata": {},
+            "spec": spec,
+        }
+        try:
+            decision = decision_of(await self._service.status(review))
+        except ReviewFailed as fault:
+            return Decision(settings.on_failure, fault=f"webhook authorizer: {fault}")
+        if _length(asked) < _LONGEST_KEPT:
+            is_allowed = decision.verdict is Verdict.ALLOWED
+            self._kept.keep(key, decision, settings.allowed_s if is_allowed else settings.refused_s)
+        return decision
+
+
+def decision_of(status: dict[str, Any]) -> Decision:
+    reason = str(status.get("reason") or "")
+    if status.get("denied"):
+        both = "webhook subject access review returned both allow and deny response" if status.get("allowed") else ""
+        return Decision(Verdict.REFUSED, reason, both)
+    return Decision(Verdict.ALLOWED if status.get("allowed") else Verdict.UNDECIDED, reason)
+
+
+def spec_of(asked: Attributes, version: Version) -> dict[str, Any]:
+    """The question as the service reads it."""
+    user = asked.user
+    who = {
+        "user": user.name,
+        "groups" if version == "v1" else "group": list(user.groups),
+        "extra": {key: list(values) for key, values in user.extra.items()},
+        "uid": user.uid,
+    }
+    if not asked.is_resource:
+        return {"nonResourceAttributes": _given({"path": asked.path, "verb": asked.verb}), **_given(who)}
+    what = {
+        "namespace": asked.namespace,
+        "verb": asked.verb,
+        "group": asked.group,
+        "version": asked.version,
+        "resource": asked.resource,
+        "subresource": asked.subresource,
+        "name": asked.name,
+        "fieldSelector": _requirements(asked.field_selector),
+        "labelSelector": _label_requirements(asked.label_selector),
+    }
+    return {"resourceAttributes": _given(what), **_given(who)}
+
+
+def _given(values: dict[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in values.items() if value}
+
+
+def _requirements(selector: str) -> dict[str, Any]:
+    """The terms of a field selector; what cannot be read as such narrows nothing."""
+    try:
+        terms = fields.parse(selector).terms if selector else ()
+    except fields.FieldSelectorError:
+        return {}
+    found = [
+        {"key": term.field, "operator": "NotIn" if term.is_negated else "In", "values": [term.value]} for term in terms
+    ]
+    return {"requirements": found} if found else {}
+
+
+def _label_requirements(selector: str) -> dict[str, Any]:
+    try:
+        terms = labels.parse(selector).requirements if selector else ()
+    except labels.SelectorError:
+        return {}
+    found = [
+        _given({"key": term.key, "operator": _OPERATORS.get(term.operator), "values": sorted(term.values)})
+        for term in terms
+        if term.operator in _OPERATORS
+    ]
+    return {"requirements": found} if found else {}
+
+
+_OPERATORS = {
+    **dict.fromkeys(("=", "==", "in"), "In"),
+    **dict.fromkeys(("!=", "notin"), "NotIn"),
+    "exists": "Exists",
+    "!": "DoesNotExist",
+}
+
+
+def _length(asked: Attributes) -> int:
+    words = (asked.namespace, asked.verb, asked.group, asked.version)
+    return sum(map(len, (*words, asked.resource, asked.subresource, asked.name, asked.path)))
+
+
+__all__ = ["WebhookAuthorizer", "WebhookSettings", "decision_of", "spec_of"]

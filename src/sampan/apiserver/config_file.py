@@ -1,0 +1,51 @@
+"""Configuration files of the API server in YAML or JSON: read strictly, with faults that name the field."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, TypeVar
+
+import msgspec
+
+Content = TypeVar("Content")
+
+
+class ConfigFault(ValueError):
+    """What is wrong with a configuration file; begins with the field."""
+
+
+def read_config(path: Path, form: type[Content], *, group: str, versions: Sequence[str], kind: str) -> Content:
+    """The file as `form`; `ConfigFault` if it is none, or is of another kind or version."""
+    import yaml
+
+    try:
+        text = path.read_text(encoding="utf-8")
+        value = yaml.load(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
+    except OSError as fault:
+        raise ConfigFault(f"cannot be read: {fault.strerror}") from None
+    except (yaml.YAMLError, UnicodeDecodeError) as fault:
+        raise ConfigFault(f"cannot be read: {fault}") from None
+    _check_kind(value, group, versions, kind)
+    try:
+        return msgspec.convert(value, form)
+    except msgspec.ValidationError as fault:
+        raise ConfigFault(_told(fault)) from None
+
+
+def _check_kind(value: Any, group: str, versions: Sequence[str], kind: str) -> None:
+    known = [f"{group}/{version}" for version in versions]
+    if not isinstance(value, dict):
+        raise ConfigFault(f"want a {kind} of {known[0]}")
+    if value.get("kind") != kind or value.get("apiVersion") not in known:
+        found = f"a {value.get('kind')} of {value.get('apiVersion')}"
+        raise ConfigFault(f"want a {kind} of {' or '.join(known)}, not {found}")
+
+
+def _told(fault: msgspec.ValidationError) -> str:
+    """With the field first: `jwt[0].issuer: Expected ...`."""
+    what, _, where = str(fault).partition(" - at `$")
+    return f"{where.rstrip('`').lstrip('.')}: {what}" if where.rstrip("`") else what
+
+
+__all__ = ["ConfigFault", "read_config"]

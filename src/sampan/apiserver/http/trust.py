@@ -1,0 +1,53 @@
+"""TLS that tells by whom a client's certificate is vouched for: the CA of users, or that of proxies in front."""
+
+from __future__ import annotations
+
+import ssl
+from pathlib import Path
+from typing import Any
+
+
+class SortingContext(ssl.SSLContext):
+    """Of a server with both CAs. Sessions are not resumed: a resumed one does not tell its chain."""
+
+    user_roots: frozenset[bytes] = frozenset()
+    proxy_roots: frozenset[bytes] = frozenset()
+
+    def trust(self, users: Path | None, proxies: Path) -> None:
+        self.user_roots = self._load(users) if users is not None else frozenset()
+        self.proxy_roots = self._load(proxies)
+        self.verify_mode = ssl.CERT_OPTIONAL
+        self.options |= ssl.OP_NO_TICKET
+        self.num_tickets = 0
+
+    def _load(self, bundle: Path) -> frozenset[bytes]:
+        self.load_verify_locations(bundle)
+        alone = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        alone.load_verify_locations(bundle)
+        return frozenset(alone.get_ca_certs(binary_form=True))
+
+
+def sorted_peer(connection: Any, subject: Any) -> tuple[Any, str | None]:
+    """The subject of a certificate as that of a user, and its common name as that of a proxy; None for what it is
+    not. `connection` is the SSL object."""
+    context = connection.context if connection is not None else None
+    if subject is None or not isinstance(context, SortingContext):
+        return subject, None
+    root = _root(connection)
+    names = (value for relative in subject for key, value in relative if key == "commonName")
+    return subject if root in context.user_roots else None, next(names, "") if root in context.proxy_roots else None
+
+
+def _root(connection: Any) -> bytes:
+    """The last of the chain that was verified. Python makes this public in 3.13."""
+    chain = (getattr(connection, "get_verified_chain", None) or connection._sslobj.get_verified_chain)()
+    if not chain:
+        return b""
+    last = chain[-1]
+    return last if isinstance(last, bytes) else bytes(last.public_bytes(_DER))
+
+
+_DER = 2
+"""What the ssl module calls binary in `public_bytes`."""
+
+__all__ = ["SortingContext", "sorted_peer"]

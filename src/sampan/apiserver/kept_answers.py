@@ -1,0 +1,43 @@
+"""Answers from elsewhere, kept for a while: bounded in number, those unused for longest go first."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Hashable
+from typing import Generic, TypeVar
+
+from sampan.machinery.clock import Clock
+
+Key = TypeVar("Key", bound=Hashable)
+Answer = TypeVar("Answer")
+
+
+class KeptAnswers(Generic[Key, Answer]):
+    def __init__(self, *, clock: Clock, most: int) -> None:
+        self._clock, self._most = clock, most
+        self._kept: OrderedDict[Key, tuple[float, Answer]] = OrderedDict()
+        """Until when each holds, and the answer."""
+
+    def __len__(self) -> int:
+        return len(self._kept)
+
+    def get(self, key: Key) -> Answer | None:
+        found = self._kept.get(key)
+        if found is None:
+            return None
+        if found[0] <= self._clock.now():
+            del self._kept[key]
+            return None
+        self._kept.move_to_end(key)
+        return found[1]
+
+    def keep(self, key: Key, answer: Answer, seconds: float) -> None:
+        if seconds <= 0:
+            return
+        self._kept[key] = (self._clock.now() + seconds, answer)
+        self._kept.move_to_end(key)
+        if len(self._kept) > self._most:
+            self._kept.popitem(last=False)
+
+
+__all__ = ["KeptAnswers"]

@@ -1,0 +1,101 @@
+"""A service outside the cluster that reviews tokens or access: asked over HTTPS, again where that may help."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from sampan.machinery import errors
+from sampan.machinery.client.access import Access, AccessError
+from sampan.machinery.client.transport import ConnectionFailed, Request
+
+if TYPE_CHECKING:
+    from sampan.machinery.client.http import HttpTransport
+
+log = logging.getLogger(__name__)
+
+_GROWTH, _JITTER = 1.5, 0.2
+_JSON = {"Content-Type": "application/json", "Accept": "application/json"}
+
+
+class ReviewFailed(Exception):
+    """The service did not answer, or not with a review."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Patience:
+    """How often, and for how long, a service is asked one question."""
+
+    timeout_s: float = 30
+    """Of one attempt."""
+    attempts: int = 5
+    pause_s: float = 0.5
+    """Before the second attempt; longer before each other."""
+
+
+class RemoteReviewer:
+    """Connections are made with the first question and kept."""
+
+    def __init__(self, access: Access, *, patience: Patience | None = None) -> None:
+        self._access, self._patience = access, patience or Patience()
+        self._transport: HttpTransport | None = None
+
+    async def status(self, review: Mapping[str, Any]) -> dict[str, Any]:
+        """The status that the service gives the review; `ReviewFailed` if it gives none."""
+        body, pause_s = msgspec.json.encode(review), self._patience.pause_s
+        for attempt in range(1, self._patience.attempts + 1):
+            try:
+                return _status(await self._send(body), str(review["kind"]))
+            except (ConnectionFailed, errors.ApiError, AccessError, TimeoutError) as fault:
+                if attempt == self._patience.attempts or not _is_passing(fault):
+                    log.warning("the review service at %s: %s", self._access.server, fault or "timeout")
+                    raise ReviewFailed(str(fault) or "timeout") from fault
+            await asyncio.sleep(pause_s * (1 + random.random() * _JITTER))
+            pause_s *= _GROWTH
+        raise ReviewFailed("was not asked")
+
+    async def close(self) -> None:
+        if self._transport is not None:
+            await self._transport.close()
+            self._transport = None
+
+    async def _send(self, body: bytes) -> bytes:
+        if self._transport is None:
+            from sampan.machinery.client.http import HttpTransport
+
+            self._transport = HttpTransport(self._access)
+        async with asyncio.timeout(self._patience.timeout_s):
+            answer = await self._transport.send(Request(method="POST", path="", headers=_JSON, body=body))
+        return answer.body()
+
+
+def _status(body: bytes, kind: str) -> dict[str, Any]:
+    try:
+        review = msgspec.json.decode(body, type=dict[str, Any])
+    except msgspec.DecodeError as fault:
+        raise ReviewFailed(f"the answer is not a {kind}: {fault}") from None
+    if review.get("kind", kind) != kind:
+        raise ReviewFailed(f"the answer is a {review['kind']}, not a {kind}")
+    status = review.get("status")
+    return status if isinstance(status, dict) else {}
+
+
+def _is_passing(fault: Exception) -> bool:
+    """Whether the same question may get an answer soon: the connection broke, or the service says so."""
+    if isinstance(fault, ConnectionFailed):
+        return isinstance(fault.__cause__, ConnectionResetError) or type(fault.__cause__).__name__ in _BROKEN
+    if not isinstance(fault, errors.ApiError):
+        return False
+    return fault.code in (429, 500, 504) or bool(fault.retry_after_s)
+
+
+_BROKEN = frozenset({"ServerDisconnectedError", "ClientConnectionResetError"})
+
+
+__all__ = ["Patience", "RemoteReviewer", "ReviewFailed"]

@@ -1,0 +1,241 @@
+"""The flags that say who callers are and who decides what they may do, where these name files or services."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from sampan.apiserver.authz.modes import DEFAULT, MODES, WEBHOOK, Mode
+from sampan.cli import flags
+from sampan.cli.failures import CliError
+
+if TYPE_CHECKING:
+    from sampan.apiserver.auth.front_proxy import FrontProxySettings
+    from sampan.apiserver.auth.oidc import JwtIssuer
+    from sampan.machinery.client.access import Access
+
+OPTIONS: tuple[tuple[tuple[str, ...], dict[str, Any]], ...] = (
+    (("--authentication-config",), {"metavar": "F", "help": "Issuers of tokens, and where the anonymous may go."}),
+    (("--authentication-token-webhook-config-file",), {"metavar": "F", "help": "A kubeconfig: who reviews tokens."}),
+    (
+        ("--authentication-token-webhook-version",),
+        {"default": "v1beta1", "metavar": "V", "help": "Of the reviews that are sent there."},
+    ),
+    (
+        ("--authentication-token-webhook-cache-ttl",),
+        {"default": "2m0s", "metavar": "T", "help": "How long the answers are kept."},
+    ),
+    (("--authorization-config",), {"metavar": "F", "help": "Who decides, in order; instead of the modes."}),
+    (("--authorization-webhook-config-file",), {"metavar": "F", "help": "A kubeconfig: who reviews access."}),
+    (
+        ("--authorization-webhook-version",),
+        {"default": "v1beta1", "metavar": "V", "help": "Of the reviews that are sent there."},
+    ),
+    (
+        ("--authorization-webhook-cache-authorized-ttl",),
+        {"default": "5m0s", "metavar": "T", "help": "How long a yes is kept."},
+    ),
+    (
+        ("--authorization-webhook-cache-unauthorized-ttl",),
+        {"default": "30s", "metavar": "T", "help": "How long a no is kept."},
+    ),
+    (("--oidc-issuer-url",), {"default": "", "metavar": "URL", "help": "Whose tokens are believed."}),
+    (("--oidc-client-id",), {"default": "", "metavar": "ID", "help": "For whom they must be."}),
+    (("--oidc-ca-file",), {"metavar": "F", "help": "Who vouches for the issuer's server.  [the system's]"}),
+    (("--oidc-username-claim",), {"default": "sub", "metavar": "C", "help": "The claim that is the user's name."}),
+    (("--oidc-username-prefix",), {"default": "", "metavar": "P", "help": "Before it; -: nothing.  [the issuer#]"}),
+    (("--oidc-groups-claim",), {"default": "", "metavar": "C", "help": "The claim that has the groups."}),
+    (("--oidc-groups-prefix",), {"default": "", "metavar": "P", "help": "Before each of them."}),
+    (("--oidc-signing-algs",), {"default": "RS256", "metavar": "A,…", "help": "How tokens may be signed."}),
+    (("--oidc-required-claim",), {"multiple": True, "metavar": "K=V", "help": "What a token must say; repeatable."}),
+    (("--requestheader-client-ca-file",), {"metavar": "F", "help": "Who vouches for proxies that name callers."}),
+    (("--requestheader-allowed-names",), {"default": "", "metavar": "N,…", "help": "Their names.  [any]"}),
+    (("--requestheader-username-headers",), {"default": "", "metavar": "H,…", "help": "Headers with the user."}),
+    (("--requestheader-uid-headers",), {"default": "", "metavar": "H,…", "help": "Headers with its UID."}),
+    (("--requestheader-group-headers",), {"default": "", "metavar": "H,…", "help": "Headers with its groups."}),
+    (("--requestheader-extra-headers-prefix",), {"default": "", "metavar": "P,…", "help": "Headers with more."}),
+)
+_OF_MODES = ("authorization_mode", "authorization_webhook_config_file")
+
+
+def authentication(given: Mapping[str, Any]) -> dict[str, Any]:
+    """The fields of ServerConfig about who callers are."""
+    found: dict[str, Any] = {"front_proxy": _front_proxy(given), "token_webhook": _token_webhook(given)}
+    path = flags.file("--authentication-config", given["authentication_config"])
+    issuer = _issuer(given)
+    found["jwt_issuers"] = [issuer] if issuer is not None else []
+    anonymous = given["anonymous_auth"]
+    found["allows_anonymous"] = anonymous is not False
+    if path is not None:
+        found |= _configured(path, given["service_account_issuer"], issuer, anonymous)
+    return found
+
+
+def authorization(given: Mapping[str, Any]) -> dict[str, Any]:
+    """The fields of ServerConfig about who decides."""
+    path = flags.file("--authorization-config", given["authorization_config"])
+    if path is None:
+        return {"authorization_modes": _modes(given)}
+    for name in _OF_MODES:
+        if given[name]:
+            raise CliError(f"--authorization-config: cannot be given together with --{name.replace('_', '-')}")
+    from sampan.apiserver.authz.configuration import read_authorization
+    from sampan.apiserver.config_file import ConfigFault
+
+    try:
+        return {"authorization_modes": read_authorization(path), "authorization_config": path}
+    except ConfigFault as fault:
+        raise CliError(f"--authorization-config: {path}: {fault}") from None
+
+
+def authorization_names(given: Mapping[str, Any]) -> list[str]:
+    """The modes, wherever they are named."""
+    return [mode if isinstance(mode, str) else WEBHOOK for mode in authorization(given)["authorization_modes"]]
+
+
+def _mode_names(given: Mapping[str, Any]) -> tuple[str, ...]:
+    found = flags.names("--authorization-mode", given["authorization_mode"], MODES)
+    if not found and given["authorization_mode"]:
+        raise CliError("--authorization-mode: at least one must be given")
+    for mode in found:
+        if found.count(mode) > 1:
+            raise CliError(f"--authorization-mode: {mode} is given twice")
+    return found or DEFAULT
+
+
+def _modes(given: Mapping[str, Any]) -> Sequence[Mode]:
+    flag, path = "--authorization-webhook-config-file", given["authorization_webhook_config_file"]
+    found = _mode_names(given)
+    if WEBHOOK in found and not path:
+        raise CliError(f"{flag}: the mode {WEBHOOK} needs it")
+    if path and WEBHOOK not in found:
+        raise CliError(f"{flag}: only the mode {WEBHOOK} reads it")
+    if not path:
+        return found
+    from sampan.apiserver.authz.webhook import WebhookSettings
+
+    ttl = "authorization_webhook_cache_{}_ttl"
+    settings = WebhookSettings(
+        access=_access(flag, path),
+        version=_version("--authorization-webhook-version", given["authorization_webhook_version"]),
+        allowed_s=flags.duration_s("--authorization-webhook-cache-authorized-ttl", given[ttl.format("authorized")]),
+        refused_s=flags.duration_s("--authorization-webhook-cache-unauthorized-ttl", given[ttl.format("unauthorized")]),
+    )
+    return [settings if mode == WEBHOOK else mode for mode in found]
+
+
+def _configured(path: Path, own_issuer: str, issuer: JwtIssuer | None, anonymous: bool | None) -> dict[str, Any]:
+    from sampan.apiserver.auth.configuration import read_authentication
+    from sampan.apiserver.config_file import ConfigFault
+
+    flag = "--authentication-config"
+    try:
+        found = read_authentication(path, [own_issuer])
+    except ConfigFault as fault:
+        raise CliError(f"{flag}: {path}: {fault}") from None
+    if issuer is not None:
+        raise CliError(f"{flag}: cannot be given together with --oidc-issuer-url")
+    settled: dict[str, Any] = {"jwt_issuers": found.issuers, "authentication_config": path}
+    if not found.is_anonymous_set:
+        return settled
+    if anonymous is not None:
+        raise CliError(f"{flag}: says who may be anonymous, as --anonymous-auth does; give one of them")
+    return {**settled, "allows_anonymous": found.allows_anonymous, "anonymous_paths": found.anonymous_paths}
+
+
+def _token_webhook(given: Mapping[str, Any]) -> Any:
+    flag, path = "--authentication-token-webhook-config-file", given["authentication_token_webhook_config_file"]
+    if not path:
+        return None
+    from sampan.apiserver.auth.token_webhook import TokenWebhookSettings
+
+    ttl, version = "authentication_token_webhook_cache_ttl", "authentication_token_webhook_version"
+    return TokenWebhookSettings(
+        access=_access(flag, path),
+        version=_version("--authentication-token-webhook-version", given[version]),
+        kept_s=flags.duration_s("--authentication-token-webhook-cache-ttl", given[ttl]),
+    )
+
+
+def _access(flag: str, path: str) -> Access:
+    from sampan.machinery.client import kubeconfig
+
+    try:
+        return kubeconfig.load(Path(path))
+    except (kubeconfig.KubeconfigError, OSError) as fault:
+        raise CliError(f"{flag}: {fault}") from None
+
+
+def _version(flag: str, text: str) -> Literal["v1", "v1beta1"]:
+    if text == "v1":
+        return "v1"
+    if text == "v1beta1":
+        return "v1beta1"
+    raise CliError(f"{flag}: there is no {text!r}; known are v1, v1beta1")
+
+
+def _issuer(given: Mapping[str, Any]) -> JwtIssuer | None:
+    """By the classic flags."""
+    url, client = given["oidc_issuer_url"], given["oidc_client_id"]
+    if bool(url) != bool(client):
+        raise CliError("--oidc-issuer-url and --oidc-client-id: give both or neither")
+    if not url:
+        return None
+    from sampan.apiserver.auth.oidc import ALGORITHMS, JwtIssuer
+    from sampan.apiserver.auth.oidc.issuers import url_fault
+
+    if fault := url_fault(url):
+        raise CliError(f"--oidc-issuer-url: {fault}")
+    ca, claim, prefix = given["oidc_ca_file"], given["oidc_username_claim"], given["oidc_username_prefix"]
+    bundle = flags.file("--oidc-ca-file", ca)
+    default_prefix = "" if claim == "email" else f"{url}#"
+    return JwtIssuer(
+        url=url,
+        audiences=(client,),
+        ca_pem=bundle.read_bytes() if bundle is not None else b"",
+        username_claim=claim,
+        username_prefix="" if prefix == "-" else prefix or default_prefix,
+        groups_claim=given["oidc_groups_claim"],
+        groups_prefix=given["oidc_groups_prefix"],
+        required=_required(given["oidc_required_claim"]),
+        algorithms=flags.names("--oidc-signing-algs", given["oidc_signing_algs"], ALGORITHMS),
+    )
+
+
+def _required(pairs: Sequence[str]) -> dict[str, str]:
+    found: dict[str, str] = {}
+    for pair in pairs:
+        key, equals, value = pair.partition("=")
+        if not equals or not key:
+            raise CliError(f"--oidc-required-claim: want CLAIM=VALUE, not {pair!r}")
+        found[key] = value
+    return found
+
+
+def _front_proxy(given: Mapping[str, Any]) -> FrontProxySettings | None:
+    ca = flags.file("--requestheader-client-ca-file", given["requestheader_client_ca_file"])
+    names = {
+        part: tuple(word.strip() for word in given[f"requestheader_{part}"].split(",") if word.strip())
+        for part in ("allowed_names", "username_headers", "uid_headers", "group_headers", "extra_headers_prefix")
+    }
+    if ca is None:
+        for part, words in names.items():
+            if words and part != "allowed_names":
+                raise CliError(f"--requestheader-{part.replace('_', '-')}: needs --requestheader-client-ca-file")
+        return None
+    if not names["username_headers"]:
+        raise CliError("--requestheader-username-headers: --requestheader-client-ca-file needs it")
+    from sampan.apiserver.auth.front_proxy import FrontProxySettings
+
+    return FrontProxySettings(
+        ca=ca,
+        allowed_names=names["allowed_names"],
+        username_headers=names["username_headers"],
+        uid_headers=names["uid_headers"],
+        group_headers=names["group_headers"],
+        extra_prefixes=names["extra_headers_prefix"],
+    )
+
+
+__all__ = ["OPTIONS", "authentication", "authorization", "authorization_names"]

@@ -1,0 +1,212 @@
+"""A service outside that decides, over HTTPS; and the file that names it."""
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import pytest
+from aiohttp import web
+
+from sampan.apiserver.authz import Attributes, Chain, Decision, Verdict
+from sampan.apiserver.authz.configuration import read_authorization
+from sampan.apiserver.authz.webhook import WebhookAuthorizer, WebhookSettings, decision_of, spec_of
+from sampan.apiserver.call import User
+from sampan.apiserver.config_file import ConfigFault
+from sampan.apiserver.remote_review import Patience
+from sampan.machinery import errors
+from sampan.machinery.clock import VirtualClock
+from tests.apiserver.auth.outside import Outside, outside
+from tests.apiserver.authz.building import ANN, asked, asked_path
+
+QUICK = Patience(timeout_s=5, attempts=2, pause_s=0.001)
+
+
+class Service:
+    """Allows reading; refuses deleting whatever others say."""
+
+    def __init__(self) -> None:
+        self.asked: list[dict[str, Any]] = []
+
+    async def answer(self, request: web.BaseRequest) -> web.StreamResponse:
+        review = await request.json()
+        self.asked.append(review["spec"])
+        verb = (review["spec"].get("resourceAttributes") or review["spec"]["nonResourceAttributes"])["verb"]
+        status = {"allowed": verb == "get", "denied": verb == "delete", "reason": f"for {verb}"}
+        return web.json_response({**review, "status": status})
+
+
+def authorizer(there: Outside, clock: VirtualClock, **more: Any) -> WebhookAuthorizer:
+    return WebhookAuthorizer(settings=WebhookSettings(access=there.access(), patience=QUICK, **more), clock=clock)
+
+
+def test_it_decides_and_is_not_asked_twice(tmp_path: Path) -> None:
+    async def main() -> None:
+        service, clock = Service(), VirtualClock()
+        async with outside(tmp_path, service.answer) as there:
+            chain = Chain(authorizer(there, clock))
+            try:
+                get, create = asked("get", "pods", namespace="ns"), asked("create", "pods", namespace="ns")
+                assert await chain.decide(get) == Decision(Verdict.ALLOWED, "for get")
+                assert await chain.decide(create) == Decision(Verdict.UNDECIDED, "for create")
+                assert (await chain.decide(asked("delete", "pods"))).verdict is Verdict.REFUSED
+                assert await chain.is_allowed(get)
+                assert not await chain.is_allowed(create)
+                assert len(service.asked) == 3
+                await clock.advance(31)
+                await chain.is_allowed(get)
+                await chain.is_allowed(create)
+                assert len(service.asked) == 4, "a no is kept for half a minute"
+                await clock.advance(300)
+                await chain.is_allowed(get)
+                assert len(service.asked) == 5, "a yes for five"
+            finally:
+                await chain.close()
+
+    asyncio.run(main())
+
+
+def test_what_is_known_costs_no_waiting(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with outside(tmp_path, Service().answer) as there:
+            one = authorizer(there, VirtualClock())
+            try:
+                await Chain(one).decide(asked("get", "pods"))
+                assert one.decide(asked("get", "pods")) == Decision(Verdict.ALLOWED, "for get")
+            finally:
+                await one.close()
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize("policy", [Verdict.UNDECIDED, Verdict.REFUSED])
+def test_when_it_cannot_be_asked(tmp_path: Path, policy: Verdict) -> None:
+    async def main() -> None:
+        async with outside(tmp_path, Service().answer) as there:
+            pass
+        chain = Chain(authorizer(there, VirtualClock(), on_failure=policy))
+        try:
+            decision = await chain.decide(asked("get", "pods"))
+            assert decision.verdict is policy
+            assert decision.fault
+            with pytest.raises(errors.ApiError, match="Internal Server Error") as told:
+                await chain.require(asked("get", "pods"))
+            assert told.value.code == 500
+        finally:
+            await chain.close()
+
+    asyncio.run(main())
+
+
+FULL = Attributes(
+    User("ann", "7", ("team",), {"colour": ("red",)}),
+    "list",
+    group="apps",
+    version="v1",
+    resource="deployments",
+    subresource="scale",
+    namespace="ns",
+    name="d",
+    field_selector="metadata.name=d,spec.x!=y",
+    label_selector="a=b,c in (d,e),!f",
+)
+
+
+def test_the_question() -> None:
+    assert spec_of(FULL, "v1") == {
+        "resourceAttributes": {
+            "namespace": "ns",
+            "verb": "list",
+            "group": "apps",
+            "version": "v1",
+            "resource": "deployments",
+            "subresource": "scale",
+            "name": "d",
+            "fieldSelector": {
+                "requirements": [
+                    {"key": "metadata.name", "operator": "In", "values": ["d"]},
+                    {"key": "spec.x", "operator": "NotIn", "values": ["y"]},
+                ]
+            },
+            "labelSelector": {
+                "requirements": [
+                    {"key": "a", "operator": "In", "values": ["b"]},
+                    {"key": "c", "operator": "In", "values": ["d", "e"]},
+                    {"key": "f", "operator": "DoesNotExist"},
+                ]
+            },
+        },
+        "user": "ann",
+        "groups": ["team"],
+        "extra": {"colour": ["red"]},
+        "uid": "7",
+    }
+    assert spec_of(asked_path("get", "/metrics"), "v1beta1") == {
+        "nonResourceAttributes": {"path": "/metrics", "verb": "get"},
+        "user": "ann",
+        "group": list(ANN.groups),
+    }
+
+
+def test_a_service_that_says_both_refuses() -> None:
+    decision = decision_of({"allowed": True, "denied": True})
+    assert decision.verdict is Verdict.REFUSED
+    assert "both allow and deny" in decision.fault
+
+
+# -- the file --------------------------------------------------------------------------------------------------------
+
+HEAD = "apiVersion: apiserver.config.k8s.io/v1\nkind: AuthorizationConfiguration\n"
+HOOK = """authorizers:
+- {type: Node, name: node}
+- type: Webhook
+  name: hook
+  webhook:
+    timeout: 3s
+    subjectAccessReviewVersion: v1
+    failurePolicy: Deny
+    unauthorizedTTL: 7s
+    cacheAuthorizedRequests: false
+    connectionInfo: {type: KubeConfigFile, kubeConfigFile: FILE}
+"""
+
+
+def written(folder: Path, text: str) -> Path:
+    kubeconfig = folder / "kube.yaml"
+    kubeconfig.write_text(
+        "{current-context: c, contexts: [{name: c, context: {cluster: c}}], "
+        "clusters: [{name: c, cluster: {server: 'https://127.0.0.1:1'}}]}"
+    )
+    file = folder / "authz.yaml"
+    file.write_text(text.replace("FILE", str(kubeconfig)))
+    return file
+
+
+def test_the_file(tmp_path: Path) -> None:
+    node, hook = read_authorization(written(tmp_path, HEAD + HOOK))
+    assert node == "Node"
+    assert isinstance(hook, WebhookSettings)
+    assert (hook.name, hook.version, hook.allowed_s, hook.refused_s) == ("hook", "v1", 0, 7)
+    assert (hook.patience.timeout_s, hook.on_failure) == (3, Verdict.REFUSED)
+
+
+@pytest.mark.parametrize(
+    ("text", "fault"),
+    [
+        ("", "want a AuthorizationConfiguration"),
+        (HEAD, "authorizers: at least one"),
+        (HEAD.replace("v1", "v9") + HOOK, "v9"),
+        (HEAD + "authorizers: [{type: Guess, name: g}]", r"authorizers\[0\].type: there is no 'Guess'"),
+        (HEAD + "authorizers: [{type: RBAC}]", r"authorizers\[0\].name: is missing"),
+        (HEAD + "authorizers: [{type: RBAC, name: a}, {type: RBAC, name: b}]", r"authorizers\[1\].type: RBAC is given"),
+        (HEAD + "authorizers: [{type: Webhook, name: a}]", r"authorizers\[0\].webhook: required"),
+        (HEAD + HOOK.replace("timeout: 3s", "timeout: 31s"), r"authorizers\[1\].webhook.timeout: must be"),
+        (HEAD + HOOK.replace("failurePolicy: Deny", "failurePolicy: Maybe"), "failurePolicy"),
+        (HEAD + HOOK.replace("KubeConfigFile,", "Guess,"), "connectionInfo.type"),
+        (HEAD + HOOK.replace("FILE", "/none"), "connectionInfo: .*none"),
+        (HEAD + HOOK + "    matchConditions: [{expression: 'true'}]", "matchConditions: conditions in CEL"),
+        (HEAD + HOOK + "    surprise: 1", "surprise"),
+    ],
+)
+def test_faulty_files(tmp_path: Path, text: str, fault: str) -> None:
+    with pytest.raises(ConfigFault, match=fault):
+        read_authorization(written(tmp_path, text))
