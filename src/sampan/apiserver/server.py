@@ -16,6 +16,7 @@ from sampan.api.scheme import Scheme, builtin_scheme
 from sampan.apiserver.admission.chain import AdmissionChain
 from sampan.apiserver.admission.plugins import default_plugins
 from sampan.apiserver.auth.assembly import account_keys, audiences, authenticators, oidc_tokens
+from sampan.apiserver.auth.published_trust import TrustPublisher, wanted_data
 from sampan.apiserver.auth.token_signer import TokenSigner
 from sampan.apiserver.authz import Authorizer, Chain
 from sampan.apiserver.authz.modes import Mode, each
@@ -122,6 +123,9 @@ class ApiServer:
                 address=self.address,
                 port=self.secure_port or self.insecure_port or 443,
             )
+            trust = TrustPublisher(pipeline=self.pipeline, data=wanted_data(self.config))
+            await trust.ensure()
+            self._start(trust.run())
             flows = FairnessFeed(fairness=self.fairness, pipeline=self.pipeline)
             await flows.ensure_defaults()
             self._start(flows.run())

@@ -1,4 +1,5 @@
 import asyncio
+from typing import Any
 
 import pytest
 
@@ -12,7 +13,7 @@ ALICE = ((("organizationName", "dev"),), (("organizationName", "ops"),), (("comm
 BOB = User("bob", "2", ("system:authenticated",))
 
 
-def _authenticate(authorization: str = "", peer: object = None, **options: bool) -> User:
+def _authenticate(authorization: str = "", peer: object = None, **options: Any) -> User:
     call = Call(method="GET", path="/healthz", query=Query(""), headers={"Authorization": authorization}, peer=peer)
     chain = AuthenticatorChain([CertificateAuthenticator()], tokens=[FileTokens({"bob-token": BOB})], **options)
     return asyncio.run(chain.authenticate(call))
@@ -46,3 +47,9 @@ def test_without_credentials_one_is_anonymous_if_that_is_allowed() -> None:
     assert _authenticate("Basic YTpi").name == "system:anonymous"
     with pytest.raises(errors.Unauthorized):
         _authenticate(allows_anonymous=False)
+
+
+def test_the_anonymous_may_be_kept_to_some_paths() -> None:
+    assert _authenticate(anonymous_paths=("/healthz", "/livez")).name == "system:anonymous"
+    with pytest.raises(errors.Unauthorized):
+        _authenticate(anonymous_paths=("/livez",))

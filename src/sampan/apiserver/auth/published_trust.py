@@ -1,0 +1,118 @@
+"""The ConfigMap that tells other servers in the cluster whom this one trusts to name callers. Several servers put what
+they know together."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from sampan.apiserver.bootstrap import SYSTEM
+from sampan.apiserver.call import Call, Query
+from sampan.apiserver.negotiation import JSON
+from sampan.machinery import errors
+from sampan.storage.backend import StorageError
+from sampan.storage.cacher import CacheError, Selection, WatchQuery
+
+if TYPE_CHECKING:
+    from sampan.apiserver.config import ServerConfig
+    from sampan.apiserver.pipeline import Pipeline
+
+log = logging.getLogger(__name__)
+
+NAMESPACE, NAME = "kube-system", "extension-apiserver-authentication"
+_PATH = f"/api/v1/namespaces/{NAMESPACE}/configmaps"
+_CLIENT_CA, _PROXY_CA = "client-ca-file", "requestheader-client-ca-file"
+_END = "-----END CERTIFICATE-----"
+_RETRY_S = 1.0
+
+
+def wanted_data(config: ServerConfig) -> dict[str, str]:
+    """What this server has to tell."""
+    found: dict[str, str] = {}
+    if config.tls is not None and config.tls.client_ca is not None:
+        found[_CLIENT_CA] = config.tls.client_ca.read_text()
+    proxy = config.front_proxy
+    if proxy is None:
+        return found
+    lists = {
+        "requestheader-username-headers": proxy.username_headers,
+        "requestheader-group-headers": proxy.group_headers,
+        "requestheader-extra-headers-prefix": proxy.extra_prefixes,
+        "requestheader-allowed-names": proxy.allowed_names,
+    }
+    if proxy.uid_headers:
+        lists["requestheader-uid-headers"] = proxy.uid_headers
+    found[_PROXY_CA] = proxy.ca.read_text()
+    return {**found, **{key: msgspec.json.encode(list(words)).decode() for key, words in lists.items()}}
+
+
+def combined(present: Mapping[str, str], wanted: Mapping[str, str]) -> dict[str, str]:
+    """What is there already, with all that is missing of what is wanted."""
+    found = dict(present)
+    for key, value in wanted.items():
+        found[key] = _joined(key, present[key], value) if present.get(key) else value
+    return found
+
+
+def _joined(key: str, present: str, wanted: str) -> str:
+    if key in (_CLIENT_CA, _PROXY_CA):
+        missing = [one for one in _certificates(wanted) if one not in _certificates(present)]
+        return present.rstrip("\n") + "\n" + "".join(f"{one}\n" for one in missing) if missing else present
+    try:
+        words = msgspec.json.decode(present, type=list[str])
+    except msgspec.DecodeError:
+        return wanted
+    more = [word for word in msgspec.json.decode(wanted, type=list[str]) if word not in words]
+    return msgspec.json.encode([*words, *more]).decode() if more else present
+
+
+def _certificates(bundle: str) -> list[str]:
+    return [(part.strip() + "\n" + _END).strip() for part in bundle.split(_END) if "BEGIN CERTIFICATE" in part]
+
+
+class TrustPublisher:
+    def __init__(self, *, pipeline: Pipeline, data: Mapping[str, str]) -> None:
+        self._pipeline, self._data = pipeline, data
+
+    async def ensure(self) -> None:
+        if not self._data:
+            return
+        store = self._pipeline.endpoints.registry.store_of("", "v1", "ConfigMap")
+        item = await store.cacher.get(NAMESPACE, NAME)
+        present = item.object(store.codec.decode) if item is not None else None
+        data = combined(present.data if present is not None else {}, self._data)
+        body: dict[str, Any] = {"metadata": {"name": NAME, "namespace": NAMESPACE}, "data": data}
+        try:
+            if present is None:
+                await self._send("POST", _PATH, body)
+            elif data != present.data:
+                body["metadata"]["resourceVersion"] = present.metadata.resourceVersion
+                await self._send("PUT", f"{_PATH}/{NAME}", body)
+        except (errors.AlreadyExists, errors.Conflict):
+            log.debug("%s was written by another server at the same time", NAME)
+
+    async def run(self) -> None:
+        """Put back what others take away, until cancelled."""
+        store = self._pipeline.endpoints.registry.store_of("", "v1", "ConfigMap")
+        query = WatchQuery(selection=Selection(namespace=NAMESPACE, name=NAME))
+        while self._data:
+            try:
+                async with store.cacher.watch(query) as watcher:
+                    async for _ in watcher:
+                        await self.ensure()
+            except (CacheError, StorageError, errors.ApiError) as fault:
+                log.warning("%s: %s", NAME, fault)
+            await asyncio.sleep(_RETRY_S)
+
+    async def _send(self, method: str, path: str, body: dict[str, Any]) -> None:
+        headers = {"Content-Type": JSON, "User-Agent": "sampan-apiserver"}
+        content = msgspec.json.encode(body)
+        call = Call(method=method, path=path, query=Query(""), headers=headers, body=content, user=SYSTEM)
+        await self._pipeline.serve_as(call)
+
+
+__all__ = ["NAME", "TrustPublisher", "combined", "wanted_data"]
