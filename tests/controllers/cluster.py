@@ -2,10 +2,12 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from typing import Any
 
+from sampan.api.types.core_v1 import Binding, Node, ObjectReference, Pod
+from sampan.api.types.meta_v1 import ObjectMeta
 from sampan.apiserver.auth.accounts import account
 from sampan.apiserver.call import AUTHENTICATED, User
 from sampan.apiserver.config import ServerConfig
@@ -14,8 +16,14 @@ from sampan.apiserver.server import ApiServer
 from sampan.controllers.descriptor import ControllerConfig
 from sampan.controllers.identities import MANAGER, NAMESPACE, account_of
 from sampan.controllers.manager import ControllerManager
+from sampan.kubelet.config import KubeletConfig
+from sampan.kubelet.fleet import Fleet
+from sampan.machinery import errors
+from sampan.machinery.activity import Activity
 from sampan.machinery.client import Client
 from sampan.machinery.clock import VirtualClock
+from sampan.machinery.informer import InformerFactory
+from sampan.runtimes.hollow import NO_STAGES, Stages
 from sampan.storage.memory import MemoryBackend
 
 CONFIG = ControllerConfig(root_ca="the bundle")
@@ -59,9 +67,95 @@ class Cluster:
         finally:
             forget()
 
+    @asynccontextmanager
+    async def nodes(
+        self, *names: str, config: KubeletConfig | None = None, stages: Stages = NO_STAGES
+    ) -> AsyncIterator[Fleet]:
+        """Run hollow nodes of these names, each with its own rights; docs/nodes.md tells how pods are made to end, fail
+        or be late. A node made with `hollow_node` runs too."""
+        fleet = Fleet(
+            client=self.make_client("kubelet"),
+            client_for=self._node_client,
+            clock=self.clock,
+            config=config,
+            stages=stages,
+        )
+        forget = self.clock.on_idle(fleet.activity.idle)
+        try:
+            async with asyncio.TaskGroup() as group:
+                task = group.create_task(fleet.run())
+                await fleet.register(names)
+                await fleet.running(names)
+                await self.clock.settle()
+                yield fleet
+                task.cancel()
+        finally:
+            forget()
+
+    @asynccontextmanager
+    async def binding(self) -> AsyncIterator[None]:
+        """Bind every pod that has no node to the nodes in turn, in place of a scheduler."""
+        binder = Binder(client=self.make_client("binder"))
+        forget = self.clock.on_idle(binder.activity.idle)
+        try:
+            async with asyncio.TaskGroup() as group:
+                task = group.create_task(binder.run())
+                await self.clock.settle()
+                yield
+                task.cancel()
+        finally:
+            forget()
+
+    def _node_client(self, name: str) -> Client:
+        user = User(f"system:node:{name}", groups=("system:nodes", AUTHENTICATED))
+        return Client(transport=self.transport.acting_as(user), clock=self.clock, component="kubelet")
+
     async def revision(self) -> int:
         """Rises with every write."""
         return await self.backend.current_revision()
+
+
+class Binder:
+    """Binds pods to nodes in turn, whatever they ask for."""
+
+    def __init__(self, *, client: Client) -> None:
+        self.activity = Activity()
+        self._client = client
+        self._turn = 0
+        self._informers = InformerFactory(client=client, activity=self.activity)
+        self._pods, self._nodes = self._informers.of(Pod), self._informers.of(Node)
+        self._unbound: asyncio.Queue[Pod] = asyncio.Queue()
+
+    async def run(self) -> None:
+        async with self._informers:
+            await self._informers.wait_synced()
+            self._pods.subscribe(self._on_pod)
+            self._nodes.subscribe(self._on_node)
+            while True:
+                pod = await self._unbound.get()
+                with self.activity:
+                    await self._bind(pod)
+
+    def _on_pod(self, old: Pod | None, new: Pod | None) -> None:
+        if new is not None and not new.spec.nodeName and new.metadata.deletionTimestamp is None:
+            self._unbound.put_nowait(new)
+
+    def _on_node(self, old: Node | None, new: Node | None) -> None:
+        if old is None:
+            for pod in self._pods.lister:
+                self._on_pod(None, pod)
+
+    async def _bind(self, pod: Pod) -> None:
+        nodes = sorted(node.metadata.name for node in self._nodes.lister if not node.spec.unschedulable)
+        if not nodes:
+            return
+        meta = ObjectMeta(name=pod.metadata.name, namespace=pod.metadata.namespace, uid=pod.metadata.uid)
+        target = ObjectReference(kind="Node", name=nodes[self._turn % len(nodes)])
+        with suppress(errors.Conflict, errors.NotFound):
+            self._turn += 1
+            await self._client.of(Pod).create_subresource(
+                "binding", meta.name, Binding(metadata=meta, target=target), meta.namespace
+            )
 
 
 @asynccontextmanager

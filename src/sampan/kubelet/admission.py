@@ -1,0 +1,150 @@
+"""Whether a node takes a pod that was bound to it. Pure."""
+
+from collections.abc import Iterable, Mapping
+
+from sampan.api import labels, resource_names
+from sampan.api.pod_amounts import effective_requests
+from sampan.api.quantity import parse
+from sampan.api.types.core_v1 import Node, NodeSelectorTerm, Pod, Taint, Toleration
+from sampan.kubelet.pod_status import Verdict
+
+_COUNTED = ("cpu", "memory", "ephemeral-storage")
+NODE_AFFINITY, TAINT_TOLERATION, NODE_PORTS = "NodeAffinity", "TaintToleration", "NodePorts"
+_NO_AFFINITY = "node(s) didn't match Pod's node affinity/selector"
+_NO_TOLERATION = "node(s) had taints that the pod didn't tolerate"
+_NO_PORTS = "node(s) didn't have free ports for the requested pod ports"
+
+Amounts = dict[str, int]
+"""Millicores of cpu, whole units of the rest."""
+
+
+def amounts_of(pod: Pod) -> Amounts:
+    """What the pod asks the node for."""
+    return {name: _amount(name, found) for name, found in effective_requests(pod.spec).items()}
+
+
+def ports_of(pod: Pod) -> frozenset[tuple[str, str, int]]:
+    """The ports of the host that the pod wants: address, protocol, port."""
+    found = [port for container in pod.spec.containers or () for port in container.ports if port.hostPort]
+    return frozenset((port.hostIP or "0.0.0.0", port.protocol or "TCP", port.hostPort) for port in found)
+
+
+def allocatable_of(node: Node) -> Amounts:
+    return {name: _amount(name, parse(text)) for name, text in node.status.allocatable.items()}
+
+
+def _amount(name: str, quantity: object) -> int:
+    found: int = quantity.milli_value() if name == "cpu" else quantity.value()  # type: ignore[attr-defined]
+    return found
+
+
+def admit(
+    pod: Pod,
+    node: Node,
+    wanted: Mapping[str, int],
+    used: Mapping[str, int],
+    pods: int,
+    ports: Iterable[tuple[str, str, int]] = (),
+) -> Verdict | None:
+    """None: the node takes it. `used` is what its other pods, `pods` in number, ask for; `ports` what they hold."""
+    if pod.spec.os is not None and pod.spec.os.name != "linux":
+        return Verdict(reason="PodOSNotSupported", message="Failed to admit pod as the OS field doesn't match node OS")
+    return (
+        _fits(node, wanted, used, pods)
+        or (None if _is_wanted(pod, node) else _failed(NODE_AFFINITY, _NO_AFFINITY))
+        or (_failed(NODE_PORTS, _NO_PORTS) if _clash(ports_of(pod), ports) else None)
+        or (None if _tolerates(pod, node) else _failed(TAINT_TOLERATION, _NO_TOLERATION))
+    )
+
+
+def _failed(predicate: str, why: str) -> Verdict:
+    return Verdict(reason=predicate, message=f"Predicate {predicate} failed: {why}")
+
+
+def _fits(node: Node, wanted: Mapping[str, int], used: Mapping[str, int], pods: int) -> Verdict | None:
+    has = allocatable_of(node)
+    if pods + 1 > has.get("pods", 0):
+        return _short("pods", 1, pods, has.get("pods", 0))
+    for name in (*_COUNTED, *(name for name in wanted if name not in _COUNTED)):
+        asked = wanted.get(name, 0)
+        if not asked or (name not in has and resource_names.is_extended(name)):
+            continue
+        if used.get(name, 0) + asked > has.get(name, 0):
+            return _short(name, asked, used.get(name, 0), has.get(name, 0))
+    return None
+
+
+def _short(name: str, asked: int, used: int, has: int) -> Verdict:
+    text = f"Node didn't have enough resource: {name}, requested: {asked}, used: {used}, capacity: {has}"
+    return Verdict(reason=f"OutOf{name}", message=text)
+
+
+def _clash(wanted: Iterable[tuple[str, str, int]], held: Iterable[tuple[str, str, int]]) -> bool:
+    taken = list(held)
+    return any(
+        (protocol, port) == (other[1], other[2]) and (address == other[0] or "0.0.0.0" in (address, other[0]))
+        for address, protocol, port in wanted
+        for other in taken
+    )
+
+
+def _is_wanted(pod: Pod, node: Node) -> bool:
+    """The node is one that the pod's selector and affinity want."""
+    if pod.spec.nodeSelector and not labels.from_labels(pod.spec.nodeSelector).matches(node.metadata.labels):
+        return False
+    affinity = pod.spec.affinity.nodeAffinity if pod.spec.affinity is not None else None
+    required = affinity.requiredDuringSchedulingIgnoredDuringExecution if affinity is not None else None
+    return required is None or any(_matches(term, node) for term in required.nodeSelectorTerms or ())
+
+
+def _matches(term: NodeSelectorTerm, node: Node) -> bool:
+    if not term.matchExpressions and not term.matchFields:
+        return False
+    own = {"metadata.name": node.metadata.name}
+    return all(
+        _holds(found.key, found.operator, found.values, node.metadata.labels) for found in term.matchExpressions
+    ) and all(_holds(found.key, found.operator, found.values, own) for found in term.matchFields)
+
+
+def _holds(key: str, operator: str, values: list[str], found: Mapping[str, str]) -> bool:
+    match operator:
+        case "In":
+            return key in found and found[key] in values
+        case "NotIn":
+            return found.get(key) not in values or key not in found
+        case "Exists":
+            return key in found
+        case "DoesNotExist":
+            return key not in found
+        case _:
+            return _compares(found.get(key, ""), operator, values[0] if values else "")
+
+
+def _compares(text: str, operator: str, value: str) -> bool:
+    try:
+        left, right = int(text), int(value)
+    except ValueError:
+        return False
+    return left > right if operator == "Gt" else left < right
+
+
+def _tolerates(pod: Pod, node: Node) -> bool:
+    """Of the node's taints only those count that end pods."""
+    return all(
+        any(tolerates(toleration, taint) for toleration in pod.spec.tolerations)
+        for taint in node.spec.taints
+        if taint.effect == "NoExecute"
+    )
+
+
+def tolerates(toleration: Toleration, taint: Taint) -> bool:
+    if toleration.effect and toleration.effect != taint.effect:
+        return False
+    if toleration.key and toleration.key != taint.key:
+        return False
+    if toleration.operator == "Exists":
+        return True
+    return toleration.operator in ("", "Equal") and toleration.value == taint.value
+
+
+__all__ = ["Amounts", "admit", "allocatable_of", "amounts_of", "ports_of", "tolerates"]

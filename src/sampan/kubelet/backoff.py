@@ -1,0 +1,37 @@
+"""The pauses between tries: 10 s, doubled each time up to 5 min, begun anew when all was well for 10 min."""
+
+from dataclasses import dataclass
+
+FIRST_S = 10.0
+MOST_S = 300.0
+FORGOTTEN_S = 600.0
+
+
+@dataclass(slots=True)
+class BackOff:
+    """Of one container, or of the pulls of one image."""
+
+    pause_s: float = 0.0
+    """0 before the first failure."""
+    since: float = 0.0
+    """When the pause was last lengthened."""
+    why: str = ""
+    """The last failure, for whoever is told to wait."""
+
+    def left_s(self, failed_at: float, now: float) -> float:
+        """How long to wait still, after a failure at that time; 0: go on."""
+        if self.pause_s == 0 or self._is_forgotten(failed_at):
+            return 0.0
+        return max(failed_at + self.pause_s - now, 0.0)
+
+    def lengthen(self, failed_at: float, now: float) -> None:
+        """Another try is made."""
+        is_first = self.pause_s == 0 or self._is_forgotten(failed_at)
+        self.pause_s = FIRST_S if is_first else min(self.pause_s * 2, MOST_S)
+        self.since = now
+
+    def _is_forgotten(self, failed_at: float) -> bool:
+        return failed_at - self.since > FORGOTTEN_S
+
+
+__all__ = ["FIRST_S", "FORGOTTEN_S", "MOST_S", "BackOff"]

@@ -1,0 +1,156 @@
+"""The statuses of a pod's containers, from what the runtime reports. Pure."""
+
+from collections.abc import Mapping, Sequence
+
+from sampan.api import times
+from sampan.api.types.core_v1 import (
+    Container,
+    ContainerState,
+    ContainerStateRunning,
+    ContainerStateTerminated,
+    ContainerStateWaiting,
+    ContainerStatus,
+    EphemeralContainer,
+    Pod,
+    VolumeMountStatus,
+)
+from sampan.kubelet.restarts import is_sidecar, restarts
+from sampan.runtimes import contract
+from sampan.runtimes.contract import ContainerReport, PodReport
+
+CONTAINER_CREATING, POD_INITIALIZING = "ContainerCreating", "PodInitializing"
+
+Waiting = Mapping[str, tuple[str, str]]
+"""Why containers could not be started when it was last tried: reason and message by name."""
+
+
+def container_statuses(
+    pod: Pod,
+    containers: Sequence[Container | EphemeralContainer],
+    report: PodReport,
+    old: Sequence[ContainerStatus],
+    waiting: Waiting,
+    *,
+    is_init: bool = False,
+) -> list[ContainerStatus]:
+    """In the order of the pod's containers."""
+    before = {status.name: status for status in old}
+    found = []
+    for container in containers:
+        status = _status(pod, container, report, before.get(container.name))
+        if (why := waiting.get(container.name)) is not None and _is_to_start(pod, container, report):
+            _wait(status, why)
+        _judge(status, container, report.container(container.name), is_init=is_init)
+        found.append(status)
+    return found
+
+
+def _status(
+    pod: Pod, container: Container | EphemeralContainer, report: PodReport, old: ContainerStatus | None
+) -> ContainerStatus:
+    present = report.container(container.name)
+    status = _blank(pod, container)
+    if present is None:
+        if old is not None and old.state.terminated is not None:
+            status.state, status.containerID, status.imageID = old.state, old.containerID, old.imageID
+        if old is not None:
+            status.restartCount, status.lastState = old.restartCount, old.lastState
+        return status
+    status.restartCount = present.attempt
+    if present.state == contract.CREATED:
+        _remember(status, report, old)
+        return status
+    status.imageID, status.containerID = present.image_ref, present.id
+    status.state = _state(present)
+    _remember(status, report, old)
+    return status
+
+
+def _remember(status: ContainerStatus, report: PodReport, old: ContainerStatus | None) -> None:
+    """How the one before ended."""
+    previous = report.previous(status.name)
+    if previous is not None:
+        status.lastState = _state(previous)
+    elif old is not None and old.restartCount == status.restartCount:
+        status.lastState = old.lastState
+
+
+def _blank(pod: Pod, container: Container | EphemeralContainer) -> ContainerStatus:
+    reason = POD_INITIALIZING if pod.spec.initContainers else CONTAINER_CREATING
+    status = ContainerStatus(
+        name=container.name,
+        image=container.image,
+        state=ContainerState(waiting=ContainerStateWaiting(reason=reason)),
+    )
+    if container.volumeMounts:
+        status.volumeMounts = [
+            VolumeMountStatus(
+                name=mount.name,
+                mountPath=mount.mountPath,
+                readOnly=mount.readOnly,
+                recursiveReadOnly="Disabled" if mount.readOnly else None,
+            )
+            for mount in container.volumeMounts
+        ]
+    resources = container.resources
+    if resources.requests or resources.limits:
+        status.resources, status.allocatedResources = resources, resources.requests
+    return status
+
+
+def _state(report: ContainerReport) -> ContainerState:
+    began = times.format_time(report.started_at)
+    if report.state == contract.RUNNING:
+        return ContainerState(running=ContainerStateRunning(startedAt=began))
+    return ContainerState(
+        terminated=ContainerStateTerminated(
+            exitCode=report.exit_code,
+            reason=report.reason,
+            message=report.message,
+            startedAt=began,
+            finishedAt=times.format_time(report.finished_at),
+            containerID=report.id,
+        )
+    )
+
+
+def _is_to_start(pod: Pod, container: Container | EphemeralContainer, report: PodReport) -> bool:
+    present = report.container(container.name)
+    if pod.metadata.deletionTimestamp is not None:
+        return False
+    if present is None:
+        return True
+    return (
+        present.state == contract.EXITED
+        and isinstance(container, Container)
+        and restarts(container, pod.spec, present.exit_code)
+    )
+
+
+def _wait(status: ContainerStatus, why: tuple[str, str]) -> None:
+    if status.state.terminated is not None:
+        status.lastState = status.state
+    status.state = ContainerState(waiting=ContainerStateWaiting(reason=why[0], message=why[1]))
+
+
+def _judge(
+    status: ContainerStatus,
+    container: Container | EphemeralContainer,
+    report: ContainerReport | None,
+    *,
+    is_init: bool,
+) -> None:
+    """Whether it has started and is ready: of an init container that it has done its work."""
+    is_running = status.state.running is not None and report is not None
+    status.started = is_running and report is not None and report.is_started
+    if isinstance(container, EphemeralContainer):
+        status.started = None
+        return
+    if is_init and not is_sidecar(container):
+        ended = status.state.terminated
+        status.ready = ended is not None and ended.exitCode == 0
+    else:
+        status.ready = bool(status.started and report is not None and report.is_ready)
+
+
+__all__ = ["CONTAINER_CREATING", "POD_INITIALIZING", "Waiting", "container_statuses"]

@@ -1,0 +1,17 @@
+"""activeDeadlineSeconds: how long a pod may be active on its node. Pure."""
+
+from sampan.api import times
+from sampan.api.types.core_v1 import Pod, PodStatus
+from sampan.kubelet.pod_status import Verdict
+
+EXCEEDED = Verdict(reason="DeadlineExceeded", message="Pod was active on the node longer than the specified deadline")
+
+
+def deadline_left_s(pod: Pod, status: PodStatus, now: float) -> float | None:
+    """Seconds until the pod has been active too long, at most 0 when it has; None if it may be active for ever."""
+    if pod.spec.activeDeadlineSeconds is None or status.startTime is None:
+        return None
+    return times.parse_time(status.startTime) + pod.spec.activeDeadlineSeconds - now
+
+
+__all__ = ["EXCEEDED", "deadline_left_s"]

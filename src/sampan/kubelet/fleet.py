@@ -1,0 +1,253 @@
+"""A fleet of hollow nodes in one process: one watch of pods, routed by node name, one of nodes, one queue of each kind.
+
+Which nodes there are is told by the Node objects themselves (`hollow_nodes`): the fleet runs each that is hollow and
+switched on, from its appearance until it is deleted. `client` follows pods and nodes and tells events; what a node
+writes it writes with a client of its own rights, which `client_for` gives.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Hashable, Iterable, Sequence
+
+from sampan.api.types.core_v1 import Node, Pod
+from sampan.kubelet import hollow_nodes
+from sampan.kubelet.config import KubeletConfig
+from sampan.kubelet.heartbeat import Heartbeat
+from sampan.kubelet.node_status import Machine
+from sampan.kubelet.pod_events import PodEvents
+from sampan.kubelet.records import NodeRecord, Records
+from sampan.kubelet.status_manager import StatusManager
+from sampan.kubelet.sync_loop import SyncLoop
+from sampan.machinery import errors
+from sampan.machinery.activity import Activity
+from sampan.machinery.client import Client, ConnectionFailed
+from sampan.machinery.clock import Clock
+from sampan.machinery.events import EventRecorder
+from sampan.machinery.informer import InformerFactory
+from sampan.machinery.workqueue import Backoff, ShutDown, WorkQueue
+from sampan.runtimes.hollow import NO_STAGES, AddressRange, HollowRuntime, Stages, World
+
+log = logging.getLogger(__name__)
+
+COMPONENT = "kubelet"
+NODE_RANGE = "100.64.0.0/10"
+_SLOTS = 200
+"""Heartbeats are spread over so many moments of their period, the first ten far apart."""
+_STARTERS = 16
+
+
+def by_node(pod: Pod) -> Iterable[Hashable]:
+    return (pod.spec.nodeName,) if pod.spec.nodeName else ()
+
+
+class Fleet:
+    def __init__(
+        self,
+        *,
+        client: Client,
+        client_for: Callable[[str], Client],
+        clock: Clock,
+        config: KubeletConfig | None = None,
+        stages: Stages = NO_STAGES,
+    ) -> None:
+        self._client_for, self._clock = client_for, clock
+        self._config = config or KubeletConfig()
+        self.activity = Activity()
+        """What the queues and informers do: what a virtual clock waits for."""
+        self._world = World(clock=clock, stages=stages)
+        self._addresses = AddressRange(NODE_RANGE)
+        self._informers = InformerFactory(client=client, activity=self.activity)
+        self._pods, self._nodes = self._informers.of(Pod), self._informers.of(Node)
+        self._pods.lister.add_index(by_node)
+        self._recorder = self._make_recorder(client)
+        events, records, workers = PodEvents(self._recorder), Records(), self._config.workers
+        self.statuses = StatusManager(records=records, clock=clock, activity=self.activity, workers=workers)
+        self.sync_loop = SyncLoop(
+            records=records,
+            statuses=self.statuses,
+            events=events,
+            clock=clock,
+            activity=self.activity,
+            workers=workers,
+        )
+        self._heartbeat = Heartbeat(clock=clock, config=self._config, events=events)
+        self._running: dict[str, NodeRecord] = {}
+        self._were_off: set[str] = set()
+        self._begun = 0
+        self._queue: WorkQueue[str] = WorkQueue(clock=clock, backoff=Backoff(0.1, 10), activity=self.activity)
+        self._changed = asyncio.Event()
+
+    def __contains__(self, name: str) -> bool:
+        """Whether the node runs."""
+        return name in self._running
+
+    def __len__(self) -> int:
+        return len(self._running)
+
+    # -- life --------------------------------------------------------------------------------------------------------
+
+    async def run(self) -> None:
+        """Run the nodes until cancelled."""
+        async with self._informers, asyncio.TaskGroup() as group:
+            if self._recorder is not None:
+                group.create_task(self._recorder.run())
+            await self._informers.wait_synced()
+            self._pods.subscribe(self._on_pod)
+            self._nodes.subscribe(self._on_node)
+            group.create_task(self.sync_loop.run())
+            group.create_task(self.statuses.run())
+            group.create_task(self._queue.run())
+            for _ in range(_STARTERS):
+                group.create_task(self._work())
+
+    async def register(self, names: Sequence[str]) -> None:
+        """Make those of these nodes that do not exist yet."""
+        limit = asyncio.Semaphore(_STARTERS)
+
+        async def make(name: str) -> None:
+            async with limit:
+                machine = self._machine(hollow_nodes.CAPACITY, self._addresses.take())
+                node = hollow_nodes.ready_node(name, machine, self._clock.now())
+                try:
+                    await self._client_for(name).of(Node).create(node)
+                except errors.AlreadyExists:
+                    self._addresses.give_back(machine.address)
+
+        async with asyncio.TaskGroup() as group:
+            for name in names:
+                group.create_task(make(name))
+
+    async def running(self, names: Sequence[str]) -> None:
+        """Until all these nodes run."""
+        while not all(name in self._running for name in names):
+            self._changed.clear()
+            await self._changed.wait()
+
+    # -- changes -----------------------------------------------------------------------------------------------------
+
+    def _on_pod(self, old: Pod | None, new: Pod | None) -> None:
+        """Routed by node name."""
+        pod = new if new is not None else old
+        if pod is not None and (kubelet := self._running.get(pod.spec.nodeName)) is not None:
+            self.sync_loop.iteration(kubelet, old, new)
+
+    def _on_node(self, old: Node | None, new: Node | None) -> None:
+        name = (new or old).metadata.name  # type: ignore[union-attr]
+        kubelet = self._running.get(name)
+        if new is not None and not hollow_nodes.is_on(new):
+            self._were_off.add(name)
+        if kubelet is None or not _is_wanted(new):
+            if kubelet is not None or _is_wanted(new):
+                self._queue.add(name)
+            return
+        assert new is not None
+        if new.metadata.uid != kubelet.node.metadata.uid:
+            self._queue.add(name)
+            return
+        kubelet.is_changed = kubelet.is_changed or new.status != kubelet.node.status
+        kubelet.node = new
+        kubelet.runtime.use_pod_cidrs(new.spec.podCIDRs)
+
+    # -- work --------------------------------------------------------------------------------------------------------
+
+    async def _work(self) -> None:
+        while True:
+            try:
+                name = await self._queue.get()
+            except ShutDown:
+                return
+            try:
+                again_s = await self._sync_node(name)
+            except (errors.ApiError, ConnectionFailed) as error:
+                log.warning("node %s: %s; again in %g s", name, error, self._queue.retry(name))
+            except Exception:
+                log.exception("node %s: again in %g s", name, self._queue.retry(name))
+            else:
+                self._queue.forget(name)
+                if again_s is not None:
+                    self._queue.add_after(name, again_s)
+            finally:
+                self._queue.done(name)
+
+    async def _sync_node(self, name: str) -> float | None:
+        """Start, stop or keep alive; after how many seconds to come again."""
+        node, kubelet = self._nodes.lister.get(name), self._running.get(name)
+        if kubelet is not None and not _is_same(node, kubelet.node):
+            self._stop(kubelet)
+            kubelet = None
+        if node is None or not _is_wanted(node):
+            return None
+        if kubelet is None:
+            await self._start(name, node)
+            return self._first_beat_s()
+        now = self._clock.now()
+        if now < kubelet.beats_at:
+            return kubelet.beats_at - now
+        kubelet.beats_at = max(kubelet.beats_at + self._config.renew_s, now + self._config.renew_s / 2)
+        await self._heartbeat.beat(kubelet)
+        return kubelet.beats_at - self._clock.now()
+
+    async def _start(self, name: str, node: Node) -> None:
+        now = self._clock.now()
+        has_booted = name in self._were_off
+        runtime = HollowRuntime(world=self._world, booted_at=now if has_booted else 0)
+        runtime.use_pod_cidrs(node.spec.podCIDRs)
+        kubelet = NodeRecord(
+            name=name,
+            client=self._client_for(name),
+            runtime=runtime,
+            machine=self._machine(hollow_nodes.capacity_of(node), self._address(node), str(now) if has_booted else ""),
+            node=node,
+        )
+        await self._heartbeat.register(kubelet)
+        self._were_off.discard(name)
+        self._running[name] = kubelet
+        for pod in self._pods.lister.find(by_node, name):
+            self.sync_loop.iteration(kubelet, None, pod)
+        self.activity.step()
+        self._changed.set()
+
+    def _stop(self, kubelet: NodeRecord) -> None:
+        """The machine vanishes."""
+        del self._running[kubelet.name]
+        self._addresses.give_back(kubelet.machine.address)
+        self.sync_loop.forget(kubelet)
+
+    # -- parts -------------------------------------------------------------------------------------------------------
+
+    def _first_beat_s(self) -> float:
+        """Spread evenly over the period."""
+        self._begun += 1
+        slot = self._begun % _SLOTS
+        part = (slot % 10 + slot // 10 * 10 / _SLOTS) / 10
+        return self._config.renew_s * (part or 1.0)
+
+    def _machine(self, capacity: dict[str, str], address: str, boot: str = "") -> Machine:
+        runtime = f"{HollowRuntime.name}://{HollowRuntime.version}"
+        return Machine(capacity=capacity, address=address, runtime=runtime, boot=boot, os_image="Sampan hollow node")
+
+    def _address(self, node: Node) -> str:
+        """The one that the node has, or a new one."""
+        found = hollow_nodes.address_of(node)
+        if found:
+            self._addresses.claim(found)
+        return found or self._addresses.take()
+
+    def _make_recorder(self, client: Client) -> EventRecorder | None:
+        if not self._config.has_events:
+            return None
+        return EventRecorder(client=client, clock=self._clock, component=COMPONENT, activity=self.activity)
+
+
+def _is_wanted(node: Node | None) -> bool:
+    return node is not None and hollow_nodes.is_hollow(node) and hollow_nodes.is_on(node)
+
+
+def _is_same(node: Node | None, known: Node) -> bool:
+    """It is still wanted, and was not made anew."""
+    return node is not None and _is_wanted(node) and node.metadata.uid == known.metadata.uid
+
+
+__all__ = ["COMPONENT", "Fleet", "by_node"]

@@ -1,0 +1,100 @@
+"""Heartbeats of a node: its lease renewed, its status looked at, and written when something has changed or much time
+has passed."""
+
+import logging
+
+from sampan.api import times
+from sampan.api.types.coordination_v1 import Lease, LeaseSpec
+from sampan.api.types.core_v1 import Node, NodeStatus
+from sampan.api.types.meta_v1 import ObjectMeta, OwnerReference
+from sampan.kubelet.config import KubeletConfig
+from sampan.kubelet.node_status import has_changed, is_ready, node_status, own_labels
+from sampan.kubelet.pod_events import PodEvents
+from sampan.kubelet.records import NodeRecord
+from sampan.machinery import errors
+from sampan.machinery.clock import Clock
+from sampan.machinery.copies import copy_of
+
+log = logging.getLogger(__name__)
+
+LEASES = "kube-node-lease"
+
+
+class Heartbeat:
+    def __init__(self, *, clock: Clock, config: KubeletConfig, events: PodEvents) -> None:
+        self._clock, self._config, self._events = clock, config, events
+
+    async def register(self, kubelet: NodeRecord) -> None:
+        """See that the node has its labels and status, and a lease."""
+        labels, found = own_labels(kubelet.name), kubelet.node.metadata.labels
+        missing = {key: value for key, value in labels.items() if found.get(key) != value}
+        if missing:
+            patch = {"metadata": {"labels": missing}}
+            kubelet.node = await kubelet.client.of(Node).patch(kubelet.name, patch)
+        self._events.node(kubelet, "Starting", "Starting kubelet.")
+        await self._update_status(kubelet)
+        await self._renew(kubelet)
+
+    async def beat(self, kubelet: NodeRecord) -> None:
+        await self._renew(kubelet)
+        is_due = self._clock.now() - kubelet.reported_at >= self._config.report_s
+        if kubelet.is_changed or is_due:
+            await self._update_status(kubelet, is_due=is_due)
+
+    # -- status ------------------------------------------------------------------------------------------------------
+
+    async def _update_status(self, kubelet: NodeRecord, *, is_due: bool = False) -> None:
+        now, node = self._clock.now(), kubelet.node
+        kubelet.is_changed = False
+        status = node_status(node, kubelet.machine, now)
+        if not (is_due or has_changed(node.status, status)):
+            kubelet.reported_at = kubelet.reported_at or now
+            return
+        self._tell(kubelet, node.status, status)
+        wanted = copy_of(node)
+        wanted.status = status
+        wanted.metadata.resourceVersion = ""
+        kubelet.node = await kubelet.client.of(Node).update_status(wanted)
+        kubelet.reported_at = now
+
+    def _tell(self, kubelet: NodeRecord, old: NodeStatus, new: NodeStatus) -> None:
+        if old.nodeInfo.bootID and old.nodeInfo.bootID != new.nodeInfo.bootID:
+            text = f"Node {kubelet.name} has been rebooted, boot id: {new.nodeInfo.bootID}"
+            self._events.node(kubelet, "Rebooted", text, "Warning")
+        if old.conditions and not is_ready(old):
+            self._events.node_status(kubelet, "NodeReady")
+
+    # -- lease -------------------------------------------------------------------------------------------------------
+
+    async def _renew(self, kubelet: NodeRecord) -> None:
+        leases = kubelet.client.of(Lease)
+        if kubelet.lease is not None:
+            try:
+                kubelet.lease = await leases.update(self._renewed(kubelet, kubelet.lease))
+                return
+            except (errors.Conflict, errors.NotFound):
+                kubelet.lease = None
+        try:
+            found = await leases.get(kubelet.name, LEASES)
+        except errors.NotFound:
+            kubelet.lease = await leases.create(self._renewed(kubelet, None))
+        else:
+            kubelet.lease = await leases.update(self._renewed(kubelet, found))
+
+    def _renewed(self, kubelet: NodeRecord, base: Lease | None) -> Lease:
+        node = kubelet.node
+        owner = OwnerReference(apiVersion="v1", kind="Node", name=node.metadata.name, uid=node.metadata.uid)
+        meta = ObjectMeta(name=kubelet.name, namespace=LEASES, ownerReferences=[owner])
+        lease = copy_of(base) if base is not None else Lease(metadata=meta)
+        lease.metadata.ownerReferences = lease.metadata.ownerReferences or [owner]
+        lease.spec = LeaseSpec(
+            holderIdentity=kubelet.name,
+            leaseDurationSeconds=self._config.lease_duration_s,
+            renewTime=times.format_micro_time(self._clock.now()),
+            leaseTransitions=lease.spec.leaseTransitions,
+            acquireTime=lease.spec.acquireTime,
+        )
+        return lease
+
+
+__all__ = ["LEASES", "Heartbeat"]

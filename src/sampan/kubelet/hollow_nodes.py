@@ -1,0 +1,81 @@
+"""Which Node objects are hollow nodes, and how one is made. Pure.
+
+A node with the annotation `sampan.dev/runtime: hollow` is run by the fleet, whoever made it; with
+`sampan.dev/power: off` besides, its machine is switched off.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from sampan.api.types.core_v1 import Node, NodeSpec, NodeStatus, Taint
+from sampan.api.types.meta_v1 import ObjectMeta
+from sampan.kubelet.node_status import CONTROLLER_ATTACHES, Machine, node_status, own_labels
+
+RUNTIME, HOLLOW = "sampan.dev/runtime", "hollow"
+POWER, OFF = "sampan.dev/power", "off"
+CAPACITY = {"cpu": "32", "memory": "256Gi", "ephemeral-storage": "1Ti", "pods": "110"}
+"""Of a node that does not say what it has."""
+NAME_PREFIX = "node-"
+
+
+def is_hollow(node: Node) -> bool:
+    return node.metadata.annotations.get(RUNTIME) == HOLLOW
+
+
+def is_on(node: Node) -> bool:
+    return node.metadata.annotations.get(POWER) != OFF
+
+
+def hollow_node(
+    name: str,
+    *,
+    labels: Mapping[str, str] | None = None,
+    taints: Sequence[Taint] = (),
+    capacity: Mapping[str, str] | None = None,
+) -> Node:
+    """A node for the fleet to run, as anybody may create it who may create nodes."""
+    meta = ObjectMeta(
+        name=name,
+        labels=own_labels(name) | dict(labels or {}),
+        annotations={RUNTIME: HOLLOW, CONTROLLER_ATTACHES: "true"},
+    )
+    status = NodeStatus(capacity=dict(CAPACITY) | dict(capacity or {}))
+    return Node(metadata=meta, spec=NodeSpec(taints=list(taints)), status=status)
+
+
+def ready_node(name: str, machine: Machine, now: float) -> Node:
+    """The same with its first status, as a kubelet registers its node."""
+    node = hollow_node(name, capacity=machine.capacity)
+    node.status = node_status(node, machine, now)
+    return node
+
+
+def capacity_of(node: Node) -> dict[str, str]:
+    return dict(CAPACITY) | dict(node.status.capacity)
+
+
+def address_of(node: Node) -> str:
+    """The node's own address; empty if it has none yet."""
+    return next((found.address for found in node.status.addresses if found.type == "InternalIP"), "")
+
+
+def free_names(taken: Iterable[str], count: int, prefix: str = NAME_PREFIX) -> list[str]:
+    """The next names: the numbers go on after the highest that there is."""
+    ends = [name.removeprefix(prefix) for name in taken if name.startswith(prefix)]
+    first = max((int(end) for end in ends if end.isdecimal()), default=-1) + 1
+    return [f"{prefix}{first + index}" for index in range(count)]
+
+
+__all__ = [
+    "CAPACITY",
+    "HOLLOW",
+    "OFF",
+    "POWER",
+    "RUNTIME",
+    "address_of",
+    "capacity_of",
+    "free_names",
+    "hollow_node",
+    "is_hollow",
+    "is_on",
+    "ready_node",
+]

@@ -1,0 +1,149 @@
+"""The Node object as its kubelet wants it. Pure."""
+
+import hashlib
+import platform
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from sampan.api import times
+from sampan.api.types.core_v1 import (
+    DaemonEndpoint,
+    Node,
+    NodeAddress,
+    NodeCondition,
+    NodeDaemonEndpoints,
+    NodeStatus,
+    NodeSystemInfo,
+)
+from sampan.kubelet.config import KUBELET_VERSION, PORT
+
+READY, MEMORY_PRESSURE, DISK_PRESSURE, PID_PRESSURE = "Ready", "MemoryPressure", "DiskPressure", "PIDPressure"
+_CONDITIONS = (
+    (MEMORY_PRESSURE, "False", "KubeletHasSufficientMemory", "kubelet has sufficient memory available"),
+    (DISK_PRESSURE, "False", "KubeletHasNoDiskPressure", "kubelet has no disk pressure"),
+    (PID_PRESSURE, "False", "KubeletHasSufficientPID", "kubelet has sufficient PID available"),
+    (READY, "True", "KubeletReady", "kubelet is posting ready status"),
+)
+CONTROLLER_ATTACHES = "volumes.kubernetes.io/controller-managed-attach-detach"
+OS = "linux"
+ARCH = {"x86_64": "amd64", "aarch64": "arm64"}.get(platform.machine(), platform.machine())
+_KERNEL = platform.release()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Machine:
+    """What a kubelet finds out about its machine."""
+
+    capacity: Mapping[str, str]
+    address: str
+    runtime: str
+    """Name and version: `hollow://1.0`."""
+    boot: str = ""
+    """Another after every start of the machine."""
+    os_image: str = "Sampan"
+
+
+def own_labels(name: str) -> dict[str, str]:
+    """The labels that a kubelet gives its node."""
+    return {
+        "kubernetes.io/hostname": name,
+        "kubernetes.io/os": OS,
+        "kubernetes.io/arch": ARCH,
+        "beta.kubernetes.io/os": OS,
+        "beta.kubernetes.io/arch": ARCH,
+    }
+
+
+def node_status(node: Node, machine: Machine, now: float) -> NodeStatus:
+    """The status that the node should have now; what others say in it stays."""
+    old, name = node.status, node.metadata.name
+    capacity = dict(old.capacity) | dict(machine.capacity)
+    return NodeStatus(
+        capacity=capacity,
+        allocatable=capacity,
+        conditions=_conditions(old, now),
+        addresses=[
+            NodeAddress(type="InternalIP", address=machine.address),
+            NodeAddress(type="Hostname", address=name),
+        ],
+        daemonEndpoints=NodeDaemonEndpoints(kubeletEndpoint=DaemonEndpoint(Port=PORT)),
+        nodeInfo=_system_info(name, machine),
+        images=old.images,
+        volumesInUse=old.volumesInUse,
+        volumesAttached=old.volumesAttached,
+    )
+
+
+def _conditions(old: NodeStatus, now: float) -> list[NodeCondition]:
+    """Others' conditions first, the Ready one last."""
+    before = {condition.type: condition for condition in old.conditions}
+    own = {type for type, *_ in _CONDITIONS}
+    moment = times.format_time(now)
+    found = [condition for condition in old.conditions if condition.type not in own]
+    for type, status, reason, message in _CONDITIONS:
+        last = before.get(type)
+        since = last.lastTransitionTime if last is not None and last.status == status else moment
+        found.append(
+            NodeCondition(
+                type=type,
+                status=status,
+                reason=reason,
+                message=message,
+                lastHeartbeatTime=moment,
+                lastTransitionTime=since,
+            )
+        )
+    return found
+
+
+def _system_info(name: str, machine: Machine) -> NodeSystemInfo:
+    identity = hashlib.sha256(name.encode()).hexdigest()
+    return NodeSystemInfo(
+        machineID=identity[:32],
+        systemUUID=_uuid(identity),
+        bootID=_uuid(hashlib.sha256(f"{name}/{machine.boot}".encode()).hexdigest()),
+        kernelVersion=_KERNEL,
+        osImage=machine.os_image,
+        containerRuntimeVersion=machine.runtime,
+        kubeletVersion=KUBELET_VERSION,
+        kubeProxyVersion="",
+        operatingSystem=OS,
+        architecture=ARCH,
+    )
+
+
+def _uuid(digits: str) -> str:
+    return "-".join((digits[:8], digits[8:12], digits[12:16], digits[16:20], digits[20:32]))
+
+
+def has_changed(old: NodeStatus, new: NodeStatus) -> bool:
+    """Whether they differ in more than the time of the heartbeat."""
+    return (
+        old.capacity != new.capacity
+        or old.allocatable != new.allocatable
+        or old.addresses != new.addresses
+        or old.nodeInfo != new.nodeInfo
+        or old.daemonEndpoints != new.daemonEndpoints
+        or [_said(found) for found in old.conditions] != [_said(found) for found in new.conditions]
+    )
+
+
+def _said(condition: NodeCondition) -> tuple[str, str, str, str]:
+    return condition.type, condition.status, condition.reason, condition.message
+
+
+def is_ready(status: NodeStatus) -> bool:
+    return any(found.type == READY and found.status == "True" for found in status.conditions)
+
+
+__all__ = [
+    "ARCH",
+    "CONTROLLER_ATTACHES",
+    "OS",
+    "READY",
+    "Machine",
+    "has_changed",
+    "is_ready",
+    "node_status",
+    "own_labels",
+]

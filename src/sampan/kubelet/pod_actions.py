@@ -1,0 +1,110 @@
+"""What is to be done for a pod, from its spec and what the runtime reports. Pure."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from sampan.api.types.core_v1 import Container, EphemeralContainer, Pod
+from sampan.kubelet.restarts import is_sidecar, restarts, restarts_on_failure
+from sampan.runtimes import contract
+from sampan.runtimes.contract import ContainerReport, PodReport
+
+
+@dataclass(slots=True)
+class PodActions:
+    """A sandbox if there must be one, then containers in order; or the end of everything."""
+
+    needs_sandbox: bool = False
+    start: list[Container] = field(default_factory=list)
+    kill_pod: bool = False
+    """Its own containers have ended for good; what still runs beside them is stopped."""
+
+
+def compute_pod_actions(pod: Pod, report: PodReport) -> PodActions:
+    if not report.is_sandbox_ready:
+        return _anew(pod, report)
+    actions = PodActions()
+    if _compute_init_actions(pod, report, actions):
+        _compute_container_actions(pod, report, actions)
+    return actions
+
+
+def _anew(pod: Pod, report: PodReport) -> PodActions:
+    """Without a sandbox: everything begins again, but for what must not."""
+    if report.sandboxes and report.containers and not restarts_on_failure(pod.spec):
+        return PodActions(kill_pod=True)
+    mains = [
+        container
+        for container in pod.spec.containers or ()
+        if not _is_done(pod, container, report.container(container.name))
+    ]
+    if not mains and report.containers:
+        return PodActions(kill_pod=True)
+    return PodActions(needs_sandbox=True, start=pod.spec.initContainers[:1] or mains)
+
+
+def _is_done(pod: Pod, container: Container, found: ContainerReport | None) -> bool:
+    return found is not None and found.state == contract.EXITED and not restarts(container, pod.spec, found.exit_code)
+
+
+def _compute_init_actions(pod: Pod, report: PodReport, actions: PodActions) -> bool:
+    """Starts the init container whose turn it is; True when the others may go on."""
+    is_initialized = _has_begun(pod, report)
+    for container in pod.spec.initContainers:
+        found = report.container(container.name)
+        if is_sidecar(container):
+            if found is None or found.state == contract.EXITED:
+                actions.start.append(container)
+            if not is_initialized and (found is None or not found.is_started):
+                return False
+        elif not is_initialized and not _has_initialized(pod, container, found, actions):
+            return False
+    return True
+
+
+def _has_initialized(pod: Pod, container: Container, found: ContainerReport | None, actions: PodActions) -> bool:
+    if found is not None and found.state == contract.EXITED:
+        if found.exit_code == 0:
+            return True
+        if not restarts(container, pod.spec, found.exit_code):
+            actions.kill_pod = True
+            return False
+        found = None
+    if found is None:
+        actions.start.append(container)
+    return False
+
+
+def _has_begun(pod: Pod, report: PodReport) -> bool:
+    """One of the pod's own containers was created in this sandbox."""
+    names = {container.name for container in pod.spec.containers or ()}
+    return any(found.name in names for found in report.containers)
+
+
+def _compute_container_actions(pod: Pod, report: PodReport, actions: PodActions) -> None:
+    kept = 0
+    for container in pod.spec.containers or ():
+        found = report.container(container.name)
+        if _is_done(pod, container, found):
+            continue
+        kept += 1
+        if found is None or found.state == contract.EXITED:
+            actions.start.append(container)
+    if not kept:
+        actions.kill_pod, actions.start = True, []
+
+
+def ephemeral_to_start(pod: Pod, report: PodReport) -> Sequence[EphemeralContainer]:
+    return [found for found in pod.spec.ephemeralContainers if report.container(found.name) is None]
+
+
+def stop_order(pod: Pod, report: PodReport) -> Sequence[str]:
+    """Which containers to stop now: all but the sidecars, then these from the last to the first."""
+    running = {found.name for found in report.containers if found.state in (contract.RUNNING, contract.CREATED)}
+    sidecars = [container.name for container in pod.spec.initContainers if is_sidecar(container)]
+    others = [found.name for found in report.containers if found.name in running and found.name not in sidecars]
+    if others:
+        return others
+    return [name for name in reversed(sidecars) if name in running][:1]
+
+
+__all__ = ["PodActions", "compute_pod_actions", "ephemeral_to_start", "stop_order"]

@@ -1,0 +1,128 @@
+"""The status of a pod, from its spec and what the runtime reports. Pure.
+
+`generate` says how things are; `merge` sees to it that the status never goes back: a pod that has ended stays ended,
+and ends only when nothing of it runs any more.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import msgspec
+
+from sampan.api import times
+from sampan.api.pod_qos import qos_class
+from sampan.api.types.core_v1 import ContainerStatus, HostIP, Pod, PodIP, PodStatus
+from sampan.kubelet import conditions
+from sampan.kubelet.container_statuses import Waiting, container_statuses
+from sampan.kubelet.phase import FAILED, TERMINAL, pod_phase
+from sampan.runtimes import contract
+from sampan.runtimes.contract import PodReport
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Verdict:
+    """Why the kubelet ends a pod that it did not have to: rejected, past its deadline, evicted."""
+
+    reason: str
+    message: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Facts:
+    """What is known about a pod besides its spec."""
+
+    report: PodReport
+    old: PodStatus
+    """What was last said of it."""
+    waiting: Waiting = field(default_factory=dict)
+    host_ips: Sequence[str] = ()
+    is_terminal: bool = False
+    """Nothing of the pod is started again."""
+    verdict: Verdict | None = None
+
+
+def generate(pod: Pod, facts: Facts, now: float) -> PodStatus:
+    report, old, spec = facts.report, facts.old, pod.spec
+    inits = container_statuses(pod, spec.initContainers, report, old.initContainerStatuses, facts.waiting, is_init=True)
+    mains = container_statuses(pod, spec.containers or (), report, old.containerStatuses, facts.waiting)
+    statuses = {status.name: status for status in (*inits, *mains)}
+    phase = pod_phase(pod, statuses, is_terminal=facts.is_terminal, has_started=_has_started(pod, report))
+    reason, message = "", ""
+    if phase not in TERMINAL and old.phase in TERMINAL:
+        phase = old.phase
+    if phase == old.phase:
+        reason, message = old.reason, old.message
+    if facts.verdict is not None:
+        phase, reason, message = FAILED, facts.verdict.reason, facts.verdict.message
+    status = msgspec.structs.replace(
+        pod.status,
+        observedGeneration=max(pod.metadata.generation, old.observedGeneration),
+        phase=phase,
+        reason=reason,
+        message=message,
+        startTime=old.startTime or times.format_time(now),
+        qosClass=old.qosClass or qos_class(spec),
+        initContainerStatuses=inits,
+        containerStatuses=mains,
+    )
+    if spec.ephemeralContainers:
+        status.ephemeralContainerStatuses = container_statuses(
+            pod, spec.ephemeralContainers, report, old.ephemeralContainerStatuses, facts.waiting
+        )
+    _set_addresses(status, pod, facts)
+    _set_conditions(status, pod, facts, statuses, now)
+    return status
+
+
+def _has_started(pod: Pod, report: PodReport) -> bool:
+    names = {container.name for container in pod.spec.containers or ()}
+    return any(found.name in names and found.state != contract.CREATED for found in report.containers)
+
+
+def _set_addresses(status: PodStatus, pod: Pod, facts: Facts) -> None:
+    hosts, ips = facts.host_ips, facts.report.ips
+    if hosts:
+        status.hostIP, status.hostIPs = hosts[0], [HostIP(ip=ip) for ip in hosts]
+        if pod.spec.hostNetwork:
+            ips = hosts
+    if ips:
+        status.podIP, status.podIPs = ips[0], [PodIP(ip=ip) for ip in ips]
+    elif facts.old.podIP:
+        status.podIP, status.podIPs = facts.old.podIP, facts.old.podIPs
+
+
+def _set_conditions(
+    status: PodStatus, pod: Pod, facts: Facts, statuses: dict[str, ContainerStatus], now: float
+) -> None:
+    said = conditions.own_conditions(pod, statuses, status.phase, has_sandbox=facts.report.is_sandbox_ready)
+    status.conditions = conditions.merged(pod, facts.old.conditions, said, now)
+
+
+def merge(old: PodStatus, new: PodStatus, *, may_run: bool) -> PodStatus:
+    """What may be said after `old`: a phase that ends everything only when nothing `may_run` any more, and never
+    another after it."""
+    if old.phase in TERMINAL:
+        return msgspec.structs.replace(new, phase=old.phase) if new.phase != old.phase else new
+    if may_run and new.phase in TERMINAL:
+        return msgspec.structs.replace(new, phase=old.phase or "Pending", reason=old.reason, message=old.message)
+    return new
+
+
+def may_run(report: PodReport) -> bool:
+    return any(found.state in (contract.RUNNING, contract.CREATED) for found in report.containers)
+
+
+def rejected(pod: Pod, verdict: Verdict, now: float) -> PodStatus:
+    """Of a pod that the node does not take."""
+    return msgspec.structs.replace(
+        pod.status,
+        observedGeneration=max(pod.metadata.generation, pod.status.observedGeneration),
+        phase=FAILED,
+        reason=verdict.reason,
+        message=f"Pod was rejected: {verdict.message}",
+        qosClass=pod.status.qosClass or qos_class(pod.spec),
+        startTime=pod.status.startTime or times.format_time(now),
+    )
+
+
+__all__ = ["Facts", "Verdict", "generate", "may_run", "merge", "rejected"]

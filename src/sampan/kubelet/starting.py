@@ -1,0 +1,119 @@
+"""Starting a pod's containers: sandbox first, then back-off, image, container, each with its event."""
+
+from sampan.api import durations, gotext
+from sampan.api.types.core_v1 import Container, EphemeralContainer
+from sampan.kubelet.backoff import FIRST_S, BackOff
+from sampan.kubelet.pod_actions import PodActions, ephemeral_to_start
+from sampan.kubelet.pod_events import PodEvents, full_name
+from sampan.kubelet.records import PodRecord
+from sampan.machinery.clock import Clock
+from sampan.machinery.events import WARNING
+from sampan.runtimes import contract
+from sampan.runtimes.contract import ContainerReport, PodReport, RuntimeFailure
+
+CRASH_LOOP, PULL_BACK_OFF = "CrashLoopBackOff", "ImagePullBackOff"
+SANDBOX_FAILED = "FailedCreatePodSandBox"
+_SANDBOX_RETRY_S = 10.0
+
+
+class Starter:
+    def __init__(self, *, clock: Clock, events: PodEvents) -> None:
+        self._clock, self._events = clock, events
+
+    async def carry_out(self, record: PodRecord, actions: PodActions, report: PodReport) -> float | None:
+        """Start what is to be started; after how many seconds to try again what could not be."""
+        record.waiting = None
+        if actions.needs_sandbox and not await self._sandbox(record):
+            return _SANDBOX_RETRY_S
+        again = [
+            *[await self._container(record, found, report.container(found.name)) for found in actions.start],
+            *[await self._ephemeral(record, found) for found in ephemeral_to_start(record.pod, report)],
+        ]
+        return min((pause_s for pause_s in again if pause_s is not None), default=None)
+
+    async def _sandbox(self, record: PodRecord) -> bool:
+        try:
+            await record.kubelet.runtime.run_sandbox(record.pod)
+        except RuntimeFailure as failure:
+            text = f"Failed to create pod sandbox: {failure.message}"
+            self._events.pod(record.kubelet, record.pod, WARNING, SANDBOX_FAILED, text)
+            return False
+        return True
+
+    async def _container(self, record: PodRecord, container: Container, last: ContainerReport | None) -> float | None:
+        now = self._clock.now()
+        if last is not None and last.state == contract.EXITED:
+            back_off = _back_off(record, container.name)
+            if (left_s := back_off.left_s(last.finished_at, now)) > 0:
+                return self._crash_loop(record, container, back_off, left_s)
+            back_off.lengthen(last.finished_at, now)
+        return await self._pull_and_start(record, container)
+
+    def _crash_loop(self, record: PodRecord, container: Container, back_off: BackOff, left_s: float) -> float:
+        pause = durations.format_duration(int(back_off.pause_s * 1e9))
+        text = f"back-off {pause} restarting failed container={container.name} pod={full_name(record.pod)}"
+        _wait(record, container.name, CRASH_LOOP, text)
+        self._events.back_off(record.kubelet, record.pod, container)
+        return left_s
+
+    async def _pull_and_start(self, record: PodRecord, container: Container) -> float | None:
+        kubelet, pod, now = record.kubelet, record.pod, self._clock.now()
+        try:
+            await self._pull(record, container)
+            await kubelet.runtime.start_container(pod, container, next_attempt(record, container.name))
+        except RuntimeFailure as failure:
+            _wait(record, container.name, failure.reason, failure.message)
+            back_off = _pull_back_off(record, container)
+            return back_off.left_s(back_off.since, now) or FIRST_S
+        self._events.created(kubelet, pod, container)
+        self._events.started(kubelet, pod, container)
+        return None
+
+    async def _pull(self, record: PodRecord, container: Container) -> None:
+        """Raises RuntimeFailure."""
+        kubelet, pod, now = record.kubelet, record.pod, self._clock.now()
+        back_off = _pull_back_off(record, container)
+        if back_off.left_s(back_off.since, now) > 0:
+            self._events.pull_back_off(kubelet, pod, container)
+            text = f"Back-off pulling image {gotext.quote(container.image)}: {back_off.why}"
+            raise RuntimeFailure(PULL_BACK_OFF, text)
+        try:
+            await kubelet.runtime.pull_image(pod, container)
+        except RuntimeFailure as failure:
+            back_off.lengthen(now, now)
+            back_off.why = f"{failure.reason}: {failure.message}"
+            self._events.pulling(kubelet, pod, container)
+            self._events.pull_failed(kubelet, pod, container, failure.message)
+            self._events.failed(kubelet, pod, container, failure.reason)
+            raise
+        self._events.pulled(kubelet, pod, container)
+
+    async def _ephemeral(self, record: PodRecord, container: EphemeralContainer) -> float | None:
+        stand_in = Container(name=container.name, image=container.image)
+        return await self._pull_and_start(record, stand_in)
+
+
+def next_attempt(record: PodRecord, name: str) -> int:
+    """How often the container was started before, as far as anybody knows."""
+    report = record.kubelet.runtime.pod_report(record.pod)
+    last = report.container(name) or report.previous(name)
+    if last is not None:
+        return last.attempt + 1
+    return 0
+
+
+def _wait(record: PodRecord, name: str, reason: str, message: str) -> None:
+    record.waiting = (record.waiting or {}) | {name: (reason, message)}
+
+
+def _pull_back_off(record: PodRecord, container: Container) -> BackOff:
+    return _back_off(record, f"image {container.image}")
+
+
+def _back_off(record: PodRecord, key: str) -> BackOff:
+    if record.back_offs is None:
+        record.back_offs = {}
+    return record.back_offs.setdefault(key, BackOff())
+
+
+__all__ = ["Starter"]

@@ -1,0 +1,110 @@
+"""The status manager: writes what is said of pods. What is said while a write is under way is written together.
+
+A status never goes back (`pod_status.merge`). A pod that is being deleted is removed from the API server once its final
+status is written.
+"""
+
+import asyncio
+import logging
+
+from sampan.api.types.core_v1 import Pod, PodStatus
+from sampan.kubelet.pod_status import merge
+from sampan.kubelet.records import PodRecord, Records, Stage
+from sampan.kubelet.status_patch import status_patch
+from sampan.machinery import errors
+from sampan.machinery.activity import Activity
+from sampan.machinery.client import ConnectionFailed, Delete
+from sampan.machinery.clock import Clock
+from sampan.machinery.workqueue import Backoff, ShutDown, WorkQueue
+
+log = logging.getLogger(__name__)
+
+
+class StatusManager:
+    def __init__(self, *, records: Records, clock: Clock, activity: Activity, workers: int) -> None:
+        self._records, self._workers = records, workers
+        self.queue: WorkQueue[str] = WorkQueue(clock=clock, backoff=Backoff(0.1, 10), activity=activity)
+
+    def set_pod_status(self, record: PodRecord, status: PodStatus, *, may_run: bool = False) -> None:
+        """Say this of the pod from now on. `may_run`: something of it may still run."""
+        old = record.status
+        status = merge(old, status, may_run=may_run)
+        if status != old:
+            record.said = status
+            self.queue.add(record.uid)
+
+    def finish(self, record: PodRecord) -> None:
+        """Nothing of the pod is left: it may be removed."""
+        if record.pod.metadata.deletionTimestamp is not None:
+            self.queue.add(record.uid)
+
+    def seen(self, record: PodRecord) -> bool:
+        """The record's pod is newer than it was; True if it is but the echo of what was written."""
+        if not record.version:
+            return False
+        version = int(record.pod.metadata.resourceVersion)
+        if version < record.version:
+            return False
+        is_echo = version == record.version
+        if record.said is record.written:
+            record.said = None
+        record.written, record.version = None, 0
+        return is_echo
+
+    async def run(self) -> None:
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self.queue.run())
+            for _ in range(self._workers):
+                group.create_task(self._work())
+
+    async def _work(self) -> None:
+        while True:
+            try:
+                uid = await self.queue.get()
+            except ShutDown:
+                return
+            try:
+                await self._sync(uid)
+            finally:
+                self.queue.done(uid)
+
+    async def _sync(self, uid: str) -> None:
+        record = self._records.get(uid)
+        if record is None:
+            return
+        try:
+            await self._write(record)
+            if record.stage is Stage.TERMINATED and record.pod.metadata.deletionTimestamp is not None:
+                await self._remove(record)
+        except errors.NotFound:
+            pass  # its source tells the rest
+        except (errors.ApiError, ConnectionFailed) as error:
+            pause_s = self.queue.retry(uid)
+            log.warning("status of pod %s: %s; again in %g s", record.pod.metadata.name, error, pause_s)
+        else:
+            self.queue.forget(uid)
+
+    async def _write(self, record: PodRecord) -> None:
+        status = record.said
+        if status is None or status is record.written:
+            return
+        meta = record.pod.metadata
+        patch = status_patch(record.written or record.pod.status, status)
+        if not patch:
+            record.said = record.written
+            return
+        body = {"metadata": {"uid": meta.uid}, "status": patch}
+        shown = await record.kubelet.client.of(Pod).patch(meta.name, body, meta.namespace, subresource="status")
+        version = int(shown.metadata.resourceVersion)
+        if version > int(record.pod.metadata.resourceVersion):
+            record.written, record.version = status, version
+        elif record.said is status:
+            record.said = None
+
+    async def _remove(self, record: PodRecord) -> None:
+        meta = record.pod.metadata
+        options = Delete(grace_period_s=0, uid=meta.uid)
+        await record.kubelet.client.of(Pod).delete(meta.name, meta.namespace, options=options)
+
+
+__all__ = ["StatusManager"]

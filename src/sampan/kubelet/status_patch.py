@@ -1,0 +1,49 @@
+"""The patch that makes one pod status of another. Pure."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+
+from sampan.api.codec import json
+from sampan.api.types.core_v1 import PodCondition, PodStatus
+
+_FIELDS = msgspec.structs.fields(PodStatus)
+_BY_IP = ("podIPs", "hostIPs")
+_OTHERS = ("resourceClaimStatuses", "extendedResourceClaimStatus", "nodeAllocatableResourceClaimStatuses")
+"""What others write in the status."""
+
+
+def status_patch(old: PodStatus, new: PodStatus) -> dict[str, Any]:
+    """For a strategic merge; empty if there is nothing to change."""
+    patch: dict[str, Any] = {}
+    for field in _FIELDS:
+        name = field.name
+        before, after = getattr(old, name), getattr(new, name)
+        if before == after or name in _OTHERS:
+            continue
+        if name == "conditions":
+            patch.update(_conditions(before, after))
+        elif name in _BY_IP:
+            gone = {found.ip for found in before} - {found.ip for found in after}
+            patch[name] = [json.to_value(found) for found in after]
+            patch[name] += [{"$patch": "delete", "ip": ip} for ip in sorted(gone)]
+        else:
+            patch[name] = json.to_value(after) if after or after == 0 else None
+    return patch
+
+
+def _conditions(old: Sequence[PodCondition], new: Sequence[PodCondition]) -> dict[str, Any]:
+    before = {found.type: found for found in old}
+    changed = [json.to_value(found) for found in new if before.get(found.type) != found]
+    return (
+        {
+            "$setElementOrder/conditions": [{"type": found.type} for found in new],
+            "conditions": changed,
+        }
+        if changed
+        else {}
+    )
+
+
+__all__ = ["status_patch"]

@@ -1,0 +1,250 @@
+"""The sync loop: from changes of pods, and of what the runtime has, to work on one pod at a time.
+
+`iteration` takes a change from the source of pods and hands it to `handle_pod_additions`, `handle_pod_updates` or
+`handle_pod_removes`; these note it and `dispatch_work`; a worker then has `update_pod` bring the pod on its way, with
+`sync_pod` while it is to run, `sync_terminating_pod` while it is being stopped, `sync_terminated_pod` when it has
+ended.
+"""
+
+import asyncio
+import logging
+
+from sampan.api.types.core_v1 import Container, EphemeralContainer, Pod
+from sampan.kubelet import admission
+from sampan.kubelet.deadline import EXCEEDED, deadline_left_s
+from sampan.kubelet.phase import TERMINAL
+from sampan.kubelet.pod_actions import compute_pod_actions, stop_order
+from sampan.kubelet.pod_events import PodEvents
+from sampan.kubelet.pod_status import Facts, Verdict, generate, may_run, rejected
+from sampan.kubelet.records import NodeRecord, PodRecord, Records, Stage
+from sampan.kubelet.starting import Starter
+from sampan.kubelet.status_manager import StatusManager
+from sampan.machinery.activity import Activity
+from sampan.machinery.clock import Clock
+from sampan.machinery.events import NORMAL, WARNING
+from sampan.machinery.workqueue import Backoff, ShutDown, WorkQueue
+from sampan.runtimes.contract import PodReport
+
+log = logging.getLogger(__name__)
+
+_DEFAULT_GRACE_S = 30
+
+
+class SyncLoop:
+    """Of one node, or of all nodes of a fleet. Work on one pod is never done twice at a time."""
+
+    def __init__(
+        self,
+        *,
+        records: Records,
+        statuses: StatusManager,
+        events: PodEvents,
+        clock: Clock,
+        activity: Activity,
+        workers: int,
+    ) -> None:
+        self._records, self._statuses, self._events, self._clock = records, statuses, events, clock
+        self._starter = Starter(clock=clock, events=events)
+        self._workers = workers
+        self.queue: WorkQueue[str] = WorkQueue(clock=clock, backoff=Backoff(1, 10), activity=activity)
+
+    # -- changes -----------------------------------------------------------------------------------------------------
+
+    def iteration(self, kubelet: NodeRecord, old: Pod | None, new: Pod | None) -> None:
+        if new is None:
+            if old is not None:
+                self.handle_pod_removes(old)
+        elif new.metadata.uid in self._records:
+            self.handle_pod_updates(new)
+        else:
+            self.handle_pod_additions(kubelet, new)
+
+    def handle_pod_additions(self, kubelet: NodeRecord, pod: Pod) -> None:
+        record = PodRecord(kubelet=kubelet, pod=pod)
+        self._records[pod.metadata.uid] = record
+        if pod.status.phase in TERMINAL:
+            record.stage = Stage.TERMINATED
+            self._statuses.finish(record)
+            return
+        kubelet.runtime.adopt(pod)
+        wanted = admission.amounts_of(pod)
+        if not pod.status.containerStatuses and (verdict := self._refusal(record, wanted)) is not None:
+            return self._reject(record, verdict)
+        record.count(wanted)
+        self.dispatch_work(record.uid)
+
+    def handle_pod_updates(self, pod: Pod) -> None:
+        record = self._records[pod.metadata.uid]
+        record.pod = pod
+        if self._statuses.seen(record):
+            return
+        if record.stage is Stage.TERMINATED:
+            self._statuses.finish(record)
+        else:
+            self.dispatch_work(record.uid)
+
+    def handle_pod_removes(self, pod: Pod) -> None:
+        """Of one that was removed while it ran, the rest is killed."""
+        record = self._records.get(pod.metadata.uid)
+        if record is not None:
+            record.is_gone = True
+            self.dispatch_work(record.uid)
+
+    def dispatch_work(self, uid: str) -> None:
+        self.queue.add(uid)
+
+    def forget(self, kubelet: NodeRecord) -> None:
+        """The node is gone, with all that ran on it."""
+        for uid in [uid for uid, record in self._records.items() if record.kubelet is kubelet]:
+            del self._records[uid]
+
+    # -- work --------------------------------------------------------------------------------------------------------
+
+    async def run(self) -> None:
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self.queue.run())
+            for _ in range(self._workers):
+                group.create_task(self._work())
+
+    async def _work(self) -> None:
+        while True:
+            try:
+                uid = await self.queue.get()
+            except ShutDown:
+                return
+            try:
+                again_s = await self.update_pod(uid)
+            except Exception:
+                log.exception("pod %s: again in %g s", uid, self.queue.retry(uid))
+            else:
+                self.queue.forget(uid)
+                if again_s is not None:
+                    self.queue.add_after(uid, again_s)
+            finally:
+                self.queue.done(uid)
+
+    async def update_pod(self, uid: str) -> float | None:
+        """Bring the pod on its way; after how many seconds to look again, None for when something changes."""
+        record = self._records.get(uid)
+        if record is None:
+            return None
+        if record.is_gone:
+            await self._let_go(record)
+            return None
+        if record.stage is Stage.SYNC:
+            again_s = await self.sync_pod(record)
+            if record.stage is Stage.SYNC:
+                return again_s
+        if record.stage is Stage.TERMINATING:
+            again_s = await self.sync_terminating_pod(record)
+            if record.stage is Stage.TERMINATING:
+                return again_s
+        await self.sync_terminated_pod(record)
+        return None
+
+    async def sync_pod(self, record: PodRecord) -> float | None:
+        """Have run what should; or see that the pod has come to its end."""
+        pod, now = record.pod, self._clock.now()
+        report = record.kubelet.runtime.pod_report(pod)
+        deadline_s = deadline_left_s(pod, record.status, now)
+        if deadline_s is not None and deadline_s <= 0:
+            self._events.pod(record.kubelet, pod, NORMAL, EXCEEDED.reason, EXCEEDED.message)
+            record.verdict = EXCEEDED
+        actions = compute_pod_actions(pod, report)
+        has_ended = record.verdict is not None or actions.kill_pod or record.status.phase in TERMINAL
+        if has_ended or pod.metadata.deletionTimestamp is not None:
+            record.stage = Stage.TERMINATING
+            return None
+        retry_s = await self._starter.carry_out(record, actions, report)
+        report = record.kubelet.runtime.pod_report(pod)
+        self._say(record, report)
+        deadline_s = deadline_left_s(pod, record.status, now)
+        return min((s for s in (retry_s, report.changes_in_s, deadline_s) if s is not None), default=None)
+
+    async def sync_terminating_pod(self, record: PodRecord) -> float | None:
+        """Have everything stopped, within the grace."""
+        pod, runtime = record.pod, record.kubelet.runtime
+        report = runtime.pod_report(pod)
+        while names := [name for name in stop_order(pod, report) if self._is_to_stop(record, name)]:
+            for name in names:
+                await self._stop(record, name)
+            report = runtime.pod_report(pod)
+        if may_run(report):
+            self._say(record, report)
+            return report.changes_in_s
+        self._say(record, report, is_terminal=True)
+        await runtime.stop_sandbox(pod)
+        record.stage = Stage.TERMINATED
+        return None
+
+    async def sync_terminated_pod(self, record: PodRecord) -> None:
+        """Nothing of the pod runs: let go of everything but its final status."""
+        await record.kubelet.runtime.remove_pod(record.uid)
+        record.free()
+        record.waiting = record.back_offs = record.stopped = None
+        self._statuses.finish(record)
+
+    async def _let_go(self, record: PodRecord) -> None:
+        await record.kubelet.runtime.remove_pod(record.uid)
+        record.free()
+        self._records.pop(record.uid, None)
+
+    # -- parts -------------------------------------------------------------------------------------------------------
+
+    def _say(self, record: PodRecord, report: PodReport, *, is_terminal: bool = False) -> None:
+        kubelet = record.kubelet
+        facts = Facts(
+            report=report,
+            old=record.status,
+            waiting=record.waiting or {},
+            host_ips=(kubelet.machine.address,),
+            is_terminal=is_terminal,
+            verdict=record.verdict,
+        )
+        status = generate(record.pod, facts, self._clock.now())
+        self._statuses.set_pod_status(record, status, may_run=may_run(report))
+
+    def _refusal(self, record: PodRecord, wanted: admission.Amounts) -> Verdict | None:
+        kubelet = record.kubelet
+        ports = frozenset[tuple[str, str, int]]()
+        if admission.ports_of(record.pod):
+            others = [self._records[uid].pod for uid in kubelet.pods if uid in self._records]
+            ports = frozenset().union(*(admission.ports_of(pod) for pod in others))
+        return admission.admit(record.pod, kubelet.node, wanted, kubelet.used, len(kubelet.pods), ports)
+
+    def _reject(self, record: PodRecord, verdict: Verdict) -> None:
+        self._events.pod(record.kubelet, record.pod, WARNING, verdict.reason, verdict.message)
+        record.stage = Stage.TERMINATED
+        self._statuses.set_pod_status(record, rejected(record.pod, verdict, self._clock.now()))
+        self._statuses.finish(record)
+
+    def _is_to_stop(self, record: PodRecord, name: str) -> bool:
+        """It was not told to stop, or is to stop sooner now."""
+        return self._stop_by(record) < (record.stopped or {}).get(name, float("inf"))
+
+    def _stop_by(self, record: PodRecord) -> float:
+        """By when all must have ended: the sooner of what was said before and what is said now."""
+        grace_s = record.pod.metadata.deletionGracePeriodSeconds
+        if grace_s is None:
+            grace_s = record.pod.spec.terminationGracePeriodSeconds
+        by = self._clock.now() + (grace_s if grace_s is not None else _DEFAULT_GRACE_S)
+        record.stop_by = min(by, record.stop_by) if record.stop_by else by
+        return record.stop_by
+
+    async def _stop(self, record: PodRecord, name: str) -> None:
+        by, container = self._stop_by(record), _container(record.pod, name)
+        if record.stopped is None:
+            record.stopped = {}
+        if name not in record.stopped and container is not None:
+            self._events.killing(record.kubelet, record.pod, container)
+        record.stopped[name] = by
+        await record.kubelet.runtime.stop_container(record.pod, name, max(by - self._clock.now(), 0))
+
+
+def _container(pod: Pod, name: str) -> Container | EphemeralContainer | None:
+    spec = pod.spec
+    every = (*(spec.containers or ()), *spec.initContainers, *spec.ephemeralContainers)
+    return next((container for container in every if container.name == name), None)
+
+
+__all__ = ["SyncLoop"]

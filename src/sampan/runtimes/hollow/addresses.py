@@ -1,0 +1,48 @@
+"""Addresses for hollow pods: each used once at a time, in turn, so that one that is given back rests for a while."""
+
+import ipaddress
+
+
+class AddressRange:
+    def __init__(self, cidr: str) -> None:
+        network = ipaddress.ip_network(cidr, strict=False)
+        self.cidr = cidr
+        self._first = int(network.network_address) + 1
+        self._count = max(network.num_addresses - 2, 1)
+        self._make = type(network.network_address)
+        self._used: set[int] = set()
+        self._next = 0
+
+    def take(self) -> str:
+        """An address that nobody has; empty when all are taken."""
+        if len(self._used) >= self._count:
+            return ""
+        while self._next in self._used:
+            self._next = (self._next + 1) % self._count
+        found = self._next
+        self._used.add(found)
+        self._next = (found + 1) % self._count
+        return str(self._make(self._first + found))
+
+    def claim(self, address: str) -> bool:
+        """Take this very address; False if it is taken or not of this range."""
+        index = self._index(address)
+        if index is None or index in self._used:
+            return False
+        self._used.add(index)
+        return True
+
+    def give_back(self, address: str) -> None:
+        index = self._index(address)
+        if index is not None:
+            self._used.discard(index)
+
+    def _index(self, address: str) -> int | None:
+        found = ipaddress.ip_address(address)
+        if not isinstance(found, self._make):
+            return None
+        index = int(found) - self._first
+        return index if 0 <= index < self._count else None
+
+
+__all__ = ["AddressRange"]

@@ -1,0 +1,198 @@
+"""What a hollow container does: how long it takes to pull, start, get ready, run and stop, and how it ends.
+
+Said by annotations of the pod, `hollow.sampan.dev/FIELD` for all its containers or `hollow.sampan.dev/FIELD.CONTAINER`
+for one, and by stages. A time is `5` (seconds), `5s`, `1m30s`, `forever`, or a range `5s..10s`, of which a moment is
+picked that is the same whenever it is asked for. Pure.
+"""
+
+import zlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields, replace
+from typing import Any
+
+from sampan.api import durations, quantity
+from sampan.api.types.core_v1 import Container, Pod
+
+PREFIX = "hollow.sampan.dev/"
+FOREVER = float("inf")
+_SIGTERM = 143
+
+
+class BehaviourError(ValueError):
+    """A value that says nothing."""
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """A time, or a range of times."""
+
+    least_s: float
+    most_s: float
+
+    def pick(self, seed: str) -> float:
+        if self.least_s == self.most_s:
+            return self.least_s
+        part = zlib.crc32(seed.encode()) / 0xFFFF_FFFF
+        return round(self.least_s + (self.most_s - self.least_s) * part, 3)
+
+
+AT_ONCE = Span(0, 0)
+ENDLESS = Span(FOREVER, FOREVER)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Behaviour:
+    pull: Span = AT_ONCE
+    pull_error: str = ""
+    """Why the image cannot be pulled; empty: it can."""
+    start: Span = AT_ONCE
+    """From the wish to start until the container runs."""
+    ready: Span | None = None
+    """From running until ready; None: what its probes say they wait at first."""
+    run: Span | None = None
+    """From running until it ends of itself; None: by what the container is, see `run_span`."""
+    exit_codes: Sequence[int] = (0,)
+    """Of the first run, the second and so on; the last stands for all that follow."""
+    reason: str = ""
+    """Why it ended, in a word; empty: Completed or Error."""
+    message: str = ""
+    stop: Span = AT_ONCE
+    """From being told to stop until it has."""
+    stop_exit_code: int = _SIGTERM
+    cpu: float = 0.0
+    memory: int = 0
+    log: str = ""
+
+    def exit_code(self, attempt: int) -> int:
+        return self.exit_codes[min(attempt, len(self.exit_codes) - 1)]
+
+
+DEFAULT = Behaviour()
+
+
+def span(text: str) -> Span:
+    """A time or a range of times."""
+    least, dots, most = text.strip().partition("..")
+    first = _seconds(least)
+    last = _seconds(most) if dots else first
+    if last < first:
+        raise BehaviourError(f"the range {text!r} ends before it begins")
+    return Span(first, last)
+
+
+def _seconds(text: str) -> float:
+    text = text.strip()
+    if text == "forever":
+        return FOREVER
+    try:
+        return max(float(text), 0.0)
+    except ValueError:
+        pass
+    try:
+        return max(durations.parse_duration(text) / 1e9, 0.0)
+    except ValueError:
+        raise BehaviourError(f"want a time as in 5, 1m30s, 5s..10s or forever, not {text!r}") from None
+
+
+def _codes(text: str) -> tuple[int, ...]:
+    try:
+        found = tuple(int(part) for part in text.split(","))
+    except ValueError:
+        raise BehaviourError(f"want exit codes as in 1 or 1,1,0, not {text!r}") from None
+    if not all(0 <= code <= 255 for code in found):
+        raise BehaviourError(f"an exit code is between 0 and 255, not {text!r}")
+    return found
+
+
+def _memory(text: str) -> int:
+    return quantity.parse(text).value()
+
+
+def _cores(text: str) -> float:
+    return quantity.parse(text).as_float()
+
+
+_READERS: Mapping[str, Any] = {
+    "pull": span,
+    "pull-error": str,
+    "start": span,
+    "ready": span,
+    "run": span,
+    "exit-code": _codes,
+    "reason": str,
+    "message": str,
+    "stop": span,
+    "stop-exit-code": lambda text: _codes(text)[0],
+    "cpu": _cores,
+    "memory": _memory,
+    "log": str,
+}
+_FIELDS = {name: "exit_codes" if name == "exit-code" else name.replace("-", "_") for name in _READERS}
+assert set(_FIELDS.values()) == {field.name for field in fields(Behaviour)}
+
+
+def changed(behaviour: Behaviour, said: Mapping[str, str]) -> Behaviour:
+    """The behaviour with what is said (by the names of annotations) in place of what it had."""
+    values: dict[str, Any] = {}
+    for name, text in said.items():
+        reader = _READERS.get(name)
+        if reader is None:
+            raise BehaviourError(f"there is no {name!r}; known are {', '.join(_READERS)}")
+        values[_FIELDS[name]] = reader(text)
+    return replace(behaviour, **values) if values else behaviour
+
+
+def annotated(behaviour: Behaviour, pod: Pod, container: str) -> Behaviour:
+    """With what the pod's annotations say of the container; what says nothing is ignored."""
+    annotations = pod.metadata.annotations
+    if not annotations:
+        return behaviour
+    for wanted in ("", container):
+        for key, text in annotations.items():
+            if not key.startswith(PREFIX):
+                continue
+            name, _, of = key.removeprefix(PREFIX).partition(".")
+            if of == wanted and name in _READERS:
+                try:
+                    behaviour = changed(behaviour, {name: text})
+                except ValueError:
+                    continue
+    return behaviour
+
+
+_JOB_RUN = Span(1, 1)
+
+
+def run_span(behaviour: Behaviour, pod: Pod, container: Container, *, is_init: bool) -> Span:
+    """How long the container runs unless it is stopped: an init container not at all, one of a Job for a second, others
+    for ever."""
+    if behaviour.run is not None:
+        return behaviour.run
+    if is_init:
+        return ENDLESS if container.restartPolicy == "Always" else AT_ONCE
+    is_of_job = any(owner.kind == "Job" and owner.controller for owner in pod.metadata.ownerReferences)
+    return _JOB_RUN if is_of_job and pod.spec.restartPolicy != "Always" else ENDLESS
+
+
+def ready_span(behaviour: Behaviour, container: Container) -> tuple[float, float]:
+    """After how many seconds a running container counts as started, and as ready; `behaviour.ready` has its own way."""
+    startup, readiness = container.startupProbe, container.readinessProbe
+    started_s = float(startup.initialDelaySeconds) if startup is not None else 0.0
+    return started_s, max(started_s, float(readiness.initialDelaySeconds) if readiness is not None else 0.0)
+
+
+__all__ = [
+    "AT_ONCE",
+    "DEFAULT",
+    "ENDLESS",
+    "FOREVER",
+    "PREFIX",
+    "Behaviour",
+    "BehaviourError",
+    "Span",
+    "annotated",
+    "changed",
+    "ready_span",
+    "run_span",
+    "span",
+]

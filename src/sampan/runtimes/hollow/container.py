@@ -1,0 +1,121 @@
+"""A hollow container: a few times and an outcome, from which its state at any moment follows. Pure."""
+
+import hashlib
+from dataclasses import dataclass
+
+from sampan.api import times
+from sampan.api.types.core_v1 import Container, ContainerStateTerminated, ContainerStatus, Pod
+from sampan.runtimes.contract import COMPLETED, CREATED, ERROR, EXITED, OOM_KILLED, RUNNING, ContainerReport
+from sampan.runtimes.hollow.behaviour import FOREVER, Behaviour, ready_span, run_span
+
+NAME = "hollow"
+_SIGKILL = 137
+_LOST = 255
+
+
+@dataclass(slots=True)
+class HollowContainer:
+    attempt: int
+    runs_at: float
+    ends_at: float
+    started_at: float
+    """From when on it counts as started, and below as ready."""
+    ready_at: float
+    exit_code: int = 0
+    reason: str = ""
+    message: str = ""
+    previous: "HollowContainer | None" = None
+
+    def next_change(self, now: float) -> float:
+        """When its state changes next; infinite if it does not."""
+        return min(when if when > now else FOREVER for when in (self.runs_at, self.ends_at, self.ready_at))
+
+    def is_over(self, now: float) -> bool:
+        return self.ends_at <= now
+
+    def stop(self, now: float, grace_s: float, took_s: float, exit_code: int) -> None:
+        """It ends after the time it takes, or is killed after the grace; not later than it would anyway."""
+        is_killed = took_s > grace_s
+        ends_at = now + min(took_s, grace_s)
+        if ends_at >= self.ends_at:
+            return
+        self.ends_at, self.runs_at = ends_at, min(self.runs_at, now)
+        self.exit_code = _SIGKILL if is_killed else exit_code
+        self.reason = COMPLETED if self.exit_code == 0 else ERROR
+        self.message = ""
+
+
+def begun(
+    pod: Pod, container: Container, behaviour: Behaviour, attempt: int, now: float, *, is_init: bool, runs: bool = False
+) -> HollowContainer:
+    """The container as it is started now, or begins to run now."""
+    seed = f"{pod.metadata.uid}/{container.name}/{attempt}/"
+    runs_at = now if runs else now + behaviour.pull.pick(seed + "pull") + behaviour.start.pick(seed + "start")
+    run_s = run_span(behaviour, pod, container, is_init=is_init).pick(seed + "run")
+    started_s, ready_s = ready_span(behaviour, container)
+    if behaviour.ready is not None:
+        ready_s = behaviour.ready.pick(seed + "ready")
+    code = behaviour.exit_code(attempt)
+    if behaviour.reason == OOM_KILLED and code == 0:
+        code = _SIGKILL
+    return HollowContainer(
+        attempt=attempt,
+        runs_at=runs_at,
+        ends_at=runs_at + run_s,
+        started_at=runs_at + started_s,
+        ready_at=runs_at + max(ready_s, started_s),
+        exit_code=code,
+        reason=(behaviour.reason or ERROR) if code else COMPLETED,
+        message=behaviour.message,
+    )
+
+
+def adopted(status: ContainerStatus, again: HollowContainer, booted_at: float) -> HollowContainer | None:
+    """The container that a status tells of, None if there is none; `again` is as it would have been begun when it began
+    to run. What ran before the machine was booted is lost."""
+    last = status.lastState.terminated
+    if (ended := status.state.terminated) is not None:
+        return _ended(ended, status.restartCount)
+    if status.state.running is None:
+        return _ended(last, status.restartCount) if last is not None else None
+    again.previous = _ended(last, status.restartCount - 1) if last is not None else None
+    if again.runs_at < booted_at < again.ends_at:
+        again.ends_at, again.exit_code, again.reason, again.message = booted_at, _LOST, "Unknown", ""
+    return again
+
+
+def _ended(found: ContainerStateTerminated, attempt: int) -> HollowContainer:
+    began = times.parse_time(found.startedAt) if found.startedAt else 0.0
+    ended = times.parse_time(found.finishedAt) if found.finishedAt else began
+    return HollowContainer(attempt, began, ended, began, began, found.exitCode, found.reason, found.message)
+
+
+def report(uid: str, name: str, image: str, found: HollowContainer, now: float) -> ContainerReport:
+    state = CREATED if now < found.runs_at else EXITED if found.is_over(now) else RUNNING
+    over = state == EXITED
+    return ContainerReport(
+        name=name,
+        id=container_id(uid, name, found.attempt),
+        state=state,
+        attempt=found.attempt,
+        image=image,
+        image_ref=image_ref(image),
+        started_at=found.runs_at,
+        finished_at=found.ends_at if over else 0,
+        exit_code=found.exit_code if over else 0,
+        reason=found.reason if over else "",
+        message=found.message if over else "",
+        is_started=state == RUNNING and found.started_at <= now,
+        is_ready=state == RUNNING and found.ready_at <= now,
+    )
+
+
+def container_id(uid: str, name: str, attempt: int) -> str:
+    return f"{NAME}://{hashlib.sha256(f'{uid}/{name}/{attempt}'.encode()).hexdigest()}"
+
+
+def image_ref(image: str) -> str:
+    return f"{image.partition('@')[0].rpartition(':')[0] or image}@sha256:{hashlib.sha256(image.encode()).hexdigest()}"
+
+
+__all__ = ["NAME", "HollowContainer", "adopted", "begun", "container_id", "image_ref", "report"]

@@ -1,0 +1,203 @@
+"""The hollow runtime of one node. What nodes share is in a `World`."""
+
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import dataclass, field
+
+from sampan.api import times
+from sampan.api.types.core_v1 import Container, ContainerStatus, Pod
+from sampan.machinery.clock import Clock
+from sampan.runtimes.contract import NOTHING, PodReport, RuntimeFailure, Unsupported, Usage
+from sampan.runtimes.hollow import container as containers
+from sampan.runtimes.hollow.addresses import AddressRange
+from sampan.runtimes.hollow.behaviour import FOREVER, Behaviour
+from sampan.runtimes.hollow.container import NAME, HollowContainer
+from sampan.runtimes.hollow.stages import NO_STAGES, Stages
+
+POD_RANGE = "10.128.0.0/9"
+
+
+@dataclass(slots=True, kw_only=True)
+class World:
+    clock: Clock
+    stages: Stages = NO_STAGES
+    addresses: AddressRange = field(default_factory=lambda: AddressRange(POD_RANGE))
+    """For pods of nodes that have no range of their own."""
+
+
+@dataclass(slots=True)
+class _Pod:
+    is_sandbox_ready: bool = False
+    sandboxes: int = 0
+    ip: str = ""
+    containers: dict[str, HollowContainer] = field(default_factory=dict)
+    left: dict[str, HollowContainer] | None = None
+    """Of the sandbox before this one, those that have no successor yet."""
+
+
+class HollowRuntime:
+    """`booted_at`: containers that began before it are gone, as after a power failure."""
+
+    name, version = NAME, "1.0"
+
+    __slots__ = ("_addresses", "_booted_at", "_pods", "_world")
+
+    def __init__(self, *, world: World, booted_at: float = 0) -> None:
+        self._world, self._booted_at = world, booted_at
+        self._pods: dict[str, _Pod] = {}
+        self._addresses: AddressRange | None = None
+
+    def use_pod_cidrs(self, cidrs: Sequence[str]) -> None:
+        if cidrs and (self._addresses is None or self._addresses.cidr != cidrs[0]):
+            self._addresses = AddressRange(cidrs[0])
+            for pod in self._pods.values():
+                if pod.ip:
+                    self._addresses.claim(pod.ip)
+
+    def adopt(self, pod: Pod) -> None:
+        statuses = [*pod.status.initContainerStatuses, *pod.status.containerStatuses]
+        known = {status.name: status for status in statuses if status.containerID.startswith(f"{NAME}://")}
+        if not known or pod.metadata.uid in self._pods:
+            return
+        found = _Pod(sandboxes=1)
+        for spec in (*pod.spec.initContainers, *(pod.spec.containers or ())):
+            if (status := known.get(spec.name)) is not None:
+                again = self._begun(pod, spec, status.restartCount, _began_at(status), runs=True)
+                if (each := containers.adopted(status, again, self._booted_at)) is not None:
+                    found.containers[spec.name] = each
+        started = times.parse_time(pod.status.startTime) if pod.status.startTime else 0.0
+        if pod.status.podIP and started >= self._booted_at:
+            found.is_sandbox_ready, found.ip = True, pod.status.podIP
+            self._range().claim(found.ip)
+        self._pods[pod.metadata.uid] = found
+
+    def pod_report(self, pod: Pod) -> PodReport:
+        uid, now = pod.metadata.uid, self._world.clock.now()
+        found = self._pods.get(uid)
+        if found is None:
+            return NOTHING
+        images = _images(pod)
+        reports, before, change = [], [], FOREVER
+        for name, each in found.containers.items():
+            image = images.get(name, "")
+            reports.append(containers.report(uid, name, image, each, now))
+            change = min(change, each.next_change(now))
+            if each.previous is not None:
+                before.append(containers.report(uid, name, image, each.previous, now))
+        for name, each in (found.left or {}).items():
+            before.append(containers.report(uid, name, images.get(name, ""), each, now))
+        return PodReport(
+            is_sandbox_ready=found.is_sandbox_ready,
+            sandboxes=found.sandboxes,
+            ips=(found.ip,) if found.ip and found.is_sandbox_ready else (),
+            containers=reports,
+            before=before,
+            changes_in_s=None if change == FOREVER else change - now,
+        )
+
+    async def run_sandbox(self, pod: Pod) -> None:
+        found = self._pods.setdefault(pod.metadata.uid, _Pod())
+        if not pod.spec.hostNetwork and not found.ip:
+            found.ip = self._range().take()
+            if not found.ip:
+                raise RuntimeFailure("FailedCreatePodSandBox", "no addresses are left in the range of the node")
+        _leave_behind(found, pod)
+        found.is_sandbox_ready, found.sandboxes = True, found.sandboxes + 1
+
+    async def stop_sandbox(self, pod: Pod) -> None:
+        found = self._pods.get(pod.metadata.uid)
+        if found is not None:
+            found.is_sandbox_ready = False
+            self._give_back(found)
+
+    async def remove_pod(self, uid: str) -> None:
+        found = self._pods.pop(uid, None)
+        if found is not None:
+            self._give_back(found)
+
+    async def pull_image(self, pod: Pod, container: Container) -> str:
+        behaviour = self._world.stages.behaviour(pod, container.name)
+        if behaviour.pull_error:
+            raise RuntimeFailure("ErrImagePull", behaviour.pull_error)
+        return containers.image_ref(container.image)
+
+    async def start_container(self, pod: Pod, container: Container, attempt: int) -> str:
+        uid, now = pod.metadata.uid, self._world.clock.now()
+        found = self._pods[uid]
+        begun = self._begun(pod, container, attempt, now)
+        last = found.containers.get(container.name) or (found.left or {}).pop(container.name, None)
+        if last is not None:
+            last.previous = None
+            begun.previous = last
+        found.containers[container.name] = begun
+        return containers.container_id(uid, container.name, attempt)
+
+    async def stop_container(self, pod: Pod, name: str, grace_s: float) -> None:
+        found = self._pods.get(pod.metadata.uid)
+        each = found.containers.get(name) if found is not None else None
+        if each is None:
+            return
+        behaviour = self._world.stages.behaviour(pod, name)
+        took_s = behaviour.stop.pick(f"{pod.metadata.uid}/{name}/stop") + _pre_stop_s(pod, name)
+        each.stop(self._world.clock.now(), grace_s, took_s, behaviour.stop_exit_code)
+
+    async def exec(self, pod: Pod, container: str, command: Sequence[str]) -> tuple[int, bytes, bytes]:
+        raise Unsupported("a hollow container runs nothing that a command could be run beside")
+
+    async def logs(self, pod: Pod, container: str, *, previous: bool = False) -> AsyncIterator[bytes]:
+        if text := self._world.stages.behaviour(pod, container).log:
+            yield text.encode() + b"\n"
+
+    async def stats(self, pod: Pod) -> Sequence[Usage]:
+        report = self.pod_report(pod)
+        running = [found.name for found in report.containers if found.state == "running"]
+        said: dict[str, Behaviour] = {name: self._world.stages.behaviour(pod, name) for name in running}
+        return [Usage(name, each.cpu, each.memory) for name, each in said.items()]
+
+    def _begun(
+        self, pod: Pod, container: Container, attempt: int, now: float, *, runs: bool = False
+    ) -> HollowContainer:
+        is_init = any(container.name == init.name for init in pod.spec.initContainers)
+        behaviour = self._world.stages.behaviour(pod, container.name)
+        return containers.begun(pod, container, behaviour, attempt, now, is_init=is_init, runs=runs)
+
+    def _range(self) -> AddressRange:
+        return self._addresses or self._world.addresses
+
+    def _give_back(self, pod: _Pod) -> None:
+        if pod.ip:
+            self._world.addresses.give_back(pod.ip)
+            if self._addresses is not None:
+                self._addresses.give_back(pod.ip)
+            pod.ip = ""
+
+
+def _leave_behind(found: _Pod, pod: Pod) -> None:
+    """In a new sandbox init containers have their turn again, and what was lost is gone."""
+    inits = {container.name for container in pod.spec.initContainers}
+    gone = [name for name, each in found.containers.items() if name in inits or each.exit_code]
+    if gone:
+        found.left = {name: found.containers.pop(name) for name in gone}
+
+
+def _began_at(status: ContainerStatus) -> float:
+    state = status.state
+    when = state.running.startedAt if state.running is not None else None
+    return times.parse_time(when) if when else 0.0
+
+
+def _images(pod: Pod) -> dict[str, str]:
+    spec = pod.spec
+    every = (*spec.initContainers, *(spec.containers or ()), *spec.ephemeralContainers)
+    return {container.name: container.image for container in every}
+
+
+def _pre_stop_s(pod: Pod, name: str) -> float:
+    """How long the container sleeps before it is told to stop; of the other hooks nothing is simulated."""
+    for container in (*(pod.spec.containers or ()), *pod.spec.initContainers):
+        if container.name == name and container.lifecycle is not None and container.lifecycle.preStop is not None:
+            sleep = container.lifecycle.preStop.sleep
+            return float(sleep.seconds) if sleep is not None else 0.0
+    return 0.0
+
+
+__all__ = ["POD_RANGE", "HollowRuntime", "World"]

@@ -1,0 +1,98 @@
+"""The stage file: what hollow pods do, by what they are.
+
+    stages:
+    - name: web servers fall over now and then
+      match: {namespace: default, labels: app=web, container: main, node: node-3}
+      run: 1m..5m
+      exit-code: 1
+      ready: 2s
+
+Of several that match, what is said later counts; annotations of the pod count more than all. Pure but for the reading.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from sampan.api import labels
+from sampan.api.types.core_v1 import Pod
+from sampan.runtimes.hollow.behaviour import DEFAULT, Behaviour, BehaviourError, annotated, changed
+
+_MATCH = ("namespace", "labels", "container", "node")
+
+
+class StageError(ValueError):
+    """What is wrong with a stage file."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stage:
+    said: Mapping[str, str]
+    namespace: str = ""
+    selector: labels.Selector = labels.EVERYTHING
+    container: str = ""
+    node: str = ""
+
+    def matches(self, pod: Pod, container: str) -> bool:
+        return (
+            self.namespace in ("", pod.metadata.namespace)
+            and self.container in ("", container)
+            and self.node in ("", pod.spec.nodeName)
+            and self.selector.matches(pod.metadata.labels)
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Stages:
+    stages: Sequence[Stage] = field(default_factory=tuple)
+
+    def behaviour(self, pod: Pod, container: str) -> Behaviour:
+        found = DEFAULT
+        for stage in self.stages:
+            if stage.matches(pod, container):
+                found = changed(found, stage.said)
+        return annotated(found, pod, container)
+
+
+NO_STAGES = Stages()
+
+
+def read_stages(path: Path) -> Stages:
+    import yaml
+
+    try:
+        content = yaml.load(path.read_bytes(), Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
+    except yaml.YAMLError as error:
+        raise StageError(f"{path}: {error}") from None
+    if not isinstance(content, dict) or set(content) != {"stages"} or not isinstance(content["stages"], list):
+        raise StageError(f"{path}: want a list called stages, and nothing else")
+    return Stages(tuple(_stage(number, entry) for number, entry in enumerate(content["stages"], 1)))
+
+
+def _stage(number: int, entry: Any) -> Stage:
+    if not isinstance(entry, dict):
+        raise StageError(f"stage {number} is no map")
+    match = entry.get("match", {})
+    if not isinstance(match, dict) or set(match) - set(_MATCH):
+        raise StageError(f"stage {number}: match takes {', '.join(_MATCH)}")
+    said = {key: _text(value) for key, value in entry.items() if key not in ("name", "match")}
+    try:
+        changed(DEFAULT, said)
+        selector = labels.parse(match.get("labels", ""))
+    except (BehaviourError, ValueError) as error:
+        raise StageError(f"stage {number}: {error}") from None
+    return Stage(
+        said=said,
+        namespace=match.get("namespace", ""),
+        selector=selector,
+        container=match.get("container", ""),
+        node=match.get("node", ""),
+    )
+
+
+def _text(value: Any) -> str:
+    return ",".join(map(str, value)) if isinstance(value, list) else str(value)
+
+
+__all__ = ["NO_STAGES", "Stage", "StageError", "Stages", "read_stages"]
