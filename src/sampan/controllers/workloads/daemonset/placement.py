@@ -6,9 +6,7 @@ from typing import NamedTuple
 from sampan.api.label_grammar import SelectorError
 from sampan.api.labels import Operator, Requirement, Selector
 from sampan.api.types.core_v1 import Node, NodeSelectorRequirement, NodeSelectorTerm, PodSpec, Taint, Toleration
-from sampan.controllers.workloads.daemonset.template import daemon_tolerations
-
-NAME_FIELD = "metadata.name"
+from sampan.controllers.workloads.daemonset.template import NAME_FIELD, daemon_tolerations
 
 _OPERATORS = {
     "In": Operator.IN,
@@ -50,11 +48,14 @@ class Placement:
         self._judged[name] = (node, verdict)
         return verdict
 
-    def forget_others(self, nodes: Sequence[Node]) -> None:
-        """Keep no nodes that are gone."""
-        if len(self._judged) > len(nodes):
-            present = {node.metadata.name for node in nodes}
-            self._judged = {name: found for name, found in self._judged.items() if name in present}
+    def known(self, name: str) -> Verdict | None:
+        """What was found about the node when it was last looked at."""
+        found = self._judged.get(name)
+        return found[1] if found is not None else None
+
+    def forget(self, name: str) -> bool:
+        """The node is gone; whether anything was known about it."""
+        return self._judged.pop(name, None) is not None
 
     def _verdict(self, node: Node) -> Verdict:
         if self._node_name not in ("", node.metadata.name) or not all(test(node) for test in self._tests):
@@ -116,4 +117,4 @@ def _field(requirement: NodeSelectorRequirement) -> _NodeTest:
     return lambda node: ((node.metadata.name if named else "") == wanted) is is_in
 
 
-__all__ = ["NAME_FIELD", "Placement", "Verdict", "tolerates", "untolerated"]
+__all__ = ["Placement", "Verdict", "tolerates", "untolerated"]

@@ -1,5 +1,7 @@
 """The pods of a DaemonSet: what its template becomes, and which node a pod is meant for."""
 
+from msgspec.structs import replace
+
 from sampan.api.types.apps_v1 import DaemonSet
 from sampan.api.types.core_v1 import (
     Affinity,
@@ -17,6 +19,8 @@ from sampan.machinery.copies import copy_of
 GENERATION_ANNOTATION = "deprecated.daemonset.template.generation"
 GENERATION_LABEL = "pod-template-generation"
 HASH_LABEL = "controller-revision-hash"
+NAME_FIELD = "metadata.name"
+"""Of nodes, in an affinity."""
 
 _NODE = "node.kubernetes.io/"
 _TOLERATED = (
@@ -72,16 +76,17 @@ def daemon_template(daemon_set: DaemonSet, hash: str) -> PodTemplateSpec:
     return made
 
 
-def pinned(template: PodTemplateSpec, node: str) -> PodTemplateSpec:
-    """A copy whose pod the scheduler can only bind to that node."""
-    made = copy_of(template)
-    made.spec.affinity = made.spec.affinity or Affinity()
-    affinity = made.spec.affinity.nodeAffinity = made.spec.affinity.nodeAffinity or NodeAffinity()
-    field = NodeSelectorRequirement(key="metadata.name", operator="In", values=[node])
-    affinity.requiredDuringSchedulingIgnoredDuringExecution = NodeSelector(
-        nodeSelectorTerms=[NodeSelectorTerm(matchFields=[field])]
+def pinned(spec: PodSpec, node: str) -> PodSpec:
+    """With an affinity by which the scheduler can only bind the pod to that node; the rest is shared."""
+    affinity = spec.affinity or Affinity()
+    field = NodeSelectorRequirement(key=NAME_FIELD, operator="In", values=[node])
+    only = replace(
+        affinity.nodeAffinity or NodeAffinity(),
+        requiredDuringSchedulingIgnoredDuringExecution=NodeSelector(
+            nodeSelectorTerms=[NodeSelectorTerm(matchFields=[field])]
+        ),
     )
-    return made
+    return replace(spec, affinity=replace(affinity, nodeAffinity=only))
 
 
 def target_node(pod: Pod) -> str:
@@ -92,7 +97,7 @@ def target_node(pod: Pod) -> str:
     required = affinity and affinity.requiredDuringSchedulingIgnoredDuringExecution
     for term in (required and required.nodeSelectorTerms) or ():
         for field in term.matchFields:
-            if field.key == "metadata.name" and field.operator == "In":
+            if field.key == NAME_FIELD and field.operator == "In":
                 return field.values[0] if len(field.values) == 1 else ""
     return ""
 
@@ -109,6 +114,7 @@ __all__ = [
     "GENERATION_ANNOTATION",
     "GENERATION_LABEL",
     "HASH_LABEL",
+    "NAME_FIELD",
     "daemon_template",
     "daemon_tolerations",
     "is_updated",

@@ -1,0 +1,195 @@
+"""The shell: reads the caches, has it decided what comes and goes, does it, writes the status."""
+
+from collections.abc import Sequence
+
+from msgspec.structs import replace
+
+from sampan.api.label_selector import selector_of
+from sampan.api.labels import Selector
+from sampan.api.types.apps_v1 import ControllerRevision, DaemonSet
+from sampan.api.types.core_v1 import Node, Pod
+from sampan.controllers.descriptor import Parts
+from sampan.controllers.ownership import (
+    ClaimControl,
+    Expectations,
+    OwnerIndex,
+    OwnWrites,
+    PodControl,
+    candidates,
+    claim,
+    is_controlled_by,
+    pod_facts,
+    slow_start,
+)
+from sampan.controllers.ownership.batches import FIRST, all_at_once
+from sampan.controllers.ownership.pods import is_namespace_ending
+from sampan.controllers.ownership.revisions import History
+from sampan.controllers.workloads.daemonset.failures import FailureBackoff
+from sampan.controllers.workloads.daemonset.history import DaemonHistory
+from sampan.controllers.workloads.daemonset.manage import manage
+from sampan.controllers.workloads.daemonset.nodes import Placements
+from sampan.controllers.workloads.daemonset.rolling import rolling_update
+from sampan.controllers.workloads.daemonset.status import counted, is_news
+from sampan.controllers.workloads.daemonset.template import daemon_template, pinned
+from sampan.controllers.workloads.daemonset.view import ROLLING_UPDATE, Changes, View, by_node
+from sampan.machinery import errors
+from sampan.machinery.client import resource_of
+from sampan.machinery.controller import Watch
+from sampan.machinery.events import NORMAL, WARNING
+from sampan.machinery.object_key import Key, key_of
+
+NAME = "daemonset-controller"
+BURST = 250
+"""So many pods are created, and so many deleted, before their coming and going must be seen."""
+
+
+def _selector(daemon_set: DaemonSet) -> Selector:
+    return selector_of(daemon_set.spec.selector)
+
+
+class DaemonSetController:
+    name = NAME
+
+    def __init__(self, parts: Parts) -> None:
+        client, informers = parts.client_for(NAME), parts.informers
+        self._clock, self._client = parts.clock, client.of(DaemonSet)
+        self._sets, self._pods = informers.of(DaemonSet).lister, informers.of(Pod).lister
+        self._nodes = informers.of(Node).lister
+        self._events = parts.events_for(NAME, NAME)
+        self._claiming = ClaimControl(owners=client.of(DaemonSet), objects=client.of(Pod))
+        history = History(client=client, owners=DaemonSet, lister=informers.of(ControllerRevision).lister)
+        self._history = DaemonHistory(client=client, history=history)
+        self._pod_control = PodControl(client=client, events=self._events)
+        self._placements = Placements(sets=self._sets, nodes=self._nodes)
+        self._failures, self._writes = FailureBackoff(), OwnWrites()
+        self._expectations = Expectations(clock=parts.clock)
+        self._expectations.follow(informers.of(Pod), informers.of(DaemonSet))
+        owners = OwnerIndex(owners=self._sets, kind="DaemonSet", selector=_selector)
+        self.watches = (
+            Watch(resource_of(DaemonSet), lambda daemon_set: (key_of(daemon_set),)),
+            Watch(resource_of(ControllerRevision), owners.keys),
+            Watch(resource_of(Pod), owners.keys),
+            Watch(resource_of(Node), self._placements.keys),
+        )
+
+    async def reconcile(self, key: Key) -> float | None:
+        daemon_set = self._sets.by_key(key)
+        if daemon_set is None:
+            self._placements.forget(key)
+            return None
+        if self._writes.is_stale(daemon_set) or daemon_set.metadata.deletionTimestamp is not None:
+            return None
+        selector = _selector(daemon_set)
+        if selector.is_everything:
+            told = "This daemon set is selecting all pods. A non-empty selector is required."
+            self._events.event(daemon_set, WARNING, "SelectingAll", told)
+            return None
+        return await self._sync(daemon_set, selector)
+
+    async def _sync(self, daemon_set: DaemonSet, selector: Selector) -> float | None:
+        pods = await claim(daemon_set, selector, candidates(self._pods, daemon_set), self._claiming)
+        revisions = await self._history.find(daemon_set, selector, pods)
+        uid = daemon_set.metadata.uid
+        view = self._view(daemon_set, pods, revisions.hash)
+        if not self._expectations.satisfied(uid):
+            return _soonest(await self._report(view, has_acted=False), self._expectations.expires_in(uid))
+        failure, again_s = await self._act(view)
+        if failure is None:
+            await self._history.truncate(daemon_set, revisions.old, pods)
+        # what was just made is in the cache by now, if all went well
+        owned = [pod for pod in candidates(self._pods, daemon_set) if is_controlled_by(pod, daemon_set)]
+        available_s = await self._report(self._view(daemon_set, owned, revisions.hash), has_acted=True)
+        if failure is not None:
+            raise failure
+        return _soonest(again_s, available_s)
+
+    def _view(self, daemon_set: DaemonSet, pods: Sequence[Pod], hash: str) -> View:
+        nodes, placement = self._nodes.list(), self._placements.of(daemon_set)
+        return View(
+            daemon_set=daemon_set,
+            nodes=nodes,
+            placement=placement,
+            pods=by_node(pods),
+            hash=hash,
+            now=self._clock.now(),
+        )
+
+    # -- effects -----------------------------------------------------------------------------------------------------
+
+    async def _act(self, view: View) -> tuple[Exception | None, float | None]:
+        changes = manage(view, lambda node: self._failures.held_s(_failure_key(view, node), view.now))
+        self._tell_ended(view, changes)
+        if not changes and view.daemon_set.spec.updateStrategy.type == ROLLING_UPDATE:
+            return await self._carry_out(view, rolling_update(view)), changes.again_s
+        return await self._carry_out(view, changes), changes.again_s
+
+    def _tell_ended(self, view: View, changes: Changes) -> None:
+        for pod, node in changes.ended:
+            name = f"{pod.metadata.namespace}/{pod.metadata.name}"
+            if pod.status.phase == pod_facts.FAILED:
+                self._failures.note(_failure_key(view, node), view.now)
+                told = f"Found failed daemon pod {name} on node {node}, will try to kill it"
+                self._events.event(view.daemon_set, WARNING, "FailedDaemonPod", told)
+            else:
+                told = f"Found succeeded daemon pod {name} on node {node}, will try to delete it"
+                self._events.event(view.daemon_set, NORMAL, "SucceededDaemonPod", told)
+
+    async def _carry_out(self, view: View, changes: Changes) -> Exception | None:
+        nodes, pods = changes.nodes[:BURST], changes.pods[:BURST]
+        if not nodes and not pods:
+            return None
+        self._expectations.expect(view.daemon_set.metadata.uid, len(nodes), [pod.metadata.uid for pod in pods])
+        failure = await self._create(view, nodes) if nodes else None
+        return failure or await self._delete(view.daemon_set, pods)
+
+    async def _create(self, view: View, nodes: Sequence[str]) -> Exception | None:
+        daemon_set = view.daemon_set
+        template = daemon_template(daemon_set, view.hash)
+
+        async def create(at: int) -> None:
+            spec = pinned(template.spec, nodes[at])
+            await self._pod_control.create(template, daemon_set.metadata.namespace, daemon_set, spec=spec)
+
+        outcome = await slow_start(len(nodes), FIRST, create)
+        self._expectations.created(daemon_set.metadata.uid, len(nodes) - outcome.successes)
+        return None if outcome.error is None or is_namespace_ending(outcome.error) else outcome.error
+
+    async def _delete(self, daemon_set: DaemonSet, pods: Sequence[Pod]) -> Exception | None:
+        async def delete(at: int) -> None:
+            try:
+                await self._pod_control.delete(pods[at], daemon_set)
+            except Exception as error:
+                self._expectations.deleted(daemon_set.metadata.uid, pods[at].metadata.uid)
+                if not isinstance(error, errors.NotFound):
+                    raise
+
+        return await all_at_once(len(pods), delete)
+
+    async def _report(self, view: View, *, has_acted: bool) -> float | None:
+        """Write the status; returns when a pod that is ready will be available."""
+        daemon_set, status = view.daemon_set, counted(view, has_acted=has_acted)
+        if is_news(status, daemon_set.status, daemon_set.metadata.generation):
+            try:
+                self._writes.wrote(await self._client.update_status(replace(daemon_set, status=status)))
+            except errors.NotFound:
+                return None
+        if not (least := daemon_set.spec.minReadySeconds):
+            return None
+        pods = (pod for found in view.pods.values() for pod in found)
+        return _soonest(*(pod_facts.available_in_s(pod, least, view.now) for pod in pods))
+
+
+def _failure_key(view: View, node: str) -> str:
+    daemon_set = view.daemon_set
+    return f"{daemon_set.metadata.uid}/{daemon_set.status.observedGeneration}/{node}"
+
+
+def _soonest(*times: float | None) -> float | None:
+    return min((time for time in times if time is not None), default=None)
+
+
+def make(parts: Parts) -> DaemonSetController:
+    return DaemonSetController(parts)
+
+
+__all__ = ["DaemonSetController", "make"]

@@ -1,0 +1,122 @@
+"""The revisions of a DaemonSet: which one is its present template's, and which are old."""
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from msgspec.structs import replace
+
+from sampan.api.labels import Selector
+from sampan.api.types.apps_v1 import ControllerRevision, DaemonSet
+from sampan.api.types.core_v1 import Pod
+from sampan.controllers.ownership import revisions
+from sampan.controllers.ownership.revisions import History
+from sampan.controllers.workloads.daemonset.template import HASH_LABEL
+from sampan.machinery import errors
+from sampan.machinery.client import Client, PatchType
+from sampan.machinery.copies import copy_of
+
+
+@dataclass(frozen=True, slots=True)
+class Revisions:
+    current: ControllerRevision
+    old: Sequence[ControllerRevision]
+    """In order."""
+
+    @property
+    def hash(self) -> str:
+        return self.current.metadata.labels.get(HASH_LABEL, "")
+
+
+def split(
+    found: Sequence[ControllerRevision], daemon_set: DaemonSet
+) -> tuple[list[ControllerRevision], list[ControllerRevision]]:
+    """Those of the present template, and the others."""
+    template = daemon_set.spec.template
+    patch = revisions.template_patch(template)
+    current = [revision for revision in found if revisions.is_equal(revision, patch)]
+    if not current:
+        current = [revision for revision in found if revisions.is_alike(revision, template)]
+    names = {revision.metadata.name for revision in current}
+    return current, [revision for revision in found if revision.metadata.name not in names]
+
+
+def surplus(old: Sequence[ControllerRevision], limit: int, live: Collection[str]) -> list[ControllerRevision]:
+    """The oldest, so that `limit` remain, but none whose hash is `live`; those count all the same."""
+    dead = [revision for revision in old if revision.metadata.labels.get(HASH_LABEL) not in live]
+    return dead[: max(len(old) - limit, 0)]
+
+
+class DaemonHistory:
+    def __init__(self, *, client: Client, history: History) -> None:
+        self._sets, self._pods, self._history = client.of(DaemonSet), client.of(Pod), history
+
+    async def find(self, daemon_set: DaemonSet, selector: Selector, pods: Sequence[Pod]) -> Revisions:
+        """Adopts orphans, and records the template if it is new."""
+        found = [await self._labelled(one) for one in await self._history.claimed(daemon_set, selector)]
+        current, old = split(found, daemon_set)
+        number = revisions.next_number(old)
+        if not current:
+            return Revisions(await self._record(daemon_set, number), old)
+        kept = await self._only_one(current, pods)
+        if kept.revision < number:
+            kept = await self._history.renumber(kept, number)
+        return Revisions(kept, old)
+
+    async def truncate(self, daemon_set: DaemonSet, old: Sequence[ControllerRevision], pods: Sequence[Pod]) -> None:
+        limit = daemon_set.spec.revisionHistoryLimit
+        if limit is not None and len(old) > limit:
+            live = {pod.metadata.labels.get(HASH_LABEL, "") for pod in pods} - {""}
+            await self._history.delete(surplus(old, limit, live))
+
+    async def _labelled(self, revision: ControllerRevision) -> ControllerRevision:
+        """One that came without its label gets its name for it: that collides with nothing."""
+        if HASH_LABEL in revision.metadata.labels:
+            return revision
+        changed = copy_of(revision)
+        changed.metadata.labels[HASH_LABEL] = changed.metadata.name
+        return await self._history.update(changed)
+
+    async def _only_one(self, current: Sequence[ControllerRevision], pods: Sequence[Pod]) -> ControllerRevision:
+        """The newest; the pods of others with the same template become its own, and the others go."""
+        kept, others = current[-1], current[:-1]
+        if others:
+            hash, dropped = kept.metadata.labels[HASH_LABEL], {one.metadata.labels[HASH_LABEL] for one in others}
+            for pod in pods:
+                if pod.metadata.labels.get(HASH_LABEL) in dropped:
+                    await self._relabel(pod, hash)
+            await self._history.delete(others)
+        return kept
+
+    async def _relabel(self, pod: Pod, hash: str) -> None:
+        patch: dict[str, Any] = {"metadata": {"labels": {HASH_LABEL: hash}}}
+        await self._pods.patch(pod.metadata.name, patch, pod.metadata.namespace, type=PatchType.MERGE)
+
+    async def _record(self, daemon_set: DaemonSet, number: int) -> ControllerRevision:
+        template = daemon_set.spec.template
+        patch = revisions.template_patch(template)
+        hash = revisions.template_hash(template, daemon_set.status.collisionCount)
+        made = revisions.new_revision(daemon_set, template, number, hash=hash, hash_label=HASH_LABEL, patch=patch)
+        try:
+            return await self._history.create(made)
+        except errors.AlreadyExists:
+            present = await self._history.get(made.metadata.name, made.metadata.namespace)
+            if revisions.is_equal(present, patch):
+                return present
+            await self._count_collision(daemon_set)
+            raise
+
+    async def _count_collision(self, daemon_set: DaemonSet) -> None:
+        """So that the next attempt has another name."""
+        meta = daemon_set.metadata
+        fresh = await self._sets.get(meta.name, meta.namespace)
+        if fresh.status.collisionCount != daemon_set.status.collisionCount:
+            raise errors.Conflict(
+                f"found a stale collision count ({daemon_set.status.collisionCount}, expected "
+                f"{fresh.status.collisionCount}) of DaemonSet {meta.name}; will retry until it is updated"
+            )
+        status = replace(fresh.status, collisionCount=(fresh.status.collisionCount or 0) + 1)
+        await self._sets.update_status(replace(fresh, status=status))
+
+
+__all__ = ["DaemonHistory", "Revisions", "split", "surplus"]

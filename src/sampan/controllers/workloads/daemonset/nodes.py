@@ -1,0 +1,47 @@
+"""Which DaemonSets a change of a node concerns: those to which the node now means something else."""
+
+from collections.abc import Iterable
+
+from sampan.api.types.apps_v1 import DaemonSet
+from sampan.api.types.core_v1 import Node
+from sampan.controllers.workloads.daemonset.placement import Placement
+from sampan.machinery.informer import Lister
+from sampan.machinery.object_key import Key, key_of
+
+
+class Placements:
+    """What each DaemonSet demands of nodes, made once for each generation."""
+
+    def __init__(self, *, sets: Lister[DaemonSet], nodes: Lister[Node]) -> None:
+        self._sets, self._nodes = sets, nodes
+        self._made: dict[Key, tuple[str, int, Placement]] = {}
+
+    def of(self, daemon_set: DaemonSet) -> Placement:
+        meta, key = daemon_set.metadata, key_of(daemon_set)
+        found = self._made.get(key)
+        if found is not None and found[:2] == (meta.uid, meta.generation):
+            return found[2]
+        made = Placement(daemon_set.spec.template.spec)
+        self._made[key] = (meta.uid, meta.generation, made)
+        return made
+
+    def forget(self, key: Key) -> None:
+        self._made.pop(key, None)
+
+    def keys(self, node: Node) -> Iterable[Key]:
+        """Of the sets whose verdict on the node changed. Told of the earlier state of a node too: that says nothing."""
+        present = self._nodes.get(node.metadata.name)
+        if present is None:
+            return [key_of(found) for found in self._sets if self.of(found).forget(node.metadata.name)]
+        if present is not node:
+            return ()
+        return [key_of(found) for found in self._sets if self._is_news(found, node)]
+
+    def _is_news(self, daemon_set: DaemonSet, node: Node) -> bool:
+        placement = self.of(daemon_set)
+        before = placement.known(node.metadata.name)
+        now = placement.judge(node)
+        return now.stays if before is None else now != before
+
+
+__all__ = ["Placements"]

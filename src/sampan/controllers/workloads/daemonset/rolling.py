@@ -1,0 +1,111 @@
+"""The next part of a rolling update. Pure.
+
+Without surge, old pods are deleted, as many as may be unavailable, and `manage` replaces them. With surge, new pods are
+made beside old ones, which go once the new ones are available.
+"""
+
+from collections.abc import Sequence
+
+from sampan.api.types.core_v1 import Node, Pod
+from sampan.controllers.workloads.daemonset.view import Changes, View, surge, unavailable
+
+
+def rolling_update(view: View) -> Changes:
+    desired = view.desired()
+    most_surge, most_unavailable = surge(view.daemon_set, desired), unavailable(view.daemon_set, desired)
+    if most_surge == 0:
+        return _replace(view, most_unavailable or (1 if desired else 0))
+    return _Surging(view, most_surge, desired).changes()
+
+
+def new_and_old(view: View, pods: Sequence[Pod]) -> tuple[Pod | None, Pod | None] | None:
+    """The new and the old pod of a node, apart from those that leave; None where there are several of a sort, which
+    `manage` clears up."""
+    new: Pod | None = None
+    old: Pod | None = None
+    for pod in pods:
+        if pod.metadata.deletionTimestamp is not None:
+            continue
+        if view.is_updated(pod):
+            if new is not None:
+                return None
+            new = pod
+        elif old is not None:
+            return None
+        else:
+            old = pod
+    return new, old
+
+
+def _pods_by_node(view: View) -> dict[str, Sequence[Pod]]:
+    """With every node that is to have a pod, in the order of their names."""
+    found = dict(view.pods)
+    for node in view.nodes:
+        if view.placement.judge(node).runs:
+            found.setdefault(node.metadata.name, ())
+    return dict(sorted(found.items()))
+
+
+def _replace(view: View, most_unavailable: int) -> Changes:
+    down, replaced, waiting = 0, [], []
+    for pods in _pods_by_node(view).values():
+        pair = new_and_old(view, pods)
+        new, old = pair or (None, None)
+        if pair is None or (new is None) == (old is None):
+            down += 1
+        elif new is not None:
+            down += not view.is_available(new)
+        elif old is not None and not view.is_available(old):
+            replaced.append(old)
+            down += 1
+        elif old is not None:
+            waiting.append(old)
+    return Changes(pods=replaced + waiting[: max(most_unavailable - down, 0)])
+
+
+class _Surging:
+    def __init__(self, view: View, most: int, desired: int) -> None:
+        self._view, self._most, self._desired = view, most, desired
+        self._nodes: dict[str, Node] = {node.metadata.name: node for node in view.nodes}
+        self._surges = self._available = 0
+        self._gone: list[Pod] = []
+        self._unwanted: list[Pod] = []
+        """Available, on nodes that are to have none any more."""
+        self._allowed: list[str] = []
+        self._candidates: list[str] = []
+
+    def changes(self) -> Changes:
+        for node, pods in _pods_by_node(self._view).items():
+            pair = new_and_old(self._view, pods)
+            if pair is None:
+                self._surges += 1
+            else:
+                self._look(node, *pair)
+        # nothing goes from nodes that are left before there is as much elsewhere
+        spare = max(self._available - self._desired, 0)
+        left = max(self._most - self._surges, 0)
+        return Changes(nodes=self._allowed + self._candidates[:left], pods=self._gone + self._unwanted[:spare])
+
+    def _look(self, node: str, new: Pod | None, old: Pod | None) -> None:
+        counted = old or new
+        self._available += counted is not None and self._view.is_available(counted)
+        if old is None:
+            return
+        if new is None:
+            self._look_at_old(node, old)
+        elif self._view.is_available(new):
+            self._gone.append(old)
+        else:
+            self._surges += 1
+
+    def _look_at_old(self, node: str, old: Pod) -> None:
+        present, is_available = self._nodes.get(node), self._view.is_available(old)
+        if present is None:
+            return
+        if not self._view.placement.judge(present).runs:
+            (self._unwanted if is_available else self._gone).append(old)
+        else:
+            (self._candidates if is_available else self._allowed).append(node)
+
+
+__all__ = ["new_and_old", "rolling_update"]

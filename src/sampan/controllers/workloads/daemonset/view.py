@@ -1,0 +1,88 @@
+"""What a decision about a DaemonSet rests on: its nodes, what it demands of them, and its pods by node."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from sampan.api.int_or_string import scaled
+from sampan.api.types.apps_v1 import DaemonSet
+from sampan.api.types.core_v1 import Node, Pod
+from sampan.controllers.ownership import pod_facts
+from sampan.controllers.workloads.daemonset.placement import Placement
+from sampan.controllers.workloads.daemonset.template import is_updated, target_node, template_generation
+
+ROLLING_UPDATE = "RollingUpdate"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class View:
+    daemon_set: DaemonSet
+    nodes: Sequence[Node]
+    placement: Placement
+    pods: Mapping[str, Sequence[Pod]]
+    """By the name of the node that they are on, or meant for; without those that ended and are being deleted."""
+    hash: str
+    """Of the present revision."""
+    now: float
+
+    def is_updated(self, pod: Pod) -> bool:
+        return is_updated(pod, self.hash, template_generation(self.daemon_set))
+
+    def is_available(self, pod: Pod) -> bool:
+        return pod_facts.is_available(pod, self.daemon_set.spec.minReadySeconds, self.now)
+
+    def desired(self) -> int:
+        """How many nodes are to have a pod."""
+        return sum(self.placement.judge(node).runs for node in self.nodes)
+
+
+@dataclass(slots=True)
+class Changes:
+    """What is to come and go."""
+
+    nodes: list[str] = field(default_factory=list)
+    """That get a pod."""
+    pods: list[Pod] = field(default_factory=list)
+    """That are deleted."""
+    ended: list[tuple[Pod, str]] = field(default_factory=list)
+    """Those of them that failed or succeeded by themselves, and their nodes."""
+    again_s: float | None = None
+    """When to look again at failed pods that are left alone for a while."""
+
+    def __bool__(self) -> bool:
+        return bool(self.nodes or self.pods)
+
+
+def by_node(pods: Iterable[Pod]) -> dict[str, list[Pod]]:
+    found: dict[str, list[Pod]] = {}
+    for pod in pods:
+        if pod.metadata.deletionTimestamp is not None and pod_facts.is_terminal(pod):
+            continue
+        if node := target_node(pod):
+            found.setdefault(node, []).append(pod)
+    return found
+
+
+def oldest_first(pods: Iterable[Pod]) -> list[Pod]:
+    """Those that are bound to their node go before those that are not."""
+    return sorted(
+        pods, key=lambda pod: (not pod.spec.nodeName, pod.metadata.creationTimestamp or "", pod.metadata.name)
+    )
+
+
+def surge(daemon_set: DaemonSet, nodes: int) -> int:
+    """How many nodes may have a second pod while the set is updated."""
+    strategy = daemon_set.spec.updateStrategy
+    if strategy.type != ROLLING_UPDATE or strategy.rollingUpdate is None:
+        return 0
+    return scaled(strategy.rollingUpdate.maxSurge or 0, nodes, round_up=True)
+
+
+def unavailable(daemon_set: DaemonSet, nodes: int) -> int:
+    """How many nodes may be without a pod while the set is updated."""
+    strategy = daemon_set.spec.updateStrategy
+    if strategy.type != ROLLING_UPDATE or strategy.rollingUpdate is None:
+        return 0
+    return scaled(strategy.rollingUpdate.maxUnavailable or 0, nodes, round_up=True)
+
+
+__all__ = ["ROLLING_UPDATE", "Changes", "View", "by_node", "oldest_first", "surge", "unavailable"]

@@ -1,0 +1,135 @@
+"""Which nodes a DaemonSet's pods belong on, and what its pods are given."""
+
+from typing import Any
+
+import pytest
+
+from sampan.api.types.core_v1 import Toleration
+from sampan.controllers.workloads.daemonset.placement import Placement, Verdict
+from sampan.controllers.workloads.daemonset.template import (
+    GENERATION_ANNOTATION,
+    GENERATION_LABEL,
+    HASH_LABEL,
+    daemon_template,
+    daemon_tolerations,
+    is_updated,
+    pinned,
+    target_node,
+)
+from tests.controllers.workloads.daemonset.objects import daemon_set, node, pod
+
+YES, STAYS, NO = Verdict(True, True), Verdict(False, True), Verdict(False, False)
+
+
+def affinity(*terms: dict[str, Any]) -> dict[str, Any]:
+    required = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": list(terms)}}
+    return {"affinity": {"nodeAffinity": required}}
+
+
+def expression(operator: str, *values: str, key: str = "disk") -> dict[str, Any]:
+    return {"matchExpressions": [{"key": key, "operator": operator, "values": list(values)}]}
+
+
+def field(operator: str, *values: str) -> dict[str, Any]:
+    return {"matchFields": [{"key": "metadata.name", "operator": operator, "values": list(values)}]}
+
+
+CASES: list[tuple[str, dict[str, Any], dict[str, Any], Verdict]] = [
+    ("anything goes", {}, {}, YES),
+    ("its node by name", {"nodeName": "n"}, {}, YES),
+    ("another's name", {"nodeName": "other"}, {}, NO),
+    ("selector", {"nodeSelector": {"disk": "ssd"}}, {"labels": {"disk": "ssd", "x": "y"}}, YES),
+    ("selector, other value", {"nodeSelector": {"disk": "ssd"}}, {"labels": {"disk": "hdd"}}, NO),
+    ("selector, no label", {"nodeSelector": {"disk": "ssd"}}, {}, NO),
+    ("in", affinity(expression("In", "ssd", "nvme")), {"labels": {"disk": "nvme"}}, YES),
+    ("not in", affinity(expression("NotIn", "ssd")), {"labels": {"disk": "ssd"}}, NO),
+    ("exists", affinity(expression("Exists")), {"labels": {"disk": ""}}, YES),
+    ("does not exist", affinity(expression("DoesNotExist")), {"labels": {"disk": ""}}, NO),
+    ("greater", affinity(expression("Gt", "3")), {"labels": {"disk": "4"}}, YES),
+    ("less", affinity(expression("Lt", "3")), {"labels": {"disk": "4"}}, NO),
+    ("one of the terms", affinity(expression("In", "a"), expression("In", "b")), {"labels": {"disk": "b"}}, YES),
+    ("all of a term", affinity({**expression("In", "b"), **field("In", "other")}), {"labels": {"disk": "b"}}, NO),
+    ("by field", affinity(field("In", "n")), {}, YES),
+    ("by field, others only", affinity(field("NotIn", "n")), {}, NO),
+    ("an empty term matches nothing", affinity({}), {}, NO),
+    ("no terms match nothing", affinity(), {}, NO),
+    ("a faulty term matches nothing", affinity(expression("Near", "x")), {}, NO),
+    ("a faulty term does not harm others", affinity(expression("Near", "x"), expression("DoesNotExist")), {}, YES),
+    ("no schedule", {}, {"taints": ("a=b:NoSchedule",)}, STAYS),
+    ("no execute", {}, {"taints": ("a=b:NoExecute",)}, NO),
+    ("rather not", {}, {"taints": ("a=b:PreferNoSchedule",)}, YES),
+    ("tolerated", {"tolerations": [{"key": "a", "value": "b"}]}, {"taints": ("a=b:NoSchedule",)}, YES),
+    ("other value", {"tolerations": [{"key": "a", "value": "c"}]}, {"taints": ("a=b:NoSchedule",)}, STAYS),
+    (
+        "other effect",
+        {"tolerations": [{"key": "a", "value": "b", "effect": "NoExecute"}]},
+        {"taints": ("a=b:NoSchedule",)},
+        STAYS,
+    ),
+    ("whatever it is", {"tolerations": [{"operator": "Exists"}]}, {"taints": ("a=b:NoExecute",)}, YES),
+    ("any value", {"tolerations": [{"key": "a", "operator": "Exists"}]}, {"taints": ("a=b:NoExecute",)}, YES),
+    ("not ready", {}, {"taints": ("node.kubernetes.io/not-ready:NoExecute",)}, YES),
+    ("not ready, not to be scheduled", {}, {"taints": ("node.kubernetes.io/not-ready:NoSchedule",)}, STAYS),
+    ("out of reach", {}, {"taints": ("node.kubernetes.io/unreachable:NoExecute",)}, YES),
+    ("cordoned", {}, {"taints": ("node.kubernetes.io/unschedulable:NoSchedule",)}, YES),
+    ("disk pressure", {}, {"taints": ("node.kubernetes.io/disk-pressure:NoSchedule",)}, YES),
+    ("memory pressure", {}, {"taints": ("node.kubernetes.io/memory-pressure:NoSchedule",)}, YES),
+    ("pid pressure", {}, {"taints": ("node.kubernetes.io/pid-pressure:NoSchedule",)}, YES),
+    ("no network", {}, {"taints": ("node.kubernetes.io/network-unavailable:NoSchedule",)}, STAYS),
+    (
+        "no network needed",
+        {"hostNetwork": True},
+        {"taints": ("node.kubernetes.io/network-unavailable:NoSchedule",)},
+        YES,
+    ),
+]
+
+
+@pytest.mark.parametrize(("spec", "said", "wanted"), [pytest.param(*case[1:], id=case[0]) for case in CASES])
+def test_where_pods_belong(spec: dict[str, Any], said: dict[str, Any], wanted: Verdict) -> None:
+    placement = Placement(daemon_set(spec=spec).spec.template.spec)
+    one = node("n", **said)
+    assert placement.judge(one) == wanted
+    assert placement.judge(one) is placement.judge(one), "looked at once"
+    assert placement.judge(node("n", taints=("x:NoExecute",))).runs is (
+        spec.get("tolerations") == [{"operator": "Exists"}]
+    )
+
+
+def test_tolerations_that_are_there_are_not_doubled() -> None:
+    own = {"key": "node.kubernetes.io/not-ready", "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 5}
+    found = daemon_tolerations(daemon_set(spec={"tolerations": [own]}).spec.template.spec)
+    assert found[0] == Toleration(key="node.kubernetes.io/not-ready", operator="Exists", effect="NoExecute")
+    assert len(found) == 6
+
+
+def test_pods_are_pinned_to_their_node() -> None:
+    spec = affinity(expression("Exists")) | {"nodeSelector": {"a": "b"}}
+    spec["affinity"]["podAffinity"] = {}
+    template = daemon_template(daemon_set(spec=spec, annotations={GENERATION_ANNOTATION: "3"}), "abc")
+    assert template.metadata.labels == {"app": "logs", HASH_LABEL: "abc", GENERATION_LABEL: "3"}
+    made = pinned(template.spec, "n1")
+    assert made.affinity is not None
+    assert made.affinity.podAffinity is not None
+    assert target_node(pod("p", meant_for="n1")) == "n1"
+    one = pod("p")
+    one.spec = made
+    assert target_node(one) == "n1"
+    one.spec = pinned(template.spec, "n2")
+    assert target_node(one) == "n2", "the template is as before"
+
+
+@pytest.mark.parametrize(
+    ("labels", "generation", "wanted"),
+    [
+        ({HASH_LABEL: "h"}, None, True),
+        ({HASH_LABEL: "x"}, None, False),
+        ({HASH_LABEL: "x", GENERATION_LABEL: "2"}, 2, True),
+        ({GENERATION_LABEL: "1"}, 2, False),
+        ({}, None, False),
+    ],
+)
+def test_updated_by_hash_or_generation(labels: dict[str, str], generation: int | None, wanted: bool) -> None:
+    one = pod("p")
+    one.metadata.labels = labels
+    assert is_updated(one, "h", generation) is wanted
