@@ -61,6 +61,7 @@ def _status(
         _remember(status, report, old)
         return status
     status.imageID, status.containerID = present.image_ref, present.id
+    status.resources, status.allocatedResources = container.resources, container.resources.requests
     status.state = _state(present)
     _remember(status, report, old)
     return status
@@ -92,9 +93,6 @@ def _blank(pod: Pod, container: Container | EphemeralContainer) -> ContainerStat
             )
             for mount in container.volumeMounts
         ]
-    resources = container.resources
-    if resources.requests or resources.limits:
-        status.resources, status.allocatedResources = resources, resources.requests
     return status
 
 

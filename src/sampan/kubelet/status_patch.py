@@ -35,15 +35,17 @@ def status_patch(old: PodStatus, new: PodStatus) -> dict[str, Any]:
 
 def _conditions(old: Sequence[PodCondition], new: Sequence[PodCondition]) -> dict[str, Any]:
     before = {found.type: found for found in old}
-    changed = [json.to_value(found) for found in new if before.get(found.type) != found]
-    return (
-        {
-            "$setElementOrder/conditions": [{"type": found.type} for found in new],
-            "conditions": changed,
-        }
-        if changed
-        else {}
-    )
+    changed = [_changed(before.get(found.type), found) for found in new if before.get(found.type) != found]
+    if not changed:
+        return {}
+    return {"$setElementOrder/conditions": [{"type": found.type} for found in new], "conditions": changed}
+
+
+def _changed(old: PodCondition | None, new: PodCondition) -> dict[str, Any]:
+    """All of the new one, and null for what only the old one says."""
+    value: dict[str, Any] = json.to_value(new)
+    gone = set(json.to_value(old)) - set(value) if old is not None else ()
+    return value | dict.fromkeys(gone)
 
 
 __all__ = ["status_patch"]

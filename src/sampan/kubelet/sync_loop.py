@@ -13,7 +13,7 @@ from sampan.api.types.core_v1 import Container, EphemeralContainer, Pod
 from sampan.kubelet import admission
 from sampan.kubelet.deadline import EXCEEDED, deadline_left_s
 from sampan.kubelet.phase import TERMINAL
-from sampan.kubelet.pod_actions import compute_pod_actions, stop_order
+from sampan.kubelet.pod_actions import compute_pod_actions, ephemeral_to_start, stop_order
 from sampan.kubelet.pod_events import PodEvents
 from sampan.kubelet.pod_status import Facts, Verdict, generate, may_run, rejected
 from sampan.kubelet.records import NodeRecord, PodRecord, Records, Stage
@@ -144,21 +144,21 @@ class SyncLoop:
 
     async def sync_pod(self, record: PodRecord) -> float | None:
         """Have run what should; or see that the pod has come to its end."""
-        pod, now = record.pod, self._clock.now()
-        report = record.kubelet.runtime.pod_report(pod)
-        deadline_s = deadline_left_s(pod, record.status, now)
-        if deadline_s is not None and deadline_s <= 0:
-            self._events.pod(record.kubelet, pod, NORMAL, EXCEEDED.reason, EXCEEDED.message)
-            record.verdict = EXCEEDED
-        actions = compute_pod_actions(pod, report)
-        has_ended = record.verdict is not None or actions.kill_pod or record.status.phase in TERMINAL
-        if has_ended or pod.metadata.deletionTimestamp is not None:
-            record.stage = Stage.TERMINATING
-            return None
-        retry_s = await self._starter.carry_out(record, actions, report)
-        report = record.kubelet.runtime.pod_report(pod)
+        pod, runtime = record.pod, record.kubelet.runtime
+        self._check_deadline(record)
+        report, retry_s = runtime.pod_report(pod), None
+        while retry_s is None:
+            actions = compute_pod_actions(pod, report)
+            if actions.kill_pod or self._is_to_end(record):
+                record.stage = Stage.TERMINATING
+                return None
+            is_quiet = not (actions.needs_sandbox or actions.start or ephemeral_to_start(pod, report))
+            retry_s = await self._starter.carry_out(record, actions, report)
+            if is_quiet:
+                break
+            report = runtime.pod_report(pod)
         self._say(record, report)
-        deadline_s = deadline_left_s(pod, record.status, now)
+        deadline_s = deadline_left_s(pod, record.status, self._clock.now())
         return min((s for s in (retry_s, report.changes_in_s, deadline_s) if s is not None), default=None)
 
     async def sync_terminating_pod(self, record: PodRecord) -> float | None:
@@ -172,8 +172,8 @@ class SyncLoop:
         if may_run(report):
             self._say(record, report)
             return report.changes_in_s
-        self._say(record, report, is_terminal=True)
         await runtime.stop_sandbox(pod)
+        self._say(record, runtime.pod_report(pod), is_terminal=True)
         record.stage = Stage.TERMINATED
         return None
 
@@ -190,6 +190,16 @@ class SyncLoop:
         self._records.pop(record.uid, None)
 
     # -- parts -------------------------------------------------------------------------------------------------------
+
+    def _check_deadline(self, record: PodRecord) -> None:
+        left_s = deadline_left_s(record.pod, record.status, self._clock.now())
+        if left_s is not None and left_s <= 0:
+            self._events.pod(record.kubelet, record.pod, NORMAL, EXCEEDED.reason, EXCEEDED.message)
+            record.verdict = EXCEEDED
+
+    def _is_to_end(self, record: PodRecord) -> bool:
+        is_deleted = record.pod.metadata.deletionTimestamp is not None
+        return is_deleted or record.verdict is not None or record.status.phase in TERMINAL
 
     def _say(self, record: PodRecord, report: PodReport, *, is_terminal: bool = False) -> None:
         kubelet = record.kubelet
