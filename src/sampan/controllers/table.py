@@ -83,9 +83,20 @@ CONTROLLERS = (
         factory="sampan.controllers.workloads.replicaset:make",
     ),
     Descriptor(
+        name="deployment-controller",
+        aliases=("deployment",),
+        factory="sampan.controllers.workloads.deployment:make",
+    ),
+    Descriptor(
         name="statefulset-controller",
         aliases=("statefulset",),
         factory="sampan.controllers.workloads.statefulset:make",
+    ),
+    Descriptor(
+        name="daemonset-controller",
+        aliases=("daemonset",),
+        factory="sampan.controllers.workloads.daemonset:make",
+        runner=RunnerConfig(workers=2),
     ),
     Descriptor(
         name="garbage-collector-controller",
@@ -102,6 +113,27 @@ CONTROLLERS = (
         name="ttl-after-finished-controller",
         aliases=("ttl-after-finished",),
         factory="sampan.controllers.batch.ttl_after_finished:make",
+    ),
+    Descriptor(
+        name="endpoints-controller",
+        aliases=("endpoint",),
+        factory="sampan.controllers.services.endpoints:make",
+    ),
+    Descriptor(
+        name="endpointslice-controller",
+        aliases=("endpointslice",),
+        factory="sampan.controllers.services.endpointslices:make",
+        runner=RunnerConfig(backoff=Backoff(first_s=1)),
+    ),
+    Descriptor(
+        name="disruption-controller",
+        aliases=("disruption",),
+        factory="sampan.controllers.policy:make",
+    ),
+    Descriptor(
+        name="horizontal-pod-autoscaler-controller",
+        aliases=("horizontalpodautoscaling",),
+        factory="sampan.controllers.autoscaling:make",
     ),
 )
 
