@@ -1,0 +1,150 @@
+"""endpoints-controller: the old Endpoints object of every service that has a selector."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from sampan.api.types.core_v1 import Endpoints, Pod, Service
+from sampan.api.types.meta_v1 import ObjectMeta
+from sampan.controllers.descriptor import Parts
+from sampan.controllers.namespaces import TERMINATING_CAUSE
+from sampan.controllers.services.membership import HEADLESS, LAST_CHANGE, is_headless
+from sampan.controllers.services.pod_feed import Add, PodFeed
+from sampan.controllers.services.selection import pods_of, takes_pods
+from sampan.controllers.services.subsets import subsets_of, truncated
+from sampan.controllers.services.trigger_times import TriggerTimes
+from sampan.machinery import errors
+from sampan.machinery.client import Client, resource_of
+from sampan.machinery.controller import Watch
+from sampan.machinery.copies import copy_of
+from sampan.machinery.events import WARNING, EventRecorder
+from sampan.machinery.informer import InformerFactory
+from sampan.machinery.object_key import Key, key_of
+
+MANAGED_BY: Final = "endpoints.kubernetes.io/managed-by"
+MANAGER: Final = "endpoint-controller"
+OVER_CAPACITY: Final = "endpoints.kubernetes.io/over-capacity"
+_LEADER: Final = "control-plane.alpha.kubernetes.io/leader"
+
+
+def labels_of(service: Service) -> dict[str, str]:
+    labels = {key: value for key, value in service.metadata.labels.items() if key != HEADLESS}
+    if is_headless(service):
+        labels[HEADLESS] = ""
+    labels[MANAGED_BY] = MANAGER
+    return labels
+
+
+def desired(service: Service, pods: Sequence[Pod], found: Endpoints | None, changed_at: str) -> Endpoints | None:
+    """What the object is to be; None if it is so already."""
+    subsets = subsets_of(service, pods)
+    fitting = truncated(subsets)
+    if fitting is not None:
+        subsets = fitting
+    labels, is_cut = labels_of(service), fitting is not None
+    if found is not None and _is_right(found, subsets, labels, is_cut=is_cut):
+        return None
+    meta = service.metadata
+    made = (
+        copy_of(found)
+        if found is not None
+        else Endpoints(metadata=ObjectMeta(name=meta.name, namespace=meta.namespace))
+    )
+    made.subsets, made.metadata.labels = subsets, labels
+    _annotate(made.metadata.annotations, {LAST_CHANGE: changed_at, OVER_CAPACITY: "truncated" if is_cut else ""})
+    return made
+
+
+def _is_right(found: Endpoints, subsets: Sequence[object], labels: Mapping[str, str], *, is_cut: bool) -> bool:
+    is_marked = OVER_CAPACITY in found.metadata.annotations
+    return found.subsets == subsets and found.metadata.labels == labels and is_marked == is_cut
+
+
+def _annotate(annotations: dict[str, str], values: Mapping[str, str]) -> None:
+    for key, value in values.items():
+        if value:
+            annotations[key] = value
+        else:
+            annotations.pop(key, None)
+
+
+class EndpointsController:
+    name = "endpoints-controller"
+    watches = (
+        Watch(resource_of(Service), lambda service: (key_of(service),)),
+        Watch(resource_of(Pod)),
+        Watch(resource_of(Endpoints)),
+    )
+
+    def __init__(self, *, client: Client, informers: InformerFactory, events: EventRecorder, feed: PodFeed) -> None:
+        self._client, self._events, self._feed = client.of(Endpoints), events, feed
+        self._services = informers.of(Service).lister
+        self._pods = informers.of(Pod).lister
+        self._informer = informers.of(Endpoints)
+        self._times = TriggerTimes()
+
+    def feed(self, add: Add) -> None:
+        """Pods; Endpoints that somebody deleted; and at the start those that are left of services long gone."""
+        self._feed.start(add)
+        is_start, synced = True, self._informer.synced
+
+        def changed(old: Endpoints | None, new: Endpoints | None) -> None:
+            if new is None and old is not None:
+                add(key_of(old))
+            elif new is not None and _LEADER not in new.metadata.annotations and (is_start or not synced.is_set()):
+                add(key_of(new))
+
+        self._informer.subscribe(changed)
+        is_start = False
+
+    async def reconcile(self, key: Key) -> float | None:
+        service = self._services.by_key(key)
+        if service is None:
+            await self._remove(key)
+            return None
+        if not takes_pods(service):
+            return None
+        if wait_s := self._feed.wait_s(key):
+            return wait_s
+        pods, found = pods_of(service, self._pods), self._informer.lister.by_key(key)
+        made = desired(service, pods, found, self._times.next(service, pods))
+        if made is not None:
+            await self._write(made, is_new=found is None)
+        return None
+
+    async def _remove(self, key: Key) -> None:
+        self._times.forget(key)
+        if self._informer.lister.by_key(key) is None:
+            return
+        try:
+            await self._client.delete(key.name, key.namespace)
+        except errors.NotFound:
+            return
+
+    async def _write(self, made: Endpoints, *, is_new: bool) -> None:
+        try:
+            await (self._client.create(made) if is_new else self._client.update(made))
+        except errors.ApiError as error:
+            if is_new and error.has_cause(TERMINATING_CAUSE):
+                return
+            which = f"{made.metadata.namespace}/{made.metadata.name}: {error}"
+            if is_new:
+                self._say(made, "FailedToCreateEndpoint", f"Failed to create endpoint for service {which}")
+            else:
+                self._say(made, "FailedToUpdateEndpoint", f"Failed to update endpoint {which}")
+            raise
+
+    def _say(self, about: Endpoints, reason: str, message: str) -> None:
+        self._events.event(about, WARNING, reason, message)
+
+
+def make(parts: Parts) -> EndpointsController:
+    name = EndpointsController.name
+    batch_s = parts.config.endpoint_updates_batch_period_s
+    return EndpointsController(
+        client=parts.client_for(name),
+        informers=parts.informers,
+        events=parts.events_for(name, MANAGER),
+        feed=PodFeed(informers=parts.informers, clock=parts.clock, batch_s=batch_s),
+    )

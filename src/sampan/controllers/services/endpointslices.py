@@ -1,0 +1,190 @@
+"""endpointslice-controller: the slices of every service that has a selector."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from sampan.api.types.core_v1 import Node, Pod, Service
+from sampan.api.types.discovery_v1 import EndpointSlice
+from sampan.controllers.descriptor import Parts
+from sampan.controllers.fan_out import for_each, raise_first
+from sampan.controllers.namespaces import TERMINATING_CAUSE
+from sampan.controllers.services.packing import Content, Packing, pack
+from sampan.controllers.services.pending import Pending
+from sampan.controllers.services.pod_feed import Add, PodFeed
+from sampan.controllers.services.selection import pods_of, takes_pods
+from sampan.controllers.services.slice_endpoints import families_of, wanted_endpoints
+from sampan.controllers.services.slice_objects import (
+    MANAGED_BY,
+    MANAGER,
+    SERVICE_NAME,
+    belongs_to_another,
+    labels_of,
+    slice_of,
+)
+from sampan.controllers.services.trigger_times import TriggerTimes
+from sampan.machinery import errors
+from sampan.machinery.client import Client, resource_of
+from sampan.machinery.controller import Watch
+from sampan.machinery.events import WARNING, EventRecorder
+from sampan.machinery.informer import InformerFactory
+from sampan.machinery.object_key import Key, key_of
+
+SOURCE = "endpoint-slice-controller"
+
+
+@dataclass(slots=True)
+class Plan:
+    write: list[EndpointSlice] = field(default_factory=list)
+    """To be created if they have no name, else updated."""
+    delete: list[EndpointSlice] = field(default_factory=list)
+
+
+def by_service(found: Any) -> Iterable[Hashable]:
+    """The service that a slice of ours is about."""
+    labels = found.metadata.labels
+    if labels.get(MANAGED_BY) != MANAGER or not labels.get(SERVICE_NAME):
+        return ()
+    return (Key(found.metadata.namespace, labels[SERVICE_NAME]),)
+
+
+def plan(service: Service, existing: Sequence[EndpointSlice], packings: dict[str, Packing], changed_at: str) -> Plan:
+    """What to write so that the slices hold what was packed, by family, and carry the service's labels."""
+    made, labels = Plan(), labels_of(service)
+    for family, packing in packings.items():
+        contents = [*packing.changed, *packing.new]
+        contents += [
+            Content(found, found.ports or [], found.endpoints or [])
+            for found in packing.same
+            if found.metadata.labels != labels
+        ]
+        made.write += [slice_of(service, family, content, labels, changed_at) for content in contents]
+        made.delete += packing.unneeded
+    made.delete += [found for found in existing if found.addressType not in packings]
+    return made
+
+
+class EndpointSliceController:
+    name = "endpointslice-controller"
+
+    def __init__(
+        self,
+        *,
+        client: Client,
+        informers: InformerFactory,
+        events: EventRecorder,
+        feed: PodFeed,
+        pending: Pending,
+        most: int,
+    ) -> None:
+        self._client, self._events, self._feed, self._pending, self._most = (
+            client.of(EndpointSlice),
+            events,
+            feed,
+            pending,
+            most,
+        )
+        self._services, self._pods = informers.of(Service).lister, informers.of(Pod).lister
+        self._nodes = informers.of(Node).lister
+        self._informer = informers.of(EndpointSlice)
+        self._slices = self._informer.lister
+        self._slices.add_index(by_service)
+        self._times = TriggerTimes()
+        self._awaiting: dict[str, set[Key]] = {}
+        """Services that leave out pods of a node that is not there yet."""
+
+    @property
+    def watches(self) -> Sequence[Watch]:
+        return (
+            Watch(resource_of(Service), lambda service: (key_of(service),)),
+            Watch(resource_of(Node), self._awaiting_node),
+            Watch(resource_of(Pod)),
+            Watch(resource_of(EndpointSlice)),
+        )
+
+    def feed(self, add: Add) -> None:
+        self._feed.start(add)
+
+        def changed(old: EndpointSlice | None, new: EndpointSlice | None) -> None:
+            if not self._pending.is_own(old, new):
+                for key in {*(by_service(new) if new else ()), *(by_service(old) if old else ())}:
+                    add(key)
+
+        self._informer.subscribe(changed)
+
+    def _awaiting_node(self, node: Node) -> Iterable[Hashable]:
+        return self._awaiting.pop(node.metadata.name, ())
+
+    async def reconcile(self, key: Key) -> float | None:
+        service = self._services.by_key(key)
+        if service is None:
+            self._times.forget(key)
+            self._pending.forget(key)
+            return None
+        if not takes_pods(service):
+            return None
+        if wait_s := self._feed.wait_s(key) or self._pending.wait_s(key):
+            return wait_s
+        try:
+            await self._carry_out(key, self._plan(key, service), service)
+        except Exception as error:
+            message = f"Error updating Endpoint Slices for Service {key}: {error}"
+            self._events.event(service, WARNING, "FailedToUpdateEndpointSlices", message)
+            raise
+        return None
+
+    def _plan(self, key: Key, service: Service) -> Plan:
+        pods = pods_of(service, self._pods)
+        existing = [
+            found
+            for found in self._slices.find(by_service, key)
+            if found.metadata.deletionTimestamp is None and not belongs_to_another(found, service)
+        ]
+        packings: dict[str, Packing] = {}
+        for family in families_of(service):
+            wanted = wanted_endpoints(service, pods, family, self._nodes.get)
+            for name in wanted.missing_nodes:
+                self._awaiting.setdefault(name, set()).add(key)
+            ours = [found for found in existing if found.addressType == family]
+            packings[family] = pack(ours, wanted.groups, self._most)
+        return plan(service, existing, packings, self._times.next(service, pods))
+
+    async def _carry_out(self, key: Key, made: Plan, service: Service) -> None:
+        async def write(found: EndpointSlice) -> None:
+            if found.metadata.name:
+                written = await self._client.update(found)
+            elif service.metadata.deletionTimestamp is None:
+                written = await self._client.create(found)
+                if self._slices.by_key(key_of(written)) is None:
+                    self._pending.created(key, written)
+            else:
+                return
+            self._pending.wrote(written)
+
+        async def delete(found: EndpointSlice) -> None:
+            try:
+                await self._client.delete(found.metadata.name, found.metadata.namespace)
+            except errors.NotFound:
+                return
+
+        failures = await for_each(made.write, write) + await for_each(made.delete, delete)
+        raise_first([error for error in failures if not _is_namespace_ending(error)])
+
+
+def _is_namespace_ending(error: Exception) -> bool:
+    return isinstance(error, errors.ApiError) and error.has_cause(TERMINATING_CAUSE)
+
+
+def make(parts: Parts) -> EndpointSliceController:
+    name, config = EndpointSliceController.name, parts.config
+    feed = PodFeed(informers=parts.informers, clock=parts.clock, batch_s=config.endpointslice_updates_batch_period_s)
+    return EndpointSliceController(
+        client=parts.client_for(name),
+        informers=parts.informers,
+        events=parts.events_for(name, SOURCE),
+        feed=feed,
+        pending=Pending(clock=parts.clock),
+        most=config.max_endpoints_per_slice,
+    )

@@ -1,0 +1,94 @@
+"""What a pod is to a service: whether it stands behind it, where, on which ports, and in which state."""
+
+from collections.abc import Iterator
+from ipaddress import ip_address
+from typing import Any, Final
+
+from sampan.api.types.core_v1 import ContainerPort, Pod, Service, ServicePort
+
+IPV4, IPV6 = "IPv4", "IPv6"
+HEADLESS: Final = "service.kubernetes.io/headless"
+LAST_CHANGE: Final = "endpoints.kubernetes.io/last-change-trigger-time"
+
+
+def is_ready(pod: Pod) -> bool:
+    return any(condition.type == "Ready" and condition.status == "True" for condition in pod.status.conditions)
+
+
+def may_serve(pod: Pod, *, with_terminating: bool) -> bool:
+    """Whether it is to be listed at all: it has an address and is not over."""
+    status = pod.status
+    if status.phase in ("Succeeded", "Failed") or not (status.podIP or status.podIPs):
+        return False
+    return with_terminating or pod.metadata.deletionTimestamp is None
+
+
+def addresses_of(pod: Pod, family: str) -> list[str]:
+    return [_plain(one.ip) for one in pod.status.podIPs if (":" in one.ip) == (family == IPV6)]
+
+
+def _plain(text: str) -> str:
+    try:
+        return str(ip_address(text))
+    except ValueError:
+        return text
+
+
+def port_number(pod: Pod, port: ServicePort) -> int | None:
+    """The number behind a service's port: a name is looked up in the pod's containers."""
+    target = port.targetPort
+    if isinstance(target, int):
+        return target
+    for found in _ports(pod):
+        if found.name == target and (found.protocol or "TCP") == (port.protocol or "TCP"):
+            return found.containerPort
+    return None
+
+
+def _ports(pod: Pod) -> Iterator[ContainerPort]:
+    """Of all containers that run as long as the pod does."""
+    for container in pod.spec.containers or ():
+        yield from container.ports
+    for container in pod.spec.initContainers:
+        if container.restartPolicy == "Always":
+            yield from container.ports
+
+
+def hostname_of(pod: Pod, service: Service) -> str:
+    """Its own name below that of the service, if it asks for one."""
+    is_asked = pod.spec.hostname and pod.spec.subdomain == service.metadata.name
+    return pod.spec.hostname if is_asked else ""
+
+
+def is_headless(service: Service) -> bool:
+    return service.spec.clusterIP in ("", "None")
+
+
+def signature(pod: Pod) -> tuple[Any, ...]:
+    """All that a service sees of a pod but its labels: as long as it stays the same, no endpoint changes."""
+    status, spec, meta = pod.status, pod.spec, pod.metadata
+    return (
+        meta.uid,
+        meta.deletionTimestamp is not None,
+        status.phase in ("Succeeded", "Failed"),
+        is_ready(pod),
+        [one.ip for one in status.podIPs],
+        spec.nodeName,
+        spec.hostname,
+        spec.subdomain,
+    )
+
+
+__all__ = [
+    "HEADLESS",
+    "IPV4",
+    "IPV6",
+    "LAST_CHANGE",
+    "addresses_of",
+    "hostname_of",
+    "is_headless",
+    "is_ready",
+    "may_serve",
+    "port_number",
+    "signature",
+]

@@ -1,0 +1,117 @@
+"""Endpoints into slices, with as few changes to the slices that exist as can be. Pure.
+
+First what is no longer wanted leaves the slices where it is, and what has changed is changed there. New endpoints go
+into slices that change anyway; what is left goes into one unchanged slice that has room for all of it, else into new
+slices.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from sampan.api.types.discovery_v1 import Endpoint, EndpointPort, EndpointSlice
+from sampan.controllers.services.slice_endpoints import Group, Identity, PortsKey, identity, ports_key
+
+
+@dataclass(slots=True)
+class Content:
+    """What a slice is to hold: one that exists, or a new one."""
+
+    found: EndpointSlice | None
+    ports: list[EndpointPort]
+    endpoints: list[Endpoint]
+
+
+@dataclass(slots=True)
+class Packing:
+    same: list[EndpointSlice] = field(default_factory=list)
+    changed: list[Content] = field(default_factory=list)
+    new: list[Content] = field(default_factory=list)
+    unneeded: list[EndpointSlice] = field(default_factory=list)
+
+    def __iadd__(self, other: Packing) -> Packing:
+        self.same += other.same
+        self.changed += other.changed
+        self.new += other.new
+        self.unneeded += other.unneeded
+        return self
+
+
+def pack(existing: Sequence[EndpointSlice], wanted: Mapping[PortsKey, Group], most: int) -> Packing:
+    """For slices of one family. Where nothing is wanted, one slice without endpoints and ports says so."""
+    by_ports: dict[PortsKey, list[EndpointSlice]] = {}
+    for found in existing:
+        by_ports.setdefault(ports_key(found.ports or ()), []).append(found)
+    made = Packing()
+    for key, group in wanted.items():
+        made += _pack_group(by_ports.pop(key, ()), group, most)
+    made.unneeded += [found for left in by_ports.values() for found in left]
+    if not (made.same or made.changed or made.new):
+        _keep_a_place(made)
+    return _recycled(made)
+
+
+def _keep_a_place(made: Packing) -> None:
+    place = next((found for found in made.unneeded if not found.endpoints and not found.ports), None)
+    if place is None:
+        made.new.append(Content(None, [], []))
+    else:
+        made.unneeded.remove(place)
+        made.same.append(place)
+
+
+def _recycled(made: Packing) -> Packing:
+    """A slice that would go becomes one that would be created."""
+    while made.new and made.unneeded:
+        content = made.new.pop()
+        content.found = made.unneeded.pop(0)
+        made.changed.append(content)
+    return made
+
+
+def _pack_group(existing: Sequence[EndpointSlice], group: Group, most: int) -> Packing:
+    waiting, made = dict(group.endpoints), Packing()
+    for found in existing:
+        kept = _kept(found, waiting)
+        if not kept:
+            made.unneeded.append(found)
+        elif kept == found.endpoints:
+            made.same.append(found)
+        else:
+            made.changed.append(Content(found, found.ports or [], kept))
+    for content in made.changed:
+        _fill(content, waiting, most)
+    while waiting:
+        content = _roomiest(made, len(waiting), most) or _added(made, group.ports)
+        _fill(content, waiting, most)
+    return made
+
+
+def _kept(found: EndpointSlice, waiting: dict[Identity, Endpoint]) -> list[Endpoint]:
+    """Those of the slice that are still wanted, as they are now; they no longer wait for a place."""
+    return [now for one in found.endpoints or () if (now := waiting.pop(identity(one), None)) is not None]
+
+
+def _fill(content: Content, waiting: dict[Identity, Endpoint], most: int) -> None:
+    while waiting and len(content.endpoints) < most:
+        content.endpoints.append(waiting.pop(next(iter(waiting))))
+
+
+def _roomiest(made: Packing, needed: int, most: int) -> Content | None:
+    """The fullest slice among the unchanged that has room for all; it is then a changed one."""
+    fitting = [found for found in made.same if len(found.endpoints or ()) + needed <= most]
+    if not fitting:
+        return None
+    best = max(fitting, key=lambda found: len(found.endpoints or ()))
+    made.same.remove(best)
+    made.changed.append(Content(best, best.ports or [], list(best.endpoints or ())))
+    return made.changed[-1]
+
+
+def _added(made: Packing, ports: list[EndpointPort]) -> Content:
+    made.new.append(Content(None, ports, []))
+    return made.new[-1]
+
+
+__all__ = ["Content", "Packing", "pack"]

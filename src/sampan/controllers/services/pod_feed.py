@@ -1,0 +1,56 @@
+"""Which services a change of a pod concerns: none for the many changes that no service sees."""
+
+from collections.abc import Callable, Hashable
+
+from sampan.api.types.core_v1 import Pod, Service
+from sampan.controllers.services.membership import signature
+from sampan.controllers.services.selection import by_first_required, by_label_pair, services_of
+from sampan.machinery.clock import Clock
+from sampan.machinery.informer import InformerFactory
+from sampan.machinery.object_key import Key
+
+Add = Callable[[Hashable], None]
+
+
+class PodFeed:
+    def __init__(self, *, informers: InformerFactory, clock: Clock, batch_s: float = 0) -> None:
+        self._informer = informers.of(Pod)
+        self._services = informers.of(Service).lister
+        self._services.add_index(by_first_required)
+        self._informer.lister.add_index(by_label_pair)
+        self._clock, self._batch_s = clock, batch_s
+        self._due: dict[Key, float] = {}
+        """When a service whose pods have changed may be looked at, if changes are gathered."""
+
+    def start(self, add: Add) -> None:
+        self._informer.subscribe(lambda old, new: self._changed(old, new, add))
+
+    def wait_s(self, key: Key) -> float:
+        """How long to go on gathering."""
+        left_s = self._due.get(key, 0.0) - self._clock.now()
+        if left_s <= 0:
+            self._due.pop(key, None)
+        return max(left_s, 0.0)
+
+    def _changed(self, old: Pod | None, new: Pod | None, add: Add) -> None:
+        for key in self._concerned(old, new):
+            if self._batch_s:
+                self._due.setdefault(key, self._clock.now() + self._batch_s)
+            add(key)
+
+    def _concerned(self, old: Pod | None, new: Pod | None) -> list[Key]:
+        pod = new or old
+        if pod is None:
+            return []
+        namespace, labels = pod.metadata.namespace, pod.metadata.labels
+        if old is None or new is None:
+            return services_of(namespace, labels, self._services)
+        before = old.metadata.labels
+        is_seen = signature(old) != signature(new)
+        if before == labels:
+            return services_of(namespace, labels, self._services) if is_seen else []
+        now, then = services_of(namespace, labels, self._services), services_of(namespace, before, self._services)
+        return list(dict.fromkeys([*now, *then])) if is_seen else list(set(now) ^ set(then))
+
+
+__all__ = ["Add", "PodFeed"]

@@ -1,0 +1,47 @@
+"""From a service to its pods and back, by index: no scan over a namespace."""
+
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from typing import Any
+
+from sampan.api.types.core_v1 import Pod, Service
+from sampan.machinery.informer import Lister
+from sampan.machinery.object_key import Key, key_of
+
+
+def by_label_pair(obj: Any) -> Iterable[Hashable]:
+    """Every label, with the namespace."""
+    meta = obj.metadata
+    return [(meta.namespace, *pair) for pair in meta.labels.items()]
+
+
+def by_first_required(service: Any) -> Iterable[Hashable]:
+    """One pair of the selector, which every pod of the service has."""
+    selector = service.spec.selector
+    return [(service.metadata.namespace, *min(selector.items()))] if selector else ()
+
+
+def pods_of(service: Service, pods: Lister[Pod]) -> Sequence[Pod]:
+    """Pods of its namespace that its selector matches; none if it has no selector."""
+    wanted, namespace = service.spec.selector, service.metadata.namespace
+    if not wanted:
+        return []
+    found = min((pods.find(by_label_pair, (namespace, *pair)) for pair in wanted.items()), key=len)
+    return found if len(wanted) == 1 else [pod for pod in found if wanted.items() <= pod.metadata.labels.items()]
+
+
+def services_of(namespace: str, labels: Mapping[str, str], services: Lister[Service]) -> list[Key]:
+    """Services whose selector matches the labels of a pod."""
+    return [
+        key_of(service)
+        for pair in labels.items()
+        for service in services.find(by_first_required, (namespace, *pair))
+        if service.spec.selector.items() <= labels.items()
+    ]
+
+
+def takes_pods(service: Service) -> bool:
+    """Whether its endpoints are the controllers' business: not without a selector, nor if it is a name elsewhere."""
+    return bool(service.spec.selector) and service.spec.type != "ExternalName"
+
+
+__all__ = ["by_first_required", "by_label_pair", "pods_of", "services_of", "takes_pods"]

@@ -1,0 +1,67 @@
+"""EndpointSlice objects of a service: their labels, owner and annotations."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+import msgspec
+
+from sampan.api.types.core_v1 import Service
+from sampan.api.types.discovery_v1 import EndpointSlice
+from sampan.api.types.meta_v1 import ObjectMeta, OwnerReference
+from sampan.controllers.services.membership import HEADLESS, LAST_CHANGE, is_headless
+from sampan.controllers.services.packing import Content
+
+SERVICE_NAME: Final = "kubernetes.io/service-name"
+MANAGED_BY: Final = "endpointslice.kubernetes.io/managed-by"
+MANAGER: Final = "endpointslice-controller.k8s.io"
+_RESERVED: Final = frozenset({SERVICE_NAME, MANAGED_BY, HEADLESS})
+_LONGEST_PREFIX: Final = 62
+
+
+def labels_of(service: Service) -> dict[str, str]:
+    labels = {key: value for key, value in service.metadata.labels.items() if key not in _RESERVED}
+    if is_headless(service):
+        labels[HEADLESS] = ""
+    return labels | {SERVICE_NAME: service.metadata.name, MANAGED_BY: MANAGER}
+
+
+def name_prefix(name: str) -> str:
+    return f"{name}-" if len(name) <= _LONGEST_PREFIX else name
+
+
+def slice_of(
+    service: Service, family: str, content: Content, labels: Mapping[str, str], changed_at: str
+) -> EndpointSlice:
+    """The object to be written: a new one, or the one that exists with other content."""
+    found = content.found
+    if found is None:
+        meta = ObjectMeta(
+            generateName=name_prefix(service.metadata.name),
+            namespace=service.metadata.namespace,
+            ownerReferences=[_owner(service)],
+        )
+    else:
+        meta = msgspec.structs.replace(found.metadata, managedFields=[])
+    annotations = {key: value for key, value in meta.annotations.items() if key != LAST_CHANGE}
+    if changed_at:
+        annotations[LAST_CHANGE] = changed_at
+    meta = msgspec.structs.replace(meta, labels=dict(labels), annotations=annotations)
+    return EndpointSlice(metadata=meta, addressType=family, endpoints=content.endpoints, ports=content.ports)
+
+
+def _owner(service: Service) -> OwnerReference:
+    meta = service.metadata
+    return OwnerReference(
+        apiVersion="v1", kind="Service", name=meta.name, uid=meta.uid, controller=True, blockOwnerDeletion=True
+    )
+
+
+def belongs_to_another(found: EndpointSlice, service: Service) -> bool:
+    """To a service of the same name that is gone: it goes too, by the garbage collector."""
+    owners = found.metadata.ownerReferences
+    return any(owner.controller and owner.uid != service.metadata.uid for owner in owners)
+
+
+__all__ = ["MANAGED_BY", "MANAGER", "SERVICE_NAME", "belongs_to_another", "labels_of", "name_prefix", "slice_of"]

@@ -1,0 +1,102 @@
+"""Subsets of an Endpoints object: addresses that have the same ports together, in a fixed order, at most a thousand."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from math import ceil
+from typing import Final
+
+import msgspec
+
+from sampan.api.types.core_v1 import EndpointAddress, EndpointPort, EndpointSubset, ObjectReference, Pod, Service
+from sampan.controllers.services.membership import addresses_of, hostname_of, is_ready, may_serve, port_number
+
+CAPACITY: Final = 1000
+
+_Port = tuple[str, int, str, str]
+
+
+@dataclass(slots=True)
+class _Found:
+    address: EndpointAddress
+    is_ready: bool
+    ports: list[EndpointPort]
+
+
+def subsets_of(service: Service, pods: Iterable[Pod]) -> list[EndpointSubset]:
+    """What stands behind the service. Pods that terminate or are not ready count as ready where it is asked for."""
+    publishes = service.spec.publishNotReadyAddresses
+    found: list[_Found] = []
+    for pod in pods:
+        if not may_serve(pod, with_terminating=publishes):
+            continue
+        address = _address(service, pod)
+        if address is not None and (ports := _ports(service, pod)) is not None:
+            found.append(_Found(address, publishes or is_ready(pod), ports))
+    return _packed(found)
+
+
+def _address(service: Service, pod: Pod) -> EndpointAddress | None:
+    families = service.spec.ipFamilies
+    ips = addresses_of(pod, families[0] if families else "IPv4")
+    if not ips:
+        return None
+    meta = pod.metadata
+    ref = ObjectReference(kind="Pod", namespace=meta.namespace, name=meta.name, uid=meta.uid)
+    return EndpointAddress(ip=ips[0], nodeName=pod.spec.nodeName, targetRef=ref, hostname=hostname_of(pod, service))
+
+
+def _ports(service: Service, pod: Pod) -> list[EndpointPort] | None:
+    """None if the pod has none of the service's ports; a headless service may have none at all."""
+    if not service.spec.ports:
+        return [] if service.spec.clusterIP == "None" else None
+    found = [
+        EndpointPort(name=port.name, port=number, protocol=port.protocol, appProtocol=port.appProtocol)
+        for port in service.spec.ports
+        if (number := port_number(pod, port)) is not None
+    ]
+    return found or None
+
+
+def _packed(found: Iterable[_Found]) -> list[EndpointSubset]:
+    groups: dict[tuple[_Port, ...], EndpointSubset] = {}
+    for one in found:
+        ports = sorted(one.ports, key=_order)
+        key = tuple(_order(port) for port in ports)
+        subset = groups.setdefault(key, EndpointSubset(ports=ports))
+        (subset.addresses if one.is_ready else subset.notReadyAddresses).append(one.address)
+    for subset in groups.values():
+        subset.addresses.sort(key=_ip_and_uid)
+        subset.notReadyAddresses.sort(key=_ip_and_uid)
+    return [groups[key] for key in sorted(groups)]
+
+
+def _order(port: EndpointPort) -> _Port:
+    return (port.name, port.port, port.protocol, port.appProtocol or "")
+
+
+def _ip_and_uid(address: EndpointAddress) -> tuple[str, str]:
+    return (address.ip, address.targetRef.uid if address.targetRef is not None else "")
+
+
+def truncated(subsets: Sequence[EndpointSubset], most: int = CAPACITY) -> list[EndpointSubset] | None:
+    """As many addresses as may be, ready ones first, shared among the subsets by their size; None if all fit."""
+    ready = sum(len(subset.addresses) for subset in subsets)
+    unready = sum(len(subset.notReadyAddresses) for subset in subsets)
+    if ready + unready <= most:
+        return None
+    cuts_ready = ready > most
+    room, total = (most, ready) if cuts_ready else (most - ready, unready)
+    left, made = room, []
+    for subset in subsets:
+        source = subset.addresses if cuts_ready else subset.notReadyAddresses
+        kept = source[: min(ceil(len(source) / total * room), left)]
+        left -= len(kept)
+        made.append(
+            msgspec.structs.replace(subset, addresses=kept, notReadyAddresses=[])
+            if cuts_ready
+            else msgspec.structs.replace(subset, notReadyAddresses=kept)
+        )
+    return made
+
+
+__all__ = ["CAPACITY", "subsets_of", "truncated"]

@@ -1,0 +1,103 @@
+"""Services and pods with addresses, as tests want them."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from sampan.api.codec import json as codec
+from sampan.api.types.core_v1 import Pod, Service
+from sampan.api.types.discovery_v1 import EndpointSlice
+from sampan.machinery.client import Selection
+from tests.apiserver.pods import CONTAINER, pod_value
+from tests.controllers.cluster import Cluster
+from tests.controllers.nodes.fleet import Fleet, condition
+
+
+def service(name: str = "web", *, labels: Mapping[str, str] | None = None, **spec: Any) -> Service:
+    """As the server completes one of pods with the label `app: web`; an argument that is None is left out."""
+    said = {
+        "selector": {"app": "web"},
+        "ports": [{"name": "http", "port": 80, "targetPort": 8080, "protocol": "TCP"}],
+        "clusterIP": "10.0.0.5",
+        "ipFamilies": ["IPv4"],
+        **spec,
+    }
+    meta = {"name": name, "namespace": "default", "uid": f"uid-{name}", "labels": dict(labels or {})}
+    meta["creationTimestamp"] = "2026-01-01T00:00:00Z"
+    return codec.from_value({"metadata": meta, "spec": {k: v for k, v in said.items() if v is not None}}, Service)
+
+
+def pod(
+    name: str,
+    *ips: str,
+    ready: bool = True,
+    gone: bool = False,
+    phase: str = "Running",
+    ports: Sequence[Mapping[str, Any]] = (),
+    labels: Mapping[str, str] | None = None,
+    **spec: Any,
+) -> Pod:
+    containers = [{**CONTAINER, "ports": list(ports)}]
+    value = pod_value({"nodeName": "n", "containers": containers, **spec}, name=name, uid=f"uid-{name}")
+    value["metadata"]["labels"] = dict(labels or {"app": "web"})
+    if gone:
+        value["metadata"]["deletionTimestamp"] = "2026-01-02T00:00:00Z"
+    value["status"] = {
+        "phase": phase,
+        "podIP": ips[0] if ips else "",
+        "podIPs": [{"ip": ip} for ip in ips],
+        "conditions": [{"type": "Ready", "status": "True" if ready else "False"}],
+    }
+    return codec.from_value(value, Pod)
+
+
+class Backends(Fleet):
+    """Pods that a test starts, makes ready and ends, and what the controllers make of them."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        super().__init__(cluster)
+        self._count = 0
+
+    async def start(
+        self, name: str, *, node: str = "n", ready: bool = True, labels: Mapping[str, str] | None = None, **spec: Any
+    ) -> Pod:
+        self._count += 1
+        high, low = divmod(self._count, 250)
+        value = pod_value({"nodeName": node, "automountServiceAccountToken": False, **spec}, name=name)
+        value["metadata"]["labels"] = dict(labels or {"app": "web"})
+        pods = self._client.of(Pod)
+        await pods.create(codec.from_value(value, Pod))
+        ip = f"10.244.{high}.{low + 1}"
+        status = {"phase": "Running", "podIP": ip, "podIPs": [{"ip": ip}], "conditions": [self._ready(ready)]}
+        return await pods.patch(name, {"status": status}, "default", subresource="status")
+
+    async def set_ready(self, name: str, ready: bool) -> None:
+        status = {"conditions": [self._ready(ready)]}
+        await self._client.of(Pod).patch(name, {"status": status}, "default", subresource="status")
+
+    def _ready(self, ready: bool) -> dict[str, Any]:
+        found = condition("Ready", "True" if ready else "False", self._cluster.clock.now())
+        del found["lastHeartbeatTime"]
+        return found
+
+    async def serve(self, name: str = "web", **spec: Any) -> Service:
+        value = {
+            "metadata": {"name": name, "namespace": "default", "labels": {"team": "a"}},
+            "spec": {"selector": {"app": "web"}, "ports": [{"name": "http", "port": 80, "targetPort": 8080}], **spec},
+        }
+        return await self._client.of(Service).create(codec.from_value(value, Service))
+
+    async def slices(self, name: str = "web") -> list[EndpointSlice]:
+        await self._cluster.clock.settle()
+        chosen = Selection(namespace="default", labels=f"kubernetes.io/service-name={name}")
+        return list((await self._client.of(EndpointSlice).list(chosen)).items)
+
+    async def listed(self, name: str = "web") -> dict[str, tuple[bool | None, bool | None, bool | None]]:
+        """Pod to ready, serving, terminating, over all slices."""
+        found: dict[str, tuple[bool | None, bool | None, bool | None]] = {}
+        for one in await self.slices(name):
+            for endpoint in one.endpoints or ():
+                said = endpoint.conditions
+                assert endpoint.targetRef is not None
+                assert endpoint.targetRef.name not in found, "a pod is in one slice only"
+                found[endpoint.targetRef.name] = (said.ready, said.serving, said.terminating)
+        return found

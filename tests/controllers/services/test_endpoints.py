@@ -1,0 +1,172 @@
+"""endpoints-controller."""
+
+import asyncio
+
+import pytest
+
+from sampan.api.codec import json as codec
+from sampan.api.types.core_v1 import EndpointAddress, Endpoints, EndpointSubset, Pod, Service
+from sampan.api.types.meta_v1 import ObjectMeta
+from sampan.controllers.services.endpoints import desired
+from sampan.controllers.services.subsets import subsets_of, truncated
+from sampan.machinery import errors
+from sampan.machinery.client import Delete
+from tests.controllers.cluster import cluster, second_run_writes_nothing
+from tests.controllers.services.backends import Backends, pod, service
+
+NAME = "endpoints-controller"
+
+
+def test_pods_with_the_same_ports_are_together_in_order() -> None:
+    wanted = service(ports=[{"name": "http", "port": 80, "targetPort": "web", "protocol": "TCP"}])
+    one, other = ([{"name": "web", "containerPort": port, "protocol": "TCP"}] for port in (8080, 9090))
+    pods = [
+        pod("c", "10.1.0.3", ports=one),
+        pod("a", "10.1.0.1", ports=one),
+        pod("b", "10.1.0.2", ports=one, ready=False),
+        pod("d", "10.1.0.4", ports=other),
+        pod("none", "10.1.0.5"),
+        pod("gone", "10.1.0.6", ports=one, gone=True),
+    ]
+    found = [
+        (
+            [address.ip for address in subset.addresses],
+            [address.ip for address in subset.notReadyAddresses],
+            [port.port for port in subset.ports],
+        )
+        for subset in subsets_of(wanted, pods)
+    ]
+    assert found == [(["10.1.0.1", "10.1.0.3"], ["10.1.0.2"], [8080]), (["10.1.0.4"], [], [9090])]
+
+
+def test_unready_addresses_are_published_where_asked_for() -> None:
+    pods = [pod("a", "10.1.0.1", ready=False), pod("b", "10.1.0.2", gone=True)]
+    (found,) = subsets_of(service(publishNotReadyAddresses=True), pods)
+    assert [address.ip for address in found.addresses] == ["10.1.0.1", "10.1.0.2"]
+
+
+@pytest.mark.parametrize(
+    ("sizes", "kept"),
+    [
+        ([(600, 400)], None),
+        ([(600, 500)], [(600, 400)]),
+        ([(1200, 300)], [(1000, 0)]),
+        ([(600, 0), (600, 10)], [(500, 0), (500, 0)]),
+        ([(500, 300), (400, 100)], [(500, 75), (400, 25)]),
+    ],
+)
+def test_a_thousand_and_no_more(sizes: list[tuple[int, int]], kept: list[tuple[int, int]] | None) -> None:
+    def addresses(count: int) -> list[EndpointAddress]:
+        return [EndpointAddress(ip=f"10.0.{index >> 8}.{index & 255}") for index in range(count)]
+
+    subsets = [EndpointSubset(addresses=addresses(a), notReadyAddresses=addresses(b)) for a, b in sizes]
+    found = truncated(subsets)
+    assert (found and [(len(one.addresses), len(one.notReadyAddresses)) for one in found]) == kept
+
+
+def test_too_many_are_cut_and_said_so_once() -> None:
+    pods = [pod(f"p{index}", f"10.1.{index >> 8}.{index & 255}") for index in range(1001)]
+    made = desired(service(), pods, None, "")
+    assert made is not None
+    assert made.metadata.annotations == {"endpoints.kubernetes.io/over-capacity": "truncated"}
+    assert len(made.subsets[0].addresses) == 1000
+    assert desired(service(), pods, made, "") is None
+    fewer = desired(service(), pods[:3], made, "2026-01-01T00:00:00Z")
+    assert fewer is not None
+    assert fewer.metadata.annotations == {"endpoints.kubernetes.io/last-change-trigger-time": "2026-01-01T00:00:00Z"}
+
+
+def test_endpoints_follow_pods_and_services() -> None:
+    async def main() -> None:
+        async with cluster() as c:
+            backends = Backends(c)
+            endpoints = c.client.of(Endpoints)
+
+            async def ips() -> tuple[list[str], list[str]]:
+                await c.clock.settle()
+                subsets = (await endpoints.get("web", "default")).subsets
+                return (
+                    [one.ip for subset in subsets for one in subset.addresses],
+                    [one.ip for subset in subsets for one in subset.notReadyAddresses],
+                )
+
+            await backends.account()
+            await backends.add("n")
+            async with c.running(NAME):
+                await backends.serve()
+                assert await ips() == ([], [])
+                await backends.start("a")
+                await backends.start("b", ready=False)
+                assert await ips() == (["10.244.0.2"], ["10.244.0.3"])
+                found = await endpoints.get("web", "default")
+                assert found.metadata.labels == {
+                    "team": "a",
+                    "endpoints.kubernetes.io/managed-by": "endpoint-controller",
+                }
+                address = found.subsets[0].addresses[0]
+                assert (address.nodeName, address.targetRef and address.targetRef.name) == ("n", "a")
+                assert [(one.name, one.port, one.protocol) for one in found.subsets[0].ports] == [("http", 8080, "TCP")]
+                await c.clock.advance(7)
+                await backends.set_ready("b", True)
+                assert await ips() == (["10.244.0.2", "10.244.0.3"], [])
+                found = await endpoints.get("web", "default")
+                assert found.metadata.annotations == {
+                    "endpoints.kubernetes.io/last-change-trigger-time": "2026-01-01T00:00:07Z"
+                }
+                await c.client.of(Pod).delete("a", "default", options=Delete(grace_period_s=0))
+                assert await ips() == (["10.244.0.3"], [])
+                await endpoints.delete("web", "default")
+                assert await ips() == (["10.244.0.3"], []), "it is made again"
+                ports = [{"name": "http", "port": 80, "targetPort": 9090}]
+                await c.client.of(Service).patch("web", {"spec": {"ports": ports}}, "default")
+                await c.clock.settle()
+                assert (await endpoints.get("web", "default")).subsets[0].ports[0].port == 9090
+            await second_run_writes_nothing(c, NAME)
+            async with c.running(NAME):
+                await c.client.of(Service).delete("web", "default")
+                await c.clock.settle()
+                with pytest.raises(errors.NotFound):
+                    await endpoints.get("web", "default")
+
+    asyncio.run(main())
+
+
+def test_what_others_made_is_left_alone_and_what_is_left_over_goes_at_the_start() -> None:
+    async def main() -> None:
+        async with cluster() as c:
+            endpoints = c.client.of(Endpoints)
+
+            def by_hand(name: str, **annotations: str) -> Endpoints:
+                value = {"metadata": {"name": name, "namespace": "default", "annotations": annotations}}
+                value["subsets"] = [{"addresses": [{"ip": "10.9.9.9"}], "ports": [{"port": 80}]}]  # type: ignore[assignment]
+                return codec.from_value(value, Endpoints)
+
+            await endpoints.create(by_hand("left-over"))
+            await endpoints.create(by_hand("lock", **{"control-plane.alpha.kubernetes.io/leader": "{}"}))
+            async with c.running(NAME):
+                names = {one.metadata.name for one in (await endpoints.list()).items}
+                assert names == {"kubernetes", "lock"}
+                await endpoints.create(by_hand("mine"))
+                await c.client.of(Service).create(
+                    codec.from_value(
+                        {"metadata": {"name": "bare", "namespace": "default"}, "spec": {"ports": [{"port": 80}]}},
+                        Service,
+                    )
+                )
+                await endpoints.create(by_hand("bare"))
+                await c.clock.advance(60)
+                names = {one.metadata.name for one in (await endpoints.list()).items}
+                assert names == {"kubernetes", "lock", "mine", "bare"}
+
+    asyncio.run(main())
+
+
+def test_headless() -> None:
+    made = desired(service(clusterIP="None", ports=[]), [pod("a", "10.1.0.1")], None, "")
+    assert made is not None
+    assert made.metadata == ObjectMeta(
+        name="web",
+        namespace="default",
+        labels={"service.kubernetes.io/headless": "", "endpoints.kubernetes.io/managed-by": "endpoint-controller"},
+    )
+    assert [(len(one.addresses), one.ports) for one in made.subsets] == [(1, [])]

@@ -1,0 +1,341 @@
+"""endpointslice-controller."""
+
+import asyncio
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from sampan.api.codec import json as codec
+from sampan.api.types.core_v1 import Node, Pod, Service
+from sampan.api.types.discovery_v1 import Endpoint, EndpointPort, EndpointSlice
+from sampan.controllers.descriptor import ControllerConfig
+from sampan.controllers.services.packing import Packing, pack
+from sampan.controllers.services.slice_endpoints import Group, identity, ports_key, wanted_endpoints
+from sampan.machinery.client import Delete, PatchType
+from tests.controllers.cluster import cluster, second_run_writes_nothing
+from tests.controllers.nodes.fleet import node_value
+from tests.controllers.services.backends import Backends, pod, service
+
+NAME = "endpointslice-controller"
+NODE = codec.from_value(node_value("n", zone="z1"), Node)
+
+
+def only(service: Service, made: Pod, family: str = "IPv4") -> Endpoint | None:
+    found = wanted_endpoints(service, [made], family, lambda name: NODE if name == "n" else None)
+    listed = [one for group in found.groups.values() for one in group.endpoints.values()]
+    return listed[0] if listed else None
+
+
+@pytest.mark.parametrize(
+    ("about", "publishes", "conditions"),
+    [
+        ({}, False, (True, True, False)),
+        ({"ready": False}, False, (False, False, False)),
+        ({"ready": False}, True, (True, False, False)),
+        ({"gone": True}, False, (False, True, True)),
+        ({"gone": True}, True, (True, True, True)),
+        ({"gone": True, "ready": False}, False, (False, False, True)),
+        ({"phase": "Succeeded"}, False, None),
+        ({"phase": "Failed"}, True, None),
+    ],
+)
+def test_the_state_of_an_endpoint(about: dict[str, Any], publishes: bool, conditions: tuple[bool, ...] | None) -> None:
+    found = only(service(publishNotReadyAddresses=publishes), pod("a", "10.1.0.1", **about))
+    said = found.conditions if found is not None else None
+    assert (said and (said.ready, said.serving, said.terminating)) == conditions
+
+
+def test_what_an_endpoint_says() -> None:
+    found = only(service(), pod("a", "10.1.0.1", "fd00::0:1", hostname="h", subdomain="web"))
+    assert found is not None
+    assert (found.addresses, found.hostname, found.nodeName, found.zone) == (["10.1.0.1"], "h", "n", "z1")
+    assert found.targetRef is not None
+    assert (found.targetRef.kind, found.targetRef.name, found.targetRef.uid) == ("Pod", "a", "uid-a")
+    assert found.hints is None
+    six = only(service(), pod("a", "10.1.0.1", "fd00::0:1", hostname="h", subdomain="other"), "IPv6")
+    assert six is not None
+    assert (six.addresses, six.hostname) == (["fd00::1"], None)
+    assert only(service(), pod("a")) is None
+    assert only(service(), pod("a", "10.1.0.1"), "IPv6") is None
+
+
+@pytest.mark.parametrize(
+    ("distribution", "hints"),
+    [
+        (None, None),
+        ("PreferClose", {"forZones": [{"name": "z1"}]}),
+        ("PreferSameZone", {"forZones": [{"name": "z1"}]}),
+        ("PreferSameNode", {"forZones": [{"name": "z1"}], "forNodes": [{"name": "n"}]}),
+    ],
+)
+def test_hints(distribution: str | None, hints: dict[str, Any] | None) -> None:
+    found = only(service(trafficDistribution=distribution), pod("a", "10.1.0.1"))
+    assert found is not None
+    assert (codec.to_value(found.hints) if found.hints else None) == hints
+
+
+def test_pods_on_nodes_that_are_not_there_wait() -> None:
+    lost = pod("a", "10.1.0.1", nodeName="elsewhere")
+    assert only(service(), lost) is None
+    published = only(service(publishNotReadyAddresses=True), lost)
+    assert published is not None
+    assert published.zone is None
+    found = wanted_endpoints(service(), [lost], "IPv4", lambda name: None)
+    assert found.missing_nodes == {"elsewhere"}
+
+
+def test_named_ports_differ_by_pod() -> None:
+    wanted = service(ports=[{"name": "http", "port": 80, "targetPort": "web", "protocol": "TCP"}])
+    pods = [
+        pod("a", "10.1.0.1", ports=[{"name": "web", "containerPort": 8080, "protocol": "TCP"}]),
+        pod("b", "10.1.0.2", ports=[{"name": "web", "containerPort": 9090, "protocol": "TCP"}]),
+        pod("c", "10.1.0.3", ports=[{"name": "web", "containerPort": 9090, "protocol": "UDP"}]),
+    ]
+    found = wanted_endpoints(wanted, pods, "IPv4", lambda name: NODE)
+    assert {key: len(group.endpoints) for key, group in found.groups.items()} == {
+        (("http", 8080, "TCP", ""),): 1,
+        (("http", 9090, "TCP", ""),): 1,
+        (): 1,
+    }
+
+
+PORTS = [EndpointPort(name="http", port=80, protocol="TCP")]
+
+
+def endpoint(index: int, *, zone: str = "") -> Endpoint:
+    return Endpoint(addresses=[f"10.{index >> 8}.{index & 255}.1"], zone=zone or None)
+
+
+def group(*indexes: int, zone: str = "") -> dict[Any, Group]:
+    made = [endpoint(index, zone=zone) for index in indexes]
+    return {ports_key(PORTS): Group(PORTS, {identity(one): one for one in made})} if made else {}
+
+
+def existing(*slices: list[int], ports: list[EndpointPort] = PORTS) -> list[EndpointSlice]:
+    return [
+        codec.from_value(
+            {
+                "metadata": {"name": f"s{at}"},
+                "addressType": "IPv4",
+                "endpoints": [codec.to_value(endpoint(index)) for index in indexes],
+                "ports": [codec.to_value(port) for port in ports],
+            },
+            EndpointSlice,
+        )
+        for at, indexes in enumerate(slices)
+    ]
+
+
+def shape(made: Packing) -> tuple[int, list[int], list[int], int]:
+    changed = [len(one.endpoints) for one in made.changed]
+    return len(made.same), changed, [len(one.endpoints) for one in made.new], len(made.unneeded)
+
+
+@pytest.mark.parametrize(
+    ("before", "wanted", "result"),
+    [
+        ([], [], (0, [], [0], 0)),
+        ([], [1, 2, 3], (0, [], [3], 0)),
+        ([], range(9), (0, [], [4, 4, 1], 0)),
+        ([[1, 2]], [1, 2], (1, [], [], 0)),
+        ([[1, 2]], [1, 2, 3], (0, [3], [], 0)),
+        ([[1, 2]], [1], (0, [1], [], 0)),
+        ([[1, 2], [3]], [1, 2, 3, 4], (1, [3], [], 0)),
+        ([[1, 2, 3], [4]], [1, 2, 3, 4, 5, 6], (1, [3], [], 0)),
+        ([[1, 2, 3, 4], [5, 6, 7, 8]], range(1, 10), (2, [], [1], 0)),
+        ([[1, 2, 3, 4], [5, 6]], [1, 2, 5, 6, 9], (1, [3], [], 0)),
+        ([[1, 2], [3, 4]], [1, 2], (1, [], [], 1)),
+        ([[1, 2]], [], (0, [0], [], 0)),
+        ([[1], [2]], [], (0, [0], [], 1)),
+    ],
+)
+def test_as_few_changes_as_can_be(before: list[list[int]], wanted: list[int], result: tuple[Any, ...]) -> None:
+    assert shape(pack(existing(*before), group(*wanted), 4)) == result
+
+
+def test_another_port_takes_over_the_slice() -> None:
+    old = existing([1, 2], ports=[EndpointPort(name="http", port=81, protocol="TCP")])
+    made = pack(old, group(1, 2), 4)
+    assert shape(made) == (0, [2], [], 0)
+    assert made.changed[0].ports == PORTS
+
+
+@settings(max_examples=200)
+@given(
+    st.lists(st.lists(st.integers(0, 30), max_size=6, unique=True), max_size=5),
+    st.sets(st.integers(0, 30)),
+    st.sets(st.integers(0, 30)),
+)
+def test_every_endpoint_is_in_one_slice_and_no_slice_is_too_large(
+    before: list[list[int]], wanted: set[int], moved: set[int]
+) -> None:
+    groups = group(*sorted(wanted - moved)) | {}
+    for one in sorted(wanted & moved):
+        made = endpoint(one, zone="z")
+        groups.setdefault(ports_key(PORTS), Group(PORTS)).endpoints[identity(made)] = made
+    packed = pack(existing(*before), groups, 4)
+    contents = [one.endpoints or [] for one in packed.same]
+    contents += [one.endpoints for one in (*packed.changed, *packed.new)]
+    found = [identity(one) for content in contents for one in content]
+    assert sorted(found) == sorted(identity(endpoint(index)) for index in wanted)
+    assert contents, "there is always a slice"
+    assert all(
+        len(one.endpoints) <= max(4, len(one.found.endpoints or ()) if one.found else 0) for one in packed.changed
+    )
+    assert all(len(one.endpoints) <= 4 for one in packed.new)
+    again = [
+        codec.from_value(
+            {
+                "metadata": {"name": f"s{at}"},
+                "addressType": "IPv4",
+                "ports": [codec.to_value(port) for port in PORTS] if content else [],
+                "endpoints": [codec.to_value(one) for one in content],
+            },
+            EndpointSlice,
+        )
+        for at, content in enumerate(contents)
+    ]
+    assert shape(pack(again, groups, 4))[1:] == ([], [], 0), "the second time nothing changes"
+
+
+def test_slices_follow_pods() -> None:
+    async def main() -> None:
+        async with cluster() as c:
+            backends = Backends(c)
+            await backends.account()
+            await backends.add("n", zone="z1")
+            async with c.running(NAME):
+                made = await backends.serve()
+                (empty,) = await backends.slices()
+                assert (empty.endpoints or [], empty.ports or []) == ([], [])
+                await backends.start("a")
+                await backends.start("b", ready=False)
+                await backends.start("other", labels={"app": "db"})
+                assert await backends.listed() == {"a": (True, True, False), "b": (False, False, False)}
+                (found,) = await backends.slices()
+                meta = found.metadata
+                assert meta.name == empty.metadata.name, "the empty one was used"
+                assert meta.name.startswith("web-")
+                assert meta.labels == {
+                    "team": "a",
+                    "kubernetes.io/service-name": "web",
+                    "endpointslice.kubernetes.io/managed-by": "endpointslice-controller.k8s.io",
+                }
+                assert [(one.kind, one.name, one.uid, one.controller) for one in meta.ownerReferences] == [
+                    ("Service", "web", made.metadata.uid, True)
+                ]
+                assert found.addressType == "IPv4"
+                assert [(one.name, one.port, one.protocol) for one in found.ports or ()] == [("http", 8080, "TCP")]
+                assert {one.zone for one in found.endpoints or ()} == {"z1"}
+                await c.clock.advance(7)
+                await backends.set_ready("b", True)
+                assert await backends.listed() == {"a": (True, True, False), "b": (True, True, False)}
+                (found,) = await backends.slices()
+                assert found.metadata.annotations == {
+                    "endpoints.kubernetes.io/last-change-trigger-time": "2026-01-01T00:00:07Z"
+                }
+                await c.client.of(Pod).delete("a", "default")
+                assert (await backends.listed())["a"] == (False, True, True)
+                await c.client.of(Pod).delete("a", "default", options=Delete(grace_period_s=0))
+                assert list(await backends.listed()) == ["b"]
+                await c.client.of(Pod).patch("b", {"metadata": {"labels": {"app": "db"}}}, "default")
+                assert await backends.listed() == {}
+                await c.client.of(Pod).patch("b", {"metadata": {"labels": {"app": "web"}}}, "default")
+                assert list(await backends.listed()) == ["b"]
+                await c.client.of(Service).patch("web", {"spec": {"selector": {"app": "db"}}}, "default")
+                assert list(await backends.listed()) == ["other"]
+                await c.client.of(Service).patch("web", {"metadata": {"labels": {"team": "b"}}}, "default")
+                (found,) = await backends.slices()
+                assert found.metadata.labels["team"] == "b"
+                await c.client.of(EndpointSlice).delete(found.metadata.name, "default")
+                assert list(await backends.listed()) == ["other"], "it is made again"
+            await second_run_writes_nothing(c, NAME)
+
+    asyncio.run(main())
+
+
+def test_many_pods_take_several_slices_and_nothing_is_made_twice() -> None:
+    async def main() -> None:
+        async with cluster() as c:
+            backends = Backends(c)
+            await backends.account()
+            await backends.add("n")
+            async with c.running(NAME, config=ControllerConfig(max_endpoints_per_slice=10)):
+                await backends.serve()
+                for index in range(35):
+                    await backends.start(f"p{index}")
+                sizes = sorted(len(one.endpoints or ()) for one in await backends.slices())
+                assert sum(sizes) == 35
+                assert len(sizes) == 4
+                before = {one.metadata.name: one.metadata.resourceVersion for one in await backends.slices()}
+                await c.client.of(Pod).delete("p3", "default", options=Delete(grace_period_s=0))
+                after = {one.metadata.name: one.metadata.resourceVersion for one in await backends.slices()}
+                assert len(set(before.items()) - set(after.items())) == 1, "one slice changes"
+                await backends.set_ready("p4", False)
+                assert len(await backends.listed()) == 34
+
+    asyncio.run(main())
+
+
+def test_without_a_selector_or_by_another_name_there_are_none() -> None:
+    async def main() -> None:
+        async with cluster() as c, c.running(NAME):
+            backends = Backends(c)
+            await backends.serve("bare", selector={})
+            await backends.serve("name", type="ExternalName", externalName="example.com")
+            assert await backends.slices("bare") == await backends.slices("name") == []
+
+    asyncio.run(main())
+
+
+def test_headless_without_ports_and_a_node_that_comes_late() -> None:
+    async def main() -> None:
+        async with cluster() as c, c.running(NAME):
+            backends = Backends(c)
+            await backends.account()
+            await backends.serve(clusterIP="None", ports=[])
+            await backends.start("a", node="late", hostname="a", subdomain="web")
+            assert await backends.listed() == {}
+            await backends.add("late", zone="z")
+            (found,) = await backends.slices()
+            assert [(one.hostname, one.zone) for one in found.endpoints or ()] == [("a", "z")]
+            assert found.metadata.labels["service.kubernetes.io/headless"] == ""
+            assert not found.ports
+
+    asyncio.run(main())
+
+
+def test_a_batch_period_gathers_changes() -> None:
+    async def main() -> None:
+        async with cluster() as c:
+            backends = Backends(c)
+            await backends.account()
+            await backends.add("n")
+            async with c.running(NAME, config=ControllerConfig(endpointslice_updates_batch_period_s=5)):
+                await backends.serve()
+                for name in ("a", "b"):
+                    await backends.start(name)
+                    assert await backends.listed() == {}
+                    await c.clock.advance(1)
+                await c.clock.advance(4)
+                assert sorted(await backends.listed()) == ["a", "b"]
+
+    asyncio.run(main())
+
+
+def test_a_change_by_somebody_else_is_undone() -> None:
+    async def main() -> None:
+        async with cluster() as c, c.running(NAME):
+            backends = Backends(c)
+            await backends.account()
+            await backends.add("n")
+            await backends.serve()
+            await backends.start("a")
+            (found,) = await backends.slices()
+            slices = c.client.of(EndpointSlice)
+            await slices.patch(found.metadata.name, {"endpoints": []}, "default", type=PatchType.MERGE)
+            assert list(await backends.listed()) == ["a"]
+
+    asyncio.run(main())
