@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from sampan.api.codec import json
-from sampan.api.resource import Resource
+from sampan.api.resource import GroupVersionKind, Resource, Subresource
 from sampan.machinery import errors
 from sampan.machinery.client.client import Client
 from sampan.machinery.client.transport import ConnectionFailed, Request
@@ -55,8 +55,8 @@ class Discovery:
             except (errors.ApiError, ConnectionFailed) as failure:
                 failures.append(f"{group}/{version}: {failure}".lstrip("/"))
                 continue
-            rows = (row for row in listed.get("resources") or () if "/" not in row["name"])
-            found += (_old_row(row, group, version) for row in rows)
+            rows = listed.get("resources") or ()
+            found += (_old_row(row, group, version, rows) for row in rows if "/" not in row["name"])
         return found
 
 
@@ -91,10 +91,18 @@ def _row(row: Mapping[str, Any], group: str, version: str) -> Resource:
         short_names=tuple(row.get("shortNames") or ()),
         categories=tuple(row.get("categories") or ()),
         verbs=tuple(row.get("verbs") or ()),
+        subresources=tuple(_subresource(part) for part in row.get("subresources") or ()),
     )
 
 
-def _old_row(row: Mapping[str, Any], group: str, version: str) -> Resource:
+def _subresource(row: Mapping[str, Any]) -> Subresource:
+    shown = row.get("responseKind") or {}
+    kind = GroupVersionKind(group=shown.get("group", ""), version=shown.get("version", ""), kind=shown.get("kind", ""))
+    return Subresource(name=row["subresource"], verbs=tuple(row.get("verbs") or ()), kind=kind)
+
+
+def _old_row(row: Mapping[str, Any], group: str, version: str, rows: Iterable[Mapping[str, Any]]) -> Resource:
+    parts = {part["name"].partition("/")[2]: part for part in rows if part["name"].startswith(row["name"] + "/")}
     return Resource(
         group=group,
         version=version,
@@ -105,6 +113,10 @@ def _old_row(row: Mapping[str, Any], group: str, version: str) -> Resource:
         short_names=tuple(row.get("shortNames") or ()),
         categories=tuple(row.get("categories") or ()),
         verbs=tuple(row.get("verbs") or ()),
+        subresources=tuple(
+            _subresource({"subresource": name, "responseKind": part, "verbs": part.get("verbs")})
+            for name, part in parts.items()
+        ),
     )
 
 

@@ -1,0 +1,154 @@
+"""What a disruption budget's status should say, and which pods are no longer on their way out. Pure."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from sampan.api import times
+from sampan.api.int_or_string import scaled
+from sampan.api.types.core_v1 import Pod, PodCondition
+from sampan.api.types.meta_v1 import Condition, LabelSelector
+from sampan.api.types.policy_v1 import PodDisruptionBudget, PodDisruptionBudgetSpec, PodDisruptionBudgetStatus
+from sampan.machinery.copies import copy_of
+
+EXPIRY_S = 120.0
+"""How long a pod whose eviction was granted counts as disrupted without being deleted; and how long a pod may say that
+it is to be disrupted before that is taken back."""
+ALLOWED, TARGET = "DisruptionAllowed", "DisruptionTarget"
+SUFFICIENT, INSUFFICIENT, SYNC_FAILED = "SufficientPods", "InsufficientPods", "SyncFailed"
+_BY_KUBELET = "TerminationByKubelet"
+_ENDED = ("Succeeded", "Failed")
+
+
+@dataclass(frozen=True, slots=True)
+class Expectation:
+    pods: int
+    healthy: int
+
+
+def needs_scale(spec: PodDisruptionBudgetSpec) -> bool:
+    """Whether what is wanted depends on how many pods there should be."""
+    return spec.maxUnavailable is not None or isinstance(spec.minAvailable, str)
+
+
+def expectation(spec: PodDisruptionBudgetSpec, pods: int, scale: int) -> Expectation:
+    """`scale` is how many pods there should be, `pods` how many there are."""
+    if spec.maxUnavailable is not None:
+        return Expectation(scale, max(0, scale - scaled(spec.maxUnavailable, scale, round_up=True)))
+    if isinstance(spec.minAvailable, int):
+        return Expectation(pods, spec.minAvailable)
+    if spec.minAvailable is not None:
+        return Expectation(scale, scaled(spec.minAvailable, scale, round_up=True))
+    return Expectation(0, 0)
+
+
+@dataclass(frozen=True, slots=True)
+class Disrupted:
+    """The pods whose eviction was granted and that are not yet being deleted."""
+
+    since: Mapping[str, str]
+    expired: Sequence[Pod]
+    """That were to go and did not."""
+    again_s: float | None
+    """When to look again."""
+
+
+def disrupted(budget: PodDisruptionBudget, pods: Sequence[Pod], now: float) -> Disrupted:
+    granted = budget.status.disruptedPods
+    since: dict[str, str] = {}
+    expired, left_s = [], []
+    for pod in pods if granted else ():
+        when = granted.get(pod.metadata.name)
+        if when is None or pod.metadata.deletionTimestamp is not None:
+            continue
+        left = times.parse_time(when) + EXPIRY_S - now
+        if left < 0:
+            expired.append(pod)
+        else:
+            since[pod.metadata.name] = when
+            left_s.append(left)
+    return Disrupted(since, expired, min(left_s) + 0.001 if left_s else None)
+
+
+def healthy(pods: Sequence[Pod], since: Mapping[str, str], now: float) -> int:
+    return sum(_is_healthy(pod, since.get(pod.metadata.name), now) for pod in pods)
+
+
+def _is_healthy(pod: Pod, granted: str | None, now: float) -> bool:
+    if pod.metadata.deletionTimestamp is not None:
+        return False
+    if granted is not None and times.parse_time(granted) + EXPIRY_S > now:
+        return False
+    return any(condition.type == "Ready" and condition.status == "True" for condition in pod.status.conditions)
+
+
+def status(
+    budget: PodDisruptionBudget, expected: Expectation, current: int, since: Mapping[str, str], now: str
+) -> PodDisruptionBudgetStatus:
+    """Where no pods are expected no disruption is allowed, lest the first to come be evicted before they count."""
+    allowed = max(0, current - expected.healthy) if expected.pods > 0 else 0
+    generation = budget.metadata.generation
+    reason = SUFFICIENT if allowed else INSUFFICIENT
+    return PodDisruptionBudgetStatus(
+        observedGeneration=generation,
+        disruptedPods=dict(since),
+        disruptionsAllowed=allowed,
+        currentHealthy=current,
+        desiredHealthy=expected.healthy,
+        expectedPods=expected.pods,
+        conditions=_with(budget.status.conditions, _condition(bool(allowed), reason, "", generation), now),
+    )
+
+
+def failed(budget: PodDisruptionBudget, why: str, now: str) -> PodDisruptionBudgetStatus:
+    """As before, but nothing is allowed until more is known."""
+    found = copy_of(budget).status
+    found.disruptionsAllowed = 0
+    condition = _condition(False, SYNC_FAILED, why, budget.status.observedGeneration)
+    found.conditions = _with(budget.status.conditions, condition, now)
+    return found
+
+
+def _condition(value: bool, reason: str, message: str, generation: int) -> Condition:
+    state = "True" if value else "False"
+    return Condition(type=ALLOWED, status=state, reason=reason, message=message, observedGeneration=generation)
+
+
+def _with(conditions: Sequence[Condition], wanted: Condition, now: str) -> list[Condition]:
+    """In the place of the older one; its time moves only with its value."""
+    found = next((one for one in conditions if one.type == wanted.type), None)
+    wanted.lastTransitionTime = found.lastTransitionTime if found and found.status == wanted.status else now
+    if found is None:
+        return [*conditions, wanted]
+    return [wanted if one is found else one for one in conditions]
+
+
+def stale_in_s(pod: Pod, now: float) -> float | None:
+    """When the pod's word that it is to be disrupted is to be taken back: 0 now, None never."""
+    if pod.metadata.deletionTimestamp is not None or pod.status.phase in _ENDED:
+        return None
+    found = next((one for one in pod.status.conditions if one.type == TARGET), None)
+    if found is None or found.status != "True" or found.reason == _BY_KUBELET:
+        return None
+    since = times.parse_time(found.lastTransitionTime) if found.lastTransitionTime else 0.0
+    return max(0.0, since + EXPIRY_S - now)
+
+
+def taken_back(pod: Pod, now: str) -> Pod:
+    changed = copy_of(pod)
+    generation = pod.metadata.generation
+    gone = PodCondition(type=TARGET, status="False", lastTransitionTime=now, observedGeneration=generation)
+    changed.status.conditions = [gone if one.type == TARGET else one for one in changed.status.conditions]
+    return changed
+
+
+def as_text(selector: LabelSelector | None) -> str:
+    """A selector as events show it."""
+    if selector is None:
+        return "nil"
+    labels = "".join(f"{key}: {value}," for key, value in sorted(selector.matchLabels.items()))
+    terms = "".join(
+        f"LabelSelectorRequirement{{Key:{one.key},Operator:{one.operator},Values:[{' '.join(one.values)}],}},"
+        for one in selector.matchExpressions
+    )
+    matches = f"MatchLabels:map[string]string{{{labels}}},MatchExpressions:[]LabelSelectorRequirement{{{terms}}},"
+    return f"&LabelSelector{{{matches}}}"

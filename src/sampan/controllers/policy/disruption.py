@@ -1,0 +1,179 @@
+"""The controller: one key per budget, and one per pod that there is something to say about."""
+
+from collections.abc import Hashable, Iterable, Sequence
+from typing import Any, NamedTuple
+
+from sampan.api import label_selector, times
+from sampan.api.label_grammar import SelectorError
+from sampan.api.types.core_v1 import Pod
+from sampan.api.types.policy_v1 import PodDisruptionBudget
+from sampan.controllers.descriptor import Parts
+from sampan.controllers.policy import budgets
+from sampan.controllers.policy.budgets import Expectation
+from sampan.controllers.policy.scales import ScaleError, Scales
+from sampan.machinery import errors
+from sampan.machinery.client import Client, resource_of
+from sampan.machinery.client.discovery import Discovery
+from sampan.machinery.clock import Clock
+from sampan.machinery.controller import Watch
+from sampan.machinery.copies import copy_of
+from sampan.machinery.events import NORMAL, WARNING, EventRecorder
+from sampan.machinery.informer import InformerFactory, by_namespace
+from sampan.machinery.object_key import Key, key_of
+
+SOURCE = "controllermanager"
+_UNMANAGED = (
+    "Pods selected by this PodDisruptionBudget (selector: {}) were found to be unmanaged. As a result, the status of "
+    "the PDB cannot be calculated correctly, which may result in undefined behavior. To account for these pods please "
+    'set ".spec.minAvailable" field of the PDB to an integer value.'
+)
+
+
+class PodKey(NamedTuple):
+    """A pod to look at, beside its budgets."""
+
+    pod: Key
+
+
+class DisruptionController:
+    name = "disruption-controller"
+
+    def __init__(
+        self, *, client: Client, informers: InformerFactory, scales: Scales, events: EventRecorder, clock: Clock
+    ) -> None:
+        self._budgets, self._pods = client.of(PodDisruptionBudget), client.of(Pod)
+        self._scales, self._events, self._clock = scales, events, clock
+        self._known = informers.of(PodDisruptionBudget).lister
+        self._known_pods = informers.of(Pod).lister
+        self._known.add_index(by_namespace)
+        self._known_pods.add_index(by_namespace)
+        self.watches = (
+            Watch(resource_of(PodDisruptionBudget), lambda budget: (key_of(budget),)),
+            Watch(resource_of(Pod), self._concerned),
+            *(Watch(resource_of(kind)) for kind in scales.kinds),
+        )
+
+    def _concerned(self, pod: Pod) -> Iterable[Hashable]:
+        found: list[Hashable] = [key_of(budget) for budget in self._selecting(pod)]
+        if len(found) > 1 or budgets.stale_in_s(pod, 0) is not None:
+            found.append(PodKey(key_of(pod)))
+        return found
+
+    def _selecting(self, pod: Pod) -> Sequence[PodDisruptionBudget]:
+        found = self._known.find(by_namespace, pod.metadata.namespace)
+        return [budget for budget in found if _selects(budget, pod)] if found else ()
+
+    async def reconcile(self, key: Any) -> float | None:
+        if isinstance(key, PodKey):
+            return await self._look_at_pod(key.pod)
+        budget = self._known.by_key(key)
+        return await self._look_at_budget(budget) if budget is not None else None
+
+    # -- budgets -----------------------------------------------------------------------------------------------------
+
+    async def _look_at_budget(self, budget: PodDisruptionBudget) -> float | None:
+        try:
+            return await self._sync(budget)
+        except (errors.ApiError, ScaleError, SelectorError) as error:
+            if isinstance(error, errors.Conflict):
+                raise
+            await self._fail(budget, str(error))
+            return None
+
+    async def _sync(self, budget: PodDisruptionBudget) -> float | None:
+        pods = self._selected(budget)
+        expected = await self._expected(budget, pods)
+        now = self._clock.now()
+        gone = budgets.disrupted(budget, pods, now)
+        for pod in gone.expired:
+            namespace = budget.metadata.namespace
+            text = f"Pod was expected by PDB {namespace}/{namespace} to be deleted but it wasn't"
+            self._events.event(pod, WARNING, "NotDeleted", text)
+        current = budgets.healthy(pods, gone.since, now)
+        wanted = budgets.status(budget, expected, current, gone.since, times.format_time(now))
+        if wanted != budget.status:
+            await self._write(budget, wanted)
+        return gone.again_s
+
+    def _selected(self, budget: PodDisruptionBudget) -> Sequence[Pod]:
+        try:
+            selector = label_selector.selector_of(budget.spec.selector)
+        except SelectorError as fault:
+            self._events.event(budget, WARNING, "NoPods", f"Failed to get pods: {fault}")
+            raise
+        pods = self._known_pods.list(budget.metadata.namespace, selector)
+        if not pods:
+            self._events.event(budget, NORMAL, "NoPods", "No matching pods found")
+        return pods
+
+    async def _expected(self, budget: PodDisruptionBudget, pods: Sequence[Pod]) -> Expectation:
+        spec = budget.spec
+        if not budgets.needs_scale(spec):
+            return budgets.expectation(spec, len(pods), 0)
+        try:
+            total = await self._scales.total(pods)
+        except (errors.ApiError, ScaleError) as error:
+            text = f"Failed to calculate the number of expected pods: {error}"
+            self._events.event(budget, WARNING, "CalculateExpectedPodCountFailed", text)
+            raise
+        if total.unmanaged:
+            text = _UNMANAGED.format(budgets.as_text(spec.selector))
+            self._events.event(budget, WARNING, "UnmanagedPods", text)
+        return budgets.expectation(spec, len(pods), total.scale)
+
+    async def _fail(self, budget: PodDisruptionBudget, why: str) -> None:
+        wanted = budgets.failed(budget, why, times.format_time(self._clock.now()))
+        if wanted != budget.status:
+            await self._write(budget, wanted)
+
+    async def _write(self, budget: PodDisruptionBudget, wanted: Any) -> None:
+        changed = copy_of(budget)
+        changed.status = wanted
+        try:
+            await self._budgets.update_status(changed)
+        except errors.NotFound:
+            return
+
+    # -- pods --------------------------------------------------------------------------------------------------------
+
+    async def _look_at_pod(self, key: Key) -> float | None:
+        pod = self._known_pods.by_key(key)
+        if pod is None:
+            return None
+        found = self._selecting(pod)
+        if len(found) > 1:
+            named = f'"{key.namespace}"/"{key.name}"'
+            chosen = f'Chose "{found[0].metadata.name}" arbitrarily.'
+            text = f"Pod {named} matches multiple PodDisruptionBudgets.  {chosen}"
+            self._events.event(pod, WARNING, "MultiplePodDisruptionBudgets", text)
+        stale_in_s = budgets.stale_in_s(pod, self._clock.now())
+        if stale_in_s == 0:
+            await self._take_back(pod)
+            return None
+        return stale_in_s
+
+    async def _take_back(self, pod: Pod) -> None:
+        changed = budgets.taken_back(pod, times.format_time(self._clock.now()))
+        try:
+            await self._pods.update_status(changed)
+        except errors.NotFound:
+            return
+
+
+def _selects(budget: PodDisruptionBudget, pod: Pod) -> bool:
+    try:
+        return label_selector.selector_of(budget.spec.selector).matches(pod.metadata.labels)
+    except SelectorError:
+        return False
+
+
+def make(parts: Parts) -> DisruptionController:
+    client = parts.client_for(DisruptionController.name)
+    scales = Scales(client=client, informers=parts.informers, discover=Discovery(client).served)
+    return DisruptionController(
+        client=client,
+        informers=parts.informers,
+        scales=scales,
+        events=parts.events_for(DisruptionController.name, SOURCE),
+        clock=parts.clock,
+    )

@@ -1,0 +1,123 @@
+"""How many pods there should be: the sum of what the controllers of some pods are to keep up."""
+
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from sampan.api.resource import Resource
+from sampan.api.types.apps_v1 import Deployment, ReplicaSet, StatefulSet
+from sampan.api.types.autoscaling_v1 import Scale
+from sampan.api.types.core_v1 import Pod, ReplicationController
+from sampan.api.types.meta_v1 import ObjectMeta, OwnerReference
+from sampan.machinery import errors
+from sampan.machinery.client import Client
+from sampan.machinery.client.codecs import codec_of
+from sampan.machinery.client.kinds import path_of
+from sampan.machinery.client.transport import Request
+from sampan.machinery.informer import InformerFactory, Lister
+
+Discover = Callable[[], Awaitable[tuple[Sequence[Resource], str]]]
+Found = tuple[str, int]
+"""A controller's uid and its scale."""
+
+
+class ScaleError(Exception):
+    """The scale cannot be found out; the message is for people."""
+
+
+@dataclass(frozen=True, slots=True)
+class Total:
+    scale: int
+    unmanaged: Sequence[str]
+    """Pods that no controller keeps up."""
+
+
+def controller_of(meta: ObjectMeta) -> OwnerReference | None:
+    return next((ref for ref in meta.ownerReferences if ref.controller), None)
+
+
+class Scales:
+    kinds = (ReplicationController, ReplicaSet, Deployment, StatefulSet)
+    """What is read from caches; all others are asked for their scale subresource."""
+
+    def __init__(self, *, client: Client, informers: InformerFactory, discover: Discover) -> None:
+        self._client, self._discover = client, discover
+        self._sets = informers.of(ReplicaSet).lister
+        self._deployments = informers.of(Deployment).lister
+        self._others: dict[tuple[str, str], Lister[Any]] = {
+            ("", "ReplicationController"): informers.of(ReplicationController).lister,
+            ("apps", "StatefulSet"): informers.of(StatefulSet).lister,
+        }
+
+    async def total(self, pods: Iterable[Pod]) -> Total:
+        known: dict[str, int] = {}
+        unmanaged = []
+        asked: set[str] = set()
+        for pod in pods:
+            ref = controller_of(pod.metadata)
+            if ref is None:
+                unmanaged.append(pod.metadata.name)
+            elif ref.uid not in asked:
+                asked.add(ref.uid)
+                uid, scale = await self._scale(ref, pod)
+                known[uid] = scale
+        return Total(sum(known.values()), unmanaged)
+
+    async def _scale(self, ref: OwnerReference, pod: Pod) -> Found:
+        namespace = pod.metadata.namespace
+        found = self._from_caches(ref, namespace) or await self._from_subresource(ref, namespace)
+        if found is None:
+            raise ScaleError(f'found no controllers for pod "{pod.metadata.name}"')
+        return found
+
+    def _from_caches(self, ref: OwnerReference, namespace: str) -> Found | None:
+        group = ref.apiVersion.rpartition("/")[0]
+        if ref.kind == "ReplicaSet" and group in ("apps", "extensions"):
+            return self._of_set(ref, namespace)
+        lister = self._others.get((group, ref.kind))
+        return _found(lister.get(ref.name, namespace), ref.uid) if lister is not None else None
+
+    def _of_set(self, ref: OwnerReference, namespace: str) -> Found | None:
+        """That of its deployment, if it has one."""
+        owned = self._sets.get(ref.name, namespace)
+        if owned is None or owned.metadata.uid != ref.uid:
+            return None
+        above = controller_of(owned.metadata)
+        if above is None or above.kind != "Deployment":
+            return _found(owned, ref.uid)
+        return _found(self._deployments.get(above.name, namespace), above.uid)
+
+    async def _from_subresource(self, ref: OwnerReference, namespace: str) -> Found | None:
+        resource = await self._meant(ref)
+        path = path_of(resource, namespace, ref.name, "scale")
+        try:
+            answer = await self._client.send(Request(method="GET", path=path))
+        except errors.NotFound:
+            if resource.subresource("scale") is None:
+                raise ScaleError(f"{resource.qualified} does not implement the scale subresource") from None
+            return None
+        scale: Scale = answer.object(_SCALE)
+        return (ref.uid, scale.spec.replicas) if scale.metadata.uid == ref.uid else None
+
+    async def _meant(self, ref: OwnerReference) -> Resource:
+        served, _ = await self._discover()
+        for found in served:
+            if (found.api_version, found.kind) == (ref.apiVersion, ref.kind):
+                return found
+        raise ScaleError(f'no matches for kind "{ref.kind}" in version "{ref.apiVersion}"')
+
+
+def _scale_codec() -> Any:
+    return codec_of(Resource(group="autoscaling", version="v1", kind="Scale", plural="scales", singular="scale"))
+
+
+_SCALE = _scale_codec()
+
+
+def _found(obj: Any, uid: str) -> Found | None:
+    if obj is None or obj.metadata.uid != uid:
+        return None
+    return uid, obj.spec.replicas if obj.spec.replicas is not None else 1
+
+
+__all__ = ["ScaleError", "Scales", "Total", "controller_of"]

@@ -1,0 +1,143 @@
+"""What a budget's status says, as tables."""
+
+from typing import Any
+
+import pytest
+
+from sampan.api import times
+from sampan.api.types.core_v1 import Pod, PodCondition, PodStatus
+from sampan.api.types.meta_v1 import LabelSelector, LabelSelectorRequirement, ObjectMeta
+from sampan.api.types.policy_v1 import PodDisruptionBudget, PodDisruptionBudgetSpec, PodDisruptionBudgetStatus
+from sampan.controllers.policy import budgets
+from sampan.controllers.policy.budgets import Expectation
+
+NOW = 1_767_225_600.0
+STAMP = times.format_time(NOW)
+
+
+def ago(seconds: float) -> str:
+    return times.format_time(NOW - seconds)
+
+
+def pod(name: str = "p", *, is_ready: bool = True, is_deleted: bool = False, phase: str = "Running") -> Pod:
+    ready = PodCondition(type="Ready", status="True" if is_ready else "False")
+    return Pod(
+        metadata=ObjectMeta(name=name, namespace="n", generation=3, deletionTimestamp=STAMP if is_deleted else None),
+        status=PodStatus(phase=phase, conditions=[ready]),
+    )
+
+
+def budget(**status: Any) -> PodDisruptionBudget:
+    return PodDisruptionBudget(
+        metadata=ObjectMeta(name="b", namespace="n", generation=2), status=PodDisruptionBudgetStatus(**status)
+    )
+
+
+@pytest.mark.parametrize(
+    ("spec", "needs_scale", "expected"),
+    [
+        ({"minAvailable": 2}, False, Expectation(5, 2)),
+        ({"minAvailable": "50%"}, True, Expectation(9, 5)),
+        ({"minAvailable": "0%"}, True, Expectation(9, 0)),
+        ({"maxUnavailable": 2}, True, Expectation(9, 7)),
+        ({"maxUnavailable": 20}, True, Expectation(9, 0)),
+        ({"maxUnavailable": "30%"}, True, Expectation(9, 6)),
+        ({}, False, Expectation(0, 0)),
+    ],
+)
+def test_what_is_expected(spec: dict[str, Any], needs_scale: bool, expected: Expectation) -> None:
+    found = PodDisruptionBudgetSpec(**spec)
+    assert budgets.needs_scale(found) is needs_scale
+    assert budgets.expectation(found, 5, 9) == expected
+
+
+@pytest.mark.parametrize(
+    ("expected", "current", "allowed", "reason"),
+    [
+        (Expectation(3, 2), 3, 1, "SufficientPods"),
+        (Expectation(3, 2), 2, 0, "InsufficientPods"),
+        (Expectation(3, 2), 1, 0, "InsufficientPods"),
+        (Expectation(0, 0), 3, 0, "InsufficientPods"),
+    ],
+)
+def test_what_is_allowed(expected: Expectation, current: int, allowed: int, reason: str) -> None:
+    found = budgets.status(budget(), expected, current, {}, STAMP)
+    assert (found.disruptionsAllowed, found.observedGeneration, found.currentHealthy) == (allowed, 2, current)
+    (condition,) = found.conditions
+    assert (condition.type, condition.reason, condition.observedGeneration) == ("DisruptionAllowed", reason, 2)
+    assert condition.status == ("True" if allowed else "False")
+
+
+def test_the_time_of_a_condition_moves_with_its_value_only() -> None:
+    first = budgets.status(budget(), Expectation(3, 2), 3, {}, ago(100)).conditions
+    same = budgets.status(budget(conditions=first), Expectation(3, 1), 3, {}, STAMP).conditions
+    other = budgets.status(budget(conditions=first), Expectation(3, 3), 3, {}, STAMP).conditions
+    assert [condition.lastTransitionTime for condition in (*same, *other)] == [ago(100), STAMP]
+
+
+def test_a_failure_allows_nothing_and_says_why() -> None:
+    found = budgets.failed(budget(disruptionsAllowed=3, currentHealthy=4, observedGeneration=1), "no luck", STAMP)
+    assert (found.disruptionsAllowed, found.currentHealthy) == (0, 4)
+    (condition,) = found.conditions
+    assert (condition.status, condition.reason, condition.message) == ("False", "SyncFailed", "no luck")
+
+
+def test_granted_evictions_are_forgotten_when_the_pod_goes_or_does_not() -> None:
+    granted = {"fresh": ago(20), "old": ago(121), "going": ago(5), "unknown": ago(5)}
+    pods = [pod("fresh"), pod("old"), pod("going", is_deleted=True), pod("other")]
+    found = budgets.disrupted(budget(disruptedPods=granted), pods, NOW)
+    assert dict(found.since) == {"fresh": ago(20)}
+    assert [one.metadata.name for one in found.expired] == ["old"]
+    assert found.again_s == pytest.approx(100, abs=0.01)
+    assert budgets.healthy(pods, found.since, NOW) == 2
+    assert budgets.disrupted(budget(), pods, NOW).again_s is None
+
+
+@pytest.mark.parametrize(
+    ("found", "expected"),
+    [(pod(), 1), (pod(is_ready=False), 0), (pod(is_deleted=True), 0)],
+    ids=["ready", "not ready", "deleted"],
+)
+def test_health(found: Pod, expected: int) -> None:
+    assert budgets.healthy([found], {}, NOW) == expected
+
+
+def target(since_s: float, *, status: str = "True", reason: str = "EvictionByEvictionAPI", **more: Any) -> Pod:
+    made = pod(**more)
+    condition = PodCondition(type="DisruptionTarget", status=status, reason=reason, lastTransitionTime=ago(since_s))
+    made.status.conditions.append(condition)
+    return made
+
+
+@pytest.mark.parametrize(
+    ("found", "expected"),
+    [
+        pytest.param(pod(), None, id="no target"),
+        pytest.param(target(20), 100.0, id="fresh"),
+        pytest.param(target(200), 0.0, id="stale"),
+        pytest.param(target(200, status="False"), None, id="taken back"),
+        pytest.param(target(200, reason="TerminationByKubelet"), None, id="by the kubelet"),
+        pytest.param(target(200, phase="Failed"), None, id="ended"),
+        pytest.param(target(200, is_deleted=True), None, id="deleted"),
+    ],
+)
+def test_stale_targets(found: Pod, expected: float | None) -> None:
+    assert budgets.stale_in_s(found, NOW) == expected
+
+
+def test_taking_back() -> None:
+    changed = budgets.taken_back(target(200), STAMP)
+    condition = changed.status.conditions[1]
+    assert (condition.status, condition.reason, condition.lastTransitionTime) == ("False", "", STAMP)
+    assert condition.observedGeneration == 3
+
+
+def test_selectors_as_events_show_them() -> None:
+    selector = LabelSelector(
+        matchLabels={"b": "2", "a": "1"},
+        matchExpressions=[LabelSelectorRequirement(key="k", operator="In", values=["x", "y"])],
+    )
+    assert budgets.as_text(selector) == (
+        "&LabelSelector{MatchLabels:map[string]string{a: 1,b: 2,},"
+        "MatchExpressions:[]LabelSelectorRequirement{LabelSelectorRequirement{Key:k,Operator:In,Values:[x y],},},}"
+    )
