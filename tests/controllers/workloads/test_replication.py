@@ -43,6 +43,7 @@ def test_pods_are_kept_at_a_number() -> None:
 
                 name = first.metadata.name
                 await c.client.of(Pod).patch(name, {"metadata": {"labels": {"app": "x"}}}, "default")
+                await c.clock.settle()
                 assert controller_of(await c.client.of(Pod).get(name, "default")) is None
                 assert len(await active_of(c, "app=web")) == 3
                 await play_out(c)

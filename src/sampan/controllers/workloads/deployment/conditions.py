@@ -1,0 +1,93 @@
+"""A deployment's conditions: what they are called, and how lists of them change. Pure; times are as in the API."""
+
+from collections.abc import Iterable
+
+import msgspec
+
+from sampan.api.types.apps_v1 import DeploymentCondition, ReplicaSet
+
+Conditions = list[DeploymentCondition]
+
+AVAILABLE, PROGRESSING, REPLICA_FAILURE = "Available", "Progressing", "ReplicaFailure"
+TRUE, FALSE, UNKNOWN = "True", "False", "Unknown"
+
+CREATED, FOUND, CREATE_ERROR = "NewReplicaSetCreated", "FoundNewReplicaSet", "ReplicaSetCreateError"
+UPDATED, COMPLETE, TIMED_OUT = "ReplicaSetUpdated", "NewReplicaSetAvailable", "ProgressDeadlineExceeded"
+PAUSED, RESUMED = "DeploymentPaused", "DeploymentResumed"
+ENOUGH, TOO_FEW = "MinimumReplicasAvailable", "MinimumReplicasUnavailable"
+
+
+def condition(type: str, status: str, reason: str, message: str, stamp: str) -> DeploymentCondition:
+    return DeploymentCondition(
+        type=type, status=status, reason=reason, message=message, lastUpdateTime=stamp, lastTransitionTime=stamp
+    )
+
+
+def find(conditions: Conditions, type: str) -> DeploymentCondition | None:
+    return next((found for found in conditions if found.type == type), None)
+
+
+def without(conditions: Conditions, type: str) -> Conditions:
+    return [found for found in conditions if found.type != type]
+
+
+def put(conditions: Conditions, new: DeploymentCondition) -> Conditions:
+    """With the new one; what has the same status and reason stays as it is."""
+    present = find(conditions, new.type)
+    if present is not None and present.status == new.status:
+        if present.reason == new.reason:
+            return conditions
+        new = msgspec.structs.replace(new, lastTransitionTime=present.lastTransitionTime)
+    return [*without(conditions, new.type), new]
+
+
+def refreshed(conditions: Conditions, new: DeploymentCondition) -> Conditions:
+    """With the new one whatever there was; the time of the transition is kept while the status stays true."""
+    present = find(conditions, new.type)
+    if present is not None and present.status == TRUE:
+        new = msgspec.structs.replace(new, lastTransitionTime=present.lastTransitionTime)
+    return [*without(conditions, new.type), new]
+
+
+def failure_of(new: ReplicaSet | None, found: Iterable[ReplicaSet]) -> DeploymentCondition | None:
+    """What a set says went wrong as it made or deleted pods; the new set's word counts first."""
+    for rs in (*((new,) if new is not None else ()), *found):
+        for told in rs.status.conditions:
+            if told.type == REPLICA_FAILURE:
+                stamp = told.lastTransitionTime
+                return DeploymentCondition(
+                    type=told.type,
+                    status=told.status,
+                    reason=told.reason,
+                    message=told.message,
+                    lastUpdateTime=stamp,
+                    lastTransitionTime=stamp,
+                )
+    return None
+
+
+__all__ = [
+    "AVAILABLE",
+    "COMPLETE",
+    "CREATED",
+    "CREATE_ERROR",
+    "ENOUGH",
+    "FALSE",
+    "FOUND",
+    "PAUSED",
+    "PROGRESSING",
+    "REPLICA_FAILURE",
+    "RESUMED",
+    "TIMED_OUT",
+    "TOO_FEW",
+    "TRUE",
+    "UNKNOWN",
+    "UPDATED",
+    "Conditions",
+    "condition",
+    "failure_of",
+    "find",
+    "put",
+    "refreshed",
+    "without",
+]

@@ -1,0 +1,194 @@
+"""Carrying out a step: make, change and delete sets, then tell how it stands."""
+
+from collections.abc import Hashable, Iterable, Sequence
+from typing import Any
+
+import msgspec
+
+from sampan.api.gotext import quote
+from sampan.api.label_selector import selector_of
+from sampan.api.times import format_time
+from sampan.api.types.apps_v1 import Deployment, ReplicaSet
+from sampan.api.types.core_v1 import Pod
+from sampan.controllers.descriptor import Parts
+from sampan.controllers.ownership import (
+    ClaimControl,
+    Expectations,
+    OwnerIndex,
+    OwnWrites,
+    candidates,
+    claim,
+    controller_of,
+    is_controlled_by,
+)
+from sampan.controllers.ownership.candidates import by_controller_or_orphan
+from sampan.controllers.ownership.pods import is_namespace_ending
+from sampan.controllers.workloads.deployment import conditions as c
+from sampan.controllers.workloads.deployment.decision import Step, decide
+from sampan.controllers.workloads.deployment.limits import RECREATE, deadline_s
+from sampan.controllers.workloads.deployment.rollback import Rollback
+from sampan.controllers.workloads.deployment.sets import is_same_template, size
+from sampan.controllers.workloads.deployment.status import with_conditions
+from sampan.machinery import errors
+from sampan.machinery.client import resource_of
+from sampan.machinery.controller import Watch
+from sampan.machinery.events import NORMAL, WARNING
+from sampan.machinery.object_key import Key, key_of
+
+SCALING = "ScalingReplicaSet"
+
+
+class DeploymentController:
+    name = "deployment-controller"
+
+    def __init__(self, *, parts: Parts) -> None:
+        self._clock = parts.clock
+        client = parts.client_for(self.name)
+        self._events = parts.events_for(self.name, "deployment-controller")
+        deployments, sets = parts.informers.of(Deployment), parts.informers.of(ReplicaSet)
+        self._deployments, self._sets = deployments.lister, sets.lister
+        self._pods = parts.informers.of(Pod).lister
+        self._client, self._set_client = client.of(Deployment), client.of(ReplicaSet)
+        self._claims = ClaimControl(owners=self._client, objects=self._set_client)
+        self._expectations, self._writes = Expectations(clock=parts.clock), OwnWrites()
+        self._expectations.follow(sets, deployments)
+        for informer in (deployments, sets):
+            informer.subscribe(self._forget)
+        for lister in (self._sets, self._pods):
+            lister.add_index(by_controller_or_orphan)
+        index: OwnerIndex[Deployment] = OwnerIndex(
+            owners=self._deployments, kind="Deployment", selector=lambda found: selector_of(found.spec.selector)
+        )
+        self.watches = (
+            Watch(resource_of(Deployment), lambda found: (key_of(found),)),
+            Watch(resource_of(ReplicaSet), index.keys),
+            Watch(resource_of(Pod), self._waiting_for),
+        )
+
+    async def reconcile(self, key: Key) -> float | None:
+        deployment = self._deployments.by_key(key)
+        if deployment is None or self._writes.is_stale(deployment):
+            return None
+        uid = deployment.metadata.uid
+        if not self._expectations.satisfied(uid):
+            return self._expectations.expires_in(uid)
+        selector = selector_of(deployment.spec.selector)
+        if selector.is_everything:
+            await self._refuse(deployment)
+            return None
+        found = await claim(deployment, selector, candidates(self._sets, deployment), self._claims)
+        if any(self._writes.is_stale(rs) for rs in found):
+            return None
+        return await self._carry_out(deployment, found, decide(deployment, found, self._pods_of, self._clock.now()))
+
+    def _waiting_for(self, pod: Pod) -> Iterable[Hashable]:
+        """The deployment that makes no new pods before this one is gone."""
+        reference = controller_of(pod)
+        if reference is None or reference.kind != "ReplicaSet":
+            return ()
+        rs = self._sets.get(reference.name, pod.metadata.namespace)
+        owner = controller_of(rs) if rs is not None else None
+        found = self._deployments.get(owner.name, pod.metadata.namespace) if owner is not None else None
+        return (key_of(found),) if found is not None and found.spec.strategy.type == RECREATE else ()
+
+    def _pods_of(self, sets: Sequence[ReplicaSet]) -> Iterable[Pod]:
+        return [pod for rs in sets for pod in self._pods.find(by_controller_or_orphan, rs.metadata.uid)]
+
+    async def _carry_out(self, deployment: Deployment, found: Sequence[ReplicaSet], step: Step) -> float | None:
+        if step.rollback is not None:
+            await self._roll_back(deployment, step.rollback)
+            return None
+        if step.create is not None and not await self._create(deployment, step.create):
+            return None
+        before = {rs.metadata.uid: rs for rs in found}
+        for rs in step.changes:
+            await self._change(deployment, before[rs.metadata.uid], rs)
+        for rs in step.deletions:
+            await self._delete(rs)
+        return await self._tell(deployment, step)
+
+    async def _create(self, deployment: Deployment, new: ReplicaSet) -> bool:
+        """Whether the set is there now."""
+        uid = deployment.metadata.uid
+        self._expectations.expect(uid, creations=1)
+        try:
+            made = await self._set_client.create(new)
+        except errors.ApiError as error:
+            self._expectations.created(uid)
+            await self._not_created(deployment, new, error)
+            return False
+        self._writes.wrote(made)
+        if size(new) > 0:
+            self._say(deployment, f"Scaled up replica set {new.metadata.name} from 0 to {size(new)}")
+        return True
+
+    async def _not_created(self, deployment: Deployment, new: ReplicaSet, error: errors.ApiError) -> None:
+        if is_namespace_ending(error):
+            return
+        if isinstance(error, errors.AlreadyExists):
+            return await self._collided(deployment, new)
+        told = f"Failed to create new replica set {quote(new.metadata.name)}: {error}"
+        self._events.event(deployment, WARNING, c.CREATE_ERROR, told)
+        if deadline_s(deployment) is not None:
+            stamp = format_time(self._clock.now())
+            failed = c.condition(c.PROGRESSING, c.FALSE, c.CREATE_ERROR, told, stamp)
+            await self._write(with_conditions(deployment, c.put(deployment.status.conditions, failed)))
+        raise error
+
+    async def _collided(self, deployment: Deployment, new: ReplicaSet) -> None:
+        """Something else has the name: have another hash, unless it is our own set that the cache does not show yet."""
+        other = await self._set_client.get(new.metadata.name, new.metadata.namespace)
+        if is_controlled_by(other, deployment) and is_same_template(other.spec.template, deployment.spec.template):
+            raise errors.Conflict(f"{new.metadata.name} is there already")
+        count = (deployment.status.collisionCount or 0) + 1
+        status = msgspec.structs.replace(deployment.status, collisionCount=count)
+        await self._write(msgspec.structs.replace(deployment, status=status))
+
+    async def _change(self, deployment: Deployment, before: ReplicaSet, after: ReplicaSet) -> None:
+        self._writes.wrote(await self._set_client.update(after))
+        if size(before) != size(after):
+            way = "up" if size(after) > size(before) else "down"
+            name = after.metadata.name
+            self._say(deployment, f"Scaled {way} replica set {name} from {size(before)} to {size(after)}")
+
+    async def _delete(self, rs: ReplicaSet) -> None:
+        try:
+            await self._set_client.delete(rs.metadata.name, rs.metadata.namespace)
+        except errors.NotFound:
+            return
+
+    async def _tell(self, deployment: Deployment, step: Step) -> float | None:
+        after = step.deployment
+        if after.status == deployment.status and after.metadata.annotations == deployment.metadata.annotations:
+            return step.again_s
+        await self._write(after)
+        return None
+
+    async def _write(self, deployment: Deployment) -> None:
+        """The status, and the annotations with it."""
+        try:
+            self._writes.wrote(await self._client.update_status(deployment))
+        except errors.NotFound:
+            return  # deleted meanwhile
+
+    async def _roll_back(self, deployment: Deployment, found: Rollback) -> None:
+        self._writes.wrote(await self._client.update(found.deployment))
+        self._events.event(deployment, found.type, found.reason, found.message)
+
+    async def _refuse(self, deployment: Deployment) -> None:
+        told = "This deployment is selecting all pods. A non-empty selector is required."
+        self._events.event(deployment, WARNING, "SelectingAll", told)
+        generation = deployment.metadata.generation
+        if deployment.status.observedGeneration < generation:
+            status = msgspec.structs.replace(deployment.status, observedGeneration=generation)
+            await self._write(msgspec.structs.replace(deployment, status=status))
+
+    def _say(self, deployment: Deployment, message: str) -> None:
+        self._events.event(deployment, NORMAL, SCALING, message)
+
+    def _forget(self, old: Any | None, new: Any | None) -> None:
+        if new is None and old is not None:
+            self._writes.forget(old.metadata.uid)
+
+
+__all__ = ["DeploymentController"]

@@ -1,0 +1,177 @@
+"""What a deployment needs now. Pure: `decide` takes it and its sets, and returns one step."""
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+
+import msgspec
+
+from sampan.api.gotext import quote
+from sampan.api.times import format_time
+from sampan.api.types.apps_v1 import Deployment, DeploymentStatus, ReplicaSet
+from sampan.api.types.core_v1 import Pod
+from sampan.controllers.workloads.deployment import conditions as c
+from sampan.controllers.workloads.deployment.limits import RECREATE, deadline_s, kept_sets
+from sampan.controllers.workloads.deployment.recreate import emptied, has_old_pods
+from sampan.controllers.workloads.deployment.revisions import (
+    REVISION,
+    brought_up_to_date,
+    highest,
+    new_set,
+    revision_of,
+)
+from sampan.controllers.workloads.deployment.rollback import Rollback, asked_for, rollback
+from sampan.controllers.workloads.deployment.rolling import rolled, size_of_new
+from sampan.controllers.workloads.deployment.scaling import is_scaling, scaled_sets
+from sampan.controllers.workloads.deployment.sets import Sets, age_key, size, sort_out, total_size
+from sampan.controllers.workloads.deployment.status import (
+    counted,
+    is_complete,
+    next_check_s,
+    paused_or_resumed,
+    rolled_out,
+    with_conditions,
+)
+
+PodsOf = Callable[[Sequence[ReplicaSet]], Iterable[Pod]]
+"""The pods that belong to these sets."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Step:
+    deployment: Deployment
+    """With the status and the revision that it should have once the rest is done."""
+    create: ReplicaSet | None = None
+    changes: Sequence[ReplicaSet] = ()
+    """Sets as they should be."""
+    deletions: Sequence[ReplicaSet] = ()
+    rollback: Rollback | None = None
+    again_s: float | None = None
+    """After how long to look again if nothing of this is new."""
+
+
+def decide(deployment: Deployment, found: Iterable[ReplicaSet], pods_of: PodsOf, now: float) -> Step:
+    sets = sort_out(deployment, found)
+    if deployment.metadata.deletionTimestamp is None:
+        deployment = with_conditions(deployment, paused_or_resumed(deployment, now))
+    updated = _updated(deployment, sets)
+    deployment = _numbered(deployment, updated.new, now)
+    step = _step(deployment, updated, pods_of, now)
+    if updated.new is None or updated.new is sets.new or any(_is_same(rs, updated.new) for rs in step.changes):
+        return step
+    return replace(step, changes=[updated.new, *step.changes])
+
+
+def _is_same(one: ReplicaSet, other: ReplicaSet) -> bool:
+    return one.metadata.uid == other.metadata.uid
+
+
+def _updated(deployment: Deployment, sets: Sets) -> Sets:
+    """With the new set's annotations as they should be: its number is above all others'."""
+    if sets.new is None:
+        return sets
+    return Sets(brought_up_to_date(sets.new, deployment, highest(sets.old) + 1), sets.old)
+
+
+def _numbered(deployment: Deployment, new: ReplicaSet | None, now: float) -> Deployment:
+    """The deployment with its new set's number. A set that was there before anybody looked counts as progress."""
+    if new is None:
+        return deployment
+    deployment = _with_revision(deployment, new.metadata.annotations.get(REVISION, ""))
+    present = deployment.status.conditions
+    if deadline_s(deployment) is None or c.find(present, c.PROGRESSING) is not None:
+        return deployment
+    told = (c.TRUE, c.FOUND, f"Found new replica set {quote(new.metadata.name)}")
+    return with_conditions(deployment, c.put(present, c.condition(c.PROGRESSING, *told, format_time(now))))
+
+
+def _with_revision(deployment: Deployment, revision: str) -> Deployment:
+    meta = deployment.metadata
+    if meta.annotations.get(REVISION, "") == revision:
+        return deployment
+    metadata = msgspec.structs.replace(meta, annotations={**meta.annotations, REVISION: revision})
+    return msgspec.structs.replace(deployment, metadata=metadata)
+
+
+def _step(deployment: Deployment, sets: Sets, pods_of: PodsOf, now: float) -> Step:
+    if deployment.metadata.deletionTimestamp is not None:
+        return Step(deployment=_telling(deployment, counted(deployment, sets, now)))
+    if deployment.spec.paused:
+        deletions = surplus(deployment, sets.old) if asked_for(deployment) is None else ()
+        return _scaled(deployment, sets, now, deletions)
+    if asked_for(deployment) is not None and sets.new is not None:
+        return Step(deployment=deployment, rollback=rollback(deployment, sets))
+    if is_scaling(deployment, sets):
+        return _scaled(deployment, sets, now, ())
+    if deployment.spec.strategy.type == RECREATE:
+        return _recreated(deployment, sets, pods_of, now)
+    if sets.new is None:
+        return _created(deployment, sets, now)
+    return _rolled_out(deployment, sets, rolled(deployment, sets), now)
+
+
+def _scaled(deployment: Deployment, sets: Sets, now: float, deletions: Sequence[ReplicaSet]) -> Step:
+    changes = _real(sets, scaled_sets(deployment, sets))
+    told = _telling(deployment, counted(deployment, sets, now))
+    return Step(deployment=told, changes=changes, deletions=deletions)
+
+
+def _real(sets: Sets, changes: Iterable[ReplicaSet]) -> list[ReplicaSet]:
+    """Those that are not as they are."""
+    present = {id(rs) for rs in sets.all}
+    return [rs for rs in changes if id(rs) not in present]
+
+
+def _recreated(deployment: Deployment, sets: Sets, pods_of: PodsOf, now: float) -> Step:
+    changes = emptied(deployment, sets)
+    if changes or has_old_pods(sets, pods_of(sets.old)):
+        return _rolled_out(deployment, sets, changes, now, is_moving=True)
+    if sets.new is None:
+        return _created(deployment, sets, now)
+    return _rolled_out(deployment, sets, rolled(deployment, sets), now)
+
+
+def _created(deployment: Deployment, sets: Sets, now: float) -> Step:
+    """The step that makes the present template's set; the rest follows when it is there."""
+    replicas, revision = size_of_new(deployment, 0, total_size(sets.old)), highest(sets.old) + 1
+    made = new_set(deployment, replicas, revision)
+    deployment = _with_revision(deployment, str(revision))
+    if deadline_s(deployment) is not None:
+        told = (c.TRUE, c.CREATED, f"Created new replica set {quote(made.metadata.name)}")
+        put = c.put(deployment.status.conditions, c.condition(c.PROGRESSING, *told, format_time(now)))
+        deployment = with_conditions(deployment, put)
+    status = rolled_out(deployment, Sets(made, sets.old), now)
+    return Step(deployment=_telling(deployment, status), create=made)
+
+
+def _rolled_out(
+    deployment: Deployment, sets: Sets, changes: Sequence[ReplicaSet], now: float, *, is_moving: bool = False
+) -> Step:
+    status = rolled_out(deployment, sets, now)
+    is_done = not changes and not is_moving and is_complete(deployment, deployment.status)
+    return Step(
+        deployment=_telling(deployment, status),
+        changes=changes,
+        deletions=surplus(deployment, sets.old) if is_done else (),
+        again_s=next_check_s(deployment, status, now),
+    )
+
+
+def _telling(deployment: Deployment, status: DeploymentStatus) -> Deployment:
+    return msgspec.structs.replace(deployment, status=status)
+
+
+def surplus(deployment: Deployment, old: Sequence[ReplicaSet]) -> list[ReplicaSet]:
+    """Old sets beyond those that are kept, the lowest numbers first; none that has pods or may have."""
+    kept = kept_sets(deployment)
+    if kept is None:
+        return []
+    alive = [rs for rs in old if rs.metadata.deletionTimestamp is None]
+    alive.sort(key=lambda rs: (revision_of(rs), age_key(rs)))
+    return [rs for rs in alive[: max(len(alive) - kept, 0)] if _is_empty(rs)]
+
+
+def _is_empty(rs: ReplicaSet) -> bool:
+    return not size(rs) and not rs.status.replicas and rs.metadata.generation <= rs.status.observedGeneration
+
+
+__all__ = ["PodsOf", "Step", "decide", "surplus"]

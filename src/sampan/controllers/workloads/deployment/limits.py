@@ -1,0 +1,60 @@
+"""How many pods a deployment may have too many or too few, and how long things may take. Pure."""
+
+from sampan.api.int_or_string import MAX_INT32, scaled
+from sampan.api.types.apps_v1 import Deployment
+from sampan.controllers.workloads.deployment.sets import wanted
+
+ROLLING, RECREATE = "RollingUpdate", "Recreate"
+
+
+def is_rolling(deployment: Deployment) -> bool:
+    return deployment.spec.strategy.type == ROLLING
+
+
+def surge_and_missing(deployment: Deployment) -> tuple[int, int]:
+    """Pods above and below the wanted number. Shares are rounded up for the one and down for the other; where both
+    come to nothing, one may be missing, or the update could not move."""
+    update, replicas = deployment.spec.strategy.rollingUpdate, wanted(deployment)
+    surge = scaled((update and update.maxSurge) or 0, replicas, round_up=True)
+    missing = scaled((update and update.maxUnavailable) or 0, replicas, round_up=False)
+    return surge, missing if surge or missing else 1
+
+
+def max_surge(deployment: Deployment) -> int:
+    return surge_and_missing(deployment)[0] if is_rolling(deployment) else 0
+
+
+def max_missing(deployment: Deployment) -> int:
+    replicas = wanted(deployment)
+    if not is_rolling(deployment) or not replicas:
+        return 0
+    return min(surge_and_missing(deployment)[1], replicas)
+
+
+def most_pods(deployment: Deployment) -> int:
+    return wanted(deployment) + max_surge(deployment)
+
+
+def deadline_s(deployment: Deployment) -> int | None:
+    """How long an update may go without progress; None for ever."""
+    found = deployment.spec.progressDeadlineSeconds
+    return None if found == MAX_INT32 else found
+
+
+def kept_sets(deployment: Deployment) -> int | None:
+    """How many old sets are kept; None for all."""
+    found = deployment.spec.revisionHistoryLimit
+    return None if found == MAX_INT32 else found
+
+
+__all__ = [
+    "RECREATE",
+    "ROLLING",
+    "deadline_s",
+    "is_rolling",
+    "kept_sets",
+    "max_missing",
+    "max_surge",
+    "most_pods",
+    "surge_and_missing",
+]

@@ -1,0 +1,67 @@
+"""Back to an older template, asked for by an annotation that old versions of the API leave. Pure."""
+
+from dataclasses import dataclass
+
+import msgspec
+
+from sampan.api.gotext import quote
+from sampan.api.types.apps_v1 import Deployment, ReplicaSet
+from sampan.api.types.core_v1 import PodTemplateSpec
+from sampan.controllers.workloads.deployment.revisions import NOT_COPIED, ROLLBACK_TO, last, number, revision_of
+from sampan.controllers.workloads.deployment.sets import HASH_LABEL, Sets, is_same_template
+from sampan.machinery.events import NORMAL, WARNING
+
+NOT_FOUND, UNCHANGED = "DeploymentRollbackRevisionNotFound", "DeploymentRollbackTemplateUnchanged"
+DONE = "DeploymentRollback"
+
+
+@dataclass(frozen=True, slots=True)
+class Rollback:
+    deployment: Deployment
+    """As it should be: without the annotation that asked for it."""
+    type: str
+    reason: str
+    message: str
+
+
+def asked_for(deployment: Deployment) -> int | None:
+    """The revision to go back to, 0 for the one before this; None if nothing is asked for."""
+    return number(deployment.metadata.annotations.get(ROLLBACK_TO, ""))
+
+
+def rollback(deployment: Deployment, sets: Sets) -> Rollback:
+    revision = asked_for(deployment) or last(sets.all)
+    if not revision:
+        return Rollback(_cleared(deployment), WARNING, NOT_FOUND, "Unable to find last revision.")
+    found = next((rs for rs in sets.all if revision_of(rs) == revision), None)
+    if found is None:
+        return Rollback(_cleared(deployment), WARNING, NOT_FOUND, "Unable to find the revision to rollback to.")
+    name = quote(deployment.metadata.name)
+    if is_same_template(deployment.spec.template, found.spec.template):
+        told = f"The rollback revision contains the same template as current deployment {name}"
+        return Rollback(_cleared(deployment), WARNING, UNCHANGED, told)
+    told = f"Rolled back deployment {name} to revision {revision}"
+    return Rollback(_cleared(_restored(deployment, found)), NORMAL, DONE, told)
+
+
+def _restored(deployment: Deployment, rs: ReplicaSet) -> Deployment:
+    """With the set's template, and the annotations that the deployment had with it."""
+    meta = rs.spec.template.metadata
+    labels = {key: value for key, value in meta.labels.items() if key != HASH_LABEL}
+    template = PodTemplateSpec(metadata=msgspec.structs.replace(meta, labels=labels), spec=rs.spec.template.spec)
+    own = {key: text for key, text in deployment.metadata.annotations.items() if key in NOT_COPIED}
+    copied = {key: text for key, text in rs.metadata.annotations.items() if key not in NOT_COPIED}
+    return msgspec.structs.replace(
+        deployment,
+        metadata=msgspec.structs.replace(deployment.metadata, annotations={**own, **copied}),
+        spec=msgspec.structs.replace(deployment.spec, template=template),
+    )
+
+
+def _cleared(deployment: Deployment) -> Deployment:
+    annotations = {key: text for key, text in deployment.metadata.annotations.items() if key != ROLLBACK_TO}
+    metadata = msgspec.structs.replace(deployment.metadata, annotations=annotations)
+    return msgspec.structs.replace(deployment, metadata=metadata)
+
+
+__all__ = ["DONE", "NOT_FOUND", "UNCHANGED", "Rollback", "asked_for", "rollback"]

@@ -1,0 +1,106 @@
+"""The replica sets of a deployment: the one of its present template, the older ones, and what they add up to. Pure."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import msgspec
+
+from sampan.api.types.apps_v1 import Deployment, ReplicaSet
+from sampan.api.types.core_v1 import PodTemplateSpec
+
+HASH_LABEL = "pod-template-hash"
+
+
+@dataclass(frozen=True, slots=True)
+class Sets:
+    new: ReplicaSet | None
+    """The one with the deployment's template; None where it has yet to be made."""
+    old: Sequence[ReplicaSet]
+    """The others, the oldest first."""
+
+    @property
+    def all(self) -> list[ReplicaSet]:
+        return [*self.old, self.new] if self.new is not None else list(self.old)
+
+    @property
+    def active_old(self) -> list[ReplicaSet]:
+        return active(self.old)
+
+
+def sort_out(deployment: Deployment, found: Iterable[ReplicaSet]) -> Sets:
+    """Of several sets with the present template the oldest is the new one."""
+    ordered = sorted(found, key=age_key)
+    template = deployment.spec.template
+    new = next((rs for rs in ordered if is_same_template(rs.spec.template, template)), None)
+    return Sets(new, [rs for rs in ordered if rs is not new])
+
+
+def age_key(rs: ReplicaSet) -> tuple[str, str]:
+    """Sorts the oldest first."""
+    return (rs.metadata.creationTimestamp or "", rs.metadata.name)
+
+
+def is_same_template(one: PodTemplateSpec, other: PodTemplateSpec) -> bool:
+    """But for the label that tells the versions' pods apart."""
+    return one.spec == other.spec and _unmarked(one) == _unmarked(other)
+
+
+def _unmarked(template: PodTemplateSpec) -> object:
+    meta = template.metadata
+    labels = {key: value for key, value in meta.labels.items() if key != HASH_LABEL}
+    return msgspec.structs.replace(meta, labels=labels)
+
+
+def size(rs: ReplicaSet) -> int:
+    """How many pods the set is to have."""
+    return 1 if rs.spec.replicas is None else rs.spec.replicas
+
+
+def wanted(deployment: Deployment) -> int:
+    """How many pods the deployment is to have."""
+    return 1 if deployment.spec.replicas is None else deployment.spec.replicas
+
+
+def active(found: Iterable[ReplicaSet]) -> list[ReplicaSet]:
+    """Those that have, or ought to have, pods."""
+    return [rs for rs in found if size(rs) > 0]
+
+
+def total_size(found: Iterable[ReplicaSet]) -> int:
+    return sum(size(rs) for rs in found)
+
+
+def total_pods(found: Iterable[ReplicaSet]) -> int:
+    """How many pods there are."""
+    return sum(rs.status.replicas for rs in found)
+
+
+def total_available(found: Iterable[ReplicaSet]) -> int:
+    return sum(rs.status.availableReplicas for rs in found)
+
+
+def total_terminating(found: Iterable[ReplicaSet]) -> int | None:
+    """None if a set that has been looked at does not say."""
+    total = 0
+    for rs in found:
+        count = rs.status.terminatingReplicas
+        if count is None and rs.status.observedGeneration != 0:
+            return None
+        total += count or 0
+    return total
+
+
+__all__ = [
+    "HASH_LABEL",
+    "Sets",
+    "active",
+    "age_key",
+    "is_same_template",
+    "size",
+    "sort_out",
+    "total_available",
+    "total_pods",
+    "total_size",
+    "total_terminating",
+    "wanted",
+]

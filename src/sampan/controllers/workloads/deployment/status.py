@@ -1,0 +1,147 @@
+"""What a deployment's status should say, whether an update moves on, and until when that can wait. Pure."""
+
+import msgspec
+
+from sampan.api.gotext import quote
+from sampan.api.times import format_time, parse_time
+from sampan.api.types.apps_v1 import Deployment, DeploymentStatus, ReplicaSet
+from sampan.controllers.workloads.deployment import conditions as c
+from sampan.controllers.workloads.deployment.limits import deadline_s, max_missing
+from sampan.controllers.workloads.deployment.sets import (
+    Sets,
+    total_available,
+    total_pods,
+    total_size,
+    total_terminating,
+    wanted,
+)
+
+
+def counted(deployment: Deployment, sets: Sets, now: float) -> DeploymentStatus:
+    """What the sets add up to, and whether that is enough."""
+    found = sets.all
+    available = total_available(found)
+    if available >= wanted(deployment) - max_missing(deployment):
+        told = (c.TRUE, c.ENOUGH, "Deployment has minimum availability.")
+    else:
+        told = (c.FALSE, c.TOO_FEW, "Deployment does not have minimum availability.")
+    return DeploymentStatus(
+        observedGeneration=deployment.metadata.generation,
+        replicas=total_pods(found),
+        updatedReplicas=sets.new.status.replicas if sets.new is not None else 0,
+        readyReplicas=sum(rs.status.readyReplicas for rs in found),
+        availableReplicas=available,
+        unavailableReplicas=max(total_size(found) - available, 0),
+        terminatingReplicas=total_terminating(found),
+        collisionCount=deployment.status.collisionCount,
+        conditions=c.put(deployment.status.conditions, c.condition(c.AVAILABLE, *told, format_time(now))),
+    )
+
+
+def rolled_out(deployment: Deployment, sets: Sets, now: float) -> DeploymentStatus:
+    """The same, and how the update goes."""
+    status = counted(deployment, sets, now)
+    if deadline_s(deployment) is None:
+        status.conditions = c.without(status.conditions, c.PROGRESSING)
+    elif not _is_settled(deployment, status):
+        status.conditions = _progress(deployment, status, sets.new, now)
+    failure = c.failure_of(sets.new, sets.old)
+    if failure is not None:
+        status.conditions = c.put(status.conditions, failure)
+    else:
+        status.conditions = c.without(status.conditions, c.REPLICA_FAILURE)
+    return status
+
+
+def _is_settled(deployment: Deployment, status: DeploymentStatus) -> bool:
+    """The last update was finished, and there is no new one: nothing to judge."""
+    told = c.find(deployment.status.conditions, c.PROGRESSING)
+    return told is not None and told.reason == c.COMPLETE and status.replicas == status.updatedReplicas
+
+
+def _progress(deployment: Deployment, status: DeploymentStatus, new: ReplicaSet | None, now: float) -> c.Conditions:
+    name, stamp = _subject(deployment, new), format_time(now)
+    if is_complete(deployment, status):
+        told = (c.TRUE, c.COMPLETE, f"{name} has successfully progressed.")
+        return c.put(status.conditions, c.condition(c.PROGRESSING, *told, stamp))
+    if is_progressing(deployment.status, status):
+        told = (c.TRUE, c.UPDATED, f"{name} is progressing.")
+        return c.refreshed(status.conditions, c.condition(c.PROGRESSING, *told, stamp))
+    if has_timed_out(deployment, status, now):
+        told = (c.FALSE, c.TIMED_OUT, f"{name} has timed out progressing.")
+        return c.put(status.conditions, c.condition(c.PROGRESSING, *told, stamp))
+    return status.conditions
+
+
+def _subject(deployment: Deployment, new: ReplicaSet | None) -> str:
+    found = deployment if new is None else new
+    return f"{found.kind} {quote(found.metadata.name)}"
+
+
+def is_complete(deployment: Deployment, status: DeploymentStatus) -> bool:
+    """All wanted pods are of the present template and available, and there are no others."""
+    count = wanted(deployment)
+    is_whole = status.updatedReplicas == status.replicas == status.availableReplicas == count
+    return is_whole and status.observedGeneration >= deployment.metadata.generation
+
+
+def is_progressing(old: DeploymentStatus, new: DeploymentStatus) -> bool:
+    """More pods are updated, ready or available, or fewer old ones are left."""
+    return (
+        new.updatedReplicas > old.updatedReplicas
+        or new.replicas - new.updatedReplicas < old.replicas - old.updatedReplicas
+        or new.readyReplicas > old.readyReplicas
+        or new.availableReplicas > old.availableReplicas
+    )
+
+
+def has_timed_out(deployment: Deployment, status: DeploymentStatus, now: float) -> bool:
+    told, limit_s = c.find(status.conditions, c.PROGRESSING), deadline_s(deployment)
+    if told is None or limit_s is None or told.reason == c.COMPLETE:
+        return False
+    return told.reason == c.TIMED_OUT or _since(told.lastUpdateTime) + limit_s < now
+
+
+def next_check_s(deployment: Deployment, status: DeploymentStatus, now: float) -> float | None:
+    """After how long an update that does not move has to be called late."""
+    told, limit_s = c.find(status.conditions, c.PROGRESSING), deadline_s(deployment)
+    if told is None or limit_s is None or told.reason == c.TIMED_OUT or is_complete(deployment, status):
+        return None
+    return max(_since(told.lastUpdateTime) + limit_s - now, 0) + 1
+
+
+def _since(stamp: str | None) -> float:
+    return parse_time(stamp) if stamp else 0.0
+
+
+def paused_or_resumed(deployment: Deployment, now: float) -> c.Conditions:
+    """The conditions with a note that the deployment was paused or resumed: the time between is not held against it."""
+    present = deployment.status.conditions
+    told = c.find(present, c.PROGRESSING)
+    if deadline_s(deployment) is None or (told is not None and told.reason == c.TIMED_OUT):
+        return present
+    is_told = told is not None and told.reason == c.PAUSED
+    if deployment.spec.paused == is_told:
+        return present
+    words = (c.PAUSED, "Deployment is paused") if deployment.spec.paused else (c.RESUMED, "Deployment is resumed")
+    return c.put(present, c.condition(c.PROGRESSING, c.UNKNOWN, *words, format_time(now)))
+
+
+def with_conditions(deployment: Deployment, conditions: c.Conditions) -> Deployment:
+    """The deployment with other conditions; the same value if they are the same."""
+    if conditions is deployment.status.conditions:
+        return deployment
+    status = msgspec.structs.replace(deployment.status, conditions=conditions)
+    return msgspec.structs.replace(deployment, status=status)
+
+
+__all__ = [
+    "counted",
+    "has_timed_out",
+    "is_complete",
+    "is_progressing",
+    "next_check_s",
+    "paused_or_resumed",
+    "rolled_out",
+    "with_conditions",
+]

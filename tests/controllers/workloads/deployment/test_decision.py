@@ -1,0 +1,133 @@
+"""Which step a deployment needs."""
+
+import pytest
+
+from sampan.api.types.apps_v1 import ReplicaSet
+from sampan.controllers.workloads.deployment.decision import Step, decide, surplus
+from sampan.controllers.workloads.deployment.revisions import REVISION, ROLLBACK_TO
+from tests.controllers.ownership.objects import NOW, pod
+from tests.controllers.workloads.deployment.objects import deployment, no_pods, replica_set
+
+
+def sizes(step: Step) -> dict[str, int | None]:
+    return {rs.metadata.uid: rs.spec.replicas for rs in step.changes}
+
+
+def test_the_first_set_is_made_whole() -> None:
+    step = decide(deployment(3), [], no_pods, NOW)
+    assert step.create is not None
+    assert step.create.spec.replicas == 3
+    assert step.deployment.metadata.annotations[REVISION] == "1"
+    status = step.deployment.status
+    name = step.create.metadata.name
+    assert [(found.type, found.reason, found.message) for found in status.conditions] == [
+        ("Progressing", "NewReplicaSetCreated", f'Created new replica set "{name}"'),
+        ("Available", "MinimumReplicasUnavailable", "Deployment does not have minimum availability."),
+    ]
+    assert (status.observedGeneration, status.unavailableReplicas) == (1, 3)
+
+
+def test_a_new_template_gets_a_set_with_what_room_there_is() -> None:
+    step = decide(deployment(10, image="i:2"), [replica_set("old", 10, revision=4, desired=10)], no_pods, NOW)
+    assert step.create is not None
+    assert (step.create.spec.replicas, step.create.metadata.annotations[REVISION]) == (3, "5")
+
+
+def test_a_paused_deployment_is_scaled_but_not_rolled() -> None:
+    paused = deployment(6, image="i:2", paused=True)
+    step = decide(paused, [replica_set("old", 3, desired=3)], no_pods, NOW)
+    assert step.create is None
+    assert sizes(step) == {"old": 6}
+
+
+def test_scaling_comes_before_rolling() -> None:
+    step = decide(deployment(6, image="i:2"), [replica_set("old", 3, desired=3)], no_pods, NOW)
+    assert (step.create, sizes(step)) == (None, {"old": 6})
+
+
+def test_going_back_renumbers_the_old_set() -> None:
+    found = [
+        replica_set("a", 0, image="i:1", revision=1, desired=2),
+        replica_set("b", 2, image="i:2", revision=2, desired=2),
+    ]
+    step = decide(deployment(2, annotations={REVISION: "2"}), found, no_pods, NOW)
+    assert sizes(step) == {"a": 1}
+    (changed,) = step.changes
+    assert changed.metadata.annotations[REVISION] == "3"
+    assert changed.metadata.annotations["deployment.kubernetes.io/revision-history"] == "1"
+    assert step.deployment.metadata.annotations[REVISION] == "3"
+
+
+def test_a_set_that_was_there_is_found() -> None:
+    step = decide(deployment(2), [replica_set("a", 1, image="i:1", desired=2, available=0)], no_pods, NOW)
+    reasons = {found.type: found.reason for found in step.deployment.status.conditions}
+    assert reasons["Progressing"] in ("FoundNewReplicaSet", "ReplicaSetUpdated")
+    assert step.deployment.metadata.annotations[REVISION] == "1"
+
+
+def test_all_old_pods_go_before_new_ones_come() -> None:
+    found = deployment(2, image="i:2", strategy="Recreate")
+    step = decide(found, [replica_set("old", 2, desired=2)], no_pods, NOW)
+    assert (step.create, sizes(step)) == (None, {"old": 0})
+    leaving = replica_set("old", 0, pods=1, desired=2)
+    assert decide(found, [leaving], no_pods, NOW).create is None
+    empty = replica_set("old", 0, pods=0, desired=2)
+    assert decide(found, [empty], lambda sets: [pod("p")], NOW).create is None
+    step = decide(found, [empty], no_pods, NOW)
+    assert step.create is not None
+    assert step.create.spec.replicas == 2
+
+
+def test_a_deployment_that_is_being_deleted_is_only_counted() -> None:
+    leaving = deployment(9)
+    leaving.metadata.deletionTimestamp = "2026-01-01T00:00:00Z"
+    step = decide(leaving, [replica_set("old", 3, desired=3)], no_pods, NOW)
+    assert (step.create, step.changes, step.deletions) == (None, (), ())
+    assert step.deployment.status.replicas == 3
+
+
+def test_what_is_finished_changes_nothing() -> None:
+    first = decide(deployment(2), [replica_set("a", 2, image="i:1", desired=2)], no_pods, NOW)
+    second = decide(first.deployment, [replica_set("a", 2, image="i:1", desired=2)], no_pods, NOW + 60)
+    assert (second.deployment, second.changes, second.deletions) == (first.deployment, (), [])
+    assert second.again_s is None
+
+
+@pytest.mark.parametrize(
+    ("asked", "template", "reason", "message"),
+    [
+        ("1", "i:0", "DeploymentRollback", 'Rolled back deployment "web" to revision 1'),
+        ("0", "i:0", "DeploymentRollback", 'Rolled back deployment "web" to revision 1'),
+        ("7", "i:1", "DeploymentRollbackRevisionNotFound", "Unable to find the revision to rollback to."),
+        (
+            "2",
+            "i:1",
+            "DeploymentRollbackTemplateUnchanged",
+            'The rollback revision contains the same template as current deployment "web"',
+        ),
+    ],
+)
+def test_rollback(asked: str, template: str, reason: str, message: str) -> None:
+    found = [replica_set("a", 0, image="i:0", revision=1), replica_set("b", 2, image="i:1", revision=2)]
+    step = decide(deployment(2, annotations={ROLLBACK_TO: asked}), found, no_pods, NOW)
+    assert step.rollback is not None
+    assert (step.rollback.reason, step.rollback.message) == (reason, message)
+    after = step.rollback.deployment
+    assert after.spec.template.spec.containers is not None
+    assert after.spec.template.spec.containers[0].image == template
+    assert ROLLBACK_TO not in after.metadata.annotations
+    assert after.spec.template.metadata.labels == {"app": "web"}
+
+
+def names(found: list[ReplicaSet]) -> list[str]:
+    return [rs.metadata.uid for rs in found]
+
+
+def test_old_sets_beyond_the_limit_go() -> None:
+    sets = [replica_set(name, 0, revision=number) for name, number in (("c", 3), ("a", 1), ("b", 2))]
+    assert names(surplus(deployment(revisionHistoryLimit=1), sets)) == ["a", "b"]
+    assert names(surplus(deployment(revisionHistoryLimit=3), sets)) == []
+    assert names(surplus(deployment(revisionHistoryLimit=0), sets)) == ["a", "b", "c"]
+    assert names(surplus(deployment(revisionHistoryLimit=2**31 - 1), sets)) == []
+    busy = [replica_set("a", 0, pods=1, revision=1), replica_set("b", 1, revision=2), *sets[:1]]
+    assert names(surplus(deployment(revisionHistoryLimit=0), busy)) == ["c"]

@@ -1,0 +1,37 @@
+"""How many pods there may be too many or too few."""
+
+import pytest
+
+from sampan.controllers.workloads.deployment import limits
+from tests.controllers.workloads.deployment.objects import deployment
+
+
+@pytest.mark.parametrize(
+    ("replicas", "surge", "missing", "wanted"),
+    [
+        (10, "25%", "25%", (3, 2)),
+        (1, "25%", "25%", (1, 0)),
+        (2, "0%", "1%", (0, 1)),
+        (1, 0, "1%", (0, 1)),
+        (2, "1%", "25%", (1, 0)),
+        (4, 2, 3, (2, 3)),
+        (4, 0, 9, (0, 4)),
+        (0, "25%", "25%", (0, 0)),
+        (10, "33%", "33%", (4, 3)),
+    ],
+)
+def test_shares_of_the_size(replicas: int, surge: int | str, missing: int | str, wanted: tuple[int, int]) -> None:
+    found = deployment(replicas, surge=surge, missing=missing)
+    assert (limits.max_surge(found), limits.max_missing(found)) == wanted
+    assert limits.most_pods(found) == replicas + wanted[0]
+
+
+def test_none_where_all_change_at_once() -> None:
+    found = deployment(10, strategy="Recreate")
+    assert (limits.max_surge(found), limits.max_missing(found)) == (0, 0)
+
+
+def test_the_largest_number_means_without_limit() -> None:
+    found = deployment(deadline=2**31 - 1, revisionHistoryLimit=2**31 - 1)
+    assert (limits.deadline_s(found), limits.kept_sets(found)) == (None, None)
+    assert limits.deadline_s(deployment(deadline=5)) == 5

@@ -1,0 +1,168 @@
+"""What the status says, and how an update is judged."""
+
+from typing import Any
+
+import pytest
+
+from sampan.api import times
+from sampan.api.types.apps_v1 import Deployment, DeploymentStatus
+from sampan.controllers.workloads.deployment import conditions as c
+from sampan.controllers.workloads.deployment.sets import Sets
+from sampan.controllers.workloads.deployment.status import counted, next_check_s, paused_or_resumed, rolled_out
+from tests.controllers.ownership.objects import NOW
+from tests.controllers.workloads.deployment.objects import deployment, replica_set
+
+
+def told(status: DeploymentStatus, type: str) -> tuple[str, str, str] | None:
+    found = c.find(status.conditions, type)
+    return (found.status, found.reason, found.message) if found else None
+
+
+def progressing(reason: str, *, status: str = "True", age_s: float = 10) -> dict[str, Any]:
+    stamp = times.format_time(NOW - age_s)
+    return {
+        "type": "Progressing",
+        "status": status,
+        "reason": reason,
+        "message": "m",
+        "lastUpdateTime": stamp,
+        "lastTransitionTime": stamp,
+    }
+
+
+def test_the_counts() -> None:
+    old = [replica_set("a", 2, available=1, pods=3), replica_set("b", 0, terminatingReplicas=2)]
+    found = counted(deployment(4, generation=7, status={"collisionCount": 2}), Sets(replica_set("n", 3), old), NOW)
+    assert (found.replicas, found.updatedReplicas, found.readyReplicas) == (6, 3, 4)
+    assert (found.availableReplicas, found.unavailableReplicas, found.terminatingReplicas) == (4, 1, 2)
+    assert (found.observedGeneration, found.collisionCount) == (7, 2)
+    assert told(found, "Available") == (
+        "True",
+        "MinimumReplicasAvailable",
+        "Deployment has minimum availability.",
+    )
+
+
+def test_one_set_that_does_not_count_terminating_pods_hides_the_sum() -> None:
+    silent = replica_set("a", 1)
+    silent.status.terminatingReplicas = None
+    assert counted(deployment(1), Sets(silent, []), NOW).terminatingReplicas is None
+    silent.status.observedGeneration = 0
+    assert counted(deployment(1), Sets(silent, []), NOW).terminatingReplicas == 0
+
+
+@pytest.mark.parametrize(("available", "wanted"), [(3, "True"), (2, "False")])
+def test_enough_are_available(available: int, wanted: str) -> None:
+    found = counted(deployment(4), Sets(replica_set("n", 4, available=available), []), NOW)
+    assert told(found, "Available") == (
+        wanted,
+        "MinimumReplicasAvailable" if wanted == "True" else "MinimumReplicasUnavailable",
+        "Deployment has minimum availability."
+        if wanted == "True"
+        else "Deployment does not have minimum availability.",
+    )
+
+
+def judged(found: Deployment, new: Any, *old: Any) -> tuple[str, str, str] | None:
+    return told(rolled_out(found, Sets(new, old), NOW), "Progressing")
+
+
+def test_complete() -> None:
+    status = {"conditions": [progressing("ReplicaSetUpdated")]}
+    assert judged(deployment(2, status=status), replica_set("n", 2)) == (
+        "True",
+        "NewReplicaSetAvailable",
+        'ReplicaSet "web-n" has successfully progressed.',
+    )
+
+
+def test_progress_renews_the_time_of_the_update_alone() -> None:
+    status = {"conditions": [progressing("ReplicaSetUpdated", age_s=100)]}
+    found = rolled_out(deployment(2, status=status), Sets(replica_set("n", 2, available=1), []), NOW)
+    assert told(found, "Progressing") == ("True", "ReplicaSetUpdated", 'ReplicaSet "web-n" is progressing.')
+    condition = c.find(found.conditions, "Progressing")
+    assert condition is not None
+    assert condition.lastUpdateTime == times.format_time(NOW)
+    assert condition.lastTransitionTime == times.format_time(NOW - 100)
+
+
+COUNTS = {"replicas": 2, "updatedReplicas": 2, "readyReplicas": 1, "availableReplicas": 1}
+
+
+@pytest.mark.parametrize(
+    ("reason", "age_s", "wanted"),
+    [
+        ("ReplicaSetUpdated", 600, "ReplicaSetUpdated"),
+        ("ReplicaSetUpdated", 601, "ProgressDeadlineExceeded"),
+        ("NewReplicaSetCreated", 601, "ProgressDeadlineExceeded"),
+        ("DeploymentResumed", 601, "ProgressDeadlineExceeded"),
+        ("ProgressDeadlineExceeded", 5, "ProgressDeadlineExceeded"),
+        ("NewReplicaSetAvailable", 9999, "NewReplicaSetAvailable"),
+    ],
+)
+def test_no_progress(reason: str, age_s: float, wanted: str) -> None:
+    found = deployment(2, status={**COUNTS, "conditions": [progressing(reason, age_s=age_s)]})
+    judgement = judged(found, replica_set("n", 2, available=1))
+    assert judgement is not None
+    assert judgement[1] == wanted
+    if wanted == "ProgressDeadlineExceeded" != reason:
+        assert judgement == ("False", wanted, 'ReplicaSet "web-n" has timed out progressing.')
+
+
+def test_a_late_update_that_ends_is_complete() -> None:
+    late = progressing("ProgressDeadlineExceeded", status="False")
+    found = deployment(2, status={**COUNTS, "conditions": [late]})
+    assert judged(found, replica_set("n", 2)) == (
+        "True",
+        "NewReplicaSetAvailable",
+        'ReplicaSet "web-n" has successfully progressed.',
+    )
+
+
+def test_without_a_deadline_nothing_is_judged() -> None:
+    status = {"conditions": [progressing("ReplicaSetUpdated")]}
+    assert judged(deployment(2, deadline=None, status=status), replica_set("n", 1)) is None
+
+
+def test_a_set_that_cannot_make_pods_is_told_of() -> None:
+    failure = {"type": "ReplicaFailure", "status": "True", "reason": "FailedCreate", "message": "no"}
+    new, old = replica_set("n", 2, conditions=[failure]), replica_set("o", 1, conditions=[{**failure, "message": "x"}])
+    found = rolled_out(deployment(2), Sets(new, [old]), NOW)
+    assert told(found, "ReplicaFailure") == ("True", "FailedCreate", "no")
+    told_before = deployment(2, status={"conditions": [failure]})
+    assert told(rolled_out(told_before, Sets(replica_set("n", 2), []), NOW), "ReplicaFailure") is None
+
+
+@pytest.mark.parametrize(
+    ("paused", "before", "deadline", "wanted"),
+    [
+        pytest.param(True, None, 600, ("Unknown", "DeploymentPaused", "Deployment is paused"), id="paused"),
+        pytest.param(
+            True, "ReplicaSetUpdated", 600, ("Unknown", "DeploymentPaused", "Deployment is paused"), id="midway"
+        ),
+        pytest.param(True, "DeploymentPaused", 600, ("Unknown", "DeploymentPaused", "m"), id="told"),
+        pytest.param(
+            False, "DeploymentPaused", 600, ("Unknown", "DeploymentResumed", "Deployment is resumed"), id="on"
+        ),
+        pytest.param(False, None, 600, None, id="never paused"),
+        pytest.param(True, "ProgressDeadlineExceeded", 600, ("Unknown", "ProgressDeadlineExceeded", "m"), id="late"),
+        pytest.param(True, None, None, None, id="no deadline"),
+    ],
+)
+def test_pausing_stops_the_watch(
+    paused: bool, before: str | None, deadline: int | None, wanted: tuple[str, str, str] | None
+) -> None:
+    status = {"conditions": [progressing(before, status="Unknown")]} if before else {}
+    found = deployment(2, paused=paused, deadline=deadline, status=status)
+    after = DeploymentStatus(conditions=paused_or_resumed(found, NOW))
+    assert told(after, "Progressing") == wanted
+
+
+def test_when_to_look_again() -> None:
+    status = {**COUNTS, "conditions": [progressing("ReplicaSetUpdated", age_s=100)]}
+    found = deployment(2, status=status)
+    assert next_check_s(found, found.status, NOW) == 501
+    assert next_check_s(found, found.status, NOW + 1000) == 1
+    done = deployment(1, status={"conditions": [progressing("NewReplicaSetAvailable")], "observedGeneration": 1})
+    done.status.replicas = done.status.updatedReplicas = done.status.availableReplicas = 1
+    assert next_check_s(done, done.status, NOW) is None
