@@ -76,10 +76,10 @@ class ComponentPort:
 @asynccontextmanager
 async def listening(port: ComponentPort, *, host: str, number: int, tls: ssl.SSLContext | None) -> AsyncIterator[int]:
     """Serve while the block lasts; the number is the port that it has."""
-    runner = web.ServerRunner(web.Server(port.answer, access_log=None))
+    runner = web.ServerRunner(web.Server(port.answer, access_log=None), shutdown_timeout=1)
     await runner.setup()
     try:
-        site = web.TCPSite(runner, host, number, ssl_context=tls, shutdown_timeout=1)
+        site = web.TCPSite(runner, host, number, ssl_context=tls)
         await site.start()
         yield int(runner.addresses[0][1])
     finally:

@@ -1,0 +1,103 @@
+"""Content by its digest, one file each. A file is there whole or not at all."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import tempfile
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO, BinaryIO
+
+from sampan.runtimes.images.manifests import BadImage
+from sampan.runtimes.images.reference import is_digest
+
+_CHUNK = 1 << 20
+
+
+class BlobWriter:
+    """Takes content piece by piece; `commit` puts it in place."""
+
+    def __init__(self, file: IO[bytes], *, most: int | None = None) -> None:
+        self._file, self._most = file, most
+        self._hash = hashlib.sha256()
+        self.size = 0
+
+    def write(self, data: bytes) -> None:
+        self.size += len(data)
+        if self._most is not None and self.size > self._most:
+            raise BadImage(f"there is more than the {self._most} bytes that were announced")
+        self._hash.update(data)
+        self._file.write(data)
+
+    @property
+    def digest(self) -> str:
+        return f"sha256:{self._hash.hexdigest()}"
+
+
+class BlobStore:
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    def path(self, digest: str) -> Path:
+        if not is_digest(digest):
+            raise BadImage(f"{digest!r} is not a digest that is known here (sha256:…)")
+        return self._folder / "sha256" / digest.removeprefix("sha256:")
+
+    def has(self, digest: str) -> bool:
+        return self.path(digest).exists()
+
+    def read(self, digest: str) -> bytes:
+        """Of small content; BadImage if it is not there."""
+        try:
+            return self.path(digest).read_bytes()
+        except FileNotFoundError:
+            raise BadImage(f"content {digest} is missing") from None
+
+    @contextmanager
+    def writer(self, expected: str = "", *, size: int | None = None) -> Iterator[BlobWriter]:
+        """What was written by the end of the block is kept, unless its digest is another than `expected`."""
+        folder = self._folder / "sha256"
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.NamedTemporaryFile(dir=folder, prefix=".new-", delete=False) as file:
+            try:
+                made = BlobWriter(file.file, most=size)
+                yield made
+                if expected and made.digest != expected:
+                    raise BadImage(f"the content's digest is {made.digest}, not {expected}")
+                file.flush()
+                os.fsync(file.fileno())
+                os.replace(file.name, self.path(made.digest))
+            except BaseException:
+                Path(file.name).unlink(missing_ok=True)
+                raise
+
+    def put(self, data: bytes, expected: str = "") -> str:
+        with self.writer(expected) as made:
+            made.write(data)
+        return made.digest
+
+    def put_stream(self, stream: BinaryIO, expected: str = "") -> str:
+        with self.writer(expected) as made:
+            while data := stream.read(_CHUNK):
+                made.write(data)
+        return made.digest
+
+    def digests(self) -> Iterator[str]:
+        folder = self._folder / "sha256"
+        names = os.listdir(folder) if folder.exists() else []
+        return (f"sha256:{name}" for name in names if not name.startswith("."))
+
+    def keep_only(self, wanted: Iterable[str]) -> int:
+        """Remove the others; how many bytes that freed."""
+        kept, freed = set(wanted), 0
+        for digest in list(self.digests()):
+            if digest not in kept:
+                path = self.path(digest)
+                freed += path.stat().st_size
+                path.unlink(missing_ok=True)
+        return freed
+
+
+__all__ = ["BlobStore", "BlobWriter"]

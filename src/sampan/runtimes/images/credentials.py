@@ -1,0 +1,94 @@
+"""Who one is to registries, as Docker's configuration files and image pull secrets say it."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from collections.abc import Iterable, Mapping, Sequence
+from fnmatch import fnmatchcase
+from typing import Any, NamedTuple
+
+import msgspec
+
+from sampan.runtimes.images.reference import DEFAULT_REGISTRY, Reference
+
+_HUB = ("index.docker.io", "docker.io", "registry-1.docker.io")
+
+
+class Credentials(NamedTuple):
+    username: str = ""
+    password: str = ""
+    identity_token: str = ""
+    registry_token: str = ""
+
+    def __repr__(self) -> str:
+        return f"Credentials(username={self.username!r})"
+
+
+class Keyring:
+    """Credentials by registry, or by registry and the beginning of a repository; the longest that fits comes first."""
+
+    def __init__(self, rows: Iterable[tuple[str, Credentials]] = ()) -> None:
+        self._rows = sorted(rows, key=lambda row: -len(row[0]))
+
+    def __bool__(self) -> bool:
+        return bool(self._rows)
+
+    def find(self, reference: Reference) -> list[Credentials]:
+        """Those to be tried, in this order."""
+        return [found for place, found in self._rows if _fits(place, reference)]
+
+    @classmethod
+    def together(cls, rings: Sequence[Keyring]) -> Keyring:
+        return cls(row for ring in rings for row in ring._rows)
+
+
+def read_docker_config(data: bytes) -> Keyring:
+    """A `.dockerconfigjson`, or an old `.dockercfg`, which is its `auths` alone. ValueError if it is neither."""
+    try:
+        found = msgspec.json.decode(data, type=dict[str, Any])
+    except msgspec.DecodeError as fault:
+        raise ValueError(f"this is not a Docker configuration: {fault}") from None
+    auths = found.get("auths", found if all(isinstance(each, dict) for each in found.values()) else {})
+    if not isinstance(auths, Mapping):
+        raise ValueError("this is not a Docker configuration: auths must be an object")
+    return Keyring(
+        (_place(str(where)), _credentials(auth)) for where, auth in auths.items() if isinstance(auth, Mapping)
+    )
+
+
+def _credentials(auth: Mapping[str, Any]) -> Credentials:
+    username, password = str(auth.get("username") or ""), str(auth.get("password") or "")
+    if packed := auth.get("auth"):
+        try:
+            username, _, password = base64.b64decode(str(packed), validate=True).decode().partition(":")
+        except (binascii.Error, UnicodeDecodeError):
+            raise ValueError("this is not a Docker configuration: auth is not base64") from None
+    return Credentials(
+        username, password.rstrip("\0"), str(auth.get("identitytoken") or ""), str(auth.get("registrytoken") or "")
+    )
+
+
+def _place(where: str) -> str:
+    """Without the scheme and the version of the protocol, which old files have."""
+    text = where.split("://", 1)[-1].rstrip("/")
+    for version in ("/v1", "/v2"):
+        text = text.removesuffix(version)
+    host, slash, rest = text.partition("/")
+    return f"{DEFAULT_REGISTRY if host in _HUB else host}{slash}{rest}"
+
+
+def _fits(place: str, reference: Reference) -> bool:
+    host, _, path = place.partition("/")
+    if not _is_host(host, reference.registry):
+        return False
+    return not path or reference.repository == path or reference.repository.startswith(f"{path}/")
+
+
+def _is_host(pattern: str, host: str) -> bool:
+    """A star stands for one part of the name."""
+    parts, found = pattern.split("."), host.split(".")
+    return len(parts) == len(found) and all(fnmatchcase(name, part) for part, name in zip(parts, found, strict=True))
+
+
+__all__ = ["Credentials", "Keyring", "read_docker_config"]

@@ -1,0 +1,161 @@
+"""What an image says of itself: its index (one image per platform), its manifest (which layers), its configuration."""
+
+from __future__ import annotations
+
+import platform
+from collections.abc import Sequence
+from typing import Any, TypeVar
+
+import msgspec
+
+OCI_INDEX = "application/vnd.oci.image.index.v1+json"
+OCI_MANIFEST = "application/vnd.oci.image.manifest.v1+json"
+OCI_CONFIG = "application/vnd.oci.image.config.v1+json"
+OCI_LAYER = "application/vnd.oci.image.layer.v1.tar"
+DOCKER_LIST = "application/vnd.docker.distribution.manifest.list.v2+json"
+DOCKER_MANIFEST = "application/vnd.docker.distribution.manifest.v2+json"
+INDEXES = frozenset({OCI_INDEX, DOCKER_LIST})
+MANIFESTS = frozenset({OCI_MANIFEST, DOCKER_MANIFEST})
+
+_ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64", "armv7l": "arm", "i686": "386"}
+
+
+T = TypeVar("T")
+
+
+class BadImage(ValueError):
+    """What is wrong with an image."""
+
+
+class Platform(msgspec.Struct, frozen=True):
+    architecture: str = ""
+    os: str = ""
+    variant: str = ""
+
+
+class Descriptor(msgspec.Struct, frozen=True, omit_defaults=True, rename={"media_type": "mediaType"}):
+    digest: str
+    size: int = 0
+    media_type: str = ""
+    platform: Platform | None = None
+    annotations: dict[str, str] = {}
+
+
+class Index(msgspec.Struct, frozen=True):
+    manifests: list[Descriptor] = []
+
+
+class Manifest(msgspec.Struct, frozen=True):
+    config: Descriptor
+    layers: list[Descriptor] = []
+
+
+class RunConfig(msgspec.Struct, frozen=True, rename="pascal"):
+    """How the image's program is run unless a container says otherwise."""
+
+    user: str = ""
+    env: list[str] | None = None
+    entrypoint: list[str] | None = None
+    cmd: list[str] | None = None
+    working_dir: str = ""
+    stop_signal: str = ""
+    volumes: dict[str, Any] | None = None
+    exposed_ports: dict[str, Any] | None = None
+    labels: dict[str, str] | None = None
+
+
+class RootFs(msgspec.Struct, frozen=True):
+    type: str = "layers"
+    diff_ids: list[str] = []
+
+
+class ImageConfig(msgspec.Struct, frozen=True):
+    architecture: str = ""
+    os: str = "linux"
+    config: RunConfig | None = None
+    rootfs: RootFs = RootFs()
+    created: str | None = None
+
+    @property
+    def run(self) -> RunConfig:
+        return self.config or RunConfig()
+
+
+def read_index(data: bytes) -> Index:
+    return _read(data, Index, "an index")
+
+
+def read_manifest(data: bytes) -> Manifest:
+    return _read(data, Manifest, "a manifest")
+
+
+def read_config(data: bytes) -> ImageConfig:
+    return _read(data, ImageConfig, "a configuration")
+
+
+def media_type_of(data: bytes) -> str:
+    """What a document says that it is, or what its fields give away."""
+    try:
+        found = msgspec.json.decode(data, type=dict[str, Any])
+    except msgspec.DecodeError:
+        raise BadImage("the manifest is not JSON") from None
+    if said := found.get("mediaType"):
+        return str(said)
+    if "manifests" in found:
+        return OCI_INDEX
+    return OCI_MANIFEST if "layers" in found and "config" in found else ""
+
+
+def own_platform() -> Platform:
+    machine = platform.machine()
+    return Platform(architecture=_ARCHITECTURES.get(machine, machine), os="linux")
+
+
+def chosen(index: Index, wanted: Platform) -> Descriptor:
+    """The image for a platform; one that names no platform will do."""
+    images = [each for each in index.manifests if each.media_type in MANIFESTS | INDEXES | {""}]
+    for each in images:
+        found = each.platform
+        if found is not None and (found.architecture, found.os) == (wanted.architecture, wanted.os):
+            return each
+    if unmarked := [each for each in images if each.platform is None]:
+        return unmarked[0]
+    there = sorted({f"{each.platform.os}/{each.platform.architecture}" for each in images if each.platform})
+    raise BadImage(f"there is no image for {wanted.os}/{wanted.architecture}, only for {_listed(there)}")
+
+
+def _listed(words: Sequence[str]) -> str:
+    return ", ".join(words) or "nothing"
+
+
+def _read(data: bytes, type: type[T], what: str) -> T:
+    try:
+        return msgspec.json.decode(data, type=type)
+    except msgspec.DecodeError as fault:
+        raise BadImage(f"this is not {what} of an image: {fault}") from None
+
+
+__all__ = [
+    "DOCKER_LIST",
+    "DOCKER_MANIFEST",
+    "INDEXES",
+    "MANIFESTS",
+    "OCI_CONFIG",
+    "OCI_INDEX",
+    "OCI_LAYER",
+    "OCI_MANIFEST",
+    "BadImage",
+    "Descriptor",
+    "ImageConfig",
+    "Index",
+    "Manifest",
+    "Platform",
+    "RootFs",
+    "RunConfig",
+    "chosen",
+    "media_type_of",
+    "own_platform",
+    "read_config",
+    "read_index",
+    "read_manifest",
+]

@@ -1,0 +1,146 @@
+"""Fetching images from registries into the store: by mirrors where there are any, only what is not there yet."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from sampan.machinery.clock import Clock
+from sampan.machinery.lean_aiohttp import aiohttp
+from sampan.runtimes.images import manifests
+from sampan.runtimes.images.credentials import Credentials, Keyring
+from sampan.runtimes.images.manifests import BadImage, Descriptor, Manifest, Platform
+from sampan.runtimes.images.reference import Reference
+from sampan.runtimes.images.registry import Registry, RegistryError
+from sampan.runtimes.images.store import Image, ImageStore
+
+_AT_A_TIME = 3
+_ATTEMPTS = 3
+_LOCAL = ("localhost", "127.0.0.1", "[::1]")
+
+Progress = Callable[[str, int, int], None]
+"""Told of a layer's digest, how much of it is there, and how large it is."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PullConfig:
+    mirrors: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    """Where to look first for what a registry has; `*` is for all of them."""
+    plain_http: frozenset[str] = frozenset()
+    """Registries without TLS; those of this machine may be reached without it anyhow."""
+    platform: Platform = field(default_factory=manifests.own_platform)
+
+
+class PullFailed(Exception):
+    """The image cannot be had; the message says why."""
+
+
+class Puller:
+    """`async with Puller(…) as puller:` keeps connections open for the length of the block. Of several who want the
+    same image at a time, one fetches it."""
+
+    def __init__(self, *, store: ImageStore, clock: Clock, config: PullConfig | None = None) -> None:
+        self._store, self._clock, self._config = store, clock, config or PullConfig()
+        self._session: aiohttp.ClientSession | None = None
+        self._under_way: dict[str, asyncio.Lock] = {}
+
+    async def __aenter__(self) -> Puller:
+        import ssl
+
+        connector = aiohttp.TCPConnector(ssl=ssl.create_default_context(), limit_per_host=_AT_A_TIME * 2)
+        self._session = aiohttp.ClientSession(connector=connector, headers={"User-Agent": "sampan"})
+        return self
+
+    async def __aexit__(self, *exc: object) -> None:
+        if self._session is not None:
+            await self._session.close()
+
+    async def pull(self, reference: Reference, keyring: Keyring, progress: Progress | None = None) -> Image:
+        """PullFailed with what every place that was tried has said."""
+        lock = self._under_way.setdefault(str(reference), asyncio.Lock())
+        async with lock:
+            faults = []
+            for registry in self._places(reference, keyring):
+                try:
+                    return await self._fetch(registry, reference, progress or _silent)
+                except (RegistryError, BadImage) as fault:
+                    faults.append(str(fault))
+            raise PullFailed("; ".join(dict.fromkeys(faults)))
+
+    def _places(self, reference: Reference, keyring: Keyring) -> list[Registry]:
+        mirrors = self._config.mirrors.get(reference.registry, self._config.mirrors.get("*", ()))
+        places = [self._registry(mirror, reference, None) for mirror in mirrors]
+        known: list[Credentials | None] = [*keyring.find(reference), None]
+        return places + [self._registry(reference.registry, reference, each) for each in known]
+
+    def _registry(self, place: str, reference: Reference, credentials: Credentials | None) -> Registry:
+        assert self._session is not None, "enter the puller before using it"
+        is_plain = place.startswith("http://")
+        host = place.split("://", 1)[-1].rstrip("/")
+        is_plain = is_plain or host in self._config.plain_http or host.rpartition(":")[0] in _LOCAL or host in _LOCAL
+        return Registry(
+            session=self._session,
+            host=host,
+            repository=reference.repository,
+            credentials=credentials,
+            is_plain=is_plain,
+        )
+
+    async def _fetch(self, registry: Registry, reference: Reference, progress: Progress) -> Image:
+        digest, data = await self._manifest(registry, reference.digest or reference.tag)
+        outer = digest
+        while manifests.media_type_of(data) in manifests.INDEXES:
+            wanted = manifests.chosen(manifests.read_index(data), self._config.platform)
+            digest, data = await self._manifest(registry, wanted.digest)
+        await self._content(registry, manifests.read_manifest(data), progress)
+        names = [str(reference._replace(digest=""))] if reference.tag and not reference.digest else []
+        digests = [f"{reference.name}@{each}" for each in dict.fromkeys((outer, digest))]
+        return self._store.add(digest, names=names, digests=digests, now=self._clock.now())
+
+    async def _manifest(self, registry: Registry, wanted: str) -> tuple[str, bytes]:
+        """Its digest and what it says. Content by digest is verified; what a tag means is the registry's word."""
+        blobs = self._store.blobs
+        if wanted.startswith("sha256:") and blobs.has(wanted):
+            return wanted, blobs.read(wanted)
+        data = await registry.manifest(wanted)
+        digest = await asyncio.to_thread(blobs.put, data, wanted if wanted.startswith("sha256:") else "")
+        return digest, data
+
+    async def _content(self, registry: Registry, manifest: Manifest, progress: Progress) -> None:
+        room = asyncio.Semaphore(_AT_A_TIME)
+
+        async def fetch(part: Descriptor) -> None:
+            async with room:
+                await self._blob(registry, part, progress)
+
+        parts = {part.digest: part for part in (manifest.config, *manifest.layers)}
+        missing = [part for part in parts.values() if not self._store.blobs.has(part.digest)]
+        try:
+            async with asyncio.TaskGroup() as group:
+                for part in missing:
+                    group.create_task(fetch(part))
+        except ExceptionGroup as faults:
+            raise faults.exceptions[0] from None
+
+    async def _blob(self, registry: Registry, part: Descriptor, progress: Progress) -> None:
+        for attempt in range(1, _ATTEMPTS + 1):
+            try:
+                return await self._blob_once(registry, part, progress)
+            except RegistryError as fault:
+                if attempt == _ATTEMPTS or fault.code in (401, 403, 404):
+                    raise
+
+    async def _blob_once(self, registry: Registry, part: Descriptor, progress: Progress) -> None:
+        with self._store.blobs.writer(part.digest, size=part.size or None) as blob:
+            async with registry.blob(part.digest) as pieces:
+                async for data in pieces:
+                    await asyncio.to_thread(blob.write, data)
+                    progress(part.digest, blob.size, part.size)
+
+
+def _silent(digest: str, done: int, size: int) -> None:
+    """Nobody wants to know."""
+
+
+__all__ = ["PullConfig", "PullFailed", "Puller"]

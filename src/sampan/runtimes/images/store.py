@@ -1,0 +1,221 @@
+"""The images of a machine: which there are, under which names, and where their files are."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import msgspec
+
+from sampan.runtimes.images.blobs import BlobStore
+from sampan.runtimes.images.layers import LayerStore
+from sampan.runtimes.images.manifests import BadImage, ImageConfig, Manifest, read_config, read_manifest
+from sampan.runtimes.images.reference import BadReference, Reference, parse_reference
+
+
+class ImageUnknown(KeyError):
+    """There is no such image here."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(name)
+        self.name = name
+
+    def __str__(self) -> str:
+        return f"there is no image {self.name!r}"
+
+
+class _Entry(msgspec.Struct):
+    """What the table says of one image, which it knows by its manifest's digest."""
+
+    names: list[str] = []
+    """Full ones with tags."""
+    digests: list[str] = []
+    """Full names with digests, under which registries have it."""
+    added: float = 0
+
+
+_Table = dict[str, _Entry]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Image:
+    id: str
+    """The digest of its configuration, as other tools show it."""
+    digest: str
+    """Of its manifest."""
+    names: Sequence[str]
+    digests: Sequence[str]
+    size: int
+    """Of its layers as they were fetched."""
+    added: float
+    config: ImageConfig
+    manifest: Manifest
+
+    @property
+    def reference(self) -> str:
+        """How a container's status names it: by where it came from, else by its id."""
+        return self.digests[0] if self.digests else self.id
+
+
+class ImageStore:
+    """Layers are unpacked when a container first needs them, and shared by all of them."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self.blobs = BlobStore(folder / "blobs")
+        self._layers = LayerStore(folder / "layers")
+
+    # -- what there is -----------------------------------------------------------------------------------------------
+
+    def list(self) -> list[Image]:
+        return [self._image(digest, entry) for digest, entry in self._read().items()]
+
+    def get(self, name: str) -> Image:
+        """By a name, a digest, or an id or the beginning of one; `ImageUnknown`."""
+        table = self._read()
+        try:
+            wanted: Reference | None = parse_reference(name)
+        except BadReference:
+            wanted = None
+        for digest, entry in table.items():
+            if wanted is not None and _is_called(digest, entry, wanted):
+                return self._image(digest, entry)
+        if found := self._by_id(table, name):
+            return found
+        raise ImageUnknown(name)
+
+    def has(self, name: str) -> bool:
+        try:
+            self.get(name)
+        except ImageUnknown:
+            return False
+        return True
+
+    def lower_layers(self, image: Image) -> Sequence[Path]:
+        """The folders of its layers, the lowest first; unpacked if they are not yet."""
+        diff_ids, layers = image.config.rootfs.diff_ids, image.manifest.layers
+        if len(diff_ids) != len(layers):
+            raise BadImage(f"the image has {len(layers)} layers, and names {len(diff_ids)}")
+        return [
+            self._layers.unpack(self.blobs.path(layer.digest), diff_id)
+            for diff_id, layer in zip(diff_ids, layers, strict=True)
+        ]
+
+    # -- changes -----------------------------------------------------------------------------------------------------
+
+    def add(self, manifest_digest: str, *, names: Sequence[str] = (), digests: Sequence[str] = (), now: float) -> Image:
+        """Take an image whose content is in `blobs` already. A name that another image has is taken from it."""
+        self._check(manifest_digest)
+        with self._changing() as table:
+            for other in table.values():
+                other.names = [name for name in other.names if name not in names]
+            entry = table.setdefault(manifest_digest, _Entry(added=now))
+            entry.names = sorted({*entry.names, *names})
+            entry.digests = sorted({*entry.digests, *digests})
+        return self._image(manifest_digest, entry)
+
+    def tag(self, name: str, new: str, *, now: float) -> None:
+        self.add(self.get(name).digest, names=[str(parse_reference(new))], now=now)
+
+    def remove(self, name: str) -> None:
+        """A name; with its last name, or by its id or digest, the image itself. `prune` gives the room back."""
+        image = self.get(name)
+        try:
+            full = str(parse_reference(name))
+        except BadReference:
+            full = ""
+        with self._changing() as table:
+            entry = table.get(image.digest)
+            if entry is None:
+                return
+            if full in entry.names and len(entry.names) > 1:
+                entry.names.remove(full)
+            else:
+                del table[image.digest]
+
+    def prune(self, used: Sequence[str] = ()) -> int:
+        """Remove content that neither an image of the table nor one of those in use (by their digests) has; how many
+        bytes of packed content that freed."""
+        with self._changing() as table:
+            kept = [*table, *(digest for digest in used if self.blobs.has(digest))]
+            blobs, layers = set[str](), set[str]()
+            for image in (self._image(digest, table.get(digest, _Entry())) for digest in kept):
+                parts = (image.manifest.config, *image.manifest.layers)
+                blobs |= {image.digest, *(part.digest for part in parts)}
+                layers |= set(image.config.rootfs.diff_ids)
+            self._layers.keep_only(layers)
+            return self.blobs.keep_only(blobs)
+
+    # -- parts -------------------------------------------------------------------------------------------------------
+
+    def _image(self, digest: str, entry: _Entry) -> Image:
+        manifest = read_manifest(self.blobs.read(digest))
+        return Image(
+            id=manifest.config.digest,
+            digest=digest,
+            names=entry.names,
+            digests=entry.digests,
+            size=sum(layer.size for layer in manifest.layers) + manifest.config.size,
+            added=entry.added,
+            config=read_config(self.blobs.read(manifest.config.digest)),
+            manifest=manifest,
+        )
+
+    def _check(self, digest: str) -> None:
+        """That everything is there that an image needs."""
+        manifest = read_manifest(self.blobs.read(digest))
+        read_config(self.blobs.read(manifest.config.digest))
+        for layer in manifest.layers:
+            if not self.blobs.has(layer.digest):
+                raise BadImage(f"layer {layer.digest} is missing")
+
+    def _by_id(self, table: _Table, text: str) -> Image | None:
+        part = text.removeprefix("sha256:")
+        if len(part) < 4 or not all(letter in "0123456789abcdef" for letter in part):
+            return None
+        images = (self._image(digest, entry) for digest, entry in table.items())
+        found = [image for image in images if image.id.removeprefix("sha256:").startswith(part)]
+        return found[0] if len(found) == 1 else None
+
+    @property
+    def _file(self) -> Path:
+        return self._folder / "images.json"
+
+    def _read(self) -> _Table:
+        try:
+            return msgspec.json.decode(self._file.read_bytes(), type=_Table)
+        except FileNotFoundError:
+            return {}
+
+    @contextmanager
+    def _changing(self) -> Iterator[_Table]:
+        """The table, locked against other processes; written if the block ends well."""
+        self._folder.mkdir(parents=True, exist_ok=True, mode=0o711)
+        with open(self._folder / "lock", "w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            table = self._read()
+            yield table
+            self._write(table)
+
+    def _write(self, table: _Table) -> None:
+        with tempfile.NamedTemporaryFile(dir=self._folder, prefix=".images-", delete=False) as file:
+            file.write(msgspec.json.encode(table))
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(file.name, self._file)
+
+
+def _is_called(digest: str, entry: _Entry, wanted: Reference) -> bool:
+    if not wanted.digest:
+        return str(wanted) in entry.names
+    if wanted.digest == digest:
+        return True
+    return f"{wanted.name}@{wanted.digest}" in entry.digests
+
+
+__all__ = ["Image", "ImageStore", "ImageUnknown"]

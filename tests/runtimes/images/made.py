@@ -1,0 +1,105 @@
+"""Images made for tests: layers out of names and contents, archives in both forms."""
+
+import gzip
+import hashlib
+import io
+import json
+import tarfile
+from pathlib import Path
+from typing import Any
+
+DIR, LINK = object(), tuple
+Files = dict[str, Any]
+"""Bytes are a file, None is a folder, text is a symbolic link, a TarInfo is itself."""
+
+
+def layer(files: Files) -> bytes:
+    out = io.BytesIO()
+    with tarfile.open(fileobj=out, mode="w") as archive:
+        for name, content in files.items():
+            if isinstance(content, tarfile.TarInfo):
+                archive.addfile(content)
+                continue
+            member = tarfile.TarInfo(name)
+            member.mode, member.mtime = 0o755, 1_700_000_000
+            if content is None:
+                member.type = tarfile.DIRTYPE
+            elif isinstance(content, str):
+                member.type, member.linkname = tarfile.SYMTYPE, content
+            else:
+                member.size = len(content)
+            archive.addfile(member, io.BytesIO(content) if isinstance(content, bytes) else None)
+    return out.getvalue()
+
+
+def hard_link(name: str, to: str) -> tarfile.TarInfo:
+    member = tarfile.TarInfo(name)
+    member.type, member.linkname = tarfile.LNKTYPE, to
+    return member
+
+
+def digest(data: bytes) -> str:
+    return f"sha256:{hashlib.sha256(data).hexdigest()}"
+
+
+class MadeImage:
+    """Its blobs by digest, and the digest of its manifest."""
+
+    def __init__(self, *layers: Files, architecture: str = "amd64", pack: Any = gzip.compress, **config: Any) -> None:
+        plain = [layer(files) for files in layers]
+        packed = [pack(data) for data in plain]
+        about = {
+            "architecture": architecture,
+            "os": "linux",
+            "config": config,
+            "rootfs": {"type": "layers", "diff_ids": [digest(data) for data in plain]},
+        }
+        self.plain, self.packed = plain, packed
+        self.config = json.dumps(about).encode()
+        self.manifest = json.dumps(
+            {
+                "schemaVersion": 2,
+                "mediaType": "application/vnd.oci.image.manifest.v1+json",
+                "config": {"mediaType": "application/vnd.oci.image.config.v1+json", **described(self.config)},
+                "layers": [
+                    {"mediaType": "application/vnd.oci.image.layer.v1.tar+gzip", **described(data)} for data in packed
+                ],
+            }
+        ).encode()
+        self.digest, self.id = digest(self.manifest), digest(self.config)
+        self.blobs = {digest(data): data for data in (self.config, self.manifest, *packed)}
+
+
+def described(data: bytes) -> dict[str, Any]:
+    return {"digest": digest(data), "size": len(data)}
+
+
+def index_of(*images: MadeImage, architectures: tuple[str, ...] = ("amd64",)) -> bytes:
+    rows = [
+        {
+            "mediaType": "application/vnd.oci.image.manifest.v1+json",
+            **described(image.manifest),
+            "platform": {"os": "linux", "architecture": architecture},
+        }
+        for image, architecture in zip(images, architectures, strict=True)
+    ]
+    value = {"schemaVersion": 2, "mediaType": "application/vnd.oci.image.index.v1+json", "manifests": rows}
+    return json.dumps(value).encode()
+
+
+def oci_archive(path: Path, image: MadeImage, name: str = "") -> Path:
+    about = {"mediaType": "application/vnd.oci.image.manifest.v1+json", **described(image.manifest)}
+    if name:
+        about["annotations"] = {"io.containerd.image.name": name}
+    index = json.dumps({"schemaVersion": 2, "manifests": [about]}).encode()
+    files: Files = {"oci-layout": b"{}", "index.json": index}
+    files |= {f"blobs/{key.replace(':', '/')}": data for key, data in image.blobs.items()}
+    path.write_bytes(layer(files))
+    return path
+
+
+def docker_archive(path: Path, image: MadeImage, *names: str) -> Path:
+    layers = {f"{at}/layer.tar": data for at, data in enumerate(image.plain)}
+    row = {"Config": "config.json", "RepoTags": list(names), "Layers": list(layers)}
+    path.write_bytes(layer({"manifest.json": json.dumps([row]).encode(), "config.json": image.config, **layers}))
+    return path

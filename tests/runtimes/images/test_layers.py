@@ -1,0 +1,142 @@
+"""Layers, friendly and not."""
+
+import gzip
+import os
+import stat
+import tarfile
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+import zstandard
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from sampan.runtimes.images.layers import LayerStore, diff_id_of
+from sampan.runtimes.images.manifests import BadImage
+from tests.runtimes.images.made import Files, digest, hard_link, layer
+
+IS_ROOT = os.geteuid() == 0
+
+
+def unpacked(folder: Path, files: Files, pack: object = bytes) -> Path:
+    data = layer(files)
+    blob = folder / "blob"
+    blob.write_bytes(pack(data))  # type: ignore[operator]
+    return LayerStore(folder / "layers").unpack(blob, digest(data))
+
+
+@pytest.mark.parametrize("pack", [bytes, gzip.compress, zstandard.compress], ids=["tar", "gzip", "zstd"])
+def test_files(tmp_path: Path, pack: object) -> None:
+    files = {"etc": None, "etc/motd": b"hello", "bin": "usr/bin", "usr/bin/tool": b"#!"}
+    root = unpacked(tmp_path, {**files, "also": hard_link("also", "etc/motd")}, pack)
+    assert (root / "etc/motd").read_bytes() == b"hello"
+    assert os.readlink(root / "bin") == "usr/bin"
+    assert (root / "also").stat().st_ino == (root / "etc/motd").stat().st_ino
+    assert stat.S_IMODE((root / "usr/bin/tool").stat().st_mode) == 0o755
+    assert (root / "etc").stat().st_mtime == 1_700_000_000
+
+
+def test_links_are_followed_inside_only(tmp_path: Path) -> None:
+    """A link that seems to lead out leads to the same place within."""
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    root = unpacked(tmp_path, {"out": str(outside), "out/file": b"x", "up": "../../..", "up/file": b"y"})
+    assert list(outside.iterdir()) == []
+    assert (root / str(outside).lstrip("/") / "file").read_bytes() == b"x"
+    assert (root / "file").read_bytes() == b"y"
+
+
+def test_absolute_names_are_inside_too(tmp_path: Path) -> None:
+    assert (unpacked(tmp_path, {"/etc/passwd-of-layer": b"x"}) / "etc/passwd-of-layer").read_bytes() == b"x"
+
+
+@pytest.mark.parametrize(
+    "files",
+    [
+        {"../evil": b"x"},
+        {"a/../../evil": b"x"},
+        {"link": hard_link("link", "/no/such/file")},
+        {"a": b"x", "a/b": b"y"},
+        {"a": "b", "b": "a", "a/x": b"1"},
+        {".wh.": b""},
+        {"d/.wh...": b""},
+    ],
+)
+def test_what_is_refused(tmp_path: Path, files: Files) -> None:
+    with pytest.raises(BadImage):
+        unpacked(tmp_path, files)
+    assert [each for each in (tmp_path / "layers").iterdir() if each.is_dir()] == []
+    assert not (tmp_path.parent / "evil").exists()
+
+
+def test_a_hard_link_reads_nothing_from_outside(tmp_path: Path) -> None:
+    secret = tmp_path / "secret"
+    secret.write_bytes(b"treasure")
+    with pytest.raises(BadImage):
+        unpacked(tmp_path, {"link": hard_link("link", f"../../{secret.name}")})
+    with pytest.raises(BadImage):
+        unpacked(tmp_path, {"link": hard_link("link", str(secret))})
+
+
+def test_what_a_layer_removes(tmp_path: Path) -> None:
+    data = layer({"etc/.wh.motd": b"", "var/.wh..wh..opq": b"", "var/new": b"x"})
+    (tmp_path / "blob").write_bytes(data)
+    store = LayerStore(tmp_path / "layers")
+    root = store.unpack(tmp_path / "blob", digest(data))
+    found = store.whiteouts(digest(data))
+    assert (found.removed, found.opaque) == (["etc/motd"], ["var"])
+    if IS_ROOT:
+        about = (root / "etc/motd").lstat()
+        assert stat.S_ISCHR(about.st_mode)
+        assert about.st_rdev == 0
+        assert os.getxattr(root / "var", "trusted.overlay.opaque") == b"y"
+
+
+def test_later_entries_win(tmp_path: Path) -> None:
+    root = unpacked(tmp_path, {"a": b"1", "./a": None, "a/b": b"3", "c": None, "c/d": b"4", "./c": b"5"})
+    assert (root / "a/b").read_bytes() == b"3"
+    assert (root / "c").read_bytes() == b"5"
+
+
+def test_a_layer_must_be_what_it_says(tmp_path: Path) -> None:
+    (tmp_path / "blob").write_bytes(layer({"a": b"1"}))
+    with pytest.raises(BadImage, match="unpacks to"):
+        LayerStore(tmp_path / "layers").unpack(tmp_path / "blob", digest(b"other"))
+
+
+@pytest.mark.parametrize(
+    "data", [b"", b"no archive at all", gzip.compress(b"junk" * 500), layer({"a": b"1" * 5000})[:3000]]
+)
+def test_junk(tmp_path: Path, data: bytes) -> None:
+    (tmp_path / "blob").write_bytes(data)
+    store = LayerStore(tmp_path / "layers")
+    try:
+        store.unpack(tmp_path / "blob", diff_id_of(tmp_path / "blob"))
+    except BadImage:
+        return
+    assert data == b"", "an empty archive is an empty layer"
+
+
+names = st.text(alphabet="ab./", min_size=1, max_size=8)
+contents = st.one_of(st.binary(max_size=3), st.none(), names, st.just("/"), st.just(".."))
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.dictionaries(names, contents, max_size=8))
+def test_nothing_ever_leaves_the_folder(tmp_path_factory: pytest.TempPathFactory, files: Files) -> None:
+    folder = tmp_path_factory.mktemp("layer")
+    canary = folder / "canary"
+    canary.mkdir()
+    with suppress(BadImage):
+        unpacked(folder, files)
+    assert list(canary.iterdir()) == []
+    assert {each.name for each in folder.iterdir()} <= {"blob", "layers", "canary"}
+
+
+@pytest.mark.skipif(not IS_ROOT, reason="only root can give files away")
+def test_owners_and_setuid(tmp_path: Path) -> None:
+    member = tarfile.TarInfo("su")
+    member.uid, member.gid, member.mode = 12, 34, 0o4755
+    about = (unpacked(tmp_path, {"su": member}) / "su").stat()
+    assert (about.st_uid, about.st_gid, stat.S_IMODE(about.st_mode)) == (12, 34, 0o4755)

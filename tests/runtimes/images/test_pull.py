@@ -1,0 +1,229 @@
+"""Images from a registry that speaks the distribution protocol."""
+
+import asyncio
+import base64
+import json
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from aiohttp import web
+
+from sampan.machinery.clock import RealClock
+from sampan.runtimes.images import ImageStore, parse_reference
+from sampan.runtimes.images.credentials import Credentials, Keyring, read_docker_config
+from sampan.runtimes.images.manifests import Platform
+from sampan.runtimes.images.pull import PullConfig, Puller, PullFailed
+from tests.runtimes.images.made import MadeImage, digest, index_of
+
+AMD = Platform("amd64", "linux")
+NOBODY = Keyring()
+
+
+class FakeRegistry:
+    """Holds images; asks for a token or a password where told to; may break off answers."""
+
+    def __init__(self, auth: str = "") -> None:
+        self.auth, self.address = auth, ""
+        self.documents: dict[str, bytes] = {}
+        self.asked: list[str] = []
+        self.broken = 0
+
+    def add(self, name: str, tag: str, *images: MadeImage, index: bytes | None = None) -> None:
+        for image in images:
+            self.documents |= {f"/v2/{name}/blobs/{key}": data for key, data in image.blobs.items()}
+            self.documents[f"/v2/{name}/manifests/{image.digest}"] = image.manifest
+        top = index if index is not None else images[0].manifest
+        self.documents[f"/v2/{name}/manifests/{tag}"] = self.documents[f"/v2/{name}/manifests/{digest(top)}"] = top
+
+    async def answer(self, request: web.BaseRequest) -> web.StreamResponse:
+        self.asked.append(request.path)
+        if request.path == "/token":
+            given = request.headers.get("Authorization", "")
+            is_known = given == "Basic " + base64.b64encode(b"may:secret").decode()
+            return web.json_response({"token": f"{'may' if is_known else 'nobody'}-{request.query['scope']}"})
+        if refusal := self._refusal(request):
+            return refusal
+        data = self.documents.get(request.path)
+        if data is None:
+            return web.json_response({"errors": [{"code": "MANIFEST_UNKNOWN", "message": "no such"}]}, status=404)
+        if self.broken and "/blobs/" in request.path:
+            self.broken -= 1
+            response = web.StreamResponse(headers={"Content-Length": str(len(data))})
+            await response.prepare(request)
+            await response.write(data[: len(data) // 2])
+            assert request.transport is not None
+            request.transport.close()
+            return response
+        return web.Response(body=data)
+
+    def _refusal(self, request: web.BaseRequest) -> web.Response | None:
+        given = request.headers.get("Authorization", "")
+        if self.auth == "basic" and given != "Basic " + base64.b64encode(b"may:secret").decode():
+            return web.Response(status=401, headers={"WWW-Authenticate": 'Basic realm="here"'})
+        if self.auth == "bearer" and given != "Bearer may-repository:team/app:pull":
+            challenge = f'Bearer realm="http://{self.address}/token",service="here",scope="repository:team/app:pull"'
+            return web.Response(status=401, headers={"WWW-Authenticate": challenge})
+        return None
+
+
+@asynccontextmanager
+async def serving(registry: FakeRegistry) -> AsyncIterator[str]:
+    runner = web.ServerRunner(web.Server(registry.answer), shutdown_timeout=0.1)
+    await runner.setup()
+    site = web.TCPSite(runner, "127.0.0.1", 0)
+    await site.start()
+    registry.address = f"127.0.0.1:{runner.addresses[0][1]}"
+    try:
+        yield registry.address
+    finally:
+        await runner.cleanup()
+
+
+Scene = Callable[[Puller, ImageStore, str], Awaitable[None]]
+
+
+def play(folder: Path, registry: FakeRegistry, scene: Scene, config: Callable[[str], PullConfig] | None = None) -> None:
+    async def main() -> None:
+        async with asyncio.timeout(30), serving(registry) as address:
+            store = ImageStore(folder / "images")
+            told = config(address) if config is not None else PullConfig(platform=AMD)
+            async with Puller(store=store, clock=RealClock(), config=told) as puller:
+                await scene(puller, store, address)
+
+    asyncio.run(main())
+
+
+def image() -> MadeImage:
+    return MadeImage({"etc": None, "etc/one": b"1" * 5000}, {"etc/two": b"2"}, Cmd=["/bin/sh"])
+
+
+def test_pull(tmp_path: Path) -> None:
+    registry, made = FakeRegistry(), image()
+    registry.add("team/app", "1", made)
+
+    async def scene(puller: Puller, store: ImageStore, address: str) -> None:
+        seen: list[tuple[str, int, int]] = []
+        found = await puller.pull(
+            parse_reference(f"{address}/team/app:1"), NOBODY, lambda *progress: seen.append(progress)
+        )
+        assert found.reference == f"{address}/team/app@{made.digest}"
+        assert [size for _, done, size in seen if done == size]
+        assert len(store.lower_layers(store.get(f"{address}/team/app:1"))) == 2
+        before = len(registry.asked)
+        await puller.pull(parse_reference(f"{address}/team/app:1"), NOBODY)
+        assert registry.asked[before:] == ["/v2/team/app/manifests/1"], "what is there is not fetched again"
+        await puller.pull(parse_reference(f"{address}/team/app@{made.digest}"), NOBODY)
+        assert len(registry.asked) == before + 1
+
+    play(tmp_path, registry, scene)
+
+
+def test_the_image_for_this_platform(tmp_path: Path) -> None:
+    ours, other = image(), MadeImage({"x": b"y"}, architecture="arm64")
+    index = index_of(other, ours, architectures=("arm64", "amd64"))
+    registry = FakeRegistry()
+    registry.add("team/app", "1", ours, other, index=index)
+
+    async def scene(puller: Puller, store: ImageStore, address: str) -> None:
+        found = await puller.pull(parse_reference(f"{address}/team/app:1"), NOBODY)
+        assert found.id == ours.id
+        assert f"{address}/team/app@{digest(index)}" in found.digests
+        assert store.get(f"{address}/team/app@{digest(index)}").id == ours.id
+
+    play(tmp_path, registry, scene)
+
+
+@pytest.mark.parametrize("auth", ["basic", "bearer"])
+def test_who_is_asking(tmp_path: Path, auth: str) -> None:
+    registry = FakeRegistry(auth)
+    registry.add("team/app", "1", image())
+
+    async def scene(puller: Puller, store: ImageStore, address: str) -> None:
+        wanted = parse_reference(f"{address}/team/app:1")
+        with pytest.raises(PullFailed, match="401 authentication is required"):
+            await puller.pull(wanted, NOBODY)
+        config = {"auths": {f"http://{address}": {"auth": base64.b64encode(b"may:secret").decode()}}}
+        keys = read_docker_config(json.dumps(config).encode())
+        wrong = Keyring([(f"{address}/team", Credentials("may", "wrong"))])
+        await puller.pull(wanted, Keyring.together([wrong, keys]))
+
+    play(tmp_path, registry, scene)
+
+
+def test_what_goes_wrong(tmp_path: Path) -> None:
+    registry, made, bad = FakeRegistry(), image(), image()
+    registry.add("team/app", "1", made)
+    registry.add("team/bad", "1", bad)
+    at = f"/v2/team/bad/blobs/{digest(bad.packed[0])}"
+    registry.documents[at] = registry.documents[at][:-1] + b"?"
+
+    async def scene(puller: Puller, store: ImageStore, address: str) -> None:
+        async def failure(name: str) -> str:
+            with pytest.raises(PullFailed) as found:
+                await puller.pull(parse_reference(name), NOBODY)
+            return str(found.value)
+
+        assert await failure(f"{address}/team/app:2") == f"{address}: 404 not found: MANIFEST_UNKNOWN: no such"
+        assert "digest is" in await failure(f"{address}/team/bad:1")
+        assert "127.0.0.1:1" in await failure("127.0.0.1:1/team/app")
+        assert store.list() == []
+        registry.broken = 2
+        await puller.pull(parse_reference(f"{address}/team/app:1"), NOBODY)
+        assert not list((tmp_path / "images/blobs/sha256").glob(".new-*"))
+
+    play(tmp_path, registry, scene)
+
+
+def test_mirrors_come_first(tmp_path: Path) -> None:
+    registry = FakeRegistry()
+    registry.add("library/app", "latest", image())
+
+    def config(address: str) -> PullConfig:
+        return PullConfig(platform=AMD, mirrors={"docker.io": ["http://127.0.0.1:1", f"http://{address}"]})
+
+    async def scene(puller: Puller, store: ImageStore, address: str) -> None:
+        found = await puller.pull(parse_reference("app"), NOBODY)
+        assert found.names == ["docker.io/library/app:latest"]
+
+    play(tmp_path, registry, scene, config)
+
+
+def test_one_fetches_for_all(tmp_path: Path) -> None:
+    registry = FakeRegistry()
+    registry.add("team/app", "1", image())
+
+    async def scene(puller: Puller, store: ImageStore, address: str) -> None:
+        wanted = parse_reference(f"{address}/team/app:1")
+        await asyncio.gather(*(puller.pull(wanted, NOBODY) for _ in range(5)))
+        blobs = [path for path in registry.asked if "/blobs/" in path]
+        assert len(blobs) == len(set(blobs)) == 3
+
+    play(tmp_path, registry, scene)
+
+
+@pytest.mark.parametrize(
+    ("place", "name", "fits"),
+    [
+        ("https://index.docker.io/v1/", "nginx", True),
+        ("quay.io", "quay.io/a/b", True),
+        ("quay.io/a", "quay.io/a/b", True),
+        ("quay.io/a", "quay.io/ab/c", False),
+        ("*.example.com", "r.example.com/x", True),
+        ("*.example.com", "a.r.example.com/x", False),
+        ("quay.io", "nginx", False),
+    ],
+)
+def test_where_credentials_are_for(place: str, name: str, fits: bool) -> None:
+    keys = read_docker_config(json.dumps({place: {"username": "u", "password": "p"}}).encode())
+    found: list[Any] = keys.find(parse_reference(name))
+    assert found == ([Credentials("u", "p")] if fits else [])
+    assert "p'" not in repr(found)
+
+
+@pytest.mark.parametrize("text", ["", "[]", '{"auths": 5}', '{"auths": {"a": {"auth": "***"}}}'])
+def test_configurations_that_make_no_sense(text: str) -> None:
+    with pytest.raises(ValueError, match="not a Docker configuration"):
+        read_docker_config(text.encode())
