@@ -23,7 +23,6 @@ from sampan.apiserver.auth.account_tokens import AccountTokens, AccountTokensCon
 from sampan.apiserver.auth.accounts import account
 from sampan.apiserver.auth.certificates import CertificateAuthenticator
 from sampan.apiserver.auth.chain import AuthenticatorChain
-from sampan.apiserver.auth.token_signer import TokenSigner
 from sampan.apiserver.authz import Attributes, Chain
 from sampan.apiserver.authz.always import AlwaysAllow
 from sampan.apiserver.authz.modes import DEFAULT, authorizers
@@ -35,6 +34,7 @@ from sampan.apiserver.endpoints import Endpoints
 from sampan.apiserver.pipeline import Authenticator, Pipeline
 from sampan.apiserver.registry.registry import Registry
 from sampan.machinery.clock import RealClock
+from sampan.machinery.token_signer import TokenSigner
 from sampan.storage.memory import MemoryBackend
 
 BINDINGS, COUNT = 1000, 1000

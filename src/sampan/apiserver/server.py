@@ -13,11 +13,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sampan.api.scheme import Scheme, builtin_scheme
+from sampan.api.types.core_v1 import Secret
 from sampan.apiserver.admission.chain import AdmissionChain
 from sampan.apiserver.admission.plugins import default_plugins
 from sampan.apiserver.auth.assembly import account_keys, audiences, authenticators, oidc_tokens
+from sampan.apiserver.auth.legacy_tokens import note_use
 from sampan.apiserver.auth.published_trust import TrustPublisher, wanted_data
-from sampan.apiserver.auth.token_signer import TokenSigner
 from sampan.apiserver.authz import Authorizer, Chain
 from sampan.apiserver.authz.modes import Mode, each
 from sampan.apiserver.authz.node import NodeRelations
@@ -47,6 +48,7 @@ from sampan.machinery.clock import Clock, RealClock
 from sampan.machinery.flight_recorder import FlightRecorder
 from sampan.machinery.metrics import Metrics
 from sampan.machinery.process_metrics import LoopLag, export_process
+from sampan.machinery.token_signer import TokenSigner
 from sampan.storage.backend import Backend
 
 if TYPE_CHECKING:
@@ -84,7 +86,9 @@ class ApiServer:
         )
         self._account_keys = account_keys(config)
         self._oidc = oidc_tokens(config, clock)
-        self._authenticator = authenticators(config, self.registry, self._account_keys, self._oidc)
+        self._authenticator = authenticators(
+            config, self.registry, self._account_keys, oidc=self._oidc, note=self._note_use
+        )
         self.security = self.registry.security = self._make_security()
         self.metrics = metrics or Metrics()
         self._audit_log = _audit_log(config.audit, clock, self.metrics) if config.audit is not None else None
@@ -161,6 +165,9 @@ class ApiServer:
             tokens=self._authenticator.tokens,
             audiences=audiences(config),
         )
+
+    async def _note_use(self, secret: Secret, day: str) -> None:
+        await note_use(self.pipeline, secret, day)
 
     def _use_modes(self, modes: Sequence[Mode]) -> None:
         old = self.security.authorizer.replace(self._authorizers_of(modes))

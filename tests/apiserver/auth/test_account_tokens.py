@@ -14,8 +14,8 @@ from sampan.api.types.meta_v1 import ObjectMeta
 from sampan.apiserver.auth.account_keys import KeyFileError, read_keys
 from sampan.apiserver.auth.account_tokens import AccountTokens, AccountTokensConfig
 from sampan.apiserver.auth.chain import Identity, TokenFault
-from sampan.apiserver.auth.token_signer import TokenSigner
 from sampan.machinery.clock import VirtualClock
+from sampan.machinery.token_signer import TokenSigner
 
 ISSUER = "https://issuer"
 

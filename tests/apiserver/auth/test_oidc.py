@@ -153,8 +153,7 @@ def test_algorithms_that_are_not_wanted(tmp_path: Path) -> None:
         with pytest.raises(TokenFault, match="unsupported algorithm"):
             await tokens.identify(issuer.token(clock, "curve"))
         said = {"iss": issuer.url, "sub": "root", "aud": "kube", "exp": clock.now() + 600}
-        with pytest.raises(TokenFault, match="unsupported algorithm"):
-            await tokens.identify(jwt.encode(said, "", algorithm="none"))
+        assert await tokens.identify(jwt.encode(said, "", algorithm="none")) is None
 
     with_issuer(tmp_path, work, algorithms=("RS256",))
 

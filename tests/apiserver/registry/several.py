@@ -11,7 +11,6 @@ import msgspec
 
 from sampan.api.scheme import builtin_scheme
 from sampan.apiserver.admission.chain import AdmissionChain
-from sampan.apiserver.auth.token_signer import TokenSigner
 from sampan.apiserver.authz import Chain, Masters
 from sampan.apiserver.call import AUTHENTICATED, MASTERS, Call, Query, User
 from sampan.apiserver.endpoints import Endpoints
@@ -22,6 +21,7 @@ from sampan.apiserver.rendering import Renderer
 from sampan.apiserver.results import WatchAnswer
 from sampan.machinery import errors
 from sampan.machinery.clock import VirtualClock
+from sampan.machinery.token_signer import TokenSigner
 from sampan.storage.backend import Backend
 from sampan.storage.memory import MemoryBackend
 

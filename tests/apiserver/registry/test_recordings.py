@@ -18,9 +18,9 @@ from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption,
 from sampan.api.types.core_v1 import Namespace
 from sampan.api.types.meta_v1 import ObjectMeta
 from sampan.apiserver.admission.plugins import default_plugins
-from sampan.apiserver.auth.token_signer import TokenSigner
 from sampan.controllers.descriptor import ControllerConfig
 from sampan.controllers.manager import ControllerManager
+from sampan.machinery.token_signer import TokenSigner
 from tests.serving import Server, serving
 
 SCENARIOS: dict[str, Collection[int]] = {

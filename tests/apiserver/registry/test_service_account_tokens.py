@@ -8,8 +8,8 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 
-from sampan.apiserver.auth.token_signer import TokenSigner
 from sampan.machinery.clock import VirtualClock
+from sampan.machinery.token_signer import TokenSigner
 from tests.apiserver.registry.several import NAMESPACE, ApiServer, one
 
 ACCOUNTS = f"{NAMESPACE}/serviceaccounts"

@@ -10,7 +10,7 @@ from typing import Any
 from cryptography.hazmat.primitives.asymmetric import ec, rsa
 from cryptography.hazmat.primitives.serialization import load_pem_private_key, load_pem_public_key
 
-from sampan.apiserver.auth.token_signer import key_id
+from sampan.machinery.token_signer import key_id
 
 _CURVES = {
     "secp256r1": ("P-256", "ES256", 32),

@@ -3,8 +3,6 @@ bound to is there. The signature of a token is verified once; all else on every 
 
 from __future__ import annotations
 
-import base64
-import binascii
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -15,6 +13,7 @@ import msgspec
 from sampan.apiserver.auth.account_keys import AccountKey
 from sampan.apiserver.auth.accounts import account, account_user
 from sampan.apiserver.auth.chain import Identity, TokenFault
+from sampan.apiserver.auth.signatures import issuer_of, verified
 from sampan.apiserver.authz.rbac.covers import quoted
 from sampan.machinery.clock import Clock
 
@@ -107,38 +106,12 @@ class AccountTokens:
 
     def _read(self, token: str) -> Claims | None:
         """What a token of ours says; None for any other. `TokenFault` if it only pretends to be of ours."""
-        parts = token.split(".")
-        if len(parts) != 3 or not parts[2]:
+        if issuer_of(token) != self._config.issuer:
             return None
         try:
-            if msgspec.json.decode(_decoded(parts[1]), type=Claims).iss != self._config.issuer:
-                return None
-        except (msgspec.MsgspecError, ValueError):
-            return None
-        return self._verify(token)
-
-    def _verify(self, token: str) -> Claims:
-        import jwt
-
-        fault = "no key verifies the token"
-        for key in self._candidates(token):
-            try:
-                found = jwt.decode(token, key.key, algorithms=[key.algorithm], options=_SIGNATURE_ONLY)
-                return msgspec.convert(found, Claims)
-            except (jwt.PyJWTError, msgspec.ValidationError) as error:
-                fault = str(error)
-        raise TokenFault(fault)
-
-    def _candidates(self, token: str) -> Sequence[AccountKey]:
-        """The key that the token names, else all."""
-        import jwt
-
-        try:
-            name = jwt.get_unverified_header(token).get("kid")
-        except jwt.PyJWTError:
-            return ()
-        named = [key for key in self._config.keys if key.id == name]
-        return named if name else self._config.keys
+            return msgspec.convert(verified(token, self._config.keys), Claims)
+        except msgspec.ValidationError as fault:
+            raise TokenFault(str(fault)) from None
 
     def _keep(self, token: str, claims: Claims) -> None:
         self._verified[token] = claims
@@ -186,25 +159,6 @@ def _extra(claims: Claims, own: _Own) -> Mapping[str, tuple[str, ...]]:
             if ref.uid:
                 found[f"{kind}-uid"] = ref.uid
     return {_EXTRA + key: (value,) for key, value in found.items()}
-
-
-_SIGNATURE_ONLY: Any = {
-    "verify_signature": True,
-    "verify_aud": False,
-    "verify_exp": False,
-    "verify_nbf": False,
-    "verify_iat": False,
-    "verify_iss": False,
-    "verify_sub": False,
-    "verify_jti": False,
-}
-
-
-def _decoded(text: str) -> bytes:
-    try:
-        return base64.urlsafe_b64decode(text + "=" * (-len(text) % 4))
-    except binascii.Error as fault:
-        raise ValueError(str(fault)) from None
 
 
 __all__ = ["AccountTokens", "AccountTokensConfig", "StoredObjects"]

@@ -12,6 +12,7 @@ from sampan.apiserver.auth.basic import BasicAuthenticator
 from sampan.apiserver.auth.bootstrap_tokens import BootstrapTokens
 from sampan.apiserver.auth.certificates import CertificateAuthenticator
 from sampan.apiserver.auth.chain import AuthenticatorChain, OneAuthenticator, TokenAuthenticator
+from sampan.apiserver.auth.legacy_tokens import LegacyTokens, Note
 from sampan.apiserver.auth.tokens import FileTokens
 
 if TYPE_CHECKING:
@@ -40,11 +41,12 @@ def oidc_tokens(config: ServerConfig, clock: Clock) -> OidcTokens | None:
 
 
 def authenticators(
-    config: ServerConfig, registry: Registry, keys: Sequence[AccountKey], oidc: OidcTokens | None = None
+    config: ServerConfig, registry: Registry, keys: Sequence[AccountKey], *, oidc: OidcTokens | None, note: Note
 ) -> AuthenticatorChain:
+    """`note` writes down that the token in a secret was used on some day."""
     return AuthenticatorChain(
         list(_named(config)),
-        tokens=list(_tokens(config, registry, keys, oidc)),
+        tokens=list(_tokens(config, registry, keys, oidc, note)),
         allows_anonymous=config.allows_anonymous,
         anonymous_paths=config.anonymous_paths,
     )
@@ -61,13 +63,14 @@ def _named(config: ServerConfig) -> Iterator[OneAuthenticator]:
 
 
 def _tokens(
-    config: ServerConfig, registry: Registry, keys: Sequence[AccountKey], oidc: OidcTokens | None
+    config: ServerConfig, registry: Registry, keys: Sequence[AccountKey], oidc: OidcTokens | None, note: Note
 ) -> Iterator[TokenAuthenticator]:
     """Local ones first, then those that ask elsewhere."""
     own, clock = audiences(config), registry.clock
     if config.tokens:
         yield AudienceAgnostic(FileTokens(config.tokens), audiences=own)
     if keys:
+        yield LegacyTokens(keys=keys, audiences=own, objects=StoredObjects(registry=registry), clock=clock, note=note)
         yield _account_tokens(config, registry, keys)
     if config.has_bootstrap_tokens:
         bootstrap = BootstrapTokens(objects=StoredObjects(registry=registry), clock=clock)

@@ -25,6 +25,8 @@ class Identity:
 
     user: User
     audiences: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
+    """What whoever uses the token should know."""
 
 
 class TokenFault(ValueError):
@@ -94,9 +96,12 @@ class AuthenticatorChain:
                 return user
         if token := bearer_token(call) or subprotocol_token(call):
             try:
-                return (await self.tokens.identify(token)).user
+                found = await self.tokens.identify(token)
             except TokenFault:
                 raise errors.unauthorized() from None
+            for warning in found.warnings:
+                call.warn(warning)
+            return found.user
         if not self._allows_anonymous or call.proxy is not None:
             raise errors.unauthorized()
         if self._anonymous_paths and call.path not in self._anonymous_paths:

@@ -27,8 +27,8 @@ from sampan.storage.cacher import Cacher, Field, Shape, SharedRevision
 from sampan.storage.cacher.item import ItemMaker
 
 if TYPE_CHECKING:
-    from sampan.apiserver.auth.token_signer import TokenSigner
     from sampan.apiserver.security import Security
+    from sampan.machinery.token_signer import TokenSigner
     from sampan.storage.encryption import Encryption
 
 StartTask = Callable[[Any], asyncio.Task[None]]

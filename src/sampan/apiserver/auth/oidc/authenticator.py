@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import base64
-import binascii
 from collections.abc import Iterable, Sequence
 from typing import Any
-
-import msgspec
 
 from sampan.apiserver.auth.chain import Identity, TokenFault
 from sampan.apiserver.auth.oidc import claims
 from sampan.apiserver.auth.oidc.issuers import JwtIssuer
 from sampan.apiserver.auth.oidc.keys import IssuerKeys
+from sampan.apiserver.auth.signatures import SIGNATURE_ONLY, issuer_of
 from sampan.apiserver.kept_answers import KeptAnswers
 from sampan.machinery.clock import Clock
 
@@ -20,10 +17,6 @@ _KEPT_S = 10
 _MOST_KEPT = 10_000
 _GOOGLE = ("accounts.google.com", "https://accounts.google.com")
 """How Google's tokens call their issuer, and what it is."""
-
-
-class _Issued(msgspec.Struct):
-    iss: str = ""
 
 
 class OidcTokens:
@@ -74,7 +67,7 @@ class OidcTokens:
             raise TokenFault(f"oidc: verify token: signed with unsupported algorithm {algorithm!r}")
         for key in await keys.find(str(header.get("kid") or "")):
             try:
-                return jwt.decode(token, key.key, algorithms=[algorithm], options=_SIGNATURE_ONLY)
+                return jwt.decode(token, key.key, algorithms=[algorithm], options=SIGNATURE_ONLY)
             except (jwt.PyJWTError, TypeError):  # a key of another kind than the algorithm's is refused by its type
                 continue
         raise TokenFault("oidc: verify token: failed to verify signature: failed to verify id token signature")
@@ -86,24 +79,8 @@ def _is_same(before: dict[str, tuple[JwtIssuer, IssuerKeys]], issuer: JwtIssuer)
 
 
 def _issuer_of(token: str) -> str:
-    """Who a token says it comes from; empty if it is no such token."""
-    parts = token.split(".")
-    if len(parts) != 3:
-        return ""
-    try:
-        payload = base64.urlsafe_b64decode(parts[1] + "=" * (-len(parts[1]) % 4))
-        said = msgspec.json.decode(payload, type=_Issued).iss
-    except (binascii.Error, ValueError, msgspec.MsgspecError):
-        return ""
+    said = issuer_of(token)
     return _GOOGLE[1] if said == _GOOGLE[0] else said
-
-
-_SIGNATURE_ONLY: Any = {
-    "verify_signature": True,
-    **dict.fromkeys(
-        ("verify_aud", "verify_exp", "verify_nbf", "verify_iat", "verify_iss", "verify_sub", "verify_jti"), False
-    ),
-}
 
 
 __all__ = ["OidcTokens"]

@@ -17,9 +17,9 @@ from sampan.apiserver.results import ValueAnswer
 from sampan.machinery import errors
 
 if TYPE_CHECKING:
-    from sampan.apiserver.auth.token_signer import TokenSigner
     from sampan.apiserver.call import Call
     from sampan.apiserver.endpoints import Endpoints
+    from sampan.machinery.token_signer import TokenSigner
 
 _KIND = GroupVersionKind(group="authentication.k8s.io", version="v1", kind="TokenRequest")
 _DEFAULT_S = 3600
