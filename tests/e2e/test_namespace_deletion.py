@@ -1,0 +1,89 @@
+"""A namespace with 500 objects of 20 kinds is gone within 3 seconds of its deletion, and its name is free again."""
+
+import asyncio
+import time
+from typing import Any
+
+from sampan.api.codec import json
+from sampan.api.types.core_v1 import Namespace, PersistentVolumeClaim
+from sampan.api.types.meta_v1 import ObjectMeta
+from sampan.machinery import errors
+from sampan.machinery.client import Client
+from sampan.machinery.client.kinds import builtin, path_of
+from sampan.machinery.client.transport import Request
+from sampan.testing import Cluster
+
+EACH = 25
+LIMIT_S = 3.0
+LABELS = {"app": "x"}
+TEMPLATE = {"metadata": {"labels": LABELS}, "spec": {"containers": [{"name": "c", "image": "i"}]}}
+ONCE = {"spec": {**TEMPLATE["spec"], "restartPolicy": "Never"}}
+SELECTOR = {"matchLabels": LABELS}
+WORKLOAD = {"selector": SELECTOR, "template": TEMPLATE}
+CLAIM = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
+TARGET = {"kind": "Deployment", "name": "x", "apiVersion": "apps/v1"}
+
+KINDS: dict[tuple[str, str], dict[str, Any]] = {
+    ("", "configmaps"): {"data": {"a": "b"}},
+    ("", "secrets"): {"stringData": {"a": "b"}},
+    ("", "serviceaccounts"): {},
+    ("", "services"): {"spec": {"ports": [{"port": 80}]}},
+    ("", "pods"): {"spec": TEMPLATE["spec"]},
+    ("", "podtemplates"): {"template": TEMPLATE},
+    ("", "replicationcontrollers"): {"spec": {"replicas": 0, "selector": LABELS, "template": TEMPLATE}},
+    ("", "limitranges"): {"spec": {"limits": [{"type": "Pod", "max": {"cpu": "9"}}]}},
+    ("", "persistentvolumeclaims"): {"spec": CLAIM},
+    ("apps", "deployments"): {"spec": {"replicas": 0, **WORKLOAD}},
+    ("apps", "replicasets"): {"spec": {"replicas": 0, **WORKLOAD}},
+    ("apps", "statefulsets"): {"spec": {"replicas": 0, "serviceName": "x", **WORKLOAD}},
+    ("apps", "daemonsets"): {"spec": WORKLOAD},
+    ("batch", "jobs"): {"spec": {"suspend": True, "template": ONCE}},
+    ("batch", "cronjobs"): {"spec": {"schedule": "0 0 1 1 *", "jobTemplate": {"spec": {"template": ONCE}}}},
+    ("coordination.k8s.io", "leases"): {},
+    ("discovery.k8s.io", "endpointslices"): {"addressType": "IPv4", "endpoints": []},
+    ("networking.k8s.io", "ingresses"): {"spec": {"defaultBackend": {"service": {"name": "x", "port": {"number": 1}}}}},
+    ("policy", "poddisruptionbudgets"): {"spec": {"minAvailable": 1, "selector": SELECTOR}},
+    ("autoscaling", "horizontalpodautoscalers"): {"spec": {"maxReplicas": 2, "scaleTargetRef": TARGET}},
+}
+
+
+async def _fill(client: Client, namespace: str) -> None:
+    for (group, plural), content in KINDS.items():
+        path = path_of(builtin(plural, group), namespace)
+        for at in range(EACH):
+            body = json.encode({"metadata": {"name": f"x{at}"}, **content})
+            headers = {"Content-Type": "application/json"}
+            await client.send(Request(method="POST", path=path, headers=headers, body=body))
+
+
+async def _gone_after_s(client: Client, namespace: str) -> float:
+    namespaces = client.of(Namespace)
+    began = time.monotonic()
+    await namespaces.delete(namespace)
+    while True:
+        try:
+            await namespaces.get(namespace)
+        except errors.NotFound:
+            return time.monotonic() - began
+        await asyncio.sleep(0.02)
+
+
+async def _is_free(client: Client, namespace: str) -> None:
+    """Its name may be had again, and nothing of the old one is in it."""
+    await client.of(Namespace).create(Namespace(metadata=ObjectMeta(name=namespace)))
+    for group, plural in KINDS:
+        found = (await client.metadata(builtin(plural, group)).list()).items
+        left = [obj for obj in found if obj.metadata.namespace == namespace and obj.metadata.name.startswith("x")]
+        assert left == []
+    assert (await client.of(PersistentVolumeClaim).list()).items == []
+
+
+def test_a_full_namespace_goes_quickly() -> None:
+    assert len(KINDS) * EACH == 500
+    with Cluster(store="sqlite") as cluster:
+        cluster.warm_up()
+        with cluster.namespace() as namespace:
+            cluster.run(_fill(cluster.client, namespace), timeout_s=60)
+            took_s = cluster.run(_gone_after_s(cluster.client, namespace), timeout_s=60)
+            cluster.run(_is_free(cluster.client, namespace), timeout_s=60)
+    assert took_s < LIMIT_S
