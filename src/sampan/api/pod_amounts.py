@@ -10,9 +10,11 @@ from sampan.api.types.core_v1 import Container, PodSpec
 Amounts = dict[str, Quantity]
 
 
-def pod_requests(spec: PodSpec) -> Amounts:
+def pod_requests(spec: PodSpec, assumed: Mapping[str, str] | None = None) -> Amounts:
     """What the containers ask for together: the sum of those that run at the same time, and at least what each init
-    container needs beside the sidecars that were started before it."""
+    container needs beside the sidecars that were started before it. `assumed` is for containers that do not say."""
+    if assumed:
+        return _together(spec, lambda container: {**assumed, **container.resources.requests})
     return _together(spec, lambda container: container.resources.requests)
 
 
@@ -20,9 +22,9 @@ def pod_limits(spec: PodSpec) -> Amounts:
     return _together(spec, lambda container: container.resources.limits)
 
 
-def effective_requests(spec: PodSpec) -> Amounts:
+def effective_requests(spec: PodSpec, assumed: Mapping[str, str] | None = None) -> Amounts:
     """What a node has to have for the pod: its own word counts more than its containers', its overhead comes on top."""
-    total = pod_requests(spec)
+    total = pod_requests(spec, assumed)
     if spec.resources is not None:
         total |= _of_pod(spec.resources.requests)
     add(total, summed([spec.overhead]))

@@ -1,0 +1,83 @@
+"""The terms of pods about other pods: read from a spec, and interned so that equal ones are counted together."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from enum import Enum
+from typing import TYPE_CHECKING
+from weakref import WeakValueDictionary
+
+from sampan.api.label_selector import selector_of
+from sampan.api.labels import NOTHING
+from sampan.api.types.core_v1 import PodAffinityTerm, PodSpec
+from sampan.scheduler.pod_sorts import PodSelector
+
+if TYPE_CHECKING:
+    from sampan.scheduler.tally import Tally
+
+
+class TermKind(Enum):
+    REQUIRED = "required"
+    REQUIRED_ANTI = "required anti"
+    PREFERRED = "preferred"
+    PREFERRED_ANTI = "preferred anti"
+
+
+class Term:
+    """Equal terms are one object, told apart by identity."""
+
+    __slots__ = ("__weakref__", "carriers", "kind", "pods", "topology_key", "weight")
+
+    def __init__(self, kind: TermKind, pods: PodSelector, topology_key: str, weight: int) -> None:
+        self.kind, self.pods, self.topology_key, self.weight = kind, pods, topology_key, weight
+        self.carriers: Tally | None = None
+        """The pods that have this term, by node; None while there are none."""
+
+
+class TermTable:
+    def __init__(self) -> None:
+        self._known: WeakValueDictionary[object, Term] = WeakValueDictionary()
+
+    def of(self, spec: PodSpec, namespace: str) -> tuple[Term, ...]:
+        """All terms of a pod of this spec in that namespace."""
+        affinity = spec.affinity
+        if affinity is None:
+            return ()
+        found: list[Term] = []
+        for part, required, preferred in (
+            (affinity.podAffinity, TermKind.REQUIRED, TermKind.PREFERRED),
+            (affinity.podAntiAffinity, TermKind.REQUIRED_ANTI, TermKind.PREFERRED_ANTI),
+        ):
+            if part is not None:
+                found += (
+                    self._term(required, term, namespace, 0)
+                    for term in part.requiredDuringSchedulingIgnoredDuringExecution
+                )
+                found += (
+                    self._term(preferred, weighted.podAffinityTerm, namespace, weighted.weight)
+                    for weighted in part.preferredDuringSchedulingIgnoredDuringExecution
+                )
+        return tuple(found)
+
+    def _term(self, kind: TermKind, term: PodAffinityTerm, namespace: str, weight: int) -> Term:
+        pods = pods_of(term, namespace)
+        key = (kind, pods, term.topologyKey, weight)
+        found = self._known.get(key)
+        if found is None:
+            found = self._known[key] = Term(kind, pods, term.topologyKey, weight)
+        return found
+
+
+def pods_of(term: PodAffinityTerm, namespace: str) -> PodSelector:
+    """Which pods the term is about; the pod's own namespace unless it names others. The server has merged
+    matchLabelKeys into the selector."""
+    listed = term.namespaces or ([namespace] if term.namespaceSelector is None else [])
+    namespaces = selector_of(term.namespaceSelector) if term.namespaceSelector is not None else NOTHING
+    return PodSelector(selector_of(term.labelSelector), frozenset(listed), namespaces)
+
+
+def of_kind(terms: Iterable[Term], kind: TermKind) -> tuple[Term, ...]:
+    return tuple(term for term in terms if term.kind is kind)
+
+
+__all__ = ["Term", "TermKind", "TermTable", "of_kind", "pods_of"]

@@ -1,0 +1,33 @@
+"""The array types that the scheduler's modules share, and arrays that grow."""
+
+from typing import Any, TypeAlias, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+Ints: TypeAlias = NDArray[np.int64]
+Codes: TypeAlias = NDArray[np.int32]
+Flags: TypeAlias = NDArray[np.bool_]
+
+Rows: TypeAlias = slice | NDArray[np.intp]
+"""Which rows of the node table: a slice for a whole range (indexing copies nothing), or their numbers."""
+
+A = TypeVar("A", bound=np.generic)
+
+
+def count_of(rows: Rows) -> int:
+    return int(rows.stop - (rows.start or 0)) if isinstance(rows, slice) else len(rows)
+
+
+def numbers_of(rows: Rows) -> NDArray[np.intp]:
+    return np.arange(rows.start or 0, rows.stop, dtype=np.intp) if isinstance(rows, slice) else rows
+
+
+def grown(array: NDArray[A], size: int, fill: Any = 0) -> NDArray[A]:
+    """A longer copy; the last axis grows."""
+    made = np.full((*array.shape[:-1], size), fill, dtype=array.dtype)
+    made[..., : array.shape[-1]] = array
+    return made
+
+
+__all__ = ["Codes", "Flags", "Ints", "Rows", "count_of", "grown", "numbers_of"]

@@ -1,0 +1,50 @@
+"""The conditions that the scheduler writes on pods."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sampan.api.types.core_v1 import Pod, PodCondition
+
+POD_SCHEDULED, DISRUPTION_TARGET = "PodScheduled", "DisruptionTarget"
+UNSCHEDULABLE, SCHEDULER_ERROR = "Unschedulable", "SchedulerError"
+PREEMPTED = "PreemptionByScheduler"
+
+
+def status_patch(
+    pod: Pod, *, type: str, status: str, reason: str, message: str, now: str, nominated: str | None = None
+) -> dict[str, Any] | None:
+    """What to patch so that the pod has the condition, and the nominated node; None if it has them."""
+    patch: dict[str, Any] = {}
+    old = condition(pod, type)
+    if old is None or (old.status, old.reason, old.message) != (status, reason, message):
+        since = old.lastTransitionTime if old is not None and old.status == status else now
+        patch["conditions"] = [
+            {
+                "type": type,
+                "observedGeneration": pod.metadata.generation,
+                "status": status,
+                "lastProbeTime": None,
+                "lastTransitionTime": since,
+                "reason": reason,
+                "message": message,
+            }
+        ]
+    if nominated is not None and nominated != pod.status.nominatedNodeName:
+        patch["nominatedNodeName"] = nominated or None
+    return {"status": patch} if patch else None
+
+
+def condition(pod: Pod, type: str) -> PodCondition | None:
+    return next((found for found in pod.status.conditions if found.type == type), None)
+
+
+__all__ = [
+    "DISRUPTION_TARGET",
+    "POD_SCHEDULED",
+    "PREEMPTED",
+    "SCHEDULER_ERROR",
+    "UNSCHEDULABLE",
+    "condition",
+    "status_patch",
+]

@@ -1,0 +1,72 @@
+"""The selector that a pod's services and its controller have, for spreading pods that do not say how."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sampan.api.label_selector import selector_of
+from sampan.api.labels import NOTHING, Selector, from_labels
+from sampan.api.types.apps_v1 import ReplicaSet, StatefulSet
+from sampan.api.types.core_v1 import Pod, ReplicationController, Service
+from sampan.machinery.informer import InformerFactory
+from sampan.scheduler.pod_info import PodInfo
+
+_MOST = 4096
+
+
+class DefaultSelectors:
+    def __init__(self, informers: InformerFactory) -> None:
+        kinds = (Service, ReplicationController, ReplicaSet, StatefulSet)
+        found = [informers.of(kind) for kind in kinds]
+        listers: list[Any] = [informer.lister for informer in found]
+        self._services, self._controllers, self._sets, self._stateful = listers
+        self._kept: dict[object, Selector] = {}
+        for informer in found:
+            informer.subscribe(self._changed)
+
+    def of(self, info: PodInfo) -> Selector:
+        """NOTHING if neither a service nor a controller selects the pod."""
+        owner = _controller(info.pod)
+        key = (info.group, owner.uid if owner is not None else "")
+        found = self._kept.get(key)
+        if found is None:
+            if len(self._kept) >= _MOST:
+                self._kept.clear()
+            found = self._kept[key] = self._compute(info.pod, owner)
+        return found
+
+    def _compute(self, pod: Pod, owner: Any) -> Selector:
+        labels: dict[str, str] = {}
+        for service in self._services.list(pod.metadata.namespace):
+            wanted = service.spec.selector
+            if wanted and wanted.items() <= pod.metadata.labels.items():
+                labels |= wanted
+        selector = from_labels(labels)
+        if owner is not None:
+            selector = self._with_owner(selector, pod, owner)
+        return NOTHING if selector.is_everything else selector
+
+    def _with_owner(self, selector: Selector, pod: Pod, owner: Any) -> Selector:
+        namespace = pod.metadata.namespace
+        kind = (owner.apiVersion, owner.kind)
+        if kind == ("v1", "ReplicationController"):
+            controller = self._controllers.get(owner.name, namespace)
+            found = from_labels(controller.spec.selector) if controller is not None else None
+        elif kind in (("apps/v1", "ReplicaSet"), ("apps/v1", "StatefulSet")):
+            lister: Any = self._sets if owner.kind == "ReplicaSet" else self._stateful
+            owned = lister.get(owner.name, namespace)
+            found = selector_of(owned.spec.selector) if owned is not None else None
+        else:
+            found = None
+        return selector.narrowed(*found.requirements) if found is not None and not found.is_nothing else selector
+
+    def _changed(self, old: Any, new: Any) -> None:
+        if old is None or new is None or old.metadata.generation != new.metadata.generation or isinstance(new, Service):
+            self._kept.clear()
+
+
+def _controller(pod: Pod) -> Any:
+    return next((owner for owner in pod.metadata.ownerReferences if owner.controller), None)
+
+
+__all__ = ["DefaultSelectors"]

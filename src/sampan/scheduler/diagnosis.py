@@ -1,0 +1,54 @@
+"""Why no node will do, in numbers and in the words of the event."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from sampan.scheduler.arrays import Codes
+from sampan.scheduler.framework.verdicts import Verdict, Verdicts
+
+NO_NODES = "no nodes available to schedule pods"
+
+
+@dataclass(slots=True)
+class Diagnosis:
+    count: int
+    """How many nodes there are."""
+    codes: Codes = field(default_factory=lambda: np.zeros(0, dtype=np.int32))
+    """A verdict for each row; 0 also for rows that are no node."""
+    verdicts: Verdicts = field(default_factory=Verdicts)
+    pre_filter: str = ""
+    """What a plug-in said before any node was looked at."""
+    post_filter: str = ""
+    plugins: set[str] = field(default_factory=set)
+    """Those that refused nodes, or the pod altogether."""
+
+    def tallied(self) -> list[tuple[Verdict, int]]:
+        numbers, counts = np.unique(self.codes, return_counts=True)
+        return [(self.verdicts[int(code)], int(count)) for code, count in zip(numbers, counts, strict=True) if code]
+
+    @property
+    def message(self) -> str:
+        if not self.count:
+            return NO_NODES
+        parts = [f"0/{self.count} nodes are available:"]
+        if self.pre_filter:
+            parts.append(f"{self.pre_filter}.")
+        elif reasons := self._reasons():
+            parts.append(f"{', '.join(reasons)}.")
+        if self.post_filter:
+            parts.append(self.post_filter)
+        return " ".join(parts)
+
+    def _reasons(self) -> list[str]:
+        found: Counter[str] = Counter()
+        for verdict, count in self.tallied():
+            for reason in verdict.reasons:
+                found[reason] += count
+        return sorted(f"{count} {reason}" for reason, count in found.items())
+
+
+__all__ = ["NO_NODES", "Diagnosis"]

@@ -1,0 +1,131 @@
+"""What a profile has found out about pods of equal needs, node by node, and keeps until a node changes.
+
+`total` holds for every row the weighted scores of the plug-ins that look at one node at a time, REFUSED where one of
+them refuses it. Plug-ins that look further (Scope.CLUSTER) are asked for every pod anew.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from sampan.scheduler.arrays import Flags, Ints, Rows, count_of
+from sampan.scheduler.framework.contract import Code, Cycle, Narrowed, Scope, Status
+
+REFUSED = -(1 << 40)
+
+
+class Scorer(NamedTuple):
+    plugin: Any
+    weight: int
+
+
+class Kind:
+    def __init__(self, cycle: Cycle, filters: Sequence[Any], scorers: Sequence[Scorer]) -> None:
+        self.narrowed: frozenset[str] | None = None
+        """The only nodes that need be looked at."""
+        self.narrowing: set[str] = set()
+        """The plug-ins that say so."""
+        self.rejection: Status | None = None
+        """Why no node will ever do."""
+        self.skipped: set[str] = set()
+        """Filters that have nothing to say about such pods."""
+        for plugin in filters:
+            if plugin.scope is not Scope.CLUSTER and hasattr(plugin, "pre_filter"):
+                self._take(plugin, plugin.pre_filter(cycle))
+        local = [found for found in filters if found.scope is not Scope.CLUSTER and found.name not in self.skipped]
+        self._node_filters = [found for found in local if found.scope is Scope.NODE]
+        self._pod_filters = [found for found in local if found.scope is Scope.PODS]
+        wanted = [found for found in scorers if found.plugin.scope is not Scope.CLUSTER and _has_say(found, cycle)]
+        plain = [found for found in wanted if not hasattr(found.plugin, "normalize")]
+        self._node_scorers = [found for found in plain if found.plugin.scope is Scope.NODE]
+        self._pod_scorers = [found for found in plain if found.plugin.scope is Scope.PODS]
+        self._relative = [found for found in wanted if hasattr(found.plugin, "normalize")]
+        self._size = -1
+        self._node_at = self._pod_at = 0
+
+    def _take(self, plugin: Any, said: Status | Narrowed | None) -> None:
+        if isinstance(said, Narrowed):
+            self.narrowed = said.names if self.narrowed is None else self.narrowed & said.names
+            self.narrowing.add(plugin.name)
+        elif said is not None and said.code is Code.SKIP:
+            self.skipped.add(plugin.name)
+        elif said is not None:
+            self.rejection = self.rejection or Status(said.code, said.reasons, plugin.name)
+
+    # -- over all nodes, kept ----------------------------------------------------------------------------------------
+
+    def refresh(self, cycle: Cycle) -> None:
+        """Look again at the rows that changed."""
+        table = cycle.table
+        nodes, pods = table.node_log.since(self._node_at), table.pod_log.since(self._pod_at)
+        self._node_at, self._pod_at = table.node_log.position, table.pod_log.position
+        if self._size != table.size or nodes is None or pods is None:
+            self._allocate(table.size)
+            self._compute(cycle, table.every_row, with_nodes=True)
+            return
+        if len(nodes):
+            self._compute(cycle, nodes, with_nodes=True)
+        if len(pods):
+            self._compute(cycle, pods, with_nodes=False)
+
+    def _allocate(self, size: int) -> None:
+        self._size = size
+        self._node_part: Ints = np.full(size, REFUSED, dtype=np.int64)
+        self.total: Ints = np.full(size, REFUSED, dtype=np.int64)
+        self.raw: list[Ints] = [np.zeros(size, dtype=np.int64) for _ in self._relative]
+
+    def _compute(self, cycle: Cycle, rows: Rows, *, with_nodes: bool) -> None:
+        if with_nodes:
+            ok = cycle.table.valid[rows].copy()
+            _filter(cycle, self._node_filters, rows, ok)
+            self._node_part[rows] = np.where(ok, _score(cycle, self._node_scorers, rows), REFUSED)
+            for found, raw in zip(self._relative, self.raw, strict=True):
+                raw[rows] = found.plugin.score(cycle, rows)
+            self.relative = self._telling(cycle)
+        ok = np.ones(count_of(rows), dtype=np.bool_)
+        _filter(cycle, self._pod_filters, rows, ok)
+        self.total[rows] = np.where(ok, self._node_part[rows] + _score(cycle, self._pod_scorers, rows), REFUSED)
+
+    def _telling(self, cycle: Cycle) -> list[tuple[Scorer, Ints]]:
+        """Scores that are the same on all nodes tell nothing."""
+        valid = cycle.table.valid[cycle.table.every_row]
+        found = []
+        for scorer, raw in zip(self._relative, self.raw, strict=True):
+            there = raw[: len(valid)][valid]
+            if len(there) and there.min() != there.max():
+                found.append((scorer, raw))
+        return found
+
+    # -- over some nodes, anew ---------------------------------------------------------------------------------------
+
+    def totals(self, cycle: Cycle, rows: Rows) -> Ints:
+        """The scores of rows that are known to do."""
+        return _score(cycle, [*self._node_scorers, *self._pod_scorers], rows)
+
+    def relatives(self, cycle: Cycle, rows: Rows) -> list[tuple[Scorer, Ints]]:
+        return [(found, found.plugin.score(cycle, rows)) for found in self._relative]
+
+
+def _has_say(scorer: Scorer, cycle: Cycle) -> bool:
+    if not hasattr(scorer.plugin, "pre_score"):
+        return True
+    said = scorer.plugin.pre_score(cycle, cycle.table.every_row)
+    return said is None or said.code is not Code.SKIP
+
+
+def _filter(cycle: Cycle, filters: Sequence[Any], rows: Rows, ok: Flags) -> None:
+    for plugin in filters:
+        ok &= plugin.filter(cycle, rows) == 0
+
+
+def _score(cycle: Cycle, scorers: Sequence[Scorer], rows: Rows) -> Ints:
+    total = np.zeros(count_of(rows), dtype=np.int64)
+    for plugin, weight in scorers:
+        total += weight * plugin.score(cycle, rows)
+    return total
+
+
+__all__ = ["REFUSED", "Kind", "Scorer"]

@@ -1,0 +1,348 @@
+"""A profile: the plug-ins of one scheduler name in their order, and the runners of the extension points."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sampan.scheduler.arrays import Codes, Ints, Rows, count_of
+from sampan.scheduler.diagnosis import Diagnosis
+from sampan.scheduler.framework.contract import Code, Cycle, Narrowed, PostFilterResult, Scope, Status
+from sampan.scheduler.framework.kinds import REFUSED, Kind, Scorer
+from sampan.scheduler.framework.metrics import PointMetrics
+from sampan.scheduler.framework.verdicts import Verdicts
+from sampan.scheduler.needs import Needs
+from sampan.scheduler.node_table import NodeTable
+from sampan.scheduler.picking import InTurn, Picker
+from sampan.scheduler.pod_info import PodInfo
+
+POINTS = {
+    "preEnqueue": "pre_enqueue",
+    "queueSort": "sort_key",
+    "preFilter": "pre_filter",
+    "filter": "filter",
+    "postFilter": "post_filter",
+    "preScore": "pre_score",
+    "score": "score",
+    "reserve": "reserve",
+    "permit": "permit",
+    "preBind": "pre_bind",
+    "bind": "bind",
+    "postBind": "post_bind",
+}
+"""The extension points as the configuration names them, and the methods that they call."""
+
+_KINDS_KEPT = 1024
+
+
+class Placed:
+    """A node that will do, or why there is none."""
+
+    __slots__ = ("diagnosis", "feasible", "row", "score")
+
+    def __init__(self, row: int = -1, feasible: int = 0, score: int = 0, diagnosis: Diagnosis | None = None) -> None:
+        self.row, self.feasible, self.score, self.diagnosis = row, feasible, score, diagnosis
+
+
+class Profile:
+    def __init__(
+        self,
+        *,
+        name: str,
+        table: NodeTable,
+        points: dict[str, Sequence[Any]],
+        weights: dict[str, int],
+        picker: Picker | None = None,
+        metrics: PointMetrics | None = None,
+    ) -> None:
+        """`points` has for each point its plug-ins in order."""
+        self.name, self.table, self.points, self.weights = name, table, points, weights
+        self.verdicts = Verdicts()
+        self.picker: Picker = picker or InTurn()
+        self.metrics = metrics or PointMetrics()
+        self._filters = points.get("filter", ())
+        self._scorers = [Scorer(found, weights.get(found.name) or 1) for found in points.get("score", ())]
+        self._far_filters = [found for found in self._filters if found.scope is Scope.CLUSTER]
+        self._far_pre_filters = [found for found in points.get("preFilter", ()) if found.scope is Scope.CLUSTER]
+        self._far_scorers = [found for found in self._scorers if found.plugin.scope is Scope.CLUSTER]
+        self._kinds: OrderedDict[Needs, Kind] = OrderedDict()
+
+    @property
+    def plugins(self) -> list[Any]:
+        found: dict[str, Any] = {}
+        for plugins in self.points.values():
+            found |= {plugin.name: plugin for plugin in plugins}
+        return list(found.values())
+
+    def cycle(self, info: PodInfo, now: float) -> Cycle:
+        return Cycle(info=info, table=self.table, verdicts=self.verdicts, profile=self, now=now)
+
+    # -- finding a node ----------------------------------------------------------------------------------------------
+
+    def place(self, cycle: Cycle, nominated: Sequence[tuple[int, Sequence[PodInfo]]] = ()) -> Placed:
+        """`nominated` are pods that other nodes' room is kept for, by row."""
+        kind = self._kind(cycle)
+        rejection, narrowed, skipped = self._pre_filter(cycle, kind)
+        if rejection is not None:
+            return Placed(diagnosis=self._rejected(rejection))
+        if narrowed is not None:
+            return self._place_among(cycle, kind, narrowed, nominated)
+        kind.refresh(cycle)
+        far = [found for found in self._far_filters if found.name not in skipped]
+        if not far and not nominated and not kind.relative:
+            scorers = self._telling_scorers(cycle, self.table.every_row)
+            if not scorers:
+                return self._quick(cycle, kind)
+        return self._place_anywhere(cycle, kind, far, nominated)
+
+    def _quick(self, cycle: Cycle, kind: Kind) -> Placed:
+        """Nothing but what is kept decides."""
+        total = kind.total[: self.table.used]
+        best = int(total.max()) if len(total) else REFUSED
+        if best < 0:
+            return Placed(diagnosis=self.diagnose(cycle))
+        rows = np.flatnonzero(total == best)
+        return Placed(self.picker.pick(rows), len(rows), best)
+
+    def _place_anywhere(
+        self, cycle: Cycle, kind: Kind, far: Sequence[Any], nominated: Sequence[tuple[int, Sequence[PodInfo]]]
+    ) -> Placed:
+        every = self.table.every_row
+        total = kind.total[every]
+        ok = total >= 0
+        for plugin in far:
+            ok &= plugin.filter(cycle, every) == 0
+        self._leave_room(cycle, ok, nominated)
+        rows = np.flatnonzero(ok)
+        if not len(rows):
+            return Placed(diagnosis=self.diagnose(cycle, nominated=nominated))
+        if len(rows) == 1:
+            return Placed(int(rows[0]), 1)
+        return self._best(cycle, rows, total[rows], [(found, raw[rows]) for found, raw in kind.relative])
+
+    def _place_among(
+        self,
+        cycle: Cycle,
+        kind: Kind,
+        names: frozenset[str],
+        nominated: Sequence[tuple[int, Sequence[PodInfo]]],
+    ) -> Placed:
+        rows = self._rows_of(names)
+        codes = self.codes(cycle, rows)
+        ok = codes == 0
+        kept = dict(nominated)
+        for at, row in enumerate(rows):
+            if ok[at] and int(row) in kept:
+                ok[at] = self.fits_with(cycle, int(row), kept[int(row)])
+        rows = rows[ok]
+        if not len(rows):
+            return Placed(diagnosis=self.diagnose(cycle, names=names, nominated=nominated))
+        return self._best(cycle, rows, kind.totals(cycle, rows), kind.relatives(cycle, rows))
+
+    def _best(
+        self, cycle: Cycle, rows: NDArray[np.intp], total: Ints, relative: Sequence[tuple[Scorer, Ints]]
+    ) -> Placed:
+        for (plugin, weight), raw in relative:
+            total = total + weight * plugin.normalize(cycle, raw)
+        for plugin, weight in self._telling_scorers(cycle, rows):
+            scores = plugin.score(cycle, rows)
+            total = total + weight * (plugin.normalize(cycle, scores) if hasattr(plugin, "normalize") else scores)
+        best = int(total.max())
+        return Placed(self.picker.pick(rows[total == best]), len(rows), best)
+
+    def _telling_scorers(self, cycle: Cycle, rows: Rows) -> list[Scorer]:
+        found = []
+        for scorer in self._far_scorers:
+            said = scorer.plugin.pre_score(cycle, rows) if hasattr(scorer.plugin, "pre_score") else None
+            if said is None or said.code is not Code.SKIP:
+                found.append(scorer)
+        return found
+
+    def _leave_room(self, cycle: Cycle, ok: Any, nominated: Sequence[tuple[int, Sequence[PodInfo]]]) -> None:
+        for row, pods in nominated:
+            if ok[row]:
+                ok[row] = self.fits_with(cycle, row, pods)
+
+    def fits_with(self, cycle: Cycle, row: int, pods: Sequence[PodInfo]) -> bool:
+        """Whether the node will do even with these pods on it."""
+        node = self.table.names[row]
+        for info in pods:
+            self.table.add_pod(info, node)
+        try:
+            return self.fits(cycle, row)
+        finally:
+            for info in pods:
+                self.table.remove_pod(info.uid, node)
+
+    def fits(self, cycle: Cycle, row: int) -> bool:
+        return not self.codes(cycle, np.array([row], dtype=np.intp), again=True)[0]
+
+    # -- filters in their order --------------------------------------------------------------------------------------
+
+    def codes(self, cycle: Cycle, rows: Rows, *, again: bool = False) -> Codes:
+        """The verdict of the first plug-in that refuses each row. `again`: the table is not what it was when the cycle
+        began, so plug-ins are asked anew whether they have a say."""
+        kind = self._kind(cycle)
+        skipped: set[str] = self._pre_filter(cycle, kind)[2] if again else cycle.memo.get(_SKIPPED, kind.skipped)
+        found = np.zeros(count_of(rows), dtype=np.int32)
+        for plugin in self._filters:
+            if plugin.name not in skipped:
+                found = np.where(found == 0, plugin.filter(cycle, rows), found)
+                if found.all():
+                    break
+        return found
+
+    def diagnose(
+        self,
+        cycle: Cycle,
+        *,
+        names: frozenset[str] | None = None,
+        nominated: Sequence[tuple[int, Sequence[PodInfo]]] = (),
+    ) -> Diagnosis:
+        """Why each node will not do."""
+        table = self.table
+        codes = self.codes(cycle, table.every_row)
+        valid = table.valid[table.every_row]
+        codes[~valid] = 0
+        if names is not None:
+            outside = valid.copy()
+            outside[self._rows_of(names)] = False
+            plugins = sorted(cycle.memo.get(_NARROWING, ()))
+            codes[outside] = self.verdicts.code(
+                plugins[0] if plugins else "", f"node(s) didn't satisfy plugin(s) [{' '.join(plugins)}]", is_final=True
+            )
+        for row, pods in nominated:
+            if codes[row] == 0 and valid[row]:
+                codes[row] = self._code_with(cycle, row, pods)
+        found = Diagnosis(count=table.count, codes=codes, verdicts=self.verdicts)
+        found.plugins = {verdict.plugin for verdict, _ in found.tallied()}
+        return found
+
+    def _code_with(self, cycle: Cycle, row: int, pods: Sequence[PodInfo]) -> int:
+        node = self.table.names[row]
+        for info in pods:
+            self.table.add_pod(info, node)
+        try:
+            return int(self.codes(cycle, np.array([row], dtype=np.intp), again=True)[0])
+        finally:
+            for info in pods:
+                self.table.remove_pod(info.uid, node)
+
+    def _rejected(self, status: Status) -> Diagnosis:
+        table = self.table
+        code = self.verdicts.code(status.plugin, *status.reasons, is_final=status.code is Code.UNRESOLVABLE)
+        codes = np.where(table.valid[table.every_row], code, 0).astype(np.int32)
+        return Diagnosis(
+            count=table.count,
+            codes=codes,
+            verdicts=self.verdicts,
+            pre_filter=status.message,
+            plugins={status.plugin},
+        )
+
+    # -- before ------------------------------------------------------------------------------------------------------
+
+    def _kind(self, cycle: Cycle) -> Kind:
+        found = self._kinds.get(cycle.needs)
+        if found is None:
+            found = self._kinds[cycle.needs] = Kind(cycle, self._filters, self._scorers)
+            if len(self._kinds) > _KINDS_KEPT:
+                self._kinds.popitem(last=False)
+        else:
+            self._kinds.move_to_end(cycle.needs)
+        return found
+
+    def _pre_filter(self, cycle: Cycle, kind: Kind) -> tuple[Status | None, frozenset[str] | None, set[str]]:
+        """A rejection, the only nodes that need be looked at, and the filters that have nothing to say."""
+        skipped, narrowed = kind.skipped, kind.narrowed
+        narrowing = set(kind.narrowing)
+        if kind.rejection is not None:
+            return kind.rejection, None, skipped
+        for plugin in self._far_pre_filters:
+            said = plugin.pre_filter(cycle)
+            if said is None:
+                continue
+            if isinstance(said, Narrowed):
+                narrowed = said.names if narrowed is None else narrowed & said.names
+                narrowing.add(plugin.name)
+            elif said.code is Code.SKIP:
+                skipped = skipped | {plugin.name}
+            else:
+                return replace(said, plugin=plugin.name), None, skipped
+        cycle.memo[_SKIPPED], cycle.memo[_NARROWING] = skipped, narrowing
+        return None, narrowed, skipped
+
+    def _rows_of(self, names: frozenset[str]) -> NDArray[np.intp]:
+        rows = self.table.rows
+        return np.array(sorted(rows[name] for name in names if name in rows), dtype=np.intp)
+
+    # -- after -------------------------------------------------------------------------------------------------------
+
+    async def post_filter(self, cycle: Cycle, diagnosis: Diagnosis) -> PostFilterResult:
+        """The first plug-in that can help; else what they say."""
+        last = PostFilterResult()
+        for plugin in self.points.get("postFilter", ()):
+            with self.metrics.measured("PostFilter", plugin.name):
+                found: PostFilterResult = await plugin.post_filter(cycle, diagnosis)
+            if found.is_success:
+                return found
+            if found.message or found.nominated is not None:
+                last = found
+        return last
+
+    def reserve(self, cycle: Cycle, node: str) -> Status | None:
+        """None if all agree; what is reserved is given back otherwise."""
+        for plugin in self.points.get("reserve", ()):
+            status: Status | None = plugin.reserve(cycle, node)
+            if status is not None and status.code is not Code.SUCCESS:
+                self.unreserve(cycle, node)
+                return replace(status, plugin=plugin.name)
+        return None
+
+    def unreserve(self, cycle: Cycle, node: str) -> None:
+        for plugin in reversed(self.points.get("reserve", ())):
+            if hasattr(plugin, "unreserve"):
+                plugin.unreserve(cycle, node)
+
+    def permit(self, cycle: Cycle, node: str) -> tuple[Status | None, dict[str, float]]:
+        """A rejection, or for how long which plug-ins want the pod to wait."""
+        waits: dict[str, float] = {}
+        for plugin in self.points.get("permit", ()):
+            status: Status | None = plugin.permit(cycle, node)
+            if status is None or status.code is Code.SUCCESS:
+                continue
+            if status.code is not Code.WAIT:
+                return replace(status, plugin=plugin.name), {}
+            waits[plugin.name] = status.wait_s
+        return None, waits
+
+    async def pre_bind(self, cycle: Cycle, node: str) -> Status | None:
+        for plugin in self.points.get("preBind", ()):
+            with self.metrics.measured("PreBind", plugin.name):
+                status: Status | None = await plugin.pre_bind(cycle, node)
+            if status is not None and status.code not in (Code.SUCCESS, Code.SKIP):
+                return replace(status, plugin=plugin.name)
+        return None
+
+    async def bind(self, cycle: Cycle, node: str) -> Status | None:
+        for plugin in self.points.get("bind", ()):
+            status: Status | None = await plugin.bind(cycle, node)
+            if status is None or status.code is Code.SUCCESS:
+                return None
+            if status.code is not Code.SKIP:
+                return replace(status, plugin=plugin.name)
+        return Status(Code.ERROR, ("no plug-in binds pods",))
+
+    def post_bind(self, cycle: Cycle, node: str) -> None:
+        for plugin in self.points.get("postBind", ()):
+            plugin.post_bind(cycle, node)
+
+
+_SKIPPED, _NARROWING = "framework/skipped", "framework/narrowing"
+
+__all__ = ["POINTS", "Placed", "Profile"]

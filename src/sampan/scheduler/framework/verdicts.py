@@ -1,0 +1,30 @@
+"""Why a node was refused, as small numbers that fit into an array. 0 is: it was not."""
+
+from typing import NamedTuple
+
+
+class Verdict(NamedTuple):
+    plugin: str
+    is_final: bool
+    """Removing pods from the node would not help."""
+    reasons: tuple[str, ...]
+
+
+class Verdicts:
+    def __init__(self) -> None:
+        self._all: list[Verdict] = [Verdict("", False, ())]
+        self._numbers: dict[Verdict, int] = {}
+
+    def code(self, plugin: str, *reasons: str, is_final: bool = False) -> int:
+        verdict = Verdict(plugin, is_final, reasons)
+        found = self._numbers.get(verdict)
+        if found is None:
+            found = self._numbers[verdict] = len(self._all)
+            self._all.append(verdict)
+        return found
+
+    def __getitem__(self, code: int) -> Verdict:
+        return self._all[code]
+
+
+__all__ = ["Verdict", "Verdicts"]

@@ -1,0 +1,64 @@
+"""The last decisions, for `sampan why`: where a pod went, or why nowhere."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from dataclasses import dataclass
+
+from sampan.scheduler.diagnosis import Diagnosis
+
+_MOST = 2000
+_MOST_WITH_NODES = 200
+"""Of those that failed, so many keep every node's verdict."""
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    uid: str
+    pod: str
+    """namespace/name"""
+    time: float
+    attempt: int
+    node: str = ""
+    feasible: int = 0
+    score: int = 0
+    message: str = ""
+    diagnosis: Diagnosis | None = None
+    names: tuple[str, ...] = ()
+    """The nodes' names by row, for the diagnosis."""
+    nominated: str = ""
+
+
+class History:
+    def __init__(self) -> None:
+        self._by_uid: OrderedDict[str, Decision] = OrderedDict()
+        self._detailed: OrderedDict[str, None] = OrderedDict()
+
+    def put(self, decision: Decision) -> None:
+        self._by_uid[decision.uid] = decision
+        self._by_uid.move_to_end(decision.uid)
+        if len(self._by_uid) > _MOST:
+            gone, _ = self._by_uid.popitem(last=False)
+            self._detailed.pop(gone, None)
+        if decision.diagnosis is not None:
+            self._keep_detail(decision.uid)
+
+    def of(self, uid: str) -> Decision | None:
+        return self._by_uid.get(uid)
+
+    def last(self) -> list[Decision]:
+        return list(self._by_uid.values())
+
+    def _keep_detail(self, uid: str) -> None:
+        self._detailed[uid] = None
+        self._detailed.move_to_end(uid)
+        if len(self._detailed) > _MOST_WITH_NODES:
+            old, _ = self._detailed.popitem(last=False)
+            found = self._by_uid.get(old)
+            if found is not None:
+                self._by_uid[old] = Decision(
+                    found.uid, found.pod, found.time, found.attempt, message=found.message, nominated=found.nominated
+                )
+
+
+__all__ = ["Decision", "History"]

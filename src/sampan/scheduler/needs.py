@@ -1,0 +1,109 @@
+"""What a pod asks of a node: the part of its spec that scheduling looks at, shared by all pods that ask the same.
+
+Pods of one Deployment differ in name, uid and the volume of their token; their `Needs` are one object. Whatever is
+found out about a Needs (its parsed affinity, the nodes that suit it) is found out once.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
+from weakref import WeakValueDictionary
+
+import msgspec
+
+from sampan.api.pod_amounts import effective_requests
+from sampan.api.types.core_v1 import Container, PodSpec, Volume
+
+T = TypeVar("T")
+
+CPU, MEMORY, EPHEMERAL_STORAGE, PODS = "cpu", "memory", "ephemeral-storage", "pods"
+_ASSUMED = {CPU: "100m", MEMORY: "200Mi"}
+"""What a container without a request is taken to use when nodes are compared."""
+
+_encode = msgspec.json.Encoder().encode
+_UNCONCERNING = ("projected", "secret", "configMap", "emptyDir", "downwardAPI", "hostPath")
+"""Volumes that are the same on every node."""
+
+
+class Needs:
+    __slots__ = ("__weakref__", "_parsed", "nonzero", "requests", "spec")
+
+    def __init__(self, spec: PodSpec) -> None:
+        self.spec = spec
+        """That of the first such pod: read only what is part of the key."""
+        self.requests = amounts(spec)
+        """By resource; cpu in thousandths. What is asked for at zero is left out."""
+        assumed = effective_requests(spec, _ASSUMED)
+        self.nonzero = (_amount(CPU, assumed.get(CPU)), _amount(MEMORY, assumed.get(MEMORY)))
+        """Cpu and memory as they count when nodes are compared."""
+        self._parsed: dict[str, Any] = {}
+
+    def parsed(self, owner: str, parse: Callable[[PodSpec], T]) -> T:
+        """What `parse` makes of the spec, kept under the owner's name."""
+        try:
+            found: T = self._parsed[owner]
+        except KeyError:
+            found = self._parsed[owner] = parse(self.spec)
+        return found
+
+
+def amounts(spec: PodSpec) -> dict[str, int]:
+    found = {name: _amount(name, quantity) for name, quantity in effective_requests(spec).items()}
+    return {name: amount for name, amount in found.items() if amount}
+
+
+def _amount(name: str, quantity: Any) -> int:
+    if quantity is None:
+        return 0
+    amount: int = quantity.milli_value() if name == CPU else quantity.value()
+    return amount
+
+
+class NeedsTable:
+    """Equal needs are the same object for as long as anybody holds it."""
+
+    def __init__(self) -> None:
+        self._known: WeakValueDictionary[bytes, Needs] = WeakValueDictionary()
+
+    def of(self, spec: PodSpec) -> Needs:
+        key = needs_key(spec)
+        found = self._known.get(key)
+        if found is None:
+            found = self._known[key] = Needs(spec)
+        return found
+
+
+def needs_key(spec: PodSpec) -> bytes:
+    return _encode(
+        (
+            [_container(found) for found in spec.containers or ()],
+            [_container(found) for found in spec.initContainers],
+            spec.nodeSelector,
+            spec.affinity,
+            spec.tolerations,
+            spec.topologySpreadConstraints,
+            concerning_volumes(spec),
+            (spec.overhead, spec.resources, spec.resourceClaims, spec.hostNetwork, spec.schedulingGroup),
+        )
+    )
+
+
+def _container(found: Container) -> tuple[Any, ...]:
+    return (found.image, found.resources, found.ports, found.restartPolicy)
+
+
+def concerning_volumes(spec: PodSpec) -> Sequence[Volume]:
+    """Those that may bind a pod to some nodes."""
+    return [found for found in spec.volumes if not any(getattr(found, kind) for kind in _UNCONCERNING)]
+
+
+__all__ = [
+    "CPU",
+    "EPHEMERAL_STORAGE",
+    "MEMORY",
+    "PODS",
+    "Needs",
+    "NeedsTable",
+    "amounts",
+    "concerning_volumes",
+    "needs_key",
+]

@@ -1,0 +1,98 @@
+"""Node selectors and node affinity, over the label columns."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from sampan.api.types.core_v1 import NodeSelectorRequirement, NodeSelectorTerm, PodSpec
+from sampan.scheduler.arrays import Flags, Rows, count_of, numbers_of
+from sampan.scheduler.node_table import NodeTable
+
+_NAME = "metadata.name"
+
+
+def required_nodes(table: NodeTable, spec: PodSpec, rows: Rows) -> Flags:
+    """Which of the rows a pod's nodeSelector and required node affinity let in."""
+    found = np.ones(count_of(rows), dtype=np.bool_)
+    for key, value in spec.nodeSelector.items():
+        found &= table.column(key).is_one_of((value,), rows)
+    terms = required_terms(spec)
+    if terms is not None:
+        found &= matches_any(table, terms, rows)
+    return found
+
+
+def required_terms(spec: PodSpec) -> Sequence[NodeSelectorTerm] | None:
+    affinity = spec.affinity.nodeAffinity if spec.affinity is not None else None
+    required = affinity.requiredDuringSchedulingIgnoredDuringExecution if affinity is not None else None
+    return None if required is None else (required.nodeSelectorTerms or ())
+
+
+def has_requirements(spec: PodSpec) -> bool:
+    return bool(spec.nodeSelector) or required_terms(spec) is not None
+
+
+def matches_any(table: NodeTable, terms: Sequence[NodeSelectorTerm], rows: Rows) -> Flags:
+    found = np.zeros(count_of(rows), dtype=np.bool_)
+    for term in terms:
+        found |= matches(table, term, rows)
+    return found
+
+
+def matches(table: NodeTable, term: NodeSelectorTerm, rows: Rows) -> Flags:
+    """A term without requirements matches nothing, and so does one that makes no sense."""
+    if not term.matchExpressions and not term.matchFields:
+        return np.zeros(count_of(rows), dtype=np.bool_)
+    found = np.ones(count_of(rows), dtype=np.bool_)
+    for requirement in term.matchExpressions:
+        found &= _matches_label(table, requirement, rows)
+    for requirement in term.matchFields:
+        found &= _matches_field(table, requirement, rows)
+    return found
+
+
+def _matches_label(table: NodeTable, wanted: NodeSelectorRequirement, rows: Rows) -> Flags:
+    column = table.column(wanted.key)
+    match wanted.operator:
+        case "In":
+            return column.is_one_of(wanted.values, rows)
+        case "NotIn":
+            return ~column.is_one_of(wanted.values, rows)
+        case "Exists":
+            return column.exists(rows)
+        case "DoesNotExist":
+            return ~column.exists(rows)
+        case "Gt" | "Lt" if len(wanted.values) == 1 and _is_integer(wanted.values[0]):
+            return column.compares(int(wanted.values[0]), greater=wanted.operator == "Gt", rows=rows)
+    return np.zeros(count_of(rows), dtype=np.bool_)
+
+
+def _is_integer(text: str) -> bool:
+    return text.removeprefix("-").removeprefix("+").isdigit()
+
+
+def _matches_field(table: NodeTable, wanted: NodeSelectorRequirement, rows: Rows) -> Flags:
+    if wanted.key != _NAME or wanted.operator not in ("In", "NotIn") or len(wanted.values) != 1:
+        return np.zeros(count_of(rows), dtype=np.bool_)
+    row = table.rows.get(wanted.values[0], -1)
+    is_it: Flags = numbers_of(rows) == row
+    return is_it if wanted.operator == "In" else ~is_it
+
+
+def named_nodes(spec: PodSpec) -> frozenset[str] | None:
+    """The nodes that required affinity names, if every term names some; None if any node may do."""
+    terms = required_terms(spec)
+    if not terms:
+        return None
+    found: set[str] = set()
+    for term in terms:
+        named = [set(wanted.values) for wanted in term.matchFields if wanted.key == _NAME and wanted.operator == "In"]
+        if not named:
+            return None
+        found |= set.intersection(*named)
+    return frozenset(found)
+
+
+__all__ = ["has_requirements", "matches", "matches_any", "named_nodes", "required_nodes", "required_terms"]

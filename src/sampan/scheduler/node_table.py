@@ -1,0 +1,268 @@
+"""The table of nodes: one row each, columns as numpy arrays, changed row by row.
+
+Only the scheduler's loop touches it. A pod that was decided on is in it before it is bound (assumed); if the binding
+fails it is taken out again. Rows of nodes that went are used again; `valid` tells which rows are nodes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from sampan.api import quantity
+from sampan.api.types.core_v1 import Node
+from sampan.scheduler.arrays import Flags, Ints, Rows, grown
+from sampan.scheduler.change_log import ChangeLog
+from sampan.scheduler.label_columns import LabelColumn
+from sampan.scheduler.needs import CPU, EPHEMERAL_STORAGE, MEMORY, PODS, Needs
+from sampan.scheduler.node_extras import Images, TaintSets, UsedPorts, host_ports
+from sampan.scheduler.pod_counts import PodCounts
+from sampan.scheduler.pod_info import PodInfo, PodTable
+
+_FIRST_SIZE = 64
+_AMOUNTS = (CPU, MEMORY, EPHEMERAL_STORAGE, PODS)
+CPU_AT, MEMORY_AT, STORAGE_AT, PODS_AT = range(4)
+"""Where the amounts that every node has are in `allocatable` and `requested`."""
+
+
+class NodeTable:
+    def __init__(self, pods: PodTable) -> None:
+        size = _FIRST_SIZE
+        self.size = size
+        self.used = 0
+        """Rows from here on were never used."""
+        self.count = 0
+        """How many nodes there are."""
+        self.rows: dict[str, int] = {}
+        self.names: list[str] = []
+        self.nodes: list[Node | None] = []
+        self.pods: list[dict[str, PodInfo]] = []
+        """The pods of each row by uid, assumed ones too."""
+        self.valid: Flags = np.zeros(size, dtype=np.bool_)
+        self.unschedulable: Flags = np.zeros(size, dtype=np.bool_)
+        self.allocatable: Ints = np.zeros((len(_AMOUNTS), size), dtype=np.int64)
+        self.requested: Ints = np.zeros((len(_AMOUNTS), size), dtype=np.int64)
+        self.nonzero: Ints = np.zeros((2, size), dtype=np.int64)
+        """Cpu and memory asked for, where a container that does not say counts as a small one."""
+        self.taints = TaintSets(size)
+        self.images = Images()
+        self.ports = UsedPorts()
+        self.counts = PodCounts(pods, size)
+        self.node_log, self.pod_log = ChangeLog(), ChangeLog()
+        self.shape = 0
+        """Counts up when nodes come, go or change labels or taints."""
+        self._resources = {name: at for at, name in enumerate(_AMOUNTS)}
+        self._columns: dict[str, LabelColumn] = {}
+        self._free: list[int] = []
+        self._homeless: dict[str, dict[str, PodInfo]] = {}
+        """Pods on nodes that are not known, by node."""
+
+    # -- reading -----------------------------------------------------------------------------------------------------
+
+    @property
+    def every_row(self) -> Rows:
+        return slice(0, self.used)
+
+    def column(self, key: str) -> LabelColumn:
+        """The nodes' values of a label; kept from the first use on."""
+        found = self._columns.get(key)
+        if found is None:
+            found = self._columns[key] = LabelColumn(key, self.size)
+            for row, node in self._known():
+                found.put(row, node.metadata.labels.get(key))
+        return found
+
+    def resource(self, name: str) -> int:
+        """Where a resource's amounts are."""
+        found = self._resources.get(name)
+        if found is None:
+            found = self._resources[name] = len(self._resources)
+            blank = np.zeros((1, self.size), dtype=np.int64)
+            self.allocatable = np.concatenate([self.allocatable, blank])
+            self.requested = np.concatenate([self.requested, blank])
+            for row, node in self._known():
+                self.allocatable[found, row] = amount_of(name, node.status.allocatable.get(name))
+        return found
+
+    def request_items(self, needs: Needs) -> list[tuple[int, int]]:
+        """What the needs ask for, as places and amounts."""
+        return needs.parsed(
+            "columns", lambda spec: [(self.resource(name), amount) for name, amount in needs.requests.items()]
+        )
+
+    def node_of(self, row: int) -> Node:
+        node = self.nodes[row]
+        if node is None:
+            raise LookupError(f"row {row} is no node")
+        return node
+
+    # -- nodes -------------------------------------------------------------------------------------------------------
+
+    def put_node(self, node: Node) -> int:
+        """A node came or changed."""
+        name = node.metadata.name
+        row = self.rows.get(name)
+        is_new = row is None
+        if row is None:
+            row = self._new_row(name)
+        old = self.nodes[row]
+        self.nodes[row] = node
+        self._put_amounts(row, node)
+        if old is None or old.status.images != node.status.images:
+            self.images.put(row, node.status.images)
+        if old is None or _shape_changed(old, node):
+            self._put_shape(row, node)
+        self.node_log.note(row)
+        if is_new:
+            for info in self._homeless.pop(name, {}).values():
+                self._add(info, row)
+        return row
+
+    def renew_node(self, node: Node) -> None:
+        """A newer state of a node in which nothing changed that matters here."""
+        row = self.rows.get(node.metadata.name)
+        if row is not None:
+            self.nodes[row] = node
+
+    def remove_node(self, name: str) -> None:
+        row = self.rows.pop(name, None)
+        if row is None:
+            return
+        left = dict(self.pods[row])
+        for info in left.values():
+            self._take(info, row)
+        if left:
+            self._homeless[name] = left
+        self.valid[row] = False
+        self.count -= 1
+        self.nodes[row] = None
+        self.images.put(row, ())
+        for column in self._columns.values():
+            column.put(row, None)
+        self.shape += 1
+        self.node_log.note(row)
+        self._free.append(row)
+
+    # -- pods --------------------------------------------------------------------------------------------------------
+
+    def add_pod(self, info: PodInfo, node: str) -> None:
+        """The pod is on the node, or will be."""
+        row = self.rows.get(node)
+        if row is None:
+            self._homeless.setdefault(node, {})[info.uid] = info
+        else:
+            self._add(info, row)
+
+    def remove_pod(self, uid: str, node: str) -> PodInfo | None:
+        row = self.rows.get(node)
+        if row is None:
+            left = self._homeless.get(node, {})
+            found = left.pop(uid, None)
+            if not left:
+                self._homeless.pop(node, None)
+            return found
+        info = self.pods[row].get(uid)
+        if info is not None:
+            self._take(info, row)
+        return info
+
+    def replace_pod(self, info: PodInfo, node: str) -> None:
+        """A newer state of a pod that is on the node already, or of one that is not."""
+        row = self.rows.get(node)
+        old = self.pods[row].get(info.uid) if row is not None else None
+        if row is not None and old is not None and old.counts_as(info):
+            self.pods[row][info.uid] = info
+            return
+        self.remove_pod(info.uid, node)
+        self.add_pod(info, node)
+
+    def pod_on(self, uid: str, node: str) -> PodInfo | None:
+        row = self.rows.get(node)
+        return (self.pods[row] if row is not None else self._homeless.get(node, {})).get(uid)
+
+    def _add(self, info: PodInfo, row: int) -> None:
+        self.pods[row][info.uid] = info
+        self._count(info, row, 1)
+        self.counts.add(info, row)
+
+    def _take(self, info: PodInfo, row: int) -> None:
+        del self.pods[row][info.uid]
+        self._count(info, row, -1)
+        self.counts.remove(info, row)
+
+    def _count(self, info: PodInfo, row: int, sign: int) -> None:
+        needs = info.needs
+        items = self.request_items(needs)
+        requested = self.requested
+        for at, amount in items:
+            requested[at, row] += sign * amount
+        requested[PODS_AT, row] += sign
+        cpu, memory = needs.nonzero
+        self.nonzero[0, row] += sign * cpu
+        self.nonzero[1, row] += sign * memory
+        for port in needs.parsed("ports", host_ports):
+            self.ports.add(row, port, sign)
+        self.pod_log.note(row)
+
+    # -- parts -------------------------------------------------------------------------------------------------------
+
+    def _known(self) -> Iterator[tuple[int, Node]]:
+        return ((row, node) for row, node in enumerate(self.nodes) if node is not None)
+
+    def _new_row(self, name: str) -> int:
+        if self._free:
+            row = self._free.pop()
+            self.names[row] = name
+        else:
+            row = self.used
+            if row == self.size:
+                self._grow(self.size * 2)
+            self.used += 1
+            self.names.append(name)
+            self.nodes.append(None)
+            self.pods.append({})
+        self.rows[name] = row
+        self.valid[row] = True
+        self.count += 1
+        return row
+
+    def _grow(self, size: int) -> None:
+        self.size = size
+        self.valid, self.unschedulable = grown(self.valid, size, False), grown(self.unschedulable, size, False)
+        self.allocatable, self.requested = grown(self.allocatable, size), grown(self.requested, size)
+        self.nonzero = grown(self.nonzero, size)
+        self.taints.grow(size)
+        for column in self._columns.values():
+            column.grow(size)
+        self.counts.grow(size)
+        self.shape += 1
+
+    def _put_amounts(self, row: int, node: Node) -> None:
+        self.unschedulable[row] = node.spec.unschedulable
+        allocatable = node.status.allocatable
+        for name in allocatable:
+            self.resource(name)
+        for name, at in self._resources.items():
+            self.allocatable[at, row] = amount_of(name, allocatable.get(name))
+
+    def _put_shape(self, row: int, node: Node) -> None:
+        self.taints.put(row, node.spec.taints)
+        labels = node.metadata.labels
+        for key, column in self._columns.items():
+            column.put(row, labels.get(key))
+        self.shape += 1
+
+
+def amount_of(name: str, text: str | None) -> int:
+    if text is None:
+        return 0
+    found = quantity.parse(text)
+    return found.milli_value() if name == CPU else found.value()
+
+
+def _shape_changed(old: Node, new: Node) -> bool:
+    return old.metadata.labels != new.metadata.labels or old.spec.taints != new.spec.taints
+
+
+__all__ = ["CPU_AT", "MEMORY_AT", "PODS_AT", "STORAGE_AT", "NodeTable", "amount_of"]

@@ -1,0 +1,29 @@
+"""Ways to bring scores of any size to 0..100."""
+
+import numpy as np
+
+from sampan.scheduler.arrays import Ints
+
+MAX_SCORE = 100
+
+
+def proportional(scores: Ints, *, reverse: bool = False) -> Ints:
+    """The highest score becomes 100, or 0 if the lowest is best. All zero: all 0, or all 100."""
+    highest = int(scores.max()) if len(scores) else 0
+    if highest == 0:
+        return np.full_like(scores, MAX_SCORE) if reverse else scores
+    found = MAX_SCORE * scores // highest
+    return MAX_SCORE - found if reverse else found
+
+
+def stretched(scores: Ints) -> Ints:
+    """The lowest score becomes 0 and the highest 100; all equal: all 0."""
+    if not len(scores):
+        return scores
+    lowest, highest = int(scores.min()), int(scores.max())
+    if highest == lowest:
+        return np.zeros_like(scores)
+    return (MAX_SCORE * ((scores - lowest) / (highest - lowest))).astype(np.int64)
+
+
+__all__ = ["MAX_SCORE", "proportional", "stretched"]

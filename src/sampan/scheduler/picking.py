@@ -1,0 +1,36 @@
+"""Which of the best nodes: in turn, or by a seed."""
+
+from __future__ import annotations
+
+import random
+
+import numpy as np
+from numpy.typing import NDArray
+
+
+class InTurn:
+    """The next of them after the last one taken, in the order of their rows."""
+
+    def __init__(self) -> None:
+        self._last = -1
+
+    def pick(self, rows: NDArray[np.intp]) -> int:
+        at = int(np.searchsorted(rows, self._last, side="right"))
+        self._last = int(rows[at] if at < len(rows) else rows[0])
+        return self._last
+
+
+class Seeded:
+    """At random, but the same in every run with the seed."""
+
+    def __init__(self, seed: int) -> None:
+        self._random = random.Random(seed)
+
+    def pick(self, rows: NDArray[np.intp]) -> int:
+        return int(rows[self._random.randrange(len(rows))])
+
+
+Picker = InTurn | Seeded
+
+
+__all__ = ["InTurn", "Picker", "Seeded"]

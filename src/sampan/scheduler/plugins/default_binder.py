@@ -1,0 +1,29 @@
+"""DefaultBinder: tells the API server which node the pod is on."""
+
+from __future__ import annotations
+
+from sampan.api.types.core_v1 import Binding, ObjectReference, Pod
+from sampan.api.types.meta_v1 import ObjectMeta
+from sampan.machinery import errors
+from sampan.machinery.client import ConnectionFailed
+from sampan.scheduler.framework.contract import Code, Cycle, Handle, Scope, Status
+
+
+class DefaultBinder:
+    name = "DefaultBinder"
+    scope = Scope.NODE
+
+    def __init__(self, handle: Handle) -> None:
+        self._pods = handle.client.of(Pod)
+
+    async def bind(self, cycle: Cycle, node: str) -> Status | None:
+        meta = cycle.pod.metadata
+        binding = Binding(
+            metadata=ObjectMeta(name=meta.name, namespace=meta.namespace, uid=meta.uid),
+            target=ObjectReference(kind="Node", name=node),
+        )
+        try:
+            await self._pods.create_subresource("binding", meta.name, binding, meta.namespace)
+        except (errors.ApiError, ConnectionFailed) as failure:
+            return Status(Code.ERROR, (str(failure),))
+        return None

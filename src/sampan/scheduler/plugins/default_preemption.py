@@ -1,0 +1,210 @@
+"""DefaultPreemption: where no node will do, find one that would if pods of lower priority left it.
+
+The plan is made on the node table itself: pods are taken off a row, the filters asked, and the pods put back. Nothing
+is evicted here; the scheduler's shell does that.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple
+
+import msgspec
+import numpy as np
+
+from sampan.api.label_selector import selector_of
+from sampan.api.types.core_v1 import Pod
+from sampan.api.types.policy_v1 import PodDisruptionBudget
+from sampan.scheduler.diagnosis import Diagnosis
+from sampan.scheduler.framework.contract import Cycle, Handle, PostFilterResult, Scope
+from sampan.scheduler.plugin_args import read_args
+from sampan.scheduler.pod_info import PodInfo
+
+NOT_HELPFUL = "Preemption is not helpful for scheduling"
+NO_VICTIMS = "No preemption victims found for incoming pod"
+NEVER = "not eligible due to preemptionPolicy=Never."
+TERMINATING = "not eligible due to a terminating pod on the nominated node."
+BY_SCHEDULER = "PreemptionByScheduler"
+_TURN_S = 0.01
+_OFFSET = 2**31
+
+
+class PreemptionArgs(msgspec.Struct, forbid_unknown_fields=True):
+    minCandidateNodesPercentage: int = 10
+    minCandidateNodesAbsolute: int = 100
+
+
+class Candidate(NamedTuple):
+    row: int
+    victims: tuple[PodInfo, ...]
+    """The most important first."""
+    violations: int
+    """How many of them a disruption budget would protect."""
+
+
+class DefaultPreemption:
+    name = "DefaultPreemption"
+    scope = Scope.CLUSTER
+
+    def __init__(self, handle: Handle) -> None:
+        self._args = read_args(handle.args, PreemptionArgs)
+        self._budgets = handle.informers.of(PodDisruptionBudget).lister
+
+    async def post_filter(self, cycle: Cycle, diagnosis: Diagnosis) -> PostFilterResult:
+        if refusal := self._ineligible(cycle, diagnosis):
+            return PostFilterResult(message=f"preemption: {refusal}")
+        found, codes = await self._candidates(cycle, diagnosis)
+        if not found:
+            return PostFilterResult(nominated="", message=f"preemption: {self._hopeless(cycle, codes)}")
+        best = choose(found)
+        return PostFilterResult(nominated=cycle.table.names[best.row], is_success=True, victims=best.victims)
+
+    def _ineligible(self, cycle: Cycle, diagnosis: Diagnosis) -> str:
+        pod, table = cycle.pod, cycle.table
+        if pod.spec.preemptionPolicy == "Never":
+            return NEVER
+        row = table.rows.get(pod.status.nominatedNodeName, -1)
+        if row < 0 or (row < len(diagnosis.codes) and diagnosis.verdicts[int(diagnosis.codes[row])].is_final):
+            return ""
+        going = (info for info in table.pods[row].values() if info.priority < cycle.info.priority)
+        return TERMINATING if any(is_going_by_preemption(info.pod) for info in going) else ""
+
+    async def _candidates(self, cycle: Cycle, diagnosis: Diagnosis) -> tuple[list[Candidate], Any]:
+        """Nodes that would do without some pods, and what speaks against the others that were looked at."""
+        rows = self._hopeful(diagnosis)
+        codes = np.zeros(len(diagnosis.codes), dtype=np.int32)
+        wanted = max(len(rows) * self._args.minCandidateNodesPercentage // 100, self._args.minCandidateNodesAbsolute)
+        budgets = list(self._budgets)
+        found: list[Candidate] = []
+        began = time.perf_counter()
+        for row in rows:
+            candidate = victims_on(cycle, int(row), budgets)
+            if isinstance(candidate, Candidate):
+                found.append(candidate)
+                if sum(not one.violations for one in found) >= wanted:
+                    break
+            else:
+                codes[row] = candidate
+            if time.perf_counter() - began > _TURN_S:
+                await asyncio.sleep(0)
+                began = time.perf_counter()
+        return found, codes
+
+    def _hopeful(self, diagnosis: Diagnosis) -> np.ndarray[Any, np.dtype[np.intp]]:
+        if diagnosis.pre_filter and not len(diagnosis.codes):
+            return np.zeros(0, dtype=np.intp)
+        by_code = {code: diagnosis.verdicts[int(code)] for code in np.unique(diagnosis.codes)}
+        wanted = [code for code, verdict in by_code.items() if code and not verdict.is_final]
+        return np.flatnonzero(np.isin(diagnosis.codes, wanted))
+
+    def _hopeless(self, cycle: Cycle, codes: Any) -> str:
+        """Nodes that were not looked at count as not helped."""
+        table = cycle.table
+        codes = codes.copy()
+        rest = table.valid[: len(codes)] & (codes == 0)
+        codes[rest] = cycle.refuse(self.name, NOT_HELPFUL, is_final=True)
+        return Diagnosis(count=table.count, codes=codes, verdicts=cycle.verdicts).message
+
+
+def victims_on(cycle: Cycle, row: int, budgets: Sequence[PodDisruptionBudget]) -> Candidate | int:
+    """The fewest and least important pods whose going makes room on the node; or the verdict that remains."""
+    table, profile, node = cycle.table, cycle.profile, cycle.table.names[row]
+    lower = [info for info in table.pods[row].values() if info.priority < cycle.info.priority]
+    if not lower:
+        return cycle.refuse(DefaultPreemption.name, NO_VICTIMS, is_final=True)
+    off: dict[str, PodInfo] = {}
+    try:
+        for info in lower:
+            table.remove_pod(info.uid, node)
+            off[info.uid] = info
+        kept = [pods for at, pods in cycle.memo.get("nominated", ()) if at == row]
+        ahead = kept[0] if kept else []
+        code = _code(cycle, row, ahead)
+        if code:
+            return code
+        violating, others = split_by_budget(sorted(lower, key=importance), budgets)
+        victims: list[PodInfo] = []
+        violations = 0
+        for info in (*violating, *others):
+            table.add_pod(info, node)
+            del off[info.uid]
+            if not (profile.fits(cycle, row) and (not ahead or profile.fits_with(cycle, row, ahead))):
+                table.remove_pod(info.uid, node)
+                off[info.uid] = info
+                victims.append(info)
+                violations += len(victims) and info in violating
+        return Candidate(row, tuple(sorted(victims, key=importance)), violations)
+    finally:
+        for info in off.values():
+            table.add_pod(info, node)
+
+
+def _code(cycle: Cycle, row: int, ahead: Sequence[PodInfo]) -> int:
+    profile = cycle.profile
+    rows = np.array([row], dtype=np.intp)
+    code = int(profile.codes(cycle, rows, again=True)[0])
+    if not code and ahead and not profile.fits_with(cycle, row, ahead):
+        return cycle.refuse(DefaultPreemption.name, NOT_HELPFUL)
+    return code
+
+
+def importance(info: PodInfo) -> tuple[Any, ...]:
+    """The most important pod first: by priority, then the one that runs longer."""
+    return (-info.priority, info.pod.status.startTime or "9", info.full_name)
+
+
+def split_by_budget(
+    pods: Iterable[PodInfo], budgets: Sequence[PodDisruptionBudget]
+) -> tuple[list[PodInfo], list[PodInfo]]:
+    """Those whose eviction a budget would not allow, and the others, in their order."""
+    left = [budget.status.disruptionsAllowed for budget in budgets]
+    violating: list[PodInfo] = []
+    others: list[PodInfo] = []
+    for info in pods:
+        is_violated = False
+        for at, budget in enumerate(budgets):
+            if _protects(budget, info.pod):
+                left[at] -= 1
+                is_violated = is_violated or left[at] < 0
+        (violating if is_violated else others).append(info)
+    return violating, others
+
+
+def _protects(budget: PodDisruptionBudget, pod: Pod) -> bool:
+    if budget.metadata.namespace != pod.metadata.namespace or not pod.metadata.labels:
+        return False
+    selector = selector_of(budget.spec.selector)
+    if selector.is_everything or not selector.matches(pod.metadata.labels):
+        return False
+    return pod.metadata.name not in budget.status.disruptedPods
+
+
+def choose(found: Sequence[Candidate]) -> Candidate:
+    """The least disruption: few budgets broken, unimportant pods, few of them, those that run the shortest time."""
+    return min(found, key=_disruption)
+
+
+def _disruption(candidate: Candidate) -> tuple[Any, ...]:
+    pods = candidate.victims
+    if not pods:
+        return (candidate.violations, -_OFFSET, 0, 0, _Latest(""), candidate.row)
+    highest = pods[0].priority
+    started = min(info.pod.status.startTime or "9" for info in pods if info.priority == highest)
+    total = sum(info.priority + _OFFSET for info in pods)
+    return (candidate.violations, highest, total, len(pods), _Latest(started), candidate.row)
+
+
+class _Latest(str):
+    """Sorts later times first."""
+
+    def __lt__(self, other: str) -> bool:
+        return str.__gt__(self, other)
+
+
+def is_going_by_preemption(pod: Pod) -> bool:
+    if pod.metadata.deletionTimestamp is None:
+        return False
+    found = next((one for one in pod.status.conditions if one.type == "DisruptionTarget"), None)
+    return found is not None and found.status == "True" and found.reason == BY_SCHEDULER

@@ -1,0 +1,48 @@
+"""ImageLocality: nodes that have the pod's images already, and large ones, are better."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from sampan.api.types.core_v1 import PodSpec
+from sampan.scheduler.arrays import Ints, Rows, count_of
+from sampan.scheduler.framework.contract import MAX_SCORE, SKIP, Cycle, Handle, Scope, Status
+from sampan.scheduler.node_extras import scattered
+
+_MIB = 1024 * 1024
+_LEAST = 23 * _MIB
+_MOST_PER_CONTAINER = 1000 * _MIB
+
+
+class ImageLocality:
+    name = "ImageLocality"
+    scope = Scope.CLUSTER
+
+    def __init__(self, handle: Handle) -> None:
+        pass
+
+    def pre_score(self, cycle: Cycle, rows: Rows) -> Status | None:
+        images = cycle.table.images
+        return None if any(images.nodes_with(name) for name in cycle.needs.parsed(self.name, image_names)) else SKIP
+
+    def score(self, cycle: Cycle, rows: Rows) -> Ints:
+        table, spec = cycle.table, cycle.needs.spec
+        total = np.zeros(count_of(rows), dtype=np.int64)
+        for name in cycle.needs.parsed(self.name, image_names):
+            there = table.images.nodes_with(name)
+            if there:
+                scaled = int(next(iter(there.values())) * (len(there) / table.count))
+                total += scattered(dict.fromkeys(there, scaled), table.used)[rows]
+        most = _MOST_PER_CONTAINER * (len(spec.initContainers) + len(spec.containers or ()))
+        return MAX_SCORE * (np.clip(total, _LEAST, most) - _LEAST) // (most - _LEAST)
+
+
+def image_names(spec: PodSpec) -> tuple[str, ...]:
+    """Of every container and image volume, with the tag that is meant."""
+    found = [container.image for container in (*spec.initContainers, *(spec.containers or ()))]
+    found += [volume.image.reference for volume in spec.volumes if volume.image is not None]
+    return tuple(normalized(name) for name in found)
+
+
+def normalized(name: str) -> str:
+    return f"{name}:latest" if name.rfind(":") <= name.rfind("/") else name

@@ -1,0 +1,129 @@
+"""NodeResourcesFit: the node has what the pod asks for; and a score by how full it would be."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import numpy as np
+
+from sampan.api.resource_names import is_native
+from sampan.scheduler.arrays import Codes, Ints, Rows, count_of
+from sampan.scheduler.framework.contract import Action, ClusterEvent, Cycle, Events, Handle, Resource, Scope
+from sampan.scheduler.needs import PODS, Needs
+from sampan.scheduler.node_table import PODS_AT, amount_of
+from sampan.scheduler.plugin_args import ArgumentError, read_args
+from sampan.scheduler.pod_info import PodInfo
+from sampan.scheduler.resource_amounts import DEFAULT_RESOURCES, ResourceSpec, considered
+from sampan.scheduler.resource_scoring import Amounts, RequestedToCapacity, Strategy, least_allocated, most_allocated
+
+TOO_MANY = "Too many pods"
+
+
+class ShapePoint(msgspec.Struct, forbid_unknown_fields=True):
+    utilization: int
+    score: int
+
+
+class Ratio(msgspec.Struct, forbid_unknown_fields=True):
+    shape: list[ShapePoint] = []
+
+
+class ScoringStrategy(msgspec.Struct, forbid_unknown_fields=True):
+    type: str = "LeastAllocated"
+    resources: list[ResourceSpec] = msgspec.field(default_factory=lambda: list(DEFAULT_RESOURCES))
+    requestedToCapacityRatio: Ratio | None = None
+
+
+class FitArgs(msgspec.Struct, forbid_unknown_fields=True):
+    ignoredResources: list[str] = []
+    ignoredResourceGroups: list[str] = []
+    scoringStrategy: ScoringStrategy = msgspec.field(default_factory=ScoringStrategy)
+
+
+class NodeResourcesFit:
+    name = "NodeResourcesFit"
+    scope = Scope.PODS
+
+    def __init__(self, handle: Handle) -> None:
+        args = read_args(handle.args, FitArgs)
+        self._ignored = frozenset(args.ignoredResources)
+        self._ignored_groups = frozenset(args.ignoredResourceGroups)
+        self._resources = args.scoringStrategy.resources
+        self._strategy = _strategy(args.scoringStrategy)
+
+    def filter(self, cycle: Cycle, rows: Rows) -> Codes:
+        """Every amount that is short is a reason; one that even the empty node lacks makes it final."""
+        table = cycle.table
+        short: list[tuple[str, Any]] = [
+            (TOO_MANY, table.requested[PODS_AT, rows] + 1 > table.allocatable[PODS_AT, rows])
+        ]
+        final = np.zeros(count_of(rows), dtype=np.bool_)
+        for name, amount in self._checked(cycle.needs):
+            at = table.resource(name)
+            there = table.allocatable[at, rows]
+            short.append((f"Insufficient {name}", amount > there - table.requested[at, rows]))
+            final |= amount > there
+        return _codes(cycle, self.name, short, final)
+
+    def score(self, cycle: Cycle, rows: Rows) -> Ints:
+        return self._strategy([self._amounts(cycle, spec, rows) for spec in self._resources])
+
+    def events(self) -> Events:
+        return [
+            (ClusterEvent(Resource.ASSIGNED_POD, Action.DELETE), None),
+            (ClusterEvent(Resource.ASSIGNED_POD, Action.UPDATE_REQUESTS), None),
+            (ClusterEvent(Resource.NODE, Action.ADD), _empty_node_fits),
+            (ClusterEvent(Resource.NODE, Action.UPDATE_ALLOCATABLE), _empty_node_fits),
+            (ClusterEvent(Resource.POD, Action.UPDATE_REQUESTS), None),
+        ]
+
+    def _checked(self, needs: Needs) -> list[tuple[str, int]]:
+        if not self._ignored and not self._ignored_groups:
+            return list(needs.requests.items())
+        return [item for item in needs.requests.items() if not self._is_ignored(item[0])]
+
+    def _is_ignored(self, name: str) -> bool:
+        if is_native(name):
+            return False
+        return name in self._ignored or name.partition("/")[0] in self._ignored_groups
+
+    def _amounts(self, cycle: Cycle, spec: ResourceSpec, rows: Rows) -> Amounts:
+        requested, allocatable = considered(cycle.table, cycle.needs, spec.name, rows, nonzero=True)
+        return Amounts(requested, allocatable, spec.weight)
+
+
+def _codes(cycle: Cycle, plugin: str, short: list[tuple[str, Any]], final: Any) -> Codes:
+    bits = np.zeros(len(final), dtype=np.int64)
+    for place, (_, lacking) in enumerate(short):
+        bits |= lacking.astype(np.int64) << place
+    found = np.zeros(len(final), dtype=np.int32)
+    if not bits.any():
+        return found
+    bits = bits * 2 + (final & (bits > 0))
+    for pattern in np.unique(bits):
+        if pattern > 1:
+            reasons = [reason for place, (reason, _) in enumerate(short) if pattern >> (place + 1) & 1]
+            found[bits == pattern] = cycle.refuse(plugin, *reasons, is_final=bool(pattern & 1))
+    return found
+
+
+def _strategy(given: ScoringStrategy) -> Strategy:
+    match given.type:
+        case "LeastAllocated":
+            return least_allocated
+        case "MostAllocated":
+            return most_allocated
+        case "RequestedToCapacityRatio" if given.requestedToCapacityRatio and given.requestedToCapacityRatio.shape:
+            return RequestedToCapacity([(at.utilization, at.score) for at in given.requestedToCapacityRatio.shape])
+        case "RequestedToCapacityRatio":
+            raise ArgumentError("requestedToCapacityRatio.shape: Required value: at least one point is needed")
+    raise ArgumentError(f"scoringStrategy.type: Unsupported value: {given.type!r}")
+
+
+def _empty_node_fits(info: PodInfo, old: Any, new: Any) -> bool:
+    """Whether the node, were it empty, would have enough."""
+    there = new.status.allocatable
+    if amount_of(PODS, there.get(PODS)) < 1:
+        return False
+    return all(amount <= amount_of(name, there.get(name)) for name, amount in info.needs.requests.items())

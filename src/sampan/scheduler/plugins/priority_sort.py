@@ -1,0 +1,17 @@
+"""PrioritySort: pods of higher priority first, then those that wait longer."""
+
+from __future__ import annotations
+
+from sampan.scheduler.framework.contract import Handle, Scope
+from sampan.scheduler.pod_info import PodInfo
+
+
+class PrioritySort:
+    name = "PrioritySort"
+    scope = Scope.NODE
+
+    def __init__(self, handle: Handle) -> None:
+        pass
+
+    def sort_key(self, info: PodInfo, since: float) -> tuple[float, ...]:
+        return (-info.priority, since)

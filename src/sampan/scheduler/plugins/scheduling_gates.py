@@ -1,0 +1,24 @@
+"""SchedulingGates: a pod with gates stays out of the queue until somebody has taken them away."""
+
+from __future__ import annotations
+
+from sampan.scheduler.framework.contract import Action, ClusterEvent, Code, Events, Handle, Resource, Scope, Status
+from sampan.scheduler.pod_info import PodInfo
+
+
+class SchedulingGates:
+    name = "SchedulingGates"
+    scope = Scope.NODE
+
+    def __init__(self, handle: Handle) -> None:
+        pass
+
+    def pre_enqueue(self, info: PodInfo) -> Status | None:
+        gates = info.pod.spec.schedulingGates
+        if not gates:
+            return None
+        names = " ".join(gate.name for gate in gates)
+        return Status(Code.UNRESOLVABLE, (f"waiting for scheduling gates: [{names}]",))
+
+    def events(self) -> Events:
+        return [(ClusterEvent(Resource.POD, Action.UPDATE_GATES), None)]

@@ -1,0 +1,81 @@
+"""A pod as the scheduler knows it, and the table that makes them, so that what pods have in common is shared."""
+
+from __future__ import annotations
+
+from weakref import WeakValueDictionary
+
+from sampan.api.types.core_v1 import Pod
+from sampan.scheduler.affinity_terms import Term, TermTable
+from sampan.scheduler.needs import Needs, NeedsTable
+from sampan.scheduler.pod_sorts import LabelGroup
+
+DEFAULT_SCHEDULER = "default-scheduler"
+
+
+class PodInfo:
+    __slots__ = ("group", "needs", "pod", "priority", "terms", "uid")
+
+    def __init__(self, pod: Pod, needs: Needs, group: LabelGroup, terms: tuple[Term, ...]) -> None:
+        self.pod, self.needs, self.group, self.terms = pod, needs, group, terms
+        self.uid = pod.metadata.uid
+        self.priority = pod.spec.priority or 0
+
+    @property
+    def namespace(self) -> str:
+        return self.pod.metadata.namespace
+
+    @property
+    def name(self) -> str:
+        return self.pod.metadata.name
+
+    @property
+    def full_name(self) -> str:
+        return f"{self.pod.metadata.namespace}/{self.pod.metadata.name}"
+
+    def counts_as(self, other: PodInfo) -> bool:
+        """Whether a node is as full with one as with the other."""
+        return self.needs is other.needs and self.group is other.group and self.priority == other.priority
+
+
+class PodTable:
+    def __init__(self) -> None:
+        self.needs = NeedsTable()
+        self.terms = TermTable()
+        self.groups: WeakValueDictionary[object, LabelGroup] = WeakValueDictionary()
+
+    def info(self, pod: Pod) -> PodInfo:
+        needs, namespace = self.needs.of(pod.spec), pod.metadata.namespace
+        return PodInfo(pod, needs, self._group(pod), self._terms(needs, namespace))
+
+    def refreshed(self, info: PodInfo, pod: Pod) -> PodInfo:
+        """The info of a newer state of the pod. Most changes are of the status alone and cost next to nothing."""
+        old = info.pod.metadata
+        new = pod.metadata
+        if (
+            new.generation == old.generation
+            and new.labels == old.labels
+            and (new.deletionTimestamp is None) == (old.deletionTimestamp is None)
+        ):
+            return PodInfo(pod, info.needs, info.group, info.terms)
+        return self.info(pod)
+
+    def _group(self, pod: Pod) -> LabelGroup:
+        meta = pod.metadata
+        is_terminating = meta.deletionTimestamp is not None
+        key = (meta.namespace, is_terminating, *sorted(meta.labels.items()))
+        found = self.groups.get(key)
+        if found is None:
+            found = self.groups[key] = LabelGroup(meta.namespace, meta.labels, is_terminating)
+        return found
+
+    def _terms(self, needs: Needs, namespace: str) -> tuple[Term, ...]:
+        if needs.spec.affinity is None:
+            return ()
+        by_namespace: dict[str, tuple[Term, ...]] = needs.parsed("terms", lambda spec: {})
+        found = by_namespace.get(namespace)
+        if found is None:
+            found = by_namespace[namespace] = self.terms.of(needs.spec, namespace)
+        return found
+
+
+__all__ = ["DEFAULT_SCHEDULER", "PodInfo", "PodTable"]

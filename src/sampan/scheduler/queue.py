@@ -1,0 +1,322 @@
+"""The queue of pending pods: active, backing off, unschedulable, gated.
+
+- An active pod waits for its turn: by priority, then by the time since which it waits.
+- A pod that was tried in vain is unschedulable until something happens that a plug-in which refused it says may help;
+  then it is active, or backs off for what is left of its time. While nothing is active, pods that back off are tried
+  early; not those whose attempt failed by an error.
+- A gated pod is outside until the plug-in that keeps it there lets it in.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import heapq
+import itertools
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from sampan.machinery.clock import Clock
+from sampan.scheduler.framework.contract import ClusterEvent, Hint, Status
+from sampan.scheduler.pod_info import PodInfo
+
+SortKey = Callable[[PodInfo, float], tuple[float, ...]]
+Gate = Callable[[PodInfo], Status | None]
+"""Why the pod may not enter; None if it may."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QueueConfig:
+    first_backoff_s: float = 1.0
+    most_backoff_s: float = 10.0
+    flush_s: float = 300.0
+    """After that long an unschedulable pod is tried again whatever happened."""
+
+
+@dataclass(slots=True, eq=False)
+class Queued:
+    """A pending pod and what happened to it so far."""
+
+    info: PodInfo
+    since: float
+    """When it was last added."""
+    first: float
+    attempts: int = 0
+    failures: int = 0
+    """Attempts since which it backs off."""
+    plugins: frozenset[str] = frozenset()
+    """Those that refused it last; none: an error."""
+    gated_by: str = ""
+    gate_message: str = ""
+    where: str = ""
+    moves: int = 0
+    """How many events had moved pods when its attempt began."""
+    is_error: bool = False
+
+    @property
+    def uid(self) -> str:
+        return self.info.uid
+
+
+ACTIVE, BACKOFF, UNSCHEDULABLE, GATED, TAKEN = "active", "backoff", "unschedulable", "gated", "taken"
+
+
+@dataclass(slots=True)
+class Nominations:
+    """Pods for which preemption has made room, by node and uid."""
+
+    by_node: dict[str, dict[str, PodInfo]] = field(default_factory=dict)
+    _node_of: dict[str, str] = field(default_factory=dict)
+
+    def put(self, info: PodInfo, node: str) -> None:
+        self.drop(info.uid)
+        if node:
+            self.by_node.setdefault(node, {})[info.uid] = info
+            self._node_of[info.uid] = node
+
+    def drop(self, uid: str) -> None:
+        node = self._node_of.pop(uid, None)
+        if node is not None:
+            pods = self.by_node[node]
+            del pods[uid]
+            if not pods:
+                del self.by_node[node]
+
+    def node_of(self, uid: str) -> str:
+        return self._node_of.get(uid, "")
+
+    def ahead_of(self, info: PodInfo, rows: Mapping[str, int]) -> list[tuple[int, list[PodInfo]]]:
+        """By row, the nominated pods that this one must leave room for."""
+        found = []
+        for node, pods in self.by_node.items():
+            before = [other for other in pods.values() if other.uid != info.uid and other.priority >= info.priority]
+            if before and node in rows:
+                found.append((rows[node], before))
+        return found
+
+
+class SchedulingQueue:
+    def __init__(
+        self,
+        *,
+        clock: Clock,
+        sort_key: SortKey,
+        gate: Gate,
+        hints: Mapping[ClusterEvent, Sequence[tuple[str, Hint | None]]],
+        config: QueueConfig | None = None,
+    ) -> None:
+        self._clock, self._sort_key, self._gate, self._hints = clock, sort_key, gate, hints
+        self._config = config or QueueConfig()
+        self._pods: dict[str, Queued] = {}
+        """Every pending pod by uid, also those being tried."""
+        self._active: list[tuple[tuple[float, ...], int, Queued]] = []
+        self._backoff: list[tuple[float, int, Queued]] = []
+        self._errors: list[tuple[float, int, Queued]] = []
+        """Those of the pods that back off whose attempt failed by an error."""
+        self._unschedulable: dict[str, Queued] = {}
+        """The one that waits longest first."""
+        self._order = itertools.count()
+        self._more = asyncio.Event()
+        self._moves = 0
+
+    # -- what there is -----------------------------------------------------------------------------------------------
+
+    def __len__(self) -> int:
+        return len(self._pods)
+
+    def get(self, uid: str) -> Queued | None:
+        return self._pods.get(uid)
+
+    def counts(self) -> dict[str, int]:
+        found = dict.fromkeys((ACTIVE, BACKOFF, UNSCHEDULABLE, GATED), 0)
+        for queued in self._pods.values():
+            if queued.where in found:
+                found[queued.where] += 1
+        return found
+
+    def pending(self) -> Iterable[Queued]:
+        return list(self._pods.values())
+
+    # -- coming and going --------------------------------------------------------------------------------------------
+
+    def add(self, info: PodInfo) -> None:
+        """A new pending pod."""
+        now = self._clock.now()
+        queued = self._pods[info.uid] = Queued(info, since=now, first=now)
+        self._enter(queued)
+
+    def update(self, info: PodInfo) -> Queued | None:
+        """A newer state of a pending pod; None if it is not known."""
+        queued = self._pods.get(info.uid)
+        if queued is None:
+            return None
+        queued.info = info
+        if queued.where == GATED and self._gate(info) is None:
+            self._enter(queued)
+        return queued
+
+    def remove(self, uid: str) -> None:
+        queued = self._pods.pop(uid, None)
+        if queued is not None:
+            self._unschedulable.pop(uid, None)
+            queued.where = ""
+
+    def pop(self) -> Queued | None:
+        """The next pod to try; None if there is none now. `done`, `failed` or `errored` ends the attempt."""
+        self._ripen()
+        queued = self._next_active() or self._next_backing_off()
+        if queued is not None:
+            queued.where = TAKEN
+            queued.attempts += 1
+            queued.moves = self._moves
+        return queued
+
+    def done(self, uid: str) -> None:
+        """The pod has a node."""
+        self._pods.pop(uid, None)
+
+    def failed(self, queued: Queued, plugins: Iterable[str]) -> None:
+        """No node will do; these plug-ins say so."""
+        queued.plugins, queued.is_error = frozenset(plugins), False
+        self._return(queued, is_missed=queued.moves != self._moves)
+
+    def errored(self, queued: Queued) -> None:
+        """The attempt failed for no fault of the pod's: again after its back-off."""
+        queued.plugins, queued.is_error = frozenset(), True
+        self._return(queued, is_missed=True)
+
+    def _return(self, queued: Queued, *, is_missed: bool) -> None:
+        if self._pods.get(queued.uid) is not queued:
+            return
+        queued.failures += 1
+        queued.since = self._clock.now()
+        if is_missed or (not queued.plugins and queued.is_error):
+            self._back_off(queued)
+        else:
+            queued.where = UNSCHEDULABLE
+            self._unschedulable[queued.uid] = queued
+            self._more.set()  # the flush of what waits may have to be timed anew
+
+    # -- events ------------------------------------------------------------------------------------------------------
+
+    def on_event(self, event: ClusterEvent, old: Any | None, new: Any | None) -> int:
+        """Something happened: wake the pods that it may help. Gives how many."""
+        concerned = self._hints.get(event)
+        if not concerned:
+            return 0
+        self._moves += 1
+        if not self._unschedulable:
+            return 0
+        woken = [queued for queued in self._unschedulable.values() if _may_help(queued, concerned, old, new)]
+        for queued in woken:
+            self._wake(queued)
+        return len(woken)
+
+    def on_own_change(self, queued: Queued, events: Iterable[ClusterEvent], old: Any, new: Any) -> None:
+        """The waiting pod itself was changed."""
+        if queued.where != UNSCHEDULABLE:
+            return
+        for event in events:
+            if _may_help(queued, self._hints.get(event, ()), old, new):
+                self._wake(queued)
+                return
+
+    def activate(self, uid: str) -> None:
+        """Have the pod tried now."""
+        queued = self._pods.get(uid)
+        if queued is not None and queued.where in (UNSCHEDULABLE, BACKOFF):
+            self._unschedulable.pop(uid, None)
+            self._push_active(queued)
+
+    def _wake(self, queued: Queued) -> None:
+        self._unschedulable.pop(queued.uid, None)
+        if self._backoff_end(queued) > self._clock.now():
+            self._back_off(queued)
+        else:
+            self._push_active(queued)
+
+    # -- time --------------------------------------------------------------------------------------------------------
+
+    async def wait(self) -> None:
+        """Until there may be a pod to try."""
+        self._more.clear()
+        if self._active:
+            return
+        due = self._next_due()
+        if due is None:
+            await self._more.wait()
+            return
+        async with asyncio.TaskGroup() as group:
+            sleeping = group.create_task(self._clock.sleep_until(due))
+            sleeping.add_done_callback(lambda _: self._more.set())
+            await self._more.wait()
+            sleeping.cancel()
+
+    def _next_due(self) -> float | None:
+        times = [heap[0][0] for heap in (self._backoff, self._errors) if heap]
+        if self._unschedulable:
+            times.append(next(iter(self._unschedulable.values())).since + self._config.flush_s)
+        return min(times, default=None)
+
+    def _ripen(self) -> None:
+        """Make active what has waited long enough."""
+        now = self._clock.now()
+        for heap in (self._backoff, self._errors):
+            while heap and (heap[0][0] <= now or heap[0][2].where != BACKOFF):
+                queued = heapq.heappop(heap)[2]
+                if queued.where == BACKOFF:
+                    self._push_active(queued)
+        while self._unschedulable:
+            queued = next(iter(self._unschedulable.values()))
+            if now - queued.since < self._config.flush_s:
+                break
+            self._wake(queued)
+
+    def _backoff_end(self, queued: Queued) -> float:
+        config = self._config
+        if not queued.failures:
+            return queued.since
+        return queued.since + min(config.first_backoff_s * 2.0 ** (queued.failures - 1), config.most_backoff_s)
+
+    # -- parts -------------------------------------------------------------------------------------------------------
+
+    def _enter(self, queued: Queued) -> None:
+        status = self._gate(queued.info)
+        if status is None:
+            queued.gated_by = queued.gate_message = ""
+            self._push_active(queued)
+        else:
+            queued.where, queued.gated_by, queued.gate_message = GATED, status.plugin, status.message
+
+    def _push_active(self, queued: Queued) -> None:
+        queued.where = ACTIVE
+        key = self._sort_key(queued.info, queued.since)
+        heapq.heappush(self._active, (key, next(self._order), queued))
+        self._more.set()
+
+    def _back_off(self, queued: Queued) -> None:
+        queued.where = BACKOFF
+        heap = self._errors if queued.is_error else self._backoff
+        heapq.heappush(heap, (self._backoff_end(queued), next(self._order), queued))
+        self._more.set()
+
+    def _next_active(self) -> Queued | None:
+        while self._active:
+            queued = heapq.heappop(self._active)[2]
+            if queued.where == ACTIVE and self._pods.get(queued.uid) is queued:
+                return queued
+        return None
+
+    def _next_backing_off(self) -> Queued | None:
+        while self._backoff:
+            queued = heapq.heappop(self._backoff)[2]
+            if queued.where == BACKOFF and self._pods.get(queued.uid) is queued:
+                return queued
+        return None
+
+
+def _may_help(queued: Queued, concerned: Sequence[tuple[str, Hint | None]], old: Any | None, new: Any | None) -> bool:
+    return any(plugin in queued.plugins and (hint is None or hint(queued.info, old, new)) for plugin, hint in concerned)
+
+
+__all__ = ["Gate", "Nominations", "QueueConfig", "Queued", "SchedulingQueue", "SortKey"]

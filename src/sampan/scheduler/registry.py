@@ -1,0 +1,114 @@
+"""The table of plug-ins, and profiles made from a configuration."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
+from importlib import import_module
+from importlib.metadata import entry_points
+from typing import Any
+
+from sampan.scheduler.config import DEFAULT_PLUGINS, PluginChoice, ProfileConfig
+from sampan.scheduler.framework.contract import ClusterEvent, Handle, Hint
+from sampan.scheduler.framework.profile import POINTS, Profile
+from sampan.scheduler.picking import Picker
+from sampan.scheduler.plugin_args import ArgumentError
+
+_PACKAGE = "sampan.scheduler.plugins"
+PLUGINS: Mapping[str, str] = {
+    "SchedulingGates": f"{_PACKAGE}.scheduling_gates:SchedulingGates",
+    "PrioritySort": f"{_PACKAGE}.priority_sort:PrioritySort",
+    "NodeUnschedulable": f"{_PACKAGE}.node_unschedulable:NodeUnschedulable",
+    "NodeName": f"{_PACKAGE}.node_name:NodeName",
+    "TaintToleration": f"{_PACKAGE}.taint_toleration:TaintToleration",
+    "NodeAffinity": f"{_PACKAGE}.node_affinity:NodeAffinity",
+    "NodePorts": f"{_PACKAGE}.node_ports:NodePorts",
+    "NodeResourcesFit": f"{_PACKAGE}.node_resources_fit:NodeResourcesFit",
+    "PodTopologySpread": f"{_PACKAGE}.pod_topology_spread:PodTopologySpread",
+    "InterPodAffinity": f"{_PACKAGE}.inter_pod_affinity:InterPodAffinity",
+    "DefaultPreemption": f"{_PACKAGE}.default_preemption:DefaultPreemption",
+    "NodeResourcesBalancedAllocation": (
+        f"{_PACKAGE}.node_resources_balanced_allocation:NodeResourcesBalancedAllocation"
+    ),
+    "ImageLocality": f"{_PACKAGE}.image_locality:ImageLocality",
+    "DefaultBinder": f"{_PACKAGE}.default_binder:DefaultBinder",
+}
+"""By name, `module:Class`."""
+
+ENTRY_POINTS = "sampan.scheduler.plugins"
+"""The group of entry points in which installed packages offer plug-ins."""
+
+
+class UnknownPlugin(ValueError):
+    """A plug-in that there is not; the message names it."""
+
+
+def load(name: str) -> Callable[[Handle], Any]:
+    """A plug-in's class: one of the table, one that is installed, or `module:Class`."""
+    where = PLUGINS.get(name, name if ":" in name else "")
+    if where:
+        module, _, attribute = where.partition(":")
+        try:
+            made: Callable[[Handle], Any] = getattr(import_module(module), attribute)
+        except (ImportError, AttributeError) as error:
+            raise UnknownPlugin(f"plug-in {name!r} cannot be loaded: {error}") from error
+        return made
+    for point in entry_points(group=ENTRY_POINTS, name=name):
+        loaded: Callable[[Handle], Any] = point.load()
+        return loaded
+    raise UnknownPlugin(f"there is no plug-in {name!r}")
+
+
+def make_profile(config: ProfileConfig, handle: Handle, picker: Picker) -> Profile:
+    made: dict[str, Any] = {}
+    weights: dict[str, int] = {}
+
+    def plugin(choice: PluginChoice) -> Any:
+        if choice.name not in made:
+            made[choice.name] = _make(choice.name, config, handle)
+        found = made[choice.name]
+        weights[found.name] = choice.weight or weights.get(found.name, 0)
+        return found
+
+    every = [plugin(choice) for choice in config.plugins if _is_there(choice)]
+    points: dict[str, list[Any]] = {}
+    for point, method in POINTS.items():
+        choice = config.points.get(point)
+        found = [one for one in every if hasattr(one, method) and not _is_off(one.name, choice)]
+        found += [plugin(more) for more in (choice.enabled if choice is not None else ())]
+        points[point] = list({one.name: one for one in found}.values())
+    if len(points["queueSort"]) != 1:
+        raise ArgumentError(f"profile {config.scheduler_name}: exactly one plug-in sorts the queue")
+    if not points["bind"]:
+        raise ArgumentError(f"profile {config.scheduler_name}: at least one plug-in must bind")
+    return Profile(name=config.scheduler_name, table=handle.table, points=dict(points), weights=weights, picker=picker)
+
+
+def _make(name: str, config: ProfileConfig, handle: Handle) -> Any:
+    own = replace(handle, args=config.args.get(name, {}), scheduler_name=config.scheduler_name)
+    try:
+        return load(name)(own)
+    except ArgumentError as error:
+        raise ArgumentError(f"arguments of {name}: {error}") from error
+
+
+def _is_there(choice: PluginChoice) -> bool:
+    """The default profile names plug-ins that may not be built yet."""
+    return choice.name in PLUGINS or choice not in DEFAULT_PLUGINS
+
+
+def _is_off(name: str, choice: Any) -> bool:
+    return choice is not None and ("*" in choice.disabled or name in choice.disabled)
+
+
+def hints_of(profiles: Iterable[Profile]) -> dict[ClusterEvent, list[tuple[str, Hint | None]]]:
+    """By event, the plug-ins that it may make think again."""
+    found: dict[ClusterEvent, dict[str, Hint | None]] = {}
+    for profile in profiles:
+        for plugin in profile.plugins:
+            for event, hint in plugin.events() if hasattr(plugin, "events") else ():
+                found.setdefault(event, {})[plugin.name] = hint
+    return {event: list(plugins.items()) for event, plugins in found.items()}
+
+
+__all__ = ["PLUGINS", "UnknownPlugin", "hints_of", "load", "make_profile"]

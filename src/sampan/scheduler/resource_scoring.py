@@ -1,0 +1,127 @@
+"""Scores by how full a node would be: least, most, and by a shape over the ratio. Amounts are arrays over nodes.
+
+A resource that a node does not have does not count for it.
+"""
+
+from collections.abc import Callable, Sequence
+from itertools import pairwise
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from sampan.scheduler.arrays import Ints
+
+MAX_SCORE = 100
+_SHAPE_MAX = 10
+
+
+class Amounts(NamedTuple):
+    """Of one resource: what would be asked for, what there is, how much the resource counts."""
+
+    requested: Ints
+    allocatable: Ints
+    weight: int
+
+
+Strategy = Callable[[Sequence[Amounts]], Ints]
+
+
+def least_allocated(amounts: Sequence[Amounts]) -> Ints:
+    return _weighted([(found, _share_free(found)) for found in amounts])
+
+
+def most_allocated(amounts: Sequence[Amounts]) -> Ints:
+    return _weighted([(found, _share_taken(found)) for found in amounts])
+
+
+def _share_free(found: Amounts) -> Ints:
+    capacity = np.maximum(found.allocatable, 1)
+    return np.where(found.requested > found.allocatable, 0, (capacity - found.requested) * MAX_SCORE // capacity)
+
+
+def _share_taken(found: Amounts) -> Ints:
+    capacity = np.maximum(found.allocatable, 1)
+    return np.minimum(found.requested, capacity) * MAX_SCORE // capacity
+
+
+def _weighted(parts: Sequence[tuple[Amounts, Ints]]) -> Ints:
+    total: Ints = np.zeros_like(parts[0][1])
+    weights: Ints = np.zeros_like(total)
+    for found, scores in parts:
+        weight = np.where(found.allocatable > 0, found.weight, 0)
+        total += scores * weight
+        weights += weight
+    return total // np.maximum(weights, 1)
+
+
+class RequestedToCapacity:
+    """A broken line from utilization (0..100) to score (0..10 in the configuration)."""
+
+    def __init__(self, points: Sequence[tuple[int, int]]) -> None:
+        self._points = [(utilization, score * (MAX_SCORE // _SHAPE_MAX)) for utilization, score in points]
+
+    def __call__(self, amounts: Sequence[Amounts]) -> Ints:
+        total: Ints = np.zeros_like(amounts[0].requested)
+        weights: Ints = np.zeros_like(total)
+        for found in amounts:
+            scores = self._score(found)
+            weight = np.where((found.allocatable > 0) & (scores > 0), found.weight, 0)
+            total += scores * weight
+            weights += weight
+        return _rounded(total, weights)
+
+    def _score(self, found: Amounts) -> Ints:
+        capacity = np.maximum(found.allocatable, 1)
+        ratio = np.where(found.requested > found.allocatable, 100, found.requested * 100 // capacity)
+        return self._line(ratio)
+
+    def _line(self, at: Ints) -> Ints:
+        points = self._points
+        found: Ints = np.full_like(at, points[-1][1])
+        for (left, low), (right, high) in reversed(list(pairwise(points))):
+            step = (high - low) * (at - left)
+            inner = low + _toward_zero(step, right - left)
+            found = np.where(at <= right, inner, found)
+        return np.where(at <= points[0][0], points[0][1], found)
+
+
+def _toward_zero(number: Ints, divisor: int) -> Ints:
+    found: Ints = np.sign(number) * (np.abs(number) // divisor)
+    return found
+
+
+def _rounded(total: Ints, weights: Ints) -> Ints:
+    """Halves go up, as no score is negative."""
+    return np.floor(total / np.maximum(weights, 1) + 0.5).astype(np.int64)
+
+
+def balanced(requested: Sequence[Ints], allocatable: Sequence[Ints]) -> Ints:
+    """100 where all resources would be equally full, less the more they differ."""
+    has = np.array([found > 0 for found in allocatable])
+    fractions = np.array(
+        [np.minimum(asked / np.maximum(there, 1), 1.0) for asked, there in zip(requested, allocatable, strict=True)]
+    )
+    if len(fractions) == 2:
+        spread = np.abs((fractions[0] - fractions[1]) / 2)
+        return ((1 - np.where(has.all(axis=0), spread, 0.0)) * MAX_SCORE).astype(np.int64)
+    scores: Ints = ((1 - _deviation(np.where(has, fractions, 0.0), has)) * MAX_SCORE).astype(np.int64)
+    return scores
+
+
+def _deviation(fractions: Any, has: Any) -> Any:
+    """The standard deviation over the resources that a node has."""
+    counted = has.sum(axis=0)
+    number = np.maximum(counted, 1)
+    mean = fractions.sum(axis=0) / number
+    squares = (np.where(has, fractions - mean, 0.0) ** 2).sum(axis=0)
+    found = np.sqrt(squares / number)
+    if len(fractions) > 2:
+        pair = counted == 2
+        if pair.any():  # of two, half the difference: the same number but for rounding
+            high = np.where(has, fractions, -np.inf).max(axis=0)
+            low = np.where(has, fractions, np.inf).min(axis=0)
+            found = np.where(pair, (high - low) / 2, found)
+    return np.where(counted > 1, found, 0.0)
+
+
+__all__ = ["MAX_SCORE", "Amounts", "RequestedToCapacity", "Strategy", "balanced", "least_allocated", "most_allocated"]
