@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from importlib import import_module
+from typing import TYPE_CHECKING
 
 from sampan.controllers.cloud import CloudProvider
 from sampan.machinery.client import Client
@@ -12,6 +13,9 @@ from sampan.machinery.clock import Clock
 from sampan.machinery.controller import Controller, RunnerConfig
 from sampan.machinery.events import EventRecorder
 from sampan.machinery.informer import InformerFactory
+
+if TYPE_CHECKING:
+    from sampan.controllers.autoscaling.metrics import MetricsSource
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,6 +58,13 @@ class ControllerConfig:
     """How long to gather changes of pods before the endpoints follow."""
     max_endpoints_per_slice: int = 100
     mirroring_max_endpoints_per_subset: int = 1000
+    metrics: MetricsSource | None = None
+    """Who knows the load that autoscalers follow; without one, the metrics APIs are asked."""
+    horizontal_pod_autoscaler_sync_period_s: float = 15
+    horizontal_pod_autoscaler_downscale_stabilization_s: float = 300
+    horizontal_pod_autoscaler_tolerance: float = 0.1
+    horizontal_pod_autoscaler_cpu_initialization_period_s: float = 300
+    horizontal_pod_autoscaler_initial_readiness_delay_s: float = 30
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

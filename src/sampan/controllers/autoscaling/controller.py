@@ -1,0 +1,115 @@
+"""The loop: every fifteen seconds, look at an autoscaler's metrics and give its target the replicas they ask for."""
+
+import logging
+
+import msgspec
+
+from sampan.api.labels import Selector
+from sampan.api.types.autoscaling_v2 import HorizontalPodAutoscaler
+from sampan.api.types.core_v1 import Pod
+from sampan.controllers.autoscaling.look import AutoscalerConfig, Autoscaling, Means, Memory
+from sampan.controllers.autoscaling.metrics import MetricsSource
+from sampan.controllers.autoscaling.metrics_api import ApiMetrics
+from sampan.controllers.autoscaling.pod_groups import Warmup
+from sampan.controllers.autoscaling.stabilizing import Recommendations
+from sampan.controllers.autoscaling.target import Kinds
+from sampan.controllers.descriptor import Parts
+from sampan.machinery import errors
+from sampan.machinery.client import Client, ConnectionFailed, resource_of
+from sampan.machinery.clock import Clock
+from sampan.machinery.controller import Watch
+from sampan.machinery.copies import copy_of
+from sampan.machinery.events import WARNING, EventRecorder
+from sampan.machinery.informer import InformerFactory
+from sampan.machinery.object_key import Key, key_of
+
+log = logging.getLogger(__name__)
+
+
+class HorizontalPodAutoscalers:
+    name = "horizontal-pod-autoscaler-controller"
+    watches = (
+        Watch(resource_of(HorizontalPodAutoscaler), lambda hpa: [key_of(hpa)]),
+        Watch(resource_of(Pod)),
+    )
+
+    def __init__(
+        self,
+        *,
+        client: Client,
+        informers: InformerFactory,
+        clock: Clock,
+        events: EventRecorder,
+        source: MetricsSource,
+        config: AutoscalerConfig,
+    ) -> None:
+        self._pods, self._clock, self._events, self._config = informers.of(Pod).lister, clock, events, config
+        self._means = Means(
+            client=client,
+            kinds=Kinds(client),
+            pods=self._pods,
+            events=events,
+            source=source,
+            config=config,
+            rivals=self._selecting,
+        )
+        self._autoscalers = informers.of(HorizontalPodAutoscaler).lister
+        self._writes = client.of(HorizontalPodAutoscaler)
+        self._memories: dict[Key, Memory] = {}
+
+    async def reconcile(self, key: Key) -> float | None:
+        shared = self._autoscalers.by_key(key)
+        if shared is None:
+            self._memories.pop(key, None)
+            return None
+        now, memory = self._clock.now(), self._memory(key)
+        if now < memory.due:
+            return memory.due - now
+        memory.due = now + self._config.period_s
+        hpa = msgspec.structs.replace(shared, status=copy_of(shared.status))
+        await Autoscaling(means=self._means, hpa=hpa, memory=memory, now=now).run()
+        if hpa.status != shared.status:
+            await self._write(hpa)
+        return self._config.period_s
+
+    def _selecting(self, namespace: str, selector: Selector) -> list[Key]:
+        """The autoscalers that select any of the pods that the selector selects."""
+        rivals = {key: known.selector for key, known in self._memories.items() if key.namespace == namespace}
+        if len(rivals) < 2:
+            return list(rivals)
+        pods = self._pods.list(namespace, selector)
+        return sorted(key for key, known in rivals.items() if any(known.matches(pod.metadata.labels) for pod in pods))
+
+    async def _write(self, hpa: HorizontalPodAutoscaler) -> None:
+        try:
+            await self._writes.update_status(hpa)
+        except (errors.ApiError, ConnectionFailed) as error:
+            self._events.event(hpa, WARNING, "FailedUpdateStatus", str(error))
+            log.debug("%s: %s", key_of(hpa), error)
+
+    def _memory(self, key: Key) -> Memory:
+        found = self._memories.get(key)
+        if found is None:
+            found = self._memories[key] = Memory(Recommendations(self._config.downscale_window_s))
+        return found
+
+
+def make(parts: Parts) -> HorizontalPodAutoscalers:
+    name, said = HorizontalPodAutoscalers.name, parts.config
+    client = parts.client_for(name)
+    return HorizontalPodAutoscalers(
+        client=client,
+        informers=parts.informers,
+        clock=parts.clock,
+        events=parts.events_for(name, "horizontal-pod-autoscaler"),
+        source=said.metrics or ApiMetrics(client),
+        config=AutoscalerConfig(
+            period_s=said.horizontal_pod_autoscaler_sync_period_s,
+            downscale_window_s=said.horizontal_pod_autoscaler_downscale_stabilization_s,
+            tolerance=said.horizontal_pod_autoscaler_tolerance,
+            warmup=Warmup(
+                said.horizontal_pod_autoscaler_cpu_initialization_period_s,
+                said.horizontal_pod_autoscaler_initial_readiness_delay_s,
+            ),
+        ),
+    )

@@ -1,0 +1,127 @@
+"""How far a recommendation is followed in one step. Pure."""
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from sampan.api.types.autoscaling_v2 import HorizontalPodAutoscalerBehavior, HPAScalingPolicy, HPAScalingRules
+
+_FASTEST, _ALWAYS_ALLOWED = 2, 4
+"""Without rules a step may double the replicas, or go to four."""
+
+
+class Limited(NamedTuple):
+    replicas: int
+    reason: str
+    message: str
+
+
+_IN_RANGE = "DesiredWithinRange", "the desired count is within the acceptable range"
+_TOO_MANY = "TooManyReplicas", "the desired replica count is more than the maximum replica count"
+_TOO_FEW = "TooFewReplicas", "the desired replica count is less than the minimum replica count"
+_UP = "ScaleUpLimit", "the desired replica count is increasing faster than the maximum scale rate"
+_DOWN = "ScaleDownLimit", "the desired replica count is decreasing faster than the maximum scale rate"
+
+
+class Change(NamedTuple):
+    time: float
+    replicas: int
+    """How many more or fewer; not negative."""
+
+
+@dataclass(slots=True)
+class Changes:
+    """What was done lately."""
+
+    up: list[Change] = field(default_factory=list)
+    down: list[Change] = field(default_factory=list)
+
+    def note(self, behavior: HorizontalPodAutoscalerBehavior | None, before: int, after: int, now: float) -> None:
+        """Without rules nobody asks, and nothing is kept."""
+        if behavior is None:
+            return
+        kept, rules = (self.up, behavior.scaleUp) if after > before else (self.down, behavior.scaleDown)
+        longest_s = max((policy.periodSeconds for policy in _policies(rules)), default=0)
+        kept[:] = [change for change in kept if change.time >= now - longest_s]
+        kept.append(Change(now, abs(after - before)))
+
+    def at_start(self, current: int, period_s: int, now: float) -> int:
+        """How many replicas there were before the period."""
+        return current - _within(self.up, period_s, now) + _within(self.down, period_s, now)
+
+
+def without_rules(current: int, desired: int, least: int, most: int) -> Limited:
+    fastest = max(_FASTEST * current, _ALWAYS_ALLOWED)
+    limit, why = (fastest, _UP) if most > fastest else (most, _TOO_MANY)
+    if desired < least:
+        return Limited(least, *_TOO_FEW)
+    return Limited(limit, *why) if desired > limit else Limited(desired, *_IN_RANGE)
+
+
+def with_rules(
+    behavior: HorizontalPodAutoscalerBehavior,
+    changes: Changes,
+    *,
+    current: int,
+    desired: int,
+    least: int,
+    most: int,
+    now: float,
+) -> Limited:
+    if desired > current:
+        fastest = max(_up_limit(behavior.scaleUp, changes, current, now), current)
+        limit, why = (fastest, _UP) if most > fastest else (most, _TOO_MANY)
+        if desired > limit:
+            return Limited(limit, *why)
+    elif desired < current:
+        fastest = min(_down_limit(behavior.scaleDown, changes, current, now), current)
+        limit, why = (fastest, _DOWN) if least < fastest else (least, _TOO_FEW)
+        if desired < limit:
+            return Limited(limit, *why)
+    return Limited(desired, *_IN_RANGE)
+
+
+def _up_limit(rules: HPAScalingRules | None, changes: Changes, current: int, now: float) -> int:
+    def most(policy: HPAScalingPolicy) -> int:
+        start = changes.at_start(current, policy.periodSeconds, now)
+        if policy.type == "Pods":
+            return start + policy.value
+        return math.ceil(start * (1 + policy.value / 100))
+
+    return _selected(rules, current, most, least_change=min, most_change=max)
+
+
+def _down_limit(rules: HPAScalingRules | None, changes: Changes, current: int, now: float) -> int:
+    def least(policy: HPAScalingPolicy) -> int:
+        start = changes.at_start(current, policy.periodSeconds, now)
+        if policy.type == "Pods":
+            return start - policy.value
+        return int(start * (1 - policy.value / 100))
+
+    return _selected(rules, current, least, least_change=max, most_change=min)
+
+
+def _selected(
+    rules: HPAScalingRules | None,
+    current: int,
+    limit: Callable[[HPAScalingPolicy], int],
+    *,
+    least_change: Callable[[list[int]], int],
+    most_change: Callable[[list[int]], int],
+) -> int:
+    limits = [limit(policy) for policy in _policies(rules)]
+    if not limits or rules is None or rules.selectPolicy == "Disabled":
+        return current
+    return least_change(limits) if rules.selectPolicy == "Min" else most_change(limits)
+
+
+def _policies(rules: HPAScalingRules | None) -> Sequence[HPAScalingPolicy]:
+    return rules.policies or () if rules is not None else ()
+
+
+def _within(changes: Sequence[Change], period_s: int, now: float) -> int:
+    return sum(change.replicas for change in changes if change.time > now - period_s)
+
+
+__all__ = ["Change", "Changes", "Limited", "with_rules", "without_rules"]

@@ -1,0 +1,270 @@
+"""One look at one autoscaler: from its target's scale and its metrics to another number of replicas."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import NoReturn
+
+from sampan.api import labels, quantity
+from sampan.api.label_grammar import SelectorError
+from sampan.api.labels import Selector
+from sampan.api.times import format_time
+from sampan.api.types.autoscaling_v1 import Scale
+from sampan.api.types.autoscaling_v2 import HorizontalPodAutoscaler, MetricStatus
+from sampan.api.types.core_v1 import Pod
+from sampan.controllers.autoscaling import limits
+from sampan.controllers.autoscaling.conditions import (
+    ABLE,
+    ACTIVE,
+    LIMITED,
+    SCALED_TO_ZERO,
+    remove_condition,
+    set_condition,
+)
+from sampan.controllers.autoscaling.limits import Changes
+from sampan.controllers.autoscaling.metrics import MetricsSource
+from sampan.controllers.autoscaling.pod_groups import Warmup
+from sampan.controllers.autoscaling.proposals import Asking, MetricFailure, Proposal
+from sampan.controllers.autoscaling.replicas import Situation, Tolerances
+from sampan.controllers.autoscaling.stabilizing import Recommendations
+from sampan.controllers.autoscaling.target import Kinds, Target, UnknownKind
+from sampan.machinery import errors
+from sampan.machinery.client import Client, ConnectionFailed
+from sampan.machinery.copies import copy_of
+from sampan.machinery.events import NORMAL, WARNING, EventRecorder
+from sampan.machinery.informer import Lister
+from sampan.machinery.object_key import Key
+
+_NO_SCALE = "the HPA controller was unable to get the target's current scale: {}"
+_NO_COUNT = "the HPA was unable to compute the replica count: {}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AutoscalerConfig:
+    period_s: float = 15.0
+    downscale_window_s: float = 300.0
+    """For how long a higher recommendation holds, where the autoscaler does not say."""
+    tolerance: float = 0.1
+    warmup: Warmup = field(default_factory=Warmup)
+
+
+@dataclass(slots=True)
+class Memory:
+    """What is remembered of one autoscaler."""
+
+    recommendations: Recommendations
+    changes: Changes = field(default_factory=Changes)
+    selector: Selector = labels.NOTHING
+    """Of its target's pods."""
+    due: float = 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Means:
+    """What a look needs besides the autoscaler."""
+
+    client: Client
+    kinds: Kinds
+    pods: Lister[Pod]
+    events: EventRecorder
+    source: MetricsSource
+    config: AutoscalerConfig
+    rivals: Callable[[str, Selector], Sequence[Key]]
+    """The autoscalers of a namespace that select any of the pods that the selector selects."""
+
+
+class _Stop(Exception):
+    """Nothing more can be done this time; what there is to say is in the status and in events."""
+
+
+class Autoscaling:
+    """One look at one autoscaler. `hpa` may be changed."""
+
+    def __init__(self, *, means: Means, hpa: HorizontalPodAutoscaler, memory: Memory, now: float) -> None:
+        self._of, self._hpa, self._memory, self._now = means, hpa, memory, now
+        self._metrics: list[MetricStatus] | None = None
+
+    async def run(self) -> None:
+        hpa = self._hpa
+        try:
+            target, scale = await self._target()
+            current = scale.spec.replicas
+            self._memory.recommendations.begin(current, self._now)
+            desired, reason = await self._desired(scale)
+        except _Stop:
+            return
+        if desired != current:
+            try:
+                await target.set_replicas(scale, desired)
+            except (errors.ApiError, ConnectionFailed) as error:
+                return self._not_scaled(current, desired, reason, error)
+            self._scaled(current, desired, reason)
+            hpa.status.lastScaleTime = format_time(self._now)
+        self._set_status(current, desired)
+
+    # -- the target --------------------------------------------------------------------------------------------------
+
+    async def _target(self) -> tuple[Target, Scale]:
+        ref, hpa = self._hpa.spec.scaleTargetRef, self._hpa
+        group = ref.apiVersion.partition("/")[0] if "/" in ref.apiVersion else ""
+        try:
+            if ref.apiVersion.count("/") > 1:
+                raise UnknownKind(f"unexpected GroupVersion string: {ref.apiVersion}")
+            resource = await self._of.kinds.resource(group, ref.kind)
+            target = Target(client=self._of.client, resource=resource, namespace=hpa.metadata.namespace, name=ref.name)
+            scale = await target.scale()
+        except (UnknownKind, errors.ApiError, ConnectionFailed) as error:
+            self._tell(WARNING, "FailedGetScale", str(error))
+            self._condition(ABLE, False, "FailedGetScale", _NO_SCALE.format(error))
+            raise _Stop from None
+        told = "the HPA controller was able to get the target's current scale"
+        self._condition(ABLE, True, "SucceededGetScale", told)
+        return target, copy_of(scale)
+
+    def _scaled(self, current: int, desired: int, reason: str) -> None:
+        told = f"the HPA controller was able to update the target scale to {desired}"
+        self._condition(ABLE, True, "SucceededRescale", told)
+        self._tell(NORMAL, "SuccessfulRescale", f"New size: {desired}; reason: {reason}")
+        self._memory.changes.note(self._hpa.spec.behavior, current, desired, self._now)
+        remove_condition(self._hpa.status, SCALED_TO_ZERO)
+
+    def _not_scaled(self, current: int, desired: int, reason: str, error: Exception) -> None:
+        self._tell(WARNING, "FailedRescale", f"New size: {desired}; reason: {reason}; error: {error}")
+        told = f"the HPA controller was unable to update the target scale: {error}"
+        self._condition(ABLE, False, "FailedUpdateScale", told)
+        self._set_status(current, self._hpa.status.desiredReplicas)
+
+    # -- how many replicas -------------------------------------------------------------------------------------------
+
+    async def _desired(self, scale: Scale) -> tuple[int, str]:
+        """The number, and why it is to be that."""
+        spec, current = self._hpa.spec, scale.spec.replicas
+        least = 1 if spec.minReplicas is None else spec.minReplicas
+        if current == 0:
+            told = "scaling is disabled since the replica count of the target is zero"
+            self._condition(ACTIVE, False, "ScalingDisabled", told)
+            remove_condition(self._hpa.status, SCALED_TO_ZERO)
+            return 0, ""
+        if current > spec.maxReplicas:
+            return spec.maxReplicas, "Current number of replicas above Spec.MaxReplicas"
+        if current < least:
+            return least, "Current number of replicas below Spec.MinReplicas"
+        return await self._by_metrics(scale, least)
+
+    async def _by_metrics(self, scale: Scale, least: int) -> tuple[int, str]:
+        current = scale.spec.replicas
+        proposal = await self._proposal(scale)
+        wanted = max(proposal.replicas, 0)
+        reason = f"{proposal.metric if wanted else ''} above target" if wanted > current else ""
+        if wanted < current:
+            reason = "All metrics below target"
+        return self._followed(current, wanted, least), reason
+
+    def _followed(self, current: int, wanted: int, least: int) -> int:
+        """How far the recommendation is followed now."""
+        behavior, most, memory, now = self._hpa.spec.behavior, self._hpa.spec.maxReplicas, self._memory, self._now
+        if behavior is None:
+            stable = memory.recommendations.highest(wanted, now)
+            limited = limits.without_rules(current, stable.replicas, least, most)
+        else:
+            stable = memory.recommendations.settled(behavior, current, wanted, now)
+            limited = limits.with_rules(
+                behavior, memory.changes, current=current, desired=stable.replicas, least=least, most=most, now=now
+            )
+        self._condition(ABLE, True, stable.reason, stable.message)
+        self._condition(LIMITED, limited.replicas != stable.replicas, limited.reason, limited.message)
+        return limited.replicas
+
+    async def _proposal(self, scale: Scale) -> Proposal:
+        """What the metric asks for that asks for most."""
+        current, specs = scale.spec.replicas, self._hpa.spec.metrics
+        asking = self._asking(scale, self._selector(scale))
+        self._metrics = [MetricStatus() for _ in specs]
+        failures: list[MetricFailure] = []
+        best: Proposal | None = None
+        for place, spec in enumerate(specs):
+            try:
+                found = await asking.propose(spec)
+            except MetricFailure as failure:
+                failures.append(failure)
+                self._tell(WARNING, failure.reason, failure.told)
+                continue
+            self._metrics[place] = found.status
+            if best is None or best.replicas == 0 or found.replicas > best.replicas:
+                best = found
+        if best is None or (failures and best.replicas < current):
+            self._fail(current, failures, len(specs))
+        told = f"the HPA was able to successfully calculate a replica count from {best.metric}"
+        self._condition(ACTIVE, True, "ValidMetricFound", told)
+        return best
+
+    def _fail(self, current: int, failures: Sequence[MetricFailure], metrics: int) -> NoReturn:
+        if failures:
+            first = failures[0]
+            self._condition(ACTIVE, False, first.reason, _NO_COUNT.format(first.told))
+            told = f"invalid metrics ({len(failures)} invalid out of {metrics}), first error is: {first}"
+            self._tell(WARNING, "FailedComputeMetricsReplicas", told)
+        self._set_status(current, self._hpa.status.desiredReplicas)
+        raise _Stop
+
+    def _asking(self, scale: Scale, selector: Selector) -> Asking:
+        namespace = self._hpa.metadata.namespace
+        situation = Situation(
+            pods=self._of.pods.list(namespace, selector),
+            current=scale.spec.replicas,
+            actual=scale.status.replicas,
+            tolerances=self._tolerances(),
+            warmup=self._of.config.warmup,
+            now=self._now,
+        )
+        return Asking(self._of.source, namespace, selector, situation)
+
+    def _tolerances(self) -> Tolerances:
+        behavior, usual = self._hpa.spec.behavior, self._of.config.tolerance
+        down = behavior.scaleDown.tolerance if behavior is not None and behavior.scaleDown is not None else None
+        up = behavior.scaleUp.tolerance if behavior is not None and behavior.scaleUp is not None else None
+        return Tolerances(
+            down=usual if down is None else quantity.parse(down).as_float(),
+            up=usual if up is None else quantity.parse(up).as_float(),
+        )
+
+    # -- the selector ------------------------------------------------------------------------------------------------
+
+    def _selector(self, scale: Scale) -> Selector:
+        text = scale.status.selector
+        if not text:
+            told, missing = "selector is required", "the HPA target's scale is missing a selector"
+            return self._refuse_selector(scale, "SelectorRequired", told, "InvalidSelector", missing)
+        try:
+            found = labels.parse(text)
+        except SelectorError as error:
+            told = f"couldn't convert selector into a corresponding internal selector object: {error}"
+            return self._refuse_selector(scale, "InvalidSelector", told, "InvalidSelector", told)
+        self._memory.selector = found
+        if len(rivals := self._of.rivals(self._hpa.metadata.namespace, found)) > 1:
+            named = " ".join(f"{{{key.name} {key.namespace}}}" for key in rivals)
+            told = f"pods by selector {text} are controlled by multiple HPAs: [{named}]"
+            return self._refuse_selector(scale, "AmbiguousSelector", told, "AmbiguousSelector", told)
+        return found
+
+    def _refuse_selector(self, scale: Scale, event: str, told: str, reason: str, message: str) -> Selector:
+        self._tell(WARNING, event, told)
+        self._condition(ACTIVE, False, reason, message)
+        self._tell(WARNING, "FailedComputeMetricsReplicas", told)
+        self._set_status(scale.spec.replicas, self._hpa.status.desiredReplicas)
+        raise _Stop
+
+    # -- what is said ------------------------------------------------------------------------------------------------
+
+    def _set_status(self, current: int, desired: int) -> None:
+        status = self._hpa.status
+        status.currentReplicas, status.desiredReplicas = current, desired
+        status.currentMetrics = self._metrics or None
+
+    def _condition(self, type: str, is_true: bool, reason: str, message: str) -> None:
+        set_condition(self._hpa.status, type, is_true, reason, message, self._now)
+
+    def _tell(self, type: str, reason: str, message: str) -> None:
+        self._of.events.event(self._hpa, type, reason, message)
+
+
+__all__ = ["AutoscalerConfig", "Autoscaling", "Means", "Memory"]

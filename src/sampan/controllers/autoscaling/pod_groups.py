@@ -1,0 +1,98 @@
+"""Which pods' figures count, and what the pods asked for. Pure."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+from sampan.api import quantity
+from sampan.api.pod_amounts import pod_requests
+from sampan.api.times import parse_time
+from sampan.api.types.core_v1 import Container, Pod
+from sampan.controllers.autoscaling.metrics import MetricsUnavailable, PodMetric, PodMetrics
+from sampan.controllers.ownership.pod_facts import FAILED, PENDING, READY, condition
+
+CPU, MEMORY = "cpu", "memory"
+
+
+@dataclass(frozen=True, slots=True)
+class Warmup:
+    """How a pod's first minutes are judged: it may use much, or say nothing yet."""
+
+    cpu_s: float = 300.0
+    """For so long after its start the processor use of a pod counts only while it is ready."""
+    readiness_s: float = 30.0
+    """A pod that became unready within that time of its start has never been ready."""
+
+
+@dataclass(slots=True)
+class PodGroups:
+    ready: int = 0
+    unready: set[str] = field(default_factory=set)
+    """Their figures do not count; for more replicas they are taken to use nothing."""
+    missing: set[str] = field(default_factory=set)
+    """Running, without figures."""
+    ignored: set[str] = field(default_factory=set)
+    """Leaving or failed."""
+
+
+def grouped(pods: Iterable[Pod], metrics: PodMetrics, *, resource: str, warmup: Warmup, now: float) -> PodGroups:
+    """`resource` is empty where the figures are not of one."""
+    groups = PodGroups()
+    for pod in pods:
+        name = pod.metadata.name
+        metric = metrics.get(name)
+        if pod.metadata.deletionTimestamp is not None or pod.status.phase == FAILED:
+            groups.ignored.add(name)
+        elif pod.status.phase == PENDING:
+            groups.unready.add(name)
+        elif metric is None:
+            groups.missing.add(name)
+        elif resource == CPU and not _is_warm(pod, metric, warmup, now):
+            groups.unready.add(name)
+        else:
+            groups.ready += 1
+    return groups
+
+
+def _is_warm(pod: Pod, metric: PodMetric, warmup: Warmup, now: float) -> bool:
+    ready = condition(pod, READY)
+    if ready is None or pod.status.startTime is None:
+        return False
+    started = parse_time(pod.status.startTime)
+    changed = parse_time(ready.lastTransitionTime) if ready.lastTransitionTime else 0.0
+    if started + warmup.cpu_s > now:
+        return ready.status != "False" and metric.timestamp >= changed + metric.window_s
+    return ready.status != "False" or started + warmup.readiness_s <= changed
+
+
+def requests_of(pods: Sequence[Pod], resource: str, container: str) -> dict[str, int]:
+    """What each pod asked for, in thousandths: for itself, or in all its containers, or in the one of that name."""
+    return {pod.metadata.name: _request(pod, resource, container) for pod in pods}
+
+
+def _request(pod: Pod, resource: str, container: str) -> int:
+    name = pod.metadata.name
+    if not container and pod.spec.resources is not None and pod.spec.resources.requests:
+        asked = pod_requests(pod.spec).get(resource)
+        if asked is None:
+            raise MetricsUnavailable(f"missing pod-level request for {resource} in Pod {name}")
+        return asked.milli_value()
+    containers = [each for each in _lasting(pod) if container in ("", each.name)]
+    if container and not containers:
+        raise MetricsUnavailable(f"container {container} not found in Pod {name}")
+    return sum(_of_container(each, resource, name) for each in containers)
+
+
+def _lasting(pod: Pod) -> list[Container]:
+    """The containers, and the sidecars."""
+    sidecars = [each for each in pod.spec.initContainers if each.restartPolicy == "Always"]
+    return [*(pod.spec.containers or ()), *sidecars]
+
+
+def _of_container(container: Container, resource: str, pod: str) -> int:
+    asked = container.resources.requests.get(resource)
+    if asked is None:
+        raise MetricsUnavailable(f"missing request for {resource} in container {container.name} of Pod {pod}")
+    return quantity.parse(asked).milli_value()
+
+
+__all__ = ["CPU", "MEMORY", "PodGroups", "Warmup", "grouped", "requests_of"]

@@ -1,0 +1,240 @@
+"""What each of an autoscaler's metrics asks for."""
+
+from collections.abc import Awaitable
+from dataclasses import dataclass
+
+from sampan.api import quantity
+from sampan.api.label_selector import selector_of
+from sampan.api.labels import EVERYTHING, Selector
+from sampan.api.types.autoscaling_v2 import (
+    ContainerResourceMetricSource,
+    ContainerResourceMetricStatus,
+    ExternalMetricSource,
+    ExternalMetricStatus,
+    MetricIdentifier,
+    MetricSpec,
+    MetricStatus,
+    MetricTarget,
+    MetricValueStatus,
+    ObjectMetricSource,
+    ObjectMetricStatus,
+    PodsMetricSource,
+    PodsMetricStatus,
+    ResourceMetricSource,
+    ResourceMetricStatus,
+)
+from sampan.api.types.meta_v1 import LabelSelector
+from sampan.controllers.autoscaling import replicas as r
+from sampan.controllers.autoscaling.metrics import MetricsSource, MetricsUnavailable
+from sampan.controllers.autoscaling.pod_groups import MEMORY
+from sampan.controllers.autoscaling.replicas import Answer, Situation
+
+
+@dataclass(frozen=True, slots=True)
+class Proposal:
+    replicas: int
+    metric: str
+    """What asks for them, in words."""
+    status: MetricStatus
+
+
+class MetricFailure(Exception):
+    """A metric that asks for nothing. The message is for the summary; `reason` and `told` for event and condition."""
+
+    def __init__(self, message: str, *, reason: str, told: str) -> None:
+        super().__init__(message)
+        self.reason, self.told = reason, told
+
+
+class _Wrapped(MetricsUnavailable):
+    """The summary says more than event and condition, which have the bare words."""
+
+    def __init__(self, what: str, told: str) -> None:
+        super().__init__(f"{what}: {told}" if what else told)
+        self.told = told
+
+
+@dataclass(frozen=True, slots=True)
+class Asking:
+    """Puts the question of one metric to the source."""
+
+    source: MetricsSource
+    namespace: str
+    pods: Selector
+    situation: Situation
+
+    async def propose(self, spec: MetricSpec) -> Proposal:
+        """Raises MetricFailure."""
+        question, reason, prefix = self._question(spec)
+        try:
+            return await question
+        except MetricsUnavailable as error:
+            told = error.told if isinstance(error, _Wrapped) else str(error)
+            raise MetricFailure(f"{prefix}: {error}", reason=reason, told=told) from error
+
+    def _question(self, spec: MetricSpec) -> tuple[Awaitable[Proposal], str, str]:
+        """The question, and what is said when there is no answer."""
+        if (resource := spec.resource) is not None:
+            what = f"failed to get {resource.name} resource metric value"
+            return self._resource(resource), "FailedGetResourceMetric", what
+        if (container := spec.containerResource) is not None:
+            what = f"failed to get {container.container} container metric value"
+            return self._container(container), "FailedGetContainerResourceMetric", what
+        if spec.pods is not None:
+            return self._of_pods(spec.pods), "FailedGetPodsMetric", "failed to get pods metric value"
+        if spec.object is not None:
+            return self._of_object(spec.object), "FailedGetObjectMetric", "failed to get object metric value"
+        if (external := spec.external) is not None:
+            what = f"failed to get {external.metric.name} external metric value"
+            return self._external(external), "FailedGetExternalMetric", what
+        told = f'unknown metric source type "{spec.type}"'
+        raise MetricFailure(told, reason="InvalidMetricSourceType", told=told)
+
+    # -- resources ---------------------------------------------------------------------------------------------------
+
+    async def _resource(self, source: ResourceMetricSource) -> Proposal:
+        answer = await self._use(source.name, source.target, "")
+        told = f"{source.name} resource"
+        if answer.utilization is not None:
+            told += " utilization (percentage of request)"
+        status = ResourceMetricStatus(name=source.name, current=_current(answer, source.name))
+        return Proposal(answer.replicas, told, MetricStatus(type="Resource", resource=status))
+
+    async def _container(self, source: ContainerResourceMetricSource) -> Proposal:
+        answer = await self._use(source.name, source.target, source.container)
+        told = f"{source.name} resource"
+        if answer.utilization is not None:
+            told = f"{source.name} container resource utilization (percentage of request)"
+        status = ContainerResourceMetricStatus(
+            name=source.name, container=source.container, current=_current(answer, source.name)
+        )
+        return Proposal(answer.replicas, told, MetricStatus(type="ContainerResource", containerResource=status))
+
+    async def _use(self, resource: str, target: MetricTarget, container: str) -> Answer:
+        if target.averageValue is None and target.averageUtilization is None:
+            raise MetricsUnavailable(
+                "invalid resource metric source: neither an average utilization target nor an average value (usage) "
+                "target was set"
+            )
+        what = "usage" if target.averageValue is not None else "utilization"
+        try:
+            return await self._measured_use(resource, target, container)
+        except MetricsUnavailable as error:
+            raise MetricsUnavailable(f"failed to get {resource} {what}: {error}") from None
+
+    async def _measured_use(self, resource: str, target: MetricTarget, container: str) -> Answer:
+        try:
+            metrics = await self.source.resource(resource, self.namespace, self.pods, container)
+        except MetricsUnavailable as error:
+            raise MetricsUnavailable(f"unable to get metrics for resource {resource}: {error}") from None
+        if target.averageValue is not None:
+            return r.by_average(self.situation, metrics, _milli(target.averageValue), resource)
+        return r.by_utilization(self.situation, metrics, target.averageUtilization or 0, resource, container)
+
+    # -- other metrics -----------------------------------------------------------------------------------------------
+
+    async def _of_pods(self, source: PodsMetricSource) -> Proposal:
+        name = source.metric.name
+        try:
+            metrics = await self.source.of_pods(name, self.namespace, self.pods, _selector(source.metric))
+        except MetricsUnavailable as error:
+            raise MetricsUnavailable(f"unable to get metric {name}: {error}") from None
+        answer = r.by_average(self.situation, metrics, _milli(source.target.averageValue))
+        status = PodsMetricStatus(metric=source.metric, current=_average(answer))
+        return Proposal(answer.replicas, f"pods metric {name}", MetricStatus(type="Pods", pods=status))
+
+    async def _of_object(self, source: ObjectMetricSource) -> Proposal:
+        target, name, described = source.target, source.metric.name, source.describedObject
+        per_pod = target.type == "AverageValue" and target.averageValue is not None
+        if not per_pod and (target.type != "Value" or target.value is None):
+            raise MetricsUnavailable(
+                "invalid object metric source: neither a value target nor an average value target was set"
+            )
+        try:
+            usage = await self.source.of_object(name, self.namespace, described, _selector(source.metric))
+        except MetricsUnavailable as error:
+            where = f"{described.kind} on {self.namespace} {described.name}"
+            told = f"unable to get metric {name}: {where}/{error}"
+            raise _Wrapped(f"failed to get {name} object metric" if per_pod else "", told) from None
+        if per_pod:
+            answer = r.by_value_per_pod(self.situation, usage, _milli(target.averageValue))
+            told_of, current = f"external metric {_named(source.metric)}", _average(answer)
+        else:
+            answer = r.by_value(self.situation, usage, _milli(target.value))
+            told_of, current = f"{described.kind} metric {name}", _value(answer)
+        status = ObjectMetricStatus(metric=source.metric, describedObject=described, current=current)
+        return Proposal(answer.replicas, told_of, MetricStatus(type="Object", object=status))
+
+    async def _external(self, source: ExternalMetricSource) -> Proposal:
+        target, name = source.target, source.metric.name
+        if target.averageValue is None and target.value is None:
+            raise MetricsUnavailable(
+                "invalid external metric source: neither a value target nor an average value target was set"
+            )
+        try:
+            answer = await self._measured_external(source.metric, target)
+        except MetricsUnavailable as error:
+            what = f"{name} external metric" if target.averageValue is not None else f"external metric {name}"
+            raise _Wrapped(f"failed to get {what}", str(error)) from error
+        current = _average(answer) if target.averageValue is not None else _value(answer)
+        status = ExternalMetricStatus(metric=source.metric, current=current)
+        told = f"external metric {_named(source.metric)}"
+        return Proposal(answer.replicas, told, MetricStatus(type="External", external=status))
+
+    async def _measured_external(self, metric: MetricIdentifier, target: MetricTarget) -> Answer:
+        try:
+            usage = r.total(await self.source.external(metric.name, self.namespace, _selector(metric)))
+        except MetricsUnavailable as error:
+            where = f"{self.namespace}/{metric.name}/{_go_selector(metric.selector)}"
+            raise MetricsUnavailable(f"unable to get external metric {where}: {error}") from None
+        if target.averageValue is not None:
+            return r.by_value_per_pod(self.situation, usage, _milli(target.averageValue))
+        return r.by_value(self.situation, usage, _milli(target.value))
+
+
+def _milli(text: str | None) -> int:
+    return quantity.parse(text or "0").milli_value()
+
+
+def _quantity(milli: int, resource: str = "") -> str:
+    format = quantity.Format.BINARY_SI if resource == MEMORY else quantity.Format.DECIMAL_SI
+    return str(quantity.Quantity(milli, scale=-3, format=format))
+
+
+def _current(answer: Answer, resource: str) -> MetricValueStatus:
+    return MetricValueStatus(averageValue=_quantity(answer.average, resource), averageUtilization=answer.utilization)
+
+
+def _average(answer: Answer) -> MetricValueStatus:
+    return MetricValueStatus(averageValue=_quantity(answer.average))
+
+
+def _value(answer: Answer) -> MetricValueStatus:
+    return MetricValueStatus(value=_quantity(answer.average))
+
+
+def _selector(metric: MetricIdentifier) -> Selector:
+    """Which of the metric's series are meant: all unless it says."""
+    return selector_of(metric.selector) if metric.selector is not None else EVERYTHING
+
+
+def _named(metric: MetricIdentifier) -> str:
+    return f"{metric.name}({_go_selector(metric.selector)})"
+
+
+def _go_selector(selector: LabelSelector | None) -> str:
+    """As the real controller prints it."""
+    if selector is None:
+        return "nil"
+    labels = "".join(f"{key}: {value}," for key, value in sorted(selector.matchLabels.items()))
+    terms = "".join(
+        f"LabelSelectorRequirement{{Key:{each.key},Operator:{each.operator},Values:[{' '.join(each.values)}],}},"
+        for each in selector.matchExpressions
+    )
+    return (
+        f"&LabelSelector{{MatchLabels:map[string]string{{{labels}}},"
+        f"MatchExpressions:[]LabelSelectorRequirement{{{terms}}},}}"
+    )
+
+
+__all__ = ["Asking", "MetricFailure", "Proposal"]

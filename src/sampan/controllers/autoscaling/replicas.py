@@ -1,0 +1,176 @@
+"""How many replicas the figures ask for. Pure; values are in thousandths."""
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from sampan.api.types.core_v1 import Pod
+from sampan.controllers.autoscaling.metrics import MetricsUnavailable, PodMetrics
+from sampan.controllers.autoscaling.pod_groups import PodGroups, Warmup, grouped, requests_of
+from sampan.controllers.ownership.pod_facts import RUNNING, is_ready
+
+MOST_REPLICAS = 2**31 - 1
+MOST_USAGE = 2**63 - 1
+NO_PODS = "no pods returned by selector while calculating replica count"
+_NO_METRICS = "did not receive metrics for targeted pods (pods might be unready)"
+_NO_MATCH = "no metrics returned matched known pods"
+
+
+@dataclass(frozen=True, slots=True)
+class Tolerances:
+    """How far from 1 the ratio of use to target may be before anything is done."""
+
+    down: float = 0.1
+    up: float = 0.1
+
+    def allow(self, ratio: float) -> bool:
+        return 1.0 - self.down <= ratio <= 1.0 + self.up
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Situation:
+    """What replicas are counted from, besides figures."""
+
+    pods: Sequence[Pod]
+    current: int
+    """As the target's spec says."""
+    actual: int
+    """As its status says."""
+    tolerances: Tolerances
+    warmup: Warmup
+    now: float
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    replicas: int
+    average: int
+    """What is told of the use."""
+    utilization: int | None = None
+    """In percent of what was asked for."""
+
+
+def by_utilization(situation: Situation, metrics: PodMetrics, target: int, resource: str, container: str) -> Answer:
+    """For a use of so many percent of what pods ask for."""
+    kept, groups = _kept(situation, metrics, resource)
+    requests = requests_of(situation.pods, resource, container)
+    percent, average = _utilization(kept, requests)
+    replicas = _replicas(
+        kept,
+        groups,
+        situation,
+        ratio=lambda values: _utilization(values, requests)[0] / target,
+        fill=lambda name: requests[name] * max(100, target) // 100,
+    )
+    return Answer(replicas, average, percent)
+
+
+def by_average(situation: Situation, metrics: PodMetrics, target: int, resource: str = "") -> Answer:
+    """For so much per pod."""
+    kept, groups = _kept(situation, metrics, resource)
+    replicas = _replicas(kept, groups, situation, ratio=lambda values: _mean(values) / target, fill=lambda name: target)
+    return Answer(replicas, _mean(kept))
+
+
+def by_value(situation: Situation, usage: int, target: int) -> Answer:
+    """For one figure that is to be as the target; ready pods share it."""
+    ratio = usage / target
+    if situation.current == 0:
+        return Answer(_up(ratio), usage)
+    if situation.tolerances.allow(ratio):
+        return Answer(situation.current, usage)
+    if not situation.pods:
+        raise MetricsUnavailable(f"unable to calculate ready pods: {NO_PODS}")
+    ready = sum(pod.status.phase == RUNNING and is_ready(pod) for pod in situation.pods)
+    return Answer(_up(ratio * ready), usage)
+
+
+def by_value_per_pod(situation: Situation, usage: int, target: int) -> Answer:
+    """For one figure of which each pod takes so much."""
+    actual = situation.actual
+    if actual == 0:
+        return Answer(_up(usage / target), usage)
+    is_near = situation.tolerances.allow(usage / (target * actual))
+    replicas = actual if is_near else _up(usage / target)
+    return Answer(replicas, usage if usage >= MOST_USAGE else math.ceil(usage / actual))
+
+
+def total(values: Sequence[int]) -> int:
+    return min(sum(values), MOST_USAGE)
+
+
+def _kept(situation: Situation, metrics: PodMetrics, resource: str) -> tuple[dict[str, int], PodGroups]:
+    """The figures that count."""
+    if not situation.pods:
+        raise MetricsUnavailable(NO_PODS)
+    groups = grouped(situation.pods, metrics, resource=resource, warmup=situation.warmup, now=situation.now)
+    left_out = groups.ignored | groups.unready
+    kept = {name: metric.value for name, metric in metrics.items() if name not in left_out}
+    if not kept:
+        raise MetricsUnavailable(_NO_METRICS)
+    return kept, groups
+
+
+def _replicas(
+    kept: Mapping[str, int],
+    groups: PodGroups,
+    situation: Situation,
+    *,
+    ratio: Callable[[Mapping[str, int]], float],
+    fill: Callable[[str], int],
+) -> int:
+    """Pods without figures are taken to use what speaks against a change: nothing when there would be more replicas,
+    `fill` when there would be fewer. If that turns the direction, nothing is changed."""
+    first, current = ratio(kept), situation.current
+    with_unready = bool(groups.unready) and first > 1.0
+    if not with_unready and not groups.missing:
+        return current if situation.tolerances.allow(first) else _up(first * groups.ready)
+    filled = dict(kept)
+    if first != 1.0:
+        filled |= {name: 0 if first > 1.0 else fill(name) for name in groups.missing}
+    if with_unready:
+        filled |= dict.fromkeys(groups.unready, 0)
+    second = ratio(filled)
+    if situation.tolerances.allow(second) or (first - 1.0) * (second - 1.0) < 0:
+        return current
+    replicas = _up(second * len(filled))
+    turns = replicas > current if second < 1.0 else replicas < current
+    return current if turns else replicas
+
+
+def _utilization(values: Mapping[str, int], requests: Mapping[str, int]) -> tuple[int, int]:
+    """The percentage of what was asked for, and the mean use."""
+    known = [name for name in values if name in requests]
+    used, asked = sum(values[name] for name in known), sum(requests[name] for name in known)
+    if asked == 0:
+        raise MetricsUnavailable(_NO_MATCH)
+    return _quotient(used * 100, asked), _quotient(used, len(known))
+
+
+def _mean(values: Mapping[str, int]) -> int:
+    return _quotient(sum(values.values()), len(values))
+
+
+def _quotient(number: int, by: int) -> int:
+    """Rounded toward zero."""
+    found = abs(number) // abs(by)
+    return found if (number < 0) == (by < 0) else -found
+
+
+def _up(replicas: float) -> int:
+    return min(math.ceil(replicas), MOST_REPLICAS)
+
+
+__all__ = [
+    "MOST_REPLICAS",
+    "MOST_USAGE",
+    "NO_PODS",
+    "Answer",
+    "Situation",
+    "Tolerances",
+    "by_average",
+    "by_utilization",
+    "by_value",
+    "by_value_per_pod",
+    "total",
+]

@@ -1,0 +1,70 @@
+"""Recommendations of the last minutes, so that the number of replicas does not flap. Pure but for its memory."""
+
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from sampan.api.types.autoscaling_v2 import HorizontalPodAutoscalerBehavior, HPAScalingRules
+
+_LOWEST = (
+    "ScaleUpStabilized",
+    "recent recommendations were lower than current one, applying the lowest recent recommendation",
+)
+_HIGHEST = (
+    "ScaleDownStabilized",
+    "recent recommendations were higher than current one, applying the highest recent recommendation",
+)
+_READY = "ReadyForNewScale", "recommended size matches current size"
+
+
+class Stabilized(NamedTuple):
+    replicas: int
+    reason: str
+    message: str
+
+
+class _Recommendation(NamedTuple):
+    time: float
+    replicas: int
+
+
+@dataclass(slots=True)
+class Recommendations:
+    """`window_s`: for how long a higher recommendation holds, unless a behavior says otherwise."""
+
+    window_s: float
+    recent: list[_Recommendation] = field(default_factory=list)
+
+    def begin(self, current: int, now: float) -> None:
+        """What there is when the autoscaler is first looked at counts as recommended."""
+        if not self.recent:
+            self.recent.append(_Recommendation(now, current))
+
+    def highest(self, desired: int, now: float) -> Stabilized:
+        """Without rules: of the recommendations in the window the highest."""
+        cutoff = now - self.window_s
+        found = max((desired, *(each.replicas for each in self.recent if each.time >= cutoff)))
+        self._keep(desired, now, cutoff)
+        return Stabilized(found, *(_READY if found == desired else _HIGHEST))
+
+    def settled(self, behavior: HorizontalPodAutoscalerBehavior, current: int, desired: int, now: float) -> Stabilized:
+        """With rules: not above the lowest of the window for more, not below the highest of that for fewer."""
+        up, down = now - _window_s(behavior.scaleUp, 0), now - _window_s(behavior.scaleDown, self.window_s)
+        lowest = min((desired, *(each.replicas for each in self.recent if each.time > up)))
+        highest = max((desired, *(each.replicas for each in self.recent if each.time > down)))
+        self._keep(desired, now, min(up, down))
+        found = min(max(current, lowest), highest)
+        if found == desired:
+            return Stabilized(found, *_READY)
+        return Stabilized(found, *(_LOWEST if desired >= current else _HIGHEST))
+
+    def _keep(self, desired: int, now: float, cutoff: float) -> None:
+        self.recent = [each for each in self.recent if each.time >= cutoff]
+        self.recent.append(_Recommendation(now, desired))
+
+
+def _window_s(rules: HPAScalingRules | None, otherwise: float) -> float:
+    given = rules.stabilizationWindowSeconds if rules is not None else None
+    return otherwise if given is None else given
+
+
+__all__ = ["Recommendations", "Stabilized"]

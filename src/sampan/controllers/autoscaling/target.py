@@ -1,0 +1,65 @@
+"""The scale of what an autoscaler points at, whatever kind that is."""
+
+from sampan.api import gotext
+from sampan.api.resource import GroupVersionKind, Resource
+from sampan.api.types.autoscaling_v1 import Scale
+from sampan.machinery import errors
+from sampan.machinery.client import Client
+from sampan.machinery.client.codecs import ObjectCodec
+from sampan.machinery.client.discovery import Discovery
+from sampan.machinery.client.kinds import path_of
+from sampan.machinery.client.transport import Request
+
+_SCALE = ObjectCodec(GroupVersionKind(group="autoscaling", version="v1", kind="Scale"), Scale)
+_JSON = {"Accept": "application/json", "Content-Type": "application/json"}
+_ATTEMPTS = 5
+
+
+class UnknownKind(Exception):
+    """Nobody serves such a kind."""
+
+
+class Kinds:
+    """Which resource a kind is, as the server says; what is known is asked for again only if it is not there."""
+
+    def __init__(self, client: Client) -> None:
+        self._discovery = Discovery(client)
+        self._known: dict[tuple[str, str], Resource] = {}
+
+    async def resource(self, group: str, kind: str) -> Resource:
+        if (group, kind) not in self._known:
+            found, _ = await self._discovery.preferred()
+            self._known = {(row.group, row.kind): row for row in found}
+        try:
+            return self._known[group, kind]
+        except KeyError:
+            named = f"{gotext.quote(kind)} in group {gotext.quote(group)}"
+            raise UnknownKind(f"no matches for kind {named}") from None
+
+
+class Target:
+    """One object's scale."""
+
+    def __init__(self, *, client: Client, resource: Resource, namespace: str, name: str) -> None:
+        self._client, self._path = client, path_of(resource, namespace, name, "scale")
+
+    async def scale(self) -> Scale:
+        request = Request(method="GET", path=self._path, headers={"Accept": "application/json"})
+        found: Scale = (await self._client.send(request)).object(_SCALE)
+        return found
+
+    async def set_replicas(self, scale: Scale, replicas: int) -> None:
+        """Whoever changed something else meanwhile is no hindrance."""
+        for _ in range(_ATTEMPTS - 1):
+            try:
+                return await self._put(scale, replicas)
+            except errors.Conflict:
+                scale = await self.scale()
+        await self._put(scale, replicas)
+
+    async def _put(self, scale: Scale, replicas: int) -> None:
+        scale.spec.replicas = replicas
+        await self._client.send(Request(method="PUT", path=self._path, headers=_JSON, body=_SCALE.encode(scale)))
+
+
+__all__ = ["Kinds", "Target", "UnknownKind"]

@@ -1,0 +1,78 @@
+"""Pods and figures for tests of autoscaling."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from sampan.api.codec import json as codec
+from sampan.api.labels import Selector
+from sampan.api.times import format_time
+from sampan.api.types.autoscaling_v2 import CrossVersionObjectReference
+from sampan.api.types.core_v1 import Pod
+from sampan.controllers.autoscaling.metrics import MetricsUnavailable, PodMetric, PodMetrics
+
+NOW = 1_767_225_600.0
+
+
+def pod(
+    name: str,
+    *,
+    phase: str = "Running",
+    ready: bool | None = True,
+    started_s: float = 3600.0,
+    changed_s: float = 3600.0,
+    request: str | None = "100m",
+    leaving: bool = False,
+) -> Pod:
+    """Started and changed its readiness so long ago."""
+    condition = {
+        "type": "Ready",
+        "status": "True" if ready else "False",
+        "lastTransitionTime": format_time(NOW - changed_s),
+    }
+    requests = {} if request is None else {"cpu": request}
+    meta: dict[str, Any] = {"name": name, "namespace": "default", "labels": {"app": "web"}}
+    if leaving:
+        meta["deletionTimestamp"] = format_time(NOW)
+    value = {
+        "metadata": meta,
+        "spec": {"containers": [{"name": "c", "image": "i", "resources": {"requests": requests}}]},
+        "status": {
+            "phase": phase,
+            "startTime": format_time(NOW - started_s),
+            "conditions": [] if ready is None else [condition],
+        },
+    }
+    return codec.from_value(value, Pod)
+
+
+class Figures:
+    """A MetricsSource that says what the test says; what is not said is not available."""
+
+    def __init__(self) -> None:
+        self.use: dict[str, int] = {}
+        """By pod, in thousandths."""
+        self.value: int | None = None
+        self.many: Sequence[int] = ()
+
+    async def resource(self, resource: str, namespace: str, pods: Selector, container: str) -> PodMetrics:
+        return self._of_pods("resource")
+
+    async def of_pods(self, metric: str, namespace: str, pods: Selector, selector: Selector) -> PodMetrics:
+        return self._of_pods("custom")
+
+    async def of_object(
+        self, metric: str, namespace: str, described: CrossVersionObjectReference, selector: Selector
+    ) -> int:
+        if self.value is None:
+            raise MetricsUnavailable("no metrics returned from custom metrics API")
+        return self.value
+
+    async def external(self, metric: str, namespace: str, selector: Selector) -> Sequence[int]:
+        if not self.many:
+            raise MetricsUnavailable("no metrics returned from external metrics API")
+        return self.many
+
+    def _of_pods(self, api: str) -> PodMetrics:
+        if not self.use:
+            raise MetricsUnavailable(f"no metrics returned from {api} metrics API")
+        return {name: PodMetric(value, timestamp=1e12) for name, value in self.use.items()}

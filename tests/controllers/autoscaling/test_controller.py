@@ -1,0 +1,369 @@
+"""Autoscalers on a virtual clock, with figures that the test makes up."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import pytest
+
+from sampan.api.codec import json as codec
+from sampan.api.types.apps_v1 import Deployment
+from sampan.api.types.autoscaling_v2 import HorizontalPodAutoscaler
+from sampan.api.types.core_v1 import Event, Pod
+from sampan.machinery.client import Selection
+from tests.controllers.autoscaling.figures import Figures, pod
+from tests.controllers.cluster import CONFIG, Cluster
+from tests.controllers.ownership.pod_cluster import pod_cluster
+
+HPA = "horizontal-pod-autoscaler-controller"
+CPU = {"type": "Resource", "resource": {"name": "cpu", "target": {"type": "Utilization", "averageUtilization": 50}}}
+IN_DEFAULT = Selection(namespace="default")
+
+
+@dataclass(slots=True)
+class Scaled:
+    """A deployment that nobody makes pods for but the test."""
+
+    cluster: Cluster
+    figures: Figures
+    pods: list[str] = field(default_factory=list)
+
+    async def create(self, replicas: int, **spec: Any) -> None:
+        template = {
+            "metadata": {"labels": {"app": "web"}},
+            "spec": {"containers": [{"name": "c", "image": "i"}]},
+        }
+        meta = {"name": "web", "namespace": "default"}
+        made = {"replicas": replicas, "selector": {"matchLabels": {"app": "web"}}, "template": template}
+        await self.cluster.client.of(Deployment).create(codec.from_value({"metadata": meta, "spec": made}, Deployment))
+        await self.set_pods(replicas)
+        await self.autoscale("web", **spec)
+
+    async def autoscale(self, name: str, kind: str = "Deployment", **spec: Any) -> None:
+        value = {
+            "metadata": {"name": name, "namespace": "default"},
+            "spec": {
+                "scaleTargetRef": {"apiVersion": "apps/v1", "kind": kind, "name": "web"},
+                "minReplicas": 1,
+                "maxReplicas": 10,
+                "metrics": [CPU],
+                **spec,
+            },
+        }
+        made = codec.from_value(value, HorizontalPodAutoscaler)
+        await self.cluster.client.of(HorizontalPodAutoscaler).create(made)
+        await self.pass_s(0)
+
+    async def set_pods(self, count: int) -> None:
+        client = self.cluster.client.of(Pod)
+        for number in range(len(self.pods), count):
+            made = pod(f"web-{number}")
+            status, made.metadata.deletionTimestamp = codec.to_value(made.status), None
+            await client.create(made)
+            await client.patch(made.metadata.name, {"status": status}, "default", subresource="status")
+            self.pods.append(made.metadata.name)
+        while len(self.pods) > count:
+            await client.delete(self.pods.pop(), "default")
+
+    async def use(self, milli: int) -> None:
+        """Each pod uses so much of its 100."""
+        self.figures.use = dict.fromkeys(self.pods, milli)
+        await self.pass_s(15)
+
+    async def replicas(self) -> int:
+        return (await self.cluster.client.of(Deployment).get("web", "default")).spec.replicas or 0
+
+    async def hpa(self) -> HorizontalPodAutoscaler:
+        return await self.cluster.client.of(HorizontalPodAutoscaler).get("web", "default")
+
+    async def conditions(self) -> dict[str, tuple[str, str]]:
+        return {each.type: (each.status, each.reason) for each in (await self.hpa()).status.conditions}
+
+    async def events(self) -> list[tuple[str, str]]:
+        found = (await self.cluster.client.of(Event).list(IN_DEFAULT)).items
+        return [(event.reason, event.message) for event in found]
+
+    async def pass_s(self, seconds: float) -> None:
+        await self.cluster.clock.advance(seconds)
+
+
+@asynccontextmanager
+async def scaled(*, figures: bool = True) -> AsyncIterator[Scaled]:
+    source = Figures()
+    async with pod_cluster() as c, c.running(HPA, config=replace(CONFIG, metrics=source if figures else None)):
+        yield Scaled(c, source)
+
+
+def test_more_load_more_replicas_less_load_fewer_after_the_window() -> None:
+    async def main() -> None:
+        async with scaled() as c:
+            await c.create(2)
+            await c.use(100)
+            assert await c.replicas() == 4
+            assert (await c.conditions())["AbleToScale"] == ("True", "SucceededRescale")
+            status = (await c.hpa()).status
+            assert (status.currentReplicas, status.desiredReplicas) == (2, 4)
+            assert status.lastScaleTime is not None
+            told = "New size: 4; reason: cpu resource utilization (percentage of request) above target"
+            assert ("SuccessfulRescale", told) in await c.events()
+            await c.set_pods(4)
+            await c.use(50)
+            assert await c.conditions() == {
+                "AbleToScale": ("True", "ReadyForNewScale"),
+                "ScalingActive": ("True", "ValidMetricFound"),
+                "ScalingLimited": ("False", "DesiredWithinRange"),
+            }
+            await c.use(10)
+            assert await c.replicas() == 4
+            assert (await c.conditions())["AbleToScale"] == ("True", "ScaleDownStabilized")
+            await c.pass_s(330)
+            assert await c.replicas() == 1
+            assert ("SuccessfulRescale", "New size: 1; reason: All metrics below target") in await c.events()
+
+    asyncio.run(main())
+
+
+def test_the_status_tells_the_figures() -> None:
+    async def main() -> None:
+        async with scaled() as c:
+            await c.create(2)
+            await c.use(52)
+            (metric,) = (await c.hpa()).status.currentMetrics or []
+            assert metric.resource is not None
+            assert (metric.resource.current.averageUtilization, metric.resource.current.averageValue) == (52, "52m")
+            active = next(each for each in (await c.hpa()).status.conditions if each.type == "ScalingActive")
+            assert active.message == (
+                "the HPA was able to successfully calculate a replica count from cpu resource utilization "
+                "(percentage of request)"
+            )
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize(
+    ("replicas", "expected", "reason"),
+    [
+        (12, 10, "Current number of replicas above Spec.MaxReplicas"),
+        (1, 2, "Current number of replicas below Spec.MinReplicas"),
+    ],
+)
+def test_the_bounds_hold_without_figures(replicas: int, expected: int, reason: str) -> None:
+    async def main() -> None:
+        async with scaled() as c:
+            await c.create(replicas, minReplicas=2)
+            assert await c.replicas() == expected
+            assert ("SuccessfulRescale", f"New size: {expected}; reason: {reason}") in await c.events()
+
+    asyncio.run(main())
+
+
+def test_nothing_is_scaled_from_zero() -> None:
+    async def main() -> None:
+        async with scaled() as c:
+            await c.create(0)
+            assert await c.replicas() == 0
+            assert (await c.conditions())["ScalingActive"] == ("False", "ScalingDisabled")
+
+    asyncio.run(main())
+
+
+def test_without_the_metrics_api_the_condition_says_so() -> None:
+    async def main() -> None:
+        async with scaled(figures=False) as c:
+            await c.create(2)
+            active = next(each for each in (await c.hpa()).status.conditions if each.type == "ScalingActive")
+            assert (active.status, active.reason) == ("False", "FailedGetResourceMetric")
+            why = (
+                "failed to get cpu utilization: unable to get metrics for resource cpu: unable to fetch metrics from "
+                "resource metrics API: the server could not find the requested resource (get pods.metrics.k8s.io)"
+            )
+            assert active.message == f"the HPA was unable to compute the replica count: {why}"
+            events = await c.events()
+            assert ("FailedGetResourceMetric", why) in events
+            told = (
+                f"invalid metrics (1 invalid out of 1), first error is: failed to get cpu resource metric value: {why}"
+            )
+            assert ("FailedComputeMetricsReplicas", told) in events
+
+    asyncio.run(main())
+
+
+SERVICE = {"kind": "Service", "name": "front", "apiVersion": "v1"}
+CUSTOM = {
+    "pods": {
+        "type": "Pods",
+        "pods": {"metric": {"name": "hits"}, "target": {"type": "AverageValue", "averageValue": "10"}},
+    },
+    "object": {
+        "type": "Object",
+        "object": {
+            "describedObject": SERVICE,
+            "metric": {"name": "hits"},
+            "target": {"type": "Value", "value": "10"},
+        },
+    },
+    "external": {
+        "type": "External",
+        "external": {
+            "metric": {"name": "jobs", "selector": {"matchLabels": {"queue": "fast"}}},
+            "target": {"type": "AverageValue", "averageValue": "10"},
+        },
+    },
+    "container": {
+        "type": "ContainerResource",
+        "containerResource": {
+            "name": "cpu",
+            "container": "c",
+            "target": {"type": "Utilization", "averageUtilization": 50},
+        },
+    },
+}
+
+
+@pytest.mark.parametrize(
+    ("kind", "reason", "why"),
+    [
+        (
+            "pods",
+            "FailedGetPodsMetric",
+            "unable to get metric hits: unable to fetch metrics from custom metrics API: "
+            "no custom metrics API (custom.metrics.k8s.io) registered",
+        ),
+        (
+            "object",
+            "FailedGetObjectMetric",
+            "unable to get metric hits: Service on default front/unable to fetch "
+            "metrics from custom metrics API: no custom metrics API (custom.metrics.k8s.io) registered",
+        ),
+        (
+            "external",
+            "FailedGetExternalMetric",
+            "unable to get external metric default/jobs/"
+            "&LabelSelector{MatchLabels:map[string]string{queue: fast,},MatchExpressions:[]LabelSelectorRequirement{},}: "
+            "unable to fetch metrics from external metrics API: the server could not find the requested resource "
+            "(get jobs.external.metrics.k8s.io)",
+        ),
+        (
+            "container",
+            "FailedGetContainerResourceMetric",
+            "failed to get cpu utilization: unable to get metrics for "
+            "resource cpu: unable to fetch metrics from resource metrics API: the server could not find the requested "
+            "resource (get pods.metrics.k8s.io)",
+        ),
+    ],
+)
+def test_each_kind_of_metric_says_what_it_lacks(kind: str, reason: str, why: str) -> None:
+    async def main() -> None:
+        async with scaled(figures=False) as c:
+            await c.create(2, metrics=[CUSTOM[kind]])
+            assert (await c.conditions())["ScalingActive"] == ("False", reason)
+            assert (reason, why) in await c.events()
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize(("kind", "expected"), [("pods", 4), ("object", 6), ("external", 5), ("container", 4)])
+def test_each_kind_of_metric_scales(kind: str, expected: int) -> None:
+    async def main() -> None:
+        async with scaled() as c:
+            c.figures.value, c.figures.many = 30_000, [20_000, 25_000]
+            await c.create(2, metrics=[CUSTOM[kind]], behavior={"scaleUp": {"stabilizationWindowSeconds": 0}})
+            await c.use(100 if kind == "container" else 20_000)
+            assert await c.replicas() == expected
+
+    asyncio.run(main())
+
+
+def test_the_metric_that_asks_for_most_wins_and_one_that_fails_stops_only_fewer() -> None:
+    async def main() -> None:
+        async with scaled() as c:
+            await c.create(4, metrics=[CPU, CUSTOM["external"]])
+            await c.use(10)
+            assert await c.replicas() == 4
+            assert (await c.conditions())["ScalingActive"] == ("False", "FailedGetExternalMetric")
+            await c.use(75)
+            assert await c.replicas() == 6
+            c.figures.many = [90_000]
+            await c.use(75)
+            assert await c.replicas() == 9
+
+    asyncio.run(main())
+
+
+def test_behaviors_slow_down() -> None:
+    async def main() -> None:
+        policy = {"type": "Pods", "value": 1, "periodSeconds": 60}
+        async with scaled() as c:
+            await c.create(2, behavior={"scaleUp": {"policies": [policy]}})
+            await c.use(200)
+            assert await c.replicas() == 3
+            assert (await c.conditions())["ScalingLimited"] == ("True", "ScaleUpLimit")
+            await c.pass_s(30)
+            assert await c.replicas() == 3
+            await c.pass_s(30)
+            assert await c.replicas() == 4
+
+    asyncio.run(main())
+
+
+def test_an_autoscalers_own_tolerance() -> None:
+    async def main() -> None:
+        async with scaled() as c:
+            await c.create(10, maxReplicas=20, behavior={"scaleUp": {"tolerance": "0.5"}})
+            await c.use(70)
+            assert await c.replicas() == 10
+            await c.use(80)
+            assert await c.replicas() == 16
+
+    asyncio.run(main())
+
+
+def test_a_target_that_there_is_not() -> None:
+    async def main() -> None:
+        async with scaled() as c:
+            await c.autoscale("web")
+            assert (await c.conditions())["AbleToScale"] == ("False", "FailedGetScale")
+            assert ("FailedGetScale", 'deployments.apps "web" not found') in await c.events()
+
+    asyncio.run(main())
+
+
+def test_a_kind_that_there_is_not() -> None:
+    async def main() -> None:
+        async with scaled() as c:
+            await c.autoscale("web", kind="Flock")
+            assert ("FailedGetScale", 'no matches for kind "Flock" in group "apps"') in await c.events()
+
+    asyncio.run(main())
+
+
+def test_pods_with_two_masters() -> None:
+    async def main() -> None:
+        async with scaled() as c:
+            await c.create(2)
+            await c.autoscale("other")
+            await c.use(100)
+            assert (await c.conditions())["ScalingActive"] == ("False", "AmbiguousSelector")
+            told = "pods by selector app=web are controlled by multiple HPAs: [{other default} {web default}]"
+            assert ("AmbiguousSelector", told) in await c.events()
+
+    asyncio.run(main())
+
+
+def test_the_second_run_writes_nothing() -> None:
+    async def main() -> None:
+        source = Figures()
+        async with pod_cluster() as cluster:
+            config = replace(CONFIG, metrics=source)
+            async with cluster.running(HPA, config=config):
+                c = Scaled(cluster, source)
+                await c.create(2)
+                await c.use(50)
+            before = await cluster.revision()
+            async with cluster.running(HPA, config=config):
+                await cluster.clock.advance(60)
+            assert await cluster.revision() == before
+
+    asyncio.run(main())

@@ -1,0 +1,120 @@
+"""How far a recommendation is followed: windows and rates."""
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sampan.api.codec import json as codec
+from sampan.api.types.autoscaling_v2 import HorizontalPodAutoscalerBehavior
+from sampan.controllers.autoscaling.limits import Change, Changes, with_rules, without_rules
+from sampan.controllers.autoscaling.stabilizing import Recommendations
+
+MAX = {"type": "Percent", "value": 100, "periodSeconds": 15}
+
+
+def behavior(up: dict[str, Any] | None = None, down: dict[str, Any] | None = None) -> HorizontalPodAutoscalerBehavior:
+    usual = {"selectPolicy": "Max", "policies": [MAX], "stabilizationWindowSeconds": 0}
+    value = {"scaleUp": {**usual, **(up or {})}, "scaleDown": {**usual, **(down or {})}}
+    return codec.from_value(value, HorizontalPodAutoscalerBehavior)
+
+
+@pytest.mark.parametrize(
+    ("current", "desired", "expected", "reason"),
+    [
+        (2, 3, 3, "DesiredWithinRange"),
+        (1, 9, 4, "ScaleUpLimit"),
+        (3, 9, 6, "ScaleUpLimit"),
+        (6, 50, 10, "TooManyReplicas"),
+        (5, 1, 2, "TooFewReplicas"),
+    ],
+)
+def test_without_rules(current: int, desired: int, expected: int, reason: str) -> None:
+    assert without_rules(current, desired, 2, 10)[:2] == (expected, reason)
+
+
+@pytest.mark.parametrize(
+    ("rules", "current", "desired", "expected", "reason"),
+    [
+        ({"policies": [{"type": "Pods", "value": 2, "periodSeconds": 60}]}, 5, 20, 7, "ScaleUpLimit"),
+        ({"policies": [{"type": "Percent", "value": 10, "periodSeconds": 60}]}, 5, 20, 6, "ScaleUpLimit"),
+        (
+            {
+                "selectPolicy": "Min",
+                "policies": [
+                    {"type": "Pods", "value": 1, "periodSeconds": 60},
+                    {"type": "Percent", "value": 900, "periodSeconds": 60},
+                ],
+            },
+            5,
+            20,
+            6,
+            "ScaleUpLimit",
+        ),
+        ({"selectPolicy": "Disabled"}, 5, 20, 5, "ScaleUpLimit"),
+        ({"policies": [{"type": "Percent", "value": 900, "periodSeconds": 60}]}, 5, 90, 30, "TooManyReplicas"),
+    ],
+)
+def test_rates_of_more(rules: dict[str, Any], current: int, desired: int, expected: int, reason: str) -> None:
+    found = with_rules(behavior(up=rules), Changes(), current=current, desired=desired, least=1, most=30, now=0)
+    assert found[:2] == (expected, reason)
+
+
+@pytest.mark.parametrize(
+    ("rules", "expected", "reason"),
+    [
+        ({"policies": [{"type": "Pods", "value": 2, "periodSeconds": 60}]}, 8, "ScaleDownLimit"),
+        ({"policies": [{"type": "Percent", "value": 25, "periodSeconds": 60}]}, 7, "ScaleDownLimit"),
+        ({"policies": [{"type": "Percent", "value": 100, "periodSeconds": 60}]}, 3, "TooFewReplicas"),
+        ({"selectPolicy": "Disabled"}, 10, "ScaleDownLimit"),
+    ],
+)
+def test_rates_of_fewer(rules: dict[str, Any], expected: int, reason: str) -> None:
+    found = with_rules(behavior(down=rules), Changes(), current=10, desired=1, least=3, most=30, now=0)
+    assert found[:2] == (expected, reason)
+
+
+def test_what_was_done_in_the_period_counts() -> None:
+    rules = behavior(up={"policies": [{"type": "Pods", "value": 4, "periodSeconds": 60}]})
+    changes = Changes(up=[Change(10, 3), Change(50, 1)])
+    assert with_rules(rules, changes, current=9, desired=20, least=1, most=30, now=60).replicas == 9
+    assert with_rules(rules, changes, current=9, desired=20, least=1, most=30, now=75).replicas == 12
+
+
+def test_changes_are_kept_as_long_as_a_rule_asks_for_them() -> None:
+    rules, changes = behavior(up={"policies": [{"type": "Pods", "value": 4, "periodSeconds": 60}]}), Changes()
+    for now in (0, 30, 100):
+        changes.note(rules, 1, 3, now)
+    assert [change.time for change in changes.up] == [100]
+    changes.note(None, 1, 3, 100)
+    assert len(changes.up) == 1
+
+
+def test_fewer_replicas_wait_for_the_window_to_pass() -> None:
+    known = Recommendations(300)
+    known.begin(10, 0)
+    assert known.highest(4, 15)[:2] == (10, "ScaleDownStabilized")
+    assert known.highest(4, 300)[:2] == (10, "ScaleDownStabilized")
+    assert known.highest(4, 301)[:2] == (4, "ReadyForNewScale")
+
+
+def test_windows_of_a_behavior() -> None:
+    known, rules = (
+        Recommendations(300),
+        behavior({"stabilizationWindowSeconds": 60}, {"stabilizationWindowSeconds": 60}),
+    )
+    known.begin(5, 0)
+    assert known.settled(rules, 5, 9, 30)[:2] == (5, "ScaleUpStabilized")
+    assert known.settled(rules, 5, 9, 60)[:2] == (9, "ReadyForNewScale")
+    assert known.settled(rules, 9, 2, 75)[:2] == (9, "ScaleDownStabilized")
+
+
+@given(st.lists(st.tuples(st.integers(0, 40), st.integers(1, 50)), min_size=1, max_size=20))
+def test_the_highest_of_the_window_is_what_a_walk_finds(steps: list[tuple[int, int]]) -> None:
+    known, said, now = Recommendations(100), list[tuple[float, int]](), 0.0
+    for pause_s, desired in steps:
+        now += pause_s
+        said.append((now, desired))
+        expected = max(replicas for time, replicas in said if time >= now - 100)
+        assert known.highest(desired, now).replicas == expected

@@ -1,0 +1,199 @@
+"""How many replicas figures ask for; the decision against one that goes through the pods by hand."""
+
+import math
+from collections.abc import Sequence
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sampan.api.types.core_v1 import Pod
+from sampan.controllers.autoscaling.metrics import MetricsUnavailable, PodMetric
+from sampan.controllers.autoscaling.pod_groups import Warmup, grouped
+from sampan.controllers.autoscaling.replicas import (
+    Situation,
+    Tolerances,
+    by_average,
+    by_utilization,
+    by_value,
+    by_value_per_pod,
+)
+from tests.controllers.autoscaling.figures import NOW, pod
+
+
+def situation(pods: Sequence[Pod], current: int | None = None, *, tolerance: float = 0.1) -> Situation:
+    count = len(pods) if current is None else current
+    return Situation(
+        pods=pods,
+        current=count,
+        actual=count,
+        tolerances=Tolerances(tolerance, tolerance),
+        warmup=Warmup(),
+        now=NOW,
+    )
+
+
+def use(**values: int) -> dict[str, PodMetric]:
+    return {name: PodMetric(value, timestamp=NOW) for name, value in values.items()}
+
+
+@pytest.mark.parametrize(
+    ("values", "target", "expected", "percent"),
+    [
+        ([50, 50, 50], 50, 3, 50),
+        ([54, 54, 54], 50, 3, 54),
+        ([90, 90, 90], 50, 6, 90),
+        ([10, 10, 10], 50, 1, 10),
+        ([100, 0, 0], 50, 2, 33),
+        ([300, 300], 100, 6, 300),
+    ],
+)
+def test_utilization(values: list[int], target: int, expected: int, percent: int) -> None:
+    pods = [pod(f"p{number}") for number in range(len(values))]
+    metrics = {f"p{number}": PodMetric(value, NOW) for number, value in enumerate(values)}
+    answer = by_utilization(situation(pods), metrics, target, "cpu", "")
+    assert (answer.replicas, answer.utilization) == (expected, percent)
+
+
+def test_missing_pods_slow_a_change_down() -> None:
+    pods = [pod("a"), pod("b"), pod("c")]
+    assert by_utilization(situation(pods), use(a=10, b=10), 50, "cpu", "").replicas == 3
+    assert by_utilization(situation(pods), use(a=100, b=100), 50, "cpu", "").replicas == 4
+    assert by_average(situation(pods), use(a=10_000, b=10_000), 40_000).replicas == 2
+
+
+@pytest.mark.parametrize(
+    ("newcomer", "unready", "ignored"),
+    [
+        (pod("n", phase="Pending"), True, False),
+        (pod("n", ready=False, started_s=60, changed_s=60), True, False),
+        (pod("n", ready=True, started_s=60, changed_s=10), True, False),
+        (pod("n", ready=None), True, False),
+        (pod("n", ready=False, started_s=3600, changed_s=3590), True, False),
+        (pod("n", ready=False, started_s=3600, changed_s=60), False, False),
+        (pod("n", ready=True, started_s=60, changed_s=60), False, False),
+        (pod("n", phase="Failed"), False, True),
+        (pod("n", leaving=True), False, True),
+    ],
+    ids=[
+        "pending",
+        "not ready in its first minutes",
+        "ready for less than its figures' window",
+        "without a word on its readiness",
+        "never ready",
+        "ready once",
+        "ready at once",
+        "failed",
+        "leaving",
+    ],
+)
+def test_who_counts(newcomer: Pod, unready: bool, ignored: bool) -> None:
+    metrics = {"n": PodMetric(100, NOW, window_s=30)}
+    groups = grouped([newcomer], metrics, resource="cpu", warmup=Warmup(), now=NOW)
+    assert (bool(groups.unready), bool(groups.ignored), groups.missing) == (unready, ignored, set())
+    assert groups.ready == (not unready and not ignored)
+
+
+@pytest.mark.parametrize(
+    ("pods", "metrics", "told"),
+    [
+        ([], use(a=1), "no pods returned by selector while calculating replica count"),
+        ([pod("a", phase="Pending")], use(a=1), "did not receive metrics for targeted pods (pods might be unready)"),
+        ([pod("a", request=None)], use(a=1), "missing request for cpu in container c of Pod a"),
+        ([pod("a")], use(b=1), "no metrics returned matched known pods"),
+    ],
+)
+def test_what_cannot_be_counted(pods: list[Pod], metrics: dict[str, PodMetric], told: str) -> None:
+    with pytest.raises(MetricsUnavailable) as caught:
+        by_utilization(situation(pods), metrics, 50, "cpu", "")
+    assert str(caught.value) == told
+
+
+def test_a_container_that_there_is_not() -> None:
+    with pytest.raises(MetricsUnavailable, match="container x not found in Pod a"):
+        by_utilization(situation([pod("a")]), use(a=1), 50, "cpu", "x")
+
+
+@pytest.mark.parametrize(
+    ("usage", "target", "current", "expected"), [(10, 10, 2, 2), (25, 10, 2, 5), (3, 10, 2, 1), (25, 10, 0, 3)]
+)
+def test_one_value_for_all(usage: int, target: int, current: int, expected: int) -> None:
+    assert by_value(situation([pod("a"), pod("b")], current), usage, target).replicas == expected
+
+
+@pytest.mark.parametrize(
+    ("usage", "target", "current", "expected", "average"), [(20, 10, 2, 2, 10), (55, 10, 2, 6, 28), (5, 10, 0, 1, 5)]
+)
+def test_one_value_shared_out(usage: int, target: int, current: int, expected: int, average: int) -> None:
+    answer = by_value_per_pod(situation([], current), usage, target)
+    assert (answer.replicas, answer.average) == (expected, average)
+
+
+# -- the oracle ----------------------------------------------------------------------------------------------------
+
+KINDS = ("plain", "missing", "pending", "cold", "failed")
+States = list[tuple[str, int]]
+states = st.lists(st.tuples(st.sampled_from(KINDS), st.integers(0, 500)), min_size=1, max_size=8)
+
+
+def cluster_of(found: States) -> tuple[list[Pod], dict[str, PodMetric]]:
+    pods, metrics = [], {}
+    for number, (kind, value) in enumerate(found):
+        name = f"p{number}"
+        phase = {"pending": "Pending", "failed": "Failed"}.get(kind, "Running")
+        pods.append(pod(name, phase=phase, ready=kind != "cold", started_s=60, changed_s=60))
+        if kind != "missing":
+            metrics[name] = PodMetric(value, NOW)
+    return pods, metrics
+
+
+def oracle(found: States, current: int, target: int, tolerance: float) -> int | None:
+    """A percentage of requests of 100 each, counted pod by pod."""
+    plain = [value for kind, value in found if kind == "plain"]
+    if not plain:
+        return None
+    missing = sum(kind == "missing" for kind, _ in found)
+    unready = sum(kind in ("pending", "cold") for kind, _ in found)
+
+    def ratio_of(values: list[int]) -> float:
+        return (sum(values) * 100 // (100 * len(values))) / target
+
+    def is_near(ratio: float) -> bool:
+        return 1 - tolerance <= ratio <= 1 + tolerance
+
+    ratio = ratio_of(plain)
+    if missing == 0 and (unready == 0 or ratio <= 1):
+        return current if is_near(ratio) else math.ceil(ratio * len(plain))
+    values = list(plain)
+    if ratio < 1:
+        values += [max(100, target)] * missing
+    if ratio > 1:
+        values += [0] * (missing + unready)
+    again = ratio_of(values)
+    if is_near(again) or (ratio < 1 < again) or (again < 1 < ratio):
+        return current
+    wanted = math.ceil(again * len(values))
+    if (again < 1 and wanted > current) or (again > 1 and wanted < current):
+        return current
+    return wanted
+
+
+@given(states, st.integers(1, 20), st.integers(1, 150), st.sampled_from([0.0, 0.1, 0.5]))
+def test_the_decision_is_the_oracles(found: States, current: int, target: int, tolerance: float) -> None:
+    pods, metrics = cluster_of(found)
+    expected = oracle(found, current, target, tolerance)
+    asked = situation(pods, current, tolerance=tolerance)
+    if expected is None:
+        with pytest.raises(MetricsUnavailable):
+            by_utilization(asked, metrics, target, "cpu", "")
+    else:
+        assert by_utilization(asked, metrics, target, "cpu", "").replicas == expected
+
+
+@given(st.lists(st.integers(0, 10_000), min_size=1, max_size=8), st.integers(1, 5000))
+def test_more_use_never_asks_for_fewer(values: list[int], target: int) -> None:
+    pods = [pod(f"p{number}") for number in range(len(values))]
+    metrics = {f"p{number}": PodMetric(value, NOW) for number, value in enumerate(values)}
+    more = {name: PodMetric(metric.value * 2, NOW) for name, metric in metrics.items()}
+    one, two = (by_average(situation(pods, tolerance=0.0), each, target).replicas for each in (metrics, more))
+    assert two >= one
