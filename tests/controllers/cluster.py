@@ -79,12 +79,12 @@ class Cluster:
             clock=self.clock,
             config=config,
             stages=stages,
+            names=names,
         )
         forget = self.clock.on_idle(fleet.activity.idle)
         try:
             async with asyncio.TaskGroup() as group:
                 task = group.create_task(fleet.run())
-                await fleet.register(names)
                 await fleet.running(names)
                 await self.clock.settle()
                 yield fleet

@@ -6,23 +6,27 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator, Coroutine, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from sampan.apiserver.auth.accounts import account
 from sampan.apiserver.call import AUTHENTICATED, User
 from sampan.apiserver.config import ServerConfig
 from sampan.apiserver.server import ApiServer
+from sampan.cli.nodes_config import NodesConfig
 from sampan.machinery.client import ADDED, Client, Selection
 from sampan.machinery.clock import Clock, Idle, VirtualClock
 from sampan.storage.backend import Backend
 from sampan.storage.compaction import SharedCompaction
 
+if TYPE_CHECKING:
+    from sampan.kubelet.fleet import Fleet
+
 log = logging.getLogger(__name__)
 
-APISERVER, CONTROLLERS = "apiserver", "controllers"
-COMPONENTS = (APISERVER, CONTROLLERS)
+APISERVER, CONTROLLERS, KUBELET = "apiserver", "controllers", "kubelet"
+COMPONENTS = (APISERVER, CONTROLLERS, KUBELET)
 """Those that there are, in the order they start."""
 
 _ACCOUNT_PATIENCE_S = 10
@@ -70,6 +74,7 @@ class ClusterConfig:
     controllers: Sequence[str] = ("*",)
     root_ca: bytes = b""
     """What pods are given to trust the server by."""
+    nodes: NodesConfig = field(default_factory=NodesConfig)
 
 
 class Assembly:
@@ -84,6 +89,8 @@ class Assembly:
         self.backend = config.store.open(clock)
         self.server = ApiServer(config=config.server, backend=self.backend, clock=clock)
         self.transport = self.server.loopback()
+        self.fleet: Fleet | None = None
+        """The hollow nodes."""
         self._running = AsyncExitStack()
 
     async def __aenter__(self) -> Assembly:
@@ -98,6 +105,8 @@ class Assembly:
                 self._tell_clock(running, idle)
             if CONTROLLERS in self.config.components:
                 await self._run_controllers(running)
+            if KUBELET in self.config.components:
+                await self._run_nodes(running)
             self._running = running.pop_all()
         return self
 
@@ -143,6 +152,14 @@ class Assembly:
         user = account(NAMESPACE, account_of(name)) if name else User(MANAGER, groups=(AUTHENTICATED,))
         transport = self.transport.acting_as(user)
         return Client(transport=transport, clock=self.clock, component=COMPONENT)
+
+    async def _run_nodes(self, running: AsyncExitStack) -> None:
+        from sampan.cli.nodes import fleet_of, start_nodes
+
+        self.fleet = fleet_of(self.config.nodes, transport=self.transport, clock=self.clock)
+        self._tell_clock(running, self.fleet.activity.idle)
+        await running.enter_async_context(_beside(self.fleet.run()))
+        await start_nodes(self.fleet, self.config.nodes)
 
     def _tell_clock(self, running: AsyncExitStack, idle: Idle) -> None:
         """A virtual clock does not move on while something is under way."""

@@ -13,6 +13,7 @@ COMMANDS = {
     "up": ("sampan.cli.up", "Start a cluster."),
     "down": ("sampan.cli.down", "Stop a cluster."),
     "status": ("sampan.cli.status", "Show what runs and where."),
+    "node": ("sampan.cli.node", "Add, remove, stop and start nodes."),
     "kube-apiserver": ("sampan.cli.kube_apiserver", "Run the API server alone, with the real one's flags."),
     "kube-controller-manager": (
         "sampan.cli.kube_controller_manager",

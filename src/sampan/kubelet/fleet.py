@@ -25,7 +25,7 @@ from sampan.machinery.activity import Activity
 from sampan.machinery.client import Client, ConnectionFailed
 from sampan.machinery.clock import Clock
 from sampan.machinery.events import EventRecorder
-from sampan.machinery.informer import InformerFactory
+from sampan.machinery.informer import Informer, InformerFactory
 from sampan.machinery.workqueue import Backoff, ShutDown, WorkQueue
 from sampan.runtimes.hollow import NO_STAGES, AddressRange, HollowRuntime, Stages, World
 
@@ -51,16 +51,20 @@ class Fleet:
         clock: Clock,
         config: KubeletConfig | None = None,
         stages: Stages = NO_STAGES,
+        names: Sequence[str] = (),
     ) -> None:
         self._client_for, self._clock = client_for, clock
+        self.names = names
+        """Nodes that are made at the start where they do not exist yet."""
         self._config = config or KubeletConfig()
         self.activity = Activity()
         """What the queues and informers do: what a virtual clock waits for."""
         self._world = World(clock=clock, stages=stages)
         self._addresses = AddressRange(NODE_RANGE)
         self._informers = InformerFactory(client=client, activity=self.activity)
-        self._pods, self._nodes = self._informers.of(Pod), self._informers.of(Node)
-        self._pods.lister.add_index(by_node)
+        self._nodes = self._informers.of(Node)
+        self._pods: Informer[Pod] | None = None
+        """Followed from the first node on, so that a fleet without nodes costs next to nothing."""
         self._recorder = self._make_recorder(client)
         events, records, workers = PodEvents(self._recorder), Records(), self._config.workers
         self.statuses = StatusManager(records=records, clock=clock, activity=self.activity, workers=workers)
@@ -77,7 +81,7 @@ class Fleet:
         self._were_off: set[str] = set()
         self._begun = 0
         self._queue: WorkQueue[str] = WorkQueue(clock=clock, backoff=Backoff(0.1, 10), activity=self.activity)
-        self._changed = asyncio.Event()
+        self._first, self._changed = asyncio.Event(), asyncio.Event()
 
     def __contains__(self, name: str) -> bool:
         """Whether the node runs."""
@@ -91,20 +95,24 @@ class Fleet:
     async def run(self) -> None:
         """Run the nodes until cancelled."""
         async with self._informers, asyncio.TaskGroup() as group:
-            if self._recorder is not None:
-                group.create_task(self._recorder.run())
-            await self._informers.wait_synced()
-            self._pods.subscribe(self._on_pod)
+            await self._nodes.synced.wait()
+            for node in self._nodes.lister:
+                self._claim(node)
             self._nodes.subscribe(self._on_node)
-            group.create_task(self.sync_loop.run())
-            group.create_task(self.statuses.run())
+            group.create_task(self.register(self.names))
             group.create_task(self._queue.run())
             for _ in range(_STARTERS):
                 group.create_task(self._work())
+            await self._first.wait()
+            if self._recorder is not None:
+                group.create_task(self._recorder.run())
+            group.create_task(self.sync_loop.run())
+            group.create_task(self.statuses.run())
 
     async def register(self, names: Sequence[str]) -> None:
         """Make those of these nodes that do not exist yet."""
         limit = asyncio.Semaphore(_STARTERS)
+        await self._nodes.synced.wait()
 
         async def make(name: str) -> None:
             async with limit:
@@ -117,7 +125,8 @@ class Fleet:
 
         async with asyncio.TaskGroup() as group:
             for name in names:
-                group.create_task(make(name))
+                if self._nodes.lister.get(name) is None:
+                    group.create_task(make(name))
 
     async def running(self, names: Sequence[str]) -> None:
         """Until all these nodes run."""
@@ -202,12 +211,23 @@ class Fleet:
             node=node,
         )
         await self._heartbeat.register(kubelet)
+        pods = await self._pod_source()
         self._were_off.discard(name)
         self._running[name] = kubelet
-        for pod in self._pods.lister.find(by_node, name):
+        for pod in pods.lister.find(by_node, name):
             self.sync_loop.iteration(kubelet, None, pod)
         self.activity.step()
         self._changed.set()
+
+    async def _pod_source(self) -> Informer[Pod]:
+        """The one watch of pods, once it has all of them."""
+        if self._pods is None:
+            self._pods = self._informers.of(Pod)
+            self._pods.lister.add_index(by_node)
+            self._pods.subscribe(self._on_pod)
+            self._first.set()
+        await self._pods.synced.wait()
+        return self._pods
 
     def _stop(self, kubelet: NodeRecord) -> None:
         """The machine vanishes."""
@@ -230,10 +250,12 @@ class Fleet:
 
     def _address(self, node: Node) -> str:
         """The one that the node has, or a new one."""
-        found = hollow_nodes.address_of(node)
-        if found:
-            self._addresses.claim(found)
-        return found or self._addresses.take()
+        self._claim(node)
+        return hollow_nodes.address_of(node) or self._addresses.take()
+
+    def _claim(self, node: Node) -> None:
+        if address := hollow_nodes.address_of(node):
+            self._addresses.claim(address)
 
     def _make_recorder(self, client: Client) -> EventRecorder | None:
         if not self._config.has_events:

@@ -8,7 +8,7 @@ from sampan.api.types.coordination_v1 import Lease, LeaseSpec
 from sampan.api.types.core_v1 import Node, NodeStatus
 from sampan.api.types.meta_v1 import ObjectMeta, OwnerReference
 from sampan.kubelet.config import KubeletConfig
-from sampan.kubelet.node_status import has_changed, is_ready, node_status, own_labels
+from sampan.kubelet.node_status import has_changed, is_ready, node_status, own_labels, status_patch
 from sampan.kubelet.pod_events import PodEvents
 from sampan.kubelet.records import NodeRecord
 from sampan.machinery import errors
@@ -51,10 +51,8 @@ class Heartbeat:
             kubelet.reported_at = kubelet.reported_at or now
             return
         self._tell(kubelet, node.status, status)
-        wanted = copy_of(node)
-        wanted.status = status
-        wanted.metadata.resourceVersion = ""
-        kubelet.node = await kubelet.client.of(Node).update_status(wanted)
+        patch = {"status": status_patch(node.status, status)}
+        kubelet.node = await kubelet.client.of(Node).patch(kubelet.name, patch, subresource="status")
         kubelet.reported_at = now
 
     def _tell(self, kubelet: NodeRecord, old: NodeStatus, new: NodeStatus) -> None:

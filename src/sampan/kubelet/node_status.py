@@ -4,8 +4,10 @@ import hashlib
 import platform
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from sampan.api import times
+from sampan.api.codec import json
 from sampan.api.types.core_v1 import (
     DaemonEndpoint,
     Node,
@@ -24,6 +26,7 @@ _CONDITIONS = (
     (PID_PRESSURE, "False", "KubeletHasSufficientPID", "kubelet has sufficient PID available"),
     (READY, "True", "KubeletReady", "kubelet is posting ready status"),
 )
+_OWN = frozenset(type for type, *_ in _CONDITIONS)
 CONTROLLER_ATTACHES = "volumes.kubernetes.io/controller-managed-attach-detach"
 OS = "linux"
 ARCH = {"x86_64": "amd64", "aarch64": "arm64"}.get(platform.machine(), platform.machine())
@@ -77,9 +80,8 @@ def node_status(node: Node, machine: Machine, now: float) -> NodeStatus:
 def _conditions(old: NodeStatus, now: float) -> list[NodeCondition]:
     """Others' conditions first, the Ready one last."""
     before = {condition.type: condition for condition in old.conditions}
-    own = {type for type, *_ in _CONDITIONS}
     moment = times.format_time(now)
-    found = [condition for condition in old.conditions if condition.type not in own]
+    found = [condition for condition in old.conditions if condition.type not in _OWN]
     for type, status, reason, message in _CONDITIONS:
         last = before.get(type)
         since = last.lastTransitionTime if last is not None and last.status == status else moment
@@ -132,6 +134,21 @@ def _said(condition: NodeCondition) -> tuple[str, str, str, str]:
     return condition.type, condition.status, condition.reason, condition.message
 
 
+def status_patch(old: NodeStatus, new: NodeStatus) -> dict[str, Any]:
+    """The strategic merge that makes the new status of the old one, and leaves to others what is theirs."""
+    conditions = [json.to_value(found) for found in new.conditions if found.type in _OWN]
+    patch: dict[str, Any] = {
+        "$setElementOrder/conditions": [{"type": found.type} for found in new.conditions],
+        "conditions": conditions,
+    }
+    for name in ("capacity", "allocatable", "nodeInfo", "daemonEndpoints"):
+        if getattr(old, name) != getattr(new, name):
+            patch[name] = json.to_value(getattr(new, name))
+    if old.addresses != new.addresses:
+        patch["addresses"] = [*(json.to_value(found) for found in new.addresses), {"$patch": "replace"}]
+    return patch
+
+
 def is_ready(status: NodeStatus) -> bool:
     return any(found.type == READY and found.status == "True" for found in status.conditions)
 
@@ -146,4 +163,5 @@ __all__ = [
     "is_ready",
     "node_status",
     "own_labels",
+    "status_patch",
 ]

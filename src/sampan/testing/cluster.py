@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 from sampan.apiserver.config import ServerConfig, TlsFiles
 from sampan.cli import kubeconfig
 from sampan.cli.assembly import COMPONENTS, Assembly, ClusterConfig, StoreConfig
+from sampan.cli.nodes_config import NodesConfig
 from sampan.cli.pki import ACCOUNTS, ADMIN, CA, SERVER, Pki
 from sampan.machinery.client import Client
 from sampan.machinery.clock import Clock, RealClock
@@ -34,7 +35,9 @@ class Cluster:
     kubeconfigs, which is removed at the end of the block and also when the process is killed.
 
     `store` is "memory", "sqlite" (a file that goes away with the cluster), the path of a SQLite file, or the URLs of
-    etcd, separated by commas. With a `VirtualClock` object time stands still until `cluster.run(clock.advance(60))`.
+    etcd, separated by commas. `nodes` is how many hollow nodes there are, node-0 and so on; what their pods do is told
+    by annotations or the file `hollow_stages` (docs/nodes.md). With a `VirtualClock` object time stands still until
+    `cluster.run(clock.advance(60))`.
     """
 
     def __init__(
@@ -46,10 +49,13 @@ class Cluster:
         insecure: bool = False,
         runtime_config: Mapping[str, bool] | None = None,
         clock: Clock | None = None,
+        nodes: int = 0,
+        hollow_stages: Path | None = None,
     ) -> None:
         self._components, self._controllers = components, controllers
         self._store, self._insecure = store, insecure
         self._runtime_config = runtime_config or {}
+        self._nodes = NodesConfig(count=nodes, stages=hollow_stages)
         self.clock: Clock = clock or RealClock()
         self._thread: LoopThread | None = None
         self._assembly: Assembly | None = None
@@ -188,6 +194,7 @@ class Cluster:
             components=self._components,
             controllers=self._controllers,
             root_ca=pki.certificate(CA).read_bytes(),
+            nodes=self._nodes,
         )
 
     def _store_config(self) -> StoreConfig:

@@ -1,0 +1,162 @@
+"""`sampan node`: hollow nodes of a running cluster come and go.
+
+The commands work through the API server, with the administrator's kubeconfig in the cluster's folder: a node is its
+Node object, and the cluster's fleet follows those. So there is no second way into the cluster that would need its own
+protection, what is asked for outlives a restart, and `kubectl` can do the same.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import click
+
+from sampan.api.codec import json
+from sampan.api.types.core_v1 import Taint
+from sampan.cli.cluster_dir import cluster_dir
+from sampan.cli.failures import CliError
+from sampan.cli.kubectl.session import Session
+from sampan.cli.status import running
+from sampan.kubelet import hollow_nodes
+from sampan.machinery.client import kubeconfig
+
+_NODES = "/api/v1/nodes"
+_MERGE = "application/merge-patch+json"
+_PATIENCE_S = 30
+_EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
+
+
+@click.group("node")
+def command() -> None:
+    """Add, remove, stop and start nodes of a running cluster."""
+
+
+def _cluster_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    command = click.option("--name", default="sampan", show_default=True, help="The cluster's name.")(command)
+    return click.option("--data-dir", metavar="DIR", help="The cluster's folder.")(command)
+
+
+@command.command("add")
+@click.argument("names", nargs=-1, metavar="[NAME]...")
+@click.option("--count", type=click.IntRange(min=1), help="How many, under the next free names.  [1]")
+@click.option("--label", "labels", multiple=True, metavar="K=V", help="A label; repeatable.")
+@click.option("--taint", "taints", multiple=True, metavar="K[=V]:EFFECT", help="A taint; repeatable.")
+@click.option("--cpu", metavar="N", help=f"What each has.  [{hollow_nodes.CAPACITY['cpu']}]")
+@click.option("--memory", metavar="N", help=f"What each has.  [{hollow_nodes.CAPACITY['memory']}]")
+@click.option("--pods", metavar="N", help=f"What each can run.  [{hollow_nodes.CAPACITY['pods']}]")
+@_cluster_options
+def add(names: tuple[str, ...], count: int | None, data_dir: str | None, name: str, **given: Any) -> None:
+    """Add hollow nodes, and wait until they are ready."""
+    if names and count is not None:
+        raise CliError("--count: either names or how many")
+    capacity = {key: given[key] for key in ("cpu", "memory", "pods") if given[key]}
+    labels, taints = _labels(given["labels"]), [_taint(text) for text in given["taints"]]
+    session = _open(data_dir, name)
+    for each in names or _free_names(session, count or 1):
+        began = time.monotonic()
+        node = hollow_nodes.hollow_node(each, labels=labels, taints=taints, capacity=capacity)
+        session.send("POST", _NODES, body=json.encode(node))
+        _wait_until_ready(session, each)
+        click.echo(f"node {each} is ready ({time.monotonic() - began:.2f} s)")
+
+
+@command.command("remove")
+@click.argument("names", nargs=-1, required=True, metavar="NAME...")
+@_cluster_options
+def remove(names: tuple[str, ...], data_dir: str | None, name: str) -> None:
+    """Take nodes away, with all that runs on them; `kubectl drain` moves that first."""
+    session = _open(data_dir, name)
+    for each in names:
+        _hollow(session, each)
+        session.send("DELETE", f"{_NODES}/{each}")
+        click.echo(f"node {each} removed")
+
+
+@command.command("stop")
+@click.argument("names", nargs=-1, required=True, metavar="NAME...")
+@_cluster_options
+def stop(names: tuple[str, ...], data_dir: str | None, name: str) -> None:
+    """Switch nodes off, as a power failure would: nobody is told, and what ran there is lost."""
+    session = _open(data_dir, name)
+    for each in names:
+        _power(session, each, hollow_nodes.OFF)
+        click.echo(f"node {each} stopped")
+
+
+@command.command("start")
+@click.argument("names", nargs=-1, required=True, metavar="NAME...")
+@_cluster_options
+def start(names: tuple[str, ...], data_dir: str | None, name: str) -> None:
+    """Switch nodes on again; the containers that they have are restarted."""
+    session = _open(data_dir, name)
+    for each in names:
+        _power(session, each, None)
+        _wait_until_ready(session, each)
+        click.echo(f"node {each} is ready")
+
+
+# -- parts -----------------------------------------------------------------------------------------------------------
+
+
+def _open(data_dir: str | None, name: str) -> Session:
+    where = cluster_dir(data_dir, name)
+    if running(where) is None:
+        raise CliError(f"{name} is not running; `sampan up` starts it")
+    session = Session(kubeconfig.load(where.kubeconfig), "default")
+    click.get_current_context().call_on_close(session.close)
+    return session
+
+
+def _power(session: Session, name: str, value: str | None) -> None:
+    _hollow(session, name)
+    patch = {"metadata": {"annotations": {hollow_nodes.POWER: value}}}
+    session.send("PATCH", f"{_NODES}/{name}", body=patch, content_type=_MERGE)
+
+
+def _hollow(session: Session, name: str) -> None:
+    """Only hollow nodes are this cluster's to switch."""
+    annotations = session.get(f"{_NODES}/{name}")["metadata"].get("annotations", {})
+    if annotations.get(hollow_nodes.RUNTIME) != hollow_nodes.HOLLOW:
+        raise CliError(f"node {name} is not a hollow node: it is not run by this cluster")
+
+
+def _free_names(session: Session, count: int) -> Sequence[str]:
+    taken = [item["metadata"]["name"] for item in session.get(_NODES)["items"]]
+    return hollow_nodes.free_names(taken, count)
+
+
+def _wait_until_ready(session: Session, name: str) -> None:
+    deadline = time.monotonic() + _PATIENCE_S
+    while time.monotonic() < deadline:
+        if _is_ready(session.get(f"{_NODES}/{name}")):
+            return
+        time.sleep(0.02)
+    raise CliError(f"node {name} is not ready after {_PATIENCE_S} s; does the cluster run its kubelet?")
+
+
+def _is_ready(node: dict[str, Any]) -> bool:
+    conditions = node.get("status", {}).get("conditions", [])
+    return any(found["type"] == "Ready" and found["status"] == "True" for found in conditions)
+
+
+def _labels(texts: Sequence[str]) -> dict[str, str]:
+    found: dict[str, str] = {}
+    for text in texts:
+        key, equals, value = text.partition("=")
+        if not key or not equals:
+            raise CliError(f"--label: want K=V, not {text!r}")
+        found[key] = value
+    return found
+
+
+def _taint(text: str) -> Taint:
+    said, _, effect = text.rpartition(":")
+    key, _, value = said.partition("=")
+    if not key or effect not in _EFFECTS:
+        raise CliError(f"--taint: want K=V:EFFECT with one of {', '.join(_EFFECTS)}, not {text!r}")
+    return Taint(key=key, value=value, effect=effect)
+
+
+__all__ = ["command"]

@@ -1,0 +1,76 @@
+"""`sampan up --nodes` and `sampan node` from the outside."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+from tests.cli.command import Sampan
+from tests.ports import free_port
+
+
+def up(sampan: Sampan, *words: str) -> None:
+    port = str(free_port())
+    sampan("up", "--detach", "--secure-port", port, "--bind-address", "127.0.0.1", "--runtime", "hollow", *words)
+
+
+def nodes(sampan: Sampan) -> dict[str, Any]:
+    found = json.loads(sampan("kubectl", "get", "nodes", "-o", "json"))
+    return {item["metadata"]["name"]: item for item in found["items"]}
+
+
+def lease(sampan: Sampan, name: str) -> str:
+    told = sampan("kubectl", "get", "leases", name, "-n", "kube-node-lease", "-o", "json")
+    renewed: str = json.loads(told)["spec"]["renewTime"]
+    return renewed
+
+
+def test_nodes_come_and_go(sampan: Sampan) -> None:
+    up(sampan, "--nodes", "2")
+    assert list(nodes(sampan)) == ["node-0", "node-1"]
+    assert sampan("node", "add").startswith("node node-2 is ready (")
+    words = ("--label", "zone=a", "--taint", "gpu=yes:NoSchedule", "--cpu", "4", "--memory", "8Gi", "--pods", "20")
+    told = sampan("node", "add", "big", "bigger", *words).splitlines()
+    assert [line.rpartition(" (")[0] for line in told] == ["node big is ready", "node bigger is ready"]
+    assert all(float(line.rpartition("(")[2].split()[0]) < 2 for line in told)
+    big = nodes(sampan)["big"]
+    assert big["metadata"]["labels"]["zone"] == "a"
+    assert {"key": "gpu", "value": "yes", "effect": "NoSchedule"} in big["spec"]["taints"]
+    assert big["status"]["allocatable"] | {"cpu": "4", "memory": "8Gi", "pods": "20"} == big["status"]["allocatable"]
+    assert sampan("node", "remove", "bigger") == "node bigger removed\n"
+    assert "bigger" not in nodes(sampan)
+    assert "not found" in sampan.fails("node", "remove", "bigger")
+    sampan("kubectl", "create", "-f", manifest(sampan, "left"))
+    assert "not a hollow node" in sampan.fails("node", "stop", "left")
+
+
+def manifest(sampan: Sampan, name: str) -> str:
+    path = sampan.home / "node.json"
+    path.write_text(json.dumps({"kind": "Node", "apiVersion": "v1", "metadata": {"name": name}}))
+    return str(path)
+
+
+def test_stopped_nodes_stay_stopped_over_a_restart(sampan: Sampan) -> None:
+    up(sampan, "--nodes", "2")
+    assert sampan("node", "stop", "node-1") == "node node-1 stopped\n"
+    before = lease(sampan, "node-1")
+    sampan("down")
+    up(sampan, "--nodes", "1")
+    assert list(nodes(sampan)) == ["node-0", "node-1"]
+    assert lease(sampan, "node-1") == before
+    assert sampan("node", "start", "node-1") == "node node-1 is ready\n"
+    assert lease(sampan, "node-1") > before
+
+
+def test_mistakes(sampan: Sampan, tmp_path: Path) -> None:
+    assert "is not running" in sampan.fails("node", "add")
+    told = sampan.fails("up", "--nodes", "1")
+    assert "--runtime: pods cannot be run with 'auto' yet; 'hollow' simulates them" in told
+    assert "--runtime: pods cannot be run with 'oci' yet" in sampan.fails("up", "--runtime", "oci")
+    assert "--nodes: cannot be negative" in sampan.fails("up", "--nodes", "-1")
+    told = sampan.fails("up", "--nodes", "1", "--runtime", "hollow", "--components", "apiserver")
+    assert "--nodes: there are none without kubelet among --components" in told
+    stages = tmp_path / "stages.yaml"
+    stages.write_text("stages: [{run: soon}]")
+    told = sampan.fails("up", "--hollow-stages", str(stages))
+    assert "--hollow-stages: stage 1: want a time as in 5, 1m30s, 5s..10s or forever, not 'soon'" in told
+    assert "--hollow-stages: cannot read /nowhere" in sampan.fails("up", "--hollow-stages", "/nowhere")
