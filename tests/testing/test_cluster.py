@@ -18,7 +18,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from sampan.api.types.core_v1 import ConfigMap, Event, Namespace, Pod, ServiceAccount
+from sampan.api.types.core_v1 import ConfigMap, Event, Namespace, Node, Pod, ServiceAccount
 from sampan.controllers.selection import UnknownController
 from sampan.machinery import errors
 from sampan.machinery.client import ADDED, Selection
@@ -339,3 +339,16 @@ def test_the_clock_waits_for_controllers() -> None:
         cluster.run(clock.advance(60))
         with pytest.raises(errors.NotFound):
             cluster.run(cluster.client.of(Namespace).get(name))
+
+
+def test_hollow_nodes() -> None:
+    """They are ready when the block begins; a pod on one runs."""
+    clock = VirtualClock()
+    with Cluster(nodes=3, clock=clock) as cluster:
+        found = cluster.run(cluster.client.of(Node).list())
+        assert [node.metadata.name for node in found.items] == ["node-0", "node-1", "node-2"]
+        assert {node.status.conditions[-1].reason for node in found.items} == {"KubeletReady"}
+        pods = cluster.client.of(Pod)
+        cluster.run(pods.create(pod("web", node="node-1", namespace="default")))
+        cluster.run(clock.advance(1))
+        assert cluster.run(pods.get("web", "default")).status.phase == "Running"
