@@ -7,7 +7,9 @@ import logging
 from collections.abc import AsyncIterator, Coroutine, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
+from importlib import import_module
 from pathlib import Path
+from socket import gethostname
 from typing import TYPE_CHECKING, Any
 
 from sampan.apiserver.auth.accounts import account
@@ -15,6 +17,7 @@ from sampan.apiserver.call import AUTHENTICATED, User
 from sampan.apiserver.config import ServerConfig
 from sampan.apiserver.server import ApiServer
 from sampan.cli.nodes_config import NodesConfig
+from sampan.machinery.activity import Activity
 from sampan.machinery.client import ADDED, Client, Selection
 from sampan.machinery.clock import Clock, Idle, VirtualClock
 from sampan.storage.backend import Backend
@@ -22,14 +25,16 @@ from sampan.storage.compaction import SharedCompaction
 
 if TYPE_CHECKING:
     from sampan.kubelet.fleet import Fleet
+    from sampan.scheduler.scheduler import Scheduler
 
 log = logging.getLogger(__name__)
 
-APISERVER, CONTROLLERS, KUBELET = "apiserver", "controllers", "kubelet"
-COMPONENTS = (APISERVER, CONTROLLERS, KUBELET)
+APISERVER, CONTROLLERS, SCHEDULER, KUBELET = "apiserver", "controllers", "scheduler", "kubelet"
+COMPONENTS = (APISERVER, CONTROLLERS, SCHEDULER, KUBELET)
 """Those that there are, in the order they start."""
 
 _ACCOUNT_PATIENCE_S = 10
+_SCHEDULER_USER = "system:kube-scheduler"
 
 _SHARED_STORE_SETTLE_S = 5.0
 """How long another API server on the same etcd may not have seen that a namespace is deleted."""
@@ -91,6 +96,8 @@ class Assembly:
         self.transport = self.server.loopback()
         self.fleet: Fleet | None = None
         """The hollow nodes."""
+        self.scheduler: Scheduler | None = None
+        """Once its code is loaded."""
         self._running = AsyncExitStack()
 
     async def __aenter__(self) -> Assembly:
@@ -105,6 +112,8 @@ class Assembly:
                 self._tell_clock(running, idle)
             if CONTROLLERS in self.config.components:
                 await self._run_controllers(running)
+            if SCHEDULER in self.config.components:
+                await self._run_scheduler(running)
             if KUBELET in self.config.components:
                 await self._run_nodes(running)
             self._running = running.pop_all()
@@ -160,6 +169,23 @@ class Assembly:
         self._tell_clock(running, self.fleet.activity.idle)
         await running.enter_async_context(_beside(self.fleet.run()))
         await start_nodes(self.fleet, self.config.nodes)
+
+    async def _run_scheduler(self, running: AsyncExitStack) -> None:
+        """Its code is loaded beside the loop, so that nobody waits for it."""
+        activity = Activity()
+        self._tell_clock(running, activity.idle)
+        await running.enter_async_context(_beside(self._schedule(activity)))
+        self.server.registry.components["scheduler"] = _is_running
+
+    async def _schedule(self, activity: Activity) -> None:
+        with activity:
+            module = await asyncio.to_thread(import_module, "sampan.scheduler.scheduler")
+        transport = self.transport.acting_as(User(_SCHEDULER_USER, groups=(AUTHENTICATED,)))
+        client = Client(transport=transport, clock=self.clock, component=module.COMPONENT)
+        self.scheduler = module.Scheduler(
+            client=client, clock=self.clock, recorder=self.server.recorder, activity=activity, host=gethostname()
+        )
+        await self.scheduler.run()
 
     def _tell_clock(self, running: AsyncExitStack, idle: Idle) -> None:
         """A virtual clock does not move on while something is under way."""

@@ -46,10 +46,11 @@ class Scheduler:
         clock: Clock,
         config: SchedulerConfig | None = None,
         recorder: FlightRecorder | None = None,
+        activity: Activity | None = None,
         host: str = "",
     ) -> None:
         self.config = config or SchedulerConfig()
-        self.activity = Activity()
+        self.activity = activity or Activity()
         """What a virtual clock waits for."""
         self._clock, self._recorder = clock, recorder
         self.informers = InformerFactory(client=client, activity=self.activity)
