@@ -26,6 +26,15 @@ class ControllerConfig:
     """The bundle, in PEM, that clients inside the cluster verify the API server with; without one none is published."""
     namespace_settle_s: float = 0
     """How long a deleted namespace is left alone; more than 0 where several API servers share a store."""
+    cluster_signing_cert_file: str = ""
+    cluster_signing_key_file: str = ""
+    """The CA that signs certificates which are asked for; without one, none are signed."""
+    cluster_signing_duration_s: float = 365 * 24 * 3600
+    """How long such a certificate is good for at most."""
+    service_account_private_key_file: str = ""
+    """Signs the tokens that are kept in secrets; without one, none are made."""
+    legacy_token_clean_up_period_s: float = 365 * 24 * 3600
+    """How long a token that was made by itself may be unused."""
     cloud: CloudProvider | None = None
     """Whose machines the nodes are; without one, the controllers that need it have nothing to do."""
     cluster_name: str = "kubernetes"

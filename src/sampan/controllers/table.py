@@ -135,6 +135,47 @@ CONTROLLERS = (
         aliases=("horizontalpodautoscaling",),
         factory="sampan.controllers.autoscaling:make",
     ),
+    Descriptor(
+        name="serviceaccount-token-controller",
+        aliases=("serviceaccount-token",),
+        factory="sampan.controllers.security.account_tokens:make",
+    ),
+    Descriptor(
+        name="legacy-serviceaccount-token-cleaner-controller",
+        aliases=("legacy-service-account-token-cleaner",),
+        factory="sampan.controllers.security.legacy_tokens:make",
+        runner=RunnerConfig(workers=1),
+    ),
+    Descriptor(
+        name="certificatesigningrequest-approving-controller",
+        aliases=("csrapproving",),
+        factory="sampan.controllers.security.csr_approving:make",
+    ),
+    Descriptor(
+        name="certificatesigningrequest-signing-controller",
+        aliases=("csrsigning",),
+        factory="sampan.controllers.security.csr_signing:make",
+    ),
+    Descriptor(
+        name="certificatesigningrequest-cleaner-controller",
+        aliases=("csrcleaner",),
+        factory="sampan.controllers.security.csr_cleaner:make",
+        runner=RunnerConfig(workers=1),
+    ),
+    Descriptor(
+        name="bootstrap-signer-controller",
+        aliases=("bootstrapsigner",),
+        is_on=False,
+        factory="sampan.controllers.security.bootstrap_signer:make",
+        runner=RunnerConfig(workers=1),
+    ),
+    Descriptor(
+        name="token-cleaner-controller",
+        aliases=("tokencleaner",),
+        is_on=False,
+        factory="sampan.controllers.security.token_cleaner:make",
+        runner=RunnerConfig(workers=1),
+    ),
 )
 
 __all__ = ["CONTROLLERS"]

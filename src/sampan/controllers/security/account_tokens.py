@@ -1,0 +1,177 @@
+"""serviceaccount-token-controller: a secret that is to hold a service account's token gets it, with the CA and its
+namespace; when the account is gone, so are its secrets."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from sampan.api.types.core_v1 import Secret, ServiceAccount
+from sampan.controllers.descriptor import Parts
+from sampan.machinery import errors
+from sampan.machinery.client import Client, Delete, Selection, resource_of
+from sampan.machinery.controller import Watch
+from sampan.machinery.copies import copy_of
+from sampan.machinery.informer import InformerFactory
+from sampan.machinery.token_signer import TokenSigner
+
+TYPE = "kubernetes.io/service-account-token"
+NAME_KEY, UID_KEY = "kubernetes.io/service-account.name", "kubernetes.io/service-account.uid"
+OURS = Selection(fields=f"type={TYPE}")
+ISSUER = "kubernetes/serviceaccount"
+_CA, _NAMESPACE, _TOKEN = "ca.crt", "namespace", "token"
+
+
+class AccountKey(NamedTuple):
+    namespace: str
+    name: str
+    uid: str
+
+
+class SecretKey(NamedTuple):
+    """A secret and the account that it is for; what both were called when it changed."""
+
+    namespace: str
+    name: str
+    uid: str
+    account: str
+    account_uid: str
+
+
+def secret_key(secret: Secret) -> SecretKey:
+    meta = secret.metadata
+    return SecretKey(
+        meta.namespace, meta.name, meta.uid, meta.annotations.get(NAME_KEY, ""), meta.annotations.get(UID_KEY, "")
+    )
+
+
+def is_of(secret: Secret, account: AccountKey) -> bool:
+    key = secret_key(secret)
+    return key.account == account.name and key.account_uid in ("", account.uid)
+
+
+def is_complete(secret: Secret, ca: bytes) -> bool:
+    data = secret.data
+    return bool(data.get(_NAMESPACE) and data.get(_TOKEN)) and (not ca or data.get(_CA) == ca)
+
+
+def completed(secret: Secret, account: ServiceAccount, ca: bytes, signer: TokenSigner) -> Secret:
+    """A copy with all that the secret lacks."""
+    full = copy_of(secret)
+    if ca:
+        full.data[_CA] = ca
+    if not full.data.get(_NAMESPACE):
+        full.data[_NAMESPACE] = full.metadata.namespace.encode()
+    if not full.data.get(_TOKEN):
+        full.data[_TOKEN] = signer.sign(claims(account, full)).encode()
+    full.metadata.annotations[NAME_KEY] = account.metadata.name
+    full.metadata.annotations[UID_KEY] = account.metadata.uid
+    return full
+
+
+def claims(account: ServiceAccount, secret: Secret) -> dict[str, str]:
+    meta, start = account.metadata, "kubernetes.io/serviceaccount/"
+    return {
+        "sub": f"system:serviceaccount:{meta.namespace}:{meta.name}",
+        f"{start}namespace": meta.namespace,
+        f"{start}secret.name": secret.metadata.name,
+        f"{start}service-account.name": meta.name,
+        f"{start}service-account.uid": meta.uid,
+    }
+
+
+def _account_keys(account: Any) -> Iterable[Hashable]:
+    meta = account.metadata
+    return (AccountKey(meta.namespace, meta.name, meta.uid),)
+
+
+def _secret_keys(secret: Any) -> Iterable[Hashable]:
+    return (secret_key(secret),) if secret.metadata.annotations.get(NAME_KEY) else ()
+
+
+class AccountTokenController:
+    name = "serviceaccount-token-controller"
+    watches = (
+        Watch(resource_of(ServiceAccount), _account_keys),
+        Watch(resource_of(Secret), _secret_keys, OURS),
+    )
+
+    def __init__(self, *, client: Client, informers: InformerFactory, signer: TokenSigner, ca: bytes) -> None:
+        self._accounts, self._secrets = client.of(ServiceAccount), client.of(Secret)
+        self._known_accounts = informers.of(ServiceAccount).lister
+        self._known_secrets = informers.of(Secret, OURS).lister
+        self._signer, self._ca = signer, ca
+
+    async def reconcile(self, key: AccountKey | SecretKey) -> None:
+        if isinstance(key, AccountKey):
+            await self._account(key)
+        else:
+            await self._secret(key)
+
+    async def _account(self, key: AccountKey) -> None:
+        """Tokens of an account that is gone go."""
+        known = self._known_accounts.get(key.name, key.namespace)
+        if known is not None and known.metadata.uid == key.uid:
+            return
+        for secret in self._known_secrets.list(key.namespace):
+            if is_of(secret, key):
+                await self._delete(secret)
+
+    async def _secret(self, key: SecretKey) -> None:
+        secret = self._known_secrets.get(key.name, key.namespace)
+        if secret is None or secret.metadata.uid != key.uid:
+            await self._forget(key)
+            return
+        account = await self._account_of(key)
+        if account is None:
+            await self._delete(secret)
+        elif not is_complete(secret, self._ca):
+            await self._complete(secret, account)
+
+    async def _account_of(self, key: SecretKey) -> ServiceAccount | None:
+        """Asked for once more before a secret is deleted: it may be newer than the cache."""
+        known = self._known_accounts.get(key.account, key.namespace)
+        if known is None or key.account_uid not in ("", known.metadata.uid):
+            try:
+                known = await self._accounts.get(key.account, key.namespace)
+            except errors.NotFound:
+                return None
+        return known if key.account_uid in ("", known.metadata.uid) else None
+
+    async def _complete(self, secret: Secret, account: ServiceAccount) -> None:
+        try:
+            await self._secrets.update(completed(secret, account, self._ca, self._signer))
+        except (errors.Conflict, errors.NotFound):
+            return  # what changed it brings it here again
+
+    async def _delete(self, secret: Secret) -> None:
+        meta = secret.metadata
+        try:
+            await self._secrets.delete(meta.name, meta.namespace, options=Delete(uid=meta.uid))
+        except (errors.Conflict, errors.NotFound):
+            return
+
+    async def _forget(self, key: SecretKey) -> None:
+        """The account no longer names a secret that is gone."""
+        known = self._known_accounts.get(key.account, key.namespace)
+        if known is None or key.account_uid not in ("", known.metadata.uid):
+            return
+        if all(ref.name != key.name for ref in known.secrets):
+            return
+        fresh = copy_of(await self._accounts.get(key.account, key.namespace))
+        fresh.secrets = [ref for ref in fresh.secrets if ref.name != key.name]
+        try:
+            await self._accounts.update(fresh)
+        except errors.NotFound:
+            return
+
+
+def make(parts: Parts) -> AccountTokenController | None:
+    """Acts as the controller manager itself, as the real one does."""
+    path = parts.config.service_account_private_key_file
+    if not path:
+        return None
+    signer = TokenSigner(key_pem=Path(path).read_bytes(), issuer=ISSUER)
+    ca = parts.config.root_ca.encode()
+    return AccountTokenController(client=parts.client_for(""), informers=parts.informers, signer=signer, ca=ca)

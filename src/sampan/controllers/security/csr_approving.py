@@ -1,0 +1,106 @@
+"""certificatesigningrequest-approving-controller: nodes that may ask for their certificates are not kept waiting."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from sampan.api.types.authorization_v1 import ResourceAttributes, SubjectAccessReview, SubjectAccessReviewSpec
+from sampan.api.types.certificates_v1 import CertificateSigningRequest, CertificateSigningRequestCondition
+from sampan.controllers.descriptor import Parts
+from sampan.controllers.security.csr_rules import (
+    APPROVED,
+    DENIED,
+    KUBELET_CLIENT,
+    SIGNERS,
+    Asked,
+    asked_of,
+    has,
+    read,
+)
+from sampan.machinery import errors
+from sampan.machinery.client import Client, resource_of
+from sampan.machinery.controller import Watch
+from sampan.machinery.copies import copy_of
+from sampan.machinery.informer import InformerFactory
+from sampan.machinery.object_key import Key, key_of
+
+log = logging.getLogger(__name__)
+
+GROUP, RESOURCE = "certificates.k8s.io", "certificatesigningrequests"
+
+
+class Recognized(NamedTuple):
+    subresource: str
+    """The right to create it is the right to have such a request approved."""
+    message: str
+
+
+_OWN = Recognized("selfnodeclient", "Auto approving self kubelet client certificate after SubjectAccessReview.")
+_ANY = Recognized("nodeclient", "Auto approving kubelet client certificate after SubjectAccessReview.")
+
+
+def is_open(request: CertificateSigningRequest) -> bool:
+    return not (request.status.certificate or has(request, APPROVED) or has(request, DENIED))
+
+
+def recognized(request: CertificateSigningRequest, asked: Asked) -> Iterator[Recognized]:
+    spec = request.spec
+    if spec.signerName != KUBELET_CLIENT or SIGNERS[KUBELET_CLIENT](asked, spec.usages):
+        return
+    if spec.username == asked.name:
+        yield _OWN
+    yield _ANY
+
+
+def approved(request: CertificateSigningRequest, message: str) -> CertificateSigningRequest:
+    found = copy_of(request)
+    condition = CertificateSigningRequestCondition(type=APPROVED, status="True", reason="AutoApproved", message=message)
+    found.status.conditions.append(condition)
+    return found
+
+
+def review_of(request: CertificateSigningRequest, subresource: str) -> SubjectAccessReview:
+    spec = request.spec
+    attributes = ResourceAttributes(group=GROUP, resource=RESOURCE, verb="create", subresource=subresource, version="*")
+    asked = SubjectAccessReviewSpec(
+        user=spec.username, uid=spec.uid, groups=spec.groups, extra=spec.extra, resourceAttributes=attributes
+    )
+    return SubjectAccessReview(spec=asked)
+
+
+class CsrApprovingController:
+    name = "certificatesigningrequest-approving-controller"
+    watches = (Watch(resource_of(CertificateSigningRequest), lambda request: (key_of(request),)),)
+
+    def __init__(self, *, client: Client, informers: InformerFactory) -> None:
+        self._requests, self._reviews = client.of(CertificateSigningRequest), client.of(SubjectAccessReview)
+        self._known = informers.of(CertificateSigningRequest).lister
+
+    async def reconcile(self, key: Key) -> None:
+        request = self._known.by_key(key)
+        if request is None or not is_open(request):
+            return
+        tried = []
+        for way in recognized(request, asked_of(read(request))):
+            tried.append(way.subresource)
+            if await self._is_allowed(request, way):
+                await self._approve(request, way.message)
+                return
+        if tried:
+            log.info("request %s is one of %s, but its user may not have it", key.name, tried)
+
+    async def _is_allowed(self, request: CertificateSigningRequest, way: Recognized) -> bool:
+        review = await self._reviews.create(review_of(request, way.subresource))
+        return bool(review.status.allowed)
+
+    async def _approve(self, request: CertificateSigningRequest, message: str) -> None:
+        try:
+            await self._requests.update(approved(request, message), subresource="approval")
+        except errors.NotFound:
+            return
+
+
+def make(parts: Parts) -> CsrApprovingController:
+    return CsrApprovingController(client=parts.client_for(CsrApprovingController.name), informers=parts.informers)

@@ -1,0 +1,81 @@
+"""certificatesigningrequest-cleaner-controller: requests for certificates that are dealt with, or that nobody deals
+with, do not stay for ever."""
+
+from __future__ import annotations
+
+from sampan.api.times import parse_time
+from sampan.api.types.certificates_v1 import CertificateSigningRequest
+from sampan.controllers.descriptor import Parts
+from sampan.controllers.security.csr_rules import APPROVED, DENIED, FAILED
+from sampan.machinery import errors
+from sampan.machinery.client import Client, resource_of
+from sampan.machinery.clock import Clock
+from sampan.machinery.controller import Watch
+from sampan.machinery.informer import InformerFactory
+from sampan.machinery.object_key import Key, key_of
+
+_DONE_S, _PENDING_S = 3600.0, 24 * 3600.0
+_WITHOUT_MARGIN_S = 1.0
+"""Times of objects are in whole seconds."""
+
+
+def left_s(request: CertificateSigningRequest, now: float) -> float:
+    """How long the request may stay; nothing or less: it goes now."""
+    if not request.status.conditions:
+        return _after(request.metadata.creationTimestamp, _PENDING_S, now)
+    ends = [_condition_left_s(request, kind, updated, now) for kind, updated in _conditions(request)]
+    return min([*ends, _certificate_left_s(request, now)])
+
+
+def _conditions(request: CertificateSigningRequest) -> list[tuple[str, str | None]]:
+    return [(found.type, found.lastUpdateTime) for found in request.status.conditions]
+
+
+def _condition_left_s(request: CertificateSigningRequest, kind: str, updated: str | None, now: float) -> float:
+    if kind in (DENIED, FAILED):
+        return _after(updated, _DONE_S, now)
+    if kind != APPROVED:
+        return float("inf")
+    return _after(updated, _DONE_S if request.status.certificate else _PENDING_S, now)
+
+
+def _certificate_left_s(request: CertificateSigningRequest, now: float) -> float:
+    if not request.status.certificate or all(kind != APPROVED for kind, _ in _conditions(request)):
+        return float("inf")
+    from sampan.machinery.certificates import expiry
+
+    try:
+        return expiry(request.status.certificate) - now
+    except ValueError:
+        return float("inf")
+
+
+def _after(when: str | None, seconds: float, now: float) -> float:
+    return parse_time(when) + seconds - now if when else float("inf")
+
+
+class CsrCleanerController:
+    name = "certificatesigningrequest-cleaner-controller"
+    watches = (Watch(resource_of(CertificateSigningRequest), lambda request: (key_of(request),)),)
+
+    def __init__(self, *, client: Client, informers: InformerFactory, clock: Clock) -> None:
+        self._requests, self._clock = client.of(CertificateSigningRequest), clock
+        self._known = informers.of(CertificateSigningRequest).lister
+
+    async def reconcile(self, key: Key) -> float | None:
+        request = self._known.by_key(key)
+        if request is None:
+            return None
+        left = left_s(request, self._clock.now())
+        if left >= 0:
+            return None if left == float("inf") else left + _WITHOUT_MARGIN_S
+        try:
+            await self._requests.delete(key.name)
+        except errors.NotFound:
+            return None
+        return None
+
+
+def make(parts: Parts) -> CsrCleanerController:
+    client = parts.client_for(CsrCleanerController.name)
+    return CsrCleanerController(client=client, informers=parts.informers, clock=parts.clock)

@@ -1,0 +1,143 @@
+"""What requests for certificates must look like for the signers that the cluster itself has."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from sampan.api.types.certificates_v1 import CertificateSigningRequest
+
+if TYPE_CHECKING:
+    from cryptography import x509
+
+CLIENT = "kubernetes.io/kube-apiserver-client"
+KUBELET_CLIENT = "kubernetes.io/kube-apiserver-client-kubelet"
+KUBELET_SERVING = "kubernetes.io/kubelet-serving"
+LEGACY = "kubernetes.io/legacy-unknown"
+APPROVED, DENIED, FAILED = "Approved", "Denied", "Failed"
+_NODE, _NODES = "system:node:", "system:nodes"
+_ENCIPHERMENT, _SIGNATURE, _CLIENT, _SERVER = "key encipherment", "digital signature", "client auth", "server auth"
+
+
+class UnreadableRequest(ValueError):
+    """No request for a certificate."""
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What a request says of its subject."""
+
+    name: str
+    organizations: Sequence[str]
+    dns_names: Sequence[str]
+    addresses: Sequence[str]
+    emails: Sequence[str]
+    uris: Sequence[str]
+
+
+def read(request: CertificateSigningRequest) -> x509.CertificateSigningRequest:
+    from cryptography import x509
+
+    try:
+        return x509.load_pem_x509_csr(request.spec.request or b"")
+    except ValueError as fault:
+        raise UnreadableRequest(f"unable to parse csr {request.metadata.name!r}: {fault}") from None
+
+
+def asked_of(csr: x509.CertificateSigningRequest) -> Asked:
+    from cryptography import x509
+    from cryptography.x509.oid import NameOID
+
+    try:
+        names = csr.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+    except x509.ExtensionNotFound:
+        names = x509.SubjectAlternativeName([])
+    subject = csr.subject.get_attributes_for_oid
+    return Asked(
+        name="".join(str(part.value) for part in subject(NameOID.COMMON_NAME)[-1:]),
+        organizations=[str(part.value) for part in subject(NameOID.ORGANIZATION_NAME)],
+        dns_names=names.get_values_for_type(x509.DNSName),
+        addresses=[str(address) for address in names.get_values_for_type(x509.IPAddress)],
+        emails=names.get_values_for_type(x509.RFC822Name),
+        uris=names.get_values_for_type(x509.UniformResourceIdentifier),
+    )
+
+
+def has(request: CertificateSigningRequest, kind: str) -> bool:
+    return any(condition.type == kind for condition in request.status.conditions)
+
+
+def client_fault(asked: Asked, usages: Sequence[str]) -> str:
+    """Of a certificate for any client of the API server."""
+    for usage in usages:
+        if usage not in (_SIGNATURE, _ENCIPHERMENT, _CLIENT):
+            return f"invalid usage for client certificate: {usage}"
+    return "" if _CLIENT in usages else f"missing required usage for client certificate: {_CLIENT}"
+
+
+def kubelet_client_fault(asked: Asked, usages: Sequence[str]) -> str:
+    if list(asked.organizations) != [_NODES]:
+        return "subject organization is not system:nodes"
+    for kind, names in (
+        ("DNS", asked.dns_names),
+        ("Email", asked.emails),
+        ("IP", asked.addresses),
+        ("URI", asked.uris),
+    ):
+        if names:
+            return f"{kind} subjectAltNames are not allowed"
+    if not asked.name.startswith(_NODE):
+        return "subject common name does not begin with system:node:"
+    return _usages_fault(usages, _CLIENT)
+
+
+def kubelet_serving_fault(asked: Asked, usages: Sequence[str]) -> str:
+    if list(asked.organizations) != [_NODES]:
+        return "subject organization is not system:nodes"
+    if not asked.dns_names and not asked.addresses:
+        return "DNS or IP subjectAltName is required"
+    if asked.emails:
+        return "Email subjectAltNames are not allowed"
+    if asked.uris:
+        return "URI subjectAltNames are not allowed"
+    if fault := _usages_fault(usages, _SERVER):
+        return fault
+    return "" if asked.name.startswith(_NODE) else "subject common name does not begin with system:node:"
+
+
+def _usages_fault(usages: Sequence[str], wanted: str) -> str:
+    """Keys that are not RSA's need no encipherment."""
+    full = {_SIGNATURE, _ENCIPHERMENT, wanted}
+    if set(usages) in (full, full - {_ENCIPHERMENT}):
+        return ""
+    return f"usages did not match [{' '.join(sorted(full))}]"
+
+
+def no_fault(asked: Asked, usages: Sequence[str]) -> str:
+    return ""
+
+
+SIGNERS: dict[str, Callable[[Asked, Sequence[str]], str]] = {
+    CLIENT: client_fault,
+    KUBELET_CLIENT: kubelet_client_fault,
+    KUBELET_SERVING: kubelet_serving_fault,
+    LEGACY: no_fault,
+}
+"""What is wrong with a request for each signer; empty if nothing is."""
+
+__all__ = [
+    "APPROVED",
+    "CLIENT",
+    "DENIED",
+    "FAILED",
+    "KUBELET_CLIENT",
+    "KUBELET_SERVING",
+    "LEGACY",
+    "SIGNERS",
+    "Asked",
+    "UnreadableRequest",
+    "asked_of",
+    "has",
+    "read",
+]

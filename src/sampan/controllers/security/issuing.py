@@ -1,0 +1,116 @@
+"""The cluster's CA as a signer of what others ask for: subject and names as asked, usages and time as allowed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any, cast
+
+if TYPE_CHECKING:
+    from cryptography import x509
+
+_BACKDATED_S = 300
+"""Clocks differ a little between machines."""
+_SHORT_S = 8 * 3600
+"""From certificates of shorter life nothing is taken away for that."""
+_SHORTEST_S = 600
+_USAGES = {
+    "signing": "digital_signature",
+    "digital signature": "digital_signature",
+    "content commitment": "content_commitment",
+    "key encipherment": "key_encipherment",
+    "key agreement": "key_agreement",
+    "data encipherment": "data_encipherment",
+    "cert sign": "key_cert_sign",
+    "crl sign": "crl_sign",
+    "encipher only": "encipher_only",
+    "decipher only": "decipher_only",
+}
+_EXTENDED = {
+    "any": "2.5.29.37.0",
+    "server auth": "1.3.6.1.5.5.7.3.1",
+    "client auth": "1.3.6.1.5.5.7.3.2",
+    "code signing": "1.3.6.1.5.5.7.3.3",
+    "email protection": "1.3.6.1.5.5.7.3.4",
+    "s/mime": "1.3.6.1.5.5.7.3.4",
+    "ipsec end system": "1.3.6.1.5.5.7.3.5",
+    "ipsec tunnel": "1.3.6.1.5.5.7.3.6",
+    "ipsec user": "1.3.6.1.5.5.7.3.7",
+    "timestamping": "1.3.6.1.5.5.7.3.8",
+    "ocsp signing": "1.3.6.1.5.5.7.3.9",
+    "microsoft sgc": "1.3.6.1.4.1.311.10.3.3",
+    "netscape sgc": "2.16.840.1.113730.4.1",
+}
+
+
+class CannotSign(ValueError):
+    """The CA has expired, or the request was not signed with its own key."""
+
+
+def lifetime_s(asked_s: int | None, most_s: float) -> float:
+    """How long a certificate is good for: as asked, within bounds."""
+    return most_s if asked_s is None else max(min(asked_s, most_s), min(_SHORTEST_S, most_s))
+
+
+def span(lifetime_s: float, ca_end: datetime, now: float) -> tuple[datetime, datetime]:
+    """From when to when; not longer than the CA itself."""
+    at = datetime.fromtimestamp(now, UTC)
+    if at >= ca_end:
+        raise CannotSign(f"refusing to sign a certificate that expired in the past: NotAfter={ca_end}")
+    lost_s = 0 if lifetime_s < _SHORT_S else _BACKDATED_S
+    return at - timedelta(seconds=_BACKDATED_S), min(at + timedelta(seconds=lifetime_s - lost_s), ca_end)
+
+
+@dataclass(frozen=True, slots=True)
+class Authority:
+    certificate: bytes
+    key: bytes
+    most_s: float
+
+    def sign(
+        self, csr: x509.CertificateSigningRequest, usages: Sequence[str], asked_s: int | None, now: float
+    ) -> bytes:
+        """The certificate, in PEM."""
+        from cryptography import x509
+        from cryptography.hazmat.primitives import hashes, serialization
+
+        if not csr.is_signature_valid:
+            raise CannotSign("unable to verify certificate request signature")
+        ca = x509.load_pem_x509_certificate(self.certificate)
+        key: Any = serialization.load_pem_private_key(self.key, password=None)
+        begin, end = span(lifetime_s(asked_s, self.most_s), ca.not_valid_after_utc, now)
+        builder = (
+            x509.CertificateBuilder()
+            .subject_name(csr.subject)
+            .issuer_name(ca.subject)
+            .public_key(cast("Any", csr.public_key()))
+            .serial_number(x509.random_serial_number())
+            .not_valid_before(begin)
+            .not_valid_after(end)
+        )
+        for extension, is_critical in _extensions(csr, usages, key):
+            builder = builder.add_extension(extension, critical=is_critical)
+        return builder.sign(key, hashes.SHA256()).public_bytes(serialization.Encoding.PEM)
+
+
+def _extensions(
+    csr: x509.CertificateSigningRequest, usages: Sequence[str], key: Any
+) -> list[tuple[x509.ExtensionType, bool]]:
+    from cryptography import x509
+
+    found: list[tuple[x509.ExtensionType, bool]] = []
+    if flags := {_USAGES[usage] for usage in usages if usage in _USAGES}:
+        found.append((x509.KeyUsage(**{name: name in flags for name in set(_USAGES.values())}), True))
+    if extended := sorted({_EXTENDED[usage] for usage in usages if usage in _EXTENDED}):
+        found.append((x509.ExtendedKeyUsage([x509.ObjectIdentifier(oid) for oid in extended]), False))
+    found.append((x509.BasicConstraints(ca=False, path_length=None), True))
+    found.append((x509.AuthorityKeyIdentifier.from_issuer_public_key(key.public_key()), False))
+    try:
+        names = csr.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+    except x509.ExtensionNotFound:
+        return found
+    return [*found, (names, False)]
+
+
+__all__ = ["Authority", "CannotSign", "lifetime_s", "span"]

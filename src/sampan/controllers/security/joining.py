@@ -1,0 +1,44 @@
+"""Secrets that are tokens for nodes to join with: what they say, and until when."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from sampan.api.times import parse_time
+from sampan.api.types.core_v1 import Secret
+from sampan.machinery.client import Selection
+
+TYPE, NAMESPACE = "bootstrap.kubernetes.io/token", "kube-system"
+OURS = Selection(namespace=NAMESPACE, fields=f"type={TYPE}")
+_NAME = re.compile(r"bootstrap-token-([a-z0-9]{6})")
+
+
+def text_of(secret: Secret, key: str) -> str:
+    return secret.data.get(key, b"").decode("utf-8", "replace")
+
+
+def left_s(secret: Secret, now: float) -> float:
+    """How long the token is good; nothing or less: no longer. One with a time that cannot be read never was."""
+    said = text_of(secret, "expiration")
+    if not said:
+        return float("inf")
+    try:
+        return parse_time(said) - now
+    except ValueError:
+        return float("-inf")
+
+
+def signing_token(secret: Secret, now: float) -> tuple[str, str] | None:
+    """The id and the secret of a token that may sign; None if it may not."""
+    match = _NAME.fullmatch(secret.metadata.name)
+    name, word = text_of(secret, "token-id"), text_of(secret, "token-secret")
+    is_good = match is not None and match[1] == name and bool(word) and left_s(secret, now) > 0
+    return (name, word) if is_good and text_of(secret, "usage-bootstrap-signing") == "true" else None
+
+
+def is_token(secret: Any) -> bool:
+    return bool(secret.type == TYPE and secret.metadata.namespace == NAMESPACE)
+
+
+__all__ = ["NAMESPACE", "OURS", "TYPE", "is_token", "left_s", "signing_token", "text_of"]

@@ -1,0 +1,114 @@
+"""legacy-serviceaccount-token-cleaner-controller: tokens in secrets that were made for accounts by themselves, and that
+nobody used for a year, become invalid; those that stay unused for another year are deleted."""
+
+from __future__ import annotations
+
+import logging
+from datetime import UTC, datetime, timedelta
+
+from sampan.api.times import parse_time
+from sampan.api.types.core_v1 import ConfigMap, Pod, Secret, ServiceAccount
+from sampan.controllers.descriptor import Parts
+from sampan.controllers.security.account_tokens import NAME_KEY, OURS, UID_KEY
+from sampan.controllers.security.pod_secrets import secrets_of
+from sampan.machinery import errors
+from sampan.machinery.client import Client, Delete, PatchType, resource_of
+from sampan.machinery.clock import Clock
+from sampan.machinery.controller import Watch
+from sampan.machinery.informer import InformerFactory
+
+log = logging.getLogger(__name__)
+
+LAST_USED = "kubernetes.io/legacy-token-last-used"
+INVALID_SINCE = "kubernetes.io/legacy-token-invalid-since"
+TRACKING = "kube-apiserver-legacy-service-account-token-tracking"
+_SYNC_S = 24 * 3600.0
+_ALL = "all"
+
+
+def day_of(when: float) -> str:
+    return f"{datetime.fromtimestamp(when, UTC):%Y-%m-%d}"
+
+
+def read_day(text: str) -> float | None:
+    try:
+        return datetime.strptime(text, "%Y-%m-%d").replace(tzinfo=UTC).timestamp()
+    except ValueError:
+        return None
+
+
+def is_unused(secret: Secret, since: float) -> bool:
+    """Neither made nor used since then, as far as one can tell."""
+    meta = secret.metadata
+    if meta.deletionTimestamp is not None or parse_time(meta.creationTimestamp or "") >= since:
+        return False
+    used = meta.labels.get(LAST_USED)
+    return used is None or (read_day(used) is not None and used < day_of(since))
+
+
+def is_made_for(secret: Secret, account: ServiceAccount | None) -> bool:
+    """Whether the account names the secret, as it did when such secrets were made by themselves."""
+    if account is None or secret.metadata.annotations.get(UID_KEY, "") not in ("", account.metadata.uid):
+        return False
+    return any(ref.name == secret.metadata.name for ref in account.secrets)
+
+
+class LegacyTokenCleaner:
+    name = "legacy-serviceaccount-token-cleaner-controller"
+    watches = (Watch(resource_of(ServiceAccount)), Watch(resource_of(Secret), selection=OURS), Watch(resource_of(Pod)))
+    initial_keys = (_ALL,)
+
+    def __init__(self, *, client: Client, informers: InformerFactory, clock: Clock, unused_s: float) -> None:
+        self._secrets, self._maps = client.of(Secret), client.of(ConfigMap)
+        self._known = informers.of(Secret, OURS).lister
+        self._accounts, self._pods = informers.of(ServiceAccount).lister, informers.of(Pod).lister
+        self._clock, self._unused_s = clock, unused_s
+
+    async def reconcile(self, key: str) -> float:
+        now = self._clock.now()
+        since = await self._tracked_since()
+        if since is not None and now >= since + self._unused_s:
+            for secret in list(self._known):
+                await self._look(secret, now)
+        return _SYNC_S
+
+    async def _tracked_since(self) -> float | None:
+        """The day after the one on which the server began to note uses."""
+        try:
+            tracking = await self._maps.get(TRACKING, "kube-system")
+        except errors.NotFound:
+            return None
+        began = read_day(tracking.data.get("since", ""))
+        return began + timedelta(days=1).total_seconds() if began is not None else None
+
+    async def _look(self, secret: Secret, now: float) -> None:
+        meta, since = secret.metadata, now - self._unused_s
+        account = self._accounts.get(meta.annotations.get(NAME_KEY, ""), meta.namespace)
+        if not is_unused(secret, since) or not is_made_for(secret, account):
+            return
+        if any(meta.name in secrets_of(pod) for pod in self._pods.list(meta.namespace)):
+            return
+        invalid_since = meta.labels.get(INVALID_SINCE, "")
+        try:
+            if read_day(invalid_since) is None:
+                await self._mark(secret, day_of(now))
+            elif invalid_since < day_of(since):
+                options = Delete(resource_version=meta.resourceVersion)
+                await self._secrets.delete(meta.name, meta.namespace, options=options)
+        except (errors.Conflict, errors.NotFound):
+            return
+
+    async def _mark(self, secret: Secret, day: str) -> None:
+        meta = secret.metadata
+        patch = {"metadata": {"uid": meta.uid, "labels": {INVALID_SINCE: day}}}
+        log.info("the token in secret %s/%s is invalid from now on", meta.namespace, meta.name)
+        await self._secrets.patch(meta.name, patch, meta.namespace, type=PatchType.MERGE)
+
+
+def make(parts: Parts) -> LegacyTokenCleaner:
+    return LegacyTokenCleaner(
+        client=parts.client_for(LegacyTokenCleaner.name),
+        informers=parts.informers,
+        clock=parts.clock,
+        unused_s=parts.config.legacy_token_clean_up_period_s,
+    )
