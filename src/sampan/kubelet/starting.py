@@ -33,7 +33,7 @@ class Starter:
 
     async def _sandbox(self, record: PodRecord) -> bool:
         try:
-            await record.kubelet.runtime.run_sandbox(record.pod)
+            await record.kubelet.runtime.run_sandbox(record.pod, None)
         except RuntimeFailure as failure:
             text = f"Failed to create pod sandbox: {failure.message}"
             self._events.pod(record.kubelet, record.pod, WARNING, SANDBOX_FAILED, text)
@@ -60,7 +60,7 @@ class Starter:
         kubelet, pod, now = record.kubelet, record.pod, self._clock.now()
         try:
             await self._pull(record, container)
-            await kubelet.runtime.start_container(pod, container, next_attempt(record, container.name))
+            await kubelet.runtime.start_container(pod, container, next_attempt(record, container.name), None)
         except RuntimeFailure as failure:
             _wait(record, container.name, failure.reason, failure.message)
             back_off = _pull_back_off(record, container)
@@ -78,7 +78,7 @@ class Starter:
             text = f"Back-off pulling image {gotext.quote(container.image)}: {back_off.why}"
             raise RuntimeFailure(PULL_BACK_OFF, text)
         try:
-            await kubelet.runtime.pull_image(pod, container)
+            await kubelet.runtime.pull_image(pod, container, None)
         except RuntimeFailure as failure:
             back_off.lengthen(now, now)
             back_off.why = f"{failure.reason}: {failure.message}"

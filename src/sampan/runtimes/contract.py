@@ -5,11 +5,20 @@ and `pod_report` then tells how things are. A report is a snapshot that the runt
 whenever it looks at a pod.
 """
 
-from collections.abc import AsyncIterator, Callable, Sequence
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol
 
 from sampan.api.types.core_v1 import Container, Pod
+from sampan.runtimes.config import ContainerConfig, Resources, SandboxConfig
+from sampan.runtimes.streams import ProcessStream
+
+if TYPE_CHECKING:
+    from sampan.runtimes.images.credentials import Keyring
 
 CREATED, RUNNING, EXITED, UNKNOWN = "created", "running", "exited", "unknown"
 COMPLETED, ERROR, OOM_KILLED = "Completed", "Error", "OOMKilled"
@@ -68,11 +77,39 @@ NOTHING = PodReport()
 
 @dataclass(slots=True)
 class Usage:
-    """What a container uses at the moment."""
+    """What a container uses, or with an empty name its sandbox as a whole. What a runtime cannot tell is None."""
 
     name: str
     cpu_cores: float
+    """At the moment."""
     memory_bytes: int
+    """The working set."""
+    cpu_s: float | None = None
+    """Since it began."""
+    memory_rss_bytes: int | None = None
+    page_faults: int | None = None
+    major_page_faults: int | None = None
+    disk_bytes: int | None = None
+    """Of its own files."""
+    log_bytes: int | None = None
+    inodes: int | None = None
+    processes: int | None = None
+    received_bytes: int | None = None
+    """By network; of the sandbox."""
+    sent_bytes: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ImageInfo:
+    id: str
+    names: Sequence[str] = ()
+    digests: Sequence[str] = ()
+    size: int = 0
+    user: str = ""
+    """Whom the image wants to run as: a number or a name, perhaps with a group behind a colon; empty: root."""
+    volumes: Sequence[str] = ()
+    is_pinned: bool = False
+    """Not to be removed for room."""
 
 
 class RuntimeFailure(Exception):
@@ -91,7 +128,10 @@ class Unsupported(RuntimeFailure):
 
 
 class Runtime(Protocol):
-    """One node's runtime. What it raises is RuntimeFailure."""
+    """One node's runtime. What it raises is RuntimeFailure.
+
+    Configs are None only for a runtime that runs nothing real.
+    """
 
     @property
     def name(self) -> str:
@@ -100,16 +140,26 @@ class Runtime(Protocol):
     @property
     def version(self) -> str: ...
 
+    # -- what there is -----------------------------------------------------------------------------------------------
+
     def adopt(self, pod: Pod) -> None:
         """The kubelet, newly begun, sees this pod for the first time: the runtime may have it from before."""
+
+    def known_pods(self) -> Sequence[str]:
+        """The uids of all pods that the runtime has anything of."""
 
     def pod_report(self, pod: Pod) -> PodReport:
         """How the pod is now; of one that the runtime does not have, nothing at all."""
 
+    async def stats(self, pod: Pod) -> Sequence[Usage]:
+        """What the sandbox (first, where it can be told) and each running container use."""
+
+    # -- sandboxes ---------------------------------------------------------------------------------------------------
+
     def use_pod_cidrs(self, cidrs: Sequence[str]) -> None:
         """Addresses of sandboxes come from these from now on."""
 
-    async def run_sandbox(self, pod: Pod) -> None:
+    async def run_sandbox(self, pod: Pod, config: SandboxConfig | None) -> None:
         """Make the pod's sandbox, with its network, or make it anew."""
 
     async def stop_sandbox(self, pod: Pod) -> None:
@@ -118,23 +168,52 @@ class Runtime(Protocol):
     async def remove_pod(self, uid: str) -> None:
         """Forget everything about the pod; what still runs of it is killed."""
 
-    async def pull_image(self, pod: Pod, container: Container) -> str:
-        """See that the container's image is there; its reference. A failure's reason is ErrImagePull and the like."""
+    # -- images ------------------------------------------------------------------------------------------------------
 
-    async def start_container(self, pod: Pod, container: Container, attempt: int) -> str:
+    async def image(self, name: str) -> ImageInfo | None:
+        """The image of that name, id or digest, if it is there."""
+
+    async def images(self) -> Sequence[ImageInfo]: ...
+
+    async def pull_image(self, pod: Pod, container: Container, keyring: Keyring | None) -> str:
+        """Fetch the container's image; its reference. A failure's reason is ErrImagePull and the like."""
+
+    async def remove_image(self, name: str) -> None: ...
+
+    # -- containers --------------------------------------------------------------------------------------------------
+
+    async def start_container(
+        self, pod: Pod, container: Container, attempt: int, config: ContainerConfig | None
+    ) -> str:
         """Create and start a container in the pod's sandbox; its id."""
 
     async def stop_container(self, pod: Pod, name: str, grace_s: float) -> None:
         """Ask the container to end, and kill it after the grace. Returns at once; a shorter grace may follow."""
 
-    async def exec(self, pod: Pod, container: str, command: Sequence[str]) -> tuple[int, bytes, bytes]:
-        """Run a command in a container to its end: its exit code, output and error output."""
+    async def remove_container(self, pod: Pod, id: str) -> None:
+        """Forget one that has ended, with its files and log."""
 
-    def logs(self, pod: Pod, container: str, *, previous: bool = False) -> AsyncIterator[bytes]:
-        """What the container has written so far."""
+    async def update_resources(self, pod: Pod, name: str, resources: Resources) -> None:
+        """Other limits for a running container."""
 
-    async def stats(self, pod: Pod) -> Sequence[Usage]:
-        """What each running container uses."""
+    # -- looking in --------------------------------------------------------------------------------------------------
+
+    async def exec(
+        self, pod: Pod, container: str, command: Sequence[str], *, has_stdin: bool = False, has_tty: bool = False
+    ) -> ProcessStream:
+        """Begin a command in a running container."""
+
+    async def attach(self, pod: Pod, container: str) -> ProcessStream:
+        """Connect to a running container's own process."""
+
+    async def connect(self, pod: Pod, port: int) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+        """To a port of the pod's own loopback address."""
+
+    def log_file(self, pod: Pod, container: str, *, previous: bool = False) -> Path | None:
+        """Where the container's output is, in CRI's form; None if there is none."""
+
+    async def reopen_log(self, pod: Pod, container: str) -> None:
+        """The log was moved away: go on in a new file of the old name."""
 
 
 __all__ = [
@@ -147,6 +226,7 @@ __all__ = [
     "RUNNING",
     "UNKNOWN",
     "ContainerReport",
+    "ImageInfo",
     "PodReport",
     "Runtime",
     "RuntimeFailure",

@@ -1,17 +1,27 @@
 """The hollow runtime of one node. What nodes share is in a `World`."""
 
-from collections.abc import AsyncIterator, Sequence
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 from sampan.api import times
 from sampan.api.types.core_v1 import Container, ContainerStatus, Pod
 from sampan.machinery.clock import Clock
-from sampan.runtimes.contract import NOTHING, PodReport, RuntimeFailure, Unsupported, Usage
+from sampan.runtimes.config import ContainerConfig, Resources, SandboxConfig
+from sampan.runtimes.contract import NOTHING, ImageInfo, PodReport, RuntimeFailure, Unsupported, Usage
 from sampan.runtimes.hollow import container as containers
 from sampan.runtimes.hollow.addresses import AddressRange
 from sampan.runtimes.hollow.behaviour import FOREVER, Behaviour
 from sampan.runtimes.hollow.container import NAME, HollowContainer
 from sampan.runtimes.hollow.stages import NO_STAGES, Stages
+from sampan.runtimes.streams import ProcessStream
+
+if TYPE_CHECKING:
+    from sampan.runtimes.images.credentials import Keyring
 
 POD_RANGE = "10.128.0.0/9"
 
@@ -94,7 +104,10 @@ class HollowRuntime:
             changes_in_s=None if change == FOREVER else change - now,
         )
 
-    async def run_sandbox(self, pod: Pod) -> None:
+    def known_pods(self) -> Sequence[str]:
+        return list(self._pods)
+
+    async def run_sandbox(self, pod: Pod, config: SandboxConfig | None = None) -> None:
         found = self._pods.setdefault(pod.metadata.uid, _Pod())
         if not pod.spec.hostNetwork and not found.ip:
             found.ip = self._range().take()
@@ -114,13 +127,24 @@ class HollowRuntime:
         if found is not None:
             self._give_back(found)
 
-    async def pull_image(self, pod: Pod, container: Container) -> str:
+    async def image(self, name: str) -> ImageInfo | None:
+        return None
+
+    async def images(self) -> Sequence[ImageInfo]:
+        return ()
+
+    async def remove_image(self, name: str) -> None:
+        return
+
+    async def pull_image(self, pod: Pod, container: Container, keyring: Keyring | None = None) -> str:
         behaviour = self._world.stages.behaviour(pod, container.name)
         if behaviour.pull_error:
             raise RuntimeFailure("ErrImagePull", behaviour.pull_error)
         return containers.image_ref(container.image)
 
-    async def start_container(self, pod: Pod, container: Container, attempt: int) -> str:
+    async def start_container(
+        self, pod: Pod, container: Container, attempt: int, config: ContainerConfig | None = None
+    ) -> str:
         uid, now = pod.metadata.uid, self._world.clock.now()
         found = self._pods[uid]
         begun = self._begun(pod, container, attempt, now)
@@ -140,12 +164,32 @@ class HollowRuntime:
         took_s = behaviour.stop.pick(f"{pod.metadata.uid}/{name}/stop") + _pre_stop_s(pod, name)
         each.stop(self._world.clock.now(), grace_s, took_s, behaviour.stop_exit_code)
 
-    async def exec(self, pod: Pod, container: str, command: Sequence[str]) -> tuple[int, bytes, bytes]:
+    async def remove_container(self, pod: Pod, id: str) -> None:
+        return
+
+    async def update_resources(self, pod: Pod, name: str, resources: Resources) -> None:
+        return
+
+    async def exec(
+        self, pod: Pod, container: str, command: Sequence[str], *, has_stdin: bool = False, has_tty: bool = False
+    ) -> ProcessStream:
         raise Unsupported("a hollow container runs nothing that a command could be run beside")
 
-    async def logs(self, pod: Pod, container: str, *, previous: bool = False) -> AsyncIterator[bytes]:
-        if text := self._world.stages.behaviour(pod, container).log:
-            yield text.encode() + b"\n"
+    async def attach(self, pod: Pod, container: str) -> ProcessStream:
+        raise Unsupported("a hollow container runs nothing that one could be connected to")
+
+    async def connect(self, pod: Pod, port: int) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+        raise Unsupported("a hollow pod listens on no port")
+
+    def log_file(self, pod: Pod, container: str, *, previous: bool = False) -> Path | None:
+        return None
+
+    async def reopen_log(self, pod: Pod, container: str) -> None:
+        return
+
+    def log_text(self, pod: Pod, container: str) -> str:
+        """What the container is said to have written."""
+        return self._world.stages.behaviour(pod, container).log
 
     async def stats(self, pod: Pod) -> Sequence[Usage]:
         report = self.pod_report(pod)
