@@ -241,7 +241,8 @@ CUSTOM = {
             "external",
             "FailedGetExternalMetric",
             "unable to get external metric default/jobs/"
-            "&LabelSelector{MatchLabels:map[string]string{queue: fast,},MatchExpressions:[]LabelSelectorRequirement{},}: "
+            "&LabelSelector{MatchLabels:map[string]string{queue: fast,},"
+            "MatchExpressions:[]LabelSelectorRequirement{},}: "
             "unable to fetch metrics from external metrics API: the server could not find the requested resource "
             "(get jobs.external.metrics.k8s.io)",
         ),

@@ -1,0 +1,63 @@
+"""Jobs and pods for tests of the job controller's decisions, made from what matters in them."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from sampan.api.codec import json as codec
+from sampan.api.times import format_time
+from sampan.api.types.batch_v1 import Job
+from sampan.api.types.core_v1 import Pod
+from sampan.controllers.batch.job.backoff import Failures
+from sampan.controllers.batch.job.facts import FAILURES, TRACKING
+from sampan.controllers.batch.job.indexes import COMPLETION_INDEX
+from sampan.controllers.batch.job.view import JobView, look
+
+NOW = 1_767_225_600.0
+
+
+def job(*, status: dict[str, Any] | None = None, **spec: Any) -> Job:
+    restart = spec.pop("restart", "Never")
+    template = {"spec": {"restartPolicy": restart, "containers": [{"name": "c", "image": "i"}]}}
+    usual = {"backoffLimit": 6, "parallelism": 1, "template": template}
+    meta = {"name": "work", "namespace": "default", "uid": "job"}
+    return codec.from_value({"metadata": meta, "spec": {**usual, **spec}, "status": status or {}}, Job)
+
+
+def indexed(completions: int, *, status: dict[str, Any] | None = None, **spec: Any) -> Job:
+    usual = {"completionMode": "Indexed", "completions": completions, "parallelism": completions}
+    return job(status=status, **{**usual, **spec})
+
+
+def pod(
+    name: str,
+    phase: str = "Running",
+    *,
+    index: int | None = None,
+    code: int | None = None,
+    ended_s: float = 0.0,
+    failures: int = 0,
+    tracked: bool = True,
+    leaving: bool = False,
+    ready: bool = False,
+    conditions: Sequence[dict[str, str]] = (),
+    restarts: int = 0,
+) -> Pod:
+    """`ended_s`: so long ago."""
+    meta: dict[str, Any] = {"name": name, "namespace": "default", "uid": name, "creationTimestamp": format_time(NOW)}
+    meta["finalizers"] = [TRACKING] if tracked else []
+    if index is not None:
+        meta["annotations"] = {COMPLETION_INDEX: str(index), FAILURES: str(failures)}
+    if leaving:
+        meta["deletionTimestamp"] = format_time(NOW)
+    state = {}
+    if phase in ("Succeeded", "Failed"):
+        exit_code = code if code is not None else int(phase == "Failed")
+        state = {"terminated": {"exitCode": exit_code, "finishedAt": format_time(NOW - ended_s)}}
+    container = {"name": "c", "image": "i", "imageID": "i", "state": state, "restartCount": restarts}
+    told = [*conditions, *([{"type": "Ready", "status": "True"}] if ready else [])]
+    status = {"phase": phase, "containerStatuses": [container], "conditions": told}
+    return codec.from_value({"metadata": meta, "status": status}, Pod)
+
+
+def view(job: Job, *pods: Pod, failures: Failures = Failures(), released: Sequence[str] = ()) -> JobView:  # noqa: B008
+    return look(job, pods, released=set(released), failures=failures, now=NOW)

@@ -1,0 +1,43 @@
+"""Sets of indexes, against plain sets."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sampan.controllers.batch.job.indexes import Indexes, completion_index
+from tests.controllers.batch.job.pods import pod
+
+sets = st.sets(st.integers(0, 30))
+
+
+@pytest.mark.parametrize(
+    ("indexes", "text"), [([], ""), ([1], "1"), ([1, 2], "1,2"), ([1, 2, 3], "1-3"), ([0, 2, 4, 5, 6], "0,2,4-6")]
+)
+def test_how_they_are_written(indexes: list[int], text: str) -> None:
+    assert str(Indexes.of(indexes)) == text
+
+
+@pytest.mark.parametrize(
+    ("text", "completions", "expected"),
+    [("", 5, []), ("0,2-4", 5, [0, 2, 3, 4]), ("0,2-9", 4, [0, 2, 3]), ("x,1,2-y,3", 5, [1, 3]), ("7", 5, [])],
+)
+def test_how_they_are_read(text: str, completions: int, expected: list[int]) -> None:
+    assert Indexes.parse(text, completions) == Indexes.of(expected)
+
+
+@given(sets, sets, st.integers(0, 35))
+def test_they_are_sets(one: set[int], other: set[int], completions: int) -> None:
+    a, b = Indexes.of(one), Indexes.of(other)
+    assert Indexes.parse(str(a), 100) == a
+    assert len(a) == len(one)
+    assert (a | b) == Indexes.of(one | other)
+    assert a.overlap(b) == len(one & other)
+    assert [index for index in range(31) if index in a] == sorted(one)
+    assert list(a.missing(completions)) == [index for index in range(completions) if index not in one]
+
+
+@pytest.mark.parametrize(("text", "expected"), [("3", 3), ("-1", None), ("x", None), ("", None)])
+def test_the_index_of_a_pod(text: str, expected: int | None) -> None:
+    made = pod("a", index=0)
+    made.metadata.annotations["batch.kubernetes.io/job-completion-index"] = text
+    assert completion_index(made) == expected

@@ -1,0 +1,91 @@
+"""However often the work is broken off, each pod is counted once."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sampan.api.codec import json as codec
+from sampan.api.types.batch_v1 import Job, JobStatus
+from sampan.api.types.core_v1 import Pod
+from sampan.controllers.batch.job import tally
+from sampan.controllers.batch.job.conditions import FAILURE_TARGET, condition
+from tests.controllers.batch.job.pods import NOW, indexed, job, pod, view
+
+PHASES = st.sampled_from(["Running", "Succeeded", "Failed"])
+
+
+def copied(status: JobStatus) -> JobStatus:
+    return codec.from_value(codec.to_value(status), JobStatus)
+
+
+class Round:
+    """A look that may end before its last write, and whose releases may fail."""
+
+    def __init__(self, made: Job, pods: list[Pod]) -> None:
+        self.job, self.pods = made, pods
+
+    def play(self, *, writes: int, released: list[bool]) -> None:
+        held = [each for each in self.pods if each.metadata.finalizers]
+        found = view(self.job, *self.pods)
+        status = copied(self.job.status)
+        uids = {each.metadata.uid for each in held}
+        tally.settle(status, uids)
+        taken = tally.take(found, None, status)
+        if writes == 0:
+            return
+        self.job.status = copied(status)
+        gone = {each.metadata.uid for each, is_gone in zip(taken.release, released, strict=False) if is_gone}
+        for each in self.pods:
+            if each.metadata.uid in gone:
+                each.metadata.finalizers = []
+        tally.settle(status, uids - gone)
+        if writes > 1:
+            self.job.status = status
+
+
+rounds = st.lists(st.tuples(st.integers(0, 2), st.lists(st.booleans(), min_size=8, max_size=8)), max_size=6)
+
+
+@given(st.lists(PHASES, min_size=1, max_size=8), rounds)
+def test_each_pod_is_counted_once(phases: list[str], played: list[tuple[int, list[bool]]]) -> None:
+    pods = [pod(f"p{number}", phase) for number, phase in enumerate(phases)]
+    game = Round(job(), pods)
+    for writes, released in [*played, (2, [True] * 8), (2, [True] * 8)]:
+        game.play(writes=writes, released=released)
+    status = game.job.status
+    assert (status.succeeded, status.failed) == (phases.count("Succeeded"), phases.count("Failed"))
+    assert tally.is_settled(status)
+    assert [bool(each.metadata.finalizers) for each in pods] == [phase == "Running" for phase in phases]
+
+
+@given(st.lists(st.tuples(st.integers(0, 3), PHASES), min_size=1, max_size=8), rounds)
+def test_each_index_succeeds_once(found: list[tuple[int, str]], played: list[tuple[int, list[bool]]]) -> None:
+    pods = [pod(f"p{number}", phase, index=index) for number, (index, phase) in enumerate(found)]
+    game = Round(indexed(4), pods)
+    for writes, released in [*played, (2, [True] * 8), (2, [True] * 8)]:
+        game.play(writes=writes, released=released)
+    status = game.job.status
+    assert status.succeeded == len({index for index, phase in found if phase == "Succeeded"})
+    assert status.failed == sum(phase == "Failed" for _, phase in found)
+
+
+def test_when_a_job_fails_its_running_pods_have_failed_too() -> None:
+    made = job()
+    taken = tally.take(view(made, pod("a")), condition(FAILURE_TARGET, "r", "m", NOW), made.status)
+    assert [each.metadata.name for each in taken.release] == ["a"]
+    assert tally.uncounted_of(made.status).failed == ["a"]
+
+
+def test_not_all_at_once() -> None:
+    made = job()
+    pods = [pod(f"p{number}", "Succeeded") for number in range(tally.MOST_UNCOUNTED + 5)]
+    taken = tally.take(view(made, *pods), None, made.status)
+    assert taken.is_full
+    assert len(taken.release) == tally.MOST_UNCOUNTED
+
+
+def test_a_failed_pod_stays_until_its_index_has_another() -> None:
+    made = indexed(2, backoffLimitPerIndex=3)
+    taken = tally.take(view(made, pod("a", "Failed", index=0)), None, made.status)
+    assert taken.release == []
+    taken = tally.take(view(made, pod("a", "Failed", index=0), pod("b", index=0)), None, made.status)
+    assert [each.metadata.name for each in taken.release] == ["a"]
