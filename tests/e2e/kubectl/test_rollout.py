@@ -1,0 +1,165 @@
+"""kubectl with deployments whose pods run: rollout status, history, undo, pause, resume, restart; scale; wait."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from sampan.testing.cluster import Cluster
+from tests.e2e.kubectl.command import Kubectl, find
+from tests.e2e.kubectl.manifests import yaml
+
+DEPLOYMENT = yaml("""
+    apiVersion: apps/v1
+    kind: Deployment
+    metadata:
+      name: web
+      annotations: {kubernetes.io/change-cause: first}
+    spec:
+      replicas: 3
+      selector:
+        matchLabels: {app: web}
+      template:
+        metadata:
+          labels: {app: web}
+        spec:
+          terminationGracePeriodSeconds: 0
+          containers:
+          - name: main
+            image: nginx:1
+    """)
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[Cluster]:
+    with Cluster(nodes=3) as found:
+        yield found
+
+
+@pytest.fixture
+def kubectl(cluster: Cluster, kubectl_home: Path) -> Iterator[Kubectl]:
+    program = find()
+    if program is None:
+        pytest.skip("there is no kubectl here")
+    with cluster.namespace("rollout") as namespace:
+        yield Kubectl(program=program, kubeconfig=cluster.kubeconfig_for(namespace), home=kubectl_home)
+
+
+@pytest.fixture
+def web(kubectl: Kubectl) -> Kubectl:
+    """With a deployment that is up."""
+    kubectl("create", "-f", "-", stdin=DEPLOYMENT)
+    kubectl("rollout", "status", "deployment/web", "--timeout=30s")
+    return kubectl
+
+
+def images(kubectl: Kubectl) -> set[str]:
+    """Of the pods that are not being deleted."""
+    found = kubectl.json("get", "pods", "-l", "app=web")["items"]
+    return {pod["spec"]["containers"][0]["image"] for pod in found if "deletionTimestamp" not in pod["metadata"]}
+
+
+def set_image(kubectl: Kubectl, image: str, cause: str = "") -> None:
+    kubectl("set", "image", "deployment/web", f"main={image}")
+    if cause:
+        kubectl("annotate", "deployment/web", f"kubernetes.io/change-cause={cause}", "--overwrite")
+
+
+def test_status_waits_until_all_is_there(kubectl: Kubectl) -> None:
+    kubectl("create", "-f", "-", stdin=DEPLOYMENT)
+    told = kubectl("rollout", "status", "deployment/web", "--timeout=30s")
+    assert told.splitlines()[-1] == 'deployment "web" successfully rolled out'
+    header, row = kubectl.table("get", "deployment", "web")
+    assert header[:4] == ["NAME", "READY", "UP-TO-DATE", "AVAILABLE"]
+    assert row[:4] == ["web", "3/3", "3", "3"]
+    kubectl("wait", "--for=condition=Available", "deployment/web", "--timeout=10s")
+    described = kubectl("describe", "deployment", "web")
+    assert "Scaled up replica set web-" in described
+    assert "3 desired | 3 updated | 3 total | 3 available | 0 unavailable" in described
+
+
+def test_history_and_undo(web: Kubectl) -> None:
+    set_image(web, "nginx:2", "second")
+    web("rollout", "status", "deployment/web", "--timeout=30s")
+    assert images(web) == {"nginx:2"}
+    rows = [line.split() for line in web("rollout", "history", "deployment/web").splitlines() if line]
+    assert rows[-2:] == [["1", "first"], ["2", "second"]]
+    assert "nginx:1" in web("rollout", "history", "deployment/web", "--revision=1")
+
+    assert web("rollout", "undo", "deployment/web").startswith("deployment.apps/web rolled back")
+    web("rollout", "status", "deployment/web", "--timeout=30s")
+    assert images(web) == {"nginx:1"}
+    rows = [line.split() for line in web("rollout", "history", "deployment/web").splitlines() if line]
+    assert [row[0] for row in rows[-2:]] == ["2", "3"]
+
+    web("rollout", "undo", "deployment/web", "--to-revision=2")
+    web("rollout", "status", "deployment/web", "--timeout=30s")
+    assert images(web) == {"nginx:2"}
+    assert "unable to find specified revision" in web.fails("rollout", "undo", "deployment/web", "--to-revision=9")
+
+
+def test_pause_and_resume(web: Kubectl) -> None:
+    web("rollout", "pause", "deployment/web")
+    set_image(web, "nginx:2")
+    web("scale", "deployment/web", "--replicas=5")
+    web("wait", "--for=condition=Available", "deployment/web", "--timeout=10s")
+    assert images(web) == {"nginx:1"}
+    assert len(web.json("get", "replicasets")["items"]) == 1
+    web("rollout", "resume", "deployment/web")
+    web("rollout", "status", "deployment/web", "--timeout=30s")
+    assert images(web) == {"nginx:2"}
+    assert web.jsonpath("get", "deployment", "web", "{.status.availableReplicas}") == "5"
+
+
+def test_restart(web: Kubectl) -> None:
+    before = set(web("get", "pods", "-l", "app=web", "-o", "name").split())
+    assert web("rollout", "restart", "deployment/web") == "deployment.apps/web restarted\n"
+    web("rollout", "status", "deployment/web", "--timeout=30s")
+    web("wait", "--for=delete", *sorted(before), "--timeout=20s")
+    after = set(web("get", "pods", "-l", "app=web", "-o", "name").split())
+    assert len(after) == 3
+    assert not before & after
+
+
+def test_scale(web: Kubectl) -> None:
+    assert web("scale", "deployment/web", "--replicas=5") == "deployment.apps/web scaled\n"
+    web("rollout", "status", "deployment/web", "--timeout=30s")
+    assert web.jsonpath("get", "deployment", "web", "{.status.readyReplicas}") == "5"
+    web("scale", "deployment/web", "--current-replicas=5", "--replicas=1")
+    web("rollout", "status", "deployment/web", "--timeout=30s")
+    assert web.jsonpath("get", "deployment", "web", "{.status.readyReplicas}") == "1"
+    assert (
+        "expected replicas to be 5"
+        in web.fails("scale", "deployment/web", "--current-replicas=5", "--replicas=2").lower()
+    )
+
+
+def test_a_rollout_that_is_late_fails(kubectl: Kubectl) -> None:
+    late = DEPLOYMENT.replace("replicas: 3", "replicas: 1\n  progressDeadlineSeconds: 1").replace(
+        "terminationGracePeriodSeconds: 0", "nodeSelector: {none: such}"
+    )
+    kubectl("create", "-f", "-", stdin=late)
+    told = kubectl.fails("rollout", "status", "deployment/web", "--timeout=30s")
+    assert 'deployment "web" exceeded its progress deadline' in told
+
+
+def test_scaling_a_replica_set_and_a_replication_controller(kubectl: Kubectl) -> None:
+    replica_set = DEPLOYMENT.replace("kind: Deployment", "kind: ReplicaSet")
+    kubectl("create", "-f", "-", stdin=replica_set)
+    controller = (
+        DEPLOYMENT.replace("apps/v1", "v1")
+        .replace("kind: Deployment", "kind: ReplicationController")
+        .replace("    matchLabels: {app: web}", "    app: rc")
+        .replace("{app: web}", "{app: rc}")
+    )
+    kubectl("create", "-f", "-", stdin=controller)
+    for name, label in (("rs/web", "app=web"), ("rc/web", "app=rc")):
+        kubectl("scale", name, "--replicas=2")
+        path = "{.status.readyReplicas}/{.status.replicas}"
+        for _ in range(100):
+            if kubectl.jsonpath("get", name, path) == "2/2":
+                break
+        assert kubectl.jsonpath("get", name, path) == "2/2"
+        kubectl("wait", "--for=condition=Ready", "pod", "-l", label, "--timeout=20s")
