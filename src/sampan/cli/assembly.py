@@ -79,6 +79,8 @@ class ClusterConfig:
     controllers: Sequence[str] = ("*",)
     root_ca: bytes = b""
     """What pods are given to trust the server by."""
+    signing_ca: tuple[Path, Path] | None = None
+    """The certificate and the key of the CA that signs certificates which are asked for."""
     nodes: NodesConfig = field(default_factory=NodesConfig)
 
 
@@ -143,6 +145,7 @@ class Assembly:
             config=ControllerConfig(
                 root_ca=self.config.root_ca.decode(),
                 namespace_settle_s=_SHARED_STORE_SETTLE_S if self.config.store.etcd_servers else 0,
+                **self._signing_files(),
             ),
             recorder=self.server.recorder,
         )
@@ -152,6 +155,14 @@ class Assembly:
         self.server.registry.components["controller-manager"] = _is_running
         if self.has_controller("serviceaccount-controller"):
             await default_account(self.client("up"), "default")
+
+    def _signing_files(self) -> dict[str, Any]:
+        account_key = self.config.server.service_account_key
+        found = {"service_account_private_key_file": str(account_key) if account_key is not None else ""}
+        if self.config.signing_ca is None:
+            return found
+        certificate, key = map(str, self.config.signing_ca)
+        return {**found, "cluster_signing_cert_file": certificate, "cluster_signing_key_file": key}
 
     def _controller_client(self, name: str) -> Client:
         """Of a controller, with that one's rights; with "" that of the caches, which all share."""

@@ -15,6 +15,17 @@ from sampan.controllers.descriptor import ControllerConfig
 
 _OPTIONS: tuple[tuple[tuple[str, ...], dict[str, Any]], ...] = (
     (("--root-ca-file",), {"metavar": "F", "help": "The CA that pods are given to verify the API server with."}),
+    (("--cluster-signing-cert-file",), {"metavar": "F", "help": "The CA that signs certificates which are asked for."}),
+    (("--cluster-signing-key-file",), {"metavar": "F", "help": "Its key."}),
+    (
+        ("--cluster-signing-duration",),
+        {"default": "8760h0m0s", "metavar": "T", "help": "How long such certificates are good for at most."},
+    ),
+    (("--service-account-private-key-file",), {"metavar": "F", "help": "Signs tokens that are kept in secrets."}),
+    (
+        ("--legacy-service-account-token-clean-up-period",),
+        {"default": "8760h0m0s", "metavar": "T", "help": "How long such a token may be unused."},
+    ),
 )
 
 
@@ -26,7 +37,30 @@ def controller_options(command: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def controller_config(given: Mapping[str, Any]) -> ControllerConfig:
-    return ControllerConfig(root_ca=_text("--root-ca-file", given["root_ca_file"]))
+    certificate, key = (_path(given, f"cluster_signing_{part}_file") for part in ("cert", "key"))
+    if bool(certificate) != bool(key):
+        raise CliError("--cluster-signing-cert-file and --cluster-signing-key-file: give both or neither")
+    return ControllerConfig(
+        root_ca=_text("--root-ca-file", given["root_ca_file"]),
+        cluster_signing_cert_file=certificate,
+        cluster_signing_key_file=key,
+        cluster_signing_duration_s=_positive_s(given, "cluster_signing_duration"),
+        service_account_private_key_file=_path(given, "service_account_private_key_file"),
+        legacy_token_clean_up_period_s=_positive_s(given, "legacy_service_account_token_clean_up_period"),
+    )
+
+
+def _path(given: Mapping[str, Any], name: str) -> str:
+    found = flags.file(f"--{name.replace('_', '-')}", given[name])
+    return str(found) if found is not None else ""
+
+
+def _positive_s(given: Mapping[str, Any], name: str) -> float:
+    flag = f"--{name.replace('_', '-')}"
+    found = flags.duration_s(flag, given[name])
+    if found <= 0:
+        raise CliError(f"{flag}: must be longer than nothing")
+    return found
 
 
 def _text(flag: str, path: str | None) -> str:

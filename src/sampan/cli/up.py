@@ -104,6 +104,7 @@ def _config(where: ClusterDir, given: dict[str, Any]) -> ClusterConfig:
         components=components,
         controllers=flags.controllers("--controllers", given["controllers"]),
         root_ca=pki.certificate(CA).read_bytes(),
+        signing_ca=(pki.certificate(CA), pki.key(CA)),
         nodes=nodes_config(given, components),
     )
 

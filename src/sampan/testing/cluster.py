@@ -194,6 +194,7 @@ class Cluster:
             components=self._components,
             controllers=self._controllers,
             root_ca=pki.certificate(CA).read_bytes(),
+            signing_ca=(pki.certificate(CA), pki.key(CA)),
             nodes=self._nodes,
         )
 

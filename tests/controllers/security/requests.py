@@ -1,0 +1,53 @@
+"""Requests for certificates, as clients make them."""
+
+import ipaddress
+from collections.abc import Sequence
+
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.serialization import Encoding
+from cryptography.x509.oid import NameOID
+
+from sampan.api.types.certificates_v1 import (
+    CertificateSigningRequest,
+    CertificateSigningRequestCondition,
+    CertificateSigningRequestSpec,
+)
+from sampan.api.types.meta_v1 import ObjectMeta
+
+KEY = ec.generate_private_key(ec.SECP256R1())
+
+
+def pem(name: str, *organizations: str, names: Sequence[str] = ()) -> bytes:
+    """`names` are DNS names, addresses, mail addresses (with an @) or URIs (with a :)."""
+    parts = [x509.NameAttribute(NameOID.ORGANIZATION_NAME, one) for one in organizations]
+    subject = x509.Name([*parts, x509.NameAttribute(NameOID.COMMON_NAME, name)])
+    builder = x509.CertificateSigningRequestBuilder().subject_name(subject)
+    if names:
+        builder = builder.add_extension(x509.SubjectAlternativeName([_name(one) for one in names]), critical=False)
+    return builder.sign(KEY, hashes.SHA256()).public_bytes(Encoding.PEM)
+
+
+def _name(text: str) -> x509.GeneralName:
+    if "@" in text:
+        return x509.RFC822Name(text)
+    if ":" in text:
+        return x509.UniformResourceIdentifier(text)
+    try:
+        return x509.IPAddress(ipaddress.ip_address(text))
+    except ValueError:
+        return x509.DNSName(text)
+
+
+def request(
+    content: bytes, signer: str, *usages: str, name: str = "csr", expires_s: int | None = None
+) -> CertificateSigningRequest:
+    spec = CertificateSigningRequestSpec(
+        request=content, signerName=signer, usages=list(usages), expirationSeconds=expires_s
+    )
+    return CertificateSigningRequest(metadata=ObjectMeta(name=name), spec=spec)
+
+
+def condition(kind: str, updated: str | None = None) -> CertificateSigningRequestCondition:
+    return CertificateSigningRequestCondition(type=kind, status="True", reason="Test", lastUpdateTime=updated)

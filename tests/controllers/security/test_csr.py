@@ -1,0 +1,181 @@
+"""Requests for certificates from their creation to their end, with the real API server."""
+
+import asyncio
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from cryptography import x509
+
+from sampan.api import times
+from sampan.api.types.certificates_v1 import CertificateSigningRequest
+from sampan.apiserver.call import User
+from sampan.controllers.descriptor import ControllerConfig
+from sampan.controllers.security.csr_approving import CsrApprovingController
+from sampan.controllers.security.csr_cleaner import CsrCleanerController, left_s
+from sampan.controllers.security.csr_rules import APPROVED, CLIENT, DENIED, FAILED, KUBELET_CLIENT
+from sampan.controllers.security.csr_signing import CsrSigningController
+from sampan.controllers.security.issuing import CannotSign, lifetime_s, span
+from sampan.machinery import errors
+from sampan.machinery.certificates import make_ca
+from sampan.machinery.client import Client
+from sampan.machinery.copies import copy_of
+from tests.controllers.cluster import Cluster, cluster, second_run_writes_nothing
+from tests.controllers.security.requests import condition, pem, request
+
+APPROVING, SIGNING, CLEANER = CsrApprovingController.name, CsrSigningController.name, CsrCleanerController.name
+USES = ("digital signature", "client auth")
+NODE = User("system:node:n1", groups=("system:nodes", "system:authenticated"))
+JOINING = User("system:bootstrap:abcdef", groups=("system:bootstrappers", "system:authenticated"))
+DAY = 24 * 3600
+
+
+def config(folder: Path, c: Cluster, **more: Any) -> ControllerConfig:
+    ca = make_ca("test", now=c.clock.now())
+    (folder / "ca.crt").write_bytes(ca.certificate)
+    (folder / "ca.key").write_bytes(ca.key)
+    files = {"cluster_signing_cert_file": str(folder / "ca.crt"), "cluster_signing_key_file": str(folder / "ca.key")}
+    return ControllerConfig(**files, **more)
+
+
+async def approve(c: Cluster, name: str = "csr", kind: str = APPROVED) -> None:
+    requests = c.client.of(CertificateSigningRequest)
+    found = copy_of(await requests.get(name))
+    found.status.conditions.append(condition(kind))
+    await requests.update(found, subresource="approval")
+    await c.clock.settle()
+
+
+def client_of(c: Cluster, user: User) -> Client:
+    return Client(transport=c.transport.acting_as(user), clock=c.clock, component="test")
+
+
+def test_what_is_approved_is_signed(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with cluster() as c:
+            about, requests = config(tmp_path, c), c.client.of(CertificateSigningRequest)
+            async with c.running(SIGNING, config=about):
+                await requests.create(request(pem("ann", "team"), CLIENT, *USES, expires_s=3600))
+                await requests.create(request(pem("ben"), CLIENT, "server auth", name="bad"))
+                await requests.create(request(pem("cy"), "example.com/other", *USES, name="other"))
+                await c.clock.settle()
+                assert not (await requests.get("csr")).status.certificate
+                for name in ("csr", "bad", "other"):
+                    await approve(c, name)
+                found = x509.load_pem_x509_certificate((await requests.get("csr")).status.certificate)
+                bad, other = await requests.get("bad"), await requests.get("other")
+            assert found.subject.rfc4514_string() == "CN=ann,O=team"
+            assert found.issuer.rfc4514_string() == "CN=test"
+            assert found.not_valid_after_utc.timestamp() == int(c.clock.now()) + 3600
+            uses = found.extensions.get_extension_for_class(x509.ExtendedKeyUsage).value
+            assert [use.dotted_string for use in uses] == ["1.3.6.1.5.5.7.3.2"]
+            found.verify_directly_issued_by(x509.load_pem_x509_certificate((tmp_path / "ca.crt").read_bytes()))
+            failed = bad.status.conditions[-1]
+            assert (failed.type, failed.reason) == (FAILED, "SignerValidationFailure")
+            assert failed.message == "invalid usage for client certificate: server auth"
+            assert not bad.status.certificate
+            assert [found.type for found in other.status.conditions] == [APPROVED]
+            assert not other.status.certificate
+            await second_run_writes_nothing(c, SIGNING, APPROVING)
+
+    asyncio.run(main())
+
+
+def test_nodes_get_their_certificates(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with cluster() as c:
+            await _bind(c, "system:certificates.k8s.io:certificatesigningrequests:nodeclient", JOINING.groups[0])
+            await _bind(c, "system:certificates.k8s.io:certificatesigningrequests:selfnodeclient", "system:nodes")
+            await _bind(c, "system:node-bootstrapper", JOINING.groups[0])
+            content = pem("system:node:n1", "system:nodes")
+            async with c.running(APPROVING, SIGNING, config=config(tmp_path, c)):
+                for name, user in (("joins", JOINING), ("renews", NODE)):
+                    mine = client_of(c, user).of(CertificateSigningRequest)
+                    await mine.create(request(content, KUBELET_CLIENT, *USES, name=name))
+                await c.client.of(CertificateSigningRequest).create(
+                    request(pem("system:node:n2", "system:nodes", "more"), KUBELET_CLIENT, *USES, name="wrong")
+                )
+                await c.clock.settle()
+            requests = c.client.of(CertificateSigningRequest)
+            joins, renews, wrong = [await requests.get(name) for name in ("joins", "renews", "wrong")]
+            assert joins.status.conditions[0].message.startswith("Auto approving kubelet client certificate")
+            assert renews.status.conditions[0].message.startswith("Auto approving self kubelet client certificate")
+            assert joins.status.conditions[0].reason == "AutoApproved"
+            assert joins.status.certificate
+            assert renews.status.certificate
+            assert wrong.status.conditions == []
+
+    asyncio.run(main())
+
+
+async def _bind(c: Cluster, role: str, group: str) -> None:
+    from sampan.api.types.meta_v1 import ObjectMeta
+    from sampan.api.types.rbac_v1 import ClusterRoleBinding, RoleRef, Subject
+
+    rbac = "rbac.authorization.k8s.io"
+    ref = RoleRef(apiGroup=rbac, kind="ClusterRole", name=role)
+    binding = ClusterRoleBinding(
+        metadata=ObjectMeta(name=f"{group}-{role}".replace(":", "-")),
+        roleRef=ref,
+        subjects=[Subject(kind="Group", apiGroup=rbac, name=group)],
+    )
+    await c.client.of(ClusterRoleBinding).create(binding)
+
+
+def test_requests_go(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with cluster() as c:
+            requests = c.client.of(CertificateSigningRequest)
+            async with c.running(SIGNING, CLEANER, config=config(tmp_path, c)):
+                for name in ("issued", "denied", "pending"):
+                    await requests.create(request(pem("ann"), CLIENT, *USES, name=name))
+                await approve(c, "issued")
+                await approve(c, "denied", DENIED)
+                await c.clock.advance(3590)
+                assert len((await requests.list()).items) == 3
+                await c.clock.advance(20)
+                assert [found.metadata.name for found in (await requests.list()).items] == ["pending"]
+                await c.clock.advance(DAY)
+                with pytest.raises(errors.NotFound):
+                    await requests.get("pending")
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize(
+    ("kinds", "certificate", "expected"),
+    [
+        ([], b"", DAY),
+        ([APPROVED], b"", DAY),
+        ([APPROVED], b"x", 3600),
+        ([DENIED], b"", 3600),
+        ([APPROVED, FAILED], b"", 3600),
+        (["Strange"], b"", float("inf")),
+    ],
+)
+def test_how_long_requests_stay(kinds: list[str], certificate: bytes, expected: float) -> None:
+    now = 1_000_000.0
+    found = request(b"", CLIENT)
+    found.metadata.creationTimestamp = times.format_time(now)
+    found.status.certificate = certificate
+    found.status.conditions = [condition(kind, times.format_time(now)) for kind in kinds]
+    assert left_s(found, now) == expected
+
+
+@pytest.mark.parametrize(
+    ("asked", "most", "expected"), [(None, 1000, 1000), (700, 1000, 700), (2000, 1000, 1000), (60, 1000, 600)]
+)
+def test_lifetimes(asked: int | None, most: float, expected: float) -> None:
+    assert lifetime_s(asked, most) == expected
+
+
+def test_spans() -> None:
+    now = datetime(2026, 1, 1, tzinfo=UTC)
+    end = now + timedelta(days=30)
+    minutes = timedelta(minutes=5)
+    assert span(3600, end, now.timestamp()) == (now - minutes, now + timedelta(hours=1))
+    assert span(DAY, end, now.timestamp()) == (now - minutes, now + timedelta(days=1) - minutes)
+    assert span(365 * DAY, end, now.timestamp()) == (now - minutes, end)
+    with pytest.raises(CannotSign):
+        span(3600, now, now.timestamp())
