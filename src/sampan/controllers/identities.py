@@ -11,6 +11,7 @@ _ACCOUNTS: Final = {
     "certificatesigningrequest-approving-controller": "certificate-controller",
     "certificatesigningrequest-cleaner-controller": "certificate-controller",
     "certificatesigningrequest-signing-controller": "certificate-controller",
+    "cloud-node-lifecycle-controller": "node-controller",
     "daemonset-controller": "daemon-set-controller",
     "endpoints-controller": "endpoint-controller",
     "endpointslice-mirroring-controller": "endpointslicemirroring-controller",

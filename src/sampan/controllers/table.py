@@ -176,6 +176,32 @@ CONTROLLERS = (
         factory="sampan.controllers.security.token_cleaner:make",
         runner=RunnerConfig(workers=1),
     ),
+    Descriptor(
+        name="endpointslice-mirroring-controller",
+        aliases=("endpointslicemirroring",),
+        factory="sampan.controllers.services.mirroring:make",
+        runner=RunnerConfig(backoff=Backoff(first_s=1, most_s=100)),
+    ),
+    Descriptor(
+        name="service-cidr-controller",
+        factory="sampan.controllers.services.cidrs:make",
+    ),
+    Descriptor(
+        name="service-lb-controller",
+        aliases=("service",),
+        factory="sampan.controllers.services.load_balancers:make",
+        runner=RunnerConfig(workers=1, backoff=Backoff(first_s=5, most_s=300)),
+    ),
+    Descriptor(
+        name="node-route-controller",
+        aliases=("route",),
+        factory="sampan.controllers.nodes.routes:make",
+    ),
+    Descriptor(
+        name="cloud-node-lifecycle-controller",
+        aliases=("cloud-node-lifecycle",),
+        factory="sampan.controllers.nodes.cloud_node_lifecycle:make",
+    ),
 )
 
 __all__ = ["CONTROLLERS"]

@@ -61,7 +61,8 @@ def test_a_thousand_and_no_more(sizes: list[tuple[int, int]], kept: list[tuple[i
 
     subsets = [EndpointSubset(addresses=addresses(a), notReadyAddresses=addresses(b)) for a, b in sizes]
     found = truncated(subsets)
-    assert (found and [(len(one.addresses), len(one.notReadyAddresses)) for one in found]) == kept
+    counts = [(len(one.addresses), len(one.notReadyAddresses)) for one in found] if found is not None else None
+    assert counts == kept
 
 
 def test_too_many_are_cut_and_said_so_once() -> None:

@@ -57,6 +57,17 @@ def _ports(service: Service, pod: Pod) -> list[EndpointPort] | None:
     return found or None
 
 
+def repacked(subsets: Iterable[EndpointSubset]) -> list[EndpointSubset]:
+    """The same, as one would have written it: an address that is in several subsets is in one, with all their ports."""
+    found: dict[tuple[str, str, bool], _Found] = {}
+    for subset in subsets:
+        for is_usable, addresses in ((True, subset.addresses), (False, subset.notReadyAddresses)):
+            for address in addresses:
+                one = found.setdefault((*_ip_and_uid(address), is_usable), _Found(address, is_usable, []))
+                one.ports += [port for port in subset.ports if port not in one.ports]
+    return _packed(found.values())
+
+
 def _packed(found: Iterable[_Found]) -> list[EndpointSubset]:
     groups: dict[tuple[_Port, ...], EndpointSubset] = {}
     for one in found:
@@ -99,4 +110,4 @@ def truncated(subsets: Sequence[EndpointSubset], most: int = CAPACITY) -> list[E
     return made
 
 
-__all__ = ["CAPACITY", "subsets_of", "truncated"]
+__all__ = ["CAPACITY", "repacked", "subsets_of", "truncated"]

@@ -1,0 +1,84 @@
+"""cloud-node-lifecycle-controller: nodes whose machine the cloud provider says is gone are deleted.
+
+Only nodes that are not ready are asked about. One whose machine is shut down is tainted until it is ready again.
+"""
+
+import logging
+
+from sampan.api.types.core_v1 import Node, ObjectReference
+from sampan.controllers.cloud import Instances
+from sampan.controllers.descriptor import Parts
+from sampan.controllers.fan_out import for_each
+from sampan.controllers.nodes.conditions import TRUE, ready_status
+from sampan.controllers.nodes.tainting import Tainting
+from sampan.controllers.nodes.taints import NO_SCHEDULE, SHUTDOWN, UNINITIALIZED, has_taint
+from sampan.machinery import errors
+from sampan.machinery.client import Client, Delete, resource_of
+from sampan.machinery.clock import Clock
+from sampan.machinery.controller import Watch
+from sampan.machinery.events import NORMAL, EventRecorder
+from sampan.machinery.informer import InformerFactory
+
+log = logging.getLogger(__name__)
+
+_LOOK = ""
+
+
+class CloudNodeLifecycleController:
+    name = "cloud-node-lifecycle-controller"
+    watches = (Watch(resource_of(Node)),)
+    initial_keys = (_LOOK,)
+
+    def __init__(
+        self,
+        *,
+        client: Client,
+        informers: InformerFactory,
+        events: EventRecorder,
+        instances: Instances,
+        clock: Clock,
+        period_s: float,
+    ) -> None:
+        self._client, self._events, self._instances, self._period_s = client.of(Node), events, instances, period_s
+        self._nodes = informers.of(Node).lister
+        self._tainting = Tainting(client=client, clock=clock)
+
+    async def reconcile(self, key: str) -> float:
+        for error in await for_each(self._nodes, self._look_at):
+            log.warning("%s: %s; again in %g s", self.name, error, self._period_s)
+        return self._period_s
+
+    async def _look_at(self, node: Node) -> None:
+        if ready_status(node) == TRUE:
+            await self._tainting.change(node, NO_SCHEDULE, remove=(SHUTDOWN,))
+        elif any(taint.key == UNINITIALIZED for taint in node.spec.taints):
+            return  # the provider may not know it yet
+        elif not await self._instances.exists(node):
+            await self._delete(node)
+        elif await self._instances.is_shut_down(node) and not has_taint(node.spec.taints, SHUTDOWN, NO_SCHEDULE):
+            await self._tainting.change(node, NO_SCHEDULE, add=(SHUTDOWN,))
+
+    async def _delete(self, node: Node) -> None:
+        name, uid = node.metadata.name, node.metadata.uid
+        about = ObjectReference(kind="Node", apiVersion="v1", name=name, uid=uid)
+        message = f"Deleting node {name} because it does not exist in the cloud provider"
+        self._events.event(about, NORMAL, "DeletingNode", message)
+        try:
+            await self._client.delete(name, options=Delete(uid=uid))
+        except errors.NotFound:
+            return
+
+
+def make(parts: Parts) -> CloudNodeLifecycleController | None:
+    instances = parts.config.cloud.instances if parts.config.cloud is not None else None
+    if instances is None:
+        return None
+    name = CloudNodeLifecycleController.name
+    return CloudNodeLifecycleController(
+        client=parts.client_for(name),
+        informers=parts.informers,
+        events=parts.events_for(name, name),
+        instances=instances,
+        clock=parts.clock,
+        period_s=parts.config.node_monitor_period_s,
+    )

@@ -1,0 +1,139 @@
+"""node-route-controller: the cloud's network knows which node each pod range is on."""
+
+import logging
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+from sampan.api import times
+from sampan.api.types.core_v1 import Node, ObjectReference
+from sampan.controllers.cloud import Route, Routes
+from sampan.controllers.descriptor import Parts
+from sampan.controllers.fan_out import for_each
+from sampan.controllers.nodes.conditions import FALSE, TRUE, condition_of
+from sampan.controllers.nodes.ranges import Network, network_of
+from sampan.machinery import errors
+from sampan.machinery.client import Client, resource_of
+from sampan.machinery.clock import Clock
+from sampan.machinery.controller import Watch
+from sampan.machinery.events import WARNING, EventRecorder
+from sampan.machinery.informer import InformerFactory
+
+log = logging.getLogger(__name__)
+
+SOURCE = "route_controller"
+NETWORK_UNAVAILABLE = "NetworkUnavailable"
+_ALL = ""
+
+
+@dataclass(slots=True)
+class Plan:
+    create: list[Route] = field(default_factory=list)
+    delete: list[Route] = field(default_factory=list)
+
+
+def plan(nodes: Iterable[Node], routes: Sequence[Route], cluster: Sequence[Network]) -> Plan:
+    """Routes that nodes lack, and those that lead nowhere. Routes outside the cluster's ranges are not ours."""
+    wanted = {(node.metadata.name, cidr) for node in nodes for cidr in node.spec.podCIDRs}
+    there = {(route.node, route.cidr) for route in routes if not route.is_blackhole}
+    made = Plan([Route(node=node, cidr=cidr) for node, cidr in sorted(wanted - there)])
+    made.delete = [
+        route
+        for route in routes
+        if _is_ours(route, cluster) and (route.is_blackhole or (route.node, route.cidr) not in wanted)
+    ]
+    return made
+
+
+def _is_ours(route: Route, cluster: Sequence[Network]) -> bool:
+    network = network_of(route.cidr)
+    return any(network.version == one.version and network.subnet_of(one) for one in cluster)  # type: ignore[arg-type]
+
+
+class RouteController:
+    name = "node-route-controller"
+    watches = (Watch(resource_of(Node)),)
+    initial_keys = (_ALL,)
+
+    def __init__(
+        self,
+        *,
+        client: Client,
+        informers: InformerFactory,
+        events: EventRecorder,
+        routes: Routes,
+        clock: Clock,
+        cluster: Sequence[Network],
+        period_s: float,
+    ) -> None:
+        self._client, self._events, self._routes = client.of(Node), events, routes
+        self._clock, self._cluster, self._period_s = clock, cluster, period_s
+        self._nodes = informers.of(Node).lister
+
+    async def reconcile(self, key: str) -> float:
+        nodes = list(self._nodes)
+        made = plan(nodes, await self._routes.list(), self._cluster)
+        failed: set[str] = set()
+
+        async def create(route: Route) -> None:
+            try:
+                await self._create(route)
+            except Exception:
+                failed.add(route.node)
+                raise
+
+        failures = await for_each(made.delete, self._routes.delete) + await for_each(made.create, create)
+        failures += await for_each(nodes, lambda node: self._tell(node, has_routes=node.metadata.name not in failed))
+        for error in failures:
+            log.warning("%s: %s; again in %g s", self.name, error, self._period_s)
+        return self._period_s
+
+    async def _create(self, route: Route) -> None:
+        node, began = self._nodes.get(route.node), self._clock.now()
+        uid = node.metadata.uid if node is not None else ""
+        try:
+            await self._routes.create(route, hint=uid)
+        except Exception as error:
+            took = f"{self._clock.now() - began:g}s"
+            message = f"Could not create route {uid} {route.cidr} for node {route.node} after {took}: {error}"
+            about = ObjectReference(kind="Node", name=route.node, uid=route.node)
+            self._events.event(about, WARNING, "FailedToCreateRoute", message)
+            raise
+
+    async def _tell(self, node: Node, *, has_routes: bool) -> None:
+        """Whether pods of the node can be reached. A node without a range has nothing to be reached by."""
+        if not node.spec.podCIDRs:
+            has_routes = False
+        status = FALSE if has_routes else TRUE
+        found = condition_of(node, NETWORK_UNAVAILABLE)
+        if found is not None and found.status == status:
+            return
+        stamp = times.format_time(self._clock.now())
+        condition = {
+            "type": NETWORK_UNAVAILABLE,
+            "status": status,
+            "reason": "RouteCreated" if has_routes else "NoRouteCreated",
+            "message": f"RouteController {'created a' if has_routes else 'failed to create a'} route",
+            "lastHeartbeatTime": stamp,
+            "lastTransitionTime": stamp,
+        }
+        try:
+            await self._client.patch(node.metadata.name, {"status": {"conditions": [condition]}}, subresource="status")
+        except errors.NotFound:
+            return
+
+
+def make(parts: Parts) -> RouteController | None:
+    config = parts.config
+    routes = config.cloud.routes if config.cloud is not None else None
+    if routes is None or not config.configure_cloud_routes or not config.allocate_node_cidrs:
+        return None
+    name = RouteController.name
+    return RouteController(
+        client=parts.client_for(name),
+        informers=parts.informers,
+        events=parts.events_for(name, SOURCE),
+        routes=routes,
+        clock=parts.clock,
+        cluster=[network_of(text) for text in config.cluster_cidr],
+        period_s=config.route_reconciliation_period_s,
+    )

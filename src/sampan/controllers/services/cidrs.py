@@ -1,0 +1,153 @@
+"""service-cidr-controller: a range of service addresses is ready, and goes only when no address depends on it."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from ipaddress import ip_address
+from typing import Any, Final
+
+from sampan.api import times
+from sampan.api.types.meta_v1 import Condition
+from sampan.api.types.networking_v1 import IPAddress, ServiceCIDR
+from sampan.controllers.descriptor import Parts
+from sampan.controllers.nodes.ranges import Network, network_of
+from sampan.machinery import errors
+from sampan.machinery.client import Client, PatchType, resource_of
+from sampan.machinery.client.options import Write
+from sampan.machinery.clock import Clock
+from sampan.machinery.controller import Watch
+from sampan.machinery.events import WARNING, EventRecorder
+from sampan.machinery.informer import InformerFactory
+
+FINALIZER: Final = "networking.k8s.io/service-cidr-finalizer"
+MANAGED_BY: Final = "ipaddress.kubernetes.io/managed-by"
+ALLOCATOR: Final = "ipallocator.k8s.io"
+SOURCE: Final = "service-cidr-controller"
+GRACE_S: Final = 10.0
+"""How long allocators may not have seen that a range goes, and still take addresses from it."""
+READY: Final = Condition(type="Ready", status="True", message="Kubernetes Service CIDR is ready")
+BLOCKED: Final = Condition(
+    type="Ready",
+    status="False",
+    reason="Terminating",
+    message="There are still IPAddresses referencing the ServiceCIDR, please remove them or create a new ServiceCIDR",
+)
+
+
+def networks(found: ServiceCIDR) -> list[Network]:
+    return [network_of(text) for text in found.spec.cidrs]
+
+
+def has_parents(found: ServiceCIDR, others: Sequence[ServiceCIDR]) -> bool:
+    """Each of its networks lies within another that stays."""
+    stay = [network for other in others for network in networks(other)]
+    return all(any(_contains(other, network) for other in stay) for network in networks(found))
+
+
+def is_needed(found: ServiceCIDR, others: Sequence[ServiceCIDR], addresses: Iterable[str]) -> bool:
+    """Whether an address would be left without a range."""
+    if has_parents(found, others):
+        return False
+    ours, stay = networks(found), [network for other in others for network in networks(other)]
+    ips = [ip_address(text) for text in addresses]
+    return any(any(ip in network for network in ours) and not any(ip in network for network in stay) for ip in ips)
+
+
+def _contains(outer: Network, inner: Network) -> bool:
+    return outer.version == inner.version and inner.subnet_of(outer)  # type: ignore[arg-type]
+
+
+class ServiceCidrController:
+    name = "service-cidr-controller"
+
+    def __init__(self, *, client: Client, informers: InformerFactory, events: EventRecorder, clock: Clock) -> None:
+        self._client, self._events, self._clock = client.of(ServiceCIDR), events, clock
+        self._cidrs, self._addresses = informers.of(ServiceCIDR).lister, informers.of(IPAddress).lister
+
+    @property
+    def watches(self) -> Sequence[Watch]:
+        return (Watch(resource_of(ServiceCIDR), self._overlapping), Watch(resource_of(IPAddress), self._containing))
+
+    def _overlapping(self, found: ServiceCIDR) -> Iterable[Hashable]:
+        """It, and those that contain it or are contained: what goes may hold another, and what comes may free one."""
+        near = [
+            other.metadata.name
+            for other in self._cidrs
+            for one in networks(found)
+            if any(one.version == each.version and one.overlaps(each) for each in networks(other))
+        ]
+        return [found.metadata.name, *near]
+
+    def _containing(self, found: IPAddress) -> Iterable[Hashable]:
+        """Of an address that comes or goes: only ranges that are going have to be looked at."""
+        if found.metadata.labels.get(MANAGED_BY) != ALLOCATOR:
+            return []
+        ip = ip_address(found.metadata.name)
+        going = [cidr for cidr in self._cidrs if cidr.metadata.deletionTimestamp]
+        return [cidr.metadata.name for cidr in going if any(ip in network for network in networks(cidr))]
+
+    async def reconcile(self, key: str) -> float | None:
+        found = self._cidrs.get(key)
+        if found is None:
+            return None
+        if found.metadata.deletionTimestamp:
+            return await self._end(found, times.parse_time(found.metadata.deletionTimestamp))
+        if FINALIZER not in found.metadata.finalizers:
+            await self._patch(found, {"finalizers": [FINALIZER]})
+        try:
+            await self._say(found, READY)
+        except errors.ApiError:
+            message = "The ServiceCIDR Status can not be set to Ready=True"
+            self._events.event(found, WARNING, "KubernetesServiceCIDRError", message)
+            raise
+        return None
+
+    async def _end(self, found: ServiceCIDR, since: float) -> float | None:
+        if FINALIZER not in found.metadata.finalizers:
+            return None
+        others = [other for other in self._cidrs if other.metadata.name != found.metadata.name]
+        ours = [one.metadata.name for one in self._addresses if one.metadata.labels.get(MANAGED_BY) == ALLOCATOR]
+        if is_needed(found, others, ours):
+            await self._say(found, BLOCKED)
+            return None
+        if (left_s := since + GRACE_S - self._clock.now()) > 0:
+            return left_s
+        await self._patch(found, {"$deleteFromPrimitiveList/finalizers": [FINALIZER]})
+        return None
+
+    async def _patch(self, found: ServiceCIDR, metadata: Mapping[str, Any]) -> None:
+        try:
+            await self._client.patch(found.metadata.name, {"metadata": metadata})
+        except errors.NotFound:
+            return
+
+    async def _say(self, found: ServiceCIDR, wanted: Condition) -> None:
+        now = next((one for one in found.status.conditions if one.type == wanted.type), None)
+        if now is not None and (now.status, now.reason, now.message) == (wanted.status, wanted.reason, wanted.message):
+            return
+        condition = {
+            "type": wanted.type,
+            "status": wanted.status,
+            "reason": wanted.reason,
+            "message": wanted.message,
+            "lastTransitionTime": times.format_time(self._clock.now()),
+        }
+        value = {
+            "apiVersion": found.apiVersion,
+            "kind": found.kind,
+            "metadata": {"name": found.metadata.name},
+            "status": {"conditions": [condition]},
+        }
+        options = Write(field_manager="service-cidr-controller", force=True)
+        name = found.metadata.name
+        await self._client.patch(name, value, type=PatchType.APPLY, subresource="status", options=options)
+
+
+def make(parts: Parts) -> ServiceCidrController:
+    name = ServiceCidrController.name
+    return ServiceCidrController(
+        client=parts.client_for(name),
+        informers=parts.informers,
+        events=parts.events_for(name, SOURCE),
+        clock=parts.clock,
+    )

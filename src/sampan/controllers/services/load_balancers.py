@@ -1,0 +1,223 @@
+"""service-lb-controller: services of type LoadBalancer get one from the cloud provider, and give it back.
+
+A finalizer keeps a service until its load balancer is gone. What was last asked of the provider is remembered, so that
+only what changes is asked again: all of it for another spec, only the nodes when those change.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import msgspec
+
+from sampan.api.types.core_v1 import LoadBalancerStatus, Node, Service
+from sampan.controllers.cloud import LoadBalancers
+from sampan.controllers.descriptor import Parts
+from sampan.machinery import errors
+from sampan.machinery.client import Client, PatchType, resource_of
+from sampan.machinery.controller import Watch
+from sampan.machinery.copies import copy_of
+from sampan.machinery.events import NORMAL, WARNING, EventRecorder
+from sampan.machinery.informer import InformerFactory
+from sampan.machinery.object_key import Key, key_of
+
+FINALIZER: Final = "service.kubernetes.io/load-balancer-cleanup"
+SOURCE: Final = "service-controller"
+EXCLUDED: Final = "node.kubernetes.io/exclude-from-external-load-balancers"
+GOING: Final = "ToBeDeletedByClusterAutoscaler"
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What the provider was last asked for."""
+
+    uid: str
+    spec: bytes
+    hosts: frozenset[str]
+
+
+def wants_load_balancer(service: Service) -> bool:
+    """Those of a class of their own are somebody else's."""
+    is_asked = service.spec.type == "LoadBalancer" and service.spec.loadBalancerClass is None
+    return is_asked and service.metadata.deletionTimestamp is None
+
+
+def is_host(node: Node) -> bool:
+    """Whether load balancers send to the node, ready or not: that is for their own health checks to see."""
+    meta = node.metadata
+    is_going = any(taint.key == GOING for taint in node.spec.taints)
+    return meta.deletionTimestamp is None and EXCLUDED not in meta.labels and not is_going
+
+
+def spec_of(service: Service) -> bytes:
+    """All of a service that a load balancer may depend on."""
+    annotations = sorted(service.metadata.annotations.items())
+    return msgspec.json.encode([service.spec, annotations])
+
+
+def changes(old: Service | None, new: Service | None) -> Iterable[tuple[str, str]]:
+    """Reason and message of the events that tell what changed, where it matters to load balancers."""
+    if old is None or new is None or not any(one.spec.type == "LoadBalancer" for one in (old, new)):
+        return
+    before, now = old.spec, new.spec
+    pairs: list[tuple[str, Any, Any]] = [
+        ("Type", before.type, now.type),
+        ("LoadBalancerSourceRanges", before.loadBalancerSourceRanges, now.loadBalancerSourceRanges),
+        ("LoadbalancerIP", before.loadBalancerIP, now.loadBalancerIP),
+        ("ExternalTrafficPolicy", before.externalTrafficPolicy, now.externalTrafficPolicy),
+        ("HealthCheckNodePort", before.healthCheckNodePort, now.healthCheckNodePort),
+    ]
+    for reason, one, other in pairs:
+        if one != other:
+            yield reason, f"{_shown(one)} -> {_shown(other)}"
+
+
+def _shown(value: Any) -> str:
+    return f"[{' '.join(value)}]" if isinstance(value, list) else str(value)
+
+
+def by_load_balancer(service: Any) -> Iterable[Hashable]:
+    return (True,) if service.spec.type == "LoadBalancer" else ()
+
+
+class LoadBalancerController:
+    name = "service-lb-controller"
+    watches = (
+        Watch(resource_of(Service), lambda service: (key_of(service),)),
+        Watch(resource_of(Node)),
+    )
+
+    def __init__(
+        self, *, client: Client, informers: InformerFactory, events: EventRecorder, balancers: LoadBalancers
+    ) -> None:
+        self._client, self._events, self._balancers = client.of(Service), events, balancers
+        self._service_informer, self._node_informer = informers.of(Service), informers.of(Node)
+        self._services, self._nodes = self._service_informer.lister, self._node_informer.lister
+        self._services.add_index(by_load_balancer)
+        self._asked: dict[Key, Asked] = {}
+
+    def feed(self, add: Any) -> None:
+        """Nodes that become or cease to be hosts concern every load balancer."""
+
+        def node_changed(old: Node | None, new: Node | None) -> None:
+            if (old is not None and is_host(old)) != (new is not None and is_host(new)):
+                for service in self._services.find(by_load_balancer, True):
+                    add(key_of(service))
+
+        def service_changed(old: Service | None, new: Service | None) -> None:
+            for reason, message in changes(old, new):
+                self._events.event(new, NORMAL, reason, message)
+
+        self._node_informer.subscribe(node_changed)
+        self._service_informer.subscribe(service_changed)
+
+    async def reconcile(self, key: Key) -> None:
+        service = self._services.by_key(key)
+        if service is None:
+            self._asked.pop(key, None)
+            return
+        try:
+            if wants_load_balancer(service):
+                await self._keep(key, service)
+            elif FINALIZER in service.metadata.finalizers:
+                await self._give_back(key, service)
+        except errors.Conflict:
+            raise
+        except Exception as error:
+            self._say(service, WARNING, "SyncLoadBalancerFailed", f"Error syncing load balancer: {error}")
+            raise
+
+    async def _keep(self, key: Key, service: Service) -> None:
+        nodes = [node for node in self._nodes if is_host(node)]
+        wanted = Asked(service.metadata.uid, spec_of(service), frozenset(node.metadata.name for node in nodes))
+        asked = self._asked.get(key)
+        if asked == wanted:
+            return
+        if asked is None or (asked.uid, asked.spec) != (wanted.uid, wanted.spec):
+            await self._ensure(service, nodes, is_resumed=asked is None and _is_served(service))
+        else:
+            await self._update(service, nodes)
+        self._asked[key] = wanted
+
+    async def _ensure(self, service: Service, nodes: Sequence[Node], *, is_resumed: bool) -> None:
+        """`is_resumed`: we were started anew and it has one; nothing is told of it if it turns out to be right."""
+        if not is_resumed:
+            self._say(service, NORMAL, "EnsuringLoadBalancer", "Ensuring load balancer")
+        if FINALIZER not in service.metadata.finalizers:
+            service = await self._finalizers(service, [*service.metadata.finalizers, FINALIZER])
+        if not nodes:
+            self._say(service, WARNING, "UnAvailableLoadBalancer", "There are no available nodes for LoadBalancer")
+        try:
+            status = await self._balancers.ensure(copy_of(service), nodes)
+        except Exception as error:
+            raise RuntimeError(f"failed to ensure load balancer: {error}") from error
+        is_new = status != service.status.loadBalancer
+        if is_new:
+            await self._write_status(service, status)
+        if is_new or not is_resumed:
+            self._say(service, NORMAL, "EnsuredLoadBalancer", "Ensured load balancer")
+
+    async def _update(self, service: Service, nodes: Sequence[Node]) -> None:
+        if not nodes:
+            self._say(service, WARNING, "UnAvailableLoadBalancer", "There are no available nodes for LoadBalancer")
+        try:
+            await self._balancers.update(copy_of(service), nodes)
+        except Exception as error:
+            names = " ".join(node.metadata.name for node in nodes[:50])
+            message = f"Error updating load balancer with new hosts [{names}] [node names limited, total number of "
+            message += f"nodes: {len(nodes)}], error: {error}"
+            self._say(service, WARNING, "UpdateLoadBalancerFailed", message)
+            raise
+        self._say(service, NORMAL, "UpdatedLoadBalancer", "Updated load balancer with new hosts")
+
+    async def _give_back(self, key: Key, service: Service) -> None:
+        if await self._balancers.get(copy_of(service)) is not None:
+            self._say(service, NORMAL, "DeletingLoadBalancer", "Deleting load balancer")
+            try:
+                await self._balancers.delete(copy_of(service))
+            except Exception as error:
+                raise RuntimeError(f"failed to delete load balancer: {error}") from error
+        self._asked.pop(key, None)
+        if service.status.loadBalancer.ingress:
+            service = await self._write_status(service, LoadBalancerStatus())
+        await self._finalizers(service, [one for one in service.metadata.finalizers if one != FINALIZER])
+        self._say(service, NORMAL, "DeletedLoadBalancer", "Deleted load balancer")
+
+    async def _write_status(self, service: Service, status: LoadBalancerStatus) -> Service:
+        return await self._patch(service, {"status": {"loadBalancer": msgspec.to_builtins(status) or None}})
+
+    async def _finalizers(self, service: Service, wanted: Sequence[str]) -> Service:
+        """By way of the status, where this controller's rights are."""
+        meta = {"resourceVersion": service.metadata.resourceVersion, "finalizers": list(wanted) or None}
+        return await self._patch(service, {"metadata": meta})
+
+    async def _patch(self, service: Service, patch: Any) -> Service:
+        meta = service.metadata
+        try:
+            return await self._client.patch(
+                meta.name, patch, meta.namespace, type=PatchType.MERGE, subresource="status"
+            )
+        except errors.NotFound:
+            return service
+
+    def _say(self, service: Service, type: str, reason: str, message: str) -> None:
+        self._events.event(service, type, reason, message)
+
+
+def _is_served(service: Service) -> bool:
+    return FINALIZER in service.metadata.finalizers and bool(service.status.loadBalancer.ingress)
+
+
+def make(parts: Parts) -> LoadBalancerController | None:
+    balancers = parts.config.cloud.load_balancers if parts.config.cloud is not None else None
+    if balancers is None:
+        return None
+    name = LoadBalancerController.name
+    return LoadBalancerController(
+        client=parts.client_for(name),
+        informers=parts.informers,
+        events=parts.events_for(name, SOURCE),
+        balancers=balancers,
+    )

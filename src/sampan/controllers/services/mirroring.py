@@ -1,0 +1,255 @@
+"""endpointslice-mirroring-controller: Endpoints that people write for services without a selector become slices too."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable, Sequence
+from dataclasses import dataclass, field
+from ipaddress import ip_address
+from typing import Any, Final
+
+import msgspec
+
+from sampan.api.types import core_v1
+from sampan.api.types.core_v1 import EndpointAddress, Endpoints, Service
+from sampan.api.types.discovery_v1 import Endpoint, EndpointConditions, EndpointPort, EndpointSlice
+from sampan.api.types.meta_v1 import ObjectMeta, OwnerReference
+from sampan.controllers.descriptor import Parts
+from sampan.controllers.fan_out import for_each, raise_first
+from sampan.controllers.namespaces import TERMINATING_CAUSE
+from sampan.controllers.services.membership import IPV4, IPV6, LAST_CHANGE
+from sampan.controllers.services.pending import Pending
+from sampan.controllers.services.pod_feed import Add
+from sampan.controllers.services.slice_endpoints import PortsKey, identity, ports_key
+from sampan.controllers.services.slice_objects import MANAGED_BY, SERVICE_NAME, name_prefix
+from sampan.controllers.services.subsets import repacked
+from sampan.machinery import errors
+from sampan.machinery.client import Client, resource_of
+from sampan.machinery.controller import Watch
+from sampan.machinery.events import WARNING, EventRecorder
+from sampan.machinery.informer import InformerFactory
+from sampan.machinery.object_key import Key, key_of
+
+MANAGER: Final = "endpointslicemirroring-controller.k8s.io"
+SKIP: Final = "endpointslice.kubernetes.io/skip-mirror"
+SOURCE: Final = "endpoint-slice-mirroring-controller"
+_LEADER: Final = "control-plane.alpha.kubernetes.io/leader"
+_NOT_COPIED: Final = frozenset({LAST_CHANGE, "kubectl.kubernetes.io/last-applied-configuration"})
+
+
+@dataclass(slots=True)
+class Mirrored:
+    """What the slices are to hold, by family and ports."""
+
+    ports: dict[tuple[str, PortsKey], list[EndpointPort]] = field(default_factory=dict)
+    endpoints: dict[tuple[str, PortsKey], list[Endpoint]] = field(default_factory=dict)
+    invalid: int = 0
+    skipped: int = 0
+    """Over the limit of a subset."""
+
+
+@dataclass(slots=True)
+class Plan:
+    write: list[EndpointSlice] = field(default_factory=list)
+    """To be created if they have no name, else updated."""
+    delete: list[EndpointSlice] = field(default_factory=list)
+
+
+def is_mirrored(endpoints: Endpoints | None) -> bool:
+    if endpoints is None:
+        return False
+    meta = endpoints.metadata
+    return meta.labels.get(SKIP) != "true" and _LEADER not in meta.annotations
+
+
+def mirrored(endpoints: Endpoints, most: int) -> Mirrored:
+    made = Mirrored()
+    for subset in repacked(endpoints.subsets):
+        ports = [_port(port) for port in subset.ports]
+        added = 0
+        both = [(one, True) for one in subset.addresses] + [(one, False) for one in subset.notReadyAddresses]
+        for address, is_ready in both:
+            if added >= most:
+                made.skipped += 1
+                continue
+            family = _family(address.ip)
+            if family is None:
+                made.invalid += 1
+                continue
+            key = (family, ports_key(ports))
+            made.ports[key] = ports
+            made.endpoints.setdefault(key, []).append(_endpoint(address, is_ready=is_ready))
+            added += 1
+    return made
+
+
+def plan(endpoints: Endpoints, existing: Sequence[EndpointSlice], wanted: Mirrored) -> Plan:
+    """One slice for each family and set of ports; those that would go become those that would be created."""
+    made, spare = Plan(), dict[str, list[EndpointSlice]]()
+    first: dict[tuple[str, PortsKey], EndpointSlice] = {}
+    for found in existing:
+        key = (found.addressType, ports_key(found.ports or ()))
+        if key in first or key not in wanted.endpoints:
+            spare.setdefault(found.addressType, []).append(found)
+        else:
+            first[key] = found
+    for key, content in wanted.endpoints.items():
+        kept = first.get(key)
+        if kept is not None and _is_right(kept, endpoints, content):
+            continue
+        if kept is None and spare.get(key[0]):
+            kept = spare[key[0]].pop(0)
+        made.write.append(_slice(endpoints, kept, key[0], wanted.ports[key], content))
+    made.delete = [found for left in spare.values() for found in left]
+    return made
+
+
+def _is_right(found: EndpointSlice, endpoints: Endpoints, content: Sequence[Endpoint]) -> bool:
+    meta = _meta(endpoints, found)
+    present = {identity(one): one for one in found.endpoints or ()}
+    return (
+        found.metadata.labels == meta.labels
+        and found.metadata.annotations == meta.annotations
+        and not any(owner.uid != endpoints.metadata.uid for owner in found.metadata.ownerReferences)
+        and present == {identity(one): one for one in content}
+    )
+
+
+def _slice(
+    endpoints: Endpoints,
+    found: EndpointSlice | None,
+    family: str,
+    ports: list[EndpointPort],
+    content: list[Endpoint],
+) -> EndpointSlice:
+    return EndpointSlice(metadata=_meta(endpoints, found), addressType=family, ports=ports, endpoints=content)
+
+
+def _meta(endpoints: Endpoints, found: EndpointSlice | None) -> ObjectMeta:
+    source = endpoints.metadata
+    owner = OwnerReference(
+        apiVersion="v1", kind="Endpoints", name=source.name, uid=source.uid, controller=True, blockOwnerDeletion=True
+    )
+    base = found.metadata if found is not None else ObjectMeta(generateName=name_prefix(source.name))
+    return msgspec.structs.replace(
+        base,
+        namespace=source.namespace,
+        labels={**source.labels, SERVICE_NAME: source.name, MANAGED_BY: MANAGER},
+        annotations={key: value for key, value in source.annotations.items() if key not in _NOT_COPIED},
+        ownerReferences=[owner],
+        managedFields=[],
+    )
+
+
+def _port(port: core_v1.EndpointPort) -> EndpointPort:
+    return EndpointPort(name=port.name, port=port.port, protocol=port.protocol, appProtocol=port.appProtocol)
+
+
+def _family(text: str) -> str | None:
+    try:
+        return IPV4 if ip_address(text).version == 4 else IPV6
+    except ValueError:
+        return None
+
+
+def _endpoint(address: EndpointAddress, *, is_ready: bool) -> Endpoint:
+    return Endpoint(
+        addresses=[str(ip_address(address.ip))],
+        conditions=EndpointConditions(ready=is_ready),
+        targetRef=address.targetRef,
+        nodeName=address.nodeName,
+        hostname=address.hostname or None,
+    )
+
+
+def by_mirrored(found: Any) -> Iterable[Hashable]:
+    """The Endpoints that a slice of ours mirrors."""
+    labels = found.metadata.labels
+    if labels.get(MANAGED_BY) != MANAGER or not labels.get(SERVICE_NAME):
+        return ()
+    return (Key(found.metadata.namespace, labels[SERVICE_NAME]),)
+
+
+class MirroringController:
+    name = "endpointslice-mirroring-controller"
+    watches = (
+        Watch(resource_of(Endpoints), lambda found: (key_of(found),)),
+        Watch(resource_of(Service), lambda found: (key_of(found),)),
+        Watch(resource_of(EndpointSlice)),
+    )
+
+    def __init__(
+        self, *, client: Client, informers: InformerFactory, events: EventRecorder, pending: Pending, most: int
+    ) -> None:
+        self._client, self._events, self._pending, self._most = client.of(EndpointSlice), events, pending, most
+        self._endpoints, self._services = informers.of(Endpoints).lister, informers.of(Service).lister
+        self._informer = informers.of(EndpointSlice)
+        self._slices = self._informer.lister
+        self._slices.add_index(by_mirrored)
+
+    def feed(self, add: Add) -> None:
+        def changed(old: EndpointSlice | None, new: EndpointSlice | None) -> None:
+            if not self._pending.is_own(old, new):
+                for key in {*(by_mirrored(new) if new else ()), *(by_mirrored(old) if old else ())}:
+                    add(key)
+
+        self._informer.subscribe(changed)
+
+    async def reconcile(self, key: Key) -> float | None:
+        existing = [one for one in self._slices.find(by_mirrored, key) if one.metadata.deletionTimestamp is None]
+        source, service = self._endpoints.by_key(key), self._services.by_key(key)
+        if source is None or not is_mirrored(source) or service is None or service.spec.selector:
+            raise_first(await for_each(existing, self._delete))
+            return None
+        if wait_s := self._pending.wait_s(key):
+            return wait_s
+        wanted = mirrored(source, self._most)
+        made = plan(source, existing, wanted)
+        if made.write or made.delete:
+            self._tell(source, wanted)
+        await self._carry_out(key, made)
+        return None
+
+    def _tell(self, source: Endpoints, wanted: Mirrored) -> None:
+        if wanted.invalid:
+            message = f"Skipped {wanted.invalid} invalid IP addresses when mirroring to EndpointSlices"
+            self._events.event(source, WARNING, "InvalidIPAddress", message)
+        if wanted.skipped:
+            message = (
+                f"A max of {self._most} addresses can be mirrored to EndpointSlices per Endpoints subset. "
+                f"{wanted.skipped + wanted.invalid} addresses were skipped"
+            )
+            self._events.event(source, WARNING, "TooManyAddressesToMirror", message)
+
+    async def _carry_out(self, key: Key, made: Plan) -> None:
+        async def write(found: EndpointSlice) -> None:
+            if found.metadata.name:
+                written = await self._client.update(found)
+            else:
+                written = await self._client.create(found)
+                if self._slices.by_key(key_of(written)) is None:
+                    self._pending.created(key, written)
+            self._pending.wrote(written)
+
+        failures = await for_each(made.write, write) + await for_each(made.delete, self._delete)
+        raise_first([error for error in failures if not _is_namespace_ending(error)])
+
+    async def _delete(self, found: EndpointSlice) -> None:
+        try:
+            await self._client.delete(found.metadata.name, found.metadata.namespace)
+        except errors.NotFound:
+            return
+
+
+def _is_namespace_ending(error: Exception) -> bool:
+    return isinstance(error, errors.ApiError) and error.has_cause(TERMINATING_CAUSE)
+
+
+def make(parts: Parts) -> MirroringController:
+    name = MirroringController.name
+    return MirroringController(
+        client=parts.client_for(name),
+        informers=parts.informers,
+        events=parts.events_for(name, SOURCE),
+        pending=Pending(clock=parts.clock),
+        most=parts.config.mirroring_max_endpoints_per_subset,
+    )

@@ -1,0 +1,120 @@
+"""A cloud provider that exists in memory only: machines, routes and load balancers for tests and demonstrations."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from sampan.api.types.core_v1 import LoadBalancerIngress, LoadBalancerStatus, Node, Service
+from sampan.controllers.cloud import CloudError, Route
+
+
+@dataclass(slots=True, kw_only=True)
+class Balancer:
+    ip: str
+    ports: list[tuple[int, int]]
+    """Port and node port."""
+    nodes: list[str]
+    source_ranges: list[str] = field(default_factory=list)
+
+
+class MemoryCloud:
+    """All nodes have a machine unless `gone` names them. `failing` has the calls that fail, as PART.METHOD, and why."""
+
+    name = "memory"
+
+    def __init__(self) -> None:
+        self.gone: set[str] = set()
+        self.shut_down: set[str] = set()
+        self.failing: dict[str, str] = {}
+        self.calls: Counter[str] = Counter()
+        self.route_table: list[Route] = []
+        self.balancers: dict[str, Balancer] = {}
+        """By the uid of their service."""
+        self._last_ip = 0
+        self.instances = _Instances(self)
+        self.routes = _Routes(self)
+        self.load_balancers = _LoadBalancers(self)
+
+    def called(self, what: str) -> None:
+        self.calls[what] += 1
+        if what in self.failing:
+            raise CloudError(self.failing[what])
+
+    def new_ip(self) -> str:
+        self._last_ip += 1
+        high, low = divmod(self._last_ip, 256)
+        return f"203.0.{113 + high}.{low}"
+
+
+class _Instances:
+    def __init__(self, cloud: MemoryCloud) -> None:
+        self._cloud = cloud
+
+    async def exists(self, node: Node) -> bool:
+        self._cloud.called("instances.exists")
+        return node.metadata.name not in self._cloud.gone
+
+    async def is_shut_down(self, node: Node) -> bool:
+        self._cloud.called("instances.is_shut_down")
+        return node.metadata.name in self._cloud.shut_down
+
+
+class _Routes:
+    def __init__(self, cloud: MemoryCloud) -> None:
+        self._cloud = cloud
+
+    async def list(self) -> Sequence[Route]:
+        self._cloud.called("routes.list")
+        return list(self._cloud.route_table)
+
+    async def create(self, route: Route, *, hint: str) -> None:
+        self._cloud.called("routes.create")
+        name = f"{self._cloud.name}-{hint}-{route.cidr}"
+        self._cloud.route_table.append(Route(name=name, node=route.node, cidr=route.cidr))
+
+    async def delete(self, route: Route) -> None:
+        self._cloud.called("routes.delete")
+        self._cloud.route_table = [one for one in self._cloud.route_table if one.name != route.name]
+
+
+class _LoadBalancers:
+    def __init__(self, cloud: MemoryCloud) -> None:
+        self._cloud = cloud
+
+    async def get(self, service: Service) -> LoadBalancerStatus | None:
+        self._cloud.called("load_balancers.get")
+        found = self._cloud.balancers.get(service.metadata.uid)
+        return _status(found) if found is not None else None
+
+    async def ensure(self, service: Service, nodes: Sequence[Node]) -> LoadBalancerStatus:
+        self._cloud.called("load_balancers.ensure")
+        found = self._cloud.balancers.get(service.metadata.uid)
+        spec = service.spec
+        made = Balancer(
+            ip=found.ip if found is not None else spec.loadBalancerIP or self._cloud.new_ip(),
+            ports=[(port.port, port.nodePort) for port in spec.ports],
+            nodes=sorted(node.metadata.name for node in nodes),
+            source_ranges=list(spec.loadBalancerSourceRanges),
+        )
+        self._cloud.balancers[service.metadata.uid] = made
+        return _status(made)
+
+    async def update(self, service: Service, nodes: Sequence[Node]) -> None:
+        self._cloud.called("load_balancers.update")
+        found = self._cloud.balancers.get(service.metadata.uid)
+        if found is None:
+            raise CloudError(f"service {service.metadata.name} has no load balancer")
+        found.nodes = sorted(node.metadata.name for node in nodes)
+
+    async def delete(self, service: Service) -> None:
+        self._cloud.called("load_balancers.delete")
+        self._cloud.balancers.pop(service.metadata.uid, None)
+
+
+def _status(found: Balancer) -> LoadBalancerStatus:
+    return LoadBalancerStatus(ingress=[LoadBalancerIngress(ip=found.ip, ipMode="VIP")])
+
+
+__all__ = ["Balancer", "MemoryCloud"]

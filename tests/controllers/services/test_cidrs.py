@@ -1,0 +1,89 @@
+"""service-cidr-controller."""
+
+import asyncio
+
+import pytest
+
+from sampan.api.codec import json as codec
+from sampan.api.types.core_v1 import Service
+from sampan.api.types.networking_v1 import ServiceCIDR
+from sampan.controllers.services.cidrs import FINALIZER, is_needed
+from sampan.machinery import errors
+from tests.controllers.cluster import Cluster, cluster
+
+NAME = "service-cidr-controller"
+
+
+def cidr(name: str, *cidrs: str) -> ServiceCIDR:
+    return codec.from_value({"metadata": {"name": name}, "spec": {"cidrs": list(cidrs)}}, ServiceCIDR)
+
+
+@pytest.mark.parametrize(
+    ("others", "addresses", "needed"),
+    [
+        ([], [], False),
+        ([], ["10.0.0.7"], True),
+        ([], ["10.9.0.7", "fd00::1"], False),
+        ([cidr("b", "10.0.0.0/16")], ["10.0.0.7"], False),
+        ([cidr("b", "10.0.0.0/28")], ["10.0.0.7"], False),
+        ([cidr("b", "10.0.0.0/28")], ["10.0.0.77"], True),
+        ([cidr("b", "10.0.0.0/24")], ["10.0.0.77"], False),
+    ],
+)
+def test_whether_an_address_needs_the_range(others: list[ServiceCIDR], addresses: list[str], needed: bool) -> None:
+    assert is_needed(cidr("a", "10.0.0.0/24"), others, addresses) is needed
+
+
+async def ready(c: Cluster, name: str) -> tuple[str, str, str]:
+    await c.clock.settle()
+    (found,) = (await c.client.of(ServiceCIDR).get(name)).status.conditions
+    return found.status, found.reason, found.message
+
+
+def test_the_life_of_a_range() -> None:
+    async def main() -> None:
+        async with cluster() as c:
+            cidrs = c.client.of(ServiceCIDR)
+            async with c.running(NAME):
+                assert await ready(c, "kubernetes") == ("True", "", "Kubernetes Service CIDR is ready")
+                assert (await cidrs.get("kubernetes")).metadata.finalizers == [FINALIZER]
+                await cidrs.create(cidr("more", "10.77.0.0/24"))
+                assert await ready(c, "more") == ("True", "", "Kubernetes Service CIDR is ready")
+                spec = {"ports": [{"port": 80}], "clusterIP": "10.77.0.9"}
+                value = {"metadata": {"name": "s", "namespace": "default"}, "spec": spec}
+                await c.client.of(Service).create(codec.from_value(value, Service))
+                await cidrs.delete("more")
+                assert await ready(c, "more") == (
+                    "False",
+                    "Terminating",
+                    "There are still IPAddresses referencing the ServiceCIDR, please remove them or create a new "
+                    "ServiceCIDR",
+                )
+                await c.clock.advance(60)
+                await c.client.of(Service).delete("s", "default")
+                await c.clock.advance(1)
+                with pytest.raises(errors.NotFound):
+                    await cidrs.get("more")
+            before = await c.revision()
+            async with c.running(NAME):
+                await c.clock.advance(60)
+            assert await c.revision() == before
+
+    asyncio.run(main())
+
+
+def test_a_range_within_another_goes_after_a_while() -> None:
+    async def main() -> None:
+        async with cluster() as c, c.running(NAME):
+            cidrs = c.client.of(ServiceCIDR)
+            await cidrs.create(cidr("outer", "10.77.0.0/16"))
+            await cidrs.create(cidr("inner", "10.77.1.0/24"))
+            await c.clock.settle()
+            await cidrs.delete("inner")
+            await c.clock.advance(8)
+            assert (await cidrs.get("inner")).metadata.deletionTimestamp is not None
+            await c.clock.advance(3)
+            with pytest.raises(errors.NotFound):
+                await cidrs.get("inner")
+
+    asyncio.run(main())

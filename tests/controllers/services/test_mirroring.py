@@ -1,0 +1,146 @@
+"""endpointslice-mirroring-controller."""
+
+import asyncio
+from typing import Any
+
+from sampan.api.codec import json as codec
+from sampan.api.types.core_v1 import Endpoints, Service
+from sampan.api.types.discovery_v1 import EndpointSlice
+from sampan.controllers.descriptor import ControllerConfig
+from sampan.controllers.services.mirroring import is_mirrored, mirrored, plan
+from sampan.machinery.client import PatchType, Selection
+from tests.controllers.cluster import Cluster, cluster, second_run_writes_nothing
+from tests.controllers.nodes.fleet import Fleet
+
+NAME = "endpointslice-mirroring-controller"
+
+
+def endpoints(*subsets: dict[str, Any], **meta: Any) -> Endpoints:
+    value = {"metadata": {"name": "web", "namespace": "default", "uid": "u", **meta}, "subsets": list(subsets)}
+    return codec.from_value(value, Endpoints)
+
+
+def subset(*ips: str, port: int = 80, unready: tuple[str, ...] = ()) -> dict[str, Any]:
+    return {
+        "addresses": [{"ip": ip} for ip in ips],
+        "notReadyAddresses": [{"ip": ip} for ip in unready],
+        "ports": [{"port": port, "protocol": "TCP"}],
+    }
+
+
+def test_what_is_mirrored() -> None:
+    assert is_mirrored(endpoints())
+    assert not is_mirrored(endpoints(labels={"endpointslice.kubernetes.io/skip-mirror": "true"}))
+    assert not is_mirrored(endpoints(annotations={"control-plane.alpha.kubernetes.io/leader": "{}"}))
+    assert not is_mirrored(None)
+
+
+def test_one_slice_for_each_family_and_set_of_ports() -> None:
+    made = mirrored(endpoints(subset("10.0.0.1", "fd00::1", unready=("10.0.0.2",)), subset("10.0.0.3", port=81)), 1000)
+    shape = {(family, ports[0][1]): len(found) for (family, ports), found in made.endpoints.items()}
+    assert shape == {("IPv4", 80): 2, ("IPv6", 80): 1, ("IPv4", 81): 1}
+
+
+def test_an_address_in_two_subsets_is_one_with_both_ports() -> None:
+    made = mirrored(endpoints(subset("10.0.0.1"), subset("10.0.0.1", port=81)), 1000)
+    assert [[port[1] for port in key[1]] for key in made.endpoints] == [[80, 81]]
+
+
+def test_limits_and_nonsense() -> None:
+    made = mirrored(endpoints(subset("10.0.0.1", "10.0.0.2", "10.0.0.3", "nonsense", unready=("10.0.0.4",))), 2)
+    assert (sum(map(len, made.endpoints.values())), made.skipped, made.invalid) == (2, 3, 0)
+    assert mirrored(endpoints(subset("nonsense")), 2).invalid == 1
+
+
+def test_slices_are_used_again() -> None:
+    source = endpoints(subset("10.0.0.1"))
+    (first,) = plan(source, [], mirrored(source, 9)).write
+    first.metadata.name = "web-x"
+    assert plan(source, [first], mirrored(source, 9)).write == []
+    moved = endpoints(subset("10.0.0.1", port=81))
+    made = plan(moved, [first], mirrored(moved, 9))
+    assert ([one.metadata.name for one in made.write], made.delete) == (["web-x"], [])
+    empty = plan(endpoints(), [first], mirrored(endpoints(), 9))
+    assert (empty.write, empty.delete) == ([], [first])
+
+
+async def slices(c: Cluster) -> list[EndpointSlice]:
+    await c.clock.settle()
+    chosen = Selection(namespace="default", labels="kubernetes.io/service-name=web")
+    return list((await c.client.of(EndpointSlice).list(chosen)).items)
+
+
+async def make_service(c: Cluster, **spec: Any) -> None:
+    value = {"metadata": {"name": "web", "namespace": "default"}, "spec": {"ports": [{"port": 80}], **spec}}
+    await c.client.of(Service).create(codec.from_value(value, Service))
+
+
+def test_slices_follow_endpoints() -> None:
+    async def main() -> None:
+        async with cluster() as c:
+            client = c.client.of(Endpoints)
+            async with c.running(NAME):
+                source = endpoints(subset("10.0.0.1"), labels={"team": "a"}, annotations={"note": "x"})
+                source.metadata.uid = ""
+                made = await client.create(source)
+                assert await slices(c) == [], "there is no service"
+                await make_service(c)
+                (found,) = await slices(c)
+                meta = found.metadata
+                assert meta.generateName == "web-"
+                assert meta.labels == {
+                    "team": "a",
+                    "kubernetes.io/service-name": "web",
+                    "endpointslice.kubernetes.io/managed-by": "endpointslicemirroring-controller.k8s.io",
+                }
+                assert meta.annotations == {"note": "x"}
+                assert [(one.kind, one.uid) for one in meta.ownerReferences] == [("Endpoints", made.metadata.uid)]
+                assert [(one.addresses, one.conditions.ready) for one in found.endpoints or ()] == [
+                    (["10.0.0.1"], True)
+                ]
+                patch = {"subsets": [subset("10.0.0.1", unready=("10.0.0.2",))]}
+                await client.patch("web", patch, "default", type=PatchType.MERGE)
+                (found,) = await slices(c)
+                assert {(one.addresses or [""])[0]: one.conditions.ready for one in found.endpoints or ()} == {
+                    "10.0.0.1": True,
+                    "10.0.0.2": False,
+                }
+                await c.client.of(EndpointSlice).delete(found.metadata.name, "default")
+                assert len(await slices(c)) == 1, "it is made again"
+            await second_run_writes_nothing(c, NAME)
+            async with c.running(NAME):
+                await client.delete("web", "default")
+                assert await slices(c) == []
+
+    asyncio.run(main())
+
+
+def test_a_selector_ends_it() -> None:
+    async def main() -> None:
+        async with cluster() as c, c.running(NAME):
+            await make_service(c)
+            source = endpoints(subset("10.0.0.1"))
+            source.metadata.uid = ""
+            await c.client.of(Endpoints).create(source)
+            assert len(await slices(c)) == 1
+            await c.client.of(Service).patch("web", {"spec": {"selector": {"app": "web"}}}, "default")
+            assert await slices(c) == []
+
+    asyncio.run(main())
+
+
+def test_too_many_are_told() -> None:
+    async def main() -> None:
+        config = ControllerConfig(mirroring_max_endpoints_per_subset=2)
+        async with cluster() as c, c.running(NAME, config=config):
+            await make_service(c)
+            source = endpoints(subset("10.0.0.1", "10.0.0.2", "10.0.0.3"))
+            source.metadata.uid = ""
+            await c.client.of(Endpoints).create(source)
+            (found,) = await slices(c)
+            assert len(found.endpoints or ()) == 2
+            assert (await Fleet(c).events("TooManyAddressesToMirror"))[0][2] == (
+                "A max of 2 addresses can be mirrored to EndpointSlices per Endpoints subset. 1 addresses were skipped"
+            )
+
+    asyncio.run(main())
