@@ -1,0 +1,123 @@
+"""ControllerRevisions: data, hashes, names, order, and which of them go."""
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sampan.api.codec import json
+from sampan.api.types.apps_v1 import ControllerRevision
+from sampan.api.types.core_v1 import PodTemplateSpec
+from sampan.api.types.meta_v1 import ObjectMeta
+from sampan.controllers.ownership import revisions
+from tests.controllers.ownership.objects import owner
+
+TEMPLATE: dict[str, Any] = {
+    "metadata": {"labels": {"app": "web"}},
+    "spec": {
+        "containers": [
+            {
+                "name": "c",
+                "image": "one",
+                "resources": {},
+                "terminationMessagePath": "/dev/termination-log",
+                "terminationMessagePolicy": "File",
+                "imagePullPolicy": "Always",
+            }
+        ],
+        "restartPolicy": "Always",
+        "terminationGracePeriodSeconds": 30,
+        "dnsPolicy": "ClusterFirst",
+        "securityContext": {},
+        "schedulerName": "default-scheduler",
+    },
+}
+
+
+def template(image: str = "one") -> PodTemplateSpec:
+    made = json.from_value(TEMPLATE, PodTemplateSpec)
+    assert made.spec.containers is not None
+    made.spec.containers[0].image = image
+    return made
+
+
+def revision(number: int, name: str = "", created: str = "", data: Any = None) -> ControllerRevision:
+    meta = ObjectMeta(name=name or f"web-{number}", creationTimestamp=created or None)
+    return ControllerRevision(metadata=meta, revision=number, data=data)
+
+
+def test_the_hash_is_the_one_that_kubernetes_computes() -> None:
+    patch = revisions.template_patch(template())
+    assert revisions.data_hash(patch, 0) == "b8f5d4b48"
+    assert revisions.data_hash(patch, 1) != revisions.data_hash(patch, 0) != revisions.data_hash(patch, None)
+
+
+def test_the_patch_has_its_keys_in_order() -> None:
+    text = json.encode(revisions.template_patch(template())).decode()
+    assert text.startswith('{"spec":{"template":{"$patch":"replace","metadata":{"labels":{"app":"web"}},"spec":{"cont')
+    assert '"dnsPolicy":"ClusterFirst","restartPolicy":"Always","schedulerName"' in text
+
+
+def test_a_revision_restores_its_template() -> None:
+    patch = revisions.template_patch(template("two"))
+    made = revisions.new_revision(owner(), template("two"), 3, hash="abc", hash_label="h", patch=patch)
+    assert revisions.template_of(made) == template("two")
+    assert revisions.is_equal(made, patch)
+    assert not revisions.is_equal(made, revisions.template_patch(template("one")))
+    assert (made.metadata.name, made.revision) == ("web-abc", 3)
+    assert made.metadata.labels == {"app": "web", "h": "abc"}
+    assert made.metadata.ownerReferences[0].uid == "owner-uid"
+
+
+def test_what_means_the_same_is_alike() -> None:
+    data = revisions.template_patch(template())
+    data["spec"]["template"]["metadata"]["creationTimestamp"] = None
+    made = revision(1, data=data)
+    assert not revisions.is_equal(made, revisions.template_patch(template()))
+    assert revisions.is_alike(made, template())
+    assert not revisions.is_alike(made, template("two"))
+    assert not revisions.is_alike(revision(1, data={"x": 1}), template())
+
+
+def test_order_is_by_number_then_age_then_name() -> None:
+    found = [
+        revision(2, "d"),
+        revision(1, "c", "2026-01-02T00:00:00Z"),
+        revision(1, "b", "2026-01-01T00:00:00Z"),
+        revision(1, "a", "2026-01-02T00:00:00Z"),
+    ]
+    assert [one.metadata.name for one in revisions.in_order(found)] == ["b", "a", "c", "d"]
+    assert revisions.next_number(found) == 3
+    assert revisions.next_number([]) == 1
+
+
+@pytest.mark.parametrize(
+    ("count", "limit", "live", "wanted"),
+    [
+        (3, 3, [], []),
+        (3, 1, [], [1, 2]),
+        (3, 0, [], [1, 2, 3]),
+        (3, 1, ["web-1"], [2]),
+        (3, 0, ["web-1", "web-3"], [2]),
+        (3, -1, [], []),
+    ],
+)
+def test_surplus(count: int, limit: int, live: list[str], wanted: list[int]) -> None:
+    found = [revision(at) for at in range(1, count + 1)]
+    assert [one.revision for one in revisions.surplus(found, limit, live)] == wanted
+
+
+def test_long_names_are_cut() -> None:
+    assert revisions.revision_name("x" * 253, "abc") == "x" * 223 + "-abc"
+
+
+@given(st.text(), st.integers(0, 2**31 - 1))
+def test_hashes_are_fit_for_names(image: str, collisions: int) -> None:
+    for hash in (
+        revisions.data_hash({"image": image}, collisions),
+        revisions.template_hash(template(image), collisions),
+    ):
+        assert 1 <= len(hash) <= 10
+        assert set(hash) <= set("bcdfghjklmnpqrstvwxz2456789")
+    assert revisions.template_hash(template(image), None) != revisions.template_hash(template(image + "x"), None)

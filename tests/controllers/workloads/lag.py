@@ -1,0 +1,71 @@
+"""Controllers whose caches are behind: what the server tells reaches them when the test lets it."""
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from random import Random
+
+from sampan.controllers.manager import ControllerManager
+from sampan.machinery.client import Client
+from sampan.machinery.client.codecs import ObjectCodec
+from sampan.machinery.client.transport import Events, Request, Response, Transport, WatchEvent
+from tests.controllers.cluster import CONFIG, Cluster
+
+
+class Lag:
+    """A transport whose watches tell their events one at a time, each as a throw of the dice says."""
+
+    def __init__(self, inner: Transport, seed: int) -> None:
+        self._inner, self._random = inner, Random(seed)
+        self._waiting: list[asyncio.Event] = []
+        self.is_on = False
+
+    async def send(self, request: Request) -> Response:
+        return await self._inner.send(request)
+
+    @asynccontextmanager
+    async def watch(self, request: Request, codec: ObjectCodec) -> AsyncIterator[Events]:
+        async with self._inner.watch(request, codec) as events:
+            yield self._slowed(events)
+
+    async def close(self) -> None:
+        await self._inner.close()
+
+    def step(self) -> bool:
+        """Let one of the watches go on by an event; False when none waits."""
+        if not self._waiting:
+            return False
+        self._waiting.pop(self._random.randrange(len(self._waiting))).set()
+        return True
+
+    async def _slowed(self, events: Events) -> AsyncIterator[Sequence[WatchEvent]]:
+        async for batch in events:
+            for event in batch:
+                if self.is_on:
+                    turn = asyncio.Event()
+                    self._waiting.append(turn)
+                    await turn.wait()
+                yield [event]
+
+
+@asynccontextmanager
+async def lagging(cluster: Cluster, name: str, seed: int) -> AsyncIterator[Lag]:
+    """Run the controller on caches that lag."""
+    lag = Lag(cluster.transport, seed)
+
+    def client_for(wanted: str) -> Client:
+        if wanted:
+            return cluster.controller_client(wanted)
+        return Client(transport=lag, clock=cluster.clock, component="kube-controller-manager")
+
+    manager = ControllerManager(client_for=client_for, clock=cluster.clock, names=[name], config=CONFIG)
+    forget = cluster.clock.on_idle(manager.activity.idle)
+    try:
+        async with asyncio.TaskGroup() as group:
+            task = group.create_task(manager.run())
+            await cluster.clock.settle()
+            lag.is_on = True
+            yield lag
+            task.cancel()
+    finally:
+        forget()

@@ -1,0 +1,106 @@
+"""However late the caches are, no pod is made twice and none is deleted that should live."""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+
+from sampan.api.types.apps_v1 import DaemonSet, StatefulSet
+from sampan.api.types.core_v1 import Node, Pod
+from sampan.machinery.client import ADDED, DELETED, PatchType, Selection
+from tests.controllers.cluster import Cluster
+from tests.controllers.ownership.pod_cluster import pod_cluster
+from tests.controllers.workloads.daemonset.objects import daemon_set, node
+from tests.controllers.workloads.lag import Lag, lagging
+from tests.controllers.workloads.stage import NAMESPACE, Stage
+from tests.controllers.workloads.statefulset.objects import stateful_set
+
+SEEDS = range(12)
+TWO = {"spec": {"template": {"spec": {"containers": [{"name": "c", "image": "two"}]}}}}
+
+
+@asynccontextmanager
+async def diary(cluster: Cluster) -> AsyncIterator[list[tuple[str, str, str]]]:
+    """What became of pods, as it happened: ADDED or DELETED, name, image."""
+    told: list[tuple[str, str, str]] = []
+
+    async def write() -> None:
+        async with cluster.client.of(Pod).watch(Selection(namespace=NAMESPACE)) as events:
+            async for batch in events:
+                for event in batch:
+                    if event.type in (ADDED, DELETED):
+                        pod: Any = event.object
+                        told.append((event.type, event.key.name, pod.spec.containers[0].image))
+
+    async with asyncio.TaskGroup() as group:
+        task = group.create_task(write())
+        yield told
+        task.cancel()
+
+
+async def until_rest(cluster: Cluster, lag: Lag, stage: Stage) -> None:
+    """Let the controller see things bit by bit, while pods run and end at once."""
+    for _ in range(3000):
+        await cluster.clock.settle()
+        moved = [await stage.move(pod) for pod in (await stage.pods()).values()]
+        if not lag.step() and not any(moved):
+            if cluster.clock.next_wake() is None:
+                return
+            before = cluster.clock.now()
+            await cluster.clock.advance(1)
+            if before > 1_767_225_600.0 + 60:
+                return
+    raise AssertionError("it never comes to rest")
+
+
+def played(play: Callable[[Cluster], Awaitable[None]]) -> None:
+    async def main() -> None:
+        async with pod_cluster() as c:
+            await play(c)
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize("policy", ["OrderedReady", "Parallel"])
+@pytest.mark.parametrize("seed", SEEDS)
+def test_stateful_sets(seed: int, policy: str) -> None:
+    async def play(c: Cluster) -> None:
+        stage, sets = Stage(c), c.client.of(StatefulSet)
+        async with lagging(c, "statefulset-controller", seed) as lag, diary(c) as told:
+            await sets.create(stateful_set(3, policy=policy))
+            await until_rest(c, lag, stage)
+            assert sorted(told) == [(ADDED, f"web-{at}", "one") for at in range(3)]
+            told.clear()
+            await sets.patch("web", TWO, NAMESPACE)
+            await until_rest(c, lag, stage)
+            assert told == [
+                line for at in (2, 1, 0) for line in ((DELETED, f"web-{at}", "one"), (ADDED, f"web-{at}", "two"))
+            ]
+            status = (await sets.get("web", NAMESPACE)).status
+            assert (status.readyReplicas, status.updatedReplicas) == (3, 3)
+            assert status.currentRevision == status.updateRevision
+
+    played(play)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_daemon_sets(seed: int) -> None:
+    async def play(c: Cluster) -> None:
+        stage, sets, nodes = Stage(c), c.client.of(DaemonSet), c.client.of(Node)
+        for at in range(3):
+            await nodes.create(node(f"n{at}"))
+            await nodes.patch(f"n{at}", {"spec": {"taints": None}}, type=PatchType.MERGE)
+        async with lagging(c, "daemonset-controller", seed) as lag, diary(c) as told:
+            await sets.create(daemon_set())
+            await until_rest(c, lag, stage)
+            assert [(what, image) for what, _, image in told] == [(ADDED, "one")] * 3
+            told.clear()
+            await sets.patch("logs", TWO, NAMESPACE)
+            await until_rest(c, lag, stage)
+            assert [(what, image) for what, _, image in told] == [(DELETED, "one"), (ADDED, "two")] * 3
+            status = (await sets.get("logs", NAMESPACE)).status
+            assert (status.numberAvailable, status.updatedNumberScheduled) == (3, 3)
+
+    played(play)
