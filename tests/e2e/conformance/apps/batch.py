@@ -1,0 +1,100 @@
+"""A whole cluster with hollow nodes for the conformance descriptions of jobs and cron jobs, on a virtual clock."""
+
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from sampan.api.codec import json as codec
+from sampan.api.types.batch_v1 import CronJob, Job
+from sampan.api.types.core_v1 import Event, Pod
+from sampan.machinery.client import Selection
+from sampan.machinery.clock import VirtualClock
+from sampan.testing import Cluster
+
+INDEX = "batch.kubernetes.io/job-completion-index"
+IN_DEFAULT = Selection(namespace="default")
+
+
+def template(*, restart: str = "Never", run: str = "1s", code: str = "0", **said: str) -> dict[str, Any]:
+    """Pods that run for that time and end with that code; `said` are further words to the hollow runtime."""
+    told = {"run": run, "exit-code": code, **{key.replace("_", "-"): value for key, value in said.items()}}
+    annotations = {f"hollow.sampan.dev/{key}": value for key, value in told.items()}
+    spec = {"restartPolicy": restart, "containers": [{"name": "c", "image": "i"}]}
+    return {"metadata": {"annotations": annotations}, "spec": spec}
+
+
+def job(name: str = "foo", *, pods: dict[str, Any] | None = None, **spec: Any) -> Job:
+    value = {"metadata": {"name": name, "namespace": "default"}, "spec": {"template": pods or template(), **spec}}
+    return codec.from_value(value, Job)
+
+
+def cron_job(name: str, *, run: str = "300s", **spec: Any) -> CronJob:
+    """Every minute a job that takes so long."""
+    pods = template(run=run)
+    made = {"schedule": "*/1 * * * *", "jobTemplate": {"spec": {"template": pods}}, **spec}
+    return codec.from_value({"metadata": {"name": name, "namespace": "default"}, "spec": made}, CronJob)
+
+
+@dataclass(slots=True)
+class Batch:
+    cluster: Cluster
+    clock: VirtualClock
+
+    @property
+    def jobs(self) -> Any:
+        return self.cluster.client.of(Job)
+
+    @property
+    def cron_jobs(self) -> Any:
+        return self.cluster.client.of(CronJob)
+
+    @property
+    def pods(self) -> Any:
+        return self.cluster.client.of(Pod)
+
+    async def create(self, obj: Any, pass_s: float = 0.5) -> Any:
+        made = await self.cluster.client.of(type(obj)).create(obj)
+        await self.clock.advance(pass_s)
+        return made
+
+    async def get(self, name: str = "foo") -> Job:
+        found: Job = await self.jobs.get(name, "default")
+        return found
+
+    async def conditions(self, name: str = "foo") -> list[tuple[str, str]]:
+        return [(each.type, each.reason) for each in (await self.get(name)).status.conditions]
+
+    async def list_pods(self) -> Sequence[Pod]:
+        found: Sequence[Pod] = (await self.pods.list(IN_DEFAULT)).items
+        return sorted(found, key=lambda pod: pod.metadata.name)
+
+    async def list_jobs(self) -> Sequence[Job]:
+        found: Sequence[Job] = (await self.jobs.list(IN_DEFAULT)).items
+        return found
+
+    async def reasons(self) -> set[str]:
+        return {event.reason for event in (await self.cluster.client.of(Event).list(IN_DEFAULT)).items}
+
+
+@asynccontextmanager
+async def batch_cluster(stages: Path | None = None) -> AsyncIterator[Batch]:
+    clock = VirtualClock()
+    async with Cluster(nodes=2, clock=clock, hollow_stages=stages) as cluster:
+        yield Batch(cluster, clock)
+
+
+def write_stages(path: Path, codes: dict[str, tuple[str, int]]) -> Path:
+    """By a label selector, how long pods run and with which code they end."""
+    file = path / "stages.yaml"
+    lines = ["stages:"]
+    for selector, (run, code) in codes.items():
+        lines += [f"- match: {{labels: '{selector}'}}", f"  run: {run}", f"  exit-code: {code}"]
+    file.write_text("\n".join(lines))
+    return file
+
+
+def bare() -> dict[str, Any]:
+    """A template that leaves everything to the stages."""
+    return {"spec": {"restartPolicy": "Never", "containers": [{"name": "c", "image": "i"}]}}

@@ -1,0 +1,118 @@
+"""The conformance descriptions of sig-apps for CronJob, each a test whose first line is its name."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+import pytest
+
+from sampan.machinery import errors
+from sampan.machinery.client import ADDED, Delete, PatchType, Selection
+from tests.e2e.conformance.apps.batch import Batch, batch_cluster, cron_job
+
+Scenario = Callable[[Batch], Awaitable[None]]
+FOREGROUND = Delete(propagation="Foreground")
+
+
+def play(scenario: Scenario) -> None:
+    async def main() -> None:
+        async with batch_cluster() as c:
+            await scenario(c)
+
+    asyncio.run(main())
+
+
+def test_schedule_several_jobs_at_a_time() -> None:
+    """[sig-apps] CronJob should schedule multiple jobs concurrently"""
+
+    async def scenario(c: Batch) -> None:
+        await c.create(cron_job("concurrent", concurrencyPolicy="Allow"))
+        await c.clock.advance(125)
+        assert len((await c.cron_jobs.get("concurrent", "default")).status.active) == 2
+        assert sum(job.status.active for job in await c.list_jobs()) == 2
+
+    play(scenario)
+
+
+def test_no_jobs_when_suspended() -> None:
+    """[sig-apps] CronJob should not schedule jobs when suspended"""
+
+    async def scenario(c: Batch) -> None:
+        await c.create(cron_job("suspended", suspend=True))
+        await c.clock.advance(300)
+        assert await c.list_jobs() == []
+        assert (await c.cron_jobs.get("suspended", "default")).status.active == []
+
+    play(scenario)
+
+
+def test_no_new_jobs_when_forbidden() -> None:
+    """[sig-apps] CronJob should not schedule new jobs when ForbidConcurrent"""
+
+    async def scenario(c: Batch) -> None:
+        await c.create(cron_job("forbid", concurrencyPolicy="Forbid"))
+        await c.clock.advance(200)
+        (active,) = (await c.cron_jobs.get("forbid", "default")).status.active
+        assert [job.metadata.name for job in await c.list_jobs()] == [active.name]
+        await c.clock.advance(420)
+        assert len((await c.cron_jobs.get("forbid", "default")).status.active) == 1
+        assert len(await c.list_jobs()) == 2
+
+    play(scenario)
+
+
+def test_jobs_are_replaced() -> None:
+    """[sig-apps] CronJob should replace jobs when ReplaceConcurrent"""
+
+    async def scenario(c: Batch) -> None:
+        await c.create(cron_job("replace", concurrencyPolicy="Replace"))
+        await c.clock.advance(70)
+        (first,) = (await c.cron_jobs.get("replace", "default")).status.active
+        await c.clock.advance(65)
+        (second,) = (await c.cron_jobs.get("replace", "default")).status.active
+        assert first.name != second.name
+        assert [job.metadata.name for job in await c.list_jobs()] == [second.name]
+        await c.clock.advance(5)
+        assert len(await c.list_pods()) == 1
+
+    play(scenario)
+
+
+def test_api_operations() -> None:
+    """[sig-apps] CronJob should support CronJob API operations"""
+
+    async def scenario(c: Batch) -> None:
+        client, here = c.cron_jobs, Selection(namespace="default", labels="special-label=yes")
+        for name in ("one", "two", "three"):
+            made = cron_job(name)
+            made.metadata.labels["special-label"] = "yes"
+            await c.create(made)
+        got = await client.get("one", "default")
+        assert len((await client.list(here)).items) == 3
+        assert len((await client.list(Selection(labels="special-label=yes"))).items) == 3
+        async with client.watch(here, resource_version="0") as events:
+            async for batch in events:
+                assert batch[0].type == ADDED
+                break
+        patch = {"metadata": {"annotations": {"patched": "true"}}}
+        patched = await client.patch("one", patch, "default", type=PatchType.MERGE)
+        assert patched.metadata.annotations["patched"] == "true"
+        patched.metadata.annotations["updated"] = "true"
+        updated = await client.update(patched)
+        assert updated.metadata.annotations["updated"] == "true"
+        status = {
+            "metadata": {"annotations": {"patchedstatus": "true"}},
+            "status": {"lastScheduleTime": "2025-12-31T00:00:00Z"},
+        }
+        told = await client.patch("one", status, "default", type=PatchType.MERGE, subresource="status")
+        assert told.status.lastScheduleTime == "2025-12-31T00:00:00Z"
+        assert told.metadata.annotations["patchedstatus"] == "true"
+        assert (await client.get_subresource("status", "one", "default")).metadata.uid == got.metadata.uid
+        await client.delete("one", "default", options=FOREGROUND)
+        await c.clock.advance(30)
+        with pytest.raises(errors.NotFound):
+            await client.get("one", "default")
+        await client.delete_collection(here, options=FOREGROUND)
+        await c.clock.advance(30)
+        assert (await client.list(here)).items == []
+
+    play(scenario)
