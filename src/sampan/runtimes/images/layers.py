@@ -101,7 +101,8 @@ class Unpacker:
     def __init__(self, root: Path) -> None:
         self._root = root
         self._is_privileged = os.geteuid() == 0
-        self._times: list[tuple[Path, float]] = []
+        self._times: dict[Path, float] = {}
+        """Of folders, which are given theirs when nothing more comes into them."""
         self._bytes = 0
         self._whiteouts = Whiteouts()
 
@@ -112,8 +113,8 @@ class Unpacker:
                     self._entry(archive, member)
         except (tarfile.TarError, EOFError, gzip.BadGzipFile) as fault:
             raise BadImage(f"the layer is no archive: {fault}") from None
-        for path, when in reversed(self._times):
-            os.utime(path, (when, when))
+        for path, when in self._times.items():
+            os.utime(path, (when, when), follow_symlinks=False)
         return self._whiteouts
 
     def _entry(self, archive: tarfile.TarFile, member: tarfile.TarInfo) -> None:
@@ -184,7 +185,7 @@ class Unpacker:
             if key.startswith(_XATTR):
                 self._attribute(path, key.removeprefix(_XATTR), value)
         if member.isdir():
-            self._times.append((path, member.mtime))
+            self._times[path] = member.mtime
         else:
             os.utime(path, (member.mtime, member.mtime))
 
@@ -217,6 +218,7 @@ class Unpacker:
         if not path.is_symlink() and path.is_dir():
             if not member.isdir():
                 shutil.rmtree(path)
+                self._times = {each: when for each, when in self._times.items() if not each.is_relative_to(path)}
         elif path.is_symlink() or path.exists():
             path.unlink()
 
