@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -55,10 +56,18 @@ def web(kubectl: Kubectl) -> Kubectl:
     return kubectl
 
 
-def images(kubectl: Kubectl) -> set[str]:
-    """Of the pods that are not being deleted."""
+def pods(kubectl: Kubectl) -> list[dict[str, Any]]:
+    """Those that are not being deleted."""
     found = kubectl.json("get", "pods", "-l", "app=web")["items"]
-    return {pod["spec"]["containers"][0]["image"] for pod in found if "deletionTimestamp" not in pod["metadata"]}
+    return [pod for pod in found if "deletionTimestamp" not in pod["metadata"]]
+
+
+def images(kubectl: Kubectl) -> set[str]:
+    return {pod["spec"]["containers"][0]["image"] for pod in pods(kubectl)}
+
+
+def uids(kubectl: Kubectl) -> set[str]:
+    return {pod["metadata"]["uid"] for pod in pods(kubectl)}
 
 
 def set_image(kubectl: Kubectl, image: str, cause: str = "") -> None:
@@ -114,11 +123,10 @@ def test_pause_and_resume(web: Kubectl) -> None:
 
 
 def test_restart(web: Kubectl) -> None:
-    before = set(web("get", "pods", "-l", "app=web", "-o", "name").split())
+    before = uids(web)
     assert web("rollout", "restart", "deployment/web") == "deployment.apps/web restarted\n"
     web("rollout", "status", "deployment/web", "--timeout=30s")
-    web("wait", "--for=delete", *sorted(before), "--timeout=20s")
-    after = set(web("get", "pods", "-l", "app=web", "-o", "name").split())
+    after = uids(web)
     assert len(after) == 3
     assert not before & after
 
