@@ -31,6 +31,21 @@ NAMESPACE = {"plural": "namespaces", "namespace": "a", "name": "a"}
             "/api/v1/namespaces/a/pods/b/proxy/x/y",
             POD | {"subresource": "proxy", "rest": ("x", "y")},
         ),
+        ("/api/v1/proxy/nodes/n", {"plural": "nodes", "name": "n", "subresource": "proxy"}),
+        (
+            "/api/v1/proxy/nodes/n:10250/logs/",
+            {"plural": "nodes", "name": "n:10250", "subresource": "proxy", "rest": ("logs",)},
+        ),
+        ("/api/v1/proxy/namespaces/a/pods/b/x/y", POD | {"subresource": "proxy", "rest": ("x", "y")}),
+        ("/api/v1/proxy/namespaces/a/services/b", POD | {"plural": "services", "subresource": "proxy"}),
+        (
+            "/api/v1/proxy/namespaces/a/secrets/b",
+            {"plural": "proxy", "name": "namespaces", "subresource": "a", "rest": ("secrets", "b")},
+        ),
+        (
+            "/api/v1/proxy/namespaces/a/pods",
+            {"plural": "proxy", "name": "namespaces", "subresource": "a", "rest": ("pods",)},
+        ),
         ("/api/v1/watch/pods", {"plural": "pods", "watch": True}),
         ("/api/v1/watch/namespaces/a/pods/b", POD | {"watch": True}),
         ("/apis/apps/v1/deployments", {"group": "apps", "plural": "deployments"}),

@@ -3,6 +3,8 @@
 from dataclasses import dataclass
 
 NAMESPACE_SUBRESOURCES = ("status", "finalize")
+PROXIED = {2: ("nodes",), 4: ("pods", "services")}
+"""What classic paths of proxies led to, by how many parts name it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,7 +33,18 @@ def parse(path: str) -> ResourcePath | None:
     else:
         return None
     watch = parts[0] == "watch" and len(parts) > 1
+    if parts[0] == "proxy" and not group:
+        parts = _modern_proxy(parts[1:]) or parts
     return _below_version(group, version, parts[1:] if watch else parts, watch)
+
+
+def _modern_proxy(parts: list[str]) -> list[str]:
+    """The classic paths proxy/nodes/NAME/… and proxy/namespaces/NS/KIND/NAME/… as what they are today: a subresource.
+    Empty if they lead to nothing."""
+    own = 4 if parts[:1] == ["namespaces"] else 2
+    if len(parts) < own or not all(parts[:own]) or parts[own - 2] not in PROXIED[own]:
+        return []
+    return [*parts[:own], "proxy", *parts[own:]]
 
 
 def _below_version(group: str, version: str, parts: list[str], watch: bool) -> ResourcePath:

@@ -167,6 +167,7 @@ class Endpoints:
     async def delete(self, call: Call) -> Answer:
         resource, opts = _resource(call), self.delete_options(call)
         ctx, strategy = self.context(call, opts.dry_run), self.registry.served(resource).strategy
+        strategy.check_delete(call.name)
         written = await self.registry.store(resource).delete(
             ctx, call.name, opts, strategy=strategy, check=self._check("DELETE", call, ctx)
         )

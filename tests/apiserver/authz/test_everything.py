@@ -2,6 +2,8 @@
 
 from collections.abc import Iterator
 
+import pytest
+
 from sampan.api.resource import Resource
 from sampan.api.scheme import builtin_scheme
 from sampan.apiserver.auth.accounts import account
@@ -121,12 +123,63 @@ def test_what_is_not_served_tells_nothing() -> None:
             places = (
                 "things",
                 "namespaces/ns/things/a",
-                "proxy/namespaces/ns/pods/p",
-                "proxy/nodes/n1",
+                "proxy/namespaces/ns/secrets/s",
+                "proxy/namespaces/ns/pods",
+                "proxy/nodes",
+                "proxy",
                 "redirect/pods/p",
             )
             paths = [f"/api/v1/{place}" for place in places] + ["/apis/none.example.com/v1/things/a/status"]
             for user in (ANONYMOUS, UNBOUND, NODE, ACCOUNT):
                 assert await allowed(asks, paths, user) == set()
+
+    run(work())
+
+
+CLASSIC = {
+    "/api/v1/proxy/nodes/n1": "/api/v1/nodes/n1/proxy",
+    "/api/v1/proxy/nodes/n1:10250/run/x": "/api/v1/nodes/n1:10250/proxy/run/x",
+    "/api/v1/proxy/namespaces/ns/pods/p": "/api/v1/namespaces/ns/pods/p/proxy",
+    "/api/v1/proxy/namespaces/ns/pods/p/secret/path": "/api/v1/namespaces/ns/pods/p/proxy/secret/path",
+    "/api/v1/proxy/namespaces/ns/services/s:http/": "/api/v1/namespaces/ns/services/s:http/proxy/",
+}
+
+
+def test_classic_proxies_are_judged_as_the_modern_ones() -> None:
+    async def work() -> None:
+        async with asking() as asks:
+            for old, new in CLASSIC.items():
+                for was, now in zip(calls(iter([old]), UNBOUND), calls(iter([new]), UNBOUND), strict=True):
+                    asks.pipeline.classify(was)
+                    asks.pipeline.classify(now)
+                    assert attributes_of(was) == attributes_of(now), old
+                    assert (was.tail, was.subresource) == (now.tail, "proxy")
+            for user in (ANONYMOUS, UNBOUND, NODE, ACCOUNT):
+                assert await allowed(asks, [*CLASSIC, *CLASSIC.values()], user) == set()
+
+    run(work())
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "query", "name"),
+    [
+        ("GET", "/api/v1/namespaces/ns/secrets", "fieldSelector=metadata.name%3Dmine", "mine"),
+        ("GET", "/api/v1/namespaces/ns/secrets", "watch=1&fieldSelector=metadata.name%3Dmine", "mine"),
+        ("GET", "/api/v1/namespaces/ns/secrets", "fieldSelector=metadata.name!%3Dmine", ""),
+        ("GET", "/api/v1/namespaces/ns/secrets", "fieldSelector=metadata.name%3D..", ""),
+        ("GET", "/api/v1/watch/namespaces/ns/secrets", "fieldSelector=metadata.name%3Dmine", ""),
+        ("POST", "/api/v1/namespaces/ns/secrets", "fieldSelector=metadata.name%3Dmine", ""),
+        ("DELETE", "/api/v1/namespaces/ns/secrets", "fieldSelector=metadata.name%3Dmine", ""),
+        ("GET", "/api/v1/namespaces/ns/secrets/other", "fieldSelector=metadata.name%3Dmine", "other"),
+        ("POST", "/apis/none.example.com/v1/things", "fieldSelector=metadata.name%3Dmine", ""),
+        ("GET", "/apis/none.example.com/v1/things", "fieldSelector=metadata.name%3Dmine", "mine"),
+    ],
+)
+def test_a_selector_names_an_object_only_where_it_selects(method: str, path: str, query: str, name: str) -> None:
+    async def work() -> None:
+        async with asking() as asks:
+            call = Call(method=method, path=path, query=Query(query), headers={}, user=UNBOUND)
+            asks.pipeline.classify(call)
+            assert attributes_of(call).name == name
 
     run(work())

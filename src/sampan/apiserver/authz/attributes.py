@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from sampan.api import fields, paths
+from sampan.api import fields, names, paths
 from sampan.apiserver.call import Call, User
 
 
@@ -34,7 +34,7 @@ def attributes_of(call: Call, verb: str = "") -> Attributes:
     resource = call.resource
     if resource is None:
         return _unserved(call)
-    selector = call.query.get("fieldSelector") if call.query else ""
+    by_fields, by_labels, name = _selected(call, call.verb, call.is_old_watch) if call.query else ("", "", "")
     return Attributes(
         call.user,
         verb or call.verb,
@@ -44,10 +44,10 @@ def attributes_of(call: Call, verb: str = "") -> Attributes:
         resource.plural,
         call.subresource,
         call.namespace,
-        call.name or (_selected_name(selector) if selector else ""),
-        selector,
+        call.name or name,
+        by_fields,
         True,
-        call.query.get("labelSelector") if call.query else "",
+        by_labels,
     )
 
 
@@ -56,20 +56,21 @@ def _unserved(call: Call) -> Attributes:
     path = paths.parse(call.path)
     if path is None:
         return Attributes(call.user, call.verb, call.path, is_resource=False)
-    selector = call.query.get("fieldSelector")
+    verb = _verb(call, path)
+    by_fields, by_labels, name = _selected(call, verb, path.watch)
     return Attributes(
         call.user,
-        _verb(call, path),
+        verb,
         "",
         path.group,
         path.version,
         path.plural,
         path.subresource,
         path.namespace,
-        path.name or _selected_name(selector),
-        selector,
+        path.name or name,
+        by_fields,
         True,
-        call.query.get("labelSelector"),
+        by_labels,
     )
 
 
@@ -85,13 +86,23 @@ def _verb(call: Call, path: paths.ResourcePath) -> str:
     return "deletecollection" if verb == "delete" else verb
 
 
+def _selected(call: Call, verb: str, is_old_watch: bool) -> tuple[str, str, str]:
+    """The selectors that narrow the call, and the one name that they leave. What reads or deletes many follows
+    selectors; nothing else does, whatever its query says, and the old paths of watches do not always."""
+    if is_old_watch or verb not in ("list", "watch", "deletecollection"):
+        return "", "", ""
+    selector = call.query.get("fieldSelector")
+    name = _selected_name(selector) if selector and verb != "deletecollection" else ""
+    return selector, call.query.get("labelSelector"), name
+
+
 def _selected_name(selector: str) -> str:
-    """The one name that a selector leaves."""
     try:
         terms = fields.parse(selector).exact()
     except fields.FieldSelectorError:
         return ""
-    return next((value for field, value in terms if field == "metadata.name"), "")
+    found = next((value for field, value in terms if field == "metadata.name"), "")
+    return "" if names.path_segment(found) else found
 
 
 __all__ = ["Attributes", "attributes_of"]

@@ -108,6 +108,9 @@ class Strategy:
     def delete_warnings(self, ctx: Context, options: deletion.DeleteOptions) -> Iterable[str]:
         return ()
 
+    def check_delete(self, name: str) -> None:
+        """Raise Forbidden for an object that may not be deleted by its name. Deletions of many do not ask."""
+
     def grace_s(self, ctx: Context, obj: Any, asked: int | None) -> int | None:
         """The grace of a first deletion, None for a kind that knows none; `asked` is what the client wants."""
         return None

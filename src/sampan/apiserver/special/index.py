@@ -1,5 +1,7 @@
 """/: the paths that there are."""
 
+from collections.abc import Sequence
+
 from sampan.api.codec import json as json_codec
 from sampan.api.scheme import Scheme
 from sampan.apiserver.call import Call
@@ -12,8 +14,9 @@ _ALWAYS = ("/api", "/apis", "/apis/", "/openapi/v2", "/openapi/v3", "/openapi/v3
 
 
 class Index:
-    def __init__(self, *, scheme: Scheme, health: Health, has_metrics: bool) -> None:
-        self._scheme, self._health, self._has_metrics = scheme, health, has_metrics
+    def __init__(self, *, scheme: Scheme, health: Health, more: Sequence[str] = ()) -> None:
+        """`more` are paths that not every server has."""
+        self._scheme, self._health, self._more = scheme, health, more
 
     async def handle(self, call: Call) -> Answer:
         if call.path != "/":
@@ -21,14 +24,12 @@ class Index:
         return BytesAnswer(pretty(json_codec.encode({"paths": self._paths()})), JSON)
 
     def _paths(self) -> list[str]:
-        found = {*_ALWAYS}
+        found = {*_ALWAYS, *self._more}
         for group in self._scheme.groups():
             start = f"/apis/{group}" if group else "/api"
             found |= {start, *(f"{start}/{version}" for version in self._scheme.versions(group))}
         for name, checks in self._health.checks.items():
             found |= {f"/{name}", *(f"/{name}/{check.name}" for check in checks)}
-        if self._has_metrics:
-            found.add("/metrics")
         return sorted(found)
 
 

@@ -10,7 +10,7 @@ from sampan.apiserver.special.flight import Flight
 from sampan.apiserver.special.health import Check, Health, store_check
 from sampan.apiserver.special.index import Index
 from sampan.apiserver.special.openapi import OpenApi
-from sampan.apiserver.special.openid import OpenId
+from sampan.apiserver.special.openid import CONFIGURATION, KEYS, OpenId
 from sampan.apiserver.special.scraping import Scraping
 from sampan.apiserver.special.version import version
 
@@ -53,7 +53,8 @@ def special_paths(
         handlers["debug"] = Flight(recorder).handle
     if openid is not None:
         handlers["openid"] = handlers[".well-known"] = openid.handle
-    handlers[""] = Index(scheme=registry.scheme, health=health, has_metrics=metrics is not None).handle
+    more = (["/metrics"] if metrics is not None else []) + ([CONFIGURATION, KEYS] if openid is not None else [])
+    handlers[""] = Index(scheme=registry.scheme, health=health, more=more).handle
     return handlers
 
 

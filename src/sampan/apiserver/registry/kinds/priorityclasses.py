@@ -6,7 +6,7 @@ from sampan.api.types.scheduling_v1 import PriorityClass
 from sampan.apiserver.registry.served import Served
 from sampan.apiserver.registry.strategy import Column, Context, Strategy
 from sampan.apiserver.tables.columns import AGE, NAME
-from sampan.machinery.errors import FieldError
+from sampan.machinery.errors import FieldError, forbidden
 
 HIGHEST_OF_USERS = 1_000_000_000
 SYSTEM = {"system-cluster-critical": 2_000_000_000, "system-node-critical": 2_000_001_000}
@@ -42,6 +42,11 @@ class PriorityClassStrategy(Strategy):
             yield FieldError.required("preemptionPolicy")
         elif policy is not None and policy not in _POLICIES:
             yield FieldError.not_supported("preemptionPolicy", policy, _POLICIES)
+
+    def check_delete(self, name: str) -> None:
+        if name in SYSTEM:
+            why = "this is a system priority class and cannot be deleted"
+            raise forbidden("priorityclasses", name, why, group="scheduling.k8s.io")
 
     def validate_update(self, ctx: Context, obj: PriorityClass, old: PriorityClass) -> Iterable[FieldError]:
         if obj.value != old.value:
