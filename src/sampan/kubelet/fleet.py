@@ -33,9 +33,9 @@ log = logging.getLogger(__name__)
 
 COMPONENT = "kubelet"
 NODE_RANGE = "100.64.0.0/10"
-_SLOTS = 200
+_SLOTS = 50
 """Heartbeats are spread over so many moments of their period, the first ten far apart."""
-_STARTERS = 16
+_STARTERS = 32
 
 
 def by_node(pod: Pod) -> Iterable[Hashable]:

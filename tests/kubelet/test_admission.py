@@ -1,0 +1,103 @@
+"""Which pods a node takes: a table."""
+
+from typing import Any
+
+import pytest
+
+from sampan.api.codec import json
+from sampan.api.types.core_v1 import Node, Pod
+from sampan.kubelet.admission import admit, amounts_of, ports_of
+
+
+def node(**said: Any) -> Node:
+    base = {
+        "metadata": {"name": "n", "labels": {"zone": "a", "size": "5"}},
+        "status": {"allocatable": {"cpu": "2", "memory": "1Gi", "pods": "3"}},
+    }
+    return json.from_value(base | said, Node)
+
+
+def pod(**spec: Any) -> Pod:
+    return json.from_value({"metadata": {"name": "p"}, "spec": {"containers": [{"name": "c"}]} | spec}, Pod)
+
+
+def asking(**requests: str) -> Pod:
+    named = {key.replace("__", "/").replace("_", "."): value for key, value in requests.items()}
+    return pod(containers=[{"name": "c", "resources": {"requests": named}}])
+
+
+def affinity(key: str, operator: str, *values: str, field: str = "matchExpressions") -> Pod:
+    term = {field: [{"key": key, "operator": operator, "values": list(values)}]}
+    required = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [term]}}
+    return pod(affinity={"nodeAffinity": required})
+
+
+AFFINITY = ("NodeAffinity", "Predicate NodeAffinity failed: node(s) didn't match Pod's node affinity/selector")
+SHORT = "Node didn't have enough resource: "
+
+
+@pytest.mark.parametrize(
+    ("which", "expected"),
+    [
+        (pod(), None),
+        (asking(cpu="1500m"), None),
+        (asking(cpu="1501m"), ("OutOfcpu", SHORT + "cpu, requested: 1501, used: 500, capacity: 2000")),
+        (
+            asking(memory="2Gi"),
+            ("OutOfmemory", SHORT + "memory, requested: 2147483648, used: 0, capacity: 1073741824"),
+        ),
+        (asking(example_com__gpu="1"), None),
+        (pod(nodeSelector={"zone": "a"}), None),
+        (pod(nodeSelector={"zone": "b"}), AFFINITY),
+        (affinity("zone", "In", "a", "b"), None),
+        (affinity("zone", "NotIn", "a"), AFFINITY),
+        (affinity("rack", "NotIn", "a"), None),
+        (affinity("rack", "DoesNotExist"), None),
+        (affinity("rack", "Exists"), AFFINITY),
+        (affinity("size", "Gt", "4"), None),
+        (affinity("size", "Lt", "4"), AFFINITY),
+        (affinity("metadata.name", "In", "n", field="matchFields"), None),
+        (affinity("metadata.name", "In", "m", field="matchFields"), AFFINITY),
+        (
+            pod(os={"name": "windows"}),
+            ("PodOSNotSupported", "Failed to admit pod as the OS field doesn't match node OS"),
+        ),
+    ],
+)
+def test_admission(which: Pod, expected: tuple[str, str] | None) -> None:
+    verdict = admit(which, node(), amounts_of(which), {"cpu": 500}, 1)
+    assert (verdict and (verdict.reason, verdict.message)) == expected
+
+
+def test_too_many_pods() -> None:
+    verdict = admit(pod(), node(), {}, {}, 3)
+    assert verdict is not None
+    assert (verdict.reason, verdict.message) == ("OutOfpods", SHORT + "pods, requested: 1, used: 3, capacity: 3")
+
+
+def test_ports_of_the_host() -> None:
+    first = pod(containers=[{"name": "c", "ports": [{"containerPort": 1, "hostPort": 80}]}])
+    ports = [{"containerPort": 2, "hostPort": 80, "hostIP": "127.0.0.1"}]
+    second = pod(containers=[{"name": "c", "ports": ports}])
+    verdict = admit(second, node(), {}, {}, 1, ports_of(first))
+    assert verdict is not None
+    assert verdict.reason == "NodePorts"
+    assert admit(second, node(), {}, {}, 1, ()) is None
+
+
+@pytest.mark.parametrize(
+    ("toleration", "is_taken"),
+    [
+        (None, False),
+        ({"operator": "Exists"}, True),
+        ({"key": "k", "value": "v"}, True),
+        ({"key": "k", "value": "w"}, False),
+        ({"key": "k", "operator": "Exists", "effect": "NoSchedule"}, False),
+    ],
+)
+def test_taints_that_end_pods(toleration: dict[str, str] | None, is_taken: bool) -> None:
+    taints = [{"key": "k", "value": "v", "effect": "NoExecute"}, {"key": "other", "effect": "NoSchedule"}]
+    which = pod(tolerations=[toleration] if toleration else [])
+    verdict = admit(which, node(spec={"taints": taints}), {}, {}, 0)
+    assert (verdict is None) == is_taken
+    assert verdict is None or verdict.reason == "TaintToleration"

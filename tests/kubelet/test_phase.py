@@ -1,0 +1,106 @@
+"""The phase of a pod by what its containers do: a table."""
+
+from collections.abc import Sequence
+
+import pytest
+
+from sampan.api.types.core_v1 import (
+    Container,
+    ContainerState,
+    ContainerStateRunning,
+    ContainerStateTerminated,
+    ContainerStateWaiting,
+    ContainerStatus,
+    Pod,
+    PodSpec,
+)
+from sampan.kubelet.phase import pod_phase
+
+RUNNING, WAITING = "running", "waiting"
+
+
+def status(name: str, said: str) -> ContainerStatus:
+    """`running`, `waiting`, `3` for ended so, `~3` for ended so and waiting to be started again."""
+    found = ContainerStatus(name=name, state=state(said))
+    if said.startswith("~"):
+        found.lastState = state(said[1:])
+    found.started = found.state.running is not None
+    return found
+
+
+def state(said: str) -> ContainerState:
+    if said == RUNNING:
+        return ContainerState(running=ContainerStateRunning())
+    if said == WAITING or said.startswith("~"):
+        return ContainerState(waiting=ContainerStateWaiting())
+    return ContainerState(terminated=ContainerStateTerminated(exitCode=int(said)))
+
+
+def phase(
+    policy: str,
+    mains: Sequence[str],
+    inits: Sequence[str] = (),
+    sidecars: Sequence[str] = (),
+    *,
+    is_terminal: bool = False,
+) -> str:
+    spec = PodSpec(
+        restartPolicy=policy,
+        initContainers=[Container(name=f"i{n}") for n in range(len(inits))]
+        + [Container(name=f"s{n}", restartPolicy="Always") for n in range(len(sidecars))],
+        containers=[Container(name=f"m{n}") for n in range(len(mains))],
+    )
+    said = [(f"i{n}", text) for n, text in enumerate(inits)]
+    said += [(f"s{n}", text) for n, text in enumerate(sidecars)]
+    said += [(f"m{n}", text) for n, text in enumerate(mains)]
+    statuses = {name: status(name, text) for name, text in said if text}
+    has_started = any(text and text != WAITING for text in mains)
+    return pod_phase(Pod(spec=spec), statuses, is_terminal=is_terminal, has_started=has_started)
+
+
+@pytest.mark.parametrize(
+    ("policy", "mains", "expected"),
+    [
+        ("Always", [RUNNING], "Running"),
+        ("Always", [RUNNING, WAITING], "Pending"),
+        ("Always", [RUNNING, "0"], "Running"),
+        ("Always", ["0"], "Running"),
+        ("Always", ["1", "~1"], "Running"),
+        ("Always", [""], "Pending"),
+        ("Always", [RUNNING, ""], "Pending"),
+        ("OnFailure", ["0"], "Succeeded"),
+        ("OnFailure", ["1"], "Running"),
+        ("OnFailure", ["0", "~1"], "Running"),
+        ("Never", ["0", "0"], "Succeeded"),
+        ("Never", ["0", "1"], "Failed"),
+        ("Never", ["0", RUNNING], "Running"),
+    ],
+)
+def test_of_containers(policy: str, mains: list[str], expected: str) -> None:
+    assert phase(policy, mains) == expected
+
+
+@pytest.mark.parametrize(
+    ("policy", "inits", "sidecars", "mains", "expected"),
+    [
+        ("Always", [RUNNING], [], [WAITING], "Pending"),
+        ("Always", ["0"], [], [RUNNING], "Running"),
+        ("Always", ["1"], [], [WAITING], "Pending"),
+        ("Never", ["1"], [], [WAITING], "Failed"),
+        ("OnFailure", ["~1"], [], [WAITING], "Pending"),
+        ("Always", [], [WAITING], [WAITING], "Pending"),
+        ("Always", [], ["~1"], [RUNNING], "Running"),
+        ("Never", [], [RUNNING], ["0"], "Running"),
+        ("Never", [], ["143"], ["0"], "Succeeded"),
+        ("Never", [], ["143"], ["2"], "Failed"),
+    ],
+)
+def test_with_init_containers(
+    policy: str, inits: list[str], sidecars: list[str], mains: list[str], expected: str
+) -> None:
+    assert phase(policy, mains, inits, sidecars) == expected
+
+
+@pytest.mark.parametrize(("mains", "expected"), [(["0"], "Succeeded"), (["143"], "Failed"), (["0", "1"], "Failed")])
+def test_of_a_pod_that_is_being_deleted(mains: list[str], expected: str) -> None:
+    assert phase("Always", mains, is_terminal=True) == expected

@@ -1,0 +1,211 @@
+"""The status of a pod: what is said of it, and that it never goes back."""
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sampan.api.types.core_v1 import (
+    Container,
+    ContainerPort,
+    EphemeralContainer,
+    Pod,
+    PodCondition,
+    PodReadinessGate,
+    PodSpec,
+    PodStatus,
+    ResourceRequirements,
+    VolumeMount,
+)
+from sampan.api.types.meta_v1 import ObjectMeta
+from sampan.kubelet.pod_status import Facts, Verdict, generate, may_run, merge
+from sampan.runtimes.contract import CREATED, EXITED, RUNNING, ContainerReport, PodReport
+
+NOW = 1_767_225_600.0
+TERMINAL = ("Succeeded", "Failed")
+
+
+def report(name: str = "main", state: str = RUNNING, **said: Any) -> ContainerReport:
+    said = {"is_started": state == RUNNING, "is_ready": state == RUNNING, "attempt": 0} | said
+    return ContainerReport(
+        name=name, id=f"hollow://{name}", state=state, image="i", image_ref="i@x", started_at=NOW, **said
+    )
+
+
+def pod(**spec: Any) -> Pod:
+    containers = [Container(name="main", image="i")]
+    spec = {"containers": containers, "restartPolicy": "Always"} | spec
+    return Pod(metadata=ObjectMeta(name="p", namespace="default", uid="u", generation=3), spec=PodSpec(**spec))
+
+
+def status_of(found: Pod, *reports: ContainerReport, has_sandbox: bool = True, **facts: Any) -> PodStatus:
+    known = PodReport(is_sandbox_ready=has_sandbox, sandboxes=1, ips=("10.0.0.7",), containers=reports)
+    facts = {"old": found.status, "host_ips": ("192.0.2.1",)} | facts
+    return generate(found, Facts(report=known, **facts), NOW)
+
+
+def said(status: PodStatus, type: str) -> tuple[str, str, str]:
+    return next((found.status, found.reason, found.message) for found in status.conditions if found.type == type)
+
+
+def test_of_a_pod_that_runs() -> None:
+    status = status_of(pod(), report())
+    assert (status.phase, status.podIP, status.hostIP, status.qosClass) == (
+        "Running",
+        "10.0.0.7",
+        "192.0.2.1",
+        "BestEffort",
+    )
+    assert status.observedGeneration == 3
+    assert {condition.observedGeneration for condition in status.conditions} == {3}
+    assert [condition.type for condition in status.conditions] == [
+        "PodReadyToStartContainers",
+        "Initialized",
+        "Ready",
+        "ContainersReady",
+        "PodScheduled",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("found", "expected"),
+    [
+        (report(is_ready=False), ("False", "ContainersNotReady", "containers with unready status: [main]")),
+        (report(), ("True", "", "")),
+    ],
+    ids=["not ready", "ready"],
+)
+def test_ready(found: ContainerReport, expected: tuple[str, str, str]) -> None:
+    status = status_of(pod(), found)
+    assert said(status, "Ready") == said(status, "ContainersReady") == expected
+
+
+def test_before_anything_is_there() -> None:
+    status = status_of(pod(), has_sandbox=False)
+    assert status.phase == "Pending"
+    assert said(status, "PodReadyToStartContainers")[0] == "False"
+    assert status.containerStatuses[0].state.waiting is not None
+    assert status.containerStatuses[0].state.waiting.reason == "ContainerCreating"
+    assert (status.containerStatuses[0].ready, status.containerStatuses[0].started) == (False, False)
+
+
+def test_init_containers() -> None:
+    found = pod(initContainers=[Container(name="first"), Container(name="side", restartPolicy="Always")])
+    status = status_of(found, report("first"))
+    assert said(status, "Initialized") == (
+        "False",
+        "ContainersNotInitialized",
+        "containers with incomplete status: [first side]",
+    )
+    status = status_of(found, report("first", EXITED), report("side"), report())
+    assert said(status, "Initialized") == ("True", "", "")
+    assert [each.ready for each in status.initContainerStatuses] == [True, True]
+
+
+def test_readiness_gates() -> None:
+    found = pod(readinessGates=[PodReadinessGate(conditionType="a/b"), PodReadinessGate(conditionType="a/c")])
+    found.status.conditions = [PodCondition(type="a/c", status="False")]
+    status = status_of(found, report())
+    assert said(status, "Ready") == (
+        "False",
+        "ReadinessGatesNotReady",
+        'corresponding condition of pod readiness gate "a/b" does not exist., '
+        'the status of pod readiness gate "a/c" is not "True", but False',
+    )
+    assert status.conditions[0].type == "a/c"
+
+
+def test_conditions_keep_their_time_while_they_stay() -> None:
+    first = status_of(pod(), report(is_ready=False))
+    later = pod()
+    later.status = first
+    known = PodReport(is_sandbox_ready=True, containers=(report(),))
+    second = generate(later, Facts(report=known, old=first), NOW + 60)
+    times = {condition.type: condition.lastTransitionTime for condition in second.conditions}
+    assert times["PodScheduled"] == "2026-01-01T00:00:00Z"
+    assert times["Ready"] == "2026-01-01T00:01:00Z"
+
+
+def test_host_network() -> None:
+    status = status_of(pod(hostNetwork=True), report())
+    assert (status.podIP, status.podIPs[0].ip) == ("192.0.2.1", "192.0.2.1")
+
+
+def test_waiting_for_the_next_start() -> None:
+    ended = report(state=EXITED, exit_code=1, reason="Error", finished_at=NOW, attempt=4)
+    status = status_of(pod(), ended, waiting={"main": ("CrashLoopBackOff", "back-off")}).containerStatuses[0]
+    assert status.state.waiting is not None
+    assert (status.state.waiting.reason, status.restartCount) == ("CrashLoopBackOff", 4)
+    assert status.lastState.terminated is not None
+    assert status.lastState.terminated.exitCode == 1
+
+
+def test_a_container_says_what_it_mounts_and_has() -> None:
+    needs = ResourceRequirements(requests={"cpu": "1"}, limits={"cpu": "1"})
+    mounts = [VolumeMount(name="v", mountPath="/v", readOnly=True)]
+    container = Container(
+        name="main", image="i", resources=needs, volumeMounts=mounts, ports=[ContainerPort(containerPort=1)]
+    )
+    status = status_of(pod(containers=[container]), report()).containerStatuses[0]
+    assert (status.allocatedResources, status.resources) == ({"cpu": "1"}, needs)
+    assert status.volumeMounts[0].recursiveReadOnly == "Disabled"
+
+
+def test_ephemeral_containers_count_for_nothing() -> None:
+    found = pod(ephemeralContainers=[EphemeralContainer(name="debug", image="i")])
+    status = status_of(found, report(), report("debug", EXITED, exit_code=1))
+    assert status.phase == "Running"
+    assert status.ephemeralContainerStatuses[0].state.terminated is not None
+    assert said(status, "Ready")[0] == "True"
+
+
+def test_a_verdict_waits_until_nothing_runs() -> None:
+    verdict = Verdict(reason="DeadlineExceeded", message="late")
+    running = status_of(pod(), report(), verdict=verdict)
+    assert (running.phase, running.reason) == ("Failed", "DeadlineExceeded")
+    old = PodStatus(phase="Running")
+    assert merge(old, running, may_run=True).phase == "Running"
+    assert merge(old, running, may_run=True).reason == ""
+    assert merge(old, running, may_run=False).reason == "DeadlineExceeded"
+
+
+# -- never back ------------------------------------------------------------------------------------------------------
+
+states = st.sampled_from([None, CREATED, RUNNING, EXITED])
+
+
+@st.composite
+def steps(draw: st.DrawFn) -> list[tuple[PodReport, bool, Verdict | None]]:
+    """Whatever a runtime may report, in any order."""
+    found = []
+    for _ in range(draw(st.integers(1, 8))):
+        reports = [
+            report(name, state, exit_code=draw(st.integers(0, 1)), attempt=draw(st.integers(0, 3)), finished_at=NOW)
+            for name in ("first", "side", "main", "other")
+            if (state := draw(states)) is not None
+        ]
+        known = PodReport(is_sandbox_ready=draw(st.booleans()), containers=reports)
+        verdict = draw(st.none() | st.just(Verdict(reason="Evicted", message="")))
+        found.append((known, draw(st.booleans()), verdict))
+    return found
+
+
+@given(steps(), st.sampled_from(["Always", "OnFailure", "Never"]))
+def test_a_status_never_goes_back(course: list[tuple[PodReport, bool, Verdict | None]], policy: str) -> None:
+    inits = [Container(name="first"), Container(name="side", restartPolicy="Always")]
+    found = pod(
+        restartPolicy=policy, initContainers=inits, containers=[Container(name="main"), Container(name="other")]
+    )
+    old = found.status
+    for known, is_terminal, verdict in course:
+        facts = Facts(report=known, old=old, is_terminal=is_terminal, verdict=verdict)
+        new = merge(old, generate(found, facts, NOW), may_run=may_run(known))
+        if old.phase in TERMINAL:
+            assert new.phase == old.phase
+        elif new.phase in TERMINAL:
+            assert not may_run(known)
+            assert said(new, "Ready")[0] == "False"
+        assert new.startTime == (old.startTime or new.startTime)
+        assert new.observedGeneration >= old.observedGeneration
+        old = new

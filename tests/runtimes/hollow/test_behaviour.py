@@ -1,0 +1,128 @@
+"""What annotations and stages say of hollow containers."""
+
+from pathlib import Path
+
+import pytest
+
+from sampan.api.types.core_v1 import Container, Pod, PodSpec
+from sampan.api.types.meta_v1 import ObjectMeta, OwnerReference
+from sampan.runtimes.hollow import NO_STAGES, StageError, read_stages
+from sampan.runtimes.hollow.behaviour import FOREVER, BehaviourError, run_span, span
+
+
+def pod(*, policy: str = "Always", owner: str = "", **annotations: str) -> Pod:
+    said = {f"hollow.sampan.dev/{key.replace('_', '-')}": value for key, value in annotations.items()}
+    meta = ObjectMeta(name="p", namespace="default", uid="u", labels={"app": "web"}, annotations=said)
+    if owner:
+        meta.ownerReferences = [OwnerReference(kind=owner, name="o", uid="o", controller=True)]
+    return Pod(
+        metadata=meta, spec=PodSpec(restartPolicy=policy, nodeName="node-1", containers=[Container(name="main")])
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("5", (5, 5)),
+        ("1.5", (1.5, 1.5)),
+        ("1m30s", (90, 90)),
+        ("forever", (FOREVER, FOREVER)),
+        ("5s..10s", (5, 10)),
+    ],
+)
+def test_times(text: str, expected: tuple[float, float]) -> None:
+    found = span(text)
+    assert (found.least_s, found.most_s) == expected
+
+
+@pytest.mark.parametrize("text", ["", "soon", "10s..5s", "5s-10s"])
+def test_what_is_no_time(text: str) -> None:
+    with pytest.raises(BehaviourError):
+        span(text)
+
+
+def test_a_moment_of_a_range_is_always_the_same() -> None:
+    found = span("5s..10s")
+    picked = {seed: found.pick(seed) for seed in "abcdefgh"}
+    assert len(set(picked.values())) == 8
+    assert all(5 <= value <= 10 for value in picked.values())
+    assert picked == {seed: found.pick(seed) for seed in "abcdefgh"}
+
+
+def test_annotations_of_a_container_count_more() -> None:
+    which = pod(run="5s", **{"run.main": "7s", "exit-code": "1,1,0"})
+    main, other = NO_STAGES.behaviour(which, "main"), NO_STAGES.behaviour(which, "other")
+    assert main.run is not None
+    assert other.run is not None
+    assert (main.run.least_s, other.run.least_s) == (7, 5)
+    assert [main.exit_code(attempt) for attempt in range(4)] == [1, 1, 0, 0]
+
+
+def test_annotations_that_say_nothing_are_ignored() -> None:
+    which = pod(run="soon", nonsense="1", **{"exit-code": "300"})
+    assert NO_STAGES.behaviour(which, "main") == NO_STAGES.behaviour(pod(), "main")
+
+
+@pytest.mark.parametrize(
+    ("which", "is_init", "expected"),
+    [
+        (pod(), False, FOREVER),
+        (pod(policy="Never"), False, FOREVER),
+        (pod(), True, 0),
+        (pod(policy="Never", owner="Job"), False, 1),
+        (pod(policy="Never", owner="ReplicaSet"), False, FOREVER),
+        (pod(policy="Never", owner="Job", run="forever"), False, FOREVER),
+    ],
+)
+def test_how_long_they_run_unless_told(which: Pod, is_init: bool, expected: float) -> None:
+    behaviour = NO_STAGES.behaviour(which, "main")
+    assert run_span(behaviour, which, Container(name="main"), is_init=is_init).least_s == expected
+
+
+def test_a_sidecar_goes_on() -> None:
+    sidecar = Container(name="main", restartPolicy="Always")
+    assert run_span(NO_STAGES.behaviour(pod(), "main"), pod(), sidecar, is_init=True).least_s == FOREVER
+
+
+STAGES = """
+stages:
+- name: everybody
+  start: 1s
+- match: {namespace: default, labels: app=web, container: main, node: node-1}
+  run: 1m..5m
+  exit-code: [1, 0]
+- match: {labels: app=other}
+  start: 9s
+"""
+
+
+def test_stages(tmp_path: Path) -> None:
+    path = tmp_path / "stages.yaml"
+    path.write_text(STAGES)
+    stages = read_stages(path)
+    found = stages.behaviour(pod(), "main")
+    assert found.start.least_s == 1
+    assert found.run is not None
+    assert (found.run.most_s, found.exit_codes) == (300, (1, 0))
+    assert stages.behaviour(pod(), "other").run is None
+    assert stages.behaviour(pod(start="3s"), "main").start.least_s == 3
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("[]", "want a list called stages, and nothing else"),
+        ("stages: {}", "want a list called stages"),
+        ("stages: [1]", "stage 1 is no map"),
+        ("stages: [{match: {pod: x}}]", "stage 1: match takes namespace, labels, container, node"),
+        ("stages: [{start: 1s}, {walk: 1s}]", "stage 2: there is no 'walk'; known are pull, "),
+        ("stages: [{match: {labels: 'a in ('}}]", "stage 1: "),
+        ("stages: [", "stages.yaml: "),
+    ],
+)
+def test_mistakes_in_stages(tmp_path: Path, text: str, told: str) -> None:
+    path = tmp_path / "stages.yaml"
+    path.write_text(text)
+    with pytest.raises(StageError) as found:
+        read_stages(path)
+    assert told in str(found.value)
