@@ -16,7 +16,10 @@ from sampan.testing import Cluster
 EACH = 25
 LIMIT_S = 3.0
 LABELS = {"app": "x"}
-TEMPLATE = {"metadata": {"labels": LABELS}, "spec": {"containers": [{"name": "c", "image": "i"}]}}
+TEMPLATE: dict[str, dict[str, Any]] = {
+    "metadata": {"labels": LABELS},
+    "spec": {"containers": [{"name": "c", "image": "i"}]},
+}
 ONCE = {"spec": {**TEMPLATE["spec"], "restartPolicy": "Never"}}
 SELECTOR = {"matchLabels": LABELS}
 WORKLOAD = {"selector": SELECTOR, "template": TEMPLATE}

@@ -26,6 +26,8 @@ class ControllerConfig:
     """The bundle, in PEM, that clients inside the cluster verify the API server with; without one none is published."""
     namespace_settle_s: float = 0
     """How long a deleted namespace is left alone; more than 0 where several API servers share a store."""
+    local_volume_root: str = "/var/lib/sampan/volumes"
+    """Where the embedded provisioner has the directories of its volumes, on every node."""
     cluster_signing_cert_file: str = ""
     cluster_signing_key_file: str = ""
     """The CA that signs certificates which are asked for; without one, none are signed."""

@@ -202,6 +202,11 @@ CONTROLLERS = (
         aliases=("cloud-node-lifecycle",),
         factory="sampan.controllers.nodes.cloud_node_lifecycle:make",
     ),
+    Descriptor(
+        name="persistentvolume-binder-controller",
+        aliases=("persistentvolume-binder",),
+        factory="sampan.controllers.storage.binder:make",
+    ),
 )
 
 __all__ = ["CONTROLLERS"]

@@ -1,0 +1,93 @@
+"""How claims and volumes change when they are bound to each other and let go. Pure: each function gives the changed
+copy, or None where nothing is to be changed."""
+
+from sampan.api.quantity import parse
+from sampan.api.types.core_v1 import ObjectReference, PersistentVolume, PersistentVolumeClaim
+from sampan.controllers.storage.words import (
+    BIND_COMPLETED,
+    BOUND,
+    BOUND_BY_CONTROLLER,
+    PENDING,
+    PRE_RESIZE_CAPACITY,
+    STORAGE,
+    YES,
+)
+from sampan.machinery.copies import copy_of
+
+
+def reference_to(claim: PersistentVolumeClaim) -> ObjectReference:
+    meta = claim.metadata
+    return ObjectReference(
+        kind="PersistentVolumeClaim",
+        apiVersion="v1",
+        namespace=meta.namespace,
+        name=meta.name,
+        uid=meta.uid,
+        resourceVersion=meta.resourceVersion,
+    )
+
+
+def volume_bound(volume: PersistentVolume, claim: PersistentVolumeClaim) -> PersistentVolume | None:
+    ref, meta = volume.spec.claimRef, claim.metadata
+    if ref is not None and (ref.namespace, ref.name, ref.uid) == (meta.namespace, meta.name, meta.uid):
+        return None
+    changed = copy_of(volume)
+    if ref is None:
+        changed.metadata.annotations[BOUND_BY_CONTROLLER] = YES
+    changed.spec.claimRef = reference_to(claim)
+    return changed
+
+
+def volume_unbound(volume: PersistentVolume) -> PersistentVolume:
+    """A claim that somebody else wrote into it stays there, for any of that name."""
+    changed = copy_of(volume)
+    if changed.metadata.annotations.pop(BOUND_BY_CONTROLLER, None) is not None:
+        changed.spec.claimRef = None
+    elif changed.spec.claimRef is not None:
+        changed.spec.claimRef.uid = ""
+    return changed
+
+
+def volume_in(volume: PersistentVolume, phase: str, message: str = "") -> PersistentVolume | None:
+    if volume.status.phase == phase:
+        return None
+    changed = copy_of(volume)
+    changed.status.phase, changed.status.message = phase, message
+    return changed
+
+
+def claim_bound(claim: PersistentVolumeClaim, volume: PersistentVolume) -> PersistentVolumeClaim | None:
+    is_named = claim.spec.volumeName == volume.metadata.name
+    if is_named and BIND_COMPLETED in claim.metadata.annotations:
+        return None
+    changed = copy_of(claim)
+    if not is_named:
+        changed.spec.volumeName = volume.metadata.name
+        changed.metadata.annotations.setdefault(BOUND_BY_CONTROLLER, YES)
+    changed.metadata.annotations.setdefault(BIND_COMPLETED, YES)
+    return changed
+
+
+def claim_in(claim: PersistentVolumeClaim, phase: str, volume: PersistentVolume | None) -> PersistentVolumeClaim | None:
+    changed = copy_of(claim)
+    status = changed.status
+    if volume is None:
+        status.accessModes, status.capacity, status.currentVolumeAttributesClassName = [], {}, None
+    else:
+        status.accessModes = list(volume.spec.accessModes)
+        if claim.status.phase != phase:
+            status.capacity = _capacity(claim, volume)
+        if (claim.status.phase, phase) == (PENDING, BOUND):
+            status.currentVolumeAttributesClassName = volume.spec.volumeAttributesClassName
+    status.phase = phase
+    return changed if status != claim.status else None
+
+
+def _capacity(claim: PersistentVolumeClaim, volume: PersistentVolume) -> dict[str, str]:
+    before = volume.metadata.annotations.get(PRE_RESIZE_CAPACITY)
+    if before is not None:
+        return {**claim.status.capacity, STORAGE: before}
+    now, then = volume.spec.capacity.get(STORAGE), claim.status.capacity.get(STORAGE)
+    if now is not None and then is not None and parse(now) == parse(then):
+        return claim.status.capacity
+    return dict(volume.spec.capacity)

@@ -1,0 +1,42 @@
+"""Which storage class claims and volumes have. Pure."""
+
+from collections.abc import Iterable
+
+from sampan.api.types.core_v1 import PersistentVolume, PersistentVolumeClaim
+from sampan.api.types.storage_v1 import StorageClass
+from sampan.controllers.storage.words import BETA_CLASS, BETA_DEFAULT_CLASS, DEFAULT_CLASS, SELECTED_NODE
+
+_WAITS = "WaitForFirstConsumer"
+
+
+def class_of_claim(claim: PersistentVolumeClaim) -> str:
+    return claim.metadata.annotations.get(BETA_CLASS) or claim.spec.storageClassName or ""
+
+
+def names_class(claim: PersistentVolumeClaim) -> bool:
+    """Even that it wants none counts."""
+    return BETA_CLASS in claim.metadata.annotations or claim.spec.storageClassName is not None
+
+
+def class_of_volume(volume: PersistentVolume) -> str:
+    return volume.metadata.annotations.get(BETA_CLASS) or volume.spec.storageClassName
+
+
+def is_default(found: StorageClass) -> bool:
+    notes = found.metadata.annotations
+    return notes.get(DEFAULT_CLASS) == "true" or notes.get(BETA_DEFAULT_CLASS) == "true"
+
+
+def default_of(classes: Iterable[StorageClass]) -> StorageClass | None:
+    """The newest of those that say they are; of equally new ones the first by name."""
+    found = sorted((one for one in classes if is_default(one)), key=lambda one: one.metadata.name)
+    return max(found, key=lambda one: one.metadata.creationTimestamp or "", default=None)
+
+
+def waits_for_consumer(found: StorageClass | None) -> bool:
+    return found is not None and found.volumeBindingMode == _WAITS
+
+
+def has_node(claim: PersistentVolumeClaim) -> bool:
+    """The scheduler has said where the volume is wanted."""
+    return SELECTED_NODE in claim.metadata.annotations

@@ -1,0 +1,74 @@
+"""The embedded provisioner `sampan.local/path`: a volume is a directory on the node that its first consumer runs on.
+
+The directory is `ROOT/VOLUME_NAMESPACE_CLAIM`; ROOT is the class's parameter `path`, or what the cluster says. The
+kubelet makes it when the first pod comes. It is removed from here where this machine is the node, which is so in a
+cluster of one machine; elsewhere it is left.
+"""
+
+import asyncio
+import shutil
+from pathlib import Path
+
+from sampan.api.types.core_v1 import (
+    HostPathVolumeSource,
+    Node,
+    NodeSelector,
+    NodeSelectorRequirement,
+    NodeSelectorTerm,
+    PersistentVolume,
+    PersistentVolumeSpec,
+    VolumeNodeAffinity,
+)
+from sampan.controllers.storage.plugins import VolumeError, Wanted
+
+NAME = "sampan.local/path"
+_PATH = "path"
+_HOSTNAME = "kubernetes.io/hostname"
+
+
+class LocalPath:
+    name = NAME
+
+    def __init__(self, *, root: str) -> None:
+        self._root = root
+
+    async def provision(self, wanted: Wanted) -> PersistentVolumeSpec:
+        unknown = sorted(set(wanted.storage_class.parameters) - {_PATH})
+        if unknown:
+            raise VolumeError(f"invalid option {unknown[0]!r} for volume plugin {NAME}")
+        if wanted.claim.spec.volumeMode == "Block":
+            raise VolumeError(f"{NAME} does not support block volume provisioning")
+        root = Path(wanted.storage_class.parameters.get(_PATH, self._root))
+        if not root.is_absolute() or ".." in root.parts:
+            raise VolumeError(f"the path {root} is not absolute")
+        meta = wanted.claim.metadata
+        path = root / f"{wanted.name}_{meta.namespace}_{meta.name}"
+        source = HostPathVolumeSource(path=str(path), type="DirectoryOrCreate")
+        return PersistentVolumeSpec(hostPath=source, nodeAffinity=_on(wanted.node) if wanted.node else None)
+
+    def can_remove(self, volume: PersistentVolume) -> bool:
+        return False
+
+    async def remove(self, volume: PersistentVolume) -> None:
+        source = volume.spec.hostPath
+        path = Path(source.path) if source is not None else None
+        if path is None or not path.name.startswith(f"{volume.metadata.name}_") or ".." in path.parts:
+            raise VolumeError(f"volume {volume.metadata.name} is not one of {NAME}")
+        await asyncio.to_thread(_remove, path)
+
+
+def _remove(path: Path) -> None:
+    try:
+        if path.is_dir() and not path.is_symlink():
+            shutil.rmtree(path)
+    except OSError as fault:
+        raise VolumeError(f"{path}: {fault.strerror or fault}") from fault
+
+
+def _on(node: Node) -> VolumeNodeAffinity:
+    where = node.metadata.labels.get(_HOSTNAME, node.metadata.name)
+    term = NodeSelectorTerm(matchExpressions=[NodeSelectorRequirement(key=_HOSTNAME, operator="In", values=[where])])
+    return VolumeNodeAffinity(required=NodeSelector(nodeSelectorTerms=[term]))
+
+
+__all__ = ["NAME", "LocalPath"]

@@ -1,0 +1,137 @@
+"""Making volumes for claims, or having them made outside."""
+
+from sampan.api.types.core_v1 import Node, PersistentVolume, PersistentVolumeClaim, PersistentVolumeSpec
+from sampan.api.types.meta_v1 import ObjectMeta
+from sampan.api.types.storage_v1 import StorageClass
+from sampan.controllers.storage.binding import reference_to
+from sampan.controllers.storage.classes import class_of_claim
+from sampan.controllers.storage.plugins import Plugins, VolumeError, VolumePlugin, Wanted
+from sampan.controllers.storage.verdicts import Word
+from sampan.controllers.storage.words import (
+    BETA_STORAGE_PROVISIONER,
+    BOUND_BY_CONTROLLER,
+    DELETE,
+    DELETION_FINALIZER,
+    PROVISIONED_BY,
+    SELECTED_NODE,
+    STORAGE,
+    STORAGE_PROVISIONER,
+    YES,
+)
+from sampan.controllers.storage.writes import Writes
+from sampan.machinery import errors
+from sampan.machinery.activity import Activity
+from sampan.machinery.copies import copy_of
+from sampan.machinery.events import NORMAL, WARNING
+from sampan.machinery.informer import Lister
+
+FAILED = "ProvisioningFailed"
+_EXTERNAL = (
+    "Waiting for a volume to be created either by the external provisioner '{}' or manually by the system "
+    "administrator. If volume creation is delayed, please verify that the provisioner is running and correctly "
+    "registered."
+)
+
+
+def volume_name(claim: PersistentVolumeClaim) -> str:
+    return f"pvc-{claim.metadata.uid}"
+
+
+def provisioned(wanted: Wanted, special: PersistentVolumeSpec, maker: str) -> PersistentVolume:
+    """The volume as it is created."""
+    claim, policy = wanted.claim, wanted.storage_class.reclaimPolicy or DELETE
+    spec = copy_of(special)
+    requests = claim.spec.resources.requests if claim.spec.resources is not None else {}
+    spec.capacity = {STORAGE: requests.get(STORAGE, "0")}
+    spec.accessModes = list(claim.spec.accessModes)
+    spec.volumeMode = claim.spec.volumeMode
+    spec.persistentVolumeReclaimPolicy = policy
+    spec.storageClassName = class_of_claim(claim)
+    spec.claimRef = reference_to(claim)
+    meta = ObjectMeta(
+        name=wanted.name,
+        annotations={BOUND_BY_CONTROLLER: YES, PROVISIONED_BY: maker},
+        finalizers=[DELETION_FINALIZER] if policy == DELETE else [],
+    )
+    return PersistentVolume(metadata=meta, spec=spec)
+
+
+class Provisioning:
+    def __init__(self, *, writes: Writes, plugins: Plugins, nodes: Lister[Node], activity: Activity) -> None:
+        self._writes, self._plugins, self._nodes, self._activity = writes, plugins, nodes, activity
+
+    async def provision(self, claim: PersistentVolumeClaim, found: StorageClass | None) -> None:
+        """Raises VolumeError where it is worth trying again; all is told in events."""
+        try:
+            if found is None:
+                raise VolumeError(f'storageclass.storage.k8s.io "{class_of_claim(claim)}" not found')
+            plugin = self._plugins.provisioner(found.provisioner)
+        except VolumeError as error:
+            return self._writes.say(claim, Word(WARNING, FAILED, str(error)))
+        claim = await self._named(claim, found.provisioner)
+        if plugin is None:
+            return self._writes.say(claim, Word(NORMAL, "ExternalProvisioning", _EXTERNAL.format(found.provisioner)))
+        await self._make(claim, found, plugin)
+
+    async def _named(self, claim: PersistentVolumeClaim, provisioner: str) -> PersistentVolumeClaim:
+        """Say on the claim who makes its volume."""
+        if claim.metadata.annotations.get(STORAGE_PROVISIONER) == provisioner:
+            return claim
+        changed = copy_of(claim)
+        changed.metadata.annotations |= {BETA_STORAGE_PROVISIONER: provisioner, STORAGE_PROVISIONER: provisioner}
+        return await self._writes.claims.update(changed)
+
+    async def _make(self, claim: PersistentVolumeClaim, found: StorageClass, plugin: VolumePlugin) -> None:
+        if await self._exists(volume_name(claim)):
+            return
+        try:
+            wanted = self._wanted(claim, found, plugin)
+        except VolumeError as error:
+            self._writes.say(claim, Word(WARNING, FAILED, str(error)))
+            raise
+        try:
+            with self._activity:
+                special = await plugin.provision(wanted)
+        except VolumeError as error:
+            await self._choose_again(claim)
+            why = f'Failed to provision volume with StorageClass "{found.metadata.name}": {error}'
+            self._writes.say(claim, Word(WARNING, FAILED, why))
+            raise
+        try:
+            await self._writes.volumes.create(provisioned(wanted, special, plugin.name))
+        except errors.AlreadyExists:
+            return
+        said = f"Successfully provisioned volume {wanted.name} using {plugin.name}"
+        self._writes.say(claim, Word(NORMAL, "ProvisioningSucceeded", said))
+
+    def _wanted(self, claim: PersistentVolumeClaim, found: StorageClass, plugin: VolumePlugin) -> Wanted:
+        if claim.spec.dataSource is not None:
+            why = "is not a CSI plugin. Only CSI plugin can provision a claim with a datasource"
+            raise VolumeError(f'plugin "{plugin.name}" {why}')
+        if found.mountOptions:
+            options = " ".join(found.mountOptions)
+            why = f'StorageClass "{found.metadata.name}" has mount options [{options}]'
+            raise VolumeError(f"Mount options are not supported by the provisioner but {why}")
+        node = None
+        if (name := claim.metadata.annotations.get(SELECTED_NODE)) is not None:
+            node = self._nodes.get(name)
+            if node is None:
+                raise VolumeError(f'Failed to get target node: node "{name}" not found')
+        return Wanted(name=volume_name(claim), claim=claim, storage_class=found, node=node)
+
+    async def _exists(self, name: str) -> bool:
+        try:
+            await self._writes.volumes.get(name)
+        except errors.NotFound:
+            return False
+        return True
+
+    async def _choose_again(self, claim: PersistentVolumeClaim) -> None:
+        """The scheduler may find a better node."""
+        if SELECTED_NODE in claim.metadata.annotations:
+            changed = copy_of(claim)
+            del changed.metadata.annotations[SELECTED_NODE]
+            await self._writes.claims.update(changed)
+
+
+__all__ = ["Provisioning", "provisioned", "volume_name"]

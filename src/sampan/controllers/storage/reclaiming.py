@@ -1,0 +1,68 @@
+"""What becomes of a volume whose claim is gone, as its policy says."""
+
+from sampan.api.types.core_v1 import PersistentVolume
+from sampan.controllers.storage.plugins import Plugins, VolumeError
+from sampan.controllers.storage.verdicts import Word
+from sampan.controllers.storage.words import DELETE, DELETION_FINALIZER, FAILED, RECYCLE, RELEASED, RETAIN
+from sampan.controllers.storage.writes import Writes
+from sampan.machinery import errors
+from sampan.machinery.activity import Activity
+from sampan.machinery.client import Delete
+from sampan.machinery.copies import copy_of
+from sampan.machinery.events import WARNING
+
+_NO_RECYCLER = Word(WARNING, "VolumeFailedRecycle", "No recycler plugin found for the volume!")
+_UNKNOWN = Word(WARNING, "VolumeUnknownReclaimPolicy", "Volume has unrecognized PersistentVolumeReclaimPolicy")
+
+
+class Reclaiming:
+    def __init__(self, *, writes: Writes, plugins: Plugins, activity: Activity) -> None:
+        self._writes, self._plugins, self._activity = writes, plugins, activity
+
+    async def reclaim(self, volume: PersistentVolume) -> None:
+        if volume.status.phase not in (RELEASED, FAILED):
+            volume = await self._writes.volume_in(volume, RELEASED)
+        policy = volume.spec.persistentVolumeReclaimPolicy
+        if policy == DELETE:
+            await self._delete(volume)
+        elif policy == RECYCLE:
+            await self._writes.volume_in(volume, FAILED, _NO_RECYCLER)
+        elif policy != RETAIN:
+            await self._writes.volume_in(volume, FAILED, _UNKNOWN)
+
+    async def _delete(self, volume: PersistentVolume) -> None:
+        try:
+            plugin = self._plugins.remover(volume)
+        except VolumeError as error:
+            await self._writes.volume_in(volume, FAILED, Word(WARNING, "VolumeFailedDelete", str(error)))
+            return
+        if plugin is None:
+            return
+        try:
+            with self._activity:
+                await plugin.remove(volume)
+        except VolumeError as error:
+            await self._writes.volume_in(volume, FAILED, Word(WARNING, "VolumeFailedDelete", str(error)))
+            raise
+        await self._forget(volume)
+
+    async def _forget(self, volume: PersistentVolume) -> None:
+        """What was behind it is gone."""
+        try:
+            volume = await self.let_go(volume)
+            if volume.metadata.deletionTimestamp is None:
+                options = Delete(uid=volume.metadata.uid)
+                await self._writes.volumes.delete(volume.metadata.name, options=options)
+        except errors.NotFound:
+            return
+
+    async def let_go(self, volume: PersistentVolume) -> PersistentVolume:
+        """Take off the finalizer by which it waits for this."""
+        if DELETION_FINALIZER not in volume.metadata.finalizers:
+            return volume
+        changed = copy_of(volume)
+        changed.metadata.finalizers.remove(DELETION_FINALIZER)
+        return await self._writes.volumes.update(changed)
+
+
+__all__ = ["Reclaiming"]

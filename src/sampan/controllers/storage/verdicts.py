@@ -1,0 +1,137 @@
+"""What is to be done about a claim, and about a volume. Pure."""
+
+from dataclasses import dataclass
+
+from sampan.api.types.core_v1 import PersistentVolume, PersistentVolumeClaim
+from sampan.api.types.storage_v1 import StorageClass
+from sampan.controllers.storage.classes import class_of_claim, has_node, names_class
+from sampan.controllers.storage.matching import is_bound_to, modes_differ, why_not
+from sampan.controllers.storage.words import BOUND_BY_CONTROLLER, DELETE, PROVISIONED_BY
+from sampan.machinery.events import NORMAL, WARNING
+
+NOTHING_SUITS = "no persistent volumes available for this claim and no storage class is set"
+NO_REFERENCE = "Bound claim has lost reference to PersistentVolume. Data on the volume is lost!"
+NO_VOLUME = "Bound claim has lost its PersistentVolume. Data on the volume is lost!"
+MISBOUND = "Two claims are bound to the same volume, this one is bound incorrectly"
+
+
+@dataclass(frozen=True, slots=True)
+class Word:
+    """An event to be recorded."""
+
+    type: str
+    reason: str
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class Bind:
+    volume: PersistentVolume
+
+
+@dataclass(frozen=True, slots=True)
+class Wait:
+    """The claim is pending."""
+
+    word: Word | None = None
+    for_consumer: bool = False
+    is_failure: bool = False
+    """To be tried again."""
+
+
+@dataclass(frozen=True, slots=True)
+class Lose:
+    word: Word
+
+
+@dataclass(frozen=True, slots=True)
+class TakeClass:
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Provision:
+    pass
+
+
+ClaimVerdict = Bind | Wait | Lose | TakeClass | Provision
+
+
+def on_new_claim(
+    claim: PersistentVolumeClaim, match: PersistentVolume | None, default: StorageClass | None, *, waits: bool
+) -> ClaimVerdict:
+    """Of a claim that names no volume. `match` is the best there is, `waits`: its class waits for a consumer."""
+    if match is not None:
+        return Bind(match)
+    if not names_class(claim) and default is not None:
+        return TakeClass(default.metadata.name)
+    if waits and not has_node(claim):
+        return Wait(for_consumer=True)
+    return Provision() if class_of_claim(claim) else Wait(Word(NORMAL, "FailedBinding", NOTHING_SUITS))
+
+
+def on_naming_claim(claim: PersistentVolumeClaim, volume: PersistentVolume | None) -> ClaimVerdict:
+    """Of a claim that names a volume, which is `volume` if there is such a one, and is not yet bound to it."""
+    if volume is None:
+        return Wait()
+    name = volume.metadata.name
+    if volume.spec.claimRef is None:
+        if why := why_not(volume, claim):
+            return Wait(Word(WARNING, "VolumeMismatch", f'Cannot bind to requested volume "{name}": {why}'))
+        return Bind(volume)
+    if is_bound_to(volume, claim):
+        return Bind(volume)
+    word = Word(WARNING, "FailedBinding", f'volume "{name}" already bound to a different claim.')
+    return Wait(word, is_failure=BOUND_BY_CONTROLLER in claim.metadata.annotations)
+
+
+def on_bound_claim(claim: PersistentVolumeClaim, volume: PersistentVolume | None) -> ClaimVerdict:
+    if not claim.spec.volumeName:
+        return Lose(Word(WARNING, "ClaimLost", NO_REFERENCE))
+    if volume is None:
+        return Lose(Word(WARNING, "ClaimLost", NO_VOLUME))
+    if volume.spec.claimRef is None or volume.spec.claimRef.uid == claim.metadata.uid:
+        return Bind(volume)
+    return Lose(Word(WARNING, "ClaimMisbound", MISBOUND))
+
+
+@dataclass(frozen=True, slots=True)
+class Offer:
+    """The volume is to be had."""
+
+
+@dataclass(frozen=True, slots=True)
+class Keep:
+    """It is bound."""
+
+
+@dataclass(frozen=True, slots=True)
+class LookAtClaim:
+    mismatch: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Reclaim:
+    pass
+
+
+@dataclass(frozen=True, slots=True)
+class Unbind:
+    pass
+
+
+VolumeVerdict = Offer | Keep | LookAtClaim | Reclaim | Unbind
+
+
+def on_volume(volume: PersistentVolume, claim: PersistentVolumeClaim | None) -> VolumeVerdict:
+    """`claim` is the very one that the volume names by uid, if it is still there."""
+    if volume.spec.claimRef is None or not volume.spec.claimRef.uid:
+        return Offer()
+    if claim is None:
+        return Reclaim()
+    if not claim.spec.volumeName:
+        return LookAtClaim(mismatch=modes_differ(claim, volume))
+    if claim.spec.volumeName == volume.metadata.name:
+        return Keep()
+    was_made_for_it = PROVISIONED_BY in volume.metadata.annotations
+    return Reclaim() if was_made_for_it and volume.spec.persistentVolumeReclaimPolicy == DELETE else Unbind()

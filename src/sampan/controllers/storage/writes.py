@@ -1,0 +1,48 @@
+"""The writes that bind claims and volumes to each other, each only where it changes something."""
+
+from sampan.api.types.core_v1 import PersistentVolume, PersistentVolumeClaim
+from sampan.controllers.storage import binding
+from sampan.controllers.storage.verdicts import Word
+from sampan.controllers.storage.words import AVAILABLE, BOUND
+from sampan.machinery.client import Client
+from sampan.machinery.events import EventRecorder
+
+
+class Writes:
+    def __init__(self, *, client: Client, events: EventRecorder) -> None:
+        self.volumes, self.claims = client.of(PersistentVolume), client.of(PersistentVolumeClaim)
+        self._events = events
+
+    async def bind(self, volume: PersistentVolume, claim: PersistentVolumeClaim) -> None:
+        """The volume first: it can be had by one claim only."""
+        if (taken := binding.volume_bound(volume, claim)) is not None:
+            volume = await self.volumes.update(taken)
+        volume = await self.volume_in(volume, BOUND)
+        if (named := binding.claim_bound(claim, volume)) is not None:
+            claim = await self.claims.update(named)
+        await self.claim_in(claim, BOUND, volume)
+
+    async def unbind(self, volume: PersistentVolume) -> None:
+        await self.volume_in(await self.volumes.update(binding.volume_unbound(volume)), AVAILABLE)
+
+    async def claim_in(
+        self, claim: PersistentVolumeClaim, phase: str, volume: PersistentVolume | None = None
+    ) -> PersistentVolumeClaim:
+        changed = binding.claim_in(claim, phase, volume)
+        return claim if changed is None else await self.claims.update_status(changed)
+
+    async def volume_in(self, volume: PersistentVolume, phase: str, word: Word | None = None) -> PersistentVolume:
+        """With a word about it if it was not in that phase before."""
+        changed = binding.volume_in(volume, phase, word.message if word is not None else "")
+        if changed is None:
+            return volume
+        volume = await self.volumes.update_status(changed)
+        if word is not None:
+            self.say(volume, word)
+        return volume
+
+    def say(self, obj: PersistentVolume | PersistentVolumeClaim, word: Word) -> None:
+        self._events.event(obj, word.type, word.reason, word.message)
+
+
+__all__ = ["Writes"]

@@ -1,0 +1,203 @@
+"""Which volume suits a claim, and what is done about claims and volumes, as tables."""
+
+from typing import Any
+
+import pytest
+
+from sampan.api.types.core_v1 import ObjectReference, PersistentVolume, PersistentVolumeClaim
+from sampan.api.types.meta_v1 import LabelSelector, ObjectMeta
+from sampan.api.types.storage_v1 import StorageClass
+from sampan.controllers.storage import binding, verdicts
+from sampan.controllers.storage.classes import class_of_claim, default_of, names_class
+from sampan.controllers.storage.matching import best_match, is_bound_to, why_not
+from tests.controllers.storage.builders import claim, volume
+
+RWO, ROX, RWX = "ReadWriteOnce", "ReadOnlyMany", "ReadWriteMany"
+
+
+def free(name: str, size: str = "1Gi", **spec: Any) -> PersistentVolume:
+    made = volume(name, size, **spec)
+    made.status.phase = "Available"
+    return made
+
+
+def ref(uid: str = "", name: str = "c") -> ObjectReference:
+    return ObjectReference(namespace="default", name=name, uid=uid)
+
+
+def of_uid(uid: str, **spec: Any) -> PersistentVolumeClaim:
+    made = claim(**spec)
+    made.metadata.uid = uid
+    return made
+
+
+@pytest.mark.parametrize(
+    ("volumes", "wanted", "expected"),
+    [
+        pytest.param(
+            [free("a", "2Gi"), free("b", "1Gi"), free("c", "500Mi")], claim(), "b", id="the smallest that fits"
+        ),
+        pytest.param([free("a", "500Mi")], claim(), None, id="too small"),
+        pytest.param([free("a", accessModes=[ROX])], claim(), None, id="other access"),
+        pytest.param(
+            [free("a", accessModes=[RWO, RWX]), free("b", "5Gi", accessModes=[RWO])],
+            claim(),
+            "b",
+            id="fewest modes first",
+        ),
+        pytest.param([free("a", storageClassName="fast")], claim(), None, id="a class nobody asked for"),
+        pytest.param([free("a", storageClassName="fast")], claim(storageClassName="fast"), "a", id="the class"),
+        pytest.param([free("a", volumeMode="Block")], claim(), None, id="other mode"),
+        pytest.param([free("a", volumeMode="Filesystem")], claim(), "a", id="the mode that is meant if none is said"),
+        pytest.param([free("a", volumeAttributesClassName="x")], claim(), None, id="other attributes"),
+        pytest.param(
+            [free("a"), free("b", "3Gi", labels={"k": "v"})],
+            claim(selector=LabelSelector(matchLabels={"k": "v"})),
+            "b",
+            id="by labels",
+        ),
+        pytest.param([free("a", claimRef=ref(name="other"))], claim(), None, id="named for another"),
+        pytest.param([free("a"), free("b", "9Gi", claimRef=ref())], claim(), "b", id="named for it"),
+        pytest.param([volume("a")], claim(), None, id="not yet available"),
+    ],
+)
+def test_the_best(volumes: list[PersistentVolume], wanted: PersistentVolumeClaim, expected: str | None) -> None:
+    found = best_match(wanted, volumes)
+    assert (found.metadata.name if found else None) == expected
+
+
+def test_while_a_consumer_is_awaited_only_volumes_that_name_the_claim_count() -> None:
+    assert best_match(claim(), [free("a")], only_named=True) is None
+    assert best_match(claim(), [free("a"), free("b", claimRef=ref())], only_named=True) is not None
+
+
+@pytest.mark.parametrize(
+    ("found", "wanted", "expected"),
+    [
+        (free("a"), claim(), ""),
+        (free("a", "1Mi"), claim(), "requested PV is too small"),
+        (free("a", storageClassName="x"), claim(), "storageClassName does not match"),
+        (free("a", volumeAttributesClassName="x"), claim(), "volumeAttributesClassName does not match"),
+        (free("a", volumeMode="Block"), claim(), "incompatible volumeMode"),
+        (free("a", accessModes=[ROX]), claim(), "incompatible accessMode"),
+    ],
+)
+def test_why_not(found: PersistentVolume, wanted: PersistentVolumeClaim, expected: str) -> None:
+    assert why_not(found, wanted) == expected
+
+
+def test_whose_a_volume_is() -> None:
+    assert is_bound_to(free("a", claimRef=ref()), of_uid("1"))
+    assert is_bound_to(free("a", claimRef=ref("1")), of_uid("1"))
+    assert not is_bound_to(free("a", claimRef=ref("2")), of_uid("1"))
+    assert not is_bound_to(free("a"), of_uid("1"))
+
+
+def test_new_claims() -> None:
+    default, found = StorageClass(metadata=ObjectMeta(name="std")), free("a")
+    with_class = claim(storageClassName="x")
+    assert verdicts.on_new_claim(claim(), found, default, waits=False) == verdicts.Bind(found)
+    assert verdicts.on_new_claim(claim(), None, default, waits=False) == verdicts.TakeClass("std")
+    assert verdicts.on_new_claim(with_class, None, default, waits=False) == verdicts.Provision()
+    assert verdicts.on_new_claim(with_class, None, None, waits=True) == verdicts.Wait(for_consumer=True)
+    with_node = claim(storageClassName="x")
+    with_node.metadata.annotations["volume.kubernetes.io/selected-node"] = "n"
+    assert verdicts.on_new_claim(with_node, None, None, waits=True) == verdicts.Provision()
+    nothing = verdicts.on_new_claim(claim(storageClassName=""), None, default, waits=False)
+    assert isinstance(nothing, verdicts.Wait)
+    assert nothing.word == verdicts.Word("Normal", "FailedBinding", verdicts.NOTHING_SUITS)
+
+
+def test_claims_that_name_a_volume() -> None:
+    wanted = of_uid("1", volumeName="a")
+    assert verdicts.on_naming_claim(wanted, None) == verdicts.Wait()
+    assert isinstance(verdicts.on_naming_claim(wanted, free("a")), verdicts.Bind)
+    assert isinstance(verdicts.on_naming_claim(wanted, free("a", claimRef=ref("1"))), verdicts.Bind)
+    small = verdicts.on_naming_claim(wanted, free("a", "1Mi"))
+    assert isinstance(small, verdicts.Wait)
+    assert small.word is not None
+    assert small.word.message == 'Cannot bind to requested volume "a": requested PV is too small'
+    other = verdicts.on_naming_claim(wanted, free("a", claimRef=ref("2")))
+    assert isinstance(other, verdicts.Wait)
+    assert other.word is not None
+    assert other.word.message == 'volume "a" already bound to a different claim.'
+
+
+def test_claims_that_were_bound() -> None:
+    wanted = of_uid("1", volumeName="a")
+    words = [
+        verdicts.on_bound_claim(of_uid("1"), None),
+        verdicts.on_bound_claim(wanted, None),
+        verdicts.on_bound_claim(wanted, free("a", claimRef=ref("2"))),
+    ]
+    assert [word.word.reason for word in words if isinstance(word, verdicts.Lose)] == [
+        "ClaimLost",
+        "ClaimLost",
+        "ClaimMisbound",
+    ]
+    assert isinstance(verdicts.on_bound_claim(wanted, free("a", claimRef=ref("1"))), verdicts.Bind)
+
+
+@pytest.mark.parametrize(
+    ("found", "owner", "expected"),
+    [
+        (free("a"), None, verdicts.Offer()),
+        (free("a", claimRef=ref()), None, verdicts.Offer()),
+        (free("a", claimRef=ref("1")), None, verdicts.Reclaim()),
+        (free("a", claimRef=ref("1")), claim(), verdicts.LookAtClaim()),
+        (free("a", claimRef=ref("1"), volumeMode="Block"), claim(), verdicts.LookAtClaim(mismatch=True)),
+        (free("a", claimRef=ref("1")), claim(volumeName="a"), verdicts.Keep()),
+        (free("a", claimRef=ref("1")), claim(volumeName="b"), verdicts.Unbind()),
+    ],
+)
+def test_volumes(found: PersistentVolume, owner: PersistentVolumeClaim | None, expected: Any) -> None:
+    assert verdicts.on_volume(found, owner) == expected
+
+
+def test_a_volume_made_for_a_claim_that_has_another_goes() -> None:
+    made = free("a", claimRef=ref("1"), persistentVolumeReclaimPolicy="Delete")
+    made.metadata.annotations["pv.kubernetes.io/provisioned-by"] = "x"
+    assert verdicts.on_volume(made, claim(volumeName="b")) == verdicts.Reclaim()
+
+
+def test_changes() -> None:
+    wanted, found = of_uid("1"), free("a")
+    bound = binding.volume_bound(found, wanted)
+    assert bound is not None
+    assert bound.metadata.annotations == {"pv.kubernetes.io/bound-by-controller": "yes"}
+    assert binding.volume_bound(bound, wanted) is None
+    assert binding.volume_unbound(bound).spec.claimRef is None
+    named = binding.volume_bound(free("a", claimRef=ref()), wanted)
+    assert named is not None
+    assert named.metadata.annotations == {}
+    kept = binding.volume_unbound(named).spec.claimRef
+    assert kept is not None
+    assert (kept.name, kept.uid) == ("c", "")
+    changed = binding.claim_bound(wanted, found)
+    assert changed is not None
+    assert changed.spec.volumeName == "a"
+    assert set(changed.metadata.annotations) == {
+        "pv.kubernetes.io/bound-by-controller",
+        "pv.kubernetes.io/bind-completed",
+    }
+    assert binding.claim_bound(changed, found) is None
+    told = binding.claim_in(changed, "Bound", free("a", "3Gi", accessModes=[RWO, ROX]))
+    assert told is not None
+    assert (told.status.capacity, told.status.accessModes) == ({"storage": "3Gi"}, [RWO, ROX])
+    lost = binding.claim_in(told, "Lost", None)
+    assert lost is not None
+    assert (lost.status.capacity, lost.status.accessModes) == ({}, [])
+
+
+def test_classes() -> None:
+    old, new, other = (StorageClass(metadata=ObjectMeta(name=name)) for name in ("old", "new", "other"))
+    for found, when in ((old, "2026-01-01T00:00:00Z"), (new, "2026-02-01T00:00:00Z"), (other, "2026-03-01T00:00:00Z")):
+        found.metadata.creationTimestamp = when
+    for found in (old, new):
+        found.metadata.annotations["storageclass.kubernetes.io/is-default-class"] = "true"
+    assert default_of([old, new, other]) is new
+    assert default_of([other]) is None
+    by_note = claim()
+    by_note.metadata.annotations["volume.beta.kubernetes.io/storage-class"] = "x"
+    assert class_of_claim(by_note) == "x"
+    assert [names_class(one) for one in (claim(), claim(storageClassName=""), by_note)] == [False, True, True]
