@@ -1,0 +1,91 @@
+"""A whole cluster with hollow nodes for the conformance descriptions of what keeps equal pods, on a virtual clock."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from sampan.api.codec import json as codec
+from sampan.api.types.apps_v1 import Deployment, ReplicaSet
+from sampan.api.types.core_v1 import Pod, ReplicationController
+from sampan.machinery.client import Selection
+from sampan.machinery.clock import VirtualClock
+from sampan.testing import Cluster
+
+IMAGE, OTHER_IMAGE = "agnhost:2", "agnhost:1"
+
+
+def template(labels: dict[str, str], image: str = IMAGE, **annotations: str) -> dict[str, Any]:
+    """Pods that serve at once and go at once; annotations are words to the hollow runtime."""
+    told = {f"hollow.sampan.dev/{key}": value for key, value in annotations.items()}
+    spec = {"terminationGracePeriodSeconds": 0, "containers": [{"name": "c", "image": image}]}
+    return {"metadata": {"labels": labels, "annotations": told}, "spec": spec}
+
+
+def deployment(name: str, replicas: int, pods: dict[str, Any], **spec: Any) -> Deployment:
+    return codec.from_value(_value(name, replicas, pods, spec), Deployment)
+
+
+def replica_set(name: str, replicas: int, pods: dict[str, Any], **metadata: Any) -> ReplicaSet:
+    value = _value(name, replicas, pods, {})
+    return codec.from_value({**value, "metadata": {**value["metadata"], **metadata}}, ReplicaSet)
+
+
+def replication_controller(name: str, replicas: int, pods: dict[str, Any], **metadata: Any) -> ReplicationController:
+    meta = {"name": name, "namespace": "default", "labels": pods["metadata"]["labels"], **metadata}
+    return codec.from_value({"metadata": meta, "spec": {"replicas": replicas, "template": pods}}, ReplicationController)
+
+
+def _value(name: str, replicas: int, pods: dict[str, Any], spec: dict[str, Any]) -> dict[str, Any]:
+    labels = pods["metadata"]["labels"]
+    return {
+        "metadata": {"name": name, "namespace": "default", "labels": labels},
+        "spec": {"replicas": replicas, "selector": {"matchLabels": labels}, "template": pods, **spec},
+    }
+
+
+@dataclass(slots=True)
+class Replicated:
+    cluster: Cluster
+    clock: VirtualClock
+
+    def of(self, type: type[Any]) -> Any:
+        return self.cluster.client.of(type)
+
+    async def create(self, obj: Any, pass_s: float = 2) -> Any:
+        made = await self.of(type(obj)).create(obj, "default")
+        await self.clock.advance(pass_s)
+        return made
+
+    async def get(self, type: type[Any], name: str) -> Any:
+        await self.clock.settle()
+        return await self.of(type).get(name, "default")
+
+    async def pods(self, labels: str = "") -> Sequence[Pod]:
+        await self.clock.settle()
+        found: Sequence[Pod] = (await self.of(Pod).list_all(Selection(namespace="default", labels=labels))).items
+        return found
+
+    async def sets(self) -> dict[str, ReplicaSet]:
+        await self.clock.settle()
+        found = (await self.of(ReplicaSet).list_all(Selection(namespace="default"))).items
+        return {rs.metadata.name: rs for rs in found}
+
+
+def play(scenario: Callable[[Replicated], Awaitable[None]]) -> None:
+    async def main() -> None:
+        clock = VirtualClock()
+        async with Cluster(nodes=2, clock=clock) as cluster:
+            await scenario(Replicated(cluster, clock))
+
+    asyncio.run(main())
+
+
+def is_running(pod: Pod) -> bool:
+    return pod.status.phase == "Running" and any(
+        found.type == "Ready" and found.status == "True" for found in pod.status.conditions
+    )
+
+
+def condition(obj: Any, type: str) -> Any:
+    return next((found for found in obj.status.conditions if found.type == type), None)
