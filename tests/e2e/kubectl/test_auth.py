@@ -5,7 +5,9 @@ import json
 from pathlib import Path
 
 import pytest
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 
+from tests.controllers.security.requests import KEY, pem
 from tests.e2e.kubectl.command import Kubectl
 from tests.e2e.kubectl.manifests import POD
 
@@ -83,3 +85,74 @@ def test_nobody_gives_away_more_than_they_have(kubectl: Kubectl) -> None:
     assert kubectl("auth", "can-i", "create", "roles", "--as=ann") == "yes\n"
     said = kubectl.fails("create", "role", "more", "--verb=get", "--resource=secrets", "--as=ann")
     assert 'user "ann" (groups=["system:authenticated"]) is attempting to grant RBAC permissions' in said
+
+
+CSR = """
+apiVersion: certificates.k8s.io/v1
+kind: CertificateSigningRequest
+metadata: {{name: {name}}}
+spec:
+  request: {request}
+  signerName: kubernetes.io/kube-apiserver-client
+  usages: [client auth]
+  expirationSeconds: 3600
+"""
+
+
+def test_a_certificate_that_was_approved_is_issued_and_good(kubectl: Kubectl, tmp_path: Path) -> None:
+    kubectl.needs(1, 28)
+    name = f"ann-{namespace_of(kubectl)}"
+    try:
+        kubectl("create", "-f", "-", stdin=CSR.format(name=name, request=base64.b64encode(pem("ann", "team")).decode()))
+        assert "Pending" in kubectl("get", "csr", name)
+        assert (
+            kubectl("certificate", "approve", name)
+            == f"certificatesigningrequest.certificates.k8s.io/{name} approved\n"
+        )
+        kubectl("wait", f"csr/{name}", "--for=jsonpath={.status.certificate}", "--timeout=10s")
+        assert "Approved,Issued" in kubectl("get", "csr", name)
+        certificate = kubectl("get", "csr", name, "-o", "jsonpath={.status.certificate}")
+        config = json.loads(kubectl("config", "view", "--minify", "--raw", "-o", "json"))
+        key = KEY.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
+        config["users"][0]["user"] = {
+            "client-certificate-data": certificate,
+            "client-key-data": base64.b64encode(key).decode(),
+        }
+        path = tmp_path / "ann.kubeconfig"
+        path.write_text(json.dumps(config))
+        found = kubectl.json(f"--kubeconfig={path}", "auth", "whoami")["status"]["userInfo"]
+        assert found["username"] == "ann"
+        assert found["groups"] == ["team", "system:authenticated"]
+    finally:
+        kubectl("delete", "csr", name, "--ignore-not-found")
+
+
+def test_a_certificate_that_was_denied_is_not_issued(kubectl: Kubectl) -> None:
+    name = f"ben-{namespace_of(kubectl)}"
+    try:
+        kubectl("create", "-f", "-", stdin=CSR.format(name=name, request=base64.b64encode(pem("ben")).decode()))
+        kubectl("certificate", "deny", name)
+        assert "Denied" in kubectl("get", "csr", name)
+        assert kubectl("get", "csr", name, "-o", "jsonpath={.status.certificate}") == ""
+    finally:
+        kubectl("delete", "csr", name, "--ignore-not-found")
+
+
+def test_a_token_that_is_kept_in_a_secret(kubectl: Kubectl, tmp_path: Path) -> None:
+    kubectl.needs(1, 28)
+    secret = {
+        "apiVersion": "v1",
+        "kind": "Secret",
+        "metadata": {"name": "kept", "annotations": {"kubernetes.io/service-account.name": "default"}},
+        "type": "kubernetes.io/service-account-token",
+    }
+    kubectl("create", "-f", "-", stdin=json.dumps(secret))
+    kubectl("wait", "secret/kept", "--for=jsonpath={.data.token}", "--timeout=10s")
+    data = kubectl.json("get", "secret", "kept")["data"]
+    assert sorted(data) == ["ca.crt", "namespace", "token"]
+    holder = holder_of(base64.b64decode(data["token"]).decode(), kubectl, tmp_path)
+    found = kubectl.json(holder, "auth", "whoami")["status"]["userInfo"]
+    assert found["username"] == f"system:serviceaccount:{namespace_of(kubectl)}:default"
+    assert "kubernetes.io/legacy-token-last-used" in kubectl.json("get", "secret", "kept")["metadata"]["labels"]
+    kubectl("delete", "secret", "kept")
+    assert kubectl.run(holder, "auth", "whoami").returncode == 1
