@@ -1,0 +1,133 @@
+"""The conformance descriptions of sig-network for EndpointSlice, each a test whose first line is its name."""
+
+from typing import Any
+
+from sampan.api.codec import json as codec
+from sampan.api.types.core_v1 import Endpoints, Service
+from sampan.api.types.discovery_v1 import EndpointSlice
+from sampan.machinery.client import ADDED, DELETED, MODIFIED, PatchType, Selection
+from tests.e2e.conformance.network.scene import NAMESPACE, Scene, play
+
+
+def test_the_api_server_has_endpoints_and_slices() -> None:
+    """[sig-network] API Server should have Endpoints and EndpointSlices pointing to API Server [Conformance]"""
+
+    async def scenario(c: Scene) -> None:
+        endpoints = await c.endpoints("kubernetes")
+        assert endpoints is not None
+        ips = {address.ip for subset in endpoints.subsets for address in subset.addresses}
+        (found,) = await c.slices("kubernetes")
+        assert {ip for one in found.endpoints or () for ip in one.addresses or ()} == ips
+        assert ips
+        assert [(port.name, port.protocol) for port in found.ports or ()] == [("https", "TCP")]
+
+    play(scenario)
+
+
+def test_slices_for_pods_that_match_a_service() -> None:
+    """[sig-network] EndpointSlice should create Endpoints and EndpointSlices for Pods matching a Service
+    [Conformance]"""
+
+    async def scenario(c: Scene) -> None:
+        one = await c.pod("pod1", {"foo": "bar"}, [{"name": "example-name", "containerPort": 3000, "protocol": "TCP"}])
+        await c.pod("pod2", {"foo": "bar"}, [{"name": "other-port", "containerPort": 3001, "protocol": "TCP"}])
+        port = {"name": "example", "port": 80, "protocol": "TCP"}
+        await c.service("int-port", selector={"foo": "bar"}, ports=[{**port, "targetPort": 3000}])
+        named = [
+            {**port, "targetPort": "example-name"},
+            {**port, "name": "other", "port": 81, "targetPort": "other-port"},
+        ]
+        await c.service("named-port", selector={"foo": "bar"}, ports=named)
+        assert await c.ports("int-port") == {"pod1": [3000], "pod2": [3000]}
+        assert await c.ports("named-port") == {"pod1": [3000], "pod2": [3001]}
+        assert len(await c.slices("int-port")) == 1
+        assert len(await c.slices("named-port")) == 2, "each has ports of its own"
+        (found,) = await c.slices("int-port")
+        first = next(each for each in found.endpoints or () if each.targetRef and each.targetRef.name == "pod1")
+        assert first.addresses == [one.status.podIP]
+        assert first.nodeName == one.spec.nodeName
+        assert first.conditions.ready is True
+        assert first.targetRef is not None
+        assert (first.targetRef.kind, first.targetRef.uid) == ("Pod", one.metadata.uid)
+        await c.of(EndpointSlice).delete(found.metadata.name, NAMESPACE)
+        await c.clock.advance(5)
+        assert await c.ports("int-port") == {"pod1": [3000], "pod2": [3000]}, "made again"
+
+    play(scenario)
+
+
+def test_slices_for_a_service_that_matches_no_pods() -> None:
+    """[sig-network] EndpointSlice should create and delete EndpointSlices for a Service with a selector that matches no
+    pods [Conformance]"""
+
+    async def scenario(c: Scene) -> None:
+        await c.service("empty", selector={"does-not-match-anything": "x"}, ports=[{"name": "example", "port": 80}])
+        (found,) = await c.slices("empty")
+        assert not found.endpoints
+        await c.of(Service).delete("empty", NAMESPACE)
+        await c.clock.advance(5)
+        assert await c.slices("empty") == []
+
+    play(scenario)
+
+
+def test_slice_api_operations() -> None:
+    """[sig-network] EndpointSlice should support creating EndpointSlice API operations [Conformance]"""
+
+    async def scenario(c: Scene) -> None:
+        slices = c.of(EndpointSlice)
+        chosen = Selection(namespace=NAMESPACE, labels="special-label=here")
+
+        def made(name: str) -> EndpointSlice:
+            value: dict[str, Any] = {
+                "metadata": {"name": name, "namespace": NAMESPACE, "labels": {"special-label": "here"}},
+                "addressType": "IPv4",
+                "endpoints": [{"addresses": ["1.2.3.4", "5.6.7.8"][:1]}],
+            }
+            return codec.from_value(value, EndpointSlice)
+
+        created = [await slices.create(made(f"e2e-{index}")) for index in range(3)]
+        assert len((await slices.list(chosen)).items) == 3
+        name, version = created[0].metadata.name, created[0].metadata.resourceVersion
+        async with slices.watch(chosen, resource_version=version) as news:
+            patch = {"metadata": {"annotations": {"patched": "true"}}}
+            patched = await slices.patch(name, patch, NAMESPACE, type=PatchType.MERGE)
+            assert patched.metadata.annotations["patched"] == "true"
+            patched = codec.from_value(codec.to_value(patched), EndpointSlice)
+            patched.metadata.annotations["updated"] = "true"
+            assert (await slices.update(patched)).metadata.annotations["updated"] == "true"
+            await slices.delete(name, NAMESPACE)
+            await slices.delete_collection(chosen)
+            seen: list[str] = []
+            async for batch in news:
+                seen += [event.type for event in batch]
+                if seen.count(DELETED) == 3:
+                    break
+        assert seen == [ADDED, ADDED, MODIFIED, MODIFIED, DELETED, DELETED, DELETED]
+        assert (await slices.list(chosen)).items == []
+
+    play(scenario)
+
+
+def test_mirroring() -> None:
+    """[sig-network] EndpointSliceMirroring should mirror a custom Endpoints resource through create update and delete
+    [Conformance]"""
+
+    async def scenario(c: Scene) -> None:
+        await c.service("example-custom-endpoints", ports=[{"name": "example", "port": 80, "protocol": "TCP"}])
+        endpoints, name = c.of(Endpoints), "example-custom-endpoints"
+        subset = {"addresses": [{"ip": "10.1.2.3"}], "ports": [{"port": 80}]}
+        value = {"metadata": {"name": name, "namespace": NAMESPACE}, "subsets": [subset]}
+        await endpoints.create(codec.from_value(value, Endpoints))
+        (found,) = await c.slices(name)
+        assert [port.port for port in found.ports or ()] == [80]
+        assert [one.addresses for one in found.endpoints or ()] == [["10.1.2.3"]]
+        changed = {"subsets": [{"addresses": [{"ip": "10.2.3.4"}], "ports": [{"port": 9090}]}]}
+        await endpoints.patch(name, changed, NAMESPACE, type=PatchType.MERGE)
+        (found,) = await c.slices(name)
+        assert [port.port for port in found.ports or ()] == [9090]
+        assert [one.addresses for one in found.endpoints or ()] == [["10.2.3.4"]]
+        await endpoints.delete(name, NAMESPACE)
+        assert await c.slices(name) == []
+
+    play(scenario)

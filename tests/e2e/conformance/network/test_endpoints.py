@@ -1,0 +1,82 @@
+"""The conformance descriptions of sig-network for Endpoints, each a test whose first line is its name."""
+
+import asyncio
+
+from sampan.api.codec import json as codec
+from sampan.api.types.core_v1 import Endpoints, Service
+from sampan.machinery.client import DELETED, PatchType, Selection
+from tests.e2e.conformance.network.scene import NAMESPACE, Scene, play
+
+
+def test_the_lifecycle_of_an_endpoint() -> None:
+    """[sig-network] Endpoints should test the lifecycle of an Endpoint [Conformance]"""
+
+    async def scenario(c: Scene) -> None:
+        endpoints = c.of(Endpoints)
+        value = {
+            "metadata": {"name": "testservice", "namespace": NAMESPACE, "labels": {"test-endpoint-static": "true"}},
+            "subsets": [
+                {"addresses": [{"ip": "10.0.0.24"}], "ports": [{"name": "http", "port": 80, "protocol": "TCP"}]}
+            ],
+        }
+        made = await endpoints.create(codec.from_value(value, Endpoints))
+        await c.clock.advance(60)
+        chosen = Selection(labels="test-endpoint-static=true")
+        assert [one.metadata.name for one in (await endpoints.list(chosen)).items] == ["testservice"]
+        label = {"metadata": {"labels": {"test-service": "updated"}}}
+        updated = await endpoints.patch("testservice", label, NAMESPACE, type=PatchType.MERGE)
+        assert updated.metadata.labels["test-service"] == "updated"
+        ports = [{"name": "http-test", "port": 8080}]
+        patch = {
+            "metadata": {"labels": {"test-service": "patched"}},
+            "subsets": [{"addresses": [{"ip": "10.0.0.25"}], "ports": ports}],
+        }
+        await endpoints.patch("testservice", patch, NAMESPACE)
+        found = await endpoints.get("testservice", NAMESPACE)
+        (subset,) = found.subsets
+        assert (subset.addresses[0].ip, subset.ports[0].port) == ("10.0.0.25", 8080)
+        assert found.metadata.labels["test-service"] == "patched"
+        async with asyncio.timeout(10), endpoints.watch(chosen, resource_version=made.metadata.resourceVersion) as news:
+            await endpoints.delete_collection(Selection(namespace=NAMESPACE, labels="test-endpoint-static=true"))
+            async for batch in news:
+                if any(event.type == DELETED for event in batch):
+                    break
+
+    play(scenario)
+
+
+def test_endpoints_for_pods_that_match_a_service() -> None:
+    """[sig-network] EndpointsController should create Endpoints for Pods matching a Service [Conformance]"""
+
+    async def scenario(c: Scene) -> None:
+        await c.pod("pod1", {"foo": "bar"}, [{"name": "example-name", "containerPort": 3000, "protocol": "TCP"}])
+        await c.pod("pod2", {"foo": "bar"}, [{"name": "other-port", "containerPort": 3001, "protocol": "TCP"}])
+        first = {"name": "example", "port": 80, "targetPort": 3000}
+        await c.service("numbers", selector={"foo": "bar"}, ports=[first])
+        await c.service("names", selector={"foo": "bar"}, ports=[{**first, "targetPort": "example-name"}])
+        assert await c.ports("numbers") == {"pod1": [3000], "pod2": [3000]}
+        names = await c.endpoints("names")
+        assert names is not None
+        (subset,) = names.subsets
+        assert [address.targetRef and address.targetRef.name for address in subset.addresses] == ["pod1"]
+        await c.of(Service).delete("numbers", NAMESPACE)
+        assert await c.endpoints("numbers") is None
+
+    play(scenario)
+
+
+def test_endpoints_for_a_service_that_matches_no_pods() -> None:
+    """[sig-network] EndpointsController should create and delete Endpoints for a Service with a selector that matches
+    no pods [Conformance]"""
+
+    async def scenario(c: Scene) -> None:
+        await c.service(
+            "empty", selector={"does-not-match-anything": "endpoints-test"}, ports=[{"name": "x", "port": 80}]
+        )
+        found = await c.endpoints("empty")
+        assert found is not None
+        assert found.subsets == []
+        await c.of(Service).delete("empty", NAMESPACE)
+        assert await c.endpoints("empty") is None
+
+    play(scenario)
