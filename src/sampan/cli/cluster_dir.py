@@ -45,6 +45,10 @@ class ClusterDir:
         return self.path / "sampan.log"
 
     @property
+    def images(self) -> Path:
+        return self.path / "images"
+
+    @property
     def _note(self) -> Path:
         return self.path / "running.json"
 

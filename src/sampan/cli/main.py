@@ -14,6 +14,7 @@ COMMANDS = {
     "down": ("sampan.cli.down", "Stop a cluster."),
     "status": ("sampan.cli.status", "Show what runs and where."),
     "node": ("sampan.cli.node", "Add, remove, stop and start nodes."),
+    "image": ("sampan.cli.image", "Load, fetch, list and remove images."),
     "kube-apiserver": ("sampan.cli.kube_apiserver", "Run the API server alone, with the real one's flags."),
     "kube-controller-manager": (
         "sampan.cli.kube_controller_manager",

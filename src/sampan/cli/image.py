@@ -1,0 +1,163 @@
+"""`sampan image`: the images that a cluster's nodes have."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import click
+
+from sampan.cli.cluster_dir import ClusterDir, cluster_dir
+from sampan.cli.failures import CliError
+from sampan.runtimes.images import BadReference, ImageStore, ImageUnknown, parse_reference
+from sampan.runtimes.images.manifests import BadImage
+
+_HEAD = ("IMAGE", "TAG", "IMAGE ID", "SIZE")
+_UNITS = ("B", "kB", "MB", "GB", "TB")
+
+
+class _Images(ImageStore):
+    """Those of a cluster, which may be running."""
+
+    def __init__(self, where: ClusterDir) -> None:
+        super().__init__(where.images)
+        self._where = where
+
+    def prune_unless_running(self) -> None:
+        """Of a running cluster only its kubelet knows what containers use."""
+        if not self._where.path.exists():
+            return
+        lock = self._where.lock()
+        if lock.acquire():
+            self.prune()
+            lock.release()
+
+
+@click.group("image")
+@click.option("--data-dir", metavar="DIR", help="The cluster in this folder.")
+@click.option("--name", default="sampan", show_default=True, help="The cluster of this name.")
+@click.pass_context
+def command(context: click.Context, data_dir: str | None, name: str) -> None:
+    """Load, fetch, list and remove the images that pods run."""
+    context.obj = _Images(cluster_dir(data_dir, name))
+
+
+@command.command("load")
+@click.argument("paths", nargs=-1, required=True, metavar="FILE...")
+@click.pass_obj
+def load_command(store: ImageStore, paths: tuple[str, ...]) -> None:
+    """Load images from archives of `docker save` or in the OCI layout."""
+    from sampan.runtimes.images.archives import load
+
+    for path in paths:
+        try:
+            found = load(store, Path(path), now=time.time())
+        except (BadImage, BadReference) as fault:
+            raise CliError(str(fault)) from None
+        for image in found:
+            click.echo(f"loaded {', '.join(image.names) or image.id}")
+
+
+@command.command("pull")
+@click.argument("name")
+@click.option("--plain-http", is_flag=True, help="The registry has no TLS.")
+@click.option("--mirror", "mirrors", multiple=True, metavar="URL", help="Try this registry first; repeatable.")
+@click.option("--auth-file", metavar="F", help="Docker's config.json with the passwords of registries.")
+@click.pass_obj
+def pull_command(
+    store: ImageStore, name: str, plain_http: bool, mirrors: tuple[str, ...], auth_file: str | None
+) -> None:
+    """Fetch an image from its registry."""
+    import asyncio
+
+    from sampan.machinery.clock import RealClock
+    from sampan.runtimes.images.credentials import Keyring, read_docker_config
+    from sampan.runtimes.images.pull import PullConfig, Puller, PullFailed
+
+    try:
+        wanted = parse_reference(name)
+    except BadReference as fault:
+        raise CliError(str(fault)) from None
+    try:
+        keyring = read_docker_config(Path(auth_file).read_bytes()) if auth_file else Keyring()
+    except ValueError as fault:
+        raise CliError(f"--auth-file: {auth_file}: {fault}") from None
+    except OSError as fault:
+        raise CliError(f"--auth-file: cannot read {auth_file}: {fault.strerror}") from None
+    config = PullConfig(
+        mirrors={wanted.registry: mirrors} if mirrors else {},
+        plain_http=frozenset([wanted.registry]) if plain_http else frozenset(),
+    )
+
+    async def pull() -> str:
+        async with Puller(store=store, clock=RealClock(), config=config) as puller:
+            return (await puller.pull(wanted, keyring)).reference
+
+    try:
+        click.echo(asyncio.run(pull()))
+    except PullFailed as fault:
+        raise CliError(f"{name}: {fault}") from None
+
+
+@command.command("ls")
+@click.option("-q", "--quiet", is_flag=True, help="Only the names.")
+@click.pass_obj
+def list_command(store: ImageStore, quiet: bool) -> None:
+    """List the images."""
+    from sampan.runtimes.images import host
+
+    rows = [(host.NAME, "latest", "(this machine)", "-")]
+    for image in sorted(store.list(), key=lambda each: (*each.names, each.id)):
+        short = image.id.removeprefix("sha256:")[:12]
+        for name in image.names or ("<none>",):
+            tagged = parse_reference(name) if name != "<none>" else None
+            repository, tag = (tagged.name, tagged.tag) if tagged is not None else ("<none>", "<none>")
+            rows.append((repository, tag, short, _size(image.size)))
+    if quiet:
+        for row in rows:
+            click.echo(f"{row[0]}:{row[1]}" if row[0] != "<none>" else row[2])
+        return
+    widths = [max(len(row[column]) for row in (_HEAD, *rows)) for column in range(len(_HEAD))]
+    for row in (_HEAD, *rows):
+        click.echo("   ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
+
+
+@command.command("rm")
+@click.argument("names", nargs=-1, required=True, metavar="NAME...")
+@click.pass_obj
+def remove_command(store: _Images, names: tuple[str, ...]) -> None:
+    """Remove images by name or id. Of a running cluster the kubelet gives the room back in time."""
+    for name in names:
+        try:
+            store.remove(name)
+        except ImageUnknown as fault:
+            raise CliError(str(fault)) from None
+        click.echo(f"removed {name}")
+    store.prune_unless_running()
+
+
+@command.command("save")
+@click.argument("name")
+@click.option("-o", "--output", required=True, metavar="F", help="The archive to write.")
+@click.pass_obj
+def save_command(store: ImageStore, name: str, output: str) -> None:
+    """Write an image to an archive in the OCI layout."""
+    from sampan.runtimes.images.archives import save
+
+    try:
+        save(store, store.get(name), Path(output))
+    except ImageUnknown as fault:
+        raise CliError(str(fault)) from None
+    except OSError as fault:
+        raise CliError(f"--output: cannot write {output}: {fault.strerror}") from None
+
+
+def _size(count: float) -> str:
+    for unit in _UNITS[:-1]:
+        if count < 1000:
+            return f"{count:.3g} {unit}"
+        count /= 1000
+    return f"{count:.3g} {_UNITS[-1]}"
+
+
+__all__ = ["command"]

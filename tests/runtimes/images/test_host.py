@@ -1,0 +1,84 @@
+"""The image of the machine's own programs."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from sampan.runtimes.images.host import host_root, is_host
+
+
+@pytest.fixture
+def machine(tmp_path: Path) -> Path:
+    """A machine with secrets in the usual places."""
+    root = tmp_path / "machine"
+    for name in (
+        "usr/bin",
+        "lib32",
+        "root/.ssh",
+        "home/may",
+        "var/lib/sampan",
+        "run",
+        "etc/ssl/certs",
+        "etc/ssl/private",
+    ):
+        (root / name).mkdir(parents=True)
+    (root / "bin").symlink_to("usr/bin")
+    secrets = (
+        "root/.ssh/id",
+        "home/may/notes",
+        "var/lib/sampan/ca.key",
+        "run/token",
+        "etc/shadow",
+        "etc/ssl/private/k",
+    )
+    for name in (*secrets, "etc/passwd", "etc/ssl/certs/server.key", "etc/machine-id", "etc/hosts"):
+        (root / name).write_text("treasure")
+    (root / "etc/services").write_text("http 80/tcp\n")
+    (root / "etc/nsswitch.conf").write_text("treasure")
+    (root / "etc/nsswitch.conf").chmod(0o600)
+    (root / "etc/ssl/certs/ca.pem").write_text("public")
+    return root
+
+
+def test_nothing_that_is_private(machine: Path, tmp_path: Path) -> None:
+    found = host_root(tmp_path / "base", machine)
+    texts = [path.read_text() for path in found.base.rglob("*") if path.is_file() and not path.is_symlink()]
+    assert not any("treasure" in text for text in texts)
+    assert (found.base / "etc/services").read_text() == "http 80/tcp\n"
+    assert (found.base / "etc/ssl/certs/ca.pem").read_text() == "public"
+    assert os.readlink(found.base / "bin") == "usr/bin"
+    assert [(each.source, each.target) for each in found.shown] == [
+        (machine / "usr", "/usr"),
+        (machine / "lib32", "/lib32"),
+    ]
+
+
+def test_this_machine(tmp_path: Path) -> None:
+    base = host_root(tmp_path / "base").base
+    for name in ("etc/shadow", "etc/gshadow", "etc/machine-id", "etc/ssl/private", "etc/ssh", "etc/kubernetes"):
+        assert not (base / name).exists(), name
+    for name in ("root", "home", "run", "srv", "opt", "mnt", "tmp", "proc", "sys"):
+        assert list((base / name).iterdir()) == [], name
+    users = {line.split(":")[0] for line in (base / "etc/passwd").read_text().splitlines()}
+    assert users == {"root", "daemon", "nobody"}
+    assert (base / "root").stat().st_mode & 0o777 == 0o700
+    assert (base / "tmp").stat().st_mode & 0o7777 == 0o1777
+
+
+def test_made_anew_when_the_machine_changes(machine: Path, tmp_path: Path) -> None:
+    first = host_root(tmp_path / "bases", machine).base
+    assert host_root(tmp_path / "bases", machine).base == first
+    (machine / "etc/services").write_text("https 443/tcp\n")
+    second = host_root(tmp_path / "bases", machine).base
+    assert (second / "etc/services").read_text() == "https 443/tcp\n"
+    assert (first / "etc/services").read_text() == "http 80/tcp\n"
+    assert sorted((tmp_path / "bases").iterdir()) == sorted([first, second])
+
+
+@pytest.mark.parametrize(
+    ("name", "is_ours"),
+    [("sampan.local/host", True), ("sampan.local/host:latest", True), ("host", False), ("sampan.local/other", False)],
+)
+def test_names(name: str, is_ours: bool) -> None:
+    assert is_host(name) is is_ours
