@@ -26,7 +26,29 @@ _OPTIONS: tuple[tuple[tuple[str, ...], dict[str, Any]], ...] = (
         ("--legacy-service-account-token-clean-up-period",),
         {"default": "8760h0m0s", "metavar": "T", "help": "How long such a token may be unused."},
     ),
+    (
+        ("--horizontal-pod-autoscaler-sync-period",),
+        {"default": "15s", "metavar": "T", "help": "How often autoscalers look."},
+    ),
+    (
+        ("--horizontal-pod-autoscaler-downscale-stabilization",),
+        {"default": "5m0s", "metavar": "T", "help": "For how long a higher recommendation holds."},
+    ),
+    (
+        ("--horizontal-pod-autoscaler-tolerance",),
+        {"default": 0.1, "type": float, "metavar": "N", "help": "How far use may be from its target."},
+    ),
+    (
+        ("--horizontal-pod-autoscaler-cpu-initialization-period",),
+        {"default": "5m0s", "metavar": "T", "help": "For how long a new pod's processor use counts only if ready."},
+    ),
+    (
+        ("--horizontal-pod-autoscaler-initial-readiness-delay",),
+        {"default": "30s", "metavar": "T", "help": "A pod unready since then has never been ready."},
+    ),
 )
+
+_HPA = "horizontal_pod_autoscaler"
 
 
 def controller_options(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -47,6 +69,11 @@ def controller_config(given: Mapping[str, Any]) -> ControllerConfig:
         cluster_signing_duration_s=_positive_s(given, "cluster_signing_duration"),
         service_account_private_key_file=_path(given, "service_account_private_key_file"),
         legacy_token_clean_up_period_s=_positive_s(given, "legacy_service_account_token_clean_up_period"),
+        horizontal_pod_autoscaler_sync_period_s=_positive_s(given, f"{_HPA}_sync_period"),
+        horizontal_pod_autoscaler_downscale_stabilization_s=_positive_s(given, f"{_HPA}_downscale_stabilization"),
+        horizontal_pod_autoscaler_tolerance=given[f"{_HPA}_tolerance"],
+        horizontal_pod_autoscaler_cpu_initialization_period_s=_positive_s(given, f"{_HPA}_cpu_initialization_period"),
+        horizontal_pod_autoscaler_initial_readiness_delay_s=_positive_s(given, f"{_HPA}_initial_readiness_delay"),
     )
 
 

@@ -14,3 +14,11 @@ def test_older_than_the_write_is_stale() -> None:
     writes.wrote(pod("a", resourceVersion="12"))
     writes.forget("uid-a")
     assert not writes.is_stale(pod("a", resourceVersion="9"))
+
+
+def test_what_is_gone_is_stale_for_good() -> None:
+    writes = OwnWrites()
+    writes.gone(pod("a", resourceVersion="10"))
+    assert writes.is_stale(pod("a", resourceVersion="11"))
+    writes.forget("uid-a")
+    assert not writes.is_stale(pod("a", resourceVersion="11"))

@@ -75,7 +75,7 @@ class PodChanges:
         try:
             self._writes.wrote(await self._pods.patch(pod.metadata.name, _RELEASE, pod.metadata.namespace))
         except errors.NotFound:
-            return
+            self._writes.gone(pod)
 
     async def _delete(self, pod: Pod, job: Job) -> None:
         try:
