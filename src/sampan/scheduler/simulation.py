@@ -1,4 +1,4 @@
-"""Decisions without a cluster: nodes and pods in, a node's name or the reasons out. For experiments, tests and measures.
+"""Decisions without a cluster: nodes and pods in, a node or the reasons out. For experiments, tests and measures.
 
 Plug-ins that ask informers find them empty; nothing is ever sent.
 """

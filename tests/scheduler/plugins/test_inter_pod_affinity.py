@@ -1,0 +1,125 @@
+"""InterPodAffinity against its oracle."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sampan.api.types.core_v1 import Node, Pod
+from sampan.scheduler.config import ProfileConfig
+from tests.scheduler.clusters import Refusals, Situation, refusals, scores, situations
+from tests.scheduler.plugins.matching import term_matches
+
+AFFINITY = (("node(s) didn't match pod affinity rules",), True)
+ANTI = (("node(s) didn't match pod anti-affinity rules",), False)
+EXISTING = (("node(s) didn't satisfy existing pods anti-affinity rules",), False)
+
+
+def part(pod: Pod, name: str) -> Any:
+    return getattr(pod.spec.affinity, name) if pod.spec.affinity is not None else None
+
+
+def required(pod: Pod, name: str) -> Sequence[Any]:
+    found = part(pod, name)
+    return found.requiredDuringSchedulingIgnoredDuringExecution if found is not None else []
+
+
+def preferred(pod: Pod, name: str) -> Sequence[Any]:
+    found = part(pod, name)
+    return found.preferredDuringSchedulingIgnoredDuringExecution if found is not None else []
+
+
+def same_domain(one: Node, other: Node, key: str) -> bool:
+    return key in one.metadata.labels and one.metadata.labels[key] == other.metadata.labels.get(key)
+
+
+def judged(situation: Situation, node: Node) -> Any:
+    pod, spaces = situation.pod, situation.namespaces
+    near = required(pod, "podAffinity")
+    fitting = [
+        (other, home)
+        for other, home in situation.there
+        if near and all(term_matches(term, pod, other, spaces) for term in near)
+    ]
+    if any(term.topologyKey not in node.metadata.labels for term in near):
+        return AFFINITY
+    if not all(any(same_domain(node, home, term.topologyKey) for _, home in fitting) for term in near):
+        known = any(term.topologyKey in home.metadata.labels for term in near for _, home in fitting)
+        if known or not all(term_matches(term, pod, pod, spaces) for term in near):
+            return AFFINITY
+    for term in required(pod, "podAntiAffinity"):
+        if any(
+            term_matches(term, pod, other, spaces) and same_domain(node, home, term.topologyKey)
+            for other, home in situation.there
+        ):
+            return ANTI
+    for other, home in situation.there:
+        for term in required(other, "podAntiAffinity"):
+            if term_matches(term, other, pod, spaces) and same_domain(node, home, term.topologyKey):
+                return EXISTING
+    return None
+
+
+@given(situations())
+def test_required_terms(situation: Situation) -> None:
+    wanted: Refusals = {}
+    for node in situation.nodes:
+        if (verdict := judged(situation, node)) is not None:
+            wanted[node.metadata.name] = verdict
+    assert refusals(situation.simulation(), "InterPodAffinity", situation.pod) == wanted
+
+
+def raw_score(situation: Situation, node: Node, *, hard: int, ignores: bool) -> int:
+    pod, spaces, total = situation.pod, situation.namespaces, 0
+    own = [*preferred(pod, "podAffinity"), *preferred(pod, "podAntiAffinity")]
+    for other, home in situation.there:
+        weights = [(one.podAffinityTerm, one.weight, pod, other) for one in preferred(pod, "podAffinity")]
+        weights += [(one.podAffinityTerm, -one.weight, pod, other) for one in preferred(pod, "podAntiAffinity")]
+        if not ignores or own:
+            weights += [(term, hard, other, pod) for term in required(other, "podAffinity")]
+            weights += [(one.podAffinityTerm, one.weight, other, pod) for one in preferred(other, "podAffinity")]
+            weights += [(one.podAffinityTerm, -one.weight, other, pod) for one in preferred(other, "podAntiAffinity")]
+        for term, weight, owner, about in weights:
+            if term_matches(term, owner, about, spaces) and same_domain(node, home, term.topologyKey):
+                total += weight
+    return total
+
+
+@pytest.mark.parametrize(("hard", "ignores"), [(1, False), (7, False), (1, True)])
+def test_preferred_terms(hard: int, ignores: bool) -> None:
+    args = {"hardPodAffinityWeight": hard, "ignorePreferredTermsOfExistingPods": ignores}
+    profile = ProfileConfig(args={"InterPodAffinity": args})
+
+    @given(situations(), st.data())
+    def check(situation: Situation, data: st.DataObject) -> None:
+        among = data.draw(
+            st.lists(st.sampled_from(situation.nodes), min_size=1, unique_by=lambda node: node.metadata.name)
+        )
+        raw = {node.metadata.name: raw_score(situation, node, hard=hard, ignores=ignores) for node in among}
+        least, most = min(raw.values()), max(raw.values())
+        wanted = {
+            name: int(100 * ((score - least) / (most - least))) if most > least else 0 for name, score in raw.items()
+        }
+        found = scores(situation.simulation(profile), "InterPodAffinity", situation.pod, list(raw))
+        assert (found or dict.fromkeys(raw, 0)) == wanted
+
+    check()
+
+
+@given(situations(), st.data())
+def test_a_namespace_that_changes_its_labels(situation: Situation, data: st.DataObject) -> None:
+    simulation = situation.simulation()
+    refusals(simulation, "InterPodAffinity", situation.pod)
+    situation.namespaces["y"] = {"team": data.draw(st.sampled_from(["one", "two"]))}
+    simulation.table.counts.set_namespace("y", situation.namespaces["y"])
+    fresh = situation.simulation()
+    names = [node.metadata.name for node in situation.nodes]
+    assert refusals(simulation, "InterPodAffinity", situation.pod) == refusals(
+        fresh, "InterPodAffinity", situation.pod
+    )
+    zero = dict.fromkeys(names, 0)
+    assert (scores(simulation, "InterPodAffinity", situation.pod, names) or zero) == (
+        scores(fresh, "InterPodAffinity", situation.pod, names) or zero
+    )

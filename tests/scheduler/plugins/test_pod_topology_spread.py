@@ -1,0 +1,124 @@
+"""PodTopologySpread against its oracle."""
+
+import math
+from typing import Any
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sampan.api.types.core_v1 import Node, Pod
+from sampan.scheduler.config import ProfileConfig
+from tests.scheduler.clusters import HOSTNAME, ZONE, Refusals, Situation, refusals, scores, situations
+from tests.scheduler.plugins.matching import is_empty, kept_off, let_in, selects
+
+REASON = "node(s) didn't match pod topology spread constraints"
+
+
+def chosen(constraint: Any, pod: Pod, other: Pod) -> bool:
+    """Whether the constraint of `pod` selects `other` by its labels."""
+    if constraint.labelSelector is None:
+        return False
+    keys = [key for key in constraint.matchLabelKeys if key in pod.metadata.labels]
+    if any(other.metadata.labels.get(key) != pod.metadata.labels[key] for key in keys):
+        return False
+    return selects(constraint.labelSelector, other.metadata.labels)
+
+
+def counted(constraint: Any, pod: Pod, others: list[Pod]) -> int:
+    keys = [key for key in constraint.matchLabelKeys if key in pod.metadata.labels]
+    if is_empty(constraint.labelSelector) and not keys:
+        return 0
+    return sum(
+        chosen(constraint, pod, other)
+        for other in others
+        if other.metadata.namespace == pod.metadata.namespace and other.metadata.deletionTimestamp is None
+    )
+
+
+def counts(constraint: Any, pod: Pod, node: Node) -> bool:
+    """Whether the node is one that the constraint looks at."""
+    if constraint.nodeAffinityPolicy != "Ignore" and not let_in(node, pod):
+        return False
+    return not (constraint.nodeTaintsPolicy == "Honor" and kept_off(node, pod))
+
+
+def has_all(node: Node, constraints: list[Any]) -> bool:
+    return all(one.topologyKey in node.metadata.labels for one in constraints)
+
+
+def domains(situation: Situation, constraint: Any, constraints: list[Any]) -> dict[str, int]:
+    found: dict[str, int] = {}
+    for node in situation.nodes:
+        if has_all(node, constraints) and counts(constraint, situation.pod, node):
+            value = node.metadata.labels[constraint.topologyKey]
+            found[value] = found.get(value, 0) + counted(constraint, situation.pod, situation.on(node))
+    return found
+
+
+@given(situations())
+def test_hard_constraints(situation: Situation) -> None:
+    pod = situation.pod
+    hard = [one for one in pod.spec.topologySpreadConstraints if one.whenUnsatisfiable == "DoNotSchedule"]
+    wanted: Refusals = {}
+    for node in situation.nodes:
+        for one in hard:
+            value = node.metadata.labels.get(one.topologyKey)
+            if value is None:
+                wanted[node.metadata.name] = ((f"{REASON} (missing required label)",), True)
+                break
+            by_domain = domains(situation, one, hard)
+            least = min(by_domain.values(), default=2**31 - 1) if len(by_domain) >= (one.minDomains or 1) else 0
+            if by_domain.get(value, 0) + chosen(one, pod, pod) - least > one.maxSkew:
+                wanted[node.metadata.name] = ((REASON,), False)
+                break
+    assert refusals(situation.simulation(), "PodTopologySpread", pod) == wanted
+
+
+@given(situations(), st.data())
+def test_soft_constraints(situation: Situation, data: st.DataObject) -> None:
+    pod = situation.pod
+    soft = [one for one in pod.spec.topologySpreadConstraints if one.whenUnsatisfiable == "ScheduleAnyway"]
+    among = data.draw(
+        st.lists(st.sampled_from(situation.nodes), min_size=1, unique_by=lambda node: node.metadata.name)
+    )
+    found = scores(situation.simulation(), "PodTopologySpread", pod, [node.metadata.name for node in among])
+    assert found == (normalized(raw_scores(situation, soft, among)) if soft else None)
+
+
+def raw_scores(situation: Situation, soft: list[Any], among: list[Node]) -> dict[str, int | None]:
+    """None for nodes without all the labels."""
+    able = [node for node in among if has_all(node, soft)]
+    found: dict[str, int | None] = {node.metadata.name: None for node in among}
+    for node in able:
+        total = 0.0
+        for one in soft:
+            if one.topologyKey == HOSTNAME:
+                size, count = len(able), counted(one, situation.pod, situation.on(node))
+            else:
+                size = len({other.metadata.labels[one.topologyKey] for other in able})
+                count = domains(situation, one, soft).get(node.metadata.labels[one.topologyKey], 0)
+            total += count * math.log(size + 2) + one.maxSkew - 1
+        found[node.metadata.name] = math.floor(total + 0.5)
+    return found
+
+
+def normalized(raw: dict[str, int | None]) -> dict[str, int]:
+    real = [score for score in raw.values() if score is not None]
+    least, most = min(real, default=0), max(real, default=0)
+    return {
+        name: 0 if score is None else 100 * (most + least - score) // most if most else 100
+        for name, score in raw.items()
+    }
+
+
+def test_default_constraints_of_a_list() -> None:
+    """They need a selector: of pods that no service and no controller selects they ask nothing."""
+    constraint = {"maxSkew": 1, "topologyKey": ZONE, "whenUnsatisfiable": "DoNotSchedule"}
+    args = {"PodTopologySpread": {"defaultingType": "List", "defaultConstraints": [constraint]}}
+
+    @given(situations())
+    def check(situation: Situation) -> None:
+        situation.pod.spec.topologySpreadConstraints = []
+        assert refusals(situation.simulation(ProfileConfig(args=args)), "PodTopologySpread", situation.pod) == {}
+
+    check()

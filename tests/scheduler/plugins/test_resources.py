@@ -1,0 +1,209 @@
+"""NodePorts, NodeResourcesFit, NodeResourcesBalancedAllocation and ImageLocality against their oracles."""
+
+import math
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sampan.api import quantity
+from sampan.api.pod_amounts import effective_requests
+from sampan.api.types.core_v1 import Node, Pod
+from sampan.scheduler.config import ProfileConfig
+from sampan.scheduler.plugin_args import ArgumentError
+from sampan.scheduler.simulation import Simulation
+from tests.scheduler.clusters import GPU, MIB, Situation, refusals, scores, situations
+
+SHAPE = [{"utilization": 0, "score": 0}, {"utilization": 50, "score": 10}, {"utilization": 100, "score": 3}]
+RESOURCES = [{"name": "cpu", "weight": 2}, {"name": "memory", "weight": 1}, {"name": GPU, "weight": 3}]
+
+
+def amount(name: str, text: Any) -> int:
+    found = quantity.parse(text) if isinstance(text, str) else text
+    return 0 if found is None else found.milli_value() if name == "cpu" else found.value()
+
+
+def asked(pod: Pod, name: str, assumed: dict[str, str] | None = None) -> int:
+    return amount(name, effective_requests(pod.spec, assumed).get(name))
+
+
+def used(situation: Situation, node: Node, name: str, assumed: dict[str, str] | None = None) -> int:
+    return sum(asked(pod, name, assumed) for pod in situation.on(node))
+
+
+@given(situations())
+def test_what_does_not_fit(situation: Situation) -> None:
+    pod, wanted = situation.pod, {}
+    names = effective_requests(pod.spec)
+    for node in situation.nodes:
+        there = {name: amount(name, text) for name, text in node.status.allocatable.items()}
+        reasons = ["Too many pods"] if len(situation.on(node)) + 1 > there["pods"] else []
+        is_final = False
+        for name in names:
+            need = asked(pod, name)
+            if need and need > there.get(name, 0) - used(situation, node, name):
+                reasons.append(f"Insufficient {name}")
+                is_final = is_final or need > there.get(name, 0)
+        if reasons:
+            wanted[node.metadata.name] = (tuple(reasons), is_final)
+    assert refusals(situation.simulation(), "NodeResourcesFit", pod) == wanted
+
+
+ASSUMED = {"cpu": "100m", "memory": "200Mi"}
+
+
+def weighed(situation: Situation, node: Node, one: Any) -> Any:
+    total = weights = 0
+    for name, weight in (("cpu", 2), ("memory", 1), (GPU, 3)):
+        there = amount(name, node.status.allocatable.get(name))
+        assumed = ASSUMED if name != GPU else None
+        own = asked(situation.pod, name, assumed)
+        if not there or (name == GPU and not own):
+            continue
+        score = one(used(situation, node, name, assumed) + own, there)
+        if score is not None:
+            total, weights = total + score * weight, weights + weight
+    return total, weights
+
+
+def least(requested: int, there: int) -> int:
+    return 0 if requested > there else (there - requested) * 100 // there
+
+
+def most(requested: int, there: int) -> int:
+    return min(requested, there) * 100 // there
+
+
+def shaped(requested: int, there: int) -> int | None:
+    ratio = 100 if requested > there else requested * 100 // there
+    score = 100 * ratio // 50 if ratio <= 50 else 100 + int((30 - 100) * (ratio - 50) / 50)
+    return score or None
+
+
+@pytest.mark.parametrize(
+    ("kind", "one"), [("LeastAllocated", least), ("MostAllocated", most), ("RequestedToCapacityRatio", shaped)]
+)
+def test_how_full_a_node_would_be(kind: str, one: Any) -> None:
+    strategy = {"type": kind, "resources": RESOURCES, "requestedToCapacityRatio": {"shape": SHAPE}}
+    profile = ProfileConfig(args={"NodeResourcesFit": {"scoringStrategy": strategy}})
+
+    @given(situations())
+    def check(situation: Situation) -> None:
+        wanted = {}
+        for node in situation.nodes:
+            total, weights = weighed(situation, node, one)
+            if kind == "RequestedToCapacityRatio":
+                wanted[node.metadata.name] = math.floor(total / weights + 0.5) if weights else 0
+            else:
+                wanted[node.metadata.name] = total // weights if weights else 0
+        assert scores(situation.simulation(profile), "NodeResourcesFit", situation.pod, list(wanted)) == wanted
+
+    check()
+
+
+@pytest.mark.parametrize("names", [["cpu", "memory"], ["cpu", "memory", GPU]])
+def test_how_even_a_node_becomes(names: list[str]) -> None:
+    resources = [{"name": name, "weight": 1} for name in names]
+    profile = ProfileConfig(args={"NodeResourcesBalancedAllocation": {"resources": resources}})
+
+    def evenness(fractions: list[float]) -> int:
+        if len(fractions) == 2:
+            return int((1 - abs(fractions[0] - fractions[1]) / 2) * 100)
+        if len(fractions) < 2:
+            return 100
+        mean = sum(fractions) / len(fractions)
+        return int((1 - math.sqrt(sum((one - mean) ** 2 for one in fractions) / len(fractions))) * 100)
+
+    @given(situations())
+    def check(situation: Situation) -> None:
+        pod, wanted = situation.pod, {}
+        for node in situation.nodes:
+            after, before = [], []
+            for name in names:
+                there, own = amount(name, node.status.allocatable.get(name)), asked(pod, name)
+                if there and (own or name != GPU):
+                    taken = used(situation, node, name)
+                    after.append(min(1.0, (taken + own) / there))
+                    before.append(min(1.0, taken / there))
+            wanted[node.metadata.name] = 50 + (50 + evenness(after) - evenness(before)) // 2
+        found = scores(situation.simulation(profile), "NodeResourcesBalancedAllocation", pod, list(wanted))
+        if not any(asked(pod, name) for name in names):
+            assert found is None
+        else:
+            assert found is not None
+            # sums of floats in another order may round to another whole number
+            assert all(abs(found[node] - score) <= (len(names) > 2) for node, score in wanted.items())
+
+    check()
+
+
+@given(situations())
+def test_ports(situation: Situation) -> None:
+    def taken(pod: Pod) -> list[Any]:
+        return [
+            (port.hostIP or "0.0.0.0", port.protocol, port.hostPort)
+            for container in pod.spec.containers or ()
+            for port in container.ports
+            if port.hostPort
+        ]
+
+    def clash(one: Any, other: Any) -> bool:
+        return one[1:] == other[1:] and (one[0] == other[0] or "0.0.0.0" in (one[0], other[0]))
+
+    wanted = {
+        node.metadata.name: (("node(s) didn't have free ports for the requested pod ports",), False)
+        for node in situation.nodes
+        if any(clash(mine, theirs) for mine in taken(situation.pod) for pod in situation.on(node) for theirs in taken(pod))
+    }
+    assert refusals(situation.simulation(), "NodePorts", situation.pod) == wanted
+
+
+@given(situations(most_pods=0))
+def test_images(situation: Situation) -> None:
+    pod = situation.pod
+    images = [one.image for one in (*pod.spec.initContainers, *(pod.spec.containers or ()))]
+    full = [name if ":" in name.rpartition("/")[2] else f"{name}:latest" for name in images]
+    size: dict[str, int] = {}
+    having: dict[str, set[str]] = {}
+    for node in situation.nodes:
+        sizes = {name: image.sizeBytes for image in node.status.images for name in image.names or ()}
+        for name, bytes_ in sizes.items():
+            size.setdefault(name, bytes_)
+            having.setdefault(name, set()).add(node.metadata.name)
+    wanted = {}
+    for node in situation.nodes:
+        total = sum(
+            int(size[name] * (len(having[name]) / len(situation.nodes)))
+            for name in full
+            if node.metadata.name in having.get(name, ())
+        )
+        least_, most_ = 23 * MIB, 1000 * MIB * len(images)
+        wanted[node.metadata.name] = 100 * (min(max(total, least_), most_) - least_) // (most_ - least_)
+    found = scores(situation.simulation(), "ImageLocality", pod, list(wanted))
+    assert found == (wanted if any(name in having for name in full) else None)
+
+
+@pytest.mark.parametrize(
+    ("args", "told"),
+    [
+        ({"scoringStrategy": {"type": "Best"}}, "Unsupported value: 'Best'"),
+        ({"scoringStrategy": {"type": "RequestedToCapacityRatio"}}, "at least one point"),
+        ({"scoringStrategie": {}}, "scoringStrategie"),
+    ],
+)
+def test_arguments_that_make_no_sense(args: dict[str, Any], told: str) -> None:
+    with pytest.raises(ArgumentError, match="NodeResourcesFit") as caught:
+        Simulation(profile=ProfileConfig(args={"NodeResourcesFit": args}))
+    assert told in str(caught.value)
+
+
+def test_resources_that_are_ignored() -> None:
+    profile = ProfileConfig(args={"NodeResourcesFit": {"ignoredResourceGroups": ["example.com"]}})
+
+    @given(situations())
+    def check(situation: Situation) -> None:
+        found = refusals(situation.simulation(profile), "NodeResourcesFit", situation.pod)
+        assert all(f"Insufficient {GPU}" not in reasons for reasons, _ in found.values())
+
+    check()
