@@ -70,7 +70,7 @@ class Asking:
     async def _send(self, method: str, path: str, token: str) -> tuple[int, Any]:
         context = ssl.create_default_context(cafile=str(self._ca))
         headers = {"Authorization": f"Bearer {token}"} if token else {}
-        body = {} if method == "POST" else None
+        body: dict[str, Any] | None = {} if method == "POST" else None
         async with ClientSession(connector=TCPConnector(ssl=context)) as session:
             answer = await session.request(method, self._url + path, json=body, headers=headers)
             is_json = answer.content_type == "application/json"

@@ -58,3 +58,22 @@ def test_a_policy_allows(tmp_path: Path, line: str, question: Attributes, expect
 def test_a_line_that_is_no_policy_is_told(tmp_path: Path, line: str) -> None:
     with pytest.raises(PolicyError, match="line 3"):
         is_allowed(tmp_path, line, asked("get", "pods"))
+
+
+def test_what_a_policy_lets_somebody_do_can_be_told(tmp_path: Path) -> None:
+    file = tmp_path / "policies"
+    start = '{"apiVersion": "abac.authorization.kubernetes.io/v1beta1", "kind": "Policy", "spec": '
+    file.write_text(
+        start
+        + '{"user": "ann", "namespace": "ns", "resource": "pods", "apiGroup": "", "readonly": true}}\n'
+        + start
+        + '{"user": "ann", "namespace": "*", "nonResourcePath": "/x"}}\n'
+        + start
+        + '{"user": "ben", "namespace": "*", "resource": "*", "apiGroup": "*"}}\n'
+    )
+    told = AbacAuthorizer(policies=read_policies(file))
+    assert [(rule.verbs, rule.resources, rule.nonResourceURLs) for rule in told.rights_of(ANN, "ns").rules] == [
+        (["get", "list", "watch"], ["pods"], []),
+        (["*"], [], ["/x"]),
+    ]
+    assert [rule.nonResourceURLs for rule in told.rights_of(ANN, "other").rules] == [["/x"]]

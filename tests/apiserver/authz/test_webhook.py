@@ -8,12 +8,14 @@ import pytest
 from aiohttp import web
 
 from sampan.apiserver.authz import Attributes, Chain, Decision, Verdict
+from sampan.apiserver.authz.always import AlwaysAllow
 from sampan.apiserver.authz.configuration import read_authorization
 from sampan.apiserver.authz.webhook import WebhookAuthorizer, WebhookSettings, decision_of, spec_of
 from sampan.apiserver.call import User
 from sampan.apiserver.config_file import ConfigFault
 from sampan.apiserver.remote_review import Patience
 from sampan.machinery import errors
+from sampan.machinery.client.access import Access
 from sampan.machinery.clock import VirtualClock
 from tests.apiserver.auth.outside import Outside, outside
 from tests.apiserver.authz.building import ANN, asked, asked_path
@@ -151,6 +153,14 @@ def test_a_service_that_says_both_refuses() -> None:
     decision = decision_of({"allowed": True, "denied": True})
     assert decision.verdict is Verdict.REFUSED
     assert "both allow and deny" in decision.fault
+
+
+def test_what_somebody_may_do_cannot_be_told(tmp_path: Path) -> None:
+    hook = WebhookAuthorizer(settings=WebhookSettings(access=Access(server="https://none")), clock=VirtualClock())
+    rights = Chain(AlwaysAllow(), hook).rights_of(ANN, "ns")
+    assert not rights.is_whole
+    assert rights.faults == ["webhook authorizer does not support user rule resolution"]
+    assert [rule.verbs for rule in rights.rules] == [["*"], ["*"]], "what others tell is told"
 
 
 # -- the file --------------------------------------------------------------------------------------------------------

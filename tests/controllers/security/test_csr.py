@@ -3,7 +3,6 @@
 import asyncio
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any
 
 import pytest
 from cryptography import x509
@@ -31,12 +30,13 @@ JOINING = User("system:bootstrap:abcdef", groups=("system:bootstrappers", "syste
 DAY = 24 * 3600
 
 
-def config(folder: Path, c: Cluster, **more: Any) -> ControllerConfig:
+def config(folder: Path, c: Cluster) -> ControllerConfig:
     ca = make_ca("test", now=c.clock.now())
     (folder / "ca.crt").write_bytes(ca.certificate)
     (folder / "ca.key").write_bytes(ca.key)
-    files = {"cluster_signing_cert_file": str(folder / "ca.crt"), "cluster_signing_key_file": str(folder / "ca.key")}
-    return ControllerConfig(**files, **more)
+    return ControllerConfig(
+        cluster_signing_cert_file=str(folder / "ca.crt"), cluster_signing_key_file=str(folder / "ca.key")
+    )
 
 
 async def approve(c: Cluster, name: str = "csr", kind: str = APPROVED) -> None:

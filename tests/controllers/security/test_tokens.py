@@ -175,7 +175,7 @@ def test_secrets_of_a_pod() -> None:
 # -- tokens for joining ----------------------------------------------------------------------------------------------
 
 
-def joining_secret(name: str, expires: float | None = None, **data: str) -> Secret:
+def joining_secret(name: str, expires: float | None = None, **data: Any) -> Secret:
     said = {"token-id": name, "token-secret": "0123456789abcdef", "usage-bootstrap-signing": "true", **data}
     if expires is not None:
         said["expiration"] = times.format_time(expires)
@@ -208,6 +208,9 @@ async def _joining(c: Cluster) -> list[str]:
     return sorted(one.metadata.name.removeprefix("bootstrap-token-") for one in found)
 
 
+_UNSIGNING: dict[str, Any] = {"usage-bootstrap-signing": "false"}
+
+
 def test_the_way_in_is_signed() -> None:
     async def main() -> None:
         async with cluster() as c:
@@ -217,7 +220,7 @@ def test_the_way_in_is_signed() -> None:
             await secrets.create(joining_secret("aaaaaa", c.clock.now() + 600))
             async with c.running(BootstrapSigner.name):
                 await secrets.create(joining_secret("bbbbbb"))
-                await secrets.create(joining_secret("cccccc", **{"usage-bootstrap-signing": "false"}))
+                await secrets.create(joining_secret("cccccc", **_UNSIGNING))
                 await c.clock.settle()
                 assert await _signed(c) == ["jws-kubeconfig-aaaaaa", "jws-kubeconfig-bbbbbb", "kubeconfig", "other"]
                 await c.clock.advance(601)

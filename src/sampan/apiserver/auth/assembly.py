@@ -70,8 +70,8 @@ def _tokens(
     if config.tokens:
         yield AudienceAgnostic(FileTokens(config.tokens), audiences=own)
     if keys:
-        yield LegacyTokens(keys=keys, audiences=own, objects=StoredObjects(registry=registry), clock=clock, note=note)
         yield _account_tokens(config, registry, keys)
+        yield LegacyTokens(keys=keys, audiences=own, objects=StoredObjects(registry=registry), clock=clock, note=note)
     if config.has_bootstrap_tokens:
         bootstrap = BootstrapTokens(objects=StoredObjects(registry=registry), clock=clock)
         yield AudienceAgnostic(bootstrap, audiences=own)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import msgspec
 
+from sampan.api.types.rbac_v1 import PolicyRule
 from sampan.apiserver.authz.attributes import Attributes
-from sampan.apiserver.authz.decisions import ALLOWED, Decision, Verdict
+from sampan.apiserver.authz.decisions import ALLOWED, Decision, Rights, Verdict
 from sampan.apiserver.call import AUTHENTICATED, UNAUTHENTICATED, User
 
 _API_VERSIONS = ("abac.authorization.kubernetes.io/v0", "abac.authorization.kubernetes.io/v1beta1")
@@ -82,6 +83,19 @@ class AbacAuthorizer:
 
     def decide(self, asked: Attributes) -> Decision:
         return ALLOWED if any(_allows(policy, asked) for policy in self._policies) else _NO
+
+    def rights_of(self, user: User, namespace: str) -> Rights:
+        own = [policy for policy in self._policies if _is_subject(policy, user)]
+        return Rights([rule for policy in own for rule in _rules(policy, namespace)])
+
+
+def _rules(policy: AbacPolicy, namespace: str) -> Iterator[PolicyRule]:
+    verbs = ["get", "list", "watch"] if policy.readonly else ["*"]
+    if policy.namespace in ("*", namespace):
+        if policy.resource:
+            yield PolicyRule(verbs=verbs, apiGroups=[policy.apiGroup], resources=[policy.resource])
+        if policy.nonResourcePath:
+            yield PolicyRule(verbs=verbs, nonResourceURLs=[policy.nonResourcePath])
 
 
 def _allows(policy: AbacPolicy, asked: Attributes) -> bool:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from sampan.apiserver.authz.attributes import Attributes, attributes_of
-from sampan.apiserver.authz.decisions import Authorizer, Closing, Decision, Verdict
+from sampan.apiserver.authz.decisions import Authorizer, Closing, Decision, Rights, Telling, Verdict
 from sampan.apiserver.authz.refusals import refused
-from sampan.apiserver.call import Call
+from sampan.apiserver.call import Call, User
 
 
 class Chain:
@@ -43,6 +43,15 @@ class Chain:
         decision = await self.decide(asked)
         if decision.verdict is not Verdict.ALLOWED:
             raise refused(asked, decision)
+
+    def rights_of(self, user: User, namespace: str) -> Rights:
+        """What all of them can tell, together."""
+        told = [one.rights_of(user, namespace) for one in self._authorizers if isinstance(one, Telling)]
+        return Rights(
+            [rule for rights in told for rule in rights.rules],
+            list(dict.fromkeys(fault for rights in told for fault in rights.faults)),
+            all(rights.is_whole for rights in told),
+        )
 
     def replace(self, authorizers: Sequence[Authorizer]) -> Chain:
         """From now on ask these; what was asked until now, to be closed when nobody waits for it any more."""

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from typing import Protocol, runtime_checkable
 
+from sampan.api.types.rbac_v1 import PolicyRule
 from sampan.apiserver.authz.attributes import Attributes
+from sampan.apiserver.call import User
 
 
 class Verdict(Enum):
@@ -35,6 +37,22 @@ class Authorizer(Protocol):
         where it does not know."""
 
 
+@dataclass(frozen=True, slots=True)
+class Rights:
+    """What a user may do in a namespace, as far as an authorizer can tell without being asked about each thing."""
+
+    rules: Sequence[PolicyRule] = ()
+    faults: Sequence[str] = ()
+    is_whole: bool = True
+
+
+@runtime_checkable
+class Telling(Protocol):
+    """An authorizer that can tell what somebody may do."""
+
+    def rights_of(self, user: User, namespace: str) -> Rights: ...
+
+
 @runtime_checkable
 class Closing(Protocol):
     """An authorizer that holds connections."""
@@ -42,4 +60,4 @@ class Closing(Protocol):
     async def close(self) -> None: ...
 
 
-__all__ = ["ALLOWED", "UNDECIDED", "Authorizer", "Closing", "Decision", "Verdict"]
+__all__ = ["ALLOWED", "UNDECIDED", "Authorizer", "Closing", "Decision", "Rights", "Telling", "Verdict"]

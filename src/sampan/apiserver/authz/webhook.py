@@ -11,7 +11,8 @@ import msgspec
 
 from sampan.api import fields, labels
 from sampan.apiserver.authz.attributes import Attributes
-from sampan.apiserver.authz.decisions import Decision, Verdict
+from sampan.apiserver.authz.decisions import Decision, Rights, Verdict
+from sampan.apiserver.call import User
 from sampan.apiserver.kept_answers import KeptAnswers
 from sampan.apiserver.remote_review import Patience, RemoteReviewer, ReviewFailed
 from sampan.machinery.client.access import Access
@@ -48,6 +49,9 @@ class WebhookAuthorizer:
         key = msgspec.json.encode(spec)
         known = self._kept.get(key)
         return known if known is not None else self._ask(asked, spec, key)
+
+    def rights_of(self, user: User, namespace: str) -> Rights:
+        return Rights((), ("webhook authorizer does not support user rule resolution",), is_whole=False)
 
     async def close(self) -> None:
         await self._service.close()

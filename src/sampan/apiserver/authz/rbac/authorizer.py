@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from sampan.apiserver.authz.attributes import Attributes
-from sampan.apiserver.authz.decisions import UNDECIDED, Decision, Verdict
+from sampan.apiserver.authz.decisions import UNDECIDED, Decision, Rights, Verdict
 from sampan.apiserver.authz.rbac.index import RbacIndex
+from sampan.apiserver.call import User
 
 
 class RbacAuthorizer:
@@ -18,6 +19,11 @@ class RbacAuthorizer:
         if found is None and namespace:
             found = index.grants(asked.user, namespace).decide(asked)
         return found if found is not None else self._not_allowed(asked)
+
+    def rights_of(self, user: User, namespace: str) -> Rights:
+        grants = (self._index.grants(user, ""), self._index.grants(user, namespace))
+        rules = [rule for grant in grants for rule in grant.rules]
+        return Rights(rules, [fault for grant in grants for fault in grant.faults])
 
     def _not_allowed(self, asked: Attributes) -> Decision:
         faults = self._faults(asked)

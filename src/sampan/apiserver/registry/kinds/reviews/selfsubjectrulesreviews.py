@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from sampan.api.types.authorization_v1 import (
@@ -11,8 +12,7 @@ from sampan.api.types.authorization_v1 import (
     SelfSubjectRulesReviewSpec,
     SubjectRulesReviewStatus,
 )
-from sampan.apiserver.authz.rbac import RbacIndex
-from sampan.apiserver.call import User
+from sampan.apiserver.authz.decisions import Rights
 from sampan.apiserver.registry.kinds.reviews.posted import answer, posted, security_of
 from sampan.apiserver.registry.served import Served
 from sampan.machinery import errors
@@ -27,14 +27,13 @@ async def review(endpoints: Endpoints, call: Call) -> ValueAnswer:
     asked: SelfSubjectRulesReview = await posted(endpoints, call)
     if not asked.spec.namespace:
         raise errors.bad_request("no namespace on request")
-    asked.status = _rules(security_of(endpoints).rules, call.user, asked.spec.namespace)
+    asked.status = _status(security_of(endpoints).authorizer.rights_of(call.user, asked.spec.namespace))
     asked.spec = SelfSubjectRulesReviewSpec()
     return answer(asked)
 
 
-def _rules(index: RbacIndex, user: User, namespace: str) -> SubjectRulesReviewStatus:
-    grants = (index.grants(user, ""), index.grants(user, namespace))
-    rules = [rule for grant in grants for rule in grant.rules]
+def _status(rights: Rights) -> SubjectRulesReviewStatus:
+    rules = rights.rules
     return SubjectRulesReviewStatus(
         resourceRules=[
             ResourceRule(
@@ -51,8 +50,13 @@ def _rules(index: RbacIndex, user: User, namespace: str) -> SubjectRulesReviewSt
             for rule in rules
             if rule.nonResourceURLs
         ],
-        evaluationError=", ".join(dict.fromkeys(fault for grant in grants for fault in grant.faults)),
+        incomplete=not rights.is_whole,
+        evaluationError=_told(rights.faults),
     )
+
+
+def _told(faults: Sequence[str]) -> str:
+    return f"[{', '.join(faults)}]" if len(faults) > 1 else "".join(faults)
 
 
 SERVED = Served(handlers={"": review})
