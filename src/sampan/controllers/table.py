@@ -207,6 +207,16 @@ CONTROLLERS = (
         aliases=("persistentvolume-binder",),
         factory="sampan.controllers.storage.binder:make",
     ),
+    Descriptor(
+        name="ephemeral-volume-controller",
+        aliases=("ephemeral-volume",),
+        factory="sampan.controllers.storage.ephemeral:make",
+    ),
+    Descriptor(
+        name="persistentvolume-expander-controller",
+        aliases=("persistentvolume-expander",),
+        factory="sampan.controllers.storage.expansion:make",
+    ),
 )
 
 __all__ = ["CONTROLLERS"]

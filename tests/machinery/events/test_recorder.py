@@ -133,3 +133,15 @@ def test_nothing_that_goes_wrong_reaches_the_caller(caplog: pytest.LogCaptureFix
     asyncio.run(main())
     assert "an event Odd cannot be recorded" in caplog.text
     assert "event Odd about m is refused" in caplog.text
+
+
+def test_two_recorders_may_speak_at_the_same_moment() -> None:
+    async def main() -> None:
+        clock = VirtualClock()
+        async with serving(clock) as server, recording(server) as one, recording(server) as other:
+            one.event(MAP, NORMAL, "First", "one")
+            other.event(MAP, NORMAL, "Second", "other")
+            await clock.settle()
+            assert {found.reason for found in await told(server)} == {"First", "Second"}
+
+    asyncio.run(main())

@@ -6,6 +6,8 @@ from collections import deque
 from collections.abc import Mapping
 from typing import Any
 
+import msgspec
+
 from sampan.api import times
 from sampan.api.types.core_v1 import Event, EventSource, ObjectReference
 from sampan.api.types.meta_v1 import ObjectMeta
@@ -78,9 +80,7 @@ class EventRecorder:
             self._more.clear()
             await self._more.wait()
 
-    def _made(
-        self, obj: Any, type: str, reason: str, message: str, annotations: Mapping[str, str], host: str
-    ) -> Event:
+    def _made(self, obj: Any, type: str, reason: str, message: str, annotations: Mapping[str, str], host: str) -> Event:
         now, ref = self._clock.now(), reference(obj)
         self._serial += 1
         stamp = int(now * 1e9) + self._serial % 1000
@@ -127,7 +127,18 @@ class EventRecorder:
                 return await self._events.patch(event.metadata.name, patch, event.metadata.namespace)
             except errors.NotFound:
                 pass  # it had its time; tell it anew
+        for _ in range(_ATTEMPTS):
+            try:
+                return await self._events.create(event)
+            except errors.AlreadyExists:  # two recorders spoke of the object at the same moment
+                event = _renamed(event)
         return await self._events.create(event)
+
+
+def _renamed(event: Event) -> Event:
+    name, _, stamp = event.metadata.name.rpartition(".")
+    metadata = msgspec.structs.replace(event.metadata, name=f"{name}.{int(stamp, 16) + 1:x}")
+    return msgspec.structs.replace(event, metadata=metadata)
 
 
 def reference(obj: Any, field_path: str = "") -> ObjectReference:

@@ -1,0 +1,90 @@
+"""ephemeral-volume-controller: a claim for every ephemeral volume of a pod, which goes with the pod."""
+
+from collections.abc import Hashable, Iterable
+from typing import Any
+
+from sampan.api.types.core_v1 import PersistentVolumeClaim, Pod
+from sampan.api.types.meta_v1 import ObjectMeta, OwnerReference
+from sampan.controllers.descriptor import Parts
+from sampan.controllers.storage.claims_of_pods import by_claim, ephemeral_claim_name, is_made_for
+from sampan.machinery import errors
+from sampan.machinery.client import Client, resource_of
+from sampan.machinery.controller import Watch
+from sampan.machinery.events import WARNING, EventRecorder
+from sampan.machinery.informer import InformerFactory
+from sampan.machinery.object_key import Key, key_of
+
+SOURCE = "ephemeral_volume"
+
+
+def wants_claims(pod: Pod) -> bool:
+    return pod.metadata.deletionTimestamp is None and any(volume.ephemeral is not None for volume in pod.spec.volumes)
+
+
+def claim_for(pod: Pod, volume: Any) -> PersistentVolumeClaim:
+    template, meta = volume.ephemeral.volumeClaimTemplate, pod.metadata
+    owner = OwnerReference(
+        apiVersion="v1", kind="Pod", name=meta.name, uid=meta.uid, controller=True, blockOwnerDeletion=True
+    )
+    return PersistentVolumeClaim(
+        metadata=ObjectMeta(
+            name=ephemeral_claim_name(pod, volume),
+            namespace=meta.namespace,
+            ownerReferences=[owner],
+            annotations=template.metadata.annotations,
+            labels=template.metadata.labels,
+        ),
+        spec=template.spec,
+    )
+
+
+def not_for(claim: Key, pod: Key) -> str:
+    return f"PVC {claim} was not created for pod {pod} (pod is not owner)"
+
+
+def _key_if_wanting(pod: Pod) -> Iterable[Hashable]:
+    return (key_of(pod),) if wants_claims(pod) else ()
+
+
+class EphemeralVolumes:
+    name = "ephemeral-volume-controller"
+
+    def __init__(self, *, client: Client, informers: InformerFactory, events: EventRecorder) -> None:
+        self._claims, self._events = client.of(PersistentVolumeClaim), events
+        self._pods, self._known = informers.of(Pod).lister, informers.of(PersistentVolumeClaim).lister
+        self._pods.add_index(by_claim)
+        self.watches = (
+            Watch(resource_of(Pod), _key_if_wanting),
+            Watch(resource_of(PersistentVolumeClaim), self._pods_of),
+        )
+
+    def _pods_of(self, claim: PersistentVolumeClaim) -> Iterable[Hashable]:
+        return [key_of(pod) for pod in self._pods.find(by_claim, key_of(claim)) if wants_claims(pod)]
+
+    async def reconcile(self, key: Key) -> None:
+        pod = self._pods.by_key(key)
+        if pod is None or not wants_claims(pod):
+            return
+        for volume in pod.spec.volumes:
+            if volume.ephemeral is not None:
+                await self._make(pod, volume)
+
+    async def _make(self, pod: Pod, volume: Any) -> None:
+        name = Key(pod.metadata.namespace, ephemeral_claim_name(pod, volume))
+        found = self._known.by_key(name)
+        why = ""
+        if found is not None:
+            why = "" if is_made_for(found, pod) else not_for(name, key_of(pod))
+        else:
+            try:
+                await self._claims.create(claim_for(pod, volume))
+            except errors.ApiError as error:
+                why = f"create PVC {name.name}: {error}"
+        if why:
+            self._events.event(pod, WARNING, "FailedBinding", f"ephemeral volume {volume.name}: {why}")
+            raise errors.unexpected(f"ephemeral volume {volume.name}: {why}")
+
+
+def make(parts: Parts) -> EphemeralVolumes:
+    client, events = parts.client_for(EphemeralVolumes.name), parts.events_for(EphemeralVolumes.name, SOURCE)
+    return EphemeralVolumes(client=client, informers=parts.informers, events=events)

@@ -1,0 +1,89 @@
+"""persistentvolume-expander-controller: a claim that asks for more gets it.
+
+A directory has room as its disk has: volumes of `sampan.local/path` grow at once, in name. All others are expanded by
+somebody outside, and that is told.
+"""
+
+from collections.abc import Hashable, Iterable
+
+from sampan.api.quantity import parse
+from sampan.api.types.core_v1 import PersistentVolume, PersistentVolumeClaim
+from sampan.controllers.descriptor import Parts
+from sampan.controllers.storage.local_path import NAME as LOCAL_PATH
+from sampan.controllers.storage.matching import capacity, requested
+from sampan.controllers.storage.words import BOUND, PROVISIONED_BY, STORAGE
+from sampan.machinery import errors
+from sampan.machinery.client import Client, resource_of
+from sampan.machinery.controller import Watch
+from sampan.machinery.copies import copy_of
+from sampan.machinery.events import NORMAL, WARNING, EventRecorder
+from sampan.machinery.informer import InformerFactory
+from sampan.machinery.object_key import Key, key_of
+
+SOURCE = "volume_expand"
+_OUTSIDE = "waiting for an external controller to expand this PVC"
+_RESIZING = ("Resizing", "FileSystemResizePending", "ControllerResizeError", "NodeResizeError")
+
+
+def wants_more(claim: PersistentVolumeClaim) -> bool:
+    """Bound, and with less than it asks for."""
+    now = claim.status.capacity.get(STORAGE)
+    return claim.status.phase == BOUND and now is not None and parse(now) < requested(claim)
+
+
+def is_of(volume: PersistentVolume, claim: PersistentVolumeClaim) -> bool:
+    ref = volume.spec.claimRef
+    return ref is not None and (ref.namespace, ref.uid) == (claim.metadata.namespace, claim.metadata.uid)
+
+
+def grown(claim: PersistentVolumeClaim) -> PersistentVolumeClaim:
+    changed = copy_of(claim)
+    size = str(requested(claim))
+    status = changed.status
+    status.capacity[STORAGE] = size
+    status.allocatedResources[STORAGE] = size
+    status.allocatedResourceStatuses.pop(STORAGE, None)
+    status.conditions = [found for found in status.conditions if found.type not in _RESIZING]
+    return changed
+
+
+def _key_if_wanting(claim: PersistentVolumeClaim) -> Iterable[Hashable]:
+    return (key_of(claim),) if wants_more(claim) else ()
+
+
+class VolumeExpander:
+    name = "persistentvolume-expander-controller"
+    watches = (Watch(resource_of(PersistentVolumeClaim), _key_if_wanting),)
+
+    def __init__(self, *, client: Client, informers: InformerFactory, events: EventRecorder) -> None:
+        self._claims, self._volumes, self._events = (
+            client.of(PersistentVolumeClaim),
+            client.of(PersistentVolume),
+            events,
+        )
+        self._known = informers.of(PersistentVolumeClaim).lister
+
+    async def reconcile(self, key: Key) -> None:
+        claim = self._known.by_key(key)
+        if claim is None or not wants_more(claim):
+            return
+        volume = await self._volumes.get(claim.spec.volumeName)
+        if not is_of(volume, claim):
+            raise errors.unexpected(f"persistent Volume is not bound to PVC being updated : {key}")
+        if volume.metadata.annotations.get(PROVISIONED_BY) == LOCAL_PATH:
+            return await self._grow(volume, claim)
+        kind = NORMAL if volume.spec.csi is not None or volume.spec.flexVolume is not None else WARNING
+        self._events.event(claim, kind, "ExternalExpanding", _OUTSIDE)
+
+    async def _grow(self, volume: PersistentVolume, claim: PersistentVolumeClaim) -> None:
+        if capacity(volume) < requested(claim):
+            size = {"spec": {"capacity": {STORAGE: str(requested(claim))}}}
+            await self._volumes.patch(volume.metadata.name, size)
+        await self._claims.update_status(grown(claim))
+        said = f"ExpandVolume succeeded for volume {key_of(claim)}"
+        self._events.event(claim, NORMAL, "VolumeResizeSuccessful", said)
+
+
+def make(parts: Parts) -> VolumeExpander:
+    client, events = parts.client_for(VolumeExpander.name), parts.events_for(VolumeExpander.name, SOURCE)
+    return VolumeExpander(client=client, informers=parts.informers, events=events)

@@ -1,0 +1,78 @@
+"""ephemeral-volume-controller against a whole API server."""
+
+import asyncio
+
+import pytest
+
+from sampan.api.types.core_v1 import (
+    EphemeralVolumeSource,
+    Event,
+    PersistentVolumeClaim,
+    PersistentVolumeClaimTemplate,
+    Pod,
+    ServiceAccount,
+    Volume,
+)
+from sampan.api.types.meta_v1 import ObjectMeta
+from sampan.controllers.storage.ephemeral import EphemeralVolumes, wants_claims
+from sampan.machinery import errors
+from sampan.machinery.client import Delete
+from tests.controllers.cluster import cluster, second_run_writes_nothing
+from tests.controllers.storage.builders import claim, pod_using
+
+NAME = EphemeralVolumes.name
+GARBAGE, PROTECTION = "garbage-collector-controller", "persistentvolumeclaim-protection-controller"
+
+
+def pod() -> Pod:
+    made = pod_using("")
+    template = PersistentVolumeClaimTemplate(metadata=ObjectMeta(labels={"a": "b"}), spec=claim().spec)
+    made.spec.volumes = [Volume(name="data", ephemeral=EphemeralVolumeSource(volumeClaimTemplate=template))]
+    return made
+
+
+def test_which_pods_want_claims() -> None:
+    assert wants_claims(pod())
+    assert not wants_claims(pod_using("c"))
+    deleted = pod()
+    deleted.metadata.deletionTimestamp = "2026-01-01T00:00:00Z"
+    assert not wants_claims(deleted)
+
+
+def test_a_pod_has_its_claim_again_when_it_is_gone_and_takes_it_along() -> None:
+    async def main() -> None:
+        async with cluster() as c:
+            claims, pods = c.client.of(PersistentVolumeClaim), c.client.of(Pod)
+            account = ServiceAccount(metadata=ObjectMeta(name="default", namespace="default"))
+            await c.client.of(ServiceAccount).create(account)
+            async with c.running(NAME, GARBAGE, PROTECTION):
+                made = await pods.create(pod())
+                await c.clock.settle()
+                found = await claims.get("p-data", "default")
+                (owner,) = found.metadata.ownerReferences
+                assert (owner.uid, owner.controller, owner.blockOwnerDeletion) == (made.metadata.uid, True, True)
+                assert found.metadata.labels == {"a": "b"}
+                assert found.spec.accessModes == ["ReadWriteOnce"]
+            await second_run_writes_nothing(c, NAME)
+            async with c.running(NAME, GARBAGE, PROTECTION):
+                await pods.delete("p", "default", options=Delete(grace_period_s=0))
+                await c.clock.settle()
+                with pytest.raises(errors.NotFound):
+                    await claims.get("p-data", "default")
+
+    asyncio.run(main())
+
+
+def test_anothers_claim_of_that_name_is_not_taken() -> None:
+    async def main() -> None:
+        async with cluster() as c, c.running(NAME):
+            account = ServiceAccount(metadata=ObjectMeta(name="default", namespace="default"))
+            await c.client.of(ServiceAccount).create(account)
+            await c.client.of(PersistentVolumeClaim).create(claim("p-data"))
+            await c.client.of(Pod).create(pod())
+            await c.clock.settle()
+            (event,) = (await c.client.of(Event).list()).items
+            text = "ephemeral volume data: PVC default/p-data was not created for pod default/p (pod is not owner)"
+            assert (event.reason, event.message, event.source.component) == ("FailedBinding", text, "ephemeral_volume")
+
+    asyncio.run(main())

@@ -1,0 +1,75 @@
+"""persistentvolume-expander-controller against a whole API server."""
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from sampan.api.types.core_v1 import Event, ObjectReference, PersistentVolume, PersistentVolumeClaim
+from sampan.api.types.meta_v1 import ObjectMeta
+from sampan.api.types.storage_v1 import StorageClass
+from sampan.controllers.descriptor import ControllerConfig
+from sampan.controllers.storage.expansion import VolumeExpander, grown, is_of, wants_more
+from sampan.controllers.storage.local_path import NAME as LOCAL_PATH
+from tests.controllers.cluster import cluster, second_run_writes_nothing
+from tests.controllers.storage.builders import claim, volume
+
+NAME, BINDER = VolumeExpander.name, "persistentvolume-binder-controller"
+MORE = {"spec": {"resources": {"requests": {"storage": "4Gi"}}}}
+
+
+def bound(asks: str, has: str, phase: str = "Bound") -> PersistentVolumeClaim:
+    made = claim(size=asks)
+    made.status.phase, made.status.capacity = phase, {"storage": has}
+    return made
+
+
+@pytest.mark.parametrize(
+    ("found", "expected"),
+    [
+        (bound("2Gi", "1Gi"), True),
+        (bound("1Gi", "1024Mi"), False),
+        (bound("1Gi", "2Gi"), False),
+        (bound("2Gi", "1Gi", "Pending"), False),
+        (claim(), False),
+    ],
+)
+def test_who_wants_more(found: PersistentVolumeClaim, expected: bool) -> None:
+    assert wants_more(found) is expected
+
+
+def test_growing() -> None:
+    assert grown(bound("2Gi", "1Gi")).status.capacity == {"storage": "2Gi"}
+    owner = claim()
+    owner.metadata.uid = "1"
+    assert is_of(volume(claimRef=ObjectReference(namespace="default", name="c", uid="1")), owner)
+    assert not is_of(volume(), owner)
+
+
+@pytest.mark.parametrize("provisioner", [LOCAL_PATH, "csi.example.com"])
+def test_more_is_given_or_awaited(provisioner: str, tmp_path: Path) -> None:
+    async def main() -> None:
+        async with cluster() as c:
+            claims, volumes = c.client.of(PersistentVolumeClaim), c.client.of(PersistentVolume)
+            made = StorageClass(metadata=ObjectMeta(name="fast"), provisioner=provisioner, allowVolumeExpansion=True)
+            await c.client.of(StorageClass).create(made)
+            async with c.running(NAME, BINDER, config=ControllerConfig(local_volume_root=str(tmp_path))):
+                if provisioner != LOCAL_PATH:
+                    await volumes.create(volume(storageClassName="fast"))
+                await claims.create(claim(storageClassName="fast"))
+                await c.clock.settle()
+                await claims.patch("c", MORE, "default")
+                await c.clock.settle()
+                found = await claims.get("c", "default")
+                said = {(one.reason, one.message) for one in (await c.client.of(Event).list()).items}
+                if provisioner == LOCAL_PATH:
+                    assert found.status.capacity == {"storage": "4Gi"}
+                    assert (await volumes.get(found.spec.volumeName)).spec.capacity == {"storage": "4Gi"}
+                    assert ("VolumeResizeSuccessful", "ExpandVolume succeeded for volume default/c") in said
+                else:
+                    assert found.status.capacity == {"storage": "1Gi"}
+                    assert ("ExternalExpanding", "waiting for an external controller to expand this PVC") in said
+            if provisioner == LOCAL_PATH:
+                await second_run_writes_nothing(c, NAME, BINDER)
+
+    asyncio.run(main())
