@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Coroutine, Sequence
+from collections.abc import AsyncIterator, Coroutine, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from importlib import import_module
@@ -82,6 +82,8 @@ class ClusterConfig:
     signing_ca: tuple[Path, Path] | None = None
     """The certificate and the key of the CA that signs certificates which are asked for."""
     nodes: NodesConfig = field(default_factory=NodesConfig)
+    controller_settings: Mapping[str, Any] = field(default_factory=dict)
+    """Fields of ControllerConfig."""
 
 
 class Assembly:
@@ -146,6 +148,7 @@ class Assembly:
                 root_ca=self.config.root_ca.decode(),
                 namespace_settle_s=_SHARED_STORE_SETTLE_S if self.config.store.etcd_servers else 0,
                 **self._signing_files(),
+                **self.config.controller_settings,
             ),
             recorder=self.server.recorder,
         )

@@ -12,6 +12,7 @@ from sampan.cli import flags
 from sampan.cli.component import Component, component_config, component_options, run_component
 from sampan.cli.controller_accounts import ControllerAccounts
 from sampan.cli.controller_flags import controller_config, controller_options
+from sampan.cli.node_controller_flags import node_controller_options, node_controller_settings
 from sampan.cli.serving import set_up_logs
 from sampan.machinery.client import Client
 
@@ -30,12 +31,13 @@ NAME = "kube-controller-manager"
     help="Each controller acts as its own service account, with its own rights.",
 )
 @controller_options
+@node_controller_options
 @component_options(10257)
 def command(**given: Any) -> None:
     """Run the controllers as a process of their own."""
     set_up_logs(given["verbosity"])
     names = flags.controllers("--controllers", given["controllers"])
-    config = controller_config(given)
+    config = dataclasses.replace(controller_config(given), **node_controller_settings(given))
 
     async def work(component: Component) -> None:
         from sampan.controllers.manager import selected

@@ -18,6 +18,7 @@ from sampan.cli import detach, flags, kubeconfig
 from sampan.cli.assembly import APISERVER, COMPONENTS, Assembly, ClusterConfig, StoreConfig
 from sampan.cli.cluster_dir import ClusterDir, Running, cluster_dir
 from sampan.cli.failures import CliError
+from sampan.cli.node_controller_flags import node_controller_settings, range_options
 from sampan.cli.node_flags import node_options, nodes_config
 from sampan.cli.pki import ACCOUNTS, ADMIN, CA, SERVER, Pki
 from sampan.cli.server_flags import advertised, etcd_config, server_config, server_options
@@ -39,6 +40,7 @@ _SERVICE_NAMES = tuple("kubernetes" + end for end in ("", ".default", ".default.
 @click.option("--components", default=",".join(COMPONENTS), show_default=True, metavar="LIST", help="Parts to run.")
 @click.option("--controllers", default="*", show_default=True, metavar="LIST", help="Controllers: *, NAME, -NAME.")
 @node_options
+@range_options
 @click.option("-d", "--detach/--no-detach", "is_detached", help="Run in the background.")
 @click.option("--kubeconfig-out", metavar="F", help="Also write the kubeconfig here.")
 @click.option("--merge-kubeconfig", is_flag=True, help="Add the cluster to ~/.kube/config as the current one.")
@@ -106,6 +108,7 @@ def _config(where: ClusterDir, given: dict[str, Any]) -> ClusterConfig:
         root_ca=pki.certificate(CA).read_bytes(),
         signing_ca=(pki.certificate(CA), pki.key(CA)),
         nodes=nodes_config(given, components),
+        controller_settings=node_controller_settings(given),
     )
 
 

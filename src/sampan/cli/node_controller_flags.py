@@ -1,0 +1,116 @@
+"""The flags of the controllers about nodes and services: those of the real controller manager."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import click
+
+from sampan.cli import flags
+from sampan.cli.failures import CliError
+from sampan.controllers.descriptor import ControllerConfig
+
+_DEFAULT = ControllerConfig()
+
+
+def _switch(default: bool) -> dict[str, Any]:
+    return {"type": bool, "is_flag": False, "flag_value": True, "default": default}
+
+
+_RANGES: dict[str, dict[str, Any]] = {
+    "--allocate-node-cidrs": {**_switch(False), "help": "Give each node a range for its pods."},
+    "--cluster-cidr": {"default": "", "metavar": "CIDR[,CIDR]", "help": "What such ranges are cut from."},
+    "--node-cidr-mask-size": {"type": int, "default": 0, "metavar": "N", "help": "Their size.  [24, IPv6: 64]"},
+    "--node-cidr-mask-size-ipv4": {"type": int, "default": 0, "metavar": "N", "help": "With two families."},
+    "--node-cidr-mask-size-ipv6": {"type": int, "default": 0, "metavar": "N", "help": "With two families."},
+}
+_TIMES: dict[str, dict[str, Any]] = {
+    "--node-monitor-period": {"default": "5s", "help": "How often nodes are looked at."},
+    "--node-monitor-grace-period": {"default": "50s", "help": "How long a node may be silent."},
+    "--node-startup-grace-period": {"default": "1m0s", "help": "How long one may be silent that never spoke."},
+    "--route-reconciliation-period": {"default": "10s", "help": "How often routes are looked at."},
+    "--endpoint-updates-batch-period": {"default": "0s", "help": "How long to gather changes of pods."},
+    "--endpointslice-updates-batch-period": {"default": "0s", "help": "The same, for slices."},
+}
+_RATES: dict[str, dict[str, Any]] = {
+    "--node-eviction-rate": {"type": float, "default": _DEFAULT.node_eviction_rate, "help": "Nodes a second."},
+    "--secondary-node-eviction-rate": {
+        "type": float,
+        "default": _DEFAULT.secondary_node_eviction_rate,
+        "help": "The same in a zone of which a great part is not ready.",
+    },
+    "--unhealthy-zone-threshold": {
+        "type": float,
+        "default": _DEFAULT.unhealthy_zone_threshold,
+        "help": "How great a part that is.",
+    },
+    "--large-cluster-size-threshold": {
+        "type": int,
+        "default": _DEFAULT.large_cluster_size_threshold,
+        "help": "In smaller zones nobody is evicted then.",
+    },
+    "--terminated-pod-gc-threshold": {
+        "type": int,
+        "default": _DEFAULT.terminated_pod_gc_threshold,
+        "help": "So many pods that are over are kept; 0 keeps all.",
+    },
+    "--max-endpoints-per-slice": {"type": int, "default": _DEFAULT.max_endpoints_per_slice, "help": "At most 1000."},
+    "--mirroring-max-endpoints-per-subset": {
+        "type": int,
+        "default": _DEFAULT.mirroring_max_endpoints_per_subset,
+        "help": "At most 1000.",
+    },
+    "--configure-cloud-routes": {**_switch(True), "help": "Whether the cloud's routes follow the ranges of nodes."},
+}
+_SERVICES: dict[str, dict[str, Any]] = {
+    "--service-cluster-ip-range": {"default": "", "metavar": "CIDR[,CIDR]", "help": "No node is given a part of it."}
+}
+
+
+def range_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Those that `sampan up` has too."""
+    return _with(_RANGES, command)
+
+
+def node_controller_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    return _with(_RANGES | _TIMES | _RATES | _SERVICES, command)
+
+
+def node_controller_settings(given: Mapping[str, Any]) -> dict[str, Any]:
+    """Fields of ControllerConfig, from those of the flags that the command has."""
+    found: dict[str, Any] = {_name(flag): given[_name(flag)] for flag in (_RANGES | _RATES) if _name(flag) in given}
+    for flag in _TIMES:
+        if _name(flag) in given:
+            found[f"{_name(flag)}_s"] = flags.duration_s(flag, given[_name(flag)])
+    for flag in ("--cluster-cidr", "--service-cluster-ip-range"):
+        found[_name(flag)] = [text.strip() for text in given.get(_name(flag), "").split(",") if text.strip()]
+    _check(found)
+    return found
+
+
+def _check(found: dict[str, Any]) -> None:
+    from sampan.controllers.nodes.ipam import ranges_of
+    from sampan.controllers.nodes.ranges import RangeError
+
+    for name in ("max_endpoints_per_slice", "mirroring_max_endpoints_per_subset"):
+        if not 1 <= found.get(name, 1) <= 1000:
+            raise CliError(f"--{name.replace('_', '-')}: must be between 1 and 1000")
+    if found["allocate_node_cidrs"]:
+        try:
+            ranges_of(ControllerConfig(**found))
+        except RangeError as error:
+            raise CliError(f"--allocate-node-cidrs: {error}") from None
+
+
+def _with(options: Mapping[str, dict[str, Any]], command: Callable[..., Any]) -> Callable[..., Any]:
+    made = [click.option(flag, show_default=said["default"] not in ("", 0), **said) for flag, said in options.items()]
+    return functools.reduce(lambda wrapped, option: option(wrapped), reversed(made), command)
+
+
+def _name(flag: str) -> str:
+    return flag.removeprefix("--").replace("-", "_")
+
+
+__all__ = ["node_controller_options", "node_controller_settings", "range_options"]

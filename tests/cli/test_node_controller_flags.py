@@ -1,0 +1,76 @@
+"""The flags of the controllers about nodes and services."""
+
+import json
+
+import click
+import pytest
+from click.testing import CliRunner
+
+from sampan.cli.failures import CliError
+from sampan.cli.node_controller_flags import node_controller_options, node_controller_settings, range_options
+from sampan.controllers.descriptor import ControllerConfig
+from tests.cli.command import Sampan
+from tests.ports import free_port
+
+
+def settings(*words: str, only_ranges: bool = False) -> ControllerConfig:
+    found: list[ControllerConfig] = []
+
+    @click.command()
+    @(range_options if only_ranges else node_controller_options)
+    def command(**given: object) -> None:
+        found.append(ControllerConfig(**node_controller_settings(given)))
+
+    result = CliRunner().invoke(command, words, standalone_mode=False)
+    if isinstance(result.exception, click.ClickException):
+        raise result.exception
+    assert result.exit_code == 0, result.output
+    return found[0]
+
+
+def test_defaults_are_those_of_the_configuration() -> None:
+    default = ControllerConfig(cluster_cidr=[], service_cluster_ip_range=[])
+    assert settings() == settings(only_ranges=True) == default
+
+
+def test_what_is_said_counts() -> None:
+    words = "--node-monitor-grace-period=40s --node-eviction-rate 1 --terminated-pod-gc-threshold=0"
+    words += " --allocate-node-cidrs --cluster-cidr 10.0.0.0/16,fd00::/56 --node-cidr-mask-size-ipv6 60"
+    words += " --configure-cloud-routes=false --service-cluster-ip-range 10.96.0.0/12 --max-endpoints-per-slice 50"
+    assert settings(*words.split()) == ControllerConfig(
+        node_monitor_grace_period_s=40,
+        node_eviction_rate=1,
+        terminated_pod_gc_threshold=0,
+        allocate_node_cidrs=True,
+        cluster_cidr=["10.0.0.0/16", "fd00::/56"],
+        node_cidr_mask_size_ipv6=60,
+        configure_cloud_routes=False,
+        service_cluster_ip_range=["10.96.0.0/12"],
+        max_endpoints_per_slice=50,
+    )
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        ("--allocate-node-cidrs", "--allocate-node-cidrs: Must specify --cluster-cidr"),
+        ("--allocate-node-cidrs --cluster-cidr nonsense", "--allocate-node-cidrs: invalid CIDR address: nonsense"),
+        ("--max-endpoints-per-slice 0", "--max-endpoints-per-slice: must be between 1 and 1000"),
+        ("--node-monitor-period soon", '--node-monitor-period: time: invalid duration "soon"'),
+    ],
+)
+def test_mistakes(words: str, told: str) -> None:
+    with pytest.raises(CliError, match=told):
+        settings(*words.split())
+
+
+def test_nodes_of_a_cluster_get_ranges(sampan: Sampan) -> None:
+    where = ("--secure-port", str(free_port()), "--bind-address", "127.0.0.1")
+    ranges = ("--allocate-node-cidrs", "--cluster-cidr", "10.200.0.0/22")
+    sampan("up", "--detach", *where, "--runtime", "hollow", "--nodes", "2", *ranges)
+    sampan("node", "add", "third")
+    for _ in range(20):
+        found = json.loads(sampan("kubectl", "get", "nodes", "-o", "json"))["items"]
+        if all("podCIDR" in node["spec"] for node in found):
+            break
+    assert sorted(node["spec"]["podCIDR"] for node in found) == ["10.200.0.0/24", "10.200.1.0/24", "10.200.2.0/24"]
