@@ -355,6 +355,9 @@ def test_two_revisions_of_one_template_become_one() -> None:
         double.metadata.resourceVersion = double.metadata.uid = ""
         await s.cluster.client.of(ControllerRevision).create(double)
         await s.cluster.clock.settle()
+        assert list(await s.revisions()) == [1, 9], "what has an owner is not looked at before that one is"
+        await s.patch({"minReadySeconds": 1})
+        await s.cluster.clock.advance(1)
         assert [found.metadata.name for found in (await s.revisions()).values()] == ["logs-double"]
         assert [pod.metadata.labels[HASH_LABEL] for pod in (await s.stage.pods()).values()] == ["double"]
 

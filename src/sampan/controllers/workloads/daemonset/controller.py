@@ -25,7 +25,7 @@ from sampan.controllers.ownership.batches import FIRST, all_at_once
 from sampan.controllers.ownership.pods import is_namespace_ending
 from sampan.controllers.ownership.revisions import History
 from sampan.controllers.workloads.daemonset.failures import FailureBackoff
-from sampan.controllers.workloads.daemonset.history import DaemonHistory
+from sampan.controllers.workloads.daemonset.history import DaemonHistory, RevisionKeys
 from sampan.controllers.workloads.daemonset.manage import manage
 from sampan.controllers.workloads.daemonset.nodes import Placements
 from sampan.controllers.workloads.daemonset.rolling import rolling_update
@@ -57,7 +57,8 @@ class DaemonSetController:
         self._nodes = informers.of(Node).lister
         self._events = parts.events_for(NAME, NAME)
         self._claiming = ClaimControl(owners=client.of(DaemonSet), objects=client.of(Pod))
-        history = History(client=client, owners=DaemonSet, lister=informers.of(ControllerRevision).lister)
+        revisions = informers.of(ControllerRevision).lister
+        history = History(client=client, owners=DaemonSet, lister=revisions)
         self._history = DaemonHistory(client=client, history=history)
         self._pod_control = PodControl(client=client, events=self._events)
         self._placements = Placements(sets=self._sets, nodes=self._nodes)
@@ -67,7 +68,7 @@ class DaemonSetController:
         owners = OwnerIndex(owners=self._sets, kind="DaemonSet", selector=_selector)
         self.watches = (
             Watch(resource_of(DaemonSet), lambda daemon_set: (key_of(daemon_set),)),
-            Watch(resource_of(ControllerRevision), owners.keys),
+            Watch(resource_of(ControllerRevision), RevisionKeys(owners=owners, known=revisions).keys),
             Watch(resource_of(Pod), owners.keys),
             Watch(resource_of(Node), self._placements.keys),
         )

@@ -1,6 +1,6 @@
 """The revisions of a DaemonSet: which one is its present template's, and which are old."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -9,12 +9,14 @@ from msgspec.structs import replace
 from sampan.api.labels import Selector
 from sampan.api.types.apps_v1 import ControllerRevision, DaemonSet
 from sampan.api.types.core_v1 import Pod
-from sampan.controllers.ownership import revisions
+from sampan.controllers.ownership import OwnerIndex, controller_of, revisions
 from sampan.controllers.ownership.revisions import History
 from sampan.controllers.workloads.daemonset.template import HASH_LABEL
 from sampan.machinery import errors
 from sampan.machinery.client import Client, PatchType
 from sampan.machinery.copies import copy_of
+from sampan.machinery.informer import Lister
+from sampan.machinery.object_key import Key
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +47,25 @@ def surplus(old: Sequence[ControllerRevision], limit: int, live: Collection[str]
     """The oldest, so that `limit` remain, but none whose hash is `live`; those count all the same."""
     dead = [revision for revision in old if revision.metadata.labels.get(HASH_LABEL) not in live]
     return dead[: max(len(old) - limit, 0)]
+
+
+class RevisionKeys:
+    """Which DaemonSets a revision concerns. One that a set has just recorded concerns nobody."""
+
+    def __init__(self, *, owners: OwnerIndex[DaemonSet], known: Lister[ControllerRevision]) -> None:
+        self._owners, self._known = owners, known
+        self._seen: set[str] = set()
+
+    def keys(self, revision: ControllerRevision) -> Iterable[Key]:
+        meta = revision.metadata
+        present = self._known.get(meta.name, meta.namespace)
+        if present is None or present.metadata.uid != meta.uid:
+            self._seen.discard(meta.uid)
+        elif meta.uid not in self._seen:
+            self._seen.add(meta.uid)
+            if controller_of(revision) is not None:
+                return ()
+        return self._owners.keys(revision)
 
 
 class DaemonHistory:
@@ -119,4 +140,4 @@ class DaemonHistory:
         await self._sets.update_status(replace(fresh, status=status))
 
 
-__all__ = ["DaemonHistory", "Revisions", "split", "surplus"]
+__all__ = ["DaemonHistory", "RevisionKeys", "Revisions", "split", "surplus"]
