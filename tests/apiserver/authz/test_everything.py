@@ -9,6 +9,7 @@ from sampan.api.scheme import builtin_scheme
 from sampan.apiserver.auth.accounts import account
 from sampan.apiserver.authz import attributes_of
 from sampan.apiserver.call import Call, Query, User
+from sampan.machinery import errors
 from tests.apiserver.asking import Asking, asking, run
 from tests.serving import usual_authorizers
 
@@ -183,3 +184,39 @@ def test_a_selector_names_an_object_only_where_it_selects(method: str, path: str
             assert attributes_of(call).name == name
 
     run(work())
+
+
+EXISTING = "/api/v1/namespaces/ns/secrets/some"
+
+
+def test_the_server_carries_out_nothing_that_is_not_in_the_tables() -> None:
+    """Through the whole pipeline: what is not allowed is refused, in the same words whether the object is there or
+    not."""
+
+    async def work() -> None:
+        async with asking() as asks:
+            await asks.create("/api/v1/namespaces", {"metadata": {"name": "ns"}})
+            await asks.create(
+                "/api/v1/namespaces/ns/secrets", {"metadata": {"name": "some"}, "data": {"k": "c2VjcmV0"}}
+            )
+            paths = [path for resource in builtin_scheme() for path in resource_paths(resource)]
+            for user, table in ((ANONYMOUS, set()), (UNBOUND, SELF), (ACCOUNT, SELF), (NODE, SELF | OF_NODES)):
+                for call in calls(iter([*paths, *CLASSIC]), user):
+                    asks.pipeline.classify(call)
+                    asked = attributes_of(call)
+                    if (asked.verb, asked.group, asked.whole_resource) in table:
+                        continue
+                    with pytest.raises(errors.Forbidden) as refused:
+                        await asks.pipeline.serve_as(call)
+                    assert refused.value.code == 403
+            there, missing = [await _refused(asks, path) for path in (EXISTING, EXISTING.replace("some", "none"))]
+            assert there == missing.replace("none", "some")
+
+    run(work())
+
+
+async def _refused(asks: Asking, path: str) -> str:
+    call = Call(method="GET", path=path, query=Query(""), headers={}, user=UNBOUND)
+    with pytest.raises(errors.Forbidden) as refused:
+        await asks.pipeline.serve_as(call)
+    return refused.value.message

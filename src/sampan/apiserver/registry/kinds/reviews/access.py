@@ -57,6 +57,7 @@ def _asked(spec: Spec, user: User) -> Attributes:
         namespace=asked.namespace,
         name=asked.name,
         field_selector=_field_selector(asked),
+        label_selector=_label_selector(asked),
     )
 
 
@@ -67,6 +68,19 @@ def _field_selector(asked: ResourceAttributes) -> str:
         return ""
     single = [term for term in selector.requirements if term.operator == "In" and len(term.values) == 1]
     return selector.rawSelector or ",".join(f"{term.key}={term.values[0]}" for term in single)
+
+
+def _label_selector(asked: ResourceAttributes) -> str:
+    selector = asked.labelSelector
+    if selector is None:
+        return ""
+    return selector.rawSelector or ",".join(filter(None, map(_label_term, selector.requirements)))
+
+
+def _label_term(term: Any) -> str:
+    values = f"({','.join(term.values)})"
+    forms = {"In": f"{term.key} in {values}", "NotIn": f"{term.key} notin {values}"}
+    return str({**forms, "Exists": term.key, "DoesNotExist": f"!{term.key}"}.get(term.operator, ""))
 
 
 # -- faults ----------------------------------------------------------------------------------------------------------
