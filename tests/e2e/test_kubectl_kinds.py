@@ -20,8 +20,6 @@ from tests.e2e.kubectl.command import Kubectl
 SERVED = {f"{found.qualified}/{found.version}": found for found in builtin_scheme()}
 STORED = {name: found for name, found in SERVED.items() if found.storage is not None}
 NAME = "kinds-of-this-test"
-PROTECTED = ("persistentvolumes", "persistentvolumeclaims", "volumeattributesclasses.storage.k8s.io")
-"""Kinds that a controller, which is not running here, has to let go."""
 
 _SUBJECTS = ["USERS", "GROUPS", "SERVICEACCOUNTS"]
 WIDE = {
@@ -128,9 +126,7 @@ def one_of_each(kubectl: Kubectl) -> Iterator[Kubectl]:
     made = kubectl("create", "-f", "-", stdin=text)
     assert len(made.splitlines()) == len(distinct)
     yield kubectl
-    kubectl("delete", "-f", "-", "--wait=false", stdin=text)
-    for kind in PROTECTED:
-        kubectl("patch", kind, NAME, "--type=merge", "-p", '{"metadata":{"finalizers":null}}')
+    kubectl("delete", "-f", "-", "--timeout=30s", stdin=text)
 
 
 def tables(kubectl: Kubectl, *form: str) -> dict[str, list[list[str]]]:

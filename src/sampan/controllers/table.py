@@ -217,6 +217,11 @@ CONTROLLERS = (
         aliases=("persistentvolume-expander",),
         factory="sampan.controllers.storage.expansion:make",
     ),
+    Descriptor(
+        name="persistentvolume-attach-detach-controller",
+        aliases=("attachdetach",),
+        factory="sampan.controllers.storage.attach_detach:make",
+    ),
 )
 
 __all__ = ["CONTROLLERS"]

@@ -1,0 +1,213 @@
+"""persistentvolume-attach-detach-controller: what pods on a node need is attached to it, and nothing else for long.
+
+One key per node; `attachments` decides.
+"""
+
+from collections.abc import Hashable, Iterable, Mapping
+from typing import Any
+
+from sampan.api.types.core_v1 import Node, PersistentVolume, PersistentVolumeClaim, Pod
+from sampan.api.types.storage_v1 import CSIDriver, VolumeAttachment
+from sampan.controllers.descriptor import Parts
+from sampan.controllers.storage import attachments
+from sampan.controllers.storage.attachments import Plan, Wanted
+from sampan.controllers.storage.claims_of_pods import by_claim, claim_names_of
+from sampan.controllers.storage.words import BOUND
+from sampan.machinery import errors
+from sampan.machinery.client import Client, resource_of
+from sampan.machinery.clock import Clock
+from sampan.machinery.controller import Watch
+from sampan.machinery.copies import copy_of
+from sampan.machinery.events import NORMAL, WARNING, EventRecorder
+from sampan.machinery.informer import InformerFactory
+from sampan.machinery.object_key import Key, key_of
+
+SOURCE = "attachdetach-controller"
+
+
+def _by_node(pod: Pod) -> Iterable[Hashable]:
+    """An index of the pods that have claims, by the node that they are on."""
+    if not pod.spec.nodeName or next(claim_names_of(pod), None) is None:
+        return ()
+    return (pod.spec.nodeName,)
+
+
+def _attachments_by_node(found: VolumeAttachment) -> Iterable[Hashable]:
+    return (found.spec.nodeName,)
+
+
+def _attachments_by_volume(found: VolumeAttachment) -> Iterable[Hashable]:
+    return (found.spec.source.persistentVolumeName,) if found.spec.source.persistentVolumeName else ()
+
+
+class AttachDetach:
+    name = "persistentvolume-attach-detach-controller"
+
+    def __init__(self, *, client: Client, informers: InformerFactory, events: EventRecorder, clock: Clock) -> None:
+        self._attachments, self._node_client = client.of(VolumeAttachment), client.of(Node)
+        self._events, self._clock = events, clock
+        self._pods, self._nodes = informers.of(Pod).lister, informers.of(Node).lister
+        self._claims, self._volumes = informers.of(PersistentVolumeClaim).lister, informers.of(PersistentVolume).lister
+        self._drivers, self._known = informers.of(CSIDriver).lister, informers.of(VolumeAttachment).lister
+        self._pods.add_index(_by_node)
+        self._pods.add_index(by_claim)
+        self._known.add_index(_attachments_by_node)
+        self._known.add_index(_attachments_by_volume)
+        self._unwanted: dict[str, dict[str, float]] = {}
+        """By node, since when it no longer needs a volume that it has."""
+        self._told: dict[str, dict[str, str]] = {}
+        """By node, the last trouble with a volume that was told."""
+        self.watches = (
+            Watch(resource_of(Pod), _by_node),
+            Watch(resource_of(Node), self._node_if_concerned),
+            Watch(resource_of(VolumeAttachment), _attachments_by_node),
+            Watch(resource_of(PersistentVolumeClaim), self._nodes_of_claim),
+            Watch(resource_of(PersistentVolume)),
+            Watch(resource_of(CSIDriver)),
+        )
+
+    def _node_if_concerned(self, node: Node) -> Iterable[Hashable]:
+        """Heartbeats of nodes without such volumes cost nothing."""
+        name = node.metadata.name
+        concerned = node.status.volumesAttached or self._known.find(_attachments_by_node, name)
+        return (name,) if concerned or self._pods.find(_by_node, name) else ()
+
+    def _nodes_of_claim(self, claim: PersistentVolumeClaim) -> Iterable[Hashable]:
+        return [pod.spec.nodeName for pod in self._pods.find(by_claim, key_of(claim)) if pod.spec.nodeName]
+
+    async def reconcile(self, key: str) -> float | None:
+        node = self._nodes.get(key)
+        if node is not None and not attachments.is_managed(node):
+            return None
+        wanted = self._wanted(key) if node is not None else {}
+        attached = self._attached(key)
+        plan = attachments.plan(node, wanted, attached, self._waiting_s(key, wanted, attached))
+        if node is not None:
+            self._tell(plan, node, wanted, attached)
+            await self._report(plan, node)
+        for one in plan.detach:
+            await self._detach(one)
+        for want in plan.attach:
+            await self._attach(want.volume, key)
+        return plan.again_s
+
+    # -- what there is -----------------------------------------------------------------------------------------------
+
+    def _wanted(self, node: str) -> dict[str, Wanted]:
+        found: dict[str, Wanted] = {}
+        for pod in self._pods.find(_by_node, node):
+            for volume in self._volumes_of(pod) if attachments.needs_volumes(pod) else ():
+                name = attachments.unique_name(volume)
+                want = found.setdefault(name, Wanted(volume, elsewhere=self._elsewhere(volume, node)))
+                want.pods.append(pod)
+        return found
+
+    def _volumes_of(self, pod: Pod) -> Iterable[PersistentVolume]:
+        for name in claim_names_of(pod):
+            claim = self._claims.get(name, pod.metadata.namespace)
+            if claim is None or claim.status.phase != BOUND:
+                continue
+            volume = self._volumes.get(claim.spec.volumeName)
+            if (
+                volume is not None
+                and volume.spec.csi is not None
+                and self._is_attached_by_driver(volume.spec.csi.driver)
+            ):
+                yield volume
+
+    def _is_attached_by_driver(self, name: str) -> bool:
+        driver = self._drivers.get(name)
+        return driver is None or driver.spec.attachRequired is not False
+
+    def _elsewhere(self, volume: PersistentVolume, node: str) -> list[str]:
+        found = self._known.find(_attachments_by_volume, volume.metadata.name)
+        return [one.spec.nodeName for one in found if one.spec.nodeName != node]
+
+    def _attached(self, node: str) -> dict[str, VolumeAttachment]:
+        found: dict[str, VolumeAttachment] = {}
+        for one in self._known.find(_attachments_by_node, node):
+            volume = self._volumes.get(one.spec.source.persistentVolumeName or "")
+            if volume is not None and volume.spec.csi is not None:
+                found[attachments.unique_name(volume)] = one
+        return found
+
+    def _waiting_s(self, node: str, wanted: Mapping[str, Any], attached: Mapping[str, Any]) -> dict[str, float]:
+        now, before = self._clock.now(), self._unwanted.pop(node, {})
+        since = {name: before.get(name, now) for name in attached if name not in wanted}
+        if since:
+            self._unwanted[node] = since
+        told = {name: text for name, text in self._told.pop(node, {}).items() if name in wanted}
+        if told:
+            self._told[node] = told
+        return {name: now - when for name, when in since.items()}
+
+    # -- what is done ------------------------------------------------------------------------------------------------
+
+    async def _attach(self, volume: PersistentVolume, node: str) -> None:
+        try:
+            await self._attachments.create(attachments.attachment(volume, node))
+        except errors.AlreadyExists:
+            return
+
+    async def _detach(self, found: VolumeAttachment) -> None:
+        if found.metadata.deletionTimestamp is not None:
+            return
+        try:
+            await self._attachments.delete(found.metadata.name)
+        except errors.NotFound:
+            return
+
+    async def _report(self, plan: Plan, node: Node) -> None:
+        """Before a volume is detached the node is told that it has it no longer."""
+        if plan.report == node.status.volumesAttached:
+            return
+        changed = copy_of(node)
+        changed.status.volumesAttached = plan.report
+        try:
+            await self._node_client.update_status(changed)
+        except errors.NotFound:
+            return
+
+    def _tell(
+        self, plan: Plan, node: Node, wanted: Mapping[str, Wanted], attached: Mapping[str, VolumeAttachment]
+    ) -> None:
+        before = {one.name for one in node.status.volumesAttached}
+        for one in plan.report:
+            if one.name not in before and one.name in wanted:
+                self._say(wanted[one.name], NORMAL, "SuccessfulAttachVolume", "AttachVolume.Attach succeeded", "")
+        for name, found in attached.items():
+            error = found.status.attachError
+            if error is not None and name in wanted and self._is_news(node, name, error.message):
+                text = f": {error.message}"
+                self._say(wanted[name], WARNING, "FailedAttachVolume", "AttachVolume.Attach failed", text)
+        for want in plan.blocked:
+            self._tell_blocked(want, node)
+
+    def _say(self, want: Wanted, type: str, reason: str, start: str, end: str) -> None:
+        for pod in want.pods:
+            self._events.event(pod, type, reason, f'{start} for volume "{want.volume.metadata.name}" {end}')
+
+    def _tell_blocked(self, want: Wanted, node: Node) -> None:
+        if not self._is_news(node, attachments.unique_name(want.volume), "blocked"):
+            return
+        ref = want.volume.spec.claimRef
+        users = self._pods.find(by_claim, Key(ref.namespace, ref.name)) if ref is not None else ()
+        others = [pod for pod in users if pod.spec.nodeName in want.elsewhere]
+        for pod in want.pods:
+            self._events.event(pod, WARNING, "FailedAttachVolume", attachments.multi_attach(want, pod, others))
+
+    def _is_news(self, node: Node, name: str, text: str) -> bool:
+        told = self._told.setdefault(node.metadata.name, {})
+        if told.get(name) == text:
+            return False
+        told[name] = text
+        return True
+
+
+def make(parts: Parts) -> AttachDetach:
+    return AttachDetach(
+        client=parts.client_for(AttachDetach.name),
+        informers=parts.informers,
+        events=parts.events_for(AttachDetach.name, SOURCE),
+        clock=parts.clock,
+    )

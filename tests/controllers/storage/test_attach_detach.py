@@ -1,0 +1,181 @@
+"""persistentvolume-attach-detach-controller: its decisions, and against a whole API server."""
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from sampan.api.types.core_v1 import (
+    CSIPersistentVolumeSource,
+    Event,
+    Node,
+    NodeCondition,
+    PersistentVolume,
+    PersistentVolumeClaim,
+    Pod,
+    ServiceAccount,
+    Taint,
+)
+from sampan.api.types.meta_v1 import ObjectMeta
+from sampan.api.types.storage_v1 import CSIDriver, CSIDriverSpec, VolumeAttachment
+from sampan.controllers.storage import attachments
+from sampan.controllers.storage.attach_detach import AttachDetach
+from sampan.controllers.storage.attachments import Wanted
+from sampan.machinery.client import Delete
+from tests.controllers.cluster import Cluster, cluster, second_run_writes_nothing
+from tests.controllers.storage.builders import claim, pod_using, volume
+
+NAME, BINDER = AttachDetach.name, "persistentvolume-binder-controller"
+UNIQUE = "kubernetes.io/csi/csi.example.com^h"
+AT_ONCE = Delete(grace_period_s=0)
+
+
+def csi_volume(name: str = "v", **spec: Any) -> PersistentVolume:
+    made = volume(name, **spec)
+    made.spec.hostPath = None
+    made.spec.csi = CSIPersistentVolumeSource(driver="csi.example.com", volumeHandle="h")
+    return made
+
+
+def node(name: str = "node", *, in_use: bool = False, is_ready: bool = True, taint: str = "") -> Node:
+    made = Node(metadata=ObjectMeta(name=name, annotations={attachments.MANAGED: "true"}))
+    made.status.conditions = [NodeCondition(type="Ready", status="True" if is_ready else "Unknown")]
+    made.status.volumesInUse = [UNIQUE] if in_use else []
+    made.spec.taints = [Taint(key=taint, effect="NoExecute")] if taint else []
+    return made
+
+
+def attached(name: str = "node") -> VolumeAttachment:
+    made = attachments.attachment(csi_volume(), name)
+    made.status.attached = True
+    return made
+
+
+@pytest.mark.parametrize(
+    ("found", "waited_s", "expected"),
+    [
+        (node(), 0.0, True),
+        (node(in_use=True), 9999.0, False),
+        (node(in_use=True, is_ready=False), 359.0, False),
+        (node(in_use=True, is_ready=False), 360.0, True),
+        (node(in_use=True, taint="node.kubernetes.io/out-of-service"), 0.0, True),
+    ],
+)
+def test_when_a_volume_may_be_detached(found: Node, waited_s: float, expected: bool) -> None:
+    assert attachments.may_detach(found, UNIQUE, waited_s) is expected
+
+
+def test_plans() -> None:
+    want = Wanted(csi_volume())
+    assert attachments.plan(node(), {UNIQUE: want}, {}, {}).attach == [want]
+    held = Wanted(csi_volume(), elsewhere=["other"])
+    found = attachments.plan(node(), {UNIQUE: held}, {}, {})
+    assert (found.attach, found.blocked, found.again_s) == ([], [held], 1.0)
+    shared = Wanted(csi_volume(accessModes=["ReadWriteMany"]), elsewhere=["other"])
+    assert attachments.plan(node(), {UNIQUE: shared}, {}, {}).attach == [shared]
+    kept = attachments.plan(node(), {UNIQUE: want}, {UNIQUE: attached()}, {})
+    assert [one.name for one in kept.report] == [UNIQUE]
+    gone = attachments.plan(node(), {}, {UNIQUE: attached()}, {})
+    assert (len(gone.detach), gone.report) == (1, [])
+    mounted = attachments.plan(node(in_use=True), {}, {UNIQUE: attached()}, {UNIQUE: 60.0})
+    assert (mounted.detach, mounted.again_s) == ([], 300.0)
+    assert [one.name for one in mounted.report] == [UNIQUE]
+    assert len(attachments.plan(None, {}, {UNIQUE: attached()}, {}).detach) == 1
+
+
+def test_why_a_pod_has_to_wait() -> None:
+    want, pod = Wanted(csi_volume()), pod_using("c")
+    start = 'Multi-Attach error for volume "v" Volume is already '
+    near, far = pod_using("c", "near"), pod_using("c", "far", namespace="n")
+    assert attachments.multi_attach(want, pod, []) == (
+        f"{start}exclusively attached to one node and can't be attached to another"
+    )
+    assert attachments.multi_attach(want, pod, [near]) == f"{start}used by pod(s) near"
+    assert attachments.multi_attach(want, pod, [far]) == f"{start}used by 1 pod(s) in different namespaces"
+    both = f"{start}used by pod(s) near and 1 pod(s) in different namespaces"
+    assert attachments.multi_attach(want, pod, [near, far]) == both
+
+
+async def prepare(c: Cluster) -> None:
+    await c.client.of(ServiceAccount).create(ServiceAccount(metadata=ObjectMeta(name="default", namespace="default")))
+    for name in ("node", "other"):
+        await c.client.of(Node).create(node(name))
+    await c.client.of(PersistentVolume).create(csi_volume())
+    await c.client.of(PersistentVolumeClaim).create(claim())
+
+
+async def attachments_of(c: Cluster) -> list[VolumeAttachment]:
+    return list((await c.client.of(VolumeAttachment).list()).items)
+
+
+async def events(c: Cluster) -> set[tuple[str, str, str]]:
+    return {(one.involvedObject.name, one.reason, one.message) for one in (await c.client.of(Event).list()).items}
+
+
+def test_a_volume_is_attached_told_of_and_detached() -> None:
+    async def main() -> None:
+        async with cluster() as c:
+            await prepare(c)
+            pods, nodes, made = c.client.of(Pod), c.client.of(Node), c.client.of(VolumeAttachment)
+            async with c.running(NAME, BINDER):
+                await pods.create(pod_using("c"))
+                await c.clock.settle()
+                (found,) = await attachments_of(c)
+                assert (found.spec.attacher, found.spec.nodeName) == ("csi.example.com", "node")
+                assert found.spec.source.persistentVolumeName == "v"
+                assert found.metadata.name.startswith("csi-")
+                assert (await nodes.get("node")).status.volumesAttached == []
+                await made.patch(found.metadata.name, {"status": {"attached": True}}, subresource="status")
+                await c.clock.settle()
+                (one,) = (await nodes.get("node")).status.volumesAttached
+                assert one.name == UNIQUE
+                text = 'AttachVolume.Attach succeeded for volume "v" '
+                assert ("p", "SuccessfulAttachVolume", text) in await events(c)
+                await nodes.patch("node", {"status": {"volumesInUse": [UNIQUE]}}, subresource="status")
+                await pods.create(pod_using("c", "late", node="other"))
+                await c.clock.settle()
+                text = 'Multi-Attach error for volume "v" Volume is already used by pod(s) p'
+                assert ("late", "FailedAttachVolume", text) in await events(c)
+                await pods.delete("p", "default", options=AT_ONCE)
+                await c.clock.advance(5)
+                assert len(await attachments_of(c)) == 1
+                await nodes.patch("node", {"status": {"volumesInUse": None}}, subresource="status")
+                await c.clock.advance(5)
+                (found,) = await attachments_of(c)
+                assert found.spec.nodeName == "other"
+                assert (await nodes.get("node")).status.volumesAttached == []
+            await second_run_writes_nothing(c, NAME)
+
+    asyncio.run(main())
+
+
+def test_a_driver_that_attaches_nothing() -> None:
+    async def main() -> None:
+        async with cluster() as c:
+            await prepare(c)
+            spec = CSIDriverSpec(attachRequired=False)
+            await c.client.of(CSIDriver).create(CSIDriver(metadata=ObjectMeta(name="csi.example.com"), spec=spec))
+            async with c.running(NAME, BINDER):
+                await c.client.of(Pod).create(pod_using("c"))
+                await c.clock.settle()
+                assert await attachments_of(c) == []
+
+    asyncio.run(main())
+
+
+def test_what_went_wrong_is_told_once() -> None:
+    async def main() -> None:
+        async with cluster() as c:
+            await prepare(c)
+            async with c.running(NAME, BINDER):
+                await c.client.of(Pod).create(pod_using("c"))
+                await c.clock.settle()
+                (found,) = await attachments_of(c)
+                error = {"status": {"attached": False, "attachError": {"message": "no luck"}}}
+                made = c.client.of(VolumeAttachment)
+                await made.patch(found.metadata.name, error, subresource="status")
+                await c.clock.settle()
+                text = 'AttachVolume.Attach failed for volume "v" : no luck'
+                assert ("p", "FailedAttachVolume", text) in await events(c)
+
+    asyncio.run(main())
