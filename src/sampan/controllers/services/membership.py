@@ -1,6 +1,7 @@
 """What a pod is to a service: whether it stands behind it, where, on which ports, and in which state."""
 
 from collections.abc import Iterator
+from functools import lru_cache
 from ipaddress import ip_address
 from typing import Any, Final
 
@@ -27,7 +28,9 @@ def addresses_of(pod: Pod, family: str) -> list[str]:
     return [_plain(one.ip) for one in pod.status.podIPs if (":" in one.ip) == (family == IPV6)]
 
 
+@lru_cache(maxsize=1 << 14)
 def _plain(text: str) -> str:
+    """As it is written without leading zeros and the like."""
     try:
         return str(ip_address(text))
     except ValueError:

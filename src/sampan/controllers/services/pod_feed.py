@@ -3,7 +3,7 @@
 from collections.abc import Callable, Hashable
 
 from sampan.api.types.core_v1 import Pod, Service
-from sampan.controllers.services.membership import signature
+from sampan.controllers.services.membership import may_serve, signature
 from sampan.controllers.services.selection import by_first_required, by_label_pair, services_of
 from sampan.machinery.clock import Clock
 from sampan.machinery.informer import InformerFactory
@@ -40,7 +40,7 @@ class PodFeed:
 
     def _concerned(self, old: Pod | None, new: Pod | None) -> list[Key]:
         pod = new or old
-        if pod is None:
+        if pod is None or not any(one and may_serve(one, with_terminating=True) for one in (old, new)):
             return []
         namespace, labels = pod.metadata.namespace, pod.metadata.labels
         if old is None or new is None:
