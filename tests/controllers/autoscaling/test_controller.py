@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from sampan.api.codec import json as codec
-from sampan.api.types.apps_v1 import Deployment
+from sampan.api.types.apps_v1 import Deployment, ReplicaSet, StatefulSet
 from sampan.api.types.autoscaling_v2 import HorizontalPodAutoscaler
 from sampan.api.types.core_v1 import Event, Pod
 from sampan.machinery.client import Selection
@@ -336,6 +336,24 @@ def test_a_kind_that_there_is_not() -> None:
         async with scaled() as c:
             await c.autoscale("web", kind="Flock")
             assert ("FailedGetScale", 'no matches for kind "Flock" in group "apps"') in await c.events()
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize("type", [ReplicaSet, StatefulSet])
+def test_any_kind_that_can_be_scaled(type: type[Any]) -> None:
+    async def main() -> None:
+        async with scaled() as c:
+            template = {"metadata": {"labels": {"app": "web"}}, "spec": {"containers": [{"name": "c", "image": "i"}]}}
+            spec = {"replicas": 2, "selector": {"matchLabels": {"app": "web"}}, "template": template}
+            client = c.cluster.client.of(type)
+            await client.create(
+                codec.from_value({"metadata": {"name": "web", "namespace": "default"}, "spec": spec}, type)
+            )
+            await c.set_pods(2)
+            await c.autoscale("web", kind=type.__name__)
+            await c.use(100)
+            assert (await client.get("web", "default")).spec.replicas == 4
 
     asyncio.run(main())
 

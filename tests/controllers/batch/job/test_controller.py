@@ -272,6 +272,18 @@ def test_what_a_suspended_job_asks_of_nodes_may_change() -> None:
     play(scenario)
 
 
+def test_what_a_job_asks_of_nodes_may_change_once_it_is_suspended_again() -> None:
+    async def scenario(c: JobCluster) -> None:
+        await c.create(parallelism=2, completions=2)
+        await c.patch({"spec": {"suspend": True}})
+        assert (await c.status()).active == 0
+        await c.patch({"spec": {"template": {"spec": {"nodeSelector": {"disk": "slow"}}}}})
+        await c.patch({"spec": {"suspend": False}})
+        assert [pod.spec.nodeSelector for pod in await c.active()] == [{"disk": "slow"}] * 2
+
+    play(scenario)
+
+
 @pytest.mark.parametrize(("policy", "replaced_at_once"), [("TerminatingOrFailed", True), ("Failed", False)])
 def test_when_a_deleted_pod_is_replaced(policy: str, replaced_at_once: bool) -> None:
     async def scenario(c: JobCluster) -> None:
