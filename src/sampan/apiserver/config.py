@@ -82,6 +82,12 @@ class ServerConfig:
     encryption: "Encryption | None" = None
     """Which resources are encrypted in the store, and how."""
     service_account_issuer: str = ISSUER
+    other_service_account_issuers: Sequence[str] = ()
+    """Whose tokens are believed as well, while issuers change."""
+    service_account_jwks_uri: str = ""
+    """Where others find the keys, if not here."""
+    service_account_max_token_s: float = 0
+    """How long tokens are good for at most; 0: as long as is asked for."""
     service_account_key: Path | None = None
     """Signs tokens."""
     service_account_public_keys: Sequence[Path] = ()

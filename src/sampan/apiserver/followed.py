@@ -34,7 +34,7 @@ def _authentication(config: ServerConfig, path: Path, oidc: OidcTokens, clock: C
     from sampan.apiserver.auth.configuration import read_authentication
 
     def read(path: Path) -> Authentication:
-        return read_authentication(path, [config.service_account_issuer])
+        return read_authentication(path, [config.service_account_issuer, *config.other_service_account_issuers])
 
     def use(found: Authentication) -> None:
         """Who may be anonymous is settled when the server starts, as with the real one."""

@@ -210,7 +210,13 @@ class ApiServer:
     def _openid(self) -> OpenId | None:
         if not self._account_keys:
             return None
-        return OpenId(issuer=self.config.service_account_issuer, keys=self._account_keys, address=self._host_port)
+        config = self.config
+        return OpenId(
+            issuer=config.service_account_issuer,
+            keys=self._account_keys,
+            address=self._host_port,
+            keys_url=config.service_account_jwks_uri,
+        )
 
     def _admission(self) -> AdmissionChain:
         config = self.config
@@ -284,7 +290,12 @@ def _token_signer(config: ServerConfig) -> TokenSigner | None:
     if config.service_account_key is None:
         return None
     key = config.service_account_key.read_bytes()
-    return TokenSigner(key_pem=key, issuer=config.service_account_issuer, audiences=config.api_audiences)
+    return TokenSigner(
+        key_pem=key,
+        issuer=config.service_account_issuer,
+        audiences=audiences(config),
+        longest_s=config.service_account_max_token_s,
+    )
 
 
 def _audit_log(config: AuditConfig, clock: Clock, metrics: Metrics) -> AuditLog:

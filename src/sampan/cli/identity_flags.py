@@ -125,13 +125,15 @@ def _modes(given: Mapping[str, Any]) -> Sequence[Mode]:
     return [settings if mode == WEBHOOK else mode for mode in found]
 
 
-def _configured(path: Path, own_issuer: str, issuer: JwtIssuer | None, anonymous: bool | None) -> dict[str, Any]:
+def _configured(
+    path: Path, own_issuers: Sequence[str], issuer: JwtIssuer | None, anonymous: bool | None
+) -> dict[str, Any]:
     from sampan.apiserver.auth.configuration import read_authentication
     from sampan.apiserver.config_file import ConfigFault
 
     flag = "--authentication-config"
     try:
-        found = read_authentication(path, [own_issuer])
+        found = read_authentication(path, own_issuers)
     except ConfigFault as fault:
         raise CliError(f"{flag}: {path}: {fault}") from None
     if issuer is not None:

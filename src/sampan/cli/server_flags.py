@@ -33,7 +33,15 @@ _OPTIONS: tuple[tuple[tuple[str, ...], dict[str, Any]], ...] = (
     (("--enable-bootstrap-token-auth",), {"is_flag": True, "help": "Believe tokens of nodes that join."}),
     (("--anonymous-auth",), {"type": bool, "help": "Whether calls without credentials are let in.  [true]"}),
     (("--authorization-policy-file",), {"metavar": "F", "help": "The policies of ABAC."}),
-    (("--service-account-issuer",), {"default": ISSUER, "metavar": "URL", "help": "Who tokens say they come from."}),
+    (
+        ("--service-account-issuer",),
+        {"multiple": True, "default": [ISSUER], "metavar": "URL", "help": "Who tokens come from; others are believed."},
+    ),
+    (("--service-account-jwks-uri",), {"default": "", "metavar": "URL", "help": "Where others find the keys."}),
+    (
+        ("--service-account-max-token-expiration",),
+        {"default": "0s", "metavar": "T", "help": "How long tokens are good for at most; 0: as asked."},
+    ),
     (("--service-account-signing-key-file",), {"metavar": "F", "help": "Signs the tokens of service accounts."}),
     (("--service-account-key-file",), {"multiple": True, "metavar": "F", "help": "Also verifies them; repeatable."}),
     (("--api-audiences",), {"default": "", "metavar": "A,…", "help": "What the server goes by.  [the issuer]"}),
@@ -94,7 +102,10 @@ def server_config(given: Mapping[str, Any], *, tls: TlsFiles | None) -> ServerCo
         **identity_flags.authentication(given),
         abac_policies=_policies(given),
         **identity_flags.authorization(given),
-        service_account_issuer=given["service_account_issuer"],
+        service_account_issuer=given["service_account_issuer"][0],
+        other_service_account_issuers=tuple(given["service_account_issuer"][1:]),
+        service_account_jwks_uri=given["service_account_jwks_uri"],
+        service_account_max_token_s=_max_token_s(given["service_account_max_token_expiration"]),
         service_account_key=flags.file("--service-account-signing-key-file", given["service_account_signing_key_file"]),
         service_account_public_keys=_key_files(given["service_account_key_file"]),
         api_audiences=tuple(filter(None, given["api_audiences"].split(","))),
@@ -157,6 +168,14 @@ def _key_files(paths: Sequence[str]) -> tuple[Path, ...]:
             read_keys([path.read_bytes()])
         except KeyFileError as error:
             raise CliError(f"{flag}: {path}: {error}") from None
+    return found
+
+
+def _max_token_s(text: str) -> float:
+    flag = "--service-account-max-token-expiration"
+    found = flags.duration_s(flag, text)
+    if found and not 3600 <= found <= 2**32:
+        raise CliError(f"{flag}: must be between 1 hour and 2^32 seconds")
     return found
 
 

@@ -210,3 +210,13 @@ def test_published_keys_verify_tokens(key: Any, kty: str, alg: str) -> None:
 def test_what_is_no_key_is_told(pem: bytes) -> None:
     with pytest.raises(KeyFileError):
         read_keys([pem])
+
+
+def test_an_issuer_of_old_is_believed() -> None:
+    scene = Scene()
+    config = AccountTokensConfig(
+        issuer=ISSUER, audiences=("api",), keys=read_keys([KEY]), other_issuers=("https://old",)
+    )
+    scene.tokens = AccountTokens(config=config, objects=scene.objects, clock=scene.clock)
+    assert scene.ask(scene.token(issuer="https://old")) is not None
+    assert scene.ask(scene.token(issuer="https://older")) is None

@@ -82,6 +82,8 @@ class AccountTokensConfig:
     audiences: Sequence[str]
     """What this server goes by."""
     keys: Sequence[AccountKey]
+    other_issuers: Sequence[str] = ()
+    """Believed as well."""
 
 
 class AccountTokens:
@@ -106,7 +108,8 @@ class AccountTokens:
 
     def _read(self, token: str) -> Claims | None:
         """What a token of ours says; None for any other. `TokenFault` if it only pretends to be of ours."""
-        if issuer_of(token) != self._config.issuer:
+        issuer = issuer_of(token)
+        if issuer != self._config.issuer and issuer not in self._config.other_issuers:
             return None
         try:
             return msgspec.convert(verified(token, self._config.keys), Claims)

@@ -29,7 +29,7 @@ def account_keys(config: ServerConfig) -> tuple[AccountKey, ...]:
 
 
 def audiences(config: ServerConfig) -> Sequence[str]:
-    return config.api_audiences or (config.service_account_issuer,)
+    return config.api_audiences or (config.service_account_issuer, *config.other_service_account_issuers)
 
 
 def oidc_tokens(config: ServerConfig, clock: Clock) -> OidcTokens | None:
@@ -84,7 +84,12 @@ def _tokens(
 
 
 def _account_tokens(config: ServerConfig, registry: Registry, keys: Sequence[AccountKey]) -> AccountTokens:
-    about = AccountTokensConfig(issuer=config.service_account_issuer, audiences=audiences(config), keys=keys)
+    about = AccountTokensConfig(
+        issuer=config.service_account_issuer,
+        audiences=audiences(config),
+        keys=keys,
+        other_issuers=config.other_service_account_issuers,
+    )
     return AccountTokens(config=about, objects=StoredObjects(registry=registry), clock=registry.clock)
 
 

@@ -16,8 +16,11 @@ _CACHED = {"Cache-Control": "public, max-age=3600"}
 
 
 class OpenId:
-    def __init__(self, *, issuer: str, keys: Sequence[AccountKey], address: Callable[[], str]) -> None:
-        self._issuer, self._keys, self._address = issuer, keys, address
+    def __init__(
+        self, *, issuer: str, keys: Sequence[AccountKey], address: Callable[[], str], keys_url: str = ""
+    ) -> None:
+        """`keys_url` is where others find the keys, if not at our own address."""
+        self._issuer, self._keys, self._address, self._keys_url = issuer, keys, address, keys_url
 
     async def handle(self, call: Call) -> Answer:
         if call.path not in (CONFIGURATION, KEYS):
@@ -32,7 +35,7 @@ class OpenId:
     def _configuration(self) -> dict[str, object]:
         return {
             "issuer": self._issuer,
-            "jwks_uri": f"https://{self._address()}{KEYS}",
+            "jwks_uri": self._keys_url or f"https://{self._address()}{KEYS}",
             "response_types_supported": ["id_token"],
             "subject_types_supported": ["public"],
             "id_token_signing_alg_values_supported": sorted({key.algorithm for key in self._keys}),

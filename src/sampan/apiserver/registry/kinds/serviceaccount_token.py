@@ -53,6 +53,7 @@ async def create_token(endpoints: Endpoints, call: Call) -> ValueAnswer:
     _check(request)
     await endpoints.admission.validate(endpoints.attributes("CREATE", call, request, None, ctx))
     bound = await _bound(endpoints, call, request.spec.boundObjectRef) if request.spec.boundObjectRef else None
+    _shorten(request, signer, call)
     now = endpoints.registry.clock.now()
     claims = _claims(request, account, bound, signer, now)
     ends = times.format_time(now + request.spec.expirationSeconds)
@@ -95,6 +96,13 @@ def _check(request: TokenRequest) -> None:
     else:
         return
     raise _invalid("", FieldError.invalid("spec.expirationSeconds", seconds, text))
+
+
+def _shorten(request: TokenRequest, signer: TokenSigner, call: Call) -> None:
+    asked, most = request.spec.expirationSeconds or 0, int(signer.longest_s)
+    if most and asked > most:
+        call.warn(f"requested expiration of {asked} seconds shortened to {most} seconds")
+        request.spec.expirationSeconds = most
 
 
 def _invalid(name: str, fault: FieldError) -> errors.ApiError:
