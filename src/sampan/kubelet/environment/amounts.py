@@ -1,0 +1,83 @@
+"""A container's requests and limits as cgroups have them. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from sampan.api import quantity
+from sampan.api.pod_qos import BEST_EFFORT, GUARANTEED, qos_class
+from sampan.api.types.core_v1 import Container, Pod
+from sampan.runtimes.config import Resources
+
+_PERIOD = 100_000
+_SMALLEST_QUOTA = 1000
+_SHARES_PER_CORE = 1024
+_FEWEST_SHARES, _MOST_SHARES = 2, 262_144
+_SAFE, _FIRST = -997, 1000
+"""How eagerly the kernel kills: those who have what they asked for last, those who asked for nothing first."""
+_CRITICAL = 2_000_001_000
+"""The priority of pods that a node cannot be without."""
+
+
+def container_resources(pod: Pod, container: Container, *, node_memory: int) -> Resources:
+    requests, limits = container.resources.requests, _limits(pod, container)
+    cpu_limit = _milli(limits.get("cpu"))
+    cpu = _milli(requests["cpu"]) if "cpu" in requests else cpu_limit
+    return Resources(
+        cpu_shares=shares(cpu),
+        cpu_quota=quota(cpu_limit),
+        cpu_period=_PERIOD,
+        memory_bytes=_value(limits.get("memory")),
+        oom_score_adjust=oom_score_adjust(pod, container, node_memory),
+        huge_pages={
+            name.removeprefix("hugepages-"): _value(text)
+            for name, text in limits.items()
+            if name.startswith("hugepages-")
+        },
+    )
+
+
+def shares(milli: int) -> int:
+    return min(max(milli * _SHARES_PER_CORE // 1000, _FEWEST_SHARES), _MOST_SHARES)
+
+
+def quota(milli: int) -> int:
+    """Microseconds of a period; 0 for no limit."""
+    return max(milli * _PERIOD // 1000, _SMALLEST_QUOTA) if milli else 0
+
+
+def oom_score_adjust(pod: Pod, container: Container, node_memory: int) -> int:
+    if (pod.spec.priority or 0) >= _CRITICAL:
+        return _SAFE
+    match qos_class(pod.spec):
+        case value if value == GUARANTEED:
+            return _SAFE
+        case value if value == BEST_EFFORT:
+            return _FIRST
+    asked = _value(container.resources.requests.get("memory"))
+    if container.restartPolicy == "Always" and container in pod.spec.initContainers:
+        asked = max(asked, min((_memory(each) for each in pod.spec.containers or ()), default=0))
+    score = 1000 - 1000 * asked // max(node_memory, 1)
+    return min(max(score, 1000 + _SAFE), _FIRST - 1)
+
+
+def _limits(pod: Pod, container: Container) -> Mapping[str, str]:
+    """A container without a limit of its own has that of the pod, if the pod has one."""
+    own = container.resources.limits
+    whole = pod.spec.resources.limits if pod.spec.resources is not None else {}
+    return {**{name: text for name, text in whole.items() if name in ("cpu", "memory")}, **own}
+
+
+def _memory(container: Container) -> int:
+    return _value(container.resources.requests.get("memory"))
+
+
+def _milli(text: str | None) -> int:
+    return quantity.parse(text).milli_value() if text else 0
+
+
+def _value(text: str | None) -> int:
+    return quantity.parse(text).value() if text else 0
+
+
+__all__ = ["container_resources", "oom_score_adjust", "quota", "shares"]

@@ -1,0 +1,126 @@
+"""How a pod's containers look names up: resolv.conf by dnsPolicy. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
+
+from sampan.api.types.core_v1 import Pod, PodDNSConfigOption
+from sampan.runtimes.config import Dns
+
+_MOST_SERVERS, _MOST_SEARCHES, _MOST_SEARCH_LETTERS = 3, 32, 2048
+_CLUSTER_OPTIONS = ("ndots:5",)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DnsConfig:
+    """What the kubelet knows of name servers."""
+
+    node: Dns = field(default_factory=Dns)
+    """As the node's own resolv.conf has it."""
+    cluster_servers: Sequence[str] = ()
+    cluster_domain: str = "cluster.local"
+
+
+def pod_dns(pod: Pod, config: DnsConfig) -> tuple[Dns, list[str]]:
+    """And what could not be done as asked for, which is told in events."""
+    policy, warnings = pod.spec.dnsPolicy or "ClusterFirst", list[str]()
+    if policy == "ClusterFirst" and pod.spec.hostNetwork:
+        policy = "Default"
+    is_cluster = policy in ("ClusterFirst", "ClusterFirstWithHostNet")
+    if is_cluster and not config.cluster_servers:
+        warnings.append(
+            'kubelet does not have ClusterDNS IP configured and cannot create Pod using "ClusterFirst" policy. '
+            'Falling back to "Default" policy.'
+        )
+        is_cluster = False
+    if policy == "None":
+        found = Dns()
+    elif is_cluster:
+        found = Dns(
+            servers=config.cluster_servers,
+            searches=_cluster_searches(pod.metadata.namespace, config),
+            options=_CLUSTER_OPTIONS,
+        )
+    else:
+        found = config.node
+    return _within_limits(_with_own(pod, found), warnings), warnings
+
+
+def _cluster_searches(namespace: str, config: DnsConfig) -> list[str]:
+    domain = config.cluster_domain
+    own = [f"{namespace}.svc.{domain}", f"svc.{domain}", domain] if domain else []
+    return _once([*own, *config.node.searches])
+
+
+def _with_own(pod: Pod, found: Dns) -> Dns:
+    said = pod.spec.dnsConfig
+    if said is None:
+        return found
+    return Dns(
+        servers=_once([*found.servers, *said.nameservers]),
+        searches=_once([*found.searches, *said.searches]),
+        options=_merged(found.options, said.options),
+    )
+
+
+def _merged(options: Sequence[str], more: Sequence[PodDNSConfigOption]) -> list[str]:
+    """What the pod says of an option counts."""
+    kept = {option.partition(":")[0]: option for option in options}
+    for option in more:
+        kept[option.name] = option.name if option.value is None else f"{option.name}:{option.value}"
+    return list(kept.values())
+
+
+def _within_limits(found: Dns, warnings: list[str]) -> Dns:
+    if len(found.servers) > _MOST_SERVERS:
+        found = replace(found, servers=found.servers[:_MOST_SERVERS])
+        line = " ".join(found.servers)
+        warnings.append(
+            "Nameserver limits were exceeded, some nameservers have been omitted, "
+            f"the applied nameserver line is: {line}"
+        )
+    searches = list(found.searches[:_MOST_SEARCHES])
+    while len(" ".join(searches)) > _MOST_SEARCH_LETTERS:
+        searches.pop()
+    if len(searches) < len(found.searches):
+        found = replace(found, searches=searches)
+        warnings.append(
+            "Search Line limits were exceeded, some search paths have been omitted, "
+            f"the applied search line is: {' '.join(searches)}"
+        )
+    return found
+
+
+def read_resolv_conf(text: str) -> Dns:
+    """The last line with searches or options counts, as for the C library."""
+    servers: list[str] = []
+    searches: list[str] = []
+    options: list[str] = []
+    for line in text.splitlines():
+        words = line.split("#")[0].split(";")[0].split()
+        if len(words) < 1:
+            continue
+        if words[0] == "nameserver" and len(words) > 1:
+            servers.append(words[1])
+        elif words[0] == "search":
+            searches = [word.removesuffix(".") if word != "." else word for word in words[1:]]
+        elif words[0] == "options":
+            options = words[1:]
+    return Dns(servers=servers, searches=searches, options=options)
+
+
+def resolv_conf(dns: Dns) -> str:
+    lines = [f"nameserver {server}\n" for server in dns.servers]
+    if dns.searches:
+        lines.insert(0, f"search {' '.join(dns.searches)}\n")
+    if dns.options:
+        lines.append(f"options {' '.join(dns.options)}\n")
+    return "".join(lines)
+
+
+def _once(words: Iterable[str]) -> list[str]:
+    return list(dict.fromkeys(words))
+
+
+__all__ = ["DnsConfig", "pod_dns", "read_resolv_conf", "resolv_conf"]

@@ -1,0 +1,106 @@
+"""What a pod may know of itself: its fields and the resources of its containers, as text. Pure."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from sampan.api import gotext, quantity
+from sampan.api.quantity import Quantity
+from sampan.api.types.core_v1 import Container, Pod, ResourceFieldSelector
+
+_SUBSCRIPT = re.compile(r"(?P<path>metadata\.(?:labels|annotations))\['(?P<key>.*)'\]", re.DOTALL)
+_ROUNDED_TO_MILLI = "cpu"
+_LIMITED = ("cpu", "memory", "ephemeral-storage")
+"""What a container without a limit may use all of the node of."""
+
+
+class FieldUnknown(ValueError):
+    """The pod asks for something of itself that there is not."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Surroundings:
+    """What a pod's spec does not say."""
+
+    node_name: str = ""
+    host_ips: Sequence[str] = ()
+    pod_ips: Sequence[str] = ()
+    allocatable: Mapping[str, str] | None = None
+    """Of the node."""
+
+
+def field_value(pod: Pod, path: str, around: Surroundings) -> str:
+    """FieldUnknown where there is no such field."""
+    meta = pod.metadata
+    match path:
+        case "metadata.name":
+            return meta.name
+        case "metadata.namespace":
+            return meta.namespace
+        case "metadata.uid":
+            return meta.uid
+        case "metadata.labels":
+            return _lines(meta.labels)
+        case "metadata.annotations":
+            return _lines(meta.annotations)
+        case "spec.nodeName":
+            return pod.spec.nodeName
+        case "spec.serviceAccountName":
+            return pod.spec.serviceAccountName
+        case "spec.host":
+            return pod.spec.nodeName
+    return _subscripted(pod, path) if "[" in path else _addresses(path, around)
+
+
+def _subscripted(pod: Pod, path: str) -> str:
+    found = _SUBSCRIPT.fullmatch(path)
+    if found is None:
+        raise FieldUnknown(f"fieldPath {gotext.quote(path)} does not support subscript")
+    kept = pod.metadata.labels if found["path"] == "metadata.labels" else pod.metadata.annotations
+    return kept.get(found["key"], "")
+
+
+def _addresses(path: str, around: Surroundings) -> str:
+    match path:
+        case "status.hostIP":
+            return around.host_ips[0] if around.host_ips else ""
+        case "status.hostIPs":
+            return ",".join(around.host_ips)
+        case "status.podIP":
+            return around.pod_ips[0] if around.pod_ips else ""
+        case "status.podIPs":
+            return ",".join(around.pod_ips)
+    raise FieldUnknown(f"unsupported fieldPath: {path}")
+
+
+def _lines(values: Mapping[str, str]) -> str:
+    return "\n".join(f"{key}={gotext.quote(values[key])}" for key in sorted(values))
+
+
+def resource_value(container: Container, wanted: ResourceFieldSelector, allocatable: Mapping[str, str]) -> str:
+    """In units of the divisor, rounded up. A limit that is not set is all that the node has."""
+    which, dot, name = wanted.resource.partition(".")
+    if which not in ("limits", "requests") or not dot or not (name in _LIMITED or name.startswith("hugepages-")):
+        raise FieldUnknown(f"unsupported container resource : {wanted.resource}")
+    amounts = container.resources.limits if which == "limits" else container.resources.requests
+    text = amounts.get(name)
+    if text is None and which == "limits" and name in _LIMITED:
+        text = allocatable.get(name)
+    if text is None and which == "requests":
+        text = container.resources.limits.get(name)
+    divisor = quantity.parse(str(wanted.divisor or "1"))
+    if not divisor:
+        divisor = quantity.parse("1")
+    return str(_divided(quantity.parse(text or "0"), divisor, in_milli=name == _ROUNDED_TO_MILLI))
+
+
+def _divided(amount: Quantity, divisor: Quantity, *, in_milli: bool) -> int:
+    if in_milli:
+        return math.ceil(amount.milli_value() / divisor.milli_value())
+    return math.ceil(amount.value() / divisor.value())
+
+
+__all__ = ["FieldUnknown", "Surroundings", "field_value", "resource_value"]

@@ -1,0 +1,269 @@
+"""The environment: reads what a pod's configuration is made of, and makes the configs that its runtime is told."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import msgspec
+
+from sampan.api.types.core_v1 import ConfigMap, Container, EphemeralContainer, FileKeySelector, Pod, Secret, Service
+from sampan.kubelet.environment import amounts, dns, hosts, security
+from sampan.kubelet.environment.dns import DnsConfig
+from sampan.kubelet.environment.downward import Surroundings
+from sampan.kubelet.environment.expansion import expand_all
+from sampan.kubelet.environment.hostnames import HostName, host_name, kernel_name
+from sampan.kubelet.environment.service_variables import service_variables
+from sampan.kubelet.environment.variables import ConfigFault, Sources, container_variables
+from sampan.kubelet.objects import NotSynced, PodObjects
+from sampan.machinery.informer import Lister
+from sampan.runtimes.config import ContainerConfig, Device, Mount, PortMapping, SandboxConfig
+from sampan.runtimes.contract import ImageInfo, RuntimeFailure
+
+CONFIG_ERROR = "CreateContainerConfigError"
+HASH = "io.kubernetes.container.hash"
+_NAME, _NAMESPACE, _UID, _CONTAINER = (
+    f"io.kubernetes.{part}" for part in ("pod.name", "pod.namespace", "pod.uid", "container.name")
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EnvironmentConfig:
+    """What a kubelet knows of its node and was told of its cluster."""
+
+    root: Path
+    """Where the kubelet keeps its data."""
+    logs: Path
+    """Where the logs of pods are."""
+    node_name: str
+    host_ips: Sequence[str] = ()
+    node_memory: int = 1 << 30
+    allocatable: Mapping[str, str] = field(default_factory=dict)
+    dns: DnsConfig = field(default_factory=DnsConfig)
+    node_hosts: Path = Path("/etc/hosts")
+    has_seccomp: bool = False
+    """Containers that say nothing have the runtime's own profile."""
+
+
+class Environment:
+    """What cannot be configured raises RuntimeFailure, with the reason that the container's status shows."""
+
+    def __init__(
+        self,
+        *,
+        config: EnvironmentConfig,
+        objects: PodObjects,
+        services: Lister[Service],
+        cgroup_parent: Callable[[Pod], str] = lambda pod: "",
+        handler: Callable[[Pod], str] = lambda pod: "",
+        warn: Callable[[Pod, str, str], None] = lambda pod, reason, message: None,
+    ) -> None:
+        """`handler` gives that of the pod's runtime class; `warn` records an event about a pod."""
+        self._config, self._objects, self._services = config, objects, services
+        self._cgroup_parent, self._handler, self._warn = cgroup_parent, handler, warn
+
+    async def sandbox(self, pod: Pod, attempt: int) -> SandboxConfig:
+        found, faults = dns.pod_dns(pod, self._config.dns)
+        for fault in faults:
+            self._warn(pod, "MissingClusterDNS" if "ClusterDNS" in fault else "DNSConfigForming", fault)
+        try:
+            hostname = "" if pod.spec.hostNetwork else kernel_name(pod, self._host_name(pod))
+        except ConfigFault as fault:
+            raise RuntimeFailure("CreatePodSandboxError", str(fault)) from None
+        whole = pod.spec.securityContext
+        return SandboxConfig(
+            uid=pod.metadata.uid,
+            namespace=pod.metadata.namespace,
+            name=pod.metadata.name,
+            attempt=attempt,
+            hostname=hostname,
+            dns=found,
+            ports=port_mappings(pod),
+            labels={**pod.metadata.labels, **identity(pod)},
+            annotations=dict(pod.metadata.annotations),
+            log_folder=self.log_folder(pod),
+            cgroup_parent=self._cgroup_parent(pod),
+            namespaces=security.namespaces(pod),
+            sysctls={each.name: each.value for each in whole.sysctls} if whole is not None else {},
+            security=security.sandbox_security(pod),
+            handler=self._handler(pod),
+        )
+
+    async def container(
+        self,
+        pod: Pod,
+        container: Container | EphemeralContainer,
+        attempt: int,
+        *,
+        image: ImageInfo,
+        mounts: Sequence[Mount] = (),
+        devices: Sequence[Device] = (),
+        pod_ips: Sequence[str] = (),
+        target: str = "",
+        file_key: Callable[[FileKeySelector], str | None] = lambda ref: None,
+    ) -> ContainerConfig:
+        """`target` is the id of the container that an ephemeral one looks into."""
+        config, plain = self._config, _plain(container)
+        try:
+            variables = await self._variables(pod, plain, pod_ips, file_key)
+            secured = security.container_security(
+                pod, container, image, profiles=config.root / "seccomp", has_seccomp=config.has_seccomp
+            )
+        except (ConfigFault, NotSynced) as fault:
+            raise RuntimeFailure(CONFIG_ERROR, str(fault)) from None
+        return ContainerConfig(
+            name=container.name,
+            attempt=attempt,
+            image=container.image,
+            image_ref=image.id,
+            command=expand_all(container.command or (), variables),
+            args=expand_all(container.args or (), variables),
+            working_folder=container.workingDir,
+            env=list(variables.items()),
+            mounts=[*mounts, *self._own_mounts(pod, plain, pod_ips, mounts)],
+            devices=devices,
+            labels={**identity(pod), _CONTAINER: container.name},
+            annotations={HASH: container_hash(container)},
+            log_path=self.log_folder(pod) / container.name / f"{attempt}.log",
+            has_stdin=bool(container.stdin),
+            closes_stdin=bool(container.stdinOnce),
+            has_tty=bool(container.tty),
+            stop_signal=_stop_signal(container),
+            namespaces=security.namespaces(pod, target),
+            security=secured,
+            resources=amounts.container_resources(pod, plain, node_memory=config.node_memory),
+        )
+
+    def log_folder(self, pod: Pod) -> Path:
+        meta = pod.metadata
+        return self._config.logs / f"{meta.namespace}_{meta.name}_{meta.uid}"
+
+    def pod_folder(self, pod: Pod) -> Path:
+        return self._config.root / "pods" / pod.metadata.uid
+
+    # -- parts -------------------------------------------------------------------------------------------------------
+
+    def _host_name(self, pod: Pod) -> HostName:
+        return host_name(pod, self._config.dns.cluster_domain)
+
+    async def _variables(
+        self,
+        pod: Pod,
+        container: Container,
+        pod_ips: Sequence[str],
+        file_key: Callable[[FileKeySelector], str | None],
+    ) -> dict[str, str]:
+        config, namespace = self._config, pod.metadata.namespace
+        maps, secrets = await self._read(pod, container)
+        has_links = pod.spec.enableServiceLinks is not False
+        sources = Sources(
+            config_map=maps.get,
+            secret=secrets.get,
+            file_key=file_key,
+            services=service_variables(self._services.list(), namespace, has_links=has_links),
+        )
+        around = Surroundings(
+            node_name=config.node_name, host_ips=config.host_ips, pod_ips=pod_ips, allocatable=config.allocatable
+        )
+        return container_variables(pod, container, sources, around)
+
+    async def _read(
+        self, pod: Pod, container: Container
+    ) -> tuple[Mapping[str, ConfigMap | None], Mapping[str, Secret | None]]:
+        """What the container's variables are taken from."""
+        named = [each.valueFrom for each in container.env if each.valueFrom is not None and not each.value]
+        maps = {each.configMapRef.name for each in container.envFrom if each.configMapRef is not None}
+        maps |= {each.configMapKeyRef.name for each in named if each.configMapKeyRef is not None}
+        secrets = {each.secretRef.name for each in container.envFrom if each.secretRef is not None}
+        secrets |= {each.secretKeyRef.name for each in named if each.secretKeyRef is not None}
+        namespace = pod.metadata.namespace
+        return (
+            {name: await self._objects.config_map(namespace, name) for name in maps},
+            {name: await self._objects.secret(namespace, name) for name in secrets},
+        )
+
+    def _own_mounts(
+        self, pod: Pod, container: Container, pod_ips: Sequence[str], given: Sequence[Mount]
+    ) -> list[Mount]:
+        """The hosts file and the termination message, unless the pod mounts something there itself."""
+        taken = {mount.target.rstrip("/") for mount in given}
+        found = []
+        if "/etc/hosts" not in taken:
+            found.append(Mount(source=self._hosts_file(pod, pod_ips), target="/etc/hosts"))
+        if container.terminationMessagePath and container.terminationMessagePath not in taken:
+            found.append(Mount(source=self.message_file(pod, container.name), target=container.terminationMessagePath))
+        return found
+
+    def _hosts_file(self, pod: Pod, pod_ips: Sequence[str]) -> Path:
+        aliases = pod.spec.hostAliases
+        if pod.spec.hostNetwork:
+            text = hosts.node_hosts_file(_text(self._config.node_hosts), aliases)
+        else:
+            text = hosts.hosts_file(pod_ips, self._host_name(pod), aliases)
+        path = self.pod_folder(pod) / "etc-hosts"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        if _text(path) != text:
+            path.write_text(text)
+        path.chmod(0o644)
+        return path
+
+    def message_file(self, pod: Pod, name: str) -> Path:
+        """Where a container may say why it ends; a new, empty one for each run."""
+        path = self.pod_folder(pod) / "containers" / name / "termination-log"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("")
+        path.chmod(0o666)
+        return path
+
+
+def identity(pod: Pod) -> dict[str, str]:
+    """The labels by which a runtime's sandboxes and containers are known to be of a pod."""
+    meta = pod.metadata
+    return {_NAME: meta.name, _NAMESPACE: meta.namespace, _UID: meta.uid}
+
+
+def container_hash(container: Container | EphemeralContainer) -> str:
+    """Changes when a container must be made anew: with its name or image; the rest of a spec cannot change."""
+    text = msgspec.json.encode({"name": container.name, "image": container.image})
+    return hashlib.blake2b(text, digest_size=4).hexdigest()
+
+
+def port_mappings(pod: Pod) -> list[PortMapping]:
+    if pod.spec.hostNetwork:
+        return []
+    return [
+        PortMapping(
+            protocol=port.protocol or "TCP",
+            container_port=port.containerPort,
+            host_port=port.hostPort,
+            host_ip=port.hostIP,
+        )
+        for container in (*(pod.spec.containers or ()), *pod.spec.initContainers)
+        for port in container.ports
+        if port.hostPort
+    ]
+
+
+def _plain(container: Container | EphemeralContainer) -> Container:
+    """An ephemeral container has nothing that a container has not, but for its target."""
+    if isinstance(container, Container):
+        return container
+    fields = {name: getattr(container, name) for name in container.__struct_fields__ if name != "targetContainerName"}
+    return Container(**fields)
+
+
+def _stop_signal(container: Container | EphemeralContainer) -> str:
+    said = container.lifecycle.stopSignal if container.lifecycle is not None else None
+    return said or ""
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_text()
+    except OSError:
+        return ""
+
+
+__all__ = ["CONFIG_ERROR", "HASH", "Environment", "EnvironmentConfig", "container_hash", "identity", "port_mappings"]

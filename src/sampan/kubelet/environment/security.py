@@ -1,0 +1,140 @@
+"""Who a container runs as and what it may do, from the security contexts of the pod and of the container. Pure."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from sampan.api.types.core_v1 import (
+    AppArmorProfile,
+    Container,
+    EphemeralContainer,
+    Pod,
+    PodSecurityContext,
+    SeccompProfile,
+    SecurityContext,
+)
+from sampan.kubelet.environment.variables import ConfigFault
+from sampan.runtimes.config import Namespaces, Profile, Security
+from sampan.runtimes.contract import ImageInfo
+
+MASKED = (
+    *("/proc/asound", "/proc/acpi", "/proc/interrupts", "/proc/kcore", "/proc/keys", "/proc/latency_stats"),
+    *("/proc/timer_list", "/proc/timer_stats", "/proc/sched_debug", "/proc/scsi", "/sys/firmware"),
+    "/sys/devices/virtual/powercap",
+)
+READ_ONLY = ("/proc/bus", "/proc/fs", "/proc/irq", "/proc/sys", "/proc/sysrq-trigger")
+_OLD_APPARMOR = "container.apparmor.security.beta.kubernetes.io/"
+
+
+def container_security(
+    pod: Pod, container: Container | EphemeralContainer, image: ImageInfo, *, profiles: Path, has_seccomp: bool
+) -> Security:
+    """`profiles` is where local seccomp profiles are; `has_seccomp`: the runtime's own is the default. ConfigFault
+    where the container may not run as it would."""
+    whole, own = pod.spec.securityContext or PodSecurityContext(), container.securityContext or SecurityContext()
+    user = own.runAsUser if own.runAsUser is not None else whole.runAsUser
+    group = own.runAsGroup if own.runAsGroup is not None else whole.runAsGroup
+    must_not_be_root = own.runAsNonRoot if own.runAsNonRoot is not None else whole.runAsNonRoot
+    if must_not_be_root:
+        _refuse_root(pod, container.name, user, image)
+    capabilities = own.capabilities
+    is_masked = own.procMount in (None, "", "Default")
+    return Security(
+        user=user,
+        group=group,
+        supplemental_groups=_groups(whole),
+        supplemental_policy="Strict" if whole.supplementalGroupsPolicy == "Strict" else "Merge",
+        is_privileged=bool(own.privileged),
+        is_root_read_only=bool(own.readOnlyRootFilesystem),
+        may_not_gain_privileges=_may_not_gain(own),
+        added=tuple(capabilities.add) if capabilities is not None else (),
+        dropped=tuple(capabilities.drop) if capabilities is not None else (),
+        seccomp=_seccomp(own.seccompProfile or whole.seccompProfile, profiles, has_seccomp),
+        apparmor=_apparmor(pod, container.name, own.appArmorProfile or whole.appArmorProfile),
+        selinux=_selinux(own, whole),
+        masked_paths=MASKED if is_masked else (),
+        read_only_paths=READ_ONLY if is_masked else (),
+    )
+
+
+def sandbox_security(pod: Pod) -> Security:
+    whole = pod.spec.securityContext or PodSecurityContext()
+    return Security(
+        user=whole.runAsUser,
+        group=whole.runAsGroup,
+        supplemental_groups=_groups(whole),
+        is_privileged=any(
+            container.securityContext is not None and container.securityContext.privileged
+            for container in (*(pod.spec.containers or ()), *pod.spec.initContainers)
+        ),
+        seccomp=Profile(type="RuntimeDefault"),
+        selinux=_selinux(SecurityContext(), whole),
+    )
+
+
+def namespaces(pod: Pod, target: str = "") -> Namespaces:
+    """`target` is the container that an ephemeral one looks into."""
+    spec = pod.spec
+    pid = "target" if target else "node" if spec.hostPID else "pod" if spec.shareProcessNamespace else "container"
+    return Namespaces(
+        network="node" if spec.hostNetwork else "pod",
+        ipc="node" if spec.hostIPC else "pod",
+        pid=pid,  # type: ignore[arg-type]
+        target=target,
+        has_user_namespace=spec.hostUsers is False,
+    )
+
+
+def _refuse_root(pod: Pod, name: str, user: int | None, image: ImageInfo) -> None:
+    where = f'(pod: "{pod.metadata.name}_{pod.metadata.namespace}({pod.metadata.uid})", container: {name})'
+    if user is not None:
+        if user == 0:
+            raise ConfigFault(f"container's runAsUser breaks non-root policy {where}")
+        return
+    wanted = image.user.partition(":")[0]
+    if wanted in ("", "0", "root"):
+        raise ConfigFault(f"container has runAsNonRoot and image will run as root {where}")
+    if not wanted.isdecimal():
+        told = f"image has non-numeric user ({wanted}), cannot verify user is non-root"
+        raise ConfigFault(f"container has runAsNonRoot and {told} {where}")
+
+
+def _groups(whole: PodSecurityContext) -> tuple[int, ...]:
+    own = () if whole.fsGroup is None else (whole.fsGroup,)
+    return tuple(dict.fromkeys((*own, *whole.supplementalGroups)))
+
+
+def _may_not_gain(own: SecurityContext) -> bool:
+    return own.allowPrivilegeEscalation is False
+
+
+def _seccomp(profile: SeccompProfile | None, profiles: Path, has_seccomp: bool) -> Profile:
+    if profile is None:
+        return Profile(type="RuntimeDefault" if has_seccomp else "Unconfined")
+    if profile.type == "Localhost":
+        if not profile.localhostProfile:
+            raise ConfigFault("localhostProfile must be set if seccompProfile type is Localhost.")
+        return Profile(type="Localhost", local=str(profiles / profile.localhostProfile))
+    return Profile(type="RuntimeDefault" if profile.type == "RuntimeDefault" else "Unconfined")
+
+
+def _apparmor(pod: Pod, name: str, profile: AppArmorProfile | None) -> Profile:
+    if profile is not None:
+        if profile.type == "Localhost":
+            return Profile(type="Localhost", local=profile.localhostProfile or "")
+        return Profile(type="Unconfined" if profile.type == "Unconfined" else "RuntimeDefault")
+    old = pod.metadata.annotations.get(f"{_OLD_APPARMOR}{name}", "")
+    if old.startswith("localhost/"):
+        return Profile(type="Localhost", local=old.removeprefix("localhost/"))
+    return Profile(type="Unconfined" if old == "unconfined" else "RuntimeDefault")
+
+
+def _selinux(own: SecurityContext, whole: PodSecurityContext) -> dict[str, str]:
+    options = own.seLinuxOptions or whole.seLinuxOptions
+    if options is None:
+        return {}
+    parts = {"user": options.user, "role": options.role, "type": options.type, "level": options.level}
+    return {key: value for key, value in parts.items() if value}
+
+
+__all__ = ["MASKED", "READ_ONLY", "container_security", "namespaces", "sandbox_security"]

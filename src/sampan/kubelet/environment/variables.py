@@ -1,0 +1,142 @@
+"""A container's environment variables. Pure: the objects that they are taken from are given."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from sampan.api.types.core_v1 import (
+    ConfigMap,
+    ConfigMapEnvSource,
+    ConfigMapKeySelector,
+    Container,
+    EnvFromSource,
+    EnvVarSource,
+    FileKeySelector,
+    Pod,
+    Secret,
+    SecretEnvSource,
+    SecretKeySelector,
+)
+from sampan.kubelet.environment.downward import FieldUnknown, Surroundings, field_value, resource_value
+from sampan.kubelet.environment.expansion import expand
+
+__all__ = ["ConfigFault", "Sources", "container_variables"]
+
+
+class ConfigFault(ValueError):
+    """Why a container cannot be configured; the message is what its status shows."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sources:
+    """What variables are taken from. An object that does not exist is None."""
+
+    config_map: Callable[[str], ConfigMap | None]
+    secret: Callable[[str], Secret | None]
+    file_key: Callable[[FileKeySelector], str | None]
+    """A key of a file in a volume of the pod."""
+    services: Mapping[str, str]
+
+
+def container_variables(pod: Pod, container: Container, sources: Sources, around: Surroundings) -> dict[str, str]:
+    """In the order in which they are declared, services last."""
+    found: dict[str, str] = {}
+    for source in container.envFrom:
+        found |= _all_of(pod, source, sources)
+    for variable in container.env:
+        value = variable.value
+        if value:
+            value = expand(value, found, sources.services)
+        elif variable.valueFrom is not None:
+            taken = _taken(pod, container, variable.valueFrom, sources, around)
+            if taken is None:
+                continue
+            value = taken
+        found[variable.name] = value
+    return {**found, **{name: value for name, value in sources.services.items() if name not in found}}
+
+
+def _all_of(pod: Pod, source: EnvFromSource, sources: Sources) -> dict[str, str]:
+    if source.configMapRef is not None:
+        config = _config_map(pod, source.configMapRef, sources)
+        data = config.data if config is not None else {}
+    elif source.secretRef is not None:
+        secret = _secret(pod, source.secretRef, sources)
+        data = {key: _text(value) for key, value in (secret.data if secret is not None else {}).items()}
+    else:
+        return {}
+    return {f"{source.prefix}{key}": value for key, value in data.items()}
+
+
+def _taken(pod: Pod, container: Container, source: EnvVarSource, sources: Sources, around: Surroundings) -> str | None:
+    """None where what may be missing is missing."""
+    try:
+        if source.fieldRef is not None:
+            return field_value(pod, source.fieldRef.fieldPath, around)
+        if source.resourceFieldRef is not None:
+            wanted = source.resourceFieldRef
+            return resource_value(_named(pod, container, wanted.containerName), wanted, around.allocatable or {})
+    except FieldUnknown as fault:
+        raise ConfigFault(str(fault)) from None
+    if source.configMapKeyRef is not None:
+        return _map_key(pod, source.configMapKeyRef, sources)
+    if source.secretKeyRef is not None:
+        return _secret_key(pod, source.secretKeyRef, sources)
+    if source.fileKeyRef is not None:
+        return _file_key(source.fileKeyRef, sources)
+    return ""
+
+
+def _named(pod: Pod, container: Container, name: str) -> Container:
+    if not name:
+        return container
+    every: list[Container] = [*(pod.spec.containers or ()), *pod.spec.initContainers]
+    for found in every:
+        if found.name == name:
+            return found
+    raise ConfigFault(f"container {name} not found")
+
+
+def _map_key(pod: Pod, ref: ConfigMapKeySelector, sources: Sources) -> str | None:
+    found = _config_map(pod, ref, sources)
+    if found is not None and ref.key in found.data:
+        return found.data[ref.key]
+    if ref.optional:
+        return None
+    raise ConfigFault(f"couldn't find key {ref.key} in ConfigMap {pod.metadata.namespace}/{ref.name}")
+
+
+def _secret_key(pod: Pod, ref: SecretKeySelector, sources: Sources) -> str | None:
+    found = _secret(pod, ref, sources)
+    if found is not None and ref.key in found.data:
+        return _text(found.data[ref.key])
+    if ref.optional:
+        return None
+    raise ConfigFault(f"couldn't find key {ref.key} in Secret {pod.metadata.namespace}/{ref.name}")
+
+
+def _file_key(ref: FileKeySelector, sources: Sources) -> str | None:
+    found = sources.file_key(ref)
+    if found or ref.optional:
+        return found or None
+    raise ConfigFault(f'environment variable key "{ref.key}" not found in file "{ref.path}"')
+
+
+def _config_map(pod: Pod, ref: ConfigMapEnvSource | ConfigMapKeySelector, sources: Sources) -> ConfigMap | None:
+    found = sources.config_map(ref.name)
+    if found is None and not ref.optional:
+        raise ConfigFault(f'configmap "{ref.name}" not found')
+    return found
+
+
+def _secret(pod: Pod, ref: SecretEnvSource | SecretKeySelector, sources: Sources) -> Secret | None:
+    found = sources.secret(ref.name)
+    if found is None and not ref.optional:
+        raise ConfigFault(f'secret "{ref.name}" not found')
+    return found
+
+
+def _text(value: bytes | str) -> str:
+    """Values are bytes; those that are no text cannot be told from others in an environment."""
+    return value if isinstance(value, str) else value.decode("utf-8", "surrogateescape")

@@ -1,0 +1,143 @@
+"""The secrets and config maps that a node's pods refer to: each followed for as long as a pod does.
+
+A node may read only what its pods need, one object at a time, so there is a watch for each.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple, TypeVar
+
+from sampan.api.types.core_v1 import ConfigMap, Pod, Secret
+from sampan.machinery.client import Selection, resource_of
+from sampan.machinery.informer import InformerFactory
+
+_PATIENCE_S = 10.0
+"""For the first answer of the API server about an object; the loop's time."""
+
+T = TypeVar("T")
+Changed = Callable[["ObjectKey"], None]
+
+
+class ObjectKey(NamedTuple):
+    kind: type
+    namespace: str
+    name: str
+
+
+class NotSynced(Exception):
+    """The API server has not told of the object in time."""
+
+
+class PodObjects:
+    def __init__(self, *, informers: InformerFactory, on_change: Changed | None = None) -> None:
+        self._informers, self._on_change = informers, on_change
+        self._users: dict[ObjectKey, set[str]] = {}
+        self._of_pod: dict[str, set[ObjectKey]] = {}
+        self._followed: set[ObjectKey] = set()
+
+    def follow(self, pod: Pod) -> None:
+        """Begin, or go on, with what the pod refers to now."""
+        wanted = set(references(pod))
+        for key in self._of_pod.get(pod.metadata.uid, set()) - wanted:
+            self._drop(key, pod.metadata.uid)
+        for key in wanted:
+            self._users.setdefault(key, set()).add(pod.metadata.uid)
+            self._informer(key)
+        self._of_pod[pod.metadata.uid] = wanted
+
+    def forget(self, uid: str) -> None:
+        for key in self._of_pod.pop(uid, set()):
+            self._drop(key, uid)
+
+    async def config_map(self, namespace: str, name: str) -> ConfigMap | None:
+        return await self.get(ConfigMap, namespace, name)
+
+    async def secret(self, namespace: str, name: str) -> Secret | None:
+        return await self.get(Secret, namespace, name)
+
+    async def get(self, kind: type[T], namespace: str, name: str) -> T | None:
+        """The object, None if there is none. NotSynced."""
+        informer = self._informer(ObjectKey(kind, namespace, name))
+        try:
+            async with asyncio.timeout(_PATIENCE_S):
+                await informer.synced.wait()
+        except TimeoutError:
+            word = kind.__name__.lower()
+            raise NotSynced(f"failed to sync {word} cache: timed out waiting for the condition") from None
+        found: T | None = informer.lister.get(name, namespace)
+        return found
+
+    def users(self, key: ObjectKey) -> set[str]:
+        """The uids of the pods that refer to it."""
+        return set(self._users.get(key, ()))
+
+    def _informer(self, key: ObjectKey) -> Any:
+        informer = self._informers.informer(resource_of(key.kind), _selection(key))
+        if self._on_change is not None and key not in self._followed:
+            on_change = self._on_change
+            informer.subscribe(lambda old, new: on_change(key))
+            self._followed.add(key)
+        return informer
+
+    def _drop(self, key: ObjectKey, uid: str) -> None:
+        users = self._users.get(key)
+        if users is None:
+            return
+        users.discard(uid)
+        if not users:
+            del self._users[key]
+            self._followed.discard(key)
+            self._informers.forget(resource_of(key.kind), _selection(key))
+
+
+def _selection(key: ObjectKey) -> Selection:
+    return Selection(namespace=key.namespace, fields=f"metadata.name={key.name}")
+
+
+def references(pod: Pod) -> Iterator[ObjectKey]:
+    """Every secret and config map that the pod names. Pure."""
+    namespace = pod.metadata.namespace
+    for name in _secrets(pod):
+        yield ObjectKey(Secret, namespace, name)
+    for name in _config_maps(pod):
+        yield ObjectKey(ConfigMap, namespace, name)
+
+
+def _containers(pod: Pod) -> Iterator[Any]:
+    yield from pod.spec.initContainers
+    yield from pod.spec.containers or ()
+    yield from pod.spec.ephemeralContainers
+
+
+def _secrets(pod: Pod) -> Iterator[str]:
+    yield from (each.name for each in pod.spec.imagePullSecrets if each.name)
+    for container in _containers(pod):
+        yield from (each.secretRef.name for each in container.envFrom if each.secretRef is not None)
+        sources = [each.valueFrom for each in container.env if each.valueFrom is not None]
+        yield from (each.secretKeyRef.name for each in sources if each.secretKeyRef is not None)
+    for volume in pod.spec.volumes:
+        if volume.secret is not None:
+            yield volume.secret.secretName
+        if volume.csi is not None and volume.csi.nodePublishSecretRef is not None:
+            yield volume.csi.nodePublishSecretRef.name
+        for source in volume.projected.sources or () if volume.projected is not None else ():
+            if source.secret is not None:
+                yield source.secret.name
+
+
+def _config_maps(pod: Pod) -> Iterator[str]:
+    for container in _containers(pod):
+        yield from (each.configMapRef.name for each in container.envFrom if each.configMapRef is not None)
+        sources = [each.valueFrom for each in container.env if each.valueFrom is not None]
+        yield from (each.configMapKeyRef.name for each in sources if each.configMapKeyRef is not None)
+    for volume in pod.spec.volumes:
+        if volume.configMap is not None:
+            yield volume.configMap.name
+        for source in volume.projected.sources or () if volume.projected is not None else ():
+            if source.configMap is not None:
+                yield source.configMap.name
+
+
+__all__ = ["NotSynced", "ObjectKey", "PodObjects", "references"]

@@ -1,0 +1,109 @@
+"""The environment against a real API server, with the rights of a node."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sampan.api.codec import json
+from sampan.api.types.core_v1 import ConfigMap, Node, Pod, Secret, Service, ServiceAccount
+from sampan.api.types.meta_v1 import ObjectMeta
+from sampan.apiserver.call import User
+from sampan.kubelet.environment.environment import Environment, EnvironmentConfig
+from sampan.kubelet.objects import ObjectKey, PodObjects
+from sampan.machinery.client import Client
+from sampan.machinery.informer import InformerFactory
+from sampan.runtimes.contract import ImageInfo, RuntimeFailure
+from sampan.testing import Cluster
+
+IMAGE = ImageInfo(id="sha256:x")
+
+
+@asynccontextmanager
+async def node(cluster: Cluster) -> AsyncIterator[InformerFactory]:
+    """What a kubelet of node n sees with."""
+    client = cluster.client
+    await client.of(Node).create(Node(metadata=ObjectMeta(name="n")))
+    account = ServiceAccount(metadata=ObjectMeta(name="default", namespace="default"))
+    await client.of(ServiceAccount).create(account)
+    user = User("system:node:n", groups=("system:nodes", "system:authenticated"))
+    transport = cluster.assembly.transport.acting_as(user)
+    async with InformerFactory(client=Client(transport=transport, clock=cluster.clock, component="kubelet")) as factory:
+        services = factory.of(Service)
+        await services.synced.wait()
+        yield factory
+
+
+def value(**container: Any) -> Pod:
+    spec = {
+        "nodeName": "n",
+        "automountServiceAccountToken": False,
+        "containers": [{"name": "c", "image": "i", **container}],
+        "hostAliases": [{"ip": "1.2.3.4", "hostnames": ["friend"]}],
+    }
+    return json.from_value({"metadata": {"name": "p", "namespace": "default"}, "spec": spec}, Pod)
+
+
+def test_from_pod_to_config(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with asyncio.timeout(30), Cluster(components=["apiserver"]) as cluster, node(cluster) as informers:
+            client = cluster.client
+            secret = {"metadata": {"name": "s", "namespace": "default"}, "stringData": {"password": "open"}}
+            await client.of(Secret).create(json.from_value(secret, Secret))
+            env = [{"name": "PASSWORD", "valueFrom": {"secretKeyRef": {"name": "s", "key": "password"}}}]
+            pod = await client.of(Pod).create(
+                value(env=env, command=["run", "$(PASSWORD)"], args=["$$(x)"], tty=True, stdin=True)
+            )
+            changes: list[ObjectKey] = []
+            objects = PodObjects(informers=informers, on_change=changes.append)
+            objects.follow(pod)
+            config = EnvironmentConfig(
+                root=tmp_path / "root", logs=tmp_path / "logs", node_name="n", host_ips=["10.0.0.1"]
+            )
+            environment = Environment(config=config, objects=objects, services=informers.of(Service).lister)
+            container = (pod.spec.containers or [])[0]
+            made = await environment.container(pod, container, 2, image=IMAGE, pod_ips=["10.1.0.2"])
+            assert made.command == ["run", "open"]
+            assert made.args == ["$(x)"]
+            assert dict(made.env)["KUBERNETES_SERVICE_PORT"] == "443"
+            assert made.log_path == tmp_path / f"logs/default_p_{pod.metadata.uid}/c/2.log"
+            assert (made.has_tty, made.has_stdin, made.attempt) == (True, True, 2)
+            hosts = next(mount for mount in made.mounts if mount.target == "/etc/hosts")
+            assert "10.1.0.2\tp\n" in hosts.source.read_text()
+            assert "1.2.3.4\tfriend\n" in hosts.source.read_text()
+            sandbox = await environment.sandbox(pod, 0)
+            assert (sandbox.hostname, sandbox.labels["io.kubernetes.pod.uid"]) == ("p", pod.metadata.uid)
+            seen = await objects.secret("default", "s")
+            assert seen is not None
+            assert changes
+            objects.forget(pod.metadata.uid)
+            assert objects.users(ObjectKey(Secret, "default", "s")) == set()
+
+    asyncio.run(main())
+
+
+def test_what_is_missing(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with asyncio.timeout(30), Cluster(components=["apiserver"]) as cluster, node(cluster) as informers:
+            pod = await cluster.client.of(Pod).create(value(envFrom=[{"configMapRef": {"name": "later"}}]))
+            changed = asyncio.Event()
+            objects = PodObjects(informers=informers, on_change=lambda key: changed.set())
+            objects.follow(pod)
+            config = EnvironmentConfig(root=tmp_path / "root", logs=tmp_path / "logs", node_name="n")
+            environment = Environment(config=config, objects=objects, services=informers.of(Service).lister)
+            container = (pod.spec.containers or [])[0]
+            with pytest.raises(RuntimeFailure) as failure:
+                await environment.container(pod, container, 0, image=IMAGE)
+            assert (failure.value.reason, failure.value.message) == (
+                "CreateContainerConfigError",
+                'configmap "later" not found',
+            )
+            made = {"metadata": {"name": "later", "namespace": "default"}, "data": {"A": "1"}}
+            await cluster.client.of(ConfigMap).create(json.from_value(made, ConfigMap))
+            await changed.wait()
+            assert dict((await environment.container(pod, container, 0, image=IMAGE)).env)["A"] == "1"
+
+    asyncio.run(main())
