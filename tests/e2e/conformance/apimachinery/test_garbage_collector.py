@@ -1,0 +1,168 @@
+"""The conformance descriptions of sig-api-machinery for the garbage collector, each a test of that name."""
+
+from typing import Any
+
+import pytest
+
+from sampan.api.codec import json as codec
+from sampan.api.types.apps_v1 import Deployment
+from sampan.api.types.core_v1 import Pod, ReplicationController
+from sampan.machinery.client import Delete
+from sampan.machinery.errors import NotFound
+from tests.e2e.conformance.apps.replicated import (
+    Replicated,
+    deployment,
+    is_running,
+    play,
+    replication_controller,
+    template,
+)
+
+LABELS = {"name": "gc"}
+BACKGROUND, FOREGROUND, ORPHAN = (Delete(propagation=word) for word in ("Background", "Foreground", "Orphan"))
+
+
+async def is_gone(c: Replicated, type: type[Any], name: str) -> bool:
+    with pytest.raises(NotFound):
+        await c.get(type, name)
+    return True
+
+
+def slow_template(labels: dict[str, str]) -> dict[str, Any]:
+    """Pods that take their time to end."""
+    made = template(labels)
+    made["spec"]["terminationGracePeriodSeconds"] = 30
+    made["metadata"]["finalizers"] = ["example.com/last"]
+    return made
+
+
+def test_background_of_a_deployment() -> None:
+    """[sig-api-machinery] Garbage collector should delete RS created by deployment when not orphaning"""
+
+    async def scenario(c: Replicated) -> None:
+        await c.create(deployment("d", 2, template(LABELS)))
+        assert len(await c.sets()) == 1
+        await c.of(Deployment).delete("d", "default", options=BACKGROUND)
+        await c.clock.advance(2)
+        assert await is_gone(c, Deployment, "d")
+        assert await c.sets() == {}
+        assert await c.pods() == []
+
+    play(scenario)
+
+
+def test_background_of_a_replication_controller() -> None:
+    """[sig-api-machinery] Garbage collector should delete pods created by rc when not orphaning"""
+
+    async def scenario(c: Replicated) -> None:
+        await c.create(replication_controller("rc", 2, template(LABELS)))
+        assert len(await c.pods()) == 2
+        await c.of(ReplicationController).delete("rc", "default", options=BACKGROUND)
+        await c.clock.advance(2)
+        assert await is_gone(c, ReplicationController, "rc")
+        assert await c.pods() == []
+
+    play(scenario)
+
+
+def test_foreground_of_a_replication_controller() -> None:
+    """[sig-api-machinery] Garbage collector should keep the rc around until all its pods are deleted if the
+    deleteOptions says so [Serial]"""
+
+    async def scenario(c: Replicated) -> None:
+        controllers, pods = c.of(ReplicationController), c.of(Pod)
+        await c.create(replication_controller("rc", 10, slow_template(LABELS)), 5)
+        assert sum(map(is_running, await c.pods())) == 10
+        await controllers.delete("rc", "default", options=FOREGROUND)
+        await c.clock.advance(40)
+        found = await c.get(ReplicationController, "rc")
+        assert found.metadata.finalizers == ["foregroundDeletion"]
+        left = await c.pods()
+        assert len(left) == 10
+        assert all(pod.metadata.deletionTimestamp is not None for pod in left)
+        for pod in left:
+            await pods.patch(
+                pod.metadata.name,
+                {"metadata": {"$deleteFromPrimitiveList/finalizers": ["example.com/last"]}},
+                "default",
+            )
+        await c.clock.advance(5)
+        assert await c.pods() == []
+        assert await is_gone(c, ReplicationController, "rc")
+
+    play(scenario)
+
+
+def test_orphans_of_a_replication_controller() -> None:
+    """[sig-api-machinery] Garbage collector should orphan pods created by rc if delete options say so [Serial]"""
+
+    async def scenario(c: Replicated) -> None:
+        await c.create(replication_controller("rc", 10, template(LABELS)), 5)
+        await c.of(ReplicationController).delete("rc", "default", options=ORPHAN)
+        await c.clock.advance(30)
+        assert await is_gone(c, ReplicationController, "rc")
+        left = await c.pods()
+        assert len(left) == 10
+        assert all(pod.metadata.ownerReferences == [] for pod in left)
+
+    play(scenario)
+
+
+def test_orphans_of_a_deployment() -> None:
+    """[sig-api-machinery] Garbage collector should orphan RS created by deployment when
+    deleteOptions.PropagationPolicy is Orphan"""
+
+    async def scenario(c: Replicated) -> None:
+        await c.create(deployment("d", 2, template(LABELS)))
+        await c.of(Deployment).delete("d", "default", options=ORPHAN)
+        await c.clock.advance(30)
+        assert await is_gone(c, Deployment, "d")
+        (left,) = (await c.sets()).values()
+        assert left.metadata.ownerReferences == []
+        assert len(await c.pods()) == 2
+
+    play(scenario)
+
+
+def test_several_owners() -> None:
+    """[sig-api-machinery] Garbage collector should not delete dependents that have both valid owner and owner that's
+    waiting for dependents to be deleted [Serial]"""
+
+    async def scenario(c: Replicated) -> None:
+        await c.create(replication_controller("to-be-deleted", 10, template(LABELS)), 5)
+        stays = await c.create(replication_controller("to-stay", 0, template({"name": "stay"})))
+        half = (await c.pods("name=gc"))[:5]
+        owner = {"apiVersion": "v1", "kind": "ReplicationController", "name": "to-stay", "uid": stays.metadata.uid}
+        for pod in half:
+            await c.of(Pod).patch(pod.metadata.name, {"metadata": {"ownerReferences": [owner]}}, "default")
+        await c.of(ReplicationController).delete("to-be-deleted", "default", options=FOREGROUND)
+        await c.clock.advance(10)
+        assert await is_gone(c, ReplicationController, "to-be-deleted")
+        left = await c.pods("name=gc")
+        assert {pod.metadata.name for pod in left} == {pod.metadata.name for pod in half}
+        for pod in left:
+            assert pod.metadata.deletionTimestamp is None
+            assert [ref.uid for ref in pod.metadata.ownerReferences] == [stays.metadata.uid]
+
+    play(scenario)
+
+
+def test_circle() -> None:
+    """[sig-api-machinery] Garbage collector should not be blocked by dependency circle"""
+
+    async def scenario(c: Replicated) -> None:
+        pods = c.of(Pod)
+        made = {}
+        for name in ("pod1", "pod2", "pod3"):
+            value = {"metadata": {"name": name}, "spec": template(LABELS)["spec"]}
+            made[name] = await c.create(codec.from_value(value, Pod))
+        for name, owner in (("pod1", "pod3"), ("pod2", "pod1"), ("pod3", "pod2")):
+            ref = {"apiVersion": "v1", "kind": "Pod", "name": owner, "uid": made[owner].metadata.uid}
+            refs = [{**ref, "controller": True, "blockOwnerDeletion": True}]
+            await pods.patch(name, {"metadata": {"ownerReferences": refs}}, "default")
+        await c.clock.settle()
+        await pods.delete("pod1", "default", options=FOREGROUND)
+        await c.clock.advance(10)
+        assert await c.pods() == []
+
+    play(scenario)

@@ -1,0 +1,212 @@
+"""The conformance descriptions of sig-storage that are about objects, each a test whose first line is its name."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from sampan.api.codec import json as codec
+from sampan.api.types.core_v1 import PersistentVolume, PersistentVolumeClaim, PersistentVolumeClaimCondition
+from sampan.api.types.storage_v1 import CSIStorageCapacity, StorageClass, VolumeAttachment, VolumeAttributesClass
+from sampan.machinery.client import PatchType, Selection
+from sampan.machinery.clock import VirtualClock
+from sampan.machinery.copies import copy_of
+from sampan.machinery.errors import NotFound
+from sampan.testing import Cluster
+
+CLASS = "e2e-class"
+MODES = {"accessModes": ["ReadWriteOnce"], "storageClassName": CLASS}
+
+
+class Scene:
+    """The objects of one kind, in the namespace default if they are in any."""
+
+    def __init__(self, cluster: Cluster, clock: VirtualClock, type: type[Any], namespace: str = "") -> None:
+        self.objects, self._clock, self._type, self._namespace = cluster.client.of(type), clock, type, namespace
+
+    async def create(self, name: str, **content: Any) -> Any:
+        meta = {"name": name, "namespace": self._namespace, "labels": {"e2e": "yes"}}
+        made = await self.objects.create(codec.from_value({"metadata": meta, **content}, self._type))
+        await self._clock.settle()
+        return made
+
+    async def get(self, name: str) -> Any:
+        await self._clock.settle()
+        return await self.objects.get(name, self._namespace)
+
+    async def names(self, labels: str = "e2e=yes") -> list[str]:
+        await self._clock.settle()
+        found = (await self.objects.list(Selection(namespace=self._namespace, labels=labels))).items
+        return sorted(one.metadata.name for one in found)
+
+    async def patch_label(self, name: str, value: str) -> None:
+        patch = {"metadata": {"labels": {"word": value}}}
+        await self.objects.patch(name, patch, self._namespace, type=PatchType.MERGE)
+        assert (await self.get(name)).metadata.labels["word"] == value
+
+    async def update_label(self, name: str, value: str) -> None:
+        changed = copy_of(await self.get(name))
+        changed.metadata.labels["word"] = value
+        await self.objects.update(changed)
+        assert (await self.get(name)).metadata.labels["word"] == value
+
+    async def delete(self, name: str) -> None:
+        await self.objects.delete(name, self._namespace)
+        assert await self.is_gone(name)
+
+    async def is_gone(self, name: str) -> bool:
+        try:
+            await self.get(name)
+        except NotFound:
+            return True
+        return False
+
+    async def delete_all(self) -> None:
+        await self.objects.delete_collection(Selection(namespace=self._namespace, labels="e2e=yes"))
+        assert await self.names() == []
+
+
+def play(scenario: Callable[[Callable[..., Scene]], Awaitable[None]]) -> None:
+    async def main() -> None:
+        clock = VirtualClock()
+        async with Cluster(clock=clock) as cluster:
+            await scenario(lambda type, namespace="": Scene(cluster, clock, type, namespace))
+
+    asyncio.run(main())
+
+
+async def lifecycle(scene: Scene, **content: Any) -> None:
+    """What all of these kinds have in common."""
+    made = await scene.create("first", **content)
+    assert (await scene.get("first")).metadata.uid == made.metadata.uid
+    await scene.patch_label("first", "patched")
+    assert await scene.names("word=patched") == ["first"]
+    await scene.delete("first")
+    await scene.create("second", **content)
+    await scene.update_label("second", "updated")
+    await scene.delete_all()
+
+
+def volume_spec() -> dict[str, Any]:
+    source = {"driver": "e2e.example.com", "volumeHandle": "e2e-handle"}
+    return {**MODES, "capacity": {"storage": "1Gi"}, "csi": source, "persistentVolumeReclaimPolicy": "Retain"}
+
+
+def claim_spec() -> dict[str, Any]:
+    return {**MODES, "resources": {"requests": {"storage": "1Gi"}}}
+
+
+def test_volumes_and_claims() -> None:
+    """[sig-storage] PersistentVolumes CSI Conformance should run through the lifecycle of a PV and a PVC"""
+
+    async def scenario(of: Callable[..., Scene]) -> None:
+        volumes, claims = of(PersistentVolume), of(PersistentVolumeClaim, "default")
+        for name in ("first", "second"):
+            made = await volumes.create(name, spec=volume_spec())
+            wanted = await claims.create(name, spec=claim_spec())
+            assert await volumes.names() == await claims.names() == [name]
+            bound = await claims.get(name)
+            assert (bound.status.phase, bound.spec.volumeName) == ("Bound", name)
+            assert (bound.metadata.uid, (await volumes.get(name)).metadata.uid) == (
+                wanted.metadata.uid,
+                made.metadata.uid,
+            )
+            if name == "first":
+                for scene in (volumes, claims):
+                    await scene.patch_label(name, "patched")
+                for scene in (claims, volumes):
+                    await scene.delete(name)
+            else:
+                for scene in (volumes, claims):
+                    await scene.update_label(name, "updated")
+                for scene in (claims, volumes):
+                    await scene.delete_all()
+
+    play(scenario)
+
+
+def test_statuses_of_volumes_and_claims() -> None:
+    """[sig-storage] PersistentVolumes CSI Conformance should apply changes to a pv/pvc status"""
+
+    async def scenario(of: Callable[..., Scene]) -> None:
+        volumes, claims = of(PersistentVolume), of(PersistentVolumeClaim, "default")
+        await volumes.create("v", spec=volume_spec())
+        await claims.create("c", spec=claim_spec())
+        assert (await claims.get("c")).status.phase == "Bound"
+        assert (await volumes.get("v")).status.phase == "Bound"
+        condition = {"type": "StatusPatched", "status": "True", "reason": "E2E patchStatus", "message": "Set from e2e"}
+        await claims.objects.patch("c", {"status": {"conditions": [condition]}}, "default", subresource="status")
+        assert [one.type for one in (await claims.get("c")).status.conditions] == ["StatusPatched"]
+        said = {"status": {"message": "StatusPatched", "reason": "E2E patchStatus"}}
+        await volumes.objects.patch("v", said, type=PatchType.MERGE, subresource="status")
+        found = await volumes.get("v")
+        assert (found.status.message, found.status.reason) == ("StatusPatched", "E2E patchStatus")
+        changed = copy_of(await claims.get("c"))
+        changed.status.conditions.append(PersistentVolumeClaimCondition(type="StatusUpdated", status="True"))
+        await claims.objects.update_status(changed)
+        assert [one.type for one in (await claims.get("c")).status.conditions] == ["StatusPatched", "StatusUpdated"]
+        changed = copy_of(found)
+        changed.status.reason = "E2E updateStatus"
+        await volumes.objects.update_status(changed)
+        assert (await volumes.get("v")).status.reason == "E2E updateStatus"
+
+    play(scenario)
+
+
+def test_storage_classes() -> None:
+    """[sig-storage] StorageClasses CSI Conformance should run through the lifecycle of a StorageClass"""
+
+    async def scenario(of: Callable[..., Scene]) -> None:
+        await lifecycle(of(StorageClass), provisioner="e2e-fake-provisioner")
+
+    play(scenario)
+
+
+def test_attributes_classes() -> None:
+    """[sig-storage] VolumeAttributesClass [FeatureGate:VolumeAttributesClass] should run through the lifecycle of a
+    VolumeAttributesClass"""
+
+    async def scenario(of: Callable[..., Scene]) -> None:
+        await lifecycle(of(VolumeAttributesClass), driverName="e2e-fake-csi-driver", parameters={"foo": "bar"})
+
+    play(scenario)
+
+
+def test_capacities() -> None:
+    """[sig-storage] CSIStorageCapacity should support CSIStorageCapacities API operations"""
+
+    async def scenario(of: Callable[..., Scene]) -> None:
+        await lifecycle(of(CSIStorageCapacity, "default"), storageClassName="e2e")
+
+    play(scenario)
+
+
+ATTACHMENT = {"attacher": "e2e-test.com", "nodeName": "node", "source": {"persistentVolumeName": "v"}}
+
+
+def test_attachments() -> None:
+    """[sig-storage] VolumeAttachment Conformance should run through the lifecycle of a VolumeAttachment"""
+
+    async def scenario(of: Callable[..., Scene]) -> None:
+        await lifecycle(of(VolumeAttachment), spec=ATTACHMENT)
+
+    play(scenario)
+
+
+def test_statuses_of_attachments() -> None:
+    """[sig-storage] VolumeAttachment Conformance should apply changes to a volumeattachment status"""
+
+    async def scenario(of: Callable[..., Scene]) -> None:
+        attachments = of(VolumeAttachment)
+        await attachments.create("a", spec=ATTACHMENT)
+        await attachments.patch_label("a", "patched")
+        assert (await attachments.get("a")).status.attached is False
+        await attachments.objects.patch("a", {"status": {"attached": True}}, subresource="status")
+        found = await attachments.get("a")
+        assert found.status.attached is True
+        changed = copy_of(found)
+        changed.status.attached = False
+        await attachments.objects.update_status(changed)
+        assert (await attachments.get("a")).status.attached is False
+        await attachments.delete("a")
+
+    play(scenario)
