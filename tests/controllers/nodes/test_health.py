@@ -1,0 +1,148 @@
+"""Signs of life of nodes, and the taints that conditions call for."""
+
+from typing import Any
+
+import pytest
+
+from sampan.api import times
+from sampan.api.codec import json as codec
+from sampan.api.types.coordination_v1 import Lease
+from sampan.api.types.core_v1 import Node, Pod
+from sampan.controllers.nodes.conditions import pod_condition_patch
+from sampan.controllers.nodes.health import Health, marked_unknown, observe
+from sampan.controllers.nodes.labels import missing_labels
+from sampan.controllers.nodes.taints import NO_EXECUTE, NO_SCHEDULE, changed, scheduling_taints
+from tests.apiserver.pods import pod_value
+from tests.controllers.nodes.fleet import condition, node_value
+
+T = 1_767_225_600.0
+
+
+def node(*conditions: dict[str, Any], **spec: Any) -> Node:
+    value = node_value("n", **spec)
+    value["metadata"]["creationTimestamp"] = times.format_time(T - 100)
+    return codec.from_value({**value, "status": {"conditions": list(conditions)}}, Node)
+
+
+def ready(at: float = T, status: str = "True") -> dict[str, Any]:
+    return condition("Ready", status, at)
+
+
+def lease(at: float) -> Lease:
+    return codec.from_value({"metadata": {"name": "n"}, "spec": {"renewTime": times.format_micro_time(at)}}, Lease)
+
+
+def known(seen_at: float, heartbeat: float | None = None, renewed: float | None = None) -> Health:
+    return Health(
+        seen_at=seen_at,
+        has_ready=heartbeat is not None,
+        heartbeat=times.format_time(heartbeat) if heartbeat is not None else None,
+        renewed=times.format_micro_time(renewed) if renewed is not None else None,
+    )
+
+
+@pytest.mark.parametrize(
+    ("last", "found", "renewed", "seen_at"),
+    [
+        (None, node(), None, T - 100),
+        (None, node(), T - 50, T + 7),
+        (None, node(ready()), None, T + 7),
+        (known(T, T), node(ready()), None, T),
+        (known(T, T), node(ready(T + 5)), None, T + 7),
+        (known(T, T), node(), None, T + 7),
+        (known(T), node(ready()), None, T + 7),
+        (known(T, T, T), node(ready()), T, T),
+        (known(T, T, T), node(ready()), T + 1, T + 7),
+        (known(T, T, T), node(ready()), T - 1, T),
+        (known(T, T), node(ready()), T - 900, T + 7),
+    ],
+)
+def test_when_it_last_gave_a_sign(last: Health | None, found: Node, renewed: float | None, seen_at: float) -> None:
+    told = lease(renewed) if renewed is not None else None
+    seen = observe(last, found, told, T + 7)
+    assert seen.seen_at == seen_at
+    assert observe(seen, found, told, T + 60) is seen, "nothing new"
+
+
+def test_what_is_written_of_a_silent_node() -> None:
+    found = node(ready(), condition("DiskPressure", "False", T), condition("NetworkUnavailable", "False", T))
+    marked = marked_unknown(found, T + 60)
+    assert marked is not None
+    assert [(one.type, one.status, one.reason) for one in marked.status.conditions] == [
+        ("Ready", "Unknown", "NodeStatusUnknown"),
+        ("DiskPressure", "Unknown", "NodeStatusUnknown"),
+        ("NetworkUnavailable", "False", ""),
+        ("MemoryPressure", "Unknown", "NodeStatusNeverUpdated"),
+        ("PIDPressure", "Unknown", "NodeStatusNeverUpdated"),
+    ]
+    assert marked.status.conditions[0].lastHeartbeatTime == times.format_time(T)
+    assert marked.status.conditions[0].lastTransitionTime == times.format_time(T + 60)
+    assert found.status.conditions[0].status == "True", "the cached object is left as it is"
+    assert marked_unknown(marked, T + 90) is None
+
+
+SCHEDULE = {"key": "node.kubernetes.io/not-ready", "effect": "NoSchedule"}
+
+
+@pytest.mark.parametrize(
+    ("found", "add", "remove"),
+    [
+        (node(ready()), [], []),
+        (node(ready(status="False")), ["not-ready"], []),
+        (node(ready(status="Unknown")), ["unreachable"], []),
+        (node(ready(status="False"), taints=[SCHEDULE]), [], []),
+        (node(ready(), taints=[SCHEDULE]), [], ["not-ready"]),
+        (node(ready(status="Unknown"), taints=[SCHEDULE]), ["unreachable"], ["not-ready"]),
+        (node(ready(), taints=[{**SCHEDULE, "effect": "NoExecute"}]), [], []),
+        (node(ready(), taints=[{"key": "mine", "effect": "NoSchedule"}]), [], []),
+        (node(ready(), condition("PIDPressure", "True", T), unschedulable=True), ["pid-pressure", "unschedulable"], []),
+        (node(condition("MemoryPressure", "Unknown", T)), [], []),
+    ],
+)
+def test_taints_by_condition(found: Node, add: list[str], remove: list[str]) -> None:
+    prefix = "node.kubernetes.io/"
+    expected = ([prefix + key for key in add], [prefix + key for key in remove])
+    assert scheduling_taints(found) == expected
+
+
+def test_taints_are_added_renewed_and_taken_away() -> None:
+    before = node(taints=[{"key": "a", "effect": "NoExecute"}, {"key": "a", "effect": "NoSchedule"}]).spec.taints
+    after = changed(before, NO_EXECUTE, add=("a", "b"), now=T)
+    assert [(one.key, one.effect, one.timeAdded) for one in after] == [
+        ("a", "NoExecute", times.format_time(T)),
+        ("a", "NoSchedule", None),
+        ("b", "NoExecute", times.format_time(T)),
+    ]
+    assert [(one.key, one.effect) for one in changed(after, NO_SCHEDULE, remove=("a",), now=T)] == [
+        ("a", "NoExecute"),
+        ("b", "NoExecute"),
+    ]
+    assert changed(before, NO_EXECUTE, remove=("none",), now=T) == before
+
+
+def test_a_condition_of_a_pod_is_written_once() -> None:
+    value = pod_value(uid="u")
+    value["status"] = {"conditions": [{"type": "Ready", "status": "True", "reason": "x"}]}
+    found = codec.from_value(value, Pod)
+    assert pod_condition_patch(found, "Ready", T, status="False") == {
+        "metadata": {"uid": "u"},
+        "status": {"conditions": [{"type": "Ready", "status": "False", "lastTransitionTime": times.format_time(T)}]},
+    }
+    assert pod_condition_patch(found, "Ready", T, status="True", reason="x") is None
+    patch = pod_condition_patch(found, "Ready", T, status="True", reason="y")
+    assert patch is not None
+    assert "lastTransitionTime" not in patch["status"]["conditions"][0]
+
+
+@pytest.mark.parametrize(
+    ("labels", "missing"),
+    [
+        ({}, {}),
+        ({"kubernetes.io/os": "linux"}, {"beta.kubernetes.io/os": "linux"}),
+        ({"kubernetes.io/os": "linux", "beta.kubernetes.io/os": "linux"}, {}),
+        ({"kubernetes.io/arch": "arm64", "beta.kubernetes.io/arch": "x"}, {"beta.kubernetes.io/arch": "arm64"}),
+        ({"beta.kubernetes.io/arch": "x"}, {}),
+    ],
+)
+def test_old_labels(labels: dict[str, str], missing: dict[str, str]) -> None:
+    assert missing_labels(codec.from_value(node_value("n", labels=labels), Node)) == missing
