@@ -106,3 +106,15 @@ def test_keys() -> None:
     key = rsa.generate_private_key(public_exponent=65537, key_size=2048)
     signed = TokenSigner(key_pem=pem(key), issuer=ISSUER, audiences=("x",)).sign({"sub": "s", "aud": "x"})
     assert jwt.decode(signed, key.public_key(), algorithms=["RS256"], audience="x")["sub"] == "s"
+
+
+def test_a_long_life_is_shortened() -> None:
+    async def work() -> None:
+        signer = TokenSigner(key_pem=pem(KEY), issuer=ISSUER, longest_s=7200)
+        async with one(signer=signer, clock=VirtualClock()) as server:
+            await server.make(ACCOUNTS, {"metadata": {"name": "a"}})
+            answers = [await token(server, {"expirationSeconds": seconds}) for seconds in (7200, 9000)]
+            assert [answer["spec"]["expirationSeconds"] for answer in answers] == [7200, 7200]
+            assert answers[0]["status"]["expirationTimestamp"] == answers[1]["status"]["expirationTimestamp"]
+
+    asyncio.run(work())
