@@ -1,7 +1,9 @@
 """Pods on hollow nodes, end to end on the virtual clock."""
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from random import Random
 from typing import Any
 
 import pytest
@@ -20,6 +22,7 @@ from sampan.api.types.core_v1 import (
 from sampan.kubelet.hollow_nodes import POWER, hollow_node
 from sampan.machinery import errors
 from sampan.machinery.client import Delete
+from sampan.machinery.informer import InformerFactory
 from sampan.testing import builders
 from tests.controllers.cluster import Cluster, cluster
 
@@ -419,3 +422,91 @@ def test_a_node_made_by_anybody() -> None:
         assert await c.client.of(Lease).get("big", "kube-node-lease") == lease
 
     run(test)
+
+
+def test_deleted_before_it_ran() -> None:
+    async def test(c: Cluster) -> None:
+        made = pod(start="1m", **{"run.first": "forever"})
+        made.metadata.finalizers = ["example.com/wait"]
+        made.spec.initContainers = [Container(name="first", image="i")]
+        await create(c, made)
+        await c.client.of(Pod).delete("p", "default")
+        found = await later(c, 30)
+        assert found.status.phase == "Failed"
+        assert found.status.initContainerStatuses[0].state.terminated.exitCode == 143
+        assert found.status.containerStatuses[0].state.waiting.reason == "PodInitializing"
+
+    run(test)
+
+
+def test_nothing_goes_back_whatever_happens() -> None:
+    """A hundred pods that start late, fail, end and are deleted while nodes come and go."""
+
+    async def main() -> None:
+        random = Random(7)
+        seen: dict[str, Pod] = {}
+        faults: list[str] = []
+        async with cluster() as c, c.running(ACCOUNTS), c.nodes(*NODES):
+            informers = InformerFactory(client=c.client)
+            informers.of(Pod).subscribe(lambda old, new: faults.extend(course_faults(seen, new)))
+            async with informers:
+                await informers.wait_synced()
+                for number in range(60):
+                    await c.client.of(Pod).create(random_pod(random, number))
+                    await c.clock.advance(random.random() * 3)
+                    if random.random() < 0.3:
+                        with suppress(errors.NotFound):
+                            await c.client.of(Pod).delete(f"p{random.randrange(number + 1)}", "default")
+                    if random.random() < 0.2:
+                        power = {POWER: random.choice(["off", None])}
+                        await c.client.of(Node).patch(random.choice(NODES), {"metadata": {"annotations": power}})
+                for name in NODES:
+                    await c.client.of(Node).patch(name, {"metadata": {"annotations": {POWER: None}}})
+                await c.clock.advance(900)
+                assert faults == []
+                for found in informers.of(Pod).lister:
+                    assert found.metadata.deletionTimestamp is None
+                    assert found.status.phase in ("Running", "Succeeded", "Failed")
+
+    asyncio.run(main())
+
+
+NODES = ("node-0", "node-1", "node-2")
+ORDER = {"": 0, "Pending": 0, "Running": 1, "Succeeded": 2, "Failed": 2}
+
+
+def random_pod(random: Random, number: int) -> Pod:
+    times = ["0s", "1s..4s", "10s"]
+    made: Pod = pod(
+        f"p{number}",
+        node=random.choice(NODES),
+        start=random.choice(times),
+        stop=random.choice(times),
+        **{"run.main": random.choice([*times, "forever"]), "exit-code.main": random.choice(["0", "1", "1,0"])},
+    )
+    made.spec.restartPolicy = random.choice(["Always", "OnFailure", "Never"])
+    if random.random() < 0.3:
+        made.spec.initContainers = [Container(name="first", image="i")]
+    return made
+
+
+def course_faults(seen: dict[str, Pod], new: Pod | None) -> Iterator[str]:
+    """How the pod has gone back since it was last seen. Only one with init containers may be pending again: its machine
+    was switched off, and they have their turn anew."""
+    old = seen.get(new.metadata.uid) if new is not None else None
+    if new is None or old is None:
+        if new is not None:
+            seen[new.metadata.uid] = new
+        return
+    seen[new.metadata.uid] = new
+    name, before, after = new.metadata.name, old.status, new.status
+    if before.phase in ("Succeeded", "Failed") and after.phase != before.phase:
+        yield f"{name}: {before.phase} became {after.phase}"
+    if ORDER[after.phase] < ORDER[before.phase] and not new.spec.initContainers:
+        yield f"{name}: {before.phase} became {after.phase}: {before.containerStatuses} {after.containerStatuses}"
+    if before.startTime not in (None, after.startTime):
+        yield f"{name}: began at {before.startTime}, then at {after.startTime}"
+    counts = {found.name: found.restartCount for found in before.containerStatuses}
+    for found in after.containerStatuses:
+        if found.restartCount < counts.get(found.name, 0):
+            yield f"{name}: {found.restartCount} restarts after {counts[found.name]}"

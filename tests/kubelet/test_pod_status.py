@@ -41,8 +41,7 @@ def pod(**spec: Any) -> Pod:
 
 def status_of(found: Pod, *reports: ContainerReport, has_sandbox: bool = True, **facts: Any) -> PodStatus:
     known = PodReport(is_sandbox_ready=has_sandbox, sandboxes=1, ips=("10.0.0.7",), containers=reports)
-    facts = {"old": found.status, "host_ips": ("192.0.2.1",)} | facts
-    return generate(found, Facts(report=known, **facts), NOW)
+    return generate(found, Facts(report=known, old=found.status, host_ips=("192.0.2.1",), **facts), NOW)
 
 
 def said(status: PodStatus, type: str) -> tuple[str, str, str]:

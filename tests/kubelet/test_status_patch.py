@@ -1,10 +1,12 @@
 """A patch makes of one status another, and nothing else."""
 
+from typing import Any
+
 from sampan.api.types.core_v1 import PodCondition, PodIP, PodStatus
 from sampan.kubelet.status_patch import status_patch
 
 
-def condition(type: str, status: str = "True", **said: str) -> PodCondition:
+def condition(type: str, status: str = "True", **said: Any) -> PodCondition:
     return PodCondition(type=type, status=status, lastTransitionTime="2026-01-01T00:00:00Z", **said)
 
 

@@ -72,8 +72,9 @@ def _remember(status: ContainerStatus, report: PodReport, old: ContainerStatus |
     previous = report.previous(status.name)
     if previous is not None:
         status.lastState = _state(previous)
-    elif old is not None and old.restartCount == status.restartCount:
-        status.lastState = old.lastState
+    elif old is not None:
+        is_other = old.state.terminated is not None and old.restartCount < status.restartCount
+        status.lastState = old.state if is_other else old.lastState
 
 
 def _blank(pod: Pod, container: Container | EphemeralContainer) -> ContainerStatus:

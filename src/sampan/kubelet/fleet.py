@@ -189,16 +189,14 @@ class Fleet:
         if node is None or not _is_wanted(node):
             return None
         if kubelet is None:
-            await self._start(name, node)
-            return self._first_beat_s()
-        now = self._clock.now()
-        if now < kubelet.beats_at:
-            return kubelet.beats_at - now
-        kubelet.beats_at = max(kubelet.beats_at + self._config.renew_s, now + self._config.renew_s / 2)
-        await self._heartbeat.beat(kubelet)
+            kubelet = await self._start(name, node)
+            kubelet.beats_at = self._clock.now() + self._first_beat_s()
+        elif (now := self._clock.now()) >= kubelet.beats_at:
+            await self._heartbeat.beat(kubelet)
+            kubelet.beats_at = max(kubelet.beats_at + self._config.renew_s, now + self._config.renew_s / 2)
         return kubelet.beats_at - self._clock.now()
 
-    async def _start(self, name: str, node: Node) -> None:
+    async def _start(self, name: str, node: Node) -> NodeRecord:
         now = self._clock.now()
         has_booted = name in self._were_off
         runtime = HollowRuntime(world=self._world, booted_at=now if has_booted else 0)
@@ -218,6 +216,7 @@ class Fleet:
             self.sync_loop.iteration(kubelet, None, pod)
         self.activity.step()
         self._changed.set()
+        return kubelet
 
     async def _pod_source(self) -> Informer[Pod]:
         """The one watch of pods, once it has all of them."""

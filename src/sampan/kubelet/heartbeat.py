@@ -84,7 +84,7 @@ class Heartbeat:
         owner = OwnerReference(apiVersion="v1", kind="Node", name=node.metadata.name, uid=node.metadata.uid)
         meta = ObjectMeta(name=kubelet.name, namespace=LEASES, ownerReferences=[owner])
         lease = copy_of(base) if base is not None else Lease(metadata=meta)
-        lease.metadata.ownerReferences = lease.metadata.ownerReferences or [owner]
+        lease.metadata.ownerReferences = [owner]
         lease.spec = LeaseSpec(
             holderIdentity=kubelet.name,
             leaseDurationSeconds=self._config.lease_duration_s,

@@ -42,7 +42,7 @@ class Machine:
     runtime: str
     """Name and version: `hollow://1.0`."""
     boot: str = ""
-    """Another after every start of the machine."""
+    """Another after every start of the machine; empty: it runs as before."""
     os_image: str = "Sampan"
 
 
@@ -70,7 +70,7 @@ def node_status(node: Node, machine: Machine, now: float) -> NodeStatus:
             NodeAddress(type="Hostname", address=name),
         ],
         daemonEndpoints=NodeDaemonEndpoints(kubeletEndpoint=DaemonEndpoint(Port=PORT)),
-        nodeInfo=_system_info(name, machine),
+        nodeInfo=_system_info(node, machine),
         images=old.images,
         volumesInUse=old.volumesInUse,
         volumesAttached=old.volumesAttached,
@@ -98,12 +98,15 @@ def _conditions(old: NodeStatus, now: float) -> list[NodeCondition]:
     return found
 
 
-def _system_info(name: str, machine: Machine) -> NodeSystemInfo:
+def _system_info(node: Node, machine: Machine) -> NodeSystemInfo:
+    name, boot = node.metadata.name, node.status.nodeInfo.bootID
+    if machine.boot or not boot:
+        boot = _uuid(hashlib.sha256(f"{name}/{machine.boot}".encode()).hexdigest())
     identity = hashlib.sha256(name.encode()).hexdigest()
     return NodeSystemInfo(
         machineID=identity[:32],
         systemUUID=_uuid(identity),
-        bootID=_uuid(hashlib.sha256(f"{name}/{machine.boot}".encode()).hexdigest()),
+        bootID=boot,
         kernelVersion=_KERNEL,
         osImage=machine.os_image,
         containerRuntimeVersion=machine.runtime,

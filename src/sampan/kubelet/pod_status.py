@@ -11,12 +11,24 @@ import msgspec
 
 from sampan.api import times
 from sampan.api.pod_qos import qos_class
-from sampan.api.types.core_v1 import ContainerStatus, HostIP, Pod, PodIP, PodStatus
+from sampan.api.types.core_v1 import (
+    ContainerState,
+    ContainerStateTerminated,
+    ContainerStatus,
+    HostIP,
+    Pod,
+    PodIP,
+    PodStatus,
+)
 from sampan.kubelet import conditions
 from sampan.kubelet.container_statuses import Waiting, container_statuses
 from sampan.kubelet.phase import FAILED, TERMINAL, pod_phase
+from sampan.kubelet.restarts import is_sidecar
 from sampan.runtimes import contract
 from sampan.runtimes.contract import PodReport
+
+_UNKNOWN = "ContainerStatusUnknown"
+_NOT_FOUND = "The container could not be located when the pod was terminated"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -108,6 +120,46 @@ def merge(old: PodStatus, new: PodStatus, *, may_run: bool) -> PodStatus:
     return new
 
 
+def finished(pod: Pod, status: PodStatus) -> PodStatus:
+    """Of a pod of which nothing runs or will run: its phase says that it has ended, and so do its containers, even
+    those that nobody knows about."""
+    if status.phase not in TERMINAL:
+        status = msgspec.structs.replace(status, phase=FAILED)
+    begun = 0
+    for number, found in enumerate(status.initContainerStatuses, 1):
+        begun = number if not _is_untouched(found) else begun
+    inits = status.initContainerStatuses
+    return msgspec.structs.replace(
+        status,
+        initContainerStatuses=[*(_lost(found) for found in inits[:begun]), *inits[begun:]],
+        containerStatuses=[_lost(found) for found in status.containerStatuses]
+        if _was_initialized(pod, status)
+        else status.containerStatuses,
+    )
+
+
+def _is_untouched(status: ContainerStatus) -> bool:
+    """Nothing shows that it was ever started."""
+    return status.state.waiting is not None and status.lastState.terminated is None
+
+
+def _was_initialized(pod: Pod, status: PodStatus) -> bool:
+    if not pod.spec.initContainers or not all(_is_untouched(found) for found in status.containerStatuses):
+        return True
+    last = status.initContainerStatuses[-1]
+    if is_sidecar(pod.spec.initContainers[-1]):
+        return bool(last.started)
+    ended = last.state.terminated or last.lastState.terminated
+    return ended is not None and ended.exitCode == 0
+
+
+def _lost(status: ContainerStatus) -> ContainerStatus:
+    if status.state.terminated is not None:
+        return status
+    unknown = ContainerStateTerminated(reason=_UNKNOWN, message=_NOT_FOUND, exitCode=137)
+    return msgspec.structs.replace(status, state=ContainerState(terminated=unknown), ready=False, started=False)
+
+
 def may_run(report: PodReport) -> bool:
     return any(found.state in (contract.RUNNING, contract.CREATED) for found in report.containers)
 
@@ -125,4 +177,4 @@ def rejected(pod: Pod, verdict: Verdict, now: float) -> PodStatus:
     )
 
 
-__all__ = ["Facts", "Verdict", "generate", "may_run", "merge", "rejected"]
+__all__ = ["Facts", "Verdict", "finished", "generate", "may_run", "merge", "rejected"]

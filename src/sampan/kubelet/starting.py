@@ -1,7 +1,7 @@
 """Starting a pod's containers: sandbox first, then back-off, image, container, each with its event."""
 
 from sampan.api import durations, gotext
-from sampan.api.types.core_v1 import Container, EphemeralContainer
+from sampan.api.types.core_v1 import Container, ContainerStatus, EphemeralContainer
 from sampan.kubelet.backoff import FIRST_S, BackOff
 from sampan.kubelet.pod_actions import PodActions, ephemeral_to_start
 from sampan.kubelet.pod_events import PodEvents, full_name
@@ -99,7 +99,14 @@ def next_attempt(record: PodRecord, name: str) -> int:
     last = report.container(name) or report.previous(name)
     if last is not None:
         return last.attempt + 1
-    return 0
+    statuses = (*record.status.containerStatuses, *record.status.initContainerStatuses)
+    return next((_next(status) for status in statuses if status.name == name), 0)
+
+
+def _next(status: ContainerStatus) -> int:
+    """After what was last said of a container that the runtime has lost."""
+    has_run = status.state.waiting is None or status.lastState.terminated is not None
+    return status.restartCount + 1 if has_run else status.restartCount
 
 
 def _wait(record: PodRecord, name: str, reason: str, message: str) -> None:

@@ -15,7 +15,7 @@ from sampan.kubelet.deadline import EXCEEDED, deadline_left_s
 from sampan.kubelet.phase import TERMINAL
 from sampan.kubelet.pod_actions import compute_pod_actions, ephemeral_to_start, stop_order
 from sampan.kubelet.pod_events import PodEvents
-from sampan.kubelet.pod_status import Facts, Verdict, generate, may_run, rejected
+from sampan.kubelet.pod_status import Facts, Verdict, finished, generate, may_run, rejected
 from sampan.kubelet.records import NodeRecord, PodRecord, Records, Stage
 from sampan.kubelet.starting import Starter
 from sampan.kubelet.status_manager import StatusManager
@@ -212,6 +212,8 @@ class SyncLoop:
             verdict=record.verdict,
         )
         status = generate(record.pod, facts, self._clock.now())
+        if is_terminal:
+            status = finished(record.pod, status)
         self._statuses.set_pod_status(record, status, may_run=may_run(report))
 
     def _refusal(self, record: PodRecord, wanted: admission.Amounts) -> Verdict | None:
