@@ -7,6 +7,7 @@ which order they go.
 - `expectations`: what was created or deleted and is not yet in the cache; `own_writes`: the same for one's own updates.
 - `pods`: make and delete pods, with the events that tell of it; `pod_facts`: what a pod's state says.
 - `batches`: many calls, few of them in vain; `ranking`: which pods go first.
+- `revisions`: the history of an owner's templates; `failures`: when pods that fail again and again are replaced.
 
 Nothing here knows one kind of owner from another.
 """

@@ -7,7 +7,7 @@ import pytest
 
 from sampan.api.types.apps_v1 import DaemonSet
 from sampan.api.types.core_v1 import Node, Pod
-from sampan.controllers.workloads.daemonset.failures import FailureBackoff
+from sampan.controllers.ownership.failures import FailureBackoff
 from sampan.controllers.workloads.daemonset.manage import manage
 from sampan.controllers.workloads.daemonset.placement import Placement
 from sampan.controllers.workloads.daemonset.rolling import rolling_update

@@ -222,6 +222,23 @@ def test_pods_that_ended_are_made_anew() -> None:
     played(play)
 
 
+def test_a_pod_that_ends_again_and_again_is_replaced_ever_later() -> None:
+    async def play(s: Scene) -> None:
+        await s.create(1)
+        for pause_s in (0, 1, 2, 4, 8, 16, 30, 30):
+            await s.stage.run("web-0")
+            uid = (await s.stage.pods())["web-0"].metadata.uid
+            await s.stage.fail("web-0")
+            if pause_s:
+                await s.cluster.clock.advance(pause_s - 0.1)
+                assert (await s.stage.pods())["web-0"].metadata.uid == uid
+                await s.cluster.clock.advance(0.1)
+            assert (await s.stage.pods())["web-0"].metadata.uid != uid
+        await s.stage.play()
+
+    played(play)
+
+
 def test_ready_is_not_yet_available() -> None:
     async def play(s: Scene) -> None:
         await s.create(2, min_ready=30)

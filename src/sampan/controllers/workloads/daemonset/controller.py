@@ -22,9 +22,9 @@ from sampan.controllers.ownership import (
     slow_start,
 )
 from sampan.controllers.ownership.batches import FIRST, all_at_once
+from sampan.controllers.ownership.failures import FailureBackoff
 from sampan.controllers.ownership.pods import is_namespace_ending
 from sampan.controllers.ownership.revisions import History
-from sampan.controllers.workloads.daemonset.failures import FailureBackoff
 from sampan.controllers.workloads.daemonset.history import DaemonHistory, RevisionKeys
 from sampan.controllers.workloads.daemonset.manage import manage
 from sampan.controllers.workloads.daemonset.nodes import Placements

@@ -20,6 +20,7 @@ from sampan.controllers.ownership import (
     slow_start,
 )
 from sampan.controllers.ownership.batches import FIRST
+from sampan.controllers.ownership.failures import FailureBackoff
 from sampan.controllers.ownership.pods import is_namespace_ending
 from sampan.controllers.ownership.revisions import History, template_of
 from sampan.controllers.workloads.statefulset.identity import is_member
@@ -33,6 +34,8 @@ from sampan.machinery.controller import Watch
 from sampan.machinery.object_key import Key, key_of
 
 NAME = "statefulset-controller"
+MOST_HELD_S = 30.0
+"""A pod that ends again and again is replaced no later than that."""
 
 
 def _selector(sset: StatefulSet) -> Selector:
@@ -54,6 +57,7 @@ class StatefulSetController:
             known_claims=informers.of(PersistentVolumeClaim).lister,
             events=parts.events_for(NAME, NAME),
         )
+        self._failures = FailureBackoff(MOST_HELD_S)
         self._writes, self._expectations = OwnWrites(), Expectations(clock=parts.clock)
         self._expectations.follow(informers.of(Pod), informers.of(StatefulSet))
         owners = OwnerIndex(owners=self._sets, kind="StatefulSet", selector=_selector)
@@ -81,12 +85,13 @@ class StatefulSetController:
     async def _sync(self, sset: StatefulSet, revisions: SetRevisions, pods: Sequence[Pod]) -> float | None:
         now = self._clock.now()
         plan = decide(self._view(sset, revisions, pods, now))
+        self._note_ended(plan, sset, now)
         failure = await self._carry_out(plan, sset)
         await self._write_status(sset, plan.status)
         await self._revisions.truncate(revisions.surplus(sset, pods))
         if failure is not None and not is_namespace_ending(failure):
             raise failure
-        return _again(sset, plan.status, pods, now)
+        return _soonest(plan.again_s, _available_s(sset, plan.status, pods, now))
 
     def _view(self, sset: StatefulSet, revisions: SetRevisions, pods: Sequence[Pod], now: float) -> View:
         namespace = sset.metadata.namespace
@@ -100,8 +105,14 @@ class StatefulSetController:
             collisions=revisions.collisions,
             pods=pods,
             claim=lambda name: self._members.claim(name, namespace),
+            held_s=lambda name: self._failures.held_s(_failure_key(sset, name), now),
             now=now,
         )
+
+    def _note_ended(self, plan: Plan, sset: StatefulSet, now: float) -> None:
+        for step in plan.steps:
+            if step.action is Action.DELETE and pod_facts.is_terminal(step.pod):
+                self._failures.note(_failure_key(sset, step.pod.metadata.name), now)
 
     # -- effects -----------------------------------------------------------------------------------------------------
 
@@ -165,7 +176,15 @@ async def _one_by_one(part: Sequence[Step], carry_out: Callable[[Step], Awaitabl
     return None
 
 
-def _again(sset: StatefulSet, status: StatefulSetStatus, pods: Sequence[Pod], now: float) -> float | None:
+def _failure_key(sset: StatefulSet, pod: str) -> str:
+    return f"{sset.metadata.uid}/{sset.metadata.generation}/{pod}"
+
+
+def _soonest(*times: float | None) -> float | None:
+    return min((time for time in times if time is not None), default=None)
+
+
+def _available_s(sset: StatefulSet, status: StatefulSetStatus, pods: Sequence[Pod], now: float) -> float | None:
     """When the next pod that is ready will have been so for long enough."""
     least = sset.spec.minReadySeconds
     if not least or status.readyReplicas == status.availableReplicas:

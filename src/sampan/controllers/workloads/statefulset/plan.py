@@ -65,6 +65,8 @@ class View:
     pods: Sequence[Pod]
     claim: Callable[[str], PersistentVolumeClaim | None]
     """The claim of that name in the set's namespace."""
+    held_s: Callable[[str], float] = lambda name: 0.0
+    """For how much longer the pod of that name, when it has ended, is to be left alone."""
     now: float
 
 
@@ -74,6 +76,8 @@ class Plan:
     parts: list[list[Step]] = field(default_factory=list)
     """One after the other; within a part one after the other or, in parallel, in batches."""
     is_parallel: bool = False
+    again_s: float | None = None
+    """When to look again at pods that ended and are left alone for a while."""
 
     @property
     def steps(self) -> list[Step]:
@@ -92,12 +96,14 @@ class _Deciding:
         self.replicas = [found.get(ordinal) or self._missing(ordinal) for ordinal in wanted]
         gone = sorted((ordinal for ordinal in found if ordinal >= 0 and ordinal not in wanted), reverse=True)
         self.condemned = [found[ordinal] for ordinal in gone]
+        self.waits: list[float] = []
         self.is_parallel = view.sset.spec.podManagementPolicy == PARALLEL
 
     def plan(self) -> Plan:
         plan = Plan(status=self._status(), is_parallel=self.is_parallel)
         if self.sset.metadata.deletionTimestamp is None:
             plan.parts = [steps for steps in self._parts(plan.status) if steps]
+            plan.again_s = min(self.waits, default=None)
         complete(self.sset, plan.status)
         return plan
 
@@ -132,7 +138,7 @@ class _Deciding:
         if not _is_created(pod):
             return ([] if self._has_stale_claim(pod) else [Step(Action.CREATE, pod)]), True
         if pod_facts.is_terminal(pod):
-            return ([] if _is_leaving(pod) else [Step(Action.DELETE, pod)]), True
+            return self._ended(pod), True
         steps: list[Step] = []
         if pod.status.phase == pod_facts.PENDING and self._lacks_claims(pod):
             steps.append(Step(Action.ADD_CLAIMS, pod))
@@ -144,6 +150,14 @@ class _Deciding:
         if not (has_identity(self.sset, pod) and has_storage(self.sset, pod) and self._owns_claims(pod)):
             steps.append(Step(Action.CORRECT, pod))
         return steps, False
+
+    def _ended(self, pod: Pod) -> list[Step]:
+        if _is_leaving(pod):
+            return []
+        if (left := self.view.held_s(pod.metadata.name)) > 0:
+            self.waits.append(left)
+            return []
+        return [Step(Action.DELETE, pod)]
 
     def _claims_of_condemned(self, pod: Pod) -> tuple[list[Step], bool]:
         return ([] if self._owns_claims(pod) else [Step(Action.OWN_CLAIMS, pod)]), False

@@ -1,10 +1,9 @@
-"""Failed pods are replaced at once the first time, and ever later when they fail again: a node that refuses a pod would
-keep the controller busy."""
+"""Failed pods are replaced at once the first time, and ever later when they fail again: else a node that refuses a pod
+would keep their controller busy."""
 
 from dataclasses import dataclass
 
 FIRST_S, MOST_S = 1.0, 900.0
-_FORGOTTEN_S = 2 * MOST_S
 _MANY = 1000
 
 
@@ -15,28 +14,29 @@ class _Failure:
 
 
 class FailureBackoff:
-    def __init__(self) -> None:
+    def __init__(self, most_s: float = MOST_S) -> None:
+        self._most_s, self._forgotten_s = most_s, 2 * most_s
         self._failures: dict[str, _Failure] = {}
 
     def held_s(self, key: str, now: float) -> float:
         """For how much longer a failure is to be left alone."""
         found = self._failures.get(key)
-        if found is None or now - found.at > _FORGOTTEN_S:
+        if found is None or now - found.at > self._forgotten_s:
             return 0.0
         return max(found.at + found.pause_s - now, 0.0)
 
     def note(self, key: str, now: float) -> None:
         """A failure was dealt with: the next one waits twice as long."""
         found = self._failures.get(key)
-        if found is None or now - found.at > _FORGOTTEN_S:
+        if found is None or now - found.at > self._forgotten_s:
             self._forget(now)
             self._failures[key] = _Failure(FIRST_S, now)
         else:
-            found.pause_s, found.at = min(2 * found.pause_s, MOST_S), now
+            found.pause_s, found.at = min(2 * found.pause_s, self._most_s), now
 
     def _forget(self, now: float) -> None:
         if len(self._failures) >= _MANY:
-            kept = {key: found for key, found in self._failures.items() if now - found.at <= _FORGOTTEN_S}
+            kept = {key: found for key, found in self._failures.items() if now - found.at <= self._forgotten_s}
             self._failures = kept
 
 
