@@ -20,7 +20,8 @@ from sampan.testing import builders
 COUNT, REPLICAS, NODES = 1000, 3, 50
 _AT_A_TIME = 20
 _POLL_S = 0.5
-_REST_S = 5.0
+_SETTLE_S, _REST_S = 20.0, 5.0
+"""Events go on to be written for a while after the pods run."""
 
 
 def rows() -> Iterator[Row]:
@@ -67,7 +68,7 @@ async def _create(deployments: Any) -> None:
 
 
 async def _at_rest() -> float:
-    await asyncio.sleep(_REST_S)
+    await asyncio.sleep(_SETTLE_S)
     began = time.process_time()
     await asyncio.sleep(_REST_S)
     return (time.process_time() - began) / _REST_S
