@@ -1,0 +1,115 @@
+"""The real kubectl drains hollow nodes, and disruption budgets are kept while it does."""
+
+import json
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sampan.testing import Cluster
+from tests.e2e.kubectl.command import Kubectl, find
+
+LABELS = {"app": "web"}
+PATIENCE_S = 30.0
+
+
+@pytest.fixture
+def cluster() -> Iterator[Cluster]:
+    with Cluster(nodes=3) as found:
+        yield found
+
+
+@pytest.fixture
+def drainer(cluster: Cluster, kubectl_home: Path) -> Kubectl:
+    program = find()
+    if program is None:
+        pytest.skip("there is no kubectl here")
+    return Kubectl(program=program, kubeconfig=cluster.kubeconfig, home=kubectl_home)
+
+
+def pod_spec() -> dict[str, Any]:
+    return {"terminationGracePeriodSeconds": 0, "containers": [{"name": "c", "image": "web:1"}]}
+
+
+def manifest(kind: str, name: str, **spec: Any) -> dict[str, Any]:
+    version = {"Pod": "v1", "PodDisruptionBudget": "policy/v1"}.get(kind, "apps/v1")
+    return {"apiVersion": version, "kind": kind, "metadata": {"name": name, "labels": LABELS}, "spec": spec}
+
+
+def workload(kind: str, name: str, **spec: Any) -> dict[str, Any]:
+    template = {"metadata": {"labels": LABELS}, "spec": pod_spec()}
+    return manifest(kind, name, selector={"matchLabels": LABELS}, template=template, **spec)
+
+
+def apply(kubectl: Kubectl, *objects: dict[str, Any]) -> None:
+    kubectl("apply", "-f", "-", stdin=json.dumps({"apiVersion": "v1", "kind": "List", "items": list(objects)}))
+
+
+def eventually(holds: Callable[[], bool]) -> None:
+    end = time.monotonic() + PATIENCE_S
+    while not holds():
+        assert time.monotonic() < end
+        time.sleep(0.05)
+
+
+def pods(kubectl: Kubectl) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = json.loads(kubectl("get", "pods", "-l", "app=web", "-o", "json"))["items"]
+    return found
+
+
+def ready(kubectl: Kubectl) -> int:
+    conditions = [one for pod in pods(kubectl) for one in pod["status"].get("conditions", ())]
+    return sum(one["type"] == "Ready" and one["status"] == "True" for one in conditions)
+
+
+def allowed(kubectl: Kubectl, budget: str) -> int:
+    status = json.loads(kubectl("get", "pdb", budget, "-o", "json"))["status"]
+    return int(status["disruptionsAllowed"])
+
+
+def test_a_node_is_emptied_and_its_pods_run_elsewhere(drainer: Kubectl) -> None:
+    apply(drainer, workload("Deployment", "web", replicas=6))
+    eventually(lambda: ready(drainer) == 6)
+    said = drainer("drain", "node-0", "--timeout=30s")
+    assert "node/node-0 cordoned" in said
+    assert "node/node-0 drained" in said or "node/node-0 evicted" in said
+    eventually(lambda: ready(drainer) == 6)
+    assert "node-0" not in {pod["spec"]["nodeName"] for pod in pods(drainer)}
+    assert drainer("get", "node", "node-0", "-o", "jsonpath={.spec.unschedulable}") == "true"
+    drainer("uncordon", "node-0")
+    assert drainer("get", "node", "node-0", "-o", "jsonpath={.spec.unschedulable}") == ""
+
+
+def test_a_budget_holds_a_drain_until_it_allows_it(drainer: Kubectl) -> None:
+    apply(
+        drainer,
+        workload("Deployment", "web", replicas=3),
+        manifest("PodDisruptionBudget", "web", minAvailable=3, selector={"matchLabels": LABELS}),
+    )
+    eventually(lambda: ready(drainer) == 3)
+    node = pods(drainer)[0]["spec"]["nodeName"]
+    before = {pod["metadata"]["uid"] for pod in pods(drainer)}
+    refused = drainer.fails("drain", node, "--timeout=3s")
+    assert "Cannot evict pod as it would violate the pod's disruption budget." in refused
+    assert {pod["metadata"]["uid"] for pod in pods(drainer)} == before
+    drainer("patch", "pdb", "web", "--type=merge", "-p", '{"spec":{"minAvailable":2}}')
+    eventually(lambda: allowed(drainer, "web") == 1)
+    drainer("drain", node, "--timeout=60s")
+    assert node not in {pod["spec"].get("nodeName") for pod in pods(drainer)}
+    eventually(lambda: ready(drainer) == 3)
+
+
+def test_pods_that_would_be_lost_are_not_evicted_unasked(drainer: Kubectl) -> None:
+    alone = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "alone"}, "spec": pod_spec()}
+    apply(drainer, workload("DaemonSet", "agent"), alone)
+    drainer("wait", "--for=condition=Ready", "pod/alone", "--timeout=30s")
+    eventually(lambda: ready(drainer) == 3)
+    node = json.loads(drainer("get", "pod", "alone", "-o", "json"))["spec"]["nodeName"]
+    refused = drainer.fails("drain", node, "--timeout=10s")
+    assert "cannot delete DaemonSet-managed Pods" in refused
+    assert "use --force to override" in refused
+    drainer("drain", node, "--force", "--ignore-daemonsets", "--timeout=30s")
+    drainer.fails("get", "pod", "alone")
+    eventually(lambda: ready(drainer) == 3)
