@@ -114,7 +114,7 @@ class JobController:
         is_caught_up = self._expectations.satisfied(uid)
         pods = await self._claimed(shared)
         job = msgspec.structs.replace(shared, status=copy_of(shared.status))
-        writer = JobStatusWriter(job=job, jobs=self._job_client, writes=self._writes)
+        writer = JobStatusWriter(job=job, present=shared.status, jobs=self._job_client, writes=self._writes)
         if job.status.startTime is None and not is_suspended(job):
             job.status.startTime = format_time(now)
         released = {pod.metadata.uid for pod in pods if self._writes.is_stale(pod)}

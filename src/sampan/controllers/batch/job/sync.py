@@ -22,10 +22,9 @@ from sampan.machinery.events import NORMAL, WARNING, EventRecorder
 class JobStatusWriter:
     """Writes a job's status when it differs from what the server has."""
 
-    def __init__(self, *, job: Job, jobs: ResourceClient[Job], writes: OwnWrites) -> None:
-        """`job` may be changed; its status is as the server has it."""
-        self.job, self._jobs, self._writes = job, jobs, writes
-        self._written = copy_of(job.status)
+    def __init__(self, *, job: Job, present: JobStatus, jobs: ResourceClient[Job], writes: OwnWrites) -> None:
+        """`job` may be changed; `present` is the status as the server has it."""
+        self.job, self._written, self._jobs, self._writes = job, present, jobs, writes
 
     async def write(self) -> None:
         job = self.job
