@@ -192,3 +192,21 @@ def test_nothing_is_reconciled_before_the_caches_are_filled() -> None:
                 assert controller.asked == []
 
     asyncio.run(main())
+
+
+class Looking(Noting):
+    """Looks at everything now and then, whatever changes."""
+
+    initial_keys = ("everything",)
+
+
+def test_keys_that_no_object_stands_for() -> None:
+    async def main() -> None:
+        clock, controller = VirtualClock(), Looking()
+        controller.again_s = [5.0, 5.0]
+        async with serving(clock) as server, running(server, controller):
+            assert controller.asked == ["everything"]
+            await clock.advance(60)
+            assert controller.asked == ["everything"] * 3
+
+    asyncio.run(main())

@@ -17,7 +17,6 @@ SERVICE_NAME: Final = "kubernetes.io/service-name"
 MANAGED_BY: Final = "endpointslice.kubernetes.io/managed-by"
 MANAGER: Final = "endpointslice-controller.k8s.io"
 _RESERVED: Final = frozenset({SERVICE_NAME, MANAGED_BY, HEADLESS})
-_LONGEST_PREFIX: Final = 62
 
 
 def labels_of(service: Service) -> dict[str, str]:
@@ -28,7 +27,7 @@ def labels_of(service: Service) -> dict[str, str]:
 
 
 def name_prefix(name: str) -> str:
-    return f"{name}-" if len(name) <= _LONGEST_PREFIX else name
+    return f"{name}-"
 
 
 def slice_of(

@@ -1,0 +1,146 @@
+"""However late the caches are, no pod is listed twice, and in the end all is as it should be."""
+
+import asyncio
+from collections.abc import Sequence
+from ipaddress import ip_network
+from itertools import combinations
+from random import Random
+from typing import Any
+
+import pytest
+
+from sampan.api.types.core_v1 import Endpoints, Node, Pod
+from sampan.controllers.descriptor import ControllerConfig
+from sampan.machinery.client import Delete
+from tests.controllers.cluster import Cluster, cluster
+from tests.controllers.services.backends import Backends
+from tests.controllers.workloads import lag
+from tests.controllers.workloads.lag import Lag, lagging
+
+SEEDS = range(8)
+
+
+async def until_rest(c: Cluster, slow: Lag) -> None:
+    """Let the controller see everything, bit by bit."""
+    for _ in range(3000):
+        await c.clock.settle()
+        if not slow.step():
+            return
+    raise AssertionError("it never comes to rest")
+
+
+async def some_steps(c: Cluster, slow: Lag, random: Random) -> None:
+    for _ in range(random.randrange(6)):
+        slow.step()
+        await c.clock.settle()
+
+
+async def change(backends: Backends, c: Cluster, random: Random, names: set[str], index: int) -> None:
+    """A pod comes, changes or goes."""
+    what = random.randrange(4)
+    if what <= 1 or not names:
+        await backends.start(f"p{index}", ready=random.random() < 0.7)
+        names.add(f"p{index}")
+    elif what == 2:
+        await backends.set_ready(random.choice(sorted(names)), random.random() < 0.5)
+    else:
+        name = random.choice(sorted(names))
+        names.remove(name)
+        await c.client.of(Pod).delete(name, "default", options=Delete(grace_period_s=0))
+
+
+async def upset(c: Cluster, backends: Backends, slow: Lag, random: Random) -> None:
+    names: set[str] = set()
+    for index in range(25):
+        await change(backends, c, random, names, index)
+        await some_steps(c, slow, random)
+    await until_rest(c, slow)
+    await c.clock.advance(40)
+    await until_rest(c, slow)
+
+
+async def ready_pods(c: Cluster) -> dict[str, bool]:
+    pods: Sequence[Any] = (await c.client.of(Pod).list()).items
+    return {
+        pod.metadata.name: any(one.type == "Ready" and one.status == "True" for one in pod.status.conditions)
+        for pod in pods
+    }
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_slices(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lag, "CONFIG", ControllerConfig(max_endpoints_per_slice=3))
+
+    async def main() -> None:
+        async with cluster() as c:
+            backends, random = Backends(c), Random(seed)
+            await backends.account()
+            await backends.add("n")
+            async with lagging(c, "endpointslice-controller", seed) as slow:
+                await backends.serve()
+                await upset(c, backends, slow, random)
+                listed = await backends.listed()
+                assert {name: state[0] for name, state in listed.items()} == await ready_pods(c)
+                assert all(len(one.endpoints or ()) <= 3 for one in await backends.slices())
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_endpoints(seed: int) -> None:
+    async def main() -> None:
+        async with cluster() as c:
+            backends, random = Backends(c), Random(seed)
+            await backends.account()
+            await backends.add("n")
+            async with lagging(c, "endpoints-controller", seed) as slow:
+                await backends.serve()
+                await upset(c, backends, slow, random)
+                found = await c.client.of(Endpoints).get("web", "default")
+                listed = {
+                    address.targetRef.name: is_ready
+                    for subset in found.subsets
+                    for is_ready, group in ((True, subset.addresses), (False, subset.notReadyAddresses))
+                    for address in group
+                    if address.targetRef is not None
+                }
+                assert listed == await ready_pods(c)
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_ranges_of_nodes(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    config = ControllerConfig(allocate_node_cidrs=True, cluster_cidr=["10.0.0.0/20"])
+    monkeypatch.setattr(lag, "CONFIG", config)
+
+    async def main() -> None:
+        async with cluster() as c:
+            fleet, random = Backends(c), Random(seed)
+            names: set[str] = set()
+            async with lagging(c, "node-ipam-controller", seed) as slow:
+                for _ in range(30):
+                    if names and random.random() < 0.4:
+                        name = random.choice(sorted(names))
+                        names.remove(name)
+                        await c.client.of(Node).delete(name)
+                    else:
+                        name = f"n{random.randrange(9)}"
+                        if name not in names:
+                            await fleet.add(name, ready=random.choice(["True", None]))
+                            names.add(name)
+                    await some_steps(c, slow, random)
+                    await never_shared(c)
+                await until_rest(c, slow)
+                await c.clock.advance(30)
+                await until_rest(c, slow)
+                assert all(await never_shared(c)), "each has one"
+
+    asyncio.run(main())
+
+
+async def never_shared(c: Cluster) -> list[str]:
+    cidrs = [node.spec.podCIDR for node in (await c.client.of(Node).list()).items]
+    given = [ip_network(cidr) for cidr in cidrs if cidr]
+    assert not any(one.overlaps(other) for one, other in combinations(given, 2))
+    return cidrs
