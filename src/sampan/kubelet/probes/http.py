@@ -1,0 +1,85 @@
+"""Asking over HTTP."""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+from collections.abc import Mapping
+
+from yarl import URL
+
+from sampan.api.types.core_v1 import HTTPGetAction
+from sampan.kubelet.probes import tcp
+from sampan.kubelet.probes.results import Answer
+from sampan.machinery.lean_aiohttp import aiohttp
+
+AGENT = "kube-probe/1.36"
+_MOST_BODY = 10 << 10
+_MOST_REDIRECTS = 10
+_REDIRECTS = frozenset({301, 302, 303, 307, 308})
+
+
+def url_of(action: HTTPGetAction, address: str, port: int) -> str:
+    host = action.host or address
+    shown = f"[{host}]" if ":" in host else host
+    path = action.path or "/"
+    return f"{(action.scheme or 'HTTP').lower()}://{shown}:{port}{path if path.startswith('/') else '/' + path}"
+
+
+def headers_of(action: HTTPGetAction) -> dict[str, str]:
+    found = {header.name.title(): header.value for header in action.httpHeaders}
+    found.setdefault("User-Agent", AGENT)
+    found.setdefault("Accept", "*/*")
+    return {name: value for name, value in found.items() if value or name == "Host"}
+
+
+async def ask(url: str, headers: Mapping[str, str], timeout_s: float) -> Answer:
+    """A redirect is followed on the same host; one that leads elsewhere is a success to be looked at."""
+    try:
+        async with asyncio.timeout(timeout_s):
+            return await _ask(URL(url, encoded=True), headers)
+    except TimeoutError:
+        what = "context deadline exceeded (Client.Timeout exceeded while awaiting headers)"
+        return Answer(False, f'Get "{url}": {what}')
+    except (aiohttp.ClientError, OSError, ValueError) as fault:
+        return Answer(False, f'Get "{url}": {_told(fault)}')
+
+
+async def _ask(url: URL, headers: Mapping[str, str]) -> Answer:
+    connector = aiohttp.TCPConnector(ssl=_context(), force_close=True, limit=1)
+    async with aiohttp.ClientSession(connector=connector, skip_auto_headers=["User-Agent"]) as session:
+        for _ in range(_MOST_REDIRECTS + 1):
+            async with session.get(url, headers=headers, allow_redirects=False) as answer:
+                body = (await answer.content.read(_MOST_BODY)).decode("utf-8", "replace")
+                if answer.status not in _REDIRECTS or "Location" not in answer.headers:
+                    return _judged(answer.status, body)
+                to = url.join(URL(answer.headers["Location"]))
+                if to.host != url.host:
+                    text = f"Probe terminated redirects, Response body: {body}"
+                    return Answer(True, text, is_warning=True)
+                url = to
+    return Answer(False, f'Get "{url}": stopped after {_MOST_REDIRECTS} redirects')
+
+
+def _judged(status: int, body: str) -> Answer:
+    if 200 <= status < 300:
+        return Answer(True, body)
+    if 300 <= status < 400:
+        return Answer(True, f"Probe terminated redirects, Response body: {body}", is_warning=True)
+    return Answer(False, f"HTTP probe failed with statuscode: {status}")
+
+
+def _context() -> ssl.SSLContext:
+    """Nobody is verified: the kubelet asks whether something answers, not who."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    return context
+
+
+def _told(fault: Exception) -> str:
+    if isinstance(fault, aiohttp.ClientConnectorError):
+        return f"dial tcp {fault.host}:{fault.port}: connect: {tcp.told(fault.os_error)}"
+    return str(fault) or type(fault).__name__
+
+
+__all__ = ["ask", "headers_of", "url_of"]

@@ -1,0 +1,194 @@
+"""The probes of a node's containers: asked when they are due, on the injected clock; the kubelet is told of changes."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+from sampan.api.types.core_v1 import Container, Pod, Probe
+from sampan.kubelet.probes import asking
+from sampan.kubelet.probes.results import KINDS, Answer, Kind, Tally, probe_of
+from sampan.machinery.activity import Activity
+from sampan.machinery.clock import Clock
+from sampan.machinery.workqueue import ShutDown, WorkQueue
+from sampan.runtimes import contract
+from sampan.runtimes.contract import ContainerReport, PodReport, Runtime, Told
+
+log = logging.getLogger(__name__)
+
+_AT_A_TIME = 100
+_RETRIES = 3
+"""When a probe cannot even be asked."""
+
+Event = Callable[[Pod, Container, str, str], None]
+"""Records a warning about a container: its reason and message."""
+
+
+class Key(NamedTuple):
+    uid: str
+    container: str
+    kind: Kind
+
+
+@dataclass(slots=True)
+class _Target:
+    """A container and how it was last seen."""
+
+    pod: Pod
+    container: Container
+    report: ContainerReport
+    address: str
+
+
+class ProbeManager:
+    """`seen` tells it how a pod is, and gives that back with what probes say; `run` must be running."""
+
+    def __init__(self, *, runtime: Runtime, clock: Clock, told: Told, event: Event, activity: Activity) -> None:
+        self._runtime, self._clock, self._told, self._event = runtime, clock, told, event
+        self._activity = activity
+        self._targets: dict[tuple[str, str], _Target] = {}
+        self._tallies: dict[Key, Tally] = {}
+        self._queue: WorkQueue[Key] = WorkQueue(clock=clock, activity=activity)
+        self._room = asyncio.Semaphore(_AT_A_TIME)
+
+    def seen(self, pod: Pod, report: PodReport) -> PodReport:
+        """The report with `is_started` and `is_ready` as the probes have it."""
+        if not any(_has_probes(container) for container in _containers(pod)):
+            return report
+        address = report.ips[0] if report.ips else pod.status.hostIP
+        known = {container.name: container for container in _containers(pod)}
+        found = [
+            self._judged(pod, known[each.name], each, address) if each.name in known else each
+            for each in report.containers
+        ]
+        return replace(report, containers=found)
+
+    def failure(self, pod: Pod, name: str) -> Kind | None:
+        """Which probe says that the container has to be killed."""
+        for kind in KINDS[:2]:
+            tally = self._tallies.get(Key(pod.metadata.uid, name, kind))
+            if tally is not None and tally.value is False and tally.is_on_hold:
+                return kind
+        return None
+
+    def forget(self, uid: str) -> None:
+        for key in [key for key in self._tallies if key.uid == uid]:
+            del self._tallies[key]
+        for target in [target for target in self._targets if target[0] == uid]:
+            del self._targets[target]
+
+    async def run(self) -> None:
+        """Until cancelled."""
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self._queue.run())
+            while True:
+                await self._room.acquire()
+                try:
+                    key = await self._queue.get()
+                except ShutDown:
+                    return
+                group.create_task(self._work(key))
+
+    # -- what is believed --------------------------------------------------------------------------------------------
+
+    def _judged(self, pod: Pod, container: Container, report: ContainerReport, address: str) -> ContainerReport:
+        uid = pod.metadata.uid
+        is_running = report.state == contract.RUNNING
+        is_started = is_running and self._has_succeeded(uid, container, "Startup", report.id)
+        is_ready = is_started and self._has_succeeded(uid, container, "Readiness", report.id)
+        judged = replace(report, is_started=is_started, is_ready=is_ready)
+        self._targets[uid, container.name] = _Target(pod, container, judged, address)
+        if is_running:
+            self._begin(uid, container, report)
+        return judged
+
+    def _has_succeeded(self, uid: str, container: Container, kind: Kind, id: str) -> bool:
+        return probe_of(container, kind) is None or self._tally(Key(uid, container.name, kind), id).value is True
+
+    def _tally(self, key: Key, container_id: str) -> Tally:
+        """Of this run of the container."""
+        tally = self._tallies.setdefault(key, Tally(key.kind))
+        if tally.container_id != container_id:
+            tally.begin(container_id)
+        return tally
+
+    def _begin(self, uid: str, container: Container, report: ContainerReport) -> None:
+        """Have the probes asked for the first time when they are due."""
+        for kind in KINDS:
+            probe = probe_of(container, kind)
+            if probe is None:
+                continue
+            key = Key(uid, container.name, kind)
+            tally = self._tally(key, report.id)
+            if tally.last is None and not tally.is_on_hold:
+                due = report.started_at + (probe.initialDelaySeconds or 0)
+                self._queue.add_after(key, max(due - self._clock.now(), 0))
+
+    # -- asking ------------------------------------------------------------------------------------------------------
+
+    async def _work(self, key: Key) -> None:
+        again_s: float | None = None
+        try:
+            with self._activity:
+                again_s = await self._ask(key)
+        except Exception:
+            log.exception("probe of %s", key)
+            again_s = 10.0
+        finally:
+            self._queue.done(key)
+            self._room.release()
+            if again_s is not None:
+                self._queue.add_after(key, again_s)
+
+    async def _ask(self, key: Key) -> float | None:
+        """After how many seconds to ask again; None for when the container is begun anew."""
+        target, tally = self._targets.get((key.uid, key.container)), self._tallies.get(key)
+        if target is None or tally is None or tally.is_on_hold or target.report.state != contract.RUNNING:
+            return None
+        probe = probe_of(target.container, key.kind)
+        if probe is None or self._is_over(key, target):
+            return None
+        if key.kind != "Startup" and not target.report.is_started:
+            return float(probe.periodSeconds or 10)
+        id = tally.container_id
+        answer = await self._answer(target, probe)
+        self._tell(key.kind, target, answer)
+        if self._tallies.get(key) is not tally or tally.container_id != id:
+            return None
+        if not answer.is_error and tally.count(answer.is_success, probe):
+            self._told(key.uid)
+        return None if tally.is_on_hold else float(probe.periodSeconds or 10)
+
+    def _is_over(self, key: Key, target: _Target) -> bool:
+        """A pod that is being deleted is no longer killed for what it does not answer."""
+        return target.pod.metadata.deletionTimestamp is not None and key.kind != "Readiness"
+
+    async def _answer(self, target: _Target, probe: Probe) -> Answer:
+        for attempt in range(1, _RETRIES + 1):
+            answer = await asking.ask(self._runtime, target.pod, target.container, probe, target.address)
+            if not answer.is_error or attempt == _RETRIES:
+                break
+        return answer
+
+    def _tell(self, kind: Kind, target: _Target, answer: Answer) -> None:
+        if answer.is_error:
+            text = f"{kind} probe errored and resulted in unknown state: {answer.text}"
+            self._event(target.pod, target.container, "Unhealthy", text)
+        elif not answer.is_success:
+            self._event(target.pod, target.container, "Unhealthy", f"{kind} probe failed: {answer.text}")
+        elif answer.is_warning:
+            self._event(target.pod, target.container, "ProbeWarning", f"{kind} probe warning: {answer.text}")
+
+
+def _containers(pod: Pod) -> list[Container]:
+    return [*(pod.spec.containers or ()), *pod.spec.initContainers]
+
+
+def _has_probes(container: Container) -> bool:
+    return any(probe_of(container, kind) is not None for kind in KINDS)
+
+
+__all__ = ["Key", "ProbeManager"]

@@ -1,0 +1,66 @@
+"""What the answers of a probe amount to. Pure."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal, NamedTuple
+
+from sampan.api.types.core_v1 import Container, Probe
+
+Kind = Literal["Startup", "Liveness", "Readiness"]
+KINDS: tuple[Kind, ...] = ("Startup", "Liveness", "Readiness")
+_AT_FIRST: dict[Kind, bool | None] = {"Startup": None, "Liveness": True, "Readiness": False}
+
+
+class Answer(NamedTuple):
+    """Of one asking."""
+
+    is_success: bool
+    text: str = ""
+    is_warning: bool = False
+    """A success that somebody should look at."""
+    is_error: bool = False
+    """The probe could not even be asked: the answer counts for nothing."""
+
+
+@dataclass(slots=True)
+class Tally:
+    """The answers about one run of a container."""
+
+    kind: Kind
+    container_id: str = ""
+    value: bool | None = None
+    """What is believed at present; None for a startup probe that has not succeeded."""
+    last: bool | None = None
+    run: int = 0
+    """How often in a row the last answer was given."""
+    is_on_hold: bool = False
+    """Nothing more is asked of this run of the container."""
+
+    def begin(self, container_id: str) -> None:
+        self.container_id, self.value = container_id, _AT_FIRST[self.kind]
+        self.last, self.run, self.is_on_hold = None, 0, False
+
+    def count(self, is_success: bool, probe: Probe) -> bool:
+        """Whether what is believed has changed."""
+        self.run = self.run + 1 if self.last is is_success else 1
+        self.last = is_success
+        threshold = (probe.successThreshold or 1) if is_success else (probe.failureThreshold or 3)
+        if self.run < threshold:
+            return False
+        if self.kind == "Startup" or (self.kind == "Liveness" and not is_success):
+            self.is_on_hold, self.run = True, 0
+        is_new = self.value is not is_success
+        self.value = is_success
+        return is_new
+
+
+def probe_of(container: Container, kind: Kind) -> Probe | None:
+    return {
+        "Startup": container.startupProbe,
+        "Liveness": container.livenessProbe,
+        "Readiness": container.readinessProbe,
+    }[kind]
+
+
+__all__ = ["KINDS", "Answer", "Kind", "Tally", "probe_of"]

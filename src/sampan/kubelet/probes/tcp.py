@@ -1,0 +1,29 @@
+"""Asking whether a port can be connected to."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+
+from sampan.kubelet.probes.results import Answer
+
+
+async def ask(host: str, port: int, timeout_s: float) -> Answer:
+    shown = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+    try:
+        async with asyncio.timeout(timeout_s):
+            _, writer = await asyncio.open_connection(host, port)
+    except TimeoutError:
+        return Answer(False, f"dial tcp {shown}: i/o timeout")
+    except OSError as fault:
+        return Answer(False, f"dial tcp {shown}: connect: {told(fault)}")
+    writer.transport.abort()
+    return Answer(True)
+
+
+def told(fault: OSError) -> str:
+    """In the system's words, whatever library wrapped it."""
+    return os.strerror(fault.errno).lower() if fault.errno else str(fault)
+
+
+__all__ = ["ask", "told"]

@@ -1,0 +1,144 @@
+"""Asking real servers."""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from typing import Any
+
+import grpc  # type: ignore[import-untyped]
+import pytest
+from aiohttp import web
+
+from sampan.api.codec import json
+from sampan.api.types.core_v1 import Container, HTTPGetAction
+from sampan.kubelet.probes import grpc as grpc_probe
+from sampan.kubelet.probes import http, tcp
+from sampan.kubelet.probes.asking import port_of
+from sampan.kubelet.probes.results import Answer
+from tests.ports import free_port
+
+
+@asynccontextmanager
+async def serving(answer: Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]) -> AsyncIterator[int]:
+    runner = web.ServerRunner(web.Server(answer), shutdown_timeout=0.1)
+    await runner.setup()
+    await web.TCPSite(runner, "127.0.0.1", 0).start()
+    try:
+        yield int(runner.addresses[0][1])
+    finally:
+        await runner.cleanup()
+
+
+def play(work: Callable[[], Awaitable[None]]) -> None:
+    asyncio.run(asyncio.wait_for(work(), 30))
+
+
+@pytest.mark.parametrize(
+    ("path", "success", "text"),
+    [
+        ("/200", True, "hello"),
+        ("/399", True, "Probe terminated redirects"),
+        ("/404", False, "HTTP probe failed with statuscode: 404"),
+        ("/500", False, "HTTP probe failed with statuscode: 500"),
+        ("/home", True, "hello"),
+        ("/away", True, "Probe terminated redirects, Response body: go"),
+        ("/round", False, "stopped after 10 redirects"),
+        ("/slow", False, "Client.Timeout exceeded"),
+        ("/long", True, "x" * 100),
+    ],
+)
+def test_http(path: str, success: bool, text: str) -> None:
+    seen: list[web.BaseRequest] = []
+
+    async def answer(request: web.BaseRequest) -> web.StreamResponse:
+        seen.append(request)
+        places = {"/home": "/200", "/away": "http://elsewhere.test/", "/round": "/round"}
+        if request.path in places:
+            return web.Response(status=302, text="go", headers={"Location": places[request.path]})
+        if request.path == "/slow":
+            await asyncio.sleep(10)
+        if request.path == "/long":
+            return web.Response(body=b"x" * (1 << 20))
+        return web.Response(status=int(request.path[1:]), text="hello")
+
+    async def work() -> None:
+        async with serving(answer) as port:
+            headers = [{"name": "X-own", "value": "1"}, {"name": "Host", "value": "other.test"}]
+            action = json.from_value({"port": port, "path": path, "httpHeaders": headers}, HTTPGetAction)
+            found = await http.ask(
+                http.url_of(action, "127.0.0.1", port), http.headers_of(action), 0.2 if path == "/slow" else 5
+            )
+            assert found.is_success is success
+            assert text in found.text
+            assert seen[0].headers["User-Agent"] == "kube-probe/1.36"
+            assert (seen[0].headers["X-Own"], seen[0].headers["Host"]) == ("1", "other.test")
+
+    play(work)
+
+
+def test_nobody_is_there() -> None:
+    async def work() -> None:
+        port = free_port()
+        found = await http.ask(f"http://127.0.0.1:{port}/", {}, 1)
+        assert found.text == f'Get "http://127.0.0.1:{port}/": dial tcp 127.0.0.1:{port}: connect: connection refused'
+        assert await tcp.ask("127.0.0.1", port, 1) == Answer(
+            False, f"dial tcp 127.0.0.1:{port}: connect: connection refused"
+        )
+        assert not (await grpc_probe.ask("127.0.0.1", port, "", 0.2)).is_success
+
+    play(work)
+
+
+def test_tcp() -> None:
+    async def work() -> None:
+        async with await asyncio.start_server(lambda reader, writer: writer.close(), "127.0.0.1", 0) as server:
+            assert (await tcp.ask("127.0.0.1", server.sockets[0].getsockname()[1], 1)).is_success
+
+    play(work)
+
+
+def test_urls() -> None:
+    action = HTTPGetAction(port=80, path="health?x=%2F", scheme="HTTPS")
+    assert http.url_of(action, "fd::1", 8443) == "https://[fd::1]:8443/health?x=%2F"
+    assert http.url_of(HTTPGetAction(port=80, host="h"), "10.0.0.1", 80) == "http://h:80/"
+
+
+def test_grpc() -> None:
+    """Against a real server of the health protocol, which has one service of each state."""
+    states = {b"": 1, b"\x0a\x04down": 2}
+
+    class Health(grpc.GenericRpcHandler):  # type: ignore[misc]
+        def service(self, call: Any) -> Any:
+            if call.method != "/grpc.health.v1.Health/Check":
+                return None
+
+            async def check(request: bytes, context: Any) -> bytes:
+                if request not in states:
+                    await context.abort(grpc.StatusCode.NOT_FOUND, "unknown service")
+                return b"\x08" + bytes([states[request]])
+
+            return grpc.unary_unary_rpc_method_handler(check)
+
+    async def work() -> None:
+        server = grpc.aio.server()
+        server.add_generic_rpc_handlers([Health()])
+        port = server.add_insecure_port("127.0.0.1:0")
+        await server.start()
+        try:
+            assert await grpc_probe.ask("127.0.0.1", port, "", 5) == Answer(True, "service healthy")
+            down = await grpc_probe.ask("127.0.0.1", port, "down", 5)
+            assert down == Answer(False, 'service unhealthy (responded with "NOT_SERVING")')
+            other = await grpc_probe.ask("127.0.0.1", port, "x" * 300, 5)
+            assert "unknown service" in other.text
+        finally:
+            await server.stop(0)
+
+    play(work)
+
+
+def test_ports() -> None:
+    container = json.from_value({"name": "c", "ports": [{"name": "web", "containerPort": 8080}]}, Container)
+    assert [port_of(80, container), port_of("web", container), port_of("81", container)] == [80, 8080, 81]
+    for wrong in ("none", 0, 70000):
+        with pytest.raises(ValueError, match="port"):
+            port_of(wrong, container)

@@ -1,0 +1,176 @@
+"""Probes on a virtual clock, against a real server."""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+from aiohttp import web
+
+from sampan.kubelet.probes import ProbeManager
+from sampan.machinery.activity import Activity
+from sampan.machinery.clock import VirtualClock
+from sampan.runtimes.contract import EXITED, RUNNING, ContainerReport, PodReport
+from sampan.runtimes.hollow import HollowRuntime, World
+from tests.kubelet.environment.made import pod
+from tests.kubelet.probes.test_asking import serving
+
+
+@dataclass
+class Scene:
+    clock: VirtualClock
+    manager: ProbeManager
+    port: int
+    told: list[str] = field(default_factory=list)
+    events: list[tuple[str, str]] = field(default_factory=list)
+    asked: list[float] = field(default_factory=list)
+    status: int = 200
+
+    def report(self, id: str = "one", state: str = RUNNING, started_at: float | None = None) -> PodReport:
+        when = self.clock.now() if started_at is None else started_at
+        found = ContainerReport("c", id, state, 0, "i", "i", started_at=when, is_started=True, is_ready=True)
+        return PodReport(is_sandbox_ready=True, ips=["127.0.0.1"], containers=[found])
+
+    def probed(self, **probes: dict[str, Any]) -> Any:
+        get = {"httpGet": {"port": self.port}}
+        made = {f"{kind}Probe": {**get, "periodSeconds": 10, **fields} for kind, fields in probes.items()}
+        return pod({"containers": [{"name": "c", "image": "i", **made}]})
+
+    def state(self, of: Any, report: PodReport) -> tuple[bool, bool]:
+        found = self.manager.seen(of, report).containers[0]
+        return found.is_started, found.is_ready
+
+
+@asynccontextmanager
+async def scene() -> AsyncIterator[Scene]:
+    clock, activity = VirtualClock(), Activity()
+
+    async def answer(request: web.BaseRequest) -> web.Response:
+        made.asked.append(clock.now())
+        return web.Response(status=made.status)
+
+    async with serving(answer) as port:
+        manager = ProbeManager(
+            runtime=HollowRuntime(world=World(clock=clock)),
+            clock=clock,
+            told=lambda uid: made.told.append(uid),
+            event=lambda of, container, reason, text: made.events.append((reason, text)),
+            activity=activity,
+        )
+        made = Scene(clock, manager, port)
+        forget = clock.on_idle(activity.idle)
+        task = asyncio.create_task(manager.run())
+        try:
+            yield made
+        finally:
+            task.cancel()
+            forget()
+
+
+def play(work: Callable[[Scene], Awaitable[None]]) -> None:
+    async def main() -> None:
+        async with asyncio.timeout(30), scene() as made:
+            await work(made)
+
+    asyncio.run(main())
+
+
+def test_readiness() -> None:
+    async def work(s: Scene) -> None:
+        of, start = s.probed(readiness={"initialDelaySeconds": 5, "failureThreshold": 2}), s.clock.now()
+        report = s.report()
+        assert s.state(of, report) == (True, False)
+        await s.clock.advance(4)
+        assert s.asked == []
+        await s.clock.advance(2)
+        assert s.asked == [start + 5]
+        assert s.told == ["u"]
+        assert s.state(of, report) == (True, True)
+        s.status = 503
+        await s.clock.advance(10)
+        assert s.state(of, report) == (True, True), "once is not enough"
+        await s.clock.advance(10)
+        assert s.state(of, report) == (True, False)
+        assert s.events[-1] == ("Unhealthy", "Readiness probe failed: HTTP probe failed with statuscode: 503")
+        assert s.manager.failure(of, "c") is None
+        s.status = 200
+        await s.clock.advance(10)
+        assert s.state(of, report) == (True, True)
+
+    play(work)
+
+
+def test_liveness_kills_and_a_new_container_has_a_new_chance() -> None:
+    async def work(s: Scene) -> None:
+        s.status = 500
+        of = s.probed(liveness={"failureThreshold": 3})
+        report = s.report()
+        assert s.state(of, report) == (True, True)
+        await s.clock.advance(15)
+        assert s.manager.failure(of, "c") is None
+        await s.clock.advance(10)
+        assert s.manager.failure(of, "c") == "Liveness"
+        asked = len(s.asked)
+        await s.clock.advance(60)
+        assert len(s.asked) == asked, "nothing more is asked of a container that is being killed"
+        s.state(of, s.report(state=EXITED))
+        s.state(of, s.report("two"))
+        assert s.manager.failure(of, "c") is None
+        await s.clock.advance(1)
+        assert len(s.asked) == asked + 1
+
+    play(work)
+
+
+def test_others_wait_for_startup() -> None:
+    async def work(s: Scene) -> None:
+        s.status = 500
+        of = s.probed(startup={"failureThreshold": 5, "periodSeconds": 2}, liveness={}, readiness={})
+        report = s.report()
+        assert s.state(of, report) == (False, False)
+        await s.clock.advance(5)
+        assert {text.split()[0] for _, text in s.events} == {"Startup"}
+        s.status = 200
+        await s.clock.advance(2)
+        assert s.state(of, report) == (True, False)
+        await s.clock.advance(10)
+        assert s.state(of, report) == (True, True)
+
+    play(work)
+
+
+def test_startup_that_never_succeeds() -> None:
+    async def work(s: Scene) -> None:
+        s.status = 500
+        of = s.probed(startup={"failureThreshold": 2})
+        s.state(of, s.report())
+        await s.clock.advance(30)
+        assert s.manager.failure(of, "c") == "Startup"
+
+    play(work)
+
+
+def test_what_cannot_be_asked_counts_for_nothing() -> None:
+    async def work(s: Scene) -> None:
+        probe = {"exec": {"command": ["true"]}, "failureThreshold": 1}
+        of = pod({"containers": [{"name": "c", "image": "i", "livenessProbe": probe}]})
+        s.state(of, s.report())
+        await s.clock.advance(30)
+        assert s.manager.failure(of, "c") is None
+        assert s.events[0][1].startswith("Liveness probe errored and resulted in unknown state: ")
+
+    play(work)
+
+
+def test_a_pod_that_goes_is_forgotten() -> None:
+    async def work(s: Scene) -> None:
+        of = s.probed(readiness={})
+        s.state(of, s.report())
+        await s.clock.advance(1)
+        s.manager.forget("u")
+        asked = len(s.asked)
+        await s.clock.advance(60)
+        assert len(s.asked) == asked
+
+    play(work)

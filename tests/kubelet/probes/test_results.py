@@ -1,0 +1,54 @@
+"""What a probe's answers amount to."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sampan.api.types.core_v1 import Probe
+from sampan.kubelet.probes.results import Kind, Tally
+
+
+@pytest.mark.parametrize(
+    ("kind", "answers", "values"),
+    [
+        ("Readiness", "+", [True]),
+        ("Readiness", "-", [False]),
+        ("Readiness", "+--+---", [True, True, True, True, True, True, False]),
+        ("Liveness", "---", [True, True, False]),
+        ("Liveness", "--+--", [True] * 5),
+        ("Startup", "--+", [None, None, True]),
+        ("Startup", "---", [None, None, False]),
+    ],
+)
+def test_thresholds(kind: Kind, answers: str, values: list[bool | None]) -> None:
+    tally, probe = Tally(kind), Probe(failureThreshold=3, successThreshold=1)
+    tally.begin("id")
+    found = []
+    for answer in answers:
+        tally.count(answer == "+", probe)
+        found.append(tally.value)
+    assert found == values
+
+
+def test_held_until_the_container_is_begun_anew() -> None:
+    tally, probe = Tally("Liveness"), Probe(failureThreshold=1)
+    tally.begin("one")
+    assert tally.count(False, probe)
+    assert tally.is_on_hold
+    tally.begin("two")
+    assert (tally.is_on_hold, tally.value) == (False, True)
+
+
+@given(st.lists(st.booleans(), max_size=30), st.integers(1, 4), st.integers(1, 4))
+def test_readiness_follows_the_last_run(answers: list[bool], successes: int, failures: int) -> None:
+    tally, probe = Tally("Readiness"), Probe(failureThreshold=failures, successThreshold=successes)
+    tally.begin("id")
+    expected: bool = False
+    for at, answer in enumerate(answers):
+        before = tally.value
+        changed = tally.count(answer, probe)
+        needed = successes if answer else failures
+        if at + 1 >= needed and all(other == answer for other in answers[at + 1 - needed : at + 1]):
+            expected = answer
+        assert tally.value is expected
+        assert changed is (before is not expected)
