@@ -30,7 +30,7 @@ from sampan.controllers.workloads.daemonset.manage import manage
 from sampan.controllers.workloads.daemonset.nodes import Placements
 from sampan.controllers.workloads.daemonset.rolling import rolling_update
 from sampan.controllers.workloads.daemonset.status import counted, is_news
-from sampan.controllers.workloads.daemonset.template import daemon_template, pinned
+from sampan.controllers.workloads.daemonset.template import daemon_template, pinned, template_generation
 from sampan.controllers.workloads.daemonset.view import ROLLING_UPDATE, Changes, View, by_node
 from sampan.machinery import errors
 from sampan.machinery.client import resource_of
@@ -94,15 +94,17 @@ class DaemonSetController:
         view = self._view(daemon_set, pods, revisions.hash)
         if not self._expectations.satisfied(uid):
             return _soonest(await self._report(view, has_acted=False), self._expectations.expires_in(uid))
-        failure, again_s = await self._act(view)
+        changes = self._decide(view)
+        failure = await self._carry_out(view, changes)
         if failure is None:
             await self._history.truncate(daemon_set, revisions.old, pods)
-        # what was just made is in the cache by now, if all went well
-        owned = [pod for pod in candidates(self._pods, daemon_set) if is_controlled_by(pod, daemon_set)]
-        available_s = await self._report(self._view(daemon_set, owned, revisions.hash), has_acted=True)
+        if changes:  # by now the cache shows what was made, if all went well
+            owned = [pod for pod in candidates(self._pods, daemon_set) if is_controlled_by(pod, daemon_set)]
+            view = self._view(daemon_set, owned, revisions.hash)
+        available_s = await self._report(view, has_acted=True)
         if failure is not None:
             raise failure
-        return _soonest(again_s, available_s)
+        return _soonest(changes.again_s, available_s)
 
     def _view(self, daemon_set: DaemonSet, pods: Sequence[Pod], hash: str) -> View:
         nodes, placement = self._nodes.list(), self._placements.of(daemon_set)
@@ -112,17 +114,20 @@ class DaemonSetController:
             placement=placement,
             pods=by_node(pods),
             hash=hash,
+            generation=template_generation(daemon_set),
             now=self._clock.now(),
         )
 
-    # -- effects -----------------------------------------------------------------------------------------------------
-
-    async def _act(self, view: View) -> tuple[Exception | None, float | None]:
+    def _decide(self, view: View) -> Changes:
+        """An update goes on only when every node has what it is to have."""
         changes = manage(view, lambda node: self._failures.held_s(_failure_key(view, node), view.now))
-        self._tell_ended(view, changes)
-        if not changes and view.daemon_set.spec.updateStrategy.type == ROLLING_UPDATE:
-            return await self._carry_out(view, rolling_update(view)), changes.again_s
-        return await self._carry_out(view, changes), changes.again_s
+        if changes or view.daemon_set.spec.updateStrategy.type != ROLLING_UPDATE:
+            return changes
+        update = rolling_update(view)
+        update.again_s = changes.again_s
+        return update
+
+    # -- effects -----------------------------------------------------------------------------------------------------
 
     def _tell_ended(self, view: View, changes: Changes) -> None:
         for pod, node in changes.ended:
@@ -136,6 +141,7 @@ class DaemonSetController:
                 self._events.event(view.daemon_set, NORMAL, "SucceededDaemonPod", told)
 
     async def _carry_out(self, view: View, changes: Changes) -> Exception | None:
+        self._tell_ended(view, changes)
         nodes, pods = changes.nodes[:BURST], changes.pods[:BURST]
         if not nodes and not pods:
             return None

@@ -11,6 +11,8 @@ from sampan.controllers.workloads.daemonset.view import Changes, View, surge, un
 
 
 def rolling_update(view: View) -> Changes:
+    if view.is_all_updated():
+        return Changes()
     desired = view.desired()
     most_surge, most_unavailable = surge(view.daemon_set, desired), unavailable(view.daemon_set, desired)
     if most_surge == 0:

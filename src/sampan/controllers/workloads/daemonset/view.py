@@ -8,7 +8,7 @@ from sampan.api.types.apps_v1 import DaemonSet
 from sampan.api.types.core_v1 import Node, Pod
 from sampan.controllers.ownership import pod_facts
 from sampan.controllers.workloads.daemonset.placement import Placement
-from sampan.controllers.workloads.daemonset.template import is_updated, target_node, template_generation
+from sampan.controllers.workloads.daemonset.template import is_updated, target_node
 
 ROLLING_UPDATE = "RollingUpdate"
 
@@ -22,10 +22,15 @@ class View:
     """By the name of the node that they are on, or meant for; without those that ended and are being deleted."""
     hash: str
     """Of the present revision."""
+    generation: int | None = None
+    """Of the template, as the set's annotation tells."""
     now: float
 
     def is_updated(self, pod: Pod) -> bool:
-        return is_updated(pod, self.hash, template_generation(self.daemon_set))
+        return is_updated(pod, self.hash, self.generation)
+
+    def is_all_updated(self) -> bool:
+        return all(self.is_updated(pod) for pods in self.pods.values() for pod in pods)
 
     def is_available(self, pod: Pod) -> bool:
         return pod_facts.is_available(pod, self.daemon_set.spec.minReadySeconds, self.now)
