@@ -13,7 +13,6 @@ from sampan.testing import Cluster
 
 SCENARIOS = (
     "delete-policies",
-    "lists-tables-core",
     "persistentvolumeclaims-basic",
     "persistentvolumes-basic",
     "poddisruptionbudgets-basic",
