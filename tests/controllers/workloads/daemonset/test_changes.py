@@ -7,7 +7,6 @@ import pytest
 
 from sampan.api.types.apps_v1 import DaemonSet
 from sampan.api.types.core_v1 import Node, Pod
-from sampan.controllers.ownership.failures import FailureBackoff
 from sampan.controllers.workloads.daemonset.manage import manage
 from sampan.controllers.workloads.daemonset.placement import Placement
 from sampan.controllers.workloads.daemonset.rolling import rolling_update
@@ -184,17 +183,3 @@ def test_status() -> None:
     assert (status.numberReady, status.numberAvailable, status.numberUnavailable) == (2, 1, 2)
     assert (status.updatedNumberScheduled, status.observedGeneration) == (1, 3)
     assert counted(view(daemon_set(generation=3), nodes, pods), has_acted=False).observedGeneration == 0
-
-
-def test_failures_wait_longer_each_time() -> None:
-    backoff, now, waits = FailureBackoff(), 0.0, []
-    for _ in range(12):
-        assert backoff.held_s("k", now) == 0
-        backoff.note("k", now)
-        waits.append(backoff.held_s("k", now))
-        now += waits[-1]
-    assert waits == [1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 900, 900]
-    assert backoff.held_s("other", now) == 0
-    now += 1801
-    backoff.note("k", now)
-    assert backoff.held_s("k", now) == 1, "after a long rest it begins anew"
