@@ -157,11 +157,9 @@ class EndpointSliceController:
                 written = await self._client.update(found)
             elif service.metadata.deletionTimestamp is None:
                 written = await self._client.create(found)
-                if self._slices.by_key(key_of(written)) is None:
-                    self._pending.created(key, written)
             else:
                 return
-            self._pending.wrote(written)
+            self._pending.wrote(key, written, self._slices.by_key(key_of(written)))
 
         async def delete(found: EndpointSlice) -> None:
             try:

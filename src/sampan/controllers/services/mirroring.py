@@ -222,13 +222,9 @@ class MirroringController:
 
     async def _carry_out(self, key: Key, made: Plan) -> None:
         async def write(found: EndpointSlice) -> None:
-            if found.metadata.name:
-                written = await self._client.update(found)
-            else:
-                written = await self._client.create(found)
-                if self._slices.by_key(key_of(written)) is None:
-                    self._pending.created(key, written)
-            self._pending.wrote(written)
+            send = self._client.update if found.metadata.name else self._client.create
+            written = await send(found)
+            self._pending.wrote(key, written, self._slices.by_key(key_of(written)))
 
         failures = await for_each(made.write, write) + await for_each(made.delete, self._delete)
         raise_first([error for error in failures if not _is_namespace_ending(error)])
