@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from sampan.api.types.core_v1 import Binding, Node, ObjectReference, Pod
 from sampan.api.types.meta_v1 import ObjectMeta
@@ -25,6 +25,9 @@ from sampan.machinery.clock import VirtualClock
 from sampan.machinery.informer import InformerFactory
 from sampan.runtimes.hollow import NO_STAGES, Stages
 from sampan.storage.memory import MemoryBackend
+
+if TYPE_CHECKING:
+    from sampan.scheduler.scheduler import Scheduler
 
 CONFIG = ControllerConfig(root_ca="the bundle")
 
@@ -88,6 +91,26 @@ class Cluster:
                 await fleet.running(names)
                 await self.clock.settle()
                 yield fleet
+                task.cancel()
+        finally:
+            forget()
+
+    @asynccontextmanager
+    async def scheduling(self) -> AsyncIterator["Scheduler"]:
+        """Run the scheduler, with its own rights. New nodes have a taint until node-lifecycle-controller, which must be
+        running, takes it off."""
+        from sampan.scheduler.scheduler import Scheduler
+
+        user = User("system:kube-scheduler", groups=(AUTHENTICATED,))
+        client = Client(transport=self.transport.acting_as(user), clock=self.clock, component="kube-scheduler")
+        activity = Activity()
+        scheduler = Scheduler(client=client, clock=self.clock, activity=activity)
+        forget = self.clock.on_idle(activity.idle)
+        try:
+            async with asyncio.TaskGroup() as group:
+                task = group.create_task(scheduler.run())
+                await self.clock.settle()
+                yield scheduler
                 task.cancel()
         finally:
             forget()

@@ -99,7 +99,7 @@ class Assembly:
         self.server = ApiServer(config=config.server, backend=self.backend, clock=clock)
         self.transport = self.server.loopback()
         self.fleet: Fleet | None = None
-        """The hollow nodes."""
+        """The hollow nodes, once their code is loaded."""
         self.scheduler: Scheduler | None = None
         """Once its code is loaded."""
         self._running = AsyncExitStack()
@@ -177,12 +177,23 @@ class Assembly:
         return Client(transport=transport, clock=self.clock, component=COMPONENT)
 
     async def _run_nodes(self, running: AsyncExitStack) -> None:
-        from sampan.cli.nodes import fleet_of, start_nodes
+        """The nodes that there are to be at first are waited for; without any, nobody waits for the code either."""
+        activity, begun = Activity(), asyncio.Event()
+        self._tell_clock(running, activity.idle)
+        await running.enter_async_context(_beside(self._run_fleet(activity, begun)))
+        if self.config.nodes.count:
+            await begun.wait()
+            from sampan.cli.nodes import start_nodes
 
-        self.fleet = fleet_of(self.config.nodes, transport=self.transport, clock=self.clock)
-        self._tell_clock(running, self.fleet.activity.idle)
-        await running.enter_async_context(_beside(self.fleet.run()))
-        await start_nodes(self.fleet, self.config.nodes)
+            assert self.fleet is not None
+            await start_nodes(self.fleet, self.config.nodes)
+
+    async def _run_fleet(self, activity: Activity, begun: asyncio.Event) -> None:
+        with activity:
+            module = await asyncio.to_thread(import_module, "sampan.cli.nodes")
+        self.fleet = module.fleet_of(self.config.nodes, transport=self.transport, clock=self.clock, activity=activity)
+        begun.set()
+        await self.fleet.run()
 
     async def _run_scheduler(self, running: AsyncExitStack) -> None:
         """Its code is loaded beside the loop, so that nobody waits for it."""

@@ -14,6 +14,7 @@ from sampan.apiserver.loopback import LoopbackTransport
 from sampan.cli.nodes_config import NodesConfig
 from sampan.kubelet.config import KubeletConfig
 from sampan.kubelet.fleet import COMPONENT, Fleet
+from sampan.machinery.activity import Activity
 from sampan.machinery.client import Client
 from sampan.machinery.clock import Clock
 from sampan.runtimes.hollow import NO_STAGES, read_stages
@@ -30,7 +31,7 @@ def node_user(name: str) -> User:
     return User(f"system:node:{name}", groups=("system:nodes", AUTHENTICATED))
 
 
-def fleet_of(config: NodesConfig, *, transport: LoopbackTransport, clock: Clock) -> Fleet:
+def fleet_of(config: NodesConfig, *, transport: LoopbackTransport, clock: Clock, activity: Activity) -> Fleet:
     def client_of(user: User) -> Client:
         return Client(transport=transport.acting_as(user), clock=clock, component=COMPONENT)
 
@@ -38,6 +39,7 @@ def fleet_of(config: NodesConfig, *, transport: LoopbackTransport, clock: Clock)
         client=client_of(FLEET),
         client_for=lambda name: client_of(node_user(name)),
         clock=clock,
+        activity=activity,
         config=KubeletConfig(has_events=config.has_events),
         stages=read_stages(config.stages) if config.stages is not None else NO_STAGES,
         names=[f"node-{number}" for number in range(config.count)],

@@ -52,12 +52,13 @@ class Fleet:
         config: KubeletConfig | None = None,
         stages: Stages = NO_STAGES,
         names: Sequence[str] = (),
+        activity: Activity | None = None,
     ) -> None:
         self._client_for, self._clock = client_for, clock
         self.names = names
         """Nodes that are made at the start where they do not exist yet."""
         self._config = config or KubeletConfig()
-        self.activity = Activity()
+        self.activity = activity or Activity()
         """What the queues and informers do: what a virtual clock waits for."""
         self._world = World(clock=clock, stages=stages)
         self._addresses = AddressRange(NODE_RANGE)
