@@ -9,6 +9,7 @@ from sampan.controllers.descriptor import ControllerConfig
 from sampan.machinery.client import PatchType
 from tests.controllers.cluster import Cluster, cluster
 from tests.controllers.nodes.fleet import Fleet
+from tests.controllers.workloads.lag import lagging
 
 LIFECYCLE, EVICTION = "node-lifecycle-controller", "taint-eviction-controller"
 
@@ -286,5 +287,26 @@ def test_the_second_run_writes_nothing() -> None:
             async with c.running(LIFECYCLE, EVICTION):
                 await fleet.pass_time(80, "lives")
             assert await quiet_revisions(c) == before
+
+    asyncio.run(main())
+
+
+def test_a_node_that_speaks_at_the_last_moment_is_believed() -> None:
+    async def main() -> None:
+        async with cluster() as c:
+            fleet = Fleet(c)
+            for name in ("lives", "late"):
+                await fleet.add(name)
+            async with lagging(c, LIFECYCLE, 1) as slow:
+                for _ in range(5):
+                    await fleet.renew("lives")
+                    await c.clock.advance(10)
+                    while slow.step():
+                        await c.clock.settle()
+                await fleet.post("late")
+                await fleet.renew("lives")
+                await c.clock.advance(6)
+                found = await fleet.node("late")
+                assert {one.status for one in found.status.conditions if one.type == "Ready"} == {"True"}
 
     asyncio.run(main())

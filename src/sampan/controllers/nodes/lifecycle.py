@@ -5,7 +5,6 @@ are no longer ready, and it waits in its zone's queue for the NoExecute taint, f
 recovers. What a node's conditions call for in NoSchedule taints is done at once when they change.
 """
 
-import asyncio
 import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -139,31 +138,36 @@ class NodeLifecycleController:
 
     async def _examined(self, node: Node, now: float) -> _Seen | None:
         """None if the node is out of reach and could not be marked so: then nothing else is done with it."""
+        before = ready_status(node)
+        for _ in range(_MARK_ATTEMPTS):
+            if not self._is_silent(node, now):
+                return _Seen(node, before, ready_status(node))
+            try:
+                marked = health.marked_unknown(node, now)
+                written = await self._client.of(Node).update_status(marked) if marked is not None else node
+                return _Seen(written, before, UNKNOWN)
+            except errors.NotFound:
+                return None
+            except errors.Conflict:
+                fresh = await self._fresh(node.metadata.name)
+            if fresh is None:
+                return None
+            node = fresh
+        return None
+
+    def _is_silent(self, node: Node, now: float) -> bool:
         name, config = node.metadata.name, self._config
         known = health.observe(self._health.get(name), node, self._leases.get(name, _NODE_LEASES.namespace), now)
         self._health[name] = known
-        before = ready_status(node)
         grace_s = config.node_monitor_grace_period_s if known.has_ready else config.node_startup_grace_period_s
-        if now <= known.seen_at + grace_s:
-            return _Seen(node, before, before)
-        marked = await self._mark_unknown(node, now)
-        return _Seen(marked, before, UNKNOWN) if marked is not None else None
+        return now > known.seen_at + grace_s
 
-    async def _mark_unknown(self, node: Node, now: float) -> Node | None:
-        nodes = self._client.of(Node)
-        for _ in range(_MARK_ATTEMPTS):
-            try:
-                marked = health.marked_unknown(node, now)
-                return await nodes.update_status(marked) if marked is not None else node
-            except errors.Conflict:
-                await asyncio.sleep(0)
-            except errors.NotFound:
-                return None
-            try:
-                node = await nodes.get(node.metadata.name)
-            except errors.NotFound:
-                return None
-        return None
+    async def _fresh(self, name: str) -> Node | None:
+        """The node as the server has it: it may have spoken just now."""
+        try:
+            return await self._client.of(Node).get(name)
+        except errors.NotFound:
+            return None
 
     def _concerns_us(self, seen: _Seen) -> bool:
         """Not if it is well and was so before; nor if nobody ever said how it is, and there is still time for that."""
