@@ -9,6 +9,7 @@ from sampan.api.labels import from_labels
 from sampan.api.types.apps_v1 import ReplicaSet
 from sampan.api.types.core_v1 import Pod
 from sampan.controllers.ownership import ClaimControl, claim, controller_of
+from sampan.controllers.ownership.claims import Verdict, verdict
 from sampan.machinery import errors
 from sampan.machinery.client import Client
 from sampan.machinery.client.options import Delete
@@ -147,3 +148,25 @@ def test_all_are_tried_before_a_failure_is_raised() -> None:
             assert await owner_of(c.client, "orphan") == one.metadata.uid
 
     asyncio.run(main())
+
+
+LEAVING: dict[str, Any] = {"deletionTimestamp": "2026-01-01T00:00:00Z"}
+
+
+@pytest.mark.parametrize(
+    ("whose", "obj", "is_match", "wanted"),
+    [
+        (owner(), pod("a", owned_by="owner-uid"), True, Verdict.KEEP),
+        (owner(), pod("a", owned_by="owner-uid", **LEAVING), True, Verdict.KEEP),
+        (owner(), pod("a", owned_by="owner-uid"), False, Verdict.RELEASE),
+        (owner(), pod("a", owned_by="another"), True, Verdict.LEAVE),
+        (owner(), pod("a"), True, Verdict.ADOPT),
+        (owner(), pod("a"), False, Verdict.LEAVE),
+        (owner(), pod("a", **LEAVING), True, Verdict.LEAVE),
+        (owner(**LEAVING), pod("a", owned_by="owner-uid"), True, Verdict.KEEP),
+        (owner(**LEAVING), pod("a", owned_by="owner-uid"), False, Verdict.LEAVE),
+        (owner(**LEAVING), pod("a"), True, Verdict.LEAVE),
+    ],
+)
+def test_what_is_done_with_an_object(whose: ReplicaSet, obj: Pod, is_match: bool, wanted: Verdict) -> None:
+    assert verdict(whose, obj, is_match) is wanted

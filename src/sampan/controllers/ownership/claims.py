@@ -4,8 +4,9 @@ An orphan is adopted only after the server itself has shown that the owner is st
 deleted: a cache may be behind, and the garbage collector may just be orphaning what the owner leaves.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass
+from enum import Enum
 from typing import Any, TypeVar
 
 from sampan.api.codec import json
@@ -43,6 +44,28 @@ def release(owner: Any, obj: Any, finalizers: Sequence[str] = ()) -> dict[str, A
     return {"metadata": meta}
 
 
+class Verdict(Enum):
+    KEEP = "it is the owner's, and should be"
+    RELEASE = "it is the owner's, and should not be"
+    ADOPT = "it is nobody's, and should be the owner's"
+    LEAVE = "it is no business of the owner's"
+
+
+def verdict(owner: Any, obj: Any, is_match: bool) -> Verdict:
+    """What is to be done with an object that the owner wants, or not. An owner that is being deleted takes and gives
+    nothing."""
+    reference, is_leaving = controller_of(obj), owner.metadata.deletionTimestamp is not None
+    if reference is not None:
+        if reference.uid != owner.metadata.uid:
+            return Verdict.LEAVE
+        if is_match:
+            return Verdict.KEEP
+        return Verdict.LEAVE if is_leaving else Verdict.RELEASE
+    if not is_match or is_leaving or obj.metadata.deletionTimestamp is not None:
+        return Verdict.LEAVE
+    return Verdict.ADOPT
+
+
 async def claim(
     owner: Any,
     selector: Selector,
@@ -60,8 +83,11 @@ async def claim(
     for obj in objects:
         meta: Any = obj.metadata  # type: ignore[attr-defined]
         is_match = selector.matches(meta.labels) and (also is None or also(obj))
-        if await claiming.is_ours(obj, is_match):
+        found = verdict(owner, obj, is_match)
+        if found is Verdict.KEEP or (found is Verdict.ADOPT and await claiming.adopted(obj)):
             owned.append(obj)
+        elif found is Verdict.RELEASE:
+            await claiming.release(obj)
     if claiming.failure is not None:
         raise claiming.failure
     return owned
@@ -72,25 +98,17 @@ class _Claiming:
 
     def __init__(self, owner: Any, control: ClaimControl) -> None:
         self._owner, self._control = owner, control
-        self._is_leaving = owner.metadata.deletionTimestamp is not None
         self._refusal: errors.ApiError | None = None
         self._has_checked = False
         self.failure: errors.ApiError | None = None
 
-    async def is_ours(self, obj: Any, is_match: bool) -> bool:
-        reference = controller_of(obj)
-        if reference is not None:
-            if reference.uid != self._owner.metadata.uid:
-                return False
-            if is_match or self._is_leaving:
-                return is_match
-            await self._try(self._release(obj))
-            return False
-        if not is_match or self._is_leaving or obj.metadata.deletionTimestamp is not None:
-            return False
+    async def adopted(self, obj: Any) -> bool:
         return await self._try(self._adopt(obj))
 
-    async def _try(self, attempt: Any) -> bool:
+    async def release(self, obj: Any) -> None:
+        await self._try(self._release(obj))
+
+    async def _try(self, attempt: Awaitable[None]) -> bool:
         try:
             await attempt
         except errors.NotFound:
@@ -137,4 +155,4 @@ def _told(obj: Any) -> str:
     return f"{meta.namespace}/{meta.name} ({meta.uid})"
 
 
-__all__ = ["ClaimControl", "adoption", "claim", "release"]
+__all__ = ["ClaimControl", "Verdict", "adoption", "claim", "release", "verdict"]
