@@ -54,12 +54,14 @@ def add(names: tuple[str, ...], count: int | None, data_dir: str | None, name: s
     capacity = {key: given[key] for key in ("cpu", "memory", "pods") if given[key]}
     labels, taints = _labels(given["labels"]), [_taint(text) for text in given["taints"]]
     session = _open(data_dir, name)
+    began: dict[str, float] = {}
     for each in names or _free_names(session, count or 1):
-        began = time.monotonic()
+        began[each] = time.monotonic()
         node = hollow_nodes.hollow_node(each, labels=labels, taints=taints, capacity=capacity)
         session.send("POST", _NODES, body=json.encode(node))
+    for each, at in began.items():
         _wait_until_ready(session, each)
-        click.echo(f"node {each} is ready ({time.monotonic() - began:.2f} s)")
+        click.echo(f"node {each} is ready ({time.monotonic() - at:.2f} s)")
 
 
 @command.command("remove")
