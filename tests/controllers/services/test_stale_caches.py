@@ -2,14 +2,12 @@
 
 import asyncio
 from collections.abc import Sequence
-from ipaddress import ip_network
-from itertools import combinations
 from random import Random
 from typing import Any
 
 import pytest
 
-from sampan.api.types.core_v1 import Endpoints, Node, Pod
+from sampan.api.types.core_v1 import Endpoints, Pod
 from sampan.controllers.descriptor import ControllerConfig
 from sampan.machinery.client import Delete
 from tests.controllers.cluster import Cluster, cluster
@@ -108,40 +106,3 @@ def test_endpoints(seed: int) -> None:
                 assert listed == await ready_pods(c)
 
     asyncio.run(main())
-
-
-@pytest.mark.parametrize("seed", SEEDS)
-def test_ranges_of_nodes(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    config = ControllerConfig(allocate_node_cidrs=True, cluster_cidr=["10.0.0.0/20"])
-    monkeypatch.setattr(lag, "CONFIG", config)
-
-    async def main() -> None:
-        async with cluster() as c:
-            fleet, random = Backends(c), Random(seed)
-            names: set[str] = set()
-            async with lagging(c, "node-ipam-controller", seed) as slow:
-                for _ in range(30):
-                    if names and random.random() < 0.4:
-                        name = random.choice(sorted(names))
-                        names.remove(name)
-                        await c.client.of(Node).delete(name)
-                    else:
-                        name = f"n{random.randrange(9)}"
-                        if name not in names:
-                            await fleet.add(name, ready=random.choice(["True", None]))
-                            names.add(name)
-                    await some_steps(c, slow, random)
-                    await never_shared(c)
-                await until_rest(c, slow)
-                await c.clock.advance(30)
-                await until_rest(c, slow)
-                assert all(await never_shared(c)), "each has one"
-
-    asyncio.run(main())
-
-
-async def never_shared(c: Cluster) -> list[str]:
-    cidrs = [node.spec.podCIDR for node in (await c.client.of(Node).list()).items]
-    given = [ip_network(cidr) for cidr in cidrs if cidr]
-    assert not any(one.overlaps(other) for one, other in combinations(given, 2))
-    return cidrs

@@ -108,8 +108,13 @@ class NodeLifecycleController:
     async def _look(self, now: float) -> None:
         nodes = list(self._nodes)
         self._note_comings_and_goings(nodes)
-        seen = [await self._examined(node, now) for node in nodes]
-        found = [one for one in seen if one is not None]
+        found: list[_Seen] = []
+        for node in nodes:
+            if not self._is_silent(node, now):
+                status = ready_status(node)
+                found.append(_Seen(node, status, status))
+            elif (marked := await self._mark(node, now)) is not None:
+                found.append(marked)
         tally: dict[tuple[str, str], list[bool]] = {}
         for one in found:
             if EXCLUDED not in one.node.metadata.labels:
@@ -136,12 +141,11 @@ class NodeLifecycleController:
         self._marked.pop(name, None)
         self._zones.remove(name)
 
-    async def _examined(self, node: Node, now: float) -> _Seen | None:
-        """None if the node is out of reach and could not be marked so: then nothing else is done with it."""
+    async def _mark(self, node: Node, now: float) -> _Seen | None:
+        """Mark a silent node, unless it turns out to have spoken. None if that failed: then nothing else is done with
+        it."""
         before = ready_status(node)
         for _ in range(_MARK_ATTEMPTS):
-            if not self._is_silent(node, now):
-                return _Seen(node, before, ready_status(node))
             try:
                 marked = health.marked_unknown(node, now)
                 written = await self._client.of(Node).update_status(marked) if marked is not None else node
@@ -152,6 +156,8 @@ class NodeLifecycleController:
                 fresh = await self._fresh(node.metadata.name)
             if fresh is None:
                 return None
+            if not self._is_silent(fresh, now):
+                return _Seen(fresh, before, ready_status(fresh))
             node = fresh
         return None
 
