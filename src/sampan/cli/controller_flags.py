@@ -9,18 +9,13 @@ from typing import Any
 
 import click
 
-from sampan.cli import flags
+from sampan.cli import flags, signing_flags
 from sampan.cli.failures import CliError
 from sampan.controllers.descriptor import ControllerConfig
 
 _OPTIONS: tuple[tuple[tuple[str, ...], dict[str, Any]], ...] = (
     (("--root-ca-file",), {"metavar": "F", "help": "The CA that pods are given to verify the API server with."}),
-    (("--cluster-signing-cert-file",), {"metavar": "F", "help": "The CA that signs certificates which are asked for."}),
-    (("--cluster-signing-key-file",), {"metavar": "F", "help": "Its key."}),
-    (
-        ("--cluster-signing-duration",),
-        {"default": "8760h0m0s", "metavar": "T", "help": "How long such certificates are good for at most."},
-    ),
+    *signing_flags.OPTIONS,
     (("--service-account-private-key-file",), {"metavar": "F", "help": "Signs tokens that are kept in secrets."}),
     (
         ("--legacy-service-account-token-clean-up-period",),
@@ -59,14 +54,9 @@ def controller_options(command: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def controller_config(given: Mapping[str, Any]) -> ControllerConfig:
-    certificate, key = (_path(given, f"cluster_signing_{part}_file") for part in ("cert", "key"))
-    if bool(certificate) != bool(key):
-        raise CliError("--cluster-signing-cert-file and --cluster-signing-key-file: give both or neither")
     return ControllerConfig(
         root_ca=_text("--root-ca-file", given["root_ca_file"]),
-        cluster_signing_cert_file=certificate,
-        cluster_signing_key_file=key,
-        cluster_signing_duration_s=_positive_s(given, "cluster_signing_duration"),
+        **signing_flags.signing(given),
         service_account_private_key_file=_path(given, "service_account_private_key_file"),
         legacy_token_clean_up_period_s=_positive_s(given, "legacy_service_account_token_clean_up_period"),
         horizontal_pod_autoscaler_sync_period_s=_positive_s(given, f"{_HPA}_sync_period"),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib import import_module
 from typing import TYPE_CHECKING
@@ -31,6 +31,8 @@ class ControllerConfig:
     cluster_signing_cert_file: str = ""
     cluster_signing_key_file: str = ""
     """The CA that signs certificates which are asked for; without one, none are signed."""
+    cluster_signing_files: Mapping[str, tuple[str, str]] = field(default_factory=dict)
+    """By signer: certificate and key of a CA for that one alone. Then there is none for all."""
     cluster_signing_duration_s: float = 365 * 24 * 3600
     """How long such a certificate is good for at most."""
     service_account_private_key_file: str = ""

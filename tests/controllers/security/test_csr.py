@@ -10,12 +10,15 @@ from cryptography import x509
 from sampan.api import times
 from sampan.api.types.certificates_v1 import CertificateSigningRequest
 from sampan.apiserver.call import User
+from sampan.cli import kube_controller_manager
+from sampan.cli.failures import CliError
+from sampan.cli.signing_flags import signing
 from sampan.controllers.descriptor import ControllerConfig
 from sampan.controllers.security.csr_approving import CsrApprovingController
 from sampan.controllers.security.csr_cleaner import CsrCleanerController, left_s
-from sampan.controllers.security.csr_rules import APPROVED, CLIENT, DENIED, FAILED, KUBELET_CLIENT
-from sampan.controllers.security.csr_signing import CsrSigningController
-from sampan.controllers.security.issuing import CannotSign, lifetime_s, span
+from sampan.controllers.security.csr_rules import APPROVED, CLIENT, DENIED, FAILED, KUBELET_CLIENT, SIGNERS
+from sampan.controllers.security.csr_signing import CsrSigningController, authorities_of
+from sampan.controllers.security.issuing import Authority, CannotSign, lifetime_s, span
 from sampan.machinery import errors
 from sampan.machinery.certificates import make_ca
 from sampan.machinery.client import Client
@@ -179,3 +182,37 @@ def test_spans() -> None:
     assert span(365 * DAY, end, now.timestamp()) == (now - minutes, end)
     with pytest.raises(CannotSign):
         span(3600, now, now.timestamp())
+
+
+def test_a_signer_may_have_a_ca_of_its_own() -> None:
+    own = ControllerConfig(cluster_signing_files={CLIENT: ("/a", "/b")})
+    assert authorities_of(own) == {CLIENT: Authority(Path("/a"), Path("/b"), 365 * DAY)}
+    shared = ControllerConfig(cluster_signing_cert_file="/a", cluster_signing_key_file="/b")
+    assert set(authorities_of(shared)) == set(SIGNERS)
+    assert authorities_of(ControllerConfig()) == {}
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        ("--cluster-signing-cert-file /dev/null", "give both or neither"),
+        ("--cluster-signing-kubelet-client-key-file /dev/null", "--cluster-signing-kubelet-client-cert-file and"),
+        ("--cluster-signing-duration 0s", "--cluster-signing-duration: must be longer"),
+        (
+            "--cluster-signing-cert-file /dev/null --cluster-signing-key-file /dev/null "
+            "--cluster-signing-kubelet-serving-cert-file /dev/null "
+            "--cluster-signing-kubelet-serving-key-file /dev/null",
+            "cannot be given together",
+        ),
+    ],
+)
+def test_mistakes(words: str, told: str) -> None:
+    given = kube_controller_manager.command.make_context("x", words.split()).params
+    with pytest.raises(CliError, match=told):
+        signing(given)
+
+
+def test_flags_for_single_signers() -> None:
+    words = "--cluster-signing-kubelet-client-cert-file=/dev/null --cluster-signing-kubelet-client-key-file=/dev/null"
+    given = kube_controller_manager.command.make_context("x", words.split()).params
+    assert signing(given)["cluster_signing_files"] == {KUBELET_CLIENT: ("/dev/null", "/dev/null")}

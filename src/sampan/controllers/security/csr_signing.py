@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 
 from sampan.api import times
 from sampan.api.types.certificates_v1 import CertificateSigningRequest, CertificateSigningRequestCondition
-from sampan.controllers.descriptor import Parts
+from sampan.controllers.descriptor import ControllerConfig, Parts
 from sampan.controllers.security.csr_rules import APPROVED, DENIED, FAILED, SIGNERS, asked_of, has, read
 from sampan.controllers.security.issuing import Authority
 from sampan.machinery import errors
@@ -47,28 +48,39 @@ class CsrSigningController:
     name = "certificatesigningrequest-signing-controller"
     watches = (Watch(resource_of(CertificateSigningRequest), lambda request: (key_of(request),)),)
 
-    def __init__(self, *, client: Client, informers: InformerFactory, clock: Clock, authority: Authority) -> None:
-        self._requests, self._known = (
-            client.of(CertificateSigningRequest),
-            informers.of(CertificateSigningRequest).lister,
-        )
-        self._clock, self._authority = clock, authority
+    def __init__(
+        self, *, client: Client, informers: InformerFactory, clock: Clock, authorities: Mapping[str, Authority]
+    ) -> None:
+        """`authorities` by the signers that they stand for."""
+        self._requests, self._clock = client.of(CertificateSigningRequest), clock
+        self._known = informers.of(CertificateSigningRequest).lister
+        self._authorities = authorities
 
     async def reconcile(self, key: Key) -> None:
         request = self._known.by_key(key)
         if request is None or not is_due(request):
             return
+        authority = self._authorities.get(request.spec.signerName)
+        if authority is None:
+            return
         try:
-            await self._requests.update_status(answered(request, self._authority, self._clock.now()))
+            await self._requests.update_status(answered(request, authority, self._clock.now()))
         except errors.NotFound:
             return
 
 
+def authorities_of(config: ControllerConfig) -> dict[str, Authority]:
+    both, most_s = (
+        (config.cluster_signing_cert_file, config.cluster_signing_key_file),
+        config.cluster_signing_duration_s,
+    )
+    files = config.cluster_signing_files or (dict.fromkeys(SIGNERS, both) if all(both) else {})
+    return {signer: Authority(Path(cert), Path(key), most_s) for signer, (cert, key) in files.items()}
+
+
 def make(parts: Parts) -> CsrSigningController | None:
-    config = parts.config
-    certificate, key = config.cluster_signing_cert_file, config.cluster_signing_key_file
-    if not (certificate and key):
+    authorities = authorities_of(parts.config)
+    if not authorities:
         return None
-    authority = Authority(Path(certificate).read_bytes(), Path(key).read_bytes(), config.cluster_signing_duration_s)
     client = parts.client_for(CsrSigningController.name)
-    return CsrSigningController(client=client, informers=parts.informers, clock=parts.clock, authority=authority)
+    return CsrSigningController(client=client, informers=parts.informers, clock=parts.clock, authorities=authorities)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 if TYPE_CHECKING:
@@ -64,8 +65,10 @@ def span(lifetime_s: float, ca_end: datetime, now: float) -> tuple[datetime, dat
 
 @dataclass(frozen=True, slots=True)
 class Authority:
-    certificate: bytes
-    key: bytes
+    """Its files are read for each certificate: they may change."""
+
+    certificate: Path
+    key: Path
     most_s: float
 
     def sign(
@@ -77,8 +80,8 @@ class Authority:
 
         if not csr.is_signature_valid:
             raise CannotSign("unable to verify certificate request signature")
-        ca = x509.load_pem_x509_certificate(self.certificate)
-        key: Any = serialization.load_pem_private_key(self.key, password=None)
+        ca = x509.load_pem_x509_certificate(self.certificate.read_bytes())
+        key: Any = serialization.load_pem_private_key(self.key.read_bytes(), password=None)
         begin, end = span(lifetime_s(asked_s, self.most_s), ca.not_valid_after_utc, now)
         builder = (
             x509.CertificateBuilder()

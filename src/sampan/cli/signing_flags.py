@@ -1,0 +1,64 @@
+"""The flags that say which CA signs the certificates that are asked for: one for all signers, or one for each."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from sampan.cli import flags
+from sampan.cli.failures import CliError
+
+_SIGNERS = {
+    "kube-apiserver-client": "kubernetes.io/kube-apiserver-client",
+    "kubelet-client": "kubernetes.io/kube-apiserver-client-kubelet",
+    "kubelet-serving": "kubernetes.io/kubelet-serving",
+    "legacy-unknown": "kubernetes.io/legacy-unknown",
+}
+OPTIONS: tuple[tuple[tuple[str, ...], dict[str, Any]], ...] = (
+    (("--cluster-signing-cert-file",), {"metavar": "F", "help": "The CA that signs certificates which are asked for."}),
+    (("--cluster-signing-key-file",), {"metavar": "F", "help": "Its key."}),
+    (
+        ("--cluster-signing-duration",),
+        {"default": "8760h0m0s", "metavar": "T", "help": "How long such certificates are good for at most."},
+    ),
+    *(
+        ((f"--cluster-signing-{signer}-{part}-file",), {"metavar": "F", "help": f"{what} for {signer} alone."})
+        for signer in _SIGNERS
+        for part, what in (("cert", "The CA"), ("key", "Its key"))
+    ),
+)
+
+
+def signing(given: Mapping[str, Any]) -> dict[str, Any]:
+    """The fields of ControllerConfig about it."""
+    start = "--cluster-signing"
+    certificate, key = _pair(given, start)
+    own = {name: pair for short, name in _SIGNERS.items() if all(pair := _pair(given, f"{start}-{short}"))}
+    if own and certificate:
+        raise CliError(f"{start}-cert-file: cannot be given together with a CA for a single signer")
+    return {
+        "cluster_signing_cert_file": certificate,
+        "cluster_signing_key_file": key,
+        "cluster_signing_files": own,
+        "cluster_signing_duration_s": _duration_s(given),
+    }
+
+
+def _pair(given: Mapping[str, Any], start: str) -> tuple[str, str]:
+    flag_names = (f"{start}-cert-file", f"{start}-key-file")
+    found = [flags.file(flag, given[flag.lstrip("-").replace("-", "_")]) for flag in flag_names]
+    certificate, key = (str(file) if file is not None else "" for file in found)
+    if bool(certificate) != bool(key):
+        raise CliError(f"{' and '.join(flag_names)}: give both or neither")
+    return certificate, key
+
+
+def _duration_s(given: Mapping[str, Any]) -> float:
+    flag = "--cluster-signing-duration"
+    found = flags.duration_s(flag, given["cluster_signing_duration"])
+    if found <= 0:
+        raise CliError(f"{flag}: must be longer than nothing")
+    return found
+
+
+__all__ = ["OPTIONS", "signing"]
