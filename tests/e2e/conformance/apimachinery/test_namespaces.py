@@ -1,0 +1,124 @@
+"""The conformance descriptions of sig-api-machinery for namespaces, each a test of that name."""
+
+import pytest
+
+from sampan.api.codec import json as codec
+from sampan.api.types.core_v1 import Namespace, NamespaceCondition, Pod, Service, ServiceAccount
+from sampan.api.types.meta_v1 import ObjectMeta
+from sampan.machinery.client import PatchType, Selection
+from sampan.machinery.copies import copy_of
+from sampan.machinery.errors import NotFound
+from tests.e2e.conformance.apps.replicated import Replicated, play, template
+
+NAME = "nsdeletetest"
+HERE = Selection(namespace=NAME)
+
+
+async def make(c: Replicated, name: str = NAME) -> Namespace:
+    made: Namespace = await c.of(Namespace).create(Namespace(metadata=ObjectMeta(name=name)))
+    await c.clock.settle()
+    assert (await c.of(ServiceAccount).get("default", name)).metadata.name == "default"
+    return made
+
+
+async def read(c: Replicated) -> Namespace:
+    await c.clock.settle()
+    found: Namespace = await c.of(Namespace).get(NAME)
+    return found
+
+
+def test_pods_go_with_their_namespace() -> None:
+    """[sig-api-machinery] Namespaces [Serial] should ensure that all pods are removed when a namespace is deleted"""
+
+    async def scenario(c: Replicated) -> None:
+        await make(c)
+        value = {"metadata": {"name": "test-pod", "namespace": NAME}, "spec": template({})["spec"]}
+        await c.of(Pod).create(codec.from_value(value, Pod))
+        await c.clock.advance(5)
+        assert (await c.of(Pod).get("test-pod", NAME)).status.phase == "Running"
+        await c.of(Namespace).delete(NAME)
+        await c.clock.advance(30)
+        with pytest.raises(NotFound):
+            await read(c)
+        await make(c)
+        assert (await c.of(Pod).list(HERE)).items == []
+
+    play(scenario)
+
+
+def test_services_go_with_their_namespace() -> None:
+    """[sig-api-machinery] Namespaces [Serial] should ensure that all services are removed when a namespace is
+    deleted"""
+
+    async def scenario(c: Replicated) -> None:
+        await make(c)
+        value = {"metadata": {"name": "test-service", "namespace": NAME}, "spec": {"ports": [{"port": 80}]}}
+        await c.of(Service).create(codec.from_value(value, Service))
+        await c.of(Namespace).delete(NAME)
+        await c.clock.advance(30)
+        with pytest.raises(NotFound):
+            await read(c)
+        await make(c)
+        assert (await c.of(Service).list(HERE)).items == []
+
+    play(scenario)
+
+
+def test_patch() -> None:
+    """[sig-api-machinery] Namespaces [Serial] should patch a Namespace"""
+
+    async def scenario(c: Replicated) -> None:
+        await make(c)
+        await c.of(Namespace).patch(NAME, {"metadata": {"labels": {"testLabel": "testValue"}}})
+        assert (await read(c)).metadata.labels["testLabel"] == "testValue"
+
+    play(scenario)
+
+
+def test_update() -> None:
+    """[sig-api-machinery] Namespaces [Serial] should apply an update to a Namespace"""
+
+    async def scenario(c: Replicated) -> None:
+        await make(c)
+        changed = copy_of(await read(c))
+        changed.metadata.labels["updated"] = "yes"
+        await c.of(Namespace).update(changed)
+        assert (await read(c)).metadata.labels["updated"] == "yes"
+
+    play(scenario)
+
+
+def test_status() -> None:
+    """[sig-api-machinery] Namespaces [Serial] should apply changes to a namespace status"""
+
+    async def scenario(c: Replicated) -> None:
+        await make(c)
+        assert (await read(c)).status.phase == "Active"
+        condition = {"type": "StatusPatch", "status": "True", "reason": "E2E", "message": "Patched by an e2e test"}
+        patch = {"status": {"conditions": [condition]}}
+        await c.of(Namespace).patch(NAME, patch, type=PatchType.MERGE, subresource="status")
+        changed = copy_of(await read(c))
+        assert [one.type for one in changed.status.conditions] == ["StatusPatch"]
+        changed.status.conditions.append(NamespaceCondition(type="StatusUpdate", status="True", reason="E2E"))
+        await c.of(Namespace).update_status(changed)
+        assert [one.type for one in (await read(c)).status.conditions] == ["StatusPatch", "StatusUpdate"]
+
+    play(scenario)
+
+
+def test_finalizer() -> None:
+    """[sig-api-machinery] Namespaces [Serial] should apply a finalizer to a Namespace"""
+
+    async def scenario(c: Replicated) -> None:
+        await make(c)
+        mine = "e2e.example.com/fakeFinalizer"
+        changed = copy_of(await read(c))
+        changed.spec.finalizers.append(mine)
+        await c.of(Namespace).update(changed, subresource="finalize")
+        changed = copy_of(await read(c))
+        assert mine in changed.spec.finalizers
+        changed.spec.finalizers.remove(mine)
+        await c.of(Namespace).update(changed, subresource="finalize")
+        assert mine not in (await read(c)).spec.finalizers
+
+    play(scenario)
