@@ -39,18 +39,17 @@ class PodFeed:
             add(key)
 
     def _concerned(self, old: Pod | None, new: Pod | None) -> list[Key]:
-        pod = new or old
-        if pod is None or not any(one and may_serve(one, with_terminating=True) for one in (old, new)):
+        then, now = self._services_of(old), self._services_of(new)
+        if not (then or now) or not any(one and may_serve(one, with_terminating=True) for one in (old, new)):
             return []
-        namespace, labels = pod.metadata.namespace, pod.metadata.labels
-        if old is None or new is None:
-            return services_of(namespace, labels, self._services)
-        before = old.metadata.labels
-        is_seen = signature(old) != signature(new)
-        if before == labels:
-            return services_of(namespace, labels, self._services) if is_seen else []
-        now, then = services_of(namespace, labels, self._services), services_of(namespace, before, self._services)
-        return list(dict.fromkeys([*now, *then])) if is_seen else list(set(now) ^ set(then))
+        if old is not None and new is not None and signature(old) == signature(new):
+            return list(set(now) ^ set(then))
+        return list(dict.fromkeys([*now, *then]))
+
+    def _services_of(self, pod: Pod | None) -> list[Key]:
+        if pod is None:
+            return []
+        return services_of(pod.metadata.namespace, pod.metadata.labels, self._services)
 
 
 __all__ = ["Add", "PodFeed"]

@@ -1,0 +1,55 @@
+"""Which services hear of which changes of pods."""
+
+import asyncio
+from collections.abc import Callable, Hashable
+
+import pytest
+
+from sampan.api.types.core_v1 import Pod, Service
+from sampan.controllers.services.pod_feed import PodFeed
+from sampan.machinery.clock import VirtualClock
+from sampan.machinery.informer import InformerFactory
+from sampan.machinery.object_key import Key, key_of
+from tests.controllers.cluster import cluster
+from tests.controllers.services.backends import pod, service
+
+WEB, DB = Key("default", "web"), Key("default", "db")
+A = "10.1.0.1"
+BOTH = {"app": "web", "role": "db"}
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "told"),
+    [
+        (None, pod("a", A), {WEB}),
+        (None, pod("a"), set()),
+        (None, pod("a", A, labels={"app": "other"}), set()),
+        (None, pod("a", A, labels=BOTH), {WEB, DB}),
+        (pod("a", A), None, {WEB}),
+        (pod("a"), None, set()),
+        (pod("a"), pod("a", A), {WEB}),
+        (pod("a", A), pod("a", A), set()),
+        (pod("a", A), pod("a", A, ready=False), {WEB}),
+        (pod("a", A), pod("a", A, gone=True), {WEB}),
+        (pod("a", A), pod("a", A, phase="Failed"), {WEB}),
+        (pod("a", A), pod("a", A, labels=BOTH), {DB}),
+        (pod("a", A, labels=BOTH), pod("a", A), {DB}),
+        (pod("a", A, labels=BOTH), pod("a", A, ready=False), {WEB, DB}),
+        (pod("a", A), pod("a", A, labels={"app": "web", "more": "x"}), set()),
+    ],
+)
+def test_who_is_told(old: Pod | None, new: Pod | None, told: set[Key]) -> None:
+    async def main() -> None:
+        async with cluster() as c:
+            informers = InformerFactory(client=c.client)
+            feed = PodFeed(informers=informers, clock=VirtualClock())
+            cache = informers.of(Service)
+            for one in (service("web"), service("db", selector={"role": "db"})):
+                cache._put(key_of(one), one)
+            heard: list[Hashable] = []
+            add: Callable[[Hashable], None] = heard.append
+            feed._changed(old, new, add)
+            assert set(heard) == told
+            assert len(heard) == len(told)
+
+    asyncio.run(main())
