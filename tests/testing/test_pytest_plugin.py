@@ -114,3 +114,15 @@ def test_the_example_project(repository: Path, options: tuple[str, ...]) -> None
     run = subprocess.run(command, cwd=project, capture_output=True, text=True)
     assert run.returncode == 0, run.stdout + run.stderr
     assert "4 passed" in run.stdout
+
+
+def test_sampan_itself_is_not_rewritten(pytester: pytest.Pytester) -> None:
+    """Two threads that import would otherwise both work on syntax trees, which Python 3.11 cannot bear."""
+    pytester.makepyfile("""
+        from importlib.machinery import SourceFileLoader
+        import sampan.controllers.manager
+
+        def test_the_loader():
+            assert type(sampan.controllers.manager.__loader__) is SourceFileLoader
+    """)
+    pytester.runpytest_subprocess("-q").assert_outcomes(passed=1)

@@ -41,6 +41,14 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     )
 
 
+def pytest_configure(config: pytest.Config) -> None:
+    """Have Sampan's own modules loaded as they are: pytest rewrites the asserts of whatever comes with a plug-in, which
+    is slow, and Python 3.11 fails when two threads do such a thing at a time, as a cluster's threads may."""
+    marked = getattr(getattr(config.pluginmanager, "rewrite_hook", None), "_must_rewrite", None)
+    if isinstance(marked, set):
+        marked.discard("sampan")
+
+
 @pytest.fixture(scope="session")
 def sampan_options(pytestconfig: pytest.Config) -> dict[str, Any]:
     """What `sampan_cluster` is made with: arguments of `sampan.testing.Cluster`. Override it to say something else."""
