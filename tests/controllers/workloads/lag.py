@@ -13,10 +13,11 @@ from tests.controllers.cluster import CONFIG, Cluster
 
 
 class Lag:
-    """A transport whose watches tell their events one at a time, each as a throw of the dice says."""
+    """A transport whose watches tell their events one at a time, each as a throw of the dice says. `pace` is how likely
+    a step lets an event through."""
 
-    def __init__(self, inner: Transport, seed: int) -> None:
-        self._inner, self._random = inner, Random(seed)
+    def __init__(self, inner: Transport, seed: int, pace: float) -> None:
+        self._inner, self._random, self._pace = inner, Random(seed), pace
         self._waiting: list[asyncio.Event] = []
         self.is_on = False
 
@@ -32,10 +33,11 @@ class Lag:
         await self._inner.close()
 
     def step(self) -> bool:
-        """Let one of the watches go on by an event; False when none waits."""
+        """Let one of the watches go on by an event, perhaps; False when none waits."""
         if not self._waiting:
             return False
-        self._waiting.pop(self._random.randrange(len(self._waiting))).set()
+        if self._random.random() < self._pace:
+            self._waiting.pop(self._random.randrange(len(self._waiting))).set()
         return True
 
     async def _slowed(self, events: Events) -> AsyncIterator[Sequence[WatchEvent]]:
@@ -49,9 +51,9 @@ class Lag:
 
 
 @asynccontextmanager
-async def lagging(cluster: Cluster, name: str, seed: int) -> AsyncIterator[Lag]:
+async def lagging(cluster: Cluster, name: str, seed: int, *, pace: float = 1) -> AsyncIterator[Lag]:
     """Run the controller on caches that lag."""
-    lag = Lag(cluster.transport, seed)
+    lag = Lag(cluster.transport, seed, pace)
 
     def client_for(wanted: str) -> Client:
         if wanted:

@@ -40,12 +40,13 @@ async def diary(cluster: Cluster) -> AsyncIterator[list[tuple[str, str, str]]]:
         task.cancel()
 
 
-async def until_rest(cluster: Cluster, lag: Lag, stage: Stage) -> None:
+async def until_rest(cluster: Cluster, stage: Stage, *lags: Lag) -> None:
     """Let the controller see things bit by bit, while pods run and end at once."""
     for _ in range(3000):
         await cluster.clock.settle()
         moved = [await stage.move(pod) for pod in (await stage.pods()).values()]
-        if not lag.step() and not any(moved):
+        moved += [lag.step() for lag in lags]
+        if not any(moved):
             if cluster.clock.next_wake() is None:
                 return
             before = cluster.clock.now()
@@ -70,17 +71,38 @@ def test_stateful_sets(seed: int, policy: str) -> None:
         stage, sets = Stage(c), c.client.of(StatefulSet)
         async with lagging(c, "statefulset-controller", seed) as lag, diary(c) as told:
             await sets.create(stateful_set(3, policy=policy))
-            await until_rest(c, lag, stage)
+            await until_rest(c, stage, lag)
             assert sorted(told) == [(ADDED, f"web-{at}", "one") for at in range(3)]
             told.clear()
             await sets.patch("web", TWO, NAMESPACE)
-            await until_rest(c, lag, stage)
+            await until_rest(c, stage, lag)
             assert told == [
                 line for at in (2, 1, 0) for line in ((DELETED, f"web-{at}", "one"), (ADDED, f"web-{at}", "two"))
             ]
             status = (await sets.get("web", NAMESPACE)).status
             assert (status.readyReplicas, status.updatedReplicas) == (3, 3)
             assert status.currentRevision == status.updateRevision
+
+    played(play)
+
+
+@pytest.mark.parametrize("policy", ["OrderedReady", "Parallel"])
+@pytest.mark.parametrize("seed", SEEDS)
+def test_two_controllers_of_stateful_sets_at_a_time(seed: int, policy: str) -> None:
+    """As when one takes over while the other has not noticed: what is new is not taken for what was there before."""
+
+    async def play(c: Cluster) -> None:
+        stage, sets, name = Stage(c), c.client.of(StatefulSet), "statefulset-controller"
+        async with lagging(c, name, seed) as one, lagging(c, name, seed, pace=0.2) as other, diary(c) as told:
+            await sets.create(stateful_set(3, policy=policy))
+            await until_rest(c, stage, one, other)
+            assert sorted(told) == [(ADDED, f"web-{at}", "one") for at in range(3)]
+            told.clear()
+            await sets.patch("web", TWO, NAMESPACE)
+            await until_rest(c, stage, one, other)
+            assert sorted(told) == sorted(
+                line for at in range(3) for line in ((DELETED, f"web-{at}", "one"), (ADDED, f"web-{at}", "two"))
+            )
 
     played(play)
 
@@ -94,11 +116,11 @@ def test_daemon_sets(seed: int) -> None:
             await nodes.patch(f"n{at}", {"spec": {"taints": None}}, type=PatchType.MERGE)
         async with lagging(c, "daemonset-controller", seed) as lag, diary(c) as told:
             await sets.create(daemon_set())
-            await until_rest(c, lag, stage)
+            await until_rest(c, stage, lag)
             assert [(what, image) for what, _, image in told] == [(ADDED, "one")] * 3
             told.clear()
             await sets.patch("logs", TWO, NAMESPACE)
-            await until_rest(c, lag, stage)
+            await until_rest(c, stage, lag)
             assert [(what, image) for what, _, image in told] == [(DELETED, "one"), (ADDED, "two")] * 3
             status = (await sets.get("logs", NAMESPACE)).status
             assert (status.numberAvailable, status.updatedNumberScheduled) == (3, 3)

@@ -85,6 +85,8 @@ class StatefulSetController:
     async def _sync(self, sset: StatefulSet, revisions: SetRevisions, pods: Sequence[Pod]) -> float | None:
         now = self._clock.now()
         plan = decide(self._view(sset, revisions, pods, now))
+        if plan.ends_what_lives and not await self._is_present(sset):
+            return None  # the cache is behind, and will tell when it is not
         self._note_ended(plan, sset, now)
         failure = await self._carry_out(plan, sset)
         await self._write_status(sset, plan.status)
@@ -108,6 +110,15 @@ class StatefulSetController:
             held_s=lambda name: self._failures.held_s(_failure_key(sset, name), now),
             now=now,
         )
+
+    async def _is_present(self, sset: StatefulSet) -> bool:
+        """The server has the set as we know it. Another, of a manager before us, may have acted on what we do not."""
+        meta = sset.metadata
+        try:
+            fresh = (await self._client.get(meta.name, meta.namespace)).metadata
+        except errors.NotFound:
+            return False
+        return (fresh.uid, fresh.generation) == (meta.uid, meta.generation)
 
     def _note_ended(self, plan: Plan, sset: StatefulSet, now: float) -> None:
         for step in plan.steps:

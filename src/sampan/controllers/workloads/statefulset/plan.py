@@ -83,6 +83,10 @@ class Plan:
     def steps(self) -> list[Step]:
         return [step for part in self.parts for step in part]
 
+    @property
+    def ends_what_lives(self) -> bool:
+        return any(step.action is Action.DELETE and not pod_facts.is_terminal(step.pod) for step in self.steps)
+
 
 def decide(view: View) -> Plan:
     return _Deciding(view).plan()
