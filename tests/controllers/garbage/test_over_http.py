@@ -1,0 +1,71 @@
+"""The garbage collector in a process of its own: over HTTP it reads the same little of every object."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+from sampan.api.types.core_v1 import ConfigMap
+from sampan.api.types.meta_v1 import ObjectMeta, OwnerReference
+from sampan.controllers.garbage import GarbageCollector
+from sampan.controllers.manager import ControllerManager
+from sampan.machinery import errors
+from sampan.machinery.client import Client, Delete
+from sampan.machinery.client.access import Access
+from sampan.machinery.client.http import HttpTransport
+from sampan.machinery.clock import RealClock
+from sampan.testing import Cluster
+
+FOREGROUND, ORPHAN = Delete(propagation="Foreground"), Delete(propagation="Orphan")
+
+
+async def _until(holds: Callable[[], Awaitable[bool]]) -> None:
+    async with asyncio.timeout(20):
+        while not await holds():  # noqa: ASYNC110 - what is awaited is another process's doing
+            await asyncio.sleep(0.02)
+
+
+async def _make(client: Client, name: str, owner: ConfigMap | None = None) -> ConfigMap:
+    refs = []
+    if owner is not None:
+        meta = owner.metadata
+        refs = [
+            OwnerReference(apiVersion="v1", kind="ConfigMap", name=meta.name, uid=meta.uid, blockOwnerDeletion=True)
+        ]
+    made = ConfigMap(metadata=ObjectMeta(name=name, namespace="default", ownerReferences=refs))
+    return await client.of(ConfigMap).create(made)
+
+
+async def _is_gone(client: Client, name: str) -> bool:
+    try:
+        await client.of(ConfigMap).get(name, "default")
+    except errors.NotFound:
+        return True
+    return False
+
+
+async def _scenario(client: Client) -> None:
+    maps = client.of(ConfigMap)
+    owner, other = await _make(client, "owner"), await _make(client, "other")
+    await _make(client, "dependent", owner)
+    await _make(client, "orphan", other)
+    await maps.delete("owner", "default", options=FOREGROUND)
+    await maps.delete("other", "default", options=ORPHAN)
+    for name in ("owner", "other", "dependent"):
+        await _until(lambda name=name: _is_gone(client, name))  # type: ignore[misc]
+    assert (await maps.get("orphan", "default")).metadata.ownerReferences == []
+
+
+def test_it_collects() -> None:
+    async def main() -> None:
+        async with (
+            Cluster(components=("apiserver",), insecure=True) as cluster,
+            HttpTransport(Access(server=cluster.insecure_url)) as transport,
+            asyncio.TaskGroup() as group,
+        ):
+            clock = RealClock()
+            client = Client(transport=transport, clock=clock, component="test")
+            manager = ControllerManager(client_for=lambda name: client, clock=clock, names=(GarbageCollector.name,))
+            running = group.create_task(manager.run())
+            await _scenario(cluster.client)
+            running.cancel()
+
+    asyncio.run(main())
