@@ -33,7 +33,10 @@ def volume(name: str = "v", size: str = "1Gi", **spec: Any) -> PersistentVolume:
     return PersistentVolume(
         metadata=ObjectMeta(name=name, labels=spec.pop("labels", {})),
         spec=PersistentVolumeSpec(
-            accessModes=modes, capacity={"storage": size}, hostPath=HostPathVolumeSource(path=f"/tmp/{name}"), **spec
+            accessModes=modes,
+            capacity={"storage": size},
+            hostPath=HostPathVolumeSource(path=f"/tmp/sampan-test-volumes/{name}"),
+            **spec,
         ),
     )
 
