@@ -1,4 +1,4 @@
-"""Controllers that are stopped at any moment, and pods that vanish: in the end all is as desired, nothing is doubled."""
+"""Controllers that are stopped at any moment, and pods that vanish: in the end all is as desired, nothing doubled."""
 
 import asyncio
 from random import Random
