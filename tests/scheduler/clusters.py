@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from typing import Any
 
+import hypothesis
 import numpy as np
 from hypothesis import strategies as st
 
@@ -35,6 +36,13 @@ from sampan.api.types.meta_v1 import LabelSelector, LabelSelectorRequirement, Ob
 from sampan.scheduler.config import ProfileConfig
 from sampan.scheduler.framework.contract import Code, Narrowed
 from sampan.scheduler.simulation import Simulation
+
+few = hypothesis.settings(
+    max_examples=25,
+    deadline=None,
+    suppress_health_check=[hypothesis.HealthCheck.too_slow, hypothesis.HealthCheck.data_too_large],
+)
+"""Situations are large: each example says much, and takes its time."""
 
 GPU = "example.com/gpu"
 ZONE, HOSTNAME = "topology.kubernetes.io/zone", "kubernetes.io/hostname"
@@ -69,7 +77,9 @@ def nodes(draw: Any, name: str) -> Node:
         "cpu": draw(st.sampled_from(["0", "500m", "1", "3"])),
         "memory": draw(st.sampled_from(["0", "256Mi", "1Gi"])),
         "pods": draw(st.sampled_from(["0", "1", "3", "10"])),
-    } | draw(st.fixed_dictionaries({}, optional={GPU: st.sampled_from(["0", "1", "2"]), "ephemeral-storage": st.just("1Gi")}))
+    } | draw(
+        st.fixed_dictionaries({}, optional={GPU: st.sampled_from(["0", "1", "2"]), "ephemeral-storage": st.just("1Gi")})
+    )
     return Node(
         metadata=ObjectMeta(name=name, labels=labels),
         spec=NodeSpec(taints=draw(st.lists(taints, max_size=2)), unschedulable=draw(st.booleans())),
@@ -112,7 +122,11 @@ requirements = st.one_of(
         operator=st.sampled_from(["In", "NotIn"]),
         values=st.lists(st.sampled_from(["a", "b", "ssd", "5"]), min_size=1, max_size=2),
     ),
-    st.builds(NodeSelectorRequirement, key=st.sampled_from(["disk", "gone"]), operator=st.sampled_from(["Exists", "DoesNotExist"])),
+    st.builds(
+        NodeSelectorRequirement,
+        key=st.sampled_from(["disk", "gone"]),
+        operator=st.sampled_from(["Exists", "DoesNotExist"]),
+    ),
     st.builds(
         NodeSelectorRequirement, key=st.just("size"), operator=st.sampled_from(["Gt", "Lt"]), values=st.just(["4"])
     ),
@@ -200,7 +214,11 @@ def pods(draw: Any, name: str, node: str = "") -> Pod:
     )
     going = draw(st.sampled_from([None, None, None, "2026-01-01T00:00:00Z"])) if node else None
     meta = ObjectMeta(
-        name=name, namespace=draw(st.sampled_from("xy")), uid=f"uid-{name}", labels=draw(labels), deletionTimestamp=going
+        name=name,
+        namespace=draw(st.sampled_from("xy")),
+        uid=f"uid-{name}",
+        labels=draw(labels),
+        deletionTimestamp=going,
     )
     started = f"2026-01-01T00:00:{draw(st.integers(0, 9)):02d}Z"
     return Pod(metadata=meta, spec=spec, status=PodStatus(startTime=started))
@@ -262,7 +280,7 @@ def refusals(simulation: Simulation, name: str, pod: Pod) -> Refusals:
     if said is not None and not isinstance(said, Narrowed):
         if said.code is Code.SKIP:
             return {}
-        return {node: (said.reasons, said.code is Code.UNRESOLVABLE) for node in table.rows}
+        return dict.fromkeys(table.rows, (said.reasons, said.code is Code.UNRESOLVABLE))
     by_slice = plugin.filter(cycle, table.every_row)
     numbers = np.arange(table.used, dtype=np.intp)
     assert (plugin.filter(cycle, numbers) == by_slice).all()

@@ -2,7 +2,6 @@
 
 from typing import Any
 
-import hypothesis
 import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
@@ -10,7 +9,7 @@ from hypothesis import strategies as st
 from sampan.api.types.core_v1 import Node, Pod
 from sampan.scheduler.framework.profile import Placed
 from sampan.scheduler.simulation import Simulation
-from tests.scheduler.clusters import Situation, nodes, pods, situations
+from tests.scheduler.clusters import Situation, few, nodes, pods, situations
 
 
 class _First:
@@ -81,7 +80,7 @@ def _change_pod(simulation: Simulation, situation: Situation, kind: str, uid: st
     situation.pods.append(new)
 
 
-@hypothesis.settings(max_examples=200, deadline=None)
+@few
 @given(st.data())
 def test_kept_and_fresh_agree(data: st.DataObject) -> None:
     situation = data.draw(situations(most_pods=5))
@@ -96,6 +95,7 @@ def test_kept_and_fresh_agree(data: st.DataObject) -> None:
             assert placed(simulation, pod) == placed(fresh, pod)
 
 
+@few
 @given(situations())
 def test_taking_everything_back_leaves_nothing(situation: Situation) -> None:
     simulation = situation.simulation()

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from sampan.machinery.clock import Clock
-from sampan.scheduler.framework.contract import ClusterEvent, Hint, Status
+from sampan.scheduler.framework.contract import ClusterEvent, Hint, Resource, Status
 from sampan.scheduler.pod_info import PodInfo
 
 SortKey = Callable[[PodInfo, float], tuple[float, ...]]
@@ -45,7 +45,7 @@ class Queued:
     failures: int = 0
     """Attempts since which it backs off."""
     plugins: frozenset[str] = frozenset()
-    """Those that refused it last; none: an error."""
+    """Those that refused it last; none: there was no node, or an error."""
     gated_by: str = ""
     gate_message: str = ""
     where: str = ""
@@ -201,13 +201,18 @@ class SchedulingQueue:
 
     def on_event(self, event: ClusterEvent, old: Any | None, new: Any | None) -> int:
         """Something happened: wake the pods that it may help. Gives how many."""
-        concerned = self._hints.get(event)
+        concerned = self._hints.get(event, ())
         if not concerned:
             return 0
         self._moves += 1
         if not self._unschedulable:
             return 0
-        woken = [queued for queued in self._unschedulable.values() if _may_help(queued, concerned, old, new)]
+        is_node = event.resource is Resource.NODE
+        woken = [
+            queued
+            for queued in self._unschedulable.values()
+            if (is_node and not queued.plugins) or _may_help(queued, concerned, old, new)
+        ]
         for queued in woken:
             self._wake(queued)
         return len(woken)

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from sampan.api.types.core_v1 import Node, Pod
 from sampan.scheduler.config import ProfileConfig
-from tests.scheduler.clusters import Refusals, Situation, refusals, scores, situations
+from tests.scheduler.clusters import Refusals, Situation, few, refusals, scores, situations
 from tests.scheduler.plugins.matching import term_matches
 
 AFFINITY = (("node(s) didn't match pod affinity rules",), True)
@@ -62,6 +62,7 @@ def judged(situation: Situation, node: Node) -> Any:
     return None
 
 
+@few
 @given(situations())
 def test_required_terms(situation: Situation) -> None:
     wanted: Refusals = {}
@@ -92,6 +93,7 @@ def test_preferred_terms(hard: int, ignores: bool) -> None:
     args = {"hardPodAffinityWeight": hard, "ignorePreferredTermsOfExistingPods": ignores}
     profile = ProfileConfig(args={"InterPodAffinity": args})
 
+    @few
     @given(situations(), st.data())
     def check(situation: Situation, data: st.DataObject) -> None:
         among = data.draw(
@@ -108,6 +110,7 @@ def test_preferred_terms(hard: int, ignores: bool) -> None:
     check()
 
 
+@few
 @given(situations(), st.data())
 def test_a_namespace_that_changes_its_labels(situation: Situation, data: st.DataObject) -> None:
     simulation = situation.simulation()
@@ -116,9 +119,7 @@ def test_a_namespace_that_changes_its_labels(situation: Situation, data: st.Data
     simulation.table.counts.set_namespace("y", situation.namespaces["y"])
     fresh = situation.simulation()
     names = [node.metadata.name for node in situation.nodes]
-    assert refusals(simulation, "InterPodAffinity", situation.pod) == refusals(
-        fresh, "InterPodAffinity", situation.pod
-    )
+    assert refusals(simulation, "InterPodAffinity", situation.pod) == refusals(fresh, "InterPodAffinity", situation.pod)
     zero = dict.fromkeys(names, 0)
     assert (scores(simulation, "InterPodAffinity", situation.pod, names) or zero) == (
         scores(fresh, "InterPodAffinity", situation.pod, names) or zero

@@ -5,12 +5,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sampan.api.types.core_v1 import Node, Taint
-from tests.scheduler.clusters import Situation, refusals, scores, situations
+from tests.scheduler.clusters import Situation, few, refusals, scores, situations
 from tests.scheduler.plugins.matching import kept_off, let_in, node_term, tolerated
 
 CORDON = Taint(key="node.kubernetes.io/unschedulable", effect="NoSchedule")
 
 
+@few
 @given(situations(most_pods=0))
 def test_cordoned_nodes(situation: Situation) -> None:
     pod = situation.pod
@@ -22,6 +23,7 @@ def test_cordoned_nodes(situation: Situation) -> None:
     assert refusals(situation.simulation(), "NodeUnschedulable", pod) == wanted
 
 
+@few
 @given(situations(most_pods=0), st.sampled_from(["", "n0", "n1", "gone"]))
 def test_a_named_node(situation: Situation, name: str) -> None:
     situation.pod.spec.nodeName = name
@@ -33,6 +35,7 @@ def test_a_named_node(situation: Situation, name: str) -> None:
     assert refusals(situation.simulation(), "NodeName", situation.pod) == wanted
 
 
+@few
 @given(situations(most_pods=0))
 def test_taints(situation: Situation) -> None:
     wanted = {
@@ -43,6 +46,7 @@ def test_taints(situation: Situation) -> None:
     assert refusals(situation.simulation(), "TaintToleration", situation.pod) == wanted
 
 
+@few
 @given(situations(most_pods=0), st.data())
 def test_taints_that_speak_against_a_node(situation: Situation, data: st.DataObject) -> None:
     among = _some(situation, data)
@@ -58,6 +62,7 @@ def test_taints_that_speak_against_a_node(situation: Situation, data: st.DataObj
     assert scores(situation.simulation(), "TaintToleration", situation.pod, list(wanted)) == wanted
 
 
+@few
 @given(situations(most_pods=0))
 def test_required_node_affinity(situation: Situation) -> None:
     pod = situation.pod
@@ -68,6 +73,7 @@ def test_required_node_affinity(situation: Situation) -> None:
     assert all(is_final and reasons in allowed for reasons, is_final in found.values())
 
 
+@few
 @given(situations(most_pods=0), st.data())
 def test_preferred_node_affinity(situation: Situation, data: st.DataObject) -> None:
     pod, among = situation.pod, _some(situation, data)
@@ -82,6 +88,7 @@ def test_preferred_node_affinity(situation: Situation, data: st.DataObject) -> N
     assert found == (wanted if preferred else None)
 
 
+@few
 @given(situations(most_pods=2), st.data())
 def test_a_node_that_changes_is_looked_at_again(situation: Situation, data: st.DataObject) -> None:
     simulation = situation.simulation()

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from sampan.api.types.core_v1 import Node, Pod
 from sampan.scheduler.config import ProfileConfig
-from tests.scheduler.clusters import HOSTNAME, ZONE, Refusals, Situation, refusals, scores, situations
+from tests.scheduler.clusters import HOSTNAME, ZONE, Refusals, Situation, few, refusals, scores, situations
 from tests.scheduler.plugins.matching import is_empty, kept_off, let_in, selects
 
 REASON = "node(s) didn't match pod topology spread constraints"
@@ -55,6 +55,7 @@ def domains(situation: Situation, constraint: Any, constraints: list[Any]) -> di
     return found
 
 
+@few
 @given(situations())
 def test_hard_constraints(situation: Situation) -> None:
     pod = situation.pod
@@ -74,13 +75,12 @@ def test_hard_constraints(situation: Situation) -> None:
     assert refusals(situation.simulation(), "PodTopologySpread", pod) == wanted
 
 
+@few
 @given(situations(), st.data())
 def test_soft_constraints(situation: Situation, data: st.DataObject) -> None:
     pod = situation.pod
     soft = [one for one in pod.spec.topologySpreadConstraints if one.whenUnsatisfiable == "ScheduleAnyway"]
-    among = data.draw(
-        st.lists(st.sampled_from(situation.nodes), min_size=1, unique_by=lambda node: node.metadata.name)
-    )
+    among = data.draw(st.lists(st.sampled_from(situation.nodes), min_size=1, unique_by=lambda node: node.metadata.name))
     found = scores(situation.simulation(), "PodTopologySpread", pod, [node.metadata.name for node in among])
     assert found == (normalized(raw_scores(situation, soft, among)) if soft else None)
 
@@ -116,6 +116,7 @@ def test_default_constraints_of_a_list() -> None:
     constraint = {"maxSkew": 1, "topologyKey": ZONE, "whenUnsatisfiable": "DoNotSchedule"}
     args = {"PodTopologySpread": {"defaultingType": "List", "defaultConstraints": [constraint]}}
 
+    @few
     @given(situations())
     def check(situation: Situation) -> None:
         situation.pod.spec.topologySpreadConstraints = []

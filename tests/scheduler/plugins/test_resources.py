@@ -5,7 +5,6 @@ from typing import Any
 
 import pytest
 from hypothesis import given
-from hypothesis import strategies as st
 
 from sampan.api import quantity
 from sampan.api.pod_amounts import effective_requests
@@ -13,7 +12,7 @@ from sampan.api.types.core_v1 import Node, Pod
 from sampan.scheduler.config import ProfileConfig
 from sampan.scheduler.plugin_args import ArgumentError
 from sampan.scheduler.simulation import Simulation
-from tests.scheduler.clusters import GPU, MIB, Situation, refusals, scores, situations
+from tests.scheduler.clusters import GPU, MIB, Situation, few, refusals, scores, situations
 
 SHAPE = [{"utilization": 0, "score": 0}, {"utilization": 50, "score": 10}, {"utilization": 100, "score": 3}]
 RESOURCES = [{"name": "cpu", "weight": 2}, {"name": "memory", "weight": 1}, {"name": GPU, "weight": 3}]
@@ -32,6 +31,7 @@ def used(situation: Situation, node: Node, name: str, assumed: dict[str, str] | 
     return sum(asked(pod, name, assumed) for pod in situation.on(node))
 
 
+@few
 @given(situations())
 def test_what_does_not_fit(situation: Situation) -> None:
     pod, wanted = situation.pod, {}
@@ -88,6 +88,7 @@ def test_how_full_a_node_would_be(kind: str, one: Any) -> None:
     strategy = {"type": kind, "resources": RESOURCES, "requestedToCapacityRatio": {"shape": SHAPE}}
     profile = ProfileConfig(args={"NodeResourcesFit": {"scoringStrategy": strategy}})
 
+    @few
     @given(situations())
     def check(situation: Situation) -> None:
         wanted = {}
@@ -115,6 +116,7 @@ def test_how_even_a_node_becomes(names: list[str]) -> None:
         mean = sum(fractions) / len(fractions)
         return int((1 - math.sqrt(sum((one - mean) ** 2 for one in fractions) / len(fractions))) * 100)
 
+    @few
     @given(situations())
     def check(situation: Situation) -> None:
         pod, wanted = situation.pod, {}
@@ -138,6 +140,7 @@ def test_how_even_a_node_becomes(names: list[str]) -> None:
     check()
 
 
+@few
 @given(situations())
 def test_ports(situation: Situation) -> None:
     def taken(pod: Pod) -> list[Any]:
@@ -154,11 +157,14 @@ def test_ports(situation: Situation) -> None:
     wanted = {
         node.metadata.name: (("node(s) didn't have free ports for the requested pod ports",), False)
         for node in situation.nodes
-        if any(clash(mine, theirs) for mine in taken(situation.pod) for pod in situation.on(node) for theirs in taken(pod))
+        if any(
+            clash(mine, theirs) for mine in taken(situation.pod) for pod in situation.on(node) for theirs in taken(pod)
+        )
     }
     assert refusals(situation.simulation(), "NodePorts", situation.pod) == wanted
 
 
+@few
 @given(situations(most_pods=0))
 def test_images(situation: Situation) -> None:
     pod = situation.pod
@@ -201,6 +207,7 @@ def test_arguments_that_make_no_sense(args: dict[str, Any], told: str) -> None:
 def test_resources_that_are_ignored() -> None:
     profile = ProfileConfig(args={"NodeResourcesFit": {"ignoredResourceGroups": ["example.com"]}})
 
+    @few
     @given(situations())
     def check(situation: Situation) -> None:
         found = refusals(situation.simulation(profile), "NodeResourcesFit", situation.pod)

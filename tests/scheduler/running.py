@@ -1,0 +1,99 @@
+"""A scheduler beside a whole API server in this process, on a virtual clock."""
+
+import asyncio
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from sampan.api.types.core_v1 import Namespace, Node, Pod, ResourceRequirements, ServiceAccount, Taint
+from sampan.api.types.events_v1 import Event
+from sampan.api.types.meta_v1 import ObjectMeta
+from sampan.machinery import errors
+from sampan.machinery.client import PatchType
+from sampan.scheduler.config import SchedulerConfig
+from sampan.scheduler.scheduler import Scheduler
+from sampan.testing import builders
+from tests.controllers.cluster import Cluster, cluster
+
+NAMESPACE = "default"
+
+
+@dataclass
+class Running:
+    cluster: Cluster
+    scheduler: Scheduler
+
+    async def node(
+        self,
+        name: str,
+        *,
+        labels: Mapping[str, str] | None = None,
+        taints: Sequence[Taint] = (),
+        **amounts: str,
+    ) -> None:
+        """A node that is ready; `cpu`, `memory` and `pods` as told."""
+        nodes = self.cluster.client.of(Node)
+        await nodes.create(builders.node(name, labels={"kubernetes.io/hostname": name, **(labels or {})}))
+        spec = {"taints": [{"key": one.key, "value": one.value, "effect": one.effect} for one in taints] or None}
+        await nodes.patch(name, {"spec": spec}, type=PatchType.MERGE)
+        there = {"cpu": "4", "memory": "8Gi", "pods": "10", **amounts}
+        await nodes.patch(name, {"status": {"allocatable": there, "capacity": there}}, subresource="status")
+
+    def pod(self, name: str, *, cpu: str = "100m", priority: int = 0, labels: Mapping[str, str] | None = None) -> Pod:
+        made = builders.pod(name, namespace=NAMESPACE, labels=labels)
+        assert made.spec.containers
+        made.spec.containers[0].resources = ResourceRequirements(requests={"cpu": cpu})
+        made.spec.priority = priority or None
+        made.spec.terminationGracePeriodSeconds = 0
+        return made
+
+    async def create(self, pod: Pod) -> Pod:
+        return await self.cluster.client.of(Pod).create(pod)
+
+    async def settle(self) -> None:
+        await self.cluster.clock.settle()
+
+    async def get(self, name: str) -> Pod | None:
+        try:
+            return await self.cluster.client.of(Pod).get(name, NAMESPACE)
+        except errors.NotFound:
+            return None
+
+    async def where(self, *names: str) -> list[str]:
+        """The nodes of these pods."""
+        await self.settle()
+        found = [await self.get(name) for name in names]
+        return [pod.spec.nodeName if pod is not None else "gone" for pod in found]
+
+    async def events(self, reason: str) -> list[Any]:
+        page = await self.cluster.client.of(Event).list()
+        return [event for event in page.items if event.reason == reason]
+
+    async def condition(self, name: str, kind: str = "PodScheduled") -> Any:
+        pod = await self.get(name)
+        assert pod is not None
+        return next((one for one in pod.status.conditions if one.type == kind), None)
+
+
+@asynccontextmanager
+async def running(config: SchedulerConfig | None = None) -> AsyncIterator[Running]:
+    async with cluster() as made:
+        client = made.client
+        await client.of(ServiceAccount).create(ServiceAccount(metadata=ObjectMeta(name="default", namespace=NAMESPACE)))
+        scheduler = Scheduler(client=made.make_client("kube-scheduler"), clock=made.clock, config=config)
+        forget = made.clock.on_idle(scheduler.activity.idle)
+        try:
+            async with asyncio.TaskGroup() as group:
+                task = group.create_task(scheduler.run())
+                await made.clock.settle()
+                yield Running(made, scheduler)
+                task.cancel()
+        finally:
+            forget()
+
+
+async def make_namespace(running: Running, name: str) -> None:
+    client = running.cluster.client
+    await client.of(Namespace).create(Namespace(metadata=ObjectMeta(name=name)))
+    await client.of(ServiceAccount).create(ServiceAccount(metadata=ObjectMeta(name="default", namespace=name)))
