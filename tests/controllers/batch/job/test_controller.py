@@ -7,6 +7,7 @@ import pytest
 
 from sampan.api.types.batch_v1 import Job
 from sampan.api.types.core_v1 import Pod
+from sampan.machinery import errors
 from sampan.machinery.client import Delete
 from tests.controllers.batch.job_cluster import JOB, JobCluster, job_cluster
 from tests.controllers.cluster import second_run_writes_nothing
@@ -358,6 +359,44 @@ def test_pods_of_a_job_that_is_gone_lose_the_finalizer() -> None:
         await c.cluster.client.of(Job).delete("work", "default", options=Delete(propagation="Background"))
         await c.pass_s(1)
         assert [pod.metadata.finalizers for pod in await c.pods()] == [[], []]
+
+    play(scenario)
+
+
+def test_pods_that_a_job_leaves_behind_are_free() -> None:
+    async def scenario(c: JobCluster) -> None:
+        await c.create(parallelism=2, completions=2)
+        await c.cluster.client.of(Job).delete("work", "default", options=Delete(propagation="Orphan"))
+        await c.pass_s(5)
+        left = await c.pods()
+        assert len(left) == 2
+        assert [(pod.metadata.finalizers, pod.metadata.ownerReferences) for pod in left] == [([], [])] * 2
+
+    play(scenario, JOB, "garbage-collector-controller")
+
+
+def test_deleting_a_job_in_the_foreground_ends_its_pods_first() -> None:
+    async def scenario(c: JobCluster) -> None:
+        await c.create(parallelism=2, completions=2)
+        await c.cluster.client.of(Job).delete("work", "default", options=Delete(propagation="Foreground"))
+        await c.pass_s(5)
+        assert await c.pods() == []
+        with pytest.raises(errors.NotFound):
+            await c.get()
+
+    play(scenario, JOB, "garbage-collector-controller")
+
+
+def test_more_completions_of_an_indexed_job() -> None:
+    async def scenario(c: JobCluster) -> None:
+        await c.create(parallelism=2, completions=2, completionMode="Indexed")
+        await c.end((await c.pods())[0])
+        await c.patch({"spec": {"parallelism": 3, "completions": 3}})
+        assert sorted(pod.spec.hostname for pod in await c.active()) == ["work-1", "work-2"]
+        await c.patch({"spec": {"parallelism": 1, "completions": 1}})
+        assert (await c.status()).completedIndexes == "0"
+        assert ("Complete", "True", "CompletionsReached") in await c.conditions()
+        assert await c.active() == []
 
     play(scenario)
 
