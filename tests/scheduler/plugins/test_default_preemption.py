@@ -1,0 +1,123 @@
+"""DefaultPreemption against brute force on small clusters, and its choice between nodes."""
+
+import asyncio
+from itertools import combinations
+
+import msgspec
+import pytest
+from hypothesis import given
+
+from sampan.api.types.core_v1 import Pod, PodSpec, PodStatus
+from sampan.api.types.meta_v1 import LabelSelector, ObjectMeta
+from sampan.api.types.policy_v1 import PodDisruptionBudget, PodDisruptionBudgetSpec, PodDisruptionBudgetStatus
+from sampan.scheduler.framework.contract import PostFilterResult
+from sampan.scheduler.plugins.default_preemption import Candidate, choose, split_by_budget
+from sampan.scheduler.pod_info import PodInfo, PodTable
+from sampan.scheduler.simulation import Simulation
+from tests.scheduler.clusters import Situation, few, plugin_of, situations
+
+
+def preempted(simulation: Simulation, pod: Pod) -> PostFilterResult | None:
+    """None if a node will do without."""
+    cycle = simulation.cycle(pod)
+    placed = simulation.profile.place(cycle)
+    if placed.diagnosis is None:
+        return None
+    plugin = plugin_of(simulation, "DefaultPreemption")
+    found: PostFilterResult = asyncio.run(plugin.post_filter(cycle, placed.diagnosis))
+    return found
+
+
+def would_do(situation: Situation, node: str, gone: tuple[Pod, ...]) -> bool:
+    """Whether the node takes the pod once those pods have left it."""
+    left = [pod for pod in situation.pods if pod not in gone]
+    simulation = Situation(situation.nodes, left, situation.pod, situation.namespaces).simulation()
+    return simulation.profile.fits(simulation.cycle(situation.pod), simulation.table.rows[node])
+
+
+@few
+@given(situations(most_nodes=3, most_pods=5))
+def test_room_is_made_where_it_can_be_and_nobody_leaves_in_vain(situation: Situation) -> None:
+    situation.pod.spec.priority = 2
+    simulation = situation.simulation()
+    before = simulation.table.requested.copy()
+    result = preempted(simulation, situation.pod)
+    assert (simulation.table.requested == before).all(), "a plan changes nothing"
+    if result is None:
+        return
+    possible = {
+        node.metadata.name
+        for node in situation.nodes
+        if (lower := tuple(pod for pod in situation.on(node) if (pod.spec.priority or 0) < 2))
+        and would_do(situation, node.metadata.name, lower)
+    }
+    if not result.is_success:
+        assert result.message.startswith("preemption: 0/")
+        final = _final(situation)
+        assert possible <= final, "only nodes that filters call hopeless are not looked at"
+        return
+    assert result.nominated in possible
+    victims = tuple(info.pod for info in result.victims)
+    assert would_do(situation, result.nominated, victims)
+    for kept in combinations(victims, max(len(victims) - 1, 0)):
+        assert len(victims) == 0 or not would_do(situation, result.nominated, kept), "nobody could have stayed"
+
+
+def _final(situation: Situation) -> set[str]:
+    simulation = situation.simulation()
+    diagnosis = simulation.place(situation.pod).diagnosis
+    assert diagnosis is not None
+    codes = {name: int(diagnosis.codes[row]) for name, row in simulation.table.rows.items()}
+    return {name for name, code in codes.items() if diagnosis.verdicts[code].is_final}
+
+
+PODS = PodTable()
+
+
+def victim(name: str, priority: int, started: str = "2026-01-01T00:00:00Z", app: str = "") -> PodInfo:
+    labels = {"app": app} if app else {}
+    meta = ObjectMeta(name=name, namespace="n", uid=name, labels=labels)
+    return PODS.info(Pod(metadata=meta, spec=PodSpec(priority=priority), status=PodStatus(startTime=started)))
+
+
+@pytest.mark.parametrize(
+    ("best", "other"),
+    [
+        pytest.param(([victim("a", 9)], 0), ([victim("b", 1)], 1), id="budgets come first"),
+        pytest.param(([victim("a", 1), victim("b", 1)], 0), ([victim("c", 2)], 0), id="the highest priority"),
+        pytest.param(([victim("a", 2)], 0), ([victim("b", 2), victim("c", 1)], 0), id="then their sum"),
+        pytest.param(
+            ([victim("a", 2, "2026-01-02T00:00:00Z")], 0),
+            ([victim("b", 2, "2026-01-01T00:00:00Z")], 0),
+            id="the youngest",
+        ),
+    ],
+)
+def test_the_least_disruption(best: tuple[list[PodInfo], int], other: tuple[list[PodInfo], int]) -> None:
+    wanted = Candidate(1, tuple(best[0]), best[1])
+    against = Candidate(0, tuple(other[0]), other[1])
+    assert choose([against, wanted]) is wanted
+    assert choose([wanted, against]) is wanted
+
+
+def test_budgets() -> None:
+    budget = PodDisruptionBudget(
+        metadata=ObjectMeta(name="b", namespace="n"),
+        spec=PodDisruptionBudgetSpec(selector=LabelSelector(matchLabels={"app": "a"})),
+        status=PodDisruptionBudgetStatus(disruptionsAllowed=1),
+    )
+    pods = [victim("1", 3, app="a"), victim("2", 2, app="b"), victim("3", 1, app="a"), victim("4", 0)]
+    violating, others = split_by_budget(pods, [budget])
+    assert [found.name for found in violating] == ["3"]
+    assert [found.name for found in others] == ["1", "2", "4"]
+    empty = msgspec.structs.replace(budget, spec=PodDisruptionBudgetSpec(selector=LabelSelector()))
+    assert split_by_budget(pods, [empty])[0] == []
+
+
+@few
+@given(situations(most_nodes=2))
+def test_a_pod_that_may_not_preempt(situation: Situation) -> None:
+    situation.pod.spec.preemptionPolicy = "Never"
+    result = preempted(situation.simulation(), situation.pod)
+    if result is not None:
+        assert result == PostFilterResult(message="preemption: not eligible due to preemptionPolicy=Never.")
