@@ -6,7 +6,7 @@ from sampan.api.label_selector import selector_of
 from sampan.api.types.apps_v1 import ReplicaSet
 from sampan.api.types.core_v1 import Pod
 from sampan.api.types.meta_v1 import LabelSelector, LabelSelectorRequirement
-from sampan.controllers.ownership.candidates import OwnerIndex, candidates
+from sampan.controllers.ownership.candidates import OwnerIndex, candidates, selector_or_nothing
 from sampan.machinery.informer.cache import ObjectCache
 from sampan.machinery.object_key import Key, key_of
 from tests.controllers.ownership.objects import owner, pod
@@ -32,6 +32,13 @@ def by_expression(name: str, *expressions: LabelSelectorRequirement) -> ReplicaS
     made = owner(name)
     made.spec.selector = LabelSelector(matchExpressions=list(expressions))
     return made
+
+
+def test_a_selector_that_makes_no_sense_selects_nothing() -> None:
+    bad = LabelSelector(matchExpressions=[LabelSelectorRequirement(key="a", operator="Near")])
+    assert selector_or_nothing(bad).is_nothing
+    assert selector_or_nothing(None).is_nothing
+    assert selector_or_nothing(LabelSelector(matchLabels={"a": "b"})).matches({"a": "b"})
 
 
 def test_an_object_concerns_its_owner_or_those_that_select_it() -> None:

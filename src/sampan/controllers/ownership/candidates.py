@@ -3,7 +3,9 @@
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from typing import Any, Generic, TypeVar
 
-from sampan.api.labels import Selector
+from sampan.api.label_grammar import SelectorError
+from sampan.api.label_selector import LabelSelector, selector_of
+from sampan.api.labels import NOTHING, Selector
 from sampan.controllers.ownership.references import controller_of
 from sampan.machinery.informer import Lister
 from sampan.machinery.object_key import Key, key_of
@@ -27,6 +29,15 @@ def candidates(lister: Lister[T], owner: Any) -> Sequence[T]:
     owned = lister.find(by_controller_or_orphan, meta.uid)
     orphans = lister.find(by_controller_or_orphan, _orphans_of(meta.namespace))
     return [*owned, *orphans] if orphans else owned
+
+
+def selector_or_nothing(source: LabelSelector | None) -> Selector:
+    """What the object selects; nothing, where it makes no sense: such an owner must be left alone, and may not take
+    the caches down."""
+    try:
+        return selector_of(source)
+    except SelectorError:
+        return NOTHING
 
 
 class OwnerIndex(Generic[T]):
@@ -65,4 +76,4 @@ class OwnerIndex(Generic[T]):
         return ((owner.metadata.namespace, exact[0] if exact else None),)
 
 
-__all__ = ["OwnerIndex", "by_controller_or_orphan", "candidates"]
+__all__ = ["OwnerIndex", "by_controller_or_orphan", "candidates", "selector_or_nothing"]

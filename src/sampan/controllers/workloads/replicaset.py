@@ -1,14 +1,14 @@
 """replicaset-controller: as many pods of its selector as a ReplicaSet wants."""
 
-from sampan.api.label_selector import selector_of
 from sampan.api.labels import Selector
 from sampan.api.types.apps_v1 import ReplicaSet, ReplicaSetCondition
 from sampan.controllers.descriptor import Parts
+from sampan.controllers.ownership.candidates import selector_or_nothing
 from sampan.controllers.workloads.replicas import ReplicaController, ReplicaKind
 
 
 def _selector(owner: ReplicaSet) -> Selector:
-    return selector_of(owner.spec.selector)
+    return selector_or_nothing(owner.spec.selector)
 
 
 KIND = ReplicaKind(

@@ -6,7 +6,6 @@ from typing import Any
 import msgspec
 
 from sampan.api.gotext import quote
-from sampan.api.label_selector import selector_of
 from sampan.api.times import format_time
 from sampan.api.types.apps_v1 import Deployment, ReplicaSet
 from sampan.api.types.core_v1 import Pod
@@ -21,7 +20,7 @@ from sampan.controllers.ownership import (
     controller_of,
     is_controlled_by,
 )
-from sampan.controllers.ownership.candidates import by_controller_or_orphan
+from sampan.controllers.ownership.candidates import by_controller_or_orphan, selector_or_nothing
 from sampan.controllers.ownership.pods import is_namespace_ending
 from sampan.controllers.workloads.deployment import conditions as c
 from sampan.controllers.workloads.deployment.decision import Step, decide
@@ -57,7 +56,7 @@ class DeploymentController:
         for lister in (self._sets, self._pods):
             lister.add_index(by_controller_or_orphan)
         index: OwnerIndex[Deployment] = OwnerIndex(
-            owners=self._deployments, kind="Deployment", selector=lambda found: selector_of(found.spec.selector)
+            owners=self._deployments, kind="Deployment", selector=lambda found: selector_or_nothing(found.spec.selector)
         )
         self.watches = (
             Watch(resource_of(Deployment), lambda found: (key_of(found),)),
@@ -72,7 +71,9 @@ class DeploymentController:
         uid = deployment.metadata.uid
         if not self._expectations.satisfied(uid):
             return self._expectations.expires_in(uid)
-        selector = selector_of(deployment.spec.selector)
+        selector = selector_or_nothing(deployment.spec.selector)
+        if selector.is_nothing:
+            return None
         if selector.is_everything:
             await self._refuse(deployment)
             return None

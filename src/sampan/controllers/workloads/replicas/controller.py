@@ -54,7 +54,10 @@ class ReplicaController:
         owner = self._owners.by_key(key)
         if owner is None or self._writes.is_stale(owner):
             return None
-        selector, found = self._kind.selector(owner), candidates(self._pods, owner)
+        selector = self._kind.selector(owner)
+        if selector.is_nothing:
+            return None
+        found = candidates(self._pods, owner)
         active = await claim(owner, selector, [pod for pod in found if pod_facts.is_active(pod)], self._claims)
         has_changed, failure = await self._manage(owner, active)
         if has_changed and failure is None:
