@@ -6,9 +6,11 @@ import asyncio
 import errno
 import gc
 import logging
+import os
 import signal
+import sys
 from collections.abc import Awaitable, Callable, Coroutine
-from typing import Any
+from typing import Any, NoReturn
 
 from sampan.cli.assembly import Assembly, ClusterConfig
 from sampan.cli.failures import CliError
@@ -37,6 +39,15 @@ def run_loop(work: Coroutine[Any, Any, None]) -> None:
         asyncio.run(work)
     else:
         uvloop.run(work)
+
+
+def leave() -> NoReturn:
+    """End a process that has served. The system takes its memory back at once; freeing the objects of a large cluster
+    one by one would take minutes."""
+    logging.shutdown()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(0)
 
 
 async def _serve(config: ClusterConfig, on_ready: Callable[[Assembly], Awaitable[None]]) -> None:

@@ -22,7 +22,7 @@ from sampan.cli.node_controller_flags import node_controller_settings, range_opt
 from sampan.cli.node_flags import node_options, nodes_config
 from sampan.cli.pki import ACCOUNTS, ADMIN, CA, SERVER, Pki
 from sampan.cli.server_flags import advertised, etcd_config, server_config, server_options
-from sampan.cli.serving import serve, set_up_logs
+from sampan.cli.serving import leave, serve, set_up_logs
 
 _SERVICE_NAMES = tuple("kubernetes" + end for end in ("", ".default", ".default.svc", ".default.svc.cluster.local"))
 
@@ -67,7 +67,10 @@ def _run(where: ClusterDir, given: dict[str, Any], began: float) -> None:
         set_up_logs(given["verbosity"])
         config = _config(where, given)
 
+        kept: list[Assembly] = []
+
         async def on_ready(cluster: Assembly) -> None:
+            kept.append(cluster)  # so that its objects are not freed before the lock is released
             note = _note(where, given, cluster)
             _write_kubeconfigs(where, given, note.url or note.insecure_url)
             where.write_note(note)
@@ -77,6 +80,7 @@ def _run(where: ClusterDir, given: dict[str, Any], began: float) -> None:
     finally:
         where.remove_note()
         lock.release()
+    leave()
 
 
 def _detached(where: ClusterDir) -> Running:
