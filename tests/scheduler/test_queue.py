@@ -136,9 +136,9 @@ def test_waiting_ends_when_a_pod_comes_or_is_due(made: Made) -> None:
         found = made.queue.pop()
         assert found is not None
         made.queue.errored(found)
-        waiting = asyncio.ensure_future(_next(made))
+        given = asyncio.ensure_future(_next(made))
         await made.clock.advance(1)
-        assert await waiting == "a"
+        assert await given == "a"
 
     asyncio.run(main())
 

@@ -60,6 +60,7 @@ def load(name: str) -> Callable[[Handle], Any]:
 
 
 def make_profile(config: ProfileConfig, handle: Handle, picker: Picker) -> Profile:
+    """Plug-ins that are named for a point go there before those that are named for all."""
     made: dict[str, Any] = {}
     weights: dict[str, int] = {}
 
@@ -74,8 +75,8 @@ def make_profile(config: ProfileConfig, handle: Handle, picker: Picker) -> Profi
     points: dict[str, list[Any]] = {}
     for point, method in POINTS.items():
         choice = config.points.get(point)
-        found = [one for one in every if hasattr(one, method) and not _is_off(one.name, choice)]
-        found += [plugin(more) for more in (choice.enabled if choice is not None else ())]
+        found = [plugin(more) for more in (choice.enabled if choice is not None else ())]
+        found += [one for one in every if hasattr(one, method) and not _is_off(one.name, choice)]
         points[point] = list({one.name: one for one in found}.values())
     if len(points["queueSort"]) != 1:
         raise ArgumentError(f"profile {config.scheduler_name}: exactly one plug-in sorts the queue")
