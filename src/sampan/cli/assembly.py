@@ -204,18 +204,23 @@ class Assembly:
 
     async def _schedule(self, activity: Activity) -> None:
         with activity:
-            module = await asyncio.to_thread(import_module, "sampan.scheduler.scheduler")
+            module, export = await asyncio.to_thread(_scheduler_modules)
         transport = self.transport.acting_as(User(_SCHEDULER_USER, groups=(AUTHENTICATED,)))
         client = Client(transport=transport, clock=self.clock, component=module.COMPONENT)
         self.scheduler = module.Scheduler(
             client=client, clock=self.clock, recorder=self.server.recorder, activity=activity, host=gethostname()
         )
+        export.export_scheduler(self.server.metrics, self.scheduler)
         await self.scheduler.run()
 
     def _tell_clock(self, running: AsyncExitStack, idle: Idle) -> None:
         """A virtual clock does not move on while something is under way."""
         if isinstance(self.clock, VirtualClock):
             running.callback(self.clock.on_idle(idle))
+
+
+def _scheduler_modules() -> tuple[Any, Any]:
+    return import_module("sampan.scheduler.scheduler"), import_module("sampan.scheduler.export")
 
 
 async def _is_running() -> None:
