@@ -1,0 +1,61 @@
+"""`python -m sampan.runtimes.monitor FOLDER`: the monitor of a node, on FOLDER/monitor.sock, in the background."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import signal
+import socket
+import sys
+
+from sampan.runtimes.monitor.server import Monitor
+
+SOCKET, LOCK, LOG = "monitor.sock", "monitor.lock", "monitor.log"
+
+
+def main(folder: str) -> None:
+    lock = os.open(os.path.join(folder, LOCK), os.O_RDWR | os.O_CREAT, 0o600)
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return  # there is one
+    path = os.path.join(folder, SOCKET)
+    with contextlib.suppress(FileNotFoundError):
+        os.unlink(path)
+    listening = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_CLOEXEC)
+    os.umask(0o077)
+    listening.bind(path)
+    listening.listen(64)
+    listening.setblocking(False)
+    if not _is_child():
+        return
+    os.umask(0o022)
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, _unmoved)
+    try:
+        Monitor(listening).run()
+    finally:
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(path)
+
+
+def _unmoved(number: int, at: object) -> None:
+    """Signals meant for others are not heeded. A handler, since what is ignored stays ignored in children."""
+
+
+def _is_child() -> bool:
+    """Go into the background: the socket is open, so whoever began this may connect."""
+    sys.stdout.flush()
+    if os.fork():
+        return False
+    os.setsid()
+    null, log = os.open(os.devnull, os.O_RDWR), os.open(LOG, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+    for file, copy in ((null, 0), (null, 1), (log, 2)):
+        os.dup2(file, copy)
+    return True
+
+
+if __name__ == "__main__":
+    os.chdir(sys.argv[1])
+    main(".")

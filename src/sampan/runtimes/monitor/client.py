@@ -1,0 +1,216 @@
+"""The kubelet's side of the monitor."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import sys
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from sampan.runtimes.contract import RuntimeFailure
+from sampan.runtimes.monitor import protocol
+from sampan.runtimes.monitor.__main__ import LOG, SOCKET
+from sampan.runtimes.monitor.protocol import Frames
+from sampan.runtimes.streams import STDERR, STDOUT
+
+_READ = 256 << 10
+_PATIENCE_S = 30.0
+
+Ended = Callable[[dict[str, Any]], None]
+"""Told of a process that has ended: its id, pid, code and finished_at."""
+
+
+class MonitorError(RuntimeFailure):
+    def __init__(self, message: str) -> None:
+        super().__init__("RunContainerError", message)
+
+
+class MonitorClient:
+    """`folder` belongs to one node, and has the monitor's socket."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._starting = asyncio.Lock()
+
+    async def ensure(self) -> None:
+        """See that the monitor runs."""
+        async with self._starting:
+            with suppress(MonitorError):
+                _, writer = await self._connect()
+                writer.close()
+                return
+            await self._start()
+
+    async def run(self, id: str, argv: Sequence[str], **request: Any) -> int:
+        """Begin a process; its number. See `process.Process` for what may be requested."""
+        answer = await self._ask({"do": "run", "id": id, "argv": list(argv), **request})
+        return int(answer["pid"])
+
+    async def exec(self, id: str, argv: Sequence[str], **request: Any) -> MonitorStream:
+        """Begin a process that ends with the stream."""
+        return await self._stream({"do": "run", "id": id, "argv": list(argv), "attach": True, **request})
+
+    async def attach(self, id: str) -> MonitorStream:
+        return await self._stream({"do": "attach", "id": id})
+
+    async def kill(self, id: str, signal: int, *, group: bool = False) -> None:
+        await self._ask({"do": "kill", "id": id, "signal": signal, "group": group})
+
+    async def forget(self, id: str) -> None:
+        await self._ask({"do": "forget", "id": id})
+
+    async def reopen_log(self, id: str) -> None:
+        await self._ask({"do": "reopen", "id": id})
+
+    async def list(self) -> list[dict[str, Any]]:
+        found: list[dict[str, Any]] = (await self._ask({"do": "list"}))["processes"]
+        return found
+
+    async def quit(self, *, kill: bool = False) -> None:
+        """End the monitor, if there is one."""
+        with suppress(MonitorError):
+            await self._ask({"do": "quit", "kill": kill})
+
+    async def follow(self, ended: Ended) -> None:
+        """Tell of processes that end, and at first of those that have; until the connection ends."""
+        reader, writer = await self._connect()
+        try:
+            writer.write(protocol.message({"do": "events"}))
+            async for kind, content in _frames(reader):
+                value = json.loads(content) if kind == protocol.JSON else {}
+                for about in [value["ended"]] if "ended" in value else value.get("processes", ()):
+                    if about["code"] is not None:
+                        ended(about)
+        finally:
+            writer.close()
+
+    async def _ask(self, request: dict[str, Any]) -> dict[str, Any]:
+        reader, writer = await self._connect()
+        try:
+            writer.write(protocol.message(request))
+            async with asyncio.timeout(_PATIENCE_S):
+                async for _, content in _frames(reader):
+                    return _checked(json.loads(content))
+        except (TimeoutError, OSError) as fault:
+            raise MonitorError(f"the monitor does not answer: {fault or 'timeout'}") from None
+        finally:
+            writer.close()
+        raise MonitorError("the monitor has ended")
+
+    async def _stream(self, request: dict[str, Any]) -> MonitorStream:
+        reader, writer = await self._connect()
+        writer.write(protocol.message(request))
+        stream = MonitorStream(reader, writer)
+        try:
+            await stream.begin()
+        except BaseException:
+            writer.close()
+            raise
+        return stream
+
+    async def _connect(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+        """By a short path: those of sockets may not be long."""
+        try:
+            folder = os.open(self._folder, os.O_RDONLY | os.O_DIRECTORY)
+        except OSError as fault:
+            raise MonitorError(f"there is no monitor: {fault.strerror}") from None
+        try:
+            return await asyncio.open_unix_connection(f"/proc/self/fd/{folder}/{SOCKET}")
+        except OSError as fault:
+            raise MonitorError(f"there is no monitor: {fault.strerror or fault}") from None
+        finally:
+            os.close(folder)
+
+    async def _start(self) -> None:
+        self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        process = await asyncio.create_subprocess_exec(
+            *(sys.executable, "-E", "-m", "sampan.runtimes.monitor", str(self._folder)),
+            stdin=asyncio.subprocess.DEVNULL,
+            stdout=asyncio.subprocess.DEVNULL,
+            stderr=asyncio.subprocess.PIPE,
+        )
+        _, err = await process.communicate()
+        if process.returncode:
+            told = err.decode("utf-8", "replace").strip().splitlines()[-1:]
+            raise MonitorError(f"the monitor cannot be started: {''.join(told)} (see {self._folder / LOG})")
+
+
+class MonitorStream:
+    """A process that somebody is connected to; see `streams.ProcessStream`."""
+
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._writer = writer
+        self._frames = _frames(reader)
+        self._early: list[tuple[int, bytes]] = []
+        """Output that came before the answer."""
+        self._code: int | None = None
+        self._is_over = False
+
+    async def begin(self) -> None:
+        """Until the process has begun; MonitorError if it has not."""
+        async for kind, content in self._frames:
+            if kind == protocol.JSON:
+                _checked(json.loads(content))
+                return
+            self._early.append((kind, content))
+        raise MonitorError("the monitor has ended")
+
+    async def read(self) -> tuple[int, bytes] | None:
+        if self._early:
+            return self._early.pop(0)
+        if self._is_over:
+            return None
+        async for kind, content in self._frames:
+            if kind in (STDOUT, STDERR):
+                return kind, content
+            if kind == protocol.JSON:
+                self._code = json.loads(content).get("code")
+                break
+        self._is_over = True
+        return None
+
+    async def write(self, data: bytes) -> None:
+        for at in range(0, len(data), _READ):
+            self._writer.write(protocol.frame(protocol.STDIN, data[at : at + _READ]))
+        with suppress(OSError):
+            await self._writer.drain()
+
+    async def close_input(self) -> None:
+        self._writer.write(protocol.frame(protocol.END_OF_STDIN, b""))
+
+    async def resize(self, width: int, height: int) -> None:
+        self._writer.write(protocol.frame(protocol.RESIZE, json.dumps([width, height]).encode()))
+
+    async def wait(self) -> int:
+        while await self.read() is not None:
+            pass
+        return self._code if self._code is not None else 0
+
+    async def close(self) -> None:
+        self._writer.close()
+
+
+async def _frames(reader: asyncio.StreamReader) -> AsyncIterator[tuple[int, bytes]]:
+    frames = Frames()
+    while True:
+        try:
+            data = await reader.read(_READ)
+        except OSError:
+            return
+        if not data:
+            return
+        for found in frames.feed(data):
+            yield found
+
+
+def _checked(answer: dict[str, Any]) -> dict[str, Any]:
+    if "error" in answer:
+        raise MonitorError(str(answer["error"]))
+    return answer
+
+
+__all__ = ["MonitorClient", "MonitorError", "MonitorStream"]

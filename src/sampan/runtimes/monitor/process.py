@@ -1,0 +1,288 @@
+"""One process that the monitor has begun: its output, input, terminal and end."""
+
+from __future__ import annotations
+
+import array
+import contextlib
+import fcntl
+import json
+import os
+import pty
+import socket
+import struct
+import subprocess
+import termios
+import time
+from collections.abc import Callable
+from typing import Any
+
+from sampan.runtimes.monitor.logs import LogWriter
+from sampan.runtimes.monitor.protocol import STDERR, STDOUT
+
+_READ = 64 << 10
+_MOST_INPUT = 1 << 20
+"""When so many bytes wait for a process that does not read them, no more are taken from whoever sends them."""
+
+Listener = Callable[[int, bytes], None]
+"""Told of output: which of the two, and what; empty bytes are the end of it."""
+
+
+class Refused(Exception):
+    """The process cannot be begun; why."""
+
+
+class Process:
+    """Begun from a request:
+
+    - `argv`, `env`, `cwd`: what to run; `stdin`, `tty`: whether it has an input, a terminal;
+    - `log`: where its output goes; `exit`: the file that its end is noted in;
+    - `pid_file`: the process only launches another, whose number is in this file when it has ended;
+    - `console`: the path of a socket on which a launcher hands over the terminal that it made.
+    """
+
+    def __init__(self, request: dict[str, Any]) -> None:
+        self.id = str(request["id"])
+        self.request = request
+        self.pid = 0
+        self.code: int | None = None
+        self.finished_at = 0.0
+        self.launched: int | None = None
+        """The launcher's number, while it runs."""
+        self.listeners: list[Listener] = []
+        self.closing: Callable[[int], None] = lambda file: None
+        """Told of a file descriptor before it is closed."""
+        self._log = LogWriter(str(request["log"])) if request.get("log") else None
+        self.outputs: dict[int, int] = {}
+        """File descriptors that are read, and which output each is."""
+        self.input: int | None = None
+        self._waiting = bytearray()
+        self._ends_input = False
+        self._has_tty = bool(request.get("tty"))
+        self._console: socket.socket | None = None
+
+    # -- begin -------------------------------------------------------------------------------------------------------
+
+    def begin(self) -> None:
+        request = self.request
+        given: list[int] = []
+        """What the child has, and the monitor lets go of."""
+        try:
+            stdio = self._stdio(given)
+            child = subprocess.Popen(
+                [str(word) for word in request["argv"]],
+                env=request.get("env"),
+                cwd=request.get("cwd"),
+                stdin=stdio[0],
+                stdout=stdio[1],
+                stderr=stdio[2],
+                start_new_session=True,
+                close_fds=True,
+                preexec_fn=_own_terminal if self._has_tty and not request.get("console") else None,
+                user=request.get("user"),
+                group=request.get("group"),
+                extra_groups=request.get("groups"),
+            )
+        except (OSError, ValueError, subprocess.SubprocessError) as fault:
+            self.close()
+            raise Refused(str(fault)) from None
+        finally:
+            for each in given:
+                os.close(each)
+        child.returncode = 0  # the loop waits for it, not this object
+        if request.get("pid_file"):
+            self.launched = child.pid
+        else:
+            self.pid = child.pid
+
+    def _stdio(self, given: list[int]) -> tuple[int, int, int]:
+        if self._has_tty and self.request.get("console"):
+            self._listen_for_console(str(self.request["console"]))
+            return (subprocess.DEVNULL,) * 3
+        if self._has_tty:
+            master, slave = pty.openpty()
+            given.append(slave)
+            self.outputs[master], self.input = STDOUT, master
+            os.set_blocking(master, False)
+            return slave, slave, slave
+        out, err = self._output(STDOUT, given), self._output(STDERR, given)
+        if not self.request.get("stdin"):
+            return subprocess.DEVNULL, out, err
+        read, self.input = os.pipe()
+        os.set_blocking(self.input, False)
+        given.append(read)
+        return read, out, err
+
+    def _output(self, channel: int, given: list[int]) -> int:
+        read, write = os.pipe()
+        os.set_blocking(read, False)
+        self.outputs[read] = channel
+        given.append(write)
+        return write
+
+    def _listen_for_console(self, path: str) -> None:
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(path)
+        self._console = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        self._console.bind(path)
+        os.chmod(path, 0o600)
+        self._console.listen(1)
+        self._console.settimeout(10)
+
+    def launcher_ended(self, code: int) -> None:
+        """Refused if it failed, or left no number."""
+        self.launched = None
+        if code:
+            raise Refused(f"the runtime ended with code {code}")
+        try:
+            with open(str(self.request["pid_file"])) as file:
+                self.pid = int(file.read().strip())
+        except (OSError, ValueError) as fault:
+            raise Refused(f"the runtime left no process number: {fault}") from None
+        if self._console is not None:
+            self._take_console()
+
+    def _take_console(self) -> None:
+        assert self._console is not None
+        try:
+            connection, _ = self._console.accept()
+            with connection:
+                _, ancillary, _, _ = connection.recvmsg(4096, socket.CMSG_SPACE(4))
+        except OSError as fault:
+            raise Refused(f"the runtime handed over no terminal: {fault}") from None
+        finally:
+            self._console.close()
+            os.unlink(str(self.request["console"]))
+            self._console = None
+        found = array.array("i")
+        for level, kind, data in ancillary:
+            if (level, kind) == (socket.SOL_SOCKET, socket.SCM_RIGHTS):
+                found.frombytes(data[: len(data) - len(data) % found.itemsize])
+        if not found:
+            raise Refused("the runtime handed over no terminal")
+        self.input = found[0]
+        self.outputs[found[0]] = STDOUT
+        os.set_blocking(found[0], False)
+
+    # -- output and input --------------------------------------------------------------------------------------------
+
+    def read(self, file: int) -> bool:
+        """Take what there is; False at the end of it."""
+        channel = self.outputs[file]
+        try:
+            data = os.read(file, _READ)
+        except BlockingIOError:
+            return True
+        except OSError:  # a terminal whose last user has gone says so by an error
+            data = b""
+        if data:
+            if self._log is not None:
+                self._log.write(channel, data)
+            self._tell(channel, data)
+            return True
+        self._end_output(file, channel)
+        return False
+
+    def _end_output(self, file: int, channel: int) -> None:
+        del self.outputs[file]
+        if self._log is not None:
+            self._log.finish(channel)
+        if file == self.input:
+            self.input = None
+        self._close(file)
+        if not self.outputs:
+            self._tell(0, b"")
+
+    def _tell(self, channel: int, data: bytes) -> None:
+        for listener in list(self.listeners):
+            listener(channel, data)
+
+    def give(self, data: bytes) -> None:
+        """To its input, if it has one."""
+        if self.input is None:
+            return
+        self._waiting += data
+        self.flush()
+
+    def end_input(self) -> None:
+        """No more input; a terminal is told by its end-of-file character."""
+        if self._has_tty:
+            self.give(b"\x04")
+            return
+        self._ends_input = True
+        self.flush()
+
+    def flush(self) -> None:
+        while self.input is not None and self._waiting:
+            try:
+                done = os.write(self.input, self._waiting[:_READ])
+            except BlockingIOError:
+                return
+            except OSError:
+                self._waiting.clear()
+                break
+            del self._waiting[:done]
+        if self._ends_input and not self._waiting and self.input is not None:
+            self._close(self.input)
+            self.input = None
+
+    def _close(self, file: int) -> None:
+        self.closing(file)
+        with contextlib.suppress(OSError):
+            os.close(file)
+
+    @property
+    def wants_to_write(self) -> bool:
+        return self.input is not None and bool(self._waiting)
+
+    @property
+    def is_full(self) -> bool:
+        """Too much waits for it."""
+        return self.input is not None and len(self._waiting) > _MOST_INPUT
+
+    def resize(self, width: int, height: int) -> None:
+        if self._has_tty and self.input is not None:
+            size = struct.pack("HHHH", height, width, 0, 0)
+            with contextlib.suppress(OSError):
+                fcntl.ioctl(self.input, termios.TIOCSWINSZ, size)
+
+    def reopen_log(self) -> None:
+        if self._log is not None:
+            self._log.reopen()
+
+    # -- end ---------------------------------------------------------------------------------------------------------
+
+    def ended(self, code: int) -> None:
+        self.code, self.finished_at = code, time.time()
+        path = self.request.get("exit")
+        if path:
+            note = json.dumps({"code": code, "finished_at": self.finished_at, "pid": self.pid})
+            scratch = f"{path}.new"
+            with contextlib.suppress(OSError):
+                with open(scratch, "w") as file:
+                    file.write(note)
+                os.replace(scratch, str(path))
+
+    def close(self) -> None:
+        """Let go of everything but the process itself."""
+        for file in list(self.outputs):
+            self.read(file)
+        for file in {*self.outputs, *([self.input] if self.input is not None else ())}:
+            self._close(file)
+        self.outputs, self.input = {}, None
+        if self._console is not None:
+            self._console.close()
+        if self._log is not None:
+            for channel in (STDOUT, STDERR):
+                self._log.finish(channel)
+            self._log.close_file()
+
+    def about(self) -> dict[str, Any]:
+        return {"id": self.id, "pid": self.pid, "code": self.code, "finished_at": self.finished_at}
+
+
+def _own_terminal() -> None:
+    """In the child: its input becomes the terminal that controls it."""
+    fcntl.ioctl(0, termios.TIOCSCTTY, 0)
+
+
+__all__ = ["Process", "Refused"]

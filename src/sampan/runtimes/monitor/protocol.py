@@ -1,0 +1,49 @@
+"""What is said over the monitor's socket: frames of a length, a kind and a content. Requests and answers are JSON."""
+
+from __future__ import annotations
+
+import json
+import struct
+from typing import Any
+
+JSON, STDOUT, STDERR, STDIN, END_OF_STDIN, RESIZE = range(6)
+HEAD = struct.Struct(">IB")
+MOST = 4 << 20
+"""Bytes of a frame."""
+
+
+class BadFrame(ValueError):
+    """The other side does not speak this protocol."""
+
+
+def frame(kind: int, content: bytes) -> bytes:
+    return HEAD.pack(len(content), kind) + content
+
+
+def message(value: dict[str, Any]) -> bytes:
+    return frame(JSON, json.dumps(value, separators=(",", ":")).encode())
+
+
+class Frames:
+    """Takes bytes as they come, gives whole frames."""
+
+    def __init__(self) -> None:
+        self._data = bytearray()
+
+    def feed(self, data: bytes) -> list[tuple[int, bytes]]:
+        self._data += data
+        found = []
+        while len(self._data) >= HEAD.size:
+            size, kind = HEAD.unpack_from(self._data)
+            if size > MOST:
+                raise BadFrame(f"a frame of {size} bytes")
+            end = HEAD.size + size
+            if len(self._data) < end:
+                break
+            found.append((kind, bytes(self._data[HEAD.size : end])))
+            del self._data[:end]
+        return found
+
+
+__all__ = ["END_OF_STDIN", "HEAD", "JSON", "MOST", "RESIZE", "STDERR", "STDIN", "STDOUT", "BadFrame", "Frames"]
+__all__ += ["frame", "message"]

@@ -1,0 +1,383 @@
+"""The monitor's loop: one socket, the processes' pipes, and the signal that a child has ended."""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import json
+import os
+import selectors
+import signal
+import socket
+import traceback
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+from sampan.runtimes.monitor import protocol
+from sampan.runtimes.monitor.process import Process, Refused
+from sampan.runtimes.monitor.protocol import Frames
+
+_PR_SET_CHILD_SUBREAPER = 36
+_MOST_UNSENT = 8 << 20
+"""Bytes that wait for a client that does not read; it is cut off then, so that it does not hold up a container."""
+_MUCH_UNSENT = 1 << 20
+"""With so many, a process that runs for this client alone is not read from."""
+
+
+class Client:
+    """A connection: of requests, or, after `attach`, of one process's streams."""
+
+    def __init__(self, connection: socket.socket) -> None:
+        self.connection = connection
+        self.frames = Frames()
+        self.unsent = bytearray()
+        self.attached: Process | None = None
+        self.kills_at_end = False
+        """The process was begun for this connection."""
+        self.listener: Any = None
+        self.wants_events = False
+        self.is_ending = False
+        """To be closed when everything is sent."""
+        self.is_paused = False
+        """Nothing is read of it, as its process does not take it."""
+
+
+class Monitor:
+    def __init__(self, listening: socket.socket) -> None:
+        self._listening = listening
+        self._selector = selectors.DefaultSelector()
+        self._processes: dict[str, Process] = {}
+        self._clients: dict[int, Client] = {}
+        self._answers: dict[str, Client] = {}
+        """Who waits for a launcher to end."""
+        self._is_over = False
+        self._wake, self._wakes = os.pipe()
+        self._operations: dict[str, Callable[[Client, dict[str, Any]], dict[str, Any] | None]] = {
+            "run": self._run,
+            "kill": self._kill,
+            "list": lambda client, request: {"processes": [each.about() for each in self._processes.values()]},
+            "forget": self._forget,
+            "attach": self._attach,
+            "reopen": self._reopen,
+            "events": self._events,
+            "quit": self._quit,
+        }
+
+    def run(self) -> None:
+        """Until told to quit."""
+        become_subreaper()
+        os.set_blocking(self._wakes, False)
+        os.set_blocking(self._wake, False)
+        signal.set_wakeup_fd(self._wakes, warn_on_full_buffer=False)
+        signal.signal(signal.SIGCHLD, lambda number, at: None)
+        self._selector.register(self._listening, selectors.EVENT_READ, self._accept)
+        self._selector.register(self._wake, selectors.EVENT_READ, self._reap)
+        while not self._is_over:
+            for key, events in self._selector.select():
+                try:
+                    key.data(key.fileobj, events)
+                except Exception:  # whatever it was about, the other processes need their monitor
+                    traceback.print_exc()
+
+    # -- connections -------------------------------------------------------------------------------------------------
+
+    def _accept(self, file: Any, events: int) -> None:
+        with contextlib.suppress(OSError):
+            connection, _ = self._listening.accept()
+            connection.setblocking(False)
+            self._clients[connection.fileno()] = Client(connection)
+            self._selector.register(connection, selectors.EVENT_READ, self._on_client)
+
+    def _on_client(self, connection: Any, events: int) -> None:
+        client = self._clients.get(connection.fileno())
+        if client is None:
+            return
+        if events & selectors.EVENT_WRITE:
+            self._flush(client)
+        if events & selectors.EVENT_READ and connection.fileno() in self._clients:
+            self._read(client)
+
+    def _read(self, client: Client) -> None:
+        try:
+            data = client.connection.recv(256 << 10)
+        except BlockingIOError:
+            return
+        except OSError:
+            data = b""
+        if not data:
+            return self._drop(client)
+        try:
+            for kind, content in client.frames.feed(data):
+                self._on_frame(client, kind, content)
+        except (protocol.BadFrame, ValueError, KeyError, TypeError):
+            self._drop(client)
+
+    def _on_frame(self, client: Client, kind: int, content: bytes) -> None:
+        if kind == protocol.JSON:
+            request = json.loads(content)
+            try:
+                answer = self._operations[request["do"]](client, request)
+            except Refused as fault:
+                answer = {"error": str(fault)}
+            if answer is not None:
+                self._send(client, protocol.message(answer))
+            return
+        process = client.attached
+        if process is None:
+            raise protocol.BadFrame("nothing is attached")
+        if kind == protocol.STDIN:
+            process.give(content)
+            client.is_paused = process.is_full
+        elif kind == protocol.END_OF_STDIN:
+            process.end_input()
+        elif kind == protocol.RESIZE:
+            process.resize(*json.loads(content))
+        self._watch(process)
+        self._watch_client(client)
+
+    def _watch_client(self, client: Client) -> None:
+        """Be told of what matters now; with nothing to wait for, of nothing."""
+        if client.connection.fileno() not in self._clients:
+            return
+        wanted = (0 if client.is_paused else selectors.EVENT_READ) | (selectors.EVENT_WRITE if client.unsent else 0)
+        is_known = client.connection in self._selector.get_map()
+        if wanted and is_known:
+            self._selector.modify(client.connection, wanted, self._on_client)
+        elif wanted:
+            self._selector.register(client.connection, wanted, self._on_client)
+        elif is_known:
+            self._selector.unregister(client.connection)
+
+    def _send(self, client: Client, data: bytes) -> None:
+        client.unsent += data
+        if len(client.unsent) > _MOST_UNSENT:
+            return self._drop(client)
+        self._flush(client)
+
+    def _flush(self, client: Client) -> None:
+        try:
+            while client.unsent:
+                done = client.connection.send(client.unsent)
+                del client.unsent[:done]
+        except BlockingIOError:
+            pass
+        except OSError:
+            return self._drop(client)
+        if client.is_ending and not client.unsent:
+            return self._drop(client)
+        self._watch_client(client)
+        if client.attached is not None and client.kills_at_end:
+            self._watch(client.attached)
+
+    def _drop(self, client: Client) -> None:
+        if self._clients.pop(client.connection.fileno(), None) is None:
+            return
+        if client.connection in self._selector.get_map():
+            self._selector.unregister(client.connection)
+        client.connection.close()
+        process = client.attached
+        if process is None:
+            return
+        if client.listener in process.listeners:
+            process.listeners.remove(client.listener)
+        if client.kills_at_end:
+            self._signal(process, signal.SIGKILL)
+            if process.code is not None:
+                self._remove(process)
+        elif process.request.get("stdin_once"):
+            process.end_input()
+
+    # -- operations --------------------------------------------------------------------------------------------------
+
+    def _run(self, client: Client, request: dict[str, Any]) -> dict[str, Any] | None:
+        """With `attach`, the connection is the process's from then on, and the process ends with it."""
+        if request["id"] in self._processes:
+            raise Refused(f"there is a process {request['id']!r} already")
+        process = Process(request)
+        process.closing = self._unwatch
+        process.begin()
+        self._processes[process.id] = process
+        if request.get("attach"):
+            client.kills_at_end = True
+            self._join(client, process)
+        self._watch(process)
+        if process.launched is not None:
+            self._answers[process.id] = client
+            return None
+        return {"pid": process.pid}
+
+    def _kill(self, client: Client, request: dict[str, Any]) -> dict[str, Any]:
+        process = self._find(request)
+        self._signal(process, int(request["signal"]), bool(request.get("group")))
+        return {}
+
+    def _forget(self, client: Client, request: dict[str, Any]) -> dict[str, Any]:
+        process = self._processes.get(request["id"])
+        if process is not None:
+            if process.code is None and process.pid:
+                raise Refused("it is still running")
+            self._remove(process)
+        return {}
+
+    def _attach(self, client: Client, request: dict[str, Any]) -> dict[str, Any]:
+        process = self._find(request)
+        self._join(client, process)
+        return {"pid": process.pid}
+
+    def _reopen(self, client: Client, request: dict[str, Any]) -> dict[str, Any]:
+        self._find(request).reopen_log()
+        return {}
+
+    def _events(self, client: Client, request: dict[str, Any]) -> dict[str, Any]:
+        client.wants_events = True
+        return {"processes": [each.about() for each in self._processes.values()]}
+
+    def _quit(self, client: Client, request: dict[str, Any]) -> dict[str, Any]:
+        """Only when nothing runs, unless it is told to kill all that does."""
+        running = [each for each in self._processes.values() if each.code is None]
+        if running and not request.get("kill"):
+            raise Refused(f"{len(running)} processes are running")
+        for each in running:
+            self._signal(each, signal.SIGKILL, True)
+        self._is_over = True
+        with contextlib.suppress(OSError):
+            client.connection.send(protocol.message({}))
+        return {}
+
+    def _find(self, request: dict[str, Any]) -> Process:
+        found = self._processes.get(request["id"])
+        if found is None:
+            raise Refused(f"there is no process {request['id']!r}")
+        return found
+
+    def _join(self, client: Client, process: Process) -> None:
+        def listen(channel: int, data: bytes) -> None:
+            if data:
+                self._send(client, protocol.frame(channel, data))
+            else:
+                self._end(client, process)
+
+        client.attached, client.listener = process, listen
+        process.listeners.append(listen)
+        if not process.outputs and process.code is not None:
+            self._end(client, process)
+
+    def _end(self, client: Client, process: Process) -> None:
+        """Its output is at an end: tell the exit code once it is known, and close."""
+        if process.code is None and client.kills_at_end:
+            return  # told when it ends
+        client.is_ending = True
+        self._send(client, protocol.message({"code": process.code}))
+
+    # -- processes ---------------------------------------------------------------------------------------------------
+
+    def _watch(self, process: Process) -> None:
+        """Be told of what matters now: output, unless those it is for are slow; room for input that waits."""
+        is_slow = any(each.attached is process and _is_slow(each) for each in self._clients.values())
+        wanted = dict.fromkeys(process.outputs, 0 if is_slow else selectors.EVENT_READ)
+        if process.wants_to_write and process.input is not None:
+            wanted[process.input] = wanted.get(process.input, 0) | selectors.EVENT_WRITE
+        elif process.input is not None:
+            wanted.setdefault(process.input, 0)
+        known = self._selector.get_map()
+        for file, events in wanted.items():
+            if not events:
+                self._unwatch(file)
+            elif file not in known:
+                self._selector.register(file, events, partial(self._on_process, process))
+            elif known[file].events != events:
+                self._selector.modify(file, events, known[file].data)
+
+    def _unwatch(self, file: int) -> None:
+        if file in self._selector.get_map():
+            self._selector.unregister(file)
+
+    def _on_process(self, process: Process, file: int, events: int) -> None:
+        if events & selectors.EVENT_WRITE:
+            process.flush()
+            self._resume_clients(process)
+        if events & selectors.EVENT_READ and file in process.outputs:
+            process.read(file)
+        self._watch(process)
+
+    def _resume_clients(self, process: Process) -> None:
+        if not process.is_full:
+            for client in [each for each in self._clients.values() if each.attached is process and each.is_paused]:
+                client.is_paused = False
+                self._watch_client(client)
+
+    def _signal(self, process: Process, number: int, group: bool = False) -> None:
+        if process.pid and process.code is None:
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                (os.killpg if group else os.kill)(process.pid, number)
+
+    def _reap(self, file: Any, events: int) -> None:
+        with contextlib.suppress(BlockingIOError):
+            os.read(self._wake, 4096)
+        while True:
+            try:
+                pid, status = os.waitpid(-1, os.WNOHANG)
+            except ChildProcessError:
+                return
+            if pid == 0:
+                return
+            self._on_end(pid, os.waitstatus_to_exitcode(status))
+
+    def _on_end(self, pid: int, code: int) -> None:
+        code = 128 - code if code < 0 else code
+        for process in list(self._processes.values()):
+            if process.launched == pid:
+                return self._on_launched(process, code)
+            if process.pid == pid and process.code is None:
+                return self._on_ended(process, code)
+
+    def _on_launched(self, process: Process, code: int) -> None:
+        client = self._answers.pop(process.id, None)
+        try:
+            process.launcher_ended(code)
+            self._watch(process)
+            answer: dict[str, Any] = {"pid": process.pid}
+        except Refused as fault:
+            self._remove(process)
+            answer = {"error": str(fault)}
+        if client is not None:
+            self._send(client, protocol.message(answer))
+
+    def _on_ended(self, process: Process, code: int) -> None:
+        for file in list(process.outputs):
+            while file in process.outputs and _has_more(file):
+                process.read(file)
+        process.ended(code)
+        told = protocol.message({"ended": process.about()})
+        for client in list(self._clients.values()):
+            if client.wants_events:
+                self._send(client, told)
+            if client.attached is process and (client.kills_at_end or not process.outputs) and not client.is_ending:
+                self._end(client, process)
+        if process.request.get("attach"):
+            self._remove(process)
+
+    def _remove(self, process: Process) -> None:
+        process.close()
+        self._processes.pop(process.id, None)
+
+
+def _is_slow(client: Client) -> bool:
+    return client.kills_at_end and len(client.unsent) > _MUCH_UNSENT
+
+
+def _has_more(file: int) -> bool:
+    with selectors.DefaultSelector() as look:
+        look.register(file, selectors.EVENT_READ)
+        return bool(look.select(0))
+
+
+def become_subreaper() -> None:
+    """Children of children whose parent has ended become this process's."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    if libc.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) != 0:
+        raise OSError(ctypes.get_errno(), "cannot become a sub-reaper")
+
+
+__all__ = ["Monitor"]

@@ -1,0 +1,258 @@
+"""The monitor, with real processes."""
+
+import asyncio
+import json
+import os
+import re
+import signal
+import sys
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sampan.runtimes.monitor.client import MonitorClient, MonitorError
+from sampan.runtimes.monitor.logs import LogWriter
+from sampan.runtimes.monitor.protocol import Frames, frame
+from sampan.runtimes.streams import STDERR, STDOUT, collected
+
+LINE = re.compile(rb"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{9}Z (stdout|stderr) ([FP]) (.*)")
+
+
+@asynccontextmanager
+async def monitor(folder: Path) -> AsyncIterator[MonitorClient]:
+    client = MonitorClient(folder / "m")
+    await client.ensure()
+    try:
+        yield client
+    finally:
+        await client.quit(kill=True)
+
+
+def play(folder: Path, work: Callable[[MonitorClient], Awaitable[None]]) -> None:
+    async def main() -> None:
+        async with asyncio.timeout(30), monitor(folder) as client:
+            await work(client)
+
+    asyncio.run(main())
+
+
+def shell(text: str) -> list[str]:
+    return ["/bin/sh", "-c", text]
+
+
+async def ended(client: MonitorClient, id: str) -> dict[str, Any]:
+    """Until the process has."""
+    found: asyncio.Future[dict[str, Any]] = asyncio.get_running_loop().create_future()
+
+    def look(about: dict[str, Any]) -> None:
+        if about["id"] == id and not found.done():
+            found.set_result(about)
+
+    task = asyncio.create_task(client.follow(look))
+    try:
+        return await found
+    finally:
+        task.cancel()
+        with suppress(asyncio.CancelledError):
+            await task
+
+
+def lines(path: Path) -> list[tuple[bytes, bytes, bytes]]:
+    found = []
+    for line in path.read_bytes().splitlines():
+        match = LINE.fullmatch(line)
+        assert match is not None, line
+        found.append((match[1], match[2], match[3]))
+    return found
+
+
+def test_output_and_exit_code(tmp_path: Path) -> None:
+    async def work(client: MonitorClient) -> None:
+        log, note = tmp_path / "logs/c/0.log", tmp_path / "exit"
+        pid = await client.run("a", shell("echo one; echo two >&2; printf end; exit 3"), log=str(log), exit=str(note))
+        about = await ended(client, "a")
+        assert (about["code"], about["pid"]) == (3, pid)
+        assert json.loads(note.read_text())["code"] == 3
+        assert sorted(lines(log)) == [
+            (b"stderr", b"F", b"two"),
+            (b"stdout", b"F", b"one"),
+            (b"stdout", b"P", b"end"),
+        ]
+        await client.forget("a")
+        assert await client.list() == []
+
+    play(tmp_path, work)
+
+
+def test_killed(tmp_path: Path) -> None:
+    async def work(client: MonitorClient) -> None:
+        await client.run("a", ["/bin/sleep", "60"])
+        with pytest.raises(MonitorError, match="still running"):
+            await client.forget("a")
+        await client.kill("a", signal.SIGTERM)
+        assert (await ended(client, "a"))["code"] == 128 + 15
+
+    play(tmp_path, work)
+
+
+def test_it_outlives_whoever_began_it(tmp_path: Path) -> None:
+    """Another client finds the process and its end."""
+
+    async def work(client: MonitorClient) -> None:
+        await client.run("a", shell("read line; echo got $line"), stdin=True, log=str(tmp_path / "log"))
+        other = MonitorClient(tmp_path / "m")
+        await other.ensure()
+        assert [about["id"] for about in await other.list()] == ["a"]
+        stream = await other.attach("a")
+        await stream.write(b"hello\n")
+        code, out, _ = await collected(stream)
+        assert (code, out) == (0, b"got hello\n")
+        assert lines(tmp_path / "log") == [(b"stdout", b"F", b"got hello")]
+
+    play(tmp_path, work)
+
+
+def test_exec(tmp_path: Path) -> None:
+    async def work(client: MonitorClient) -> None:
+        stream = await client.exec("x", shell("cat; echo problem >&2; exit 4"), stdin=True)
+        data = os.urandom(30_000_000)
+        sending = asyncio.create_task(_send(stream, data))
+        await asyncio.sleep(0.2)  # who does not read gets all the same
+        code, out, err = await collected(stream, 50_000_000)
+        await sending
+        assert (code, err) == (4, b"problem\n")
+        assert out == data
+        assert await client.list() == []
+
+    play(tmp_path, work)
+
+
+async def _send(stream: Any, data: bytes) -> None:
+    for at in range(0, len(data), 100_000):
+        await stream.write(data[at : at + 100_000])
+    await stream.close_input()
+
+
+def test_terminal(tmp_path: Path) -> None:
+    async def work(client: MonitorClient) -> None:
+        script = "test -t 0 && test -t 1 && read x; stty size; echo got $x"
+        stream = await client.exec("x", shell(script), stdin=True, tty=True)
+        await stream.resize(91, 17)
+        await stream.write(b"hello\n")
+        code, out, err = await collected(stream)
+        assert (code, err) == (0, b"")
+        assert b"17 91" in out
+        assert b"got hello" in out
+
+    play(tmp_path, work)
+
+
+def test_a_stream_that_is_closed_takes_its_process_along(tmp_path: Path) -> None:
+    async def work(client: MonitorClient) -> None:
+        stream = await client.exec("x", shell("echo $$; exec sleep 60"))
+        piece = await stream.read()
+        assert piece is not None
+        pid = int(piece[1])
+        await stream.close()
+        while os.path.exists(f"/proc/{pid}"):  # noqa: ASYNC110, ASYNC240 - another process's end
+            await asyncio.sleep(0.01)
+        assert await client.list() == []
+
+    play(tmp_path, work)
+
+
+def test_launchers(tmp_path: Path) -> None:
+    """A process that another one begins and leaves behind is the monitor's child."""
+
+    async def work(client: MonitorClient) -> None:
+        pid_file = tmp_path / "pid"
+        script = f"(echo begun; sleep 0.2; exit 7) & echo $! > {pid_file}"
+        pid = await client.run("a", shell(script), pid_file=str(pid_file), log=str(tmp_path / "log"))
+        assert pid == int(pid_file.read_text())
+        assert (await ended(client, "a"))["code"] == 7
+        with pytest.raises(MonitorError, match="ended with code 5"):
+            await client.run("b", shell("exit 5"), pid_file=str(pid_file))
+        assert [about["id"] for about in await client.list()] == ["a"]
+
+    play(tmp_path, work)
+
+
+def test_what_cannot_be_begun(tmp_path: Path) -> None:
+    async def work(client: MonitorClient) -> None:
+        with pytest.raises(MonitorError, match="No such file"):
+            await client.run("a", ["/no/such/program"])
+        with pytest.raises(MonitorError, match="there is no process"):
+            await client.kill("a", 9)
+        with pytest.raises(MonitorError, match="No such file"):
+            await client.exec("b", ["/no/such/program"])
+        await client.run("c", ["/bin/sleep", "60"])
+        with pytest.raises(MonitorError, match="already"):
+            await client.run("c", ["/bin/sleep", "60"])
+
+    play(tmp_path, work)
+
+
+def test_logs_that_are_moved_away(tmp_path: Path) -> None:
+    async def work(client: MonitorClient) -> None:
+        log = tmp_path / "log"
+        await client.run("a", shell("echo one; read x; echo two"), stdin=True, log=str(log))
+        stream = await client.attach("a")
+        while not log.read_bytes().endswith(b"one\n"):  # noqa: ASYNC110 - another process writes it
+            await asyncio.sleep(0.01)
+        log.rename(tmp_path / "log.1")
+        await client.reopen_log("a")
+        await stream.write(b"\n")
+        await collected(stream)
+        assert [text for _, _, text in lines(tmp_path / "log.1")] == [b"one"]
+        assert [text for _, _, text in lines(log)] == [b"two"]
+
+    play(tmp_path, work)
+
+
+def test_junk_does_no_harm(tmp_path: Path) -> None:
+    async def work(client: MonitorClient) -> None:
+        for junk in (b"\xff" * 100, frame(0, b"{"), frame(0, b"[]"), frame(0, b'{"do":"x"}'), frame(3, b"x"), b"\0"):
+            _, writer = await client._connect()
+            writer.write(junk)
+            writer.close()
+        assert await client.list() == []
+
+    play(tmp_path, work)
+
+
+def test_only_one(tmp_path: Path) -> None:
+    async def work(client: MonitorClient) -> None:
+        await client.run("a", ["/bin/sleep", "60"])
+        process = await asyncio.create_subprocess_exec(
+            sys.executable, "-m", "sampan.runtimes.monitor", str(tmp_path / "m")
+        )
+        assert await process.wait() == 0
+        assert [about["id"] for about in await client.list()] == ["a"]
+        assert ((tmp_path / "m").stat().st_mode & 0o077, (tmp_path / "m/monitor.sock").stat().st_mode & 0o077) == (0, 0)
+
+    play(tmp_path, work)
+
+
+def test_long_lines_are_cut(tmp_path: Path) -> None:
+    writer = LogWriter(str(tmp_path / "log"))
+    writer.write(STDOUT, b"x" * 40_000)
+    writer.write(STDOUT, b"\nshort\n")
+    writer.write(STDERR, b"part")
+    writer.finish(STDERR)
+    found = lines(tmp_path / "log")
+    assert [(name, tag, len(text)) for name, tag, text in found] == [
+        (b"stdout", b"P", 16384),
+        (b"stdout", b"P", 16384),
+        (b"stdout", b"F", 7232),
+        (b"stdout", b"F", 5),
+        (b"stderr", b"P", 4),
+    ]
+
+
+def test_frames_in_pieces() -> None:
+    frames, data = Frames(), frame(1, b"one") + frame(2, b"") + frame(3, b"x" * 1000)
+    found = [each for at in range(len(data)) for each in frames.feed(data[at : at + 1])]
+    assert found == [(1, b"one"), (2, b""), (3, b"x" * 1000)]
