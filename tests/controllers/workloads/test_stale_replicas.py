@@ -16,7 +16,7 @@ from tests.controllers.workloads.deployment.test_controller import create, get, 
 from tests.controllers.workloads.lag import Lag, lagging
 from tests.controllers.workloads.test_stale_caches import diary
 
-SEEDS = range(12)
+SEEDS = range(8)
 SURGE = {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 1, "maxUnavailable": 0}}
 
 
