@@ -212,6 +212,10 @@ def test_image_that_cannot_be_pulled() -> None:
         waiting = found.status.containerStatuses[0].state.waiting
         assert waiting.reason == "ImagePullBackOff"
         assert waiting.message == 'Back-off pulling image "registry.k8s.io/pause:3.10": ErrImagePull: not found'
+        found = await later(c, 9)
+        assert found.status.containerStatuses[0].state.waiting.reason == "ErrImagePull"
+        found = await later(c, 10)
+        assert found.status.containerStatuses[0].state.waiting.reason == "ImagePullBackOff"
         assert [event.message for event in await events(c, "Failed")] == [
             'Failed to pull image "registry.k8s.io/pause:3.10": not found',
             "Error: ErrImagePull",

@@ -14,6 +14,8 @@ from sampan.runtimes.contract import ContainerReport, PodReport, RuntimeFailure
 CRASH_LOOP, PULL_BACK_OFF = "CrashLoopBackOff", "ImagePullBackOff"
 SANDBOX_FAILED = "FailedCreatePodSandBox"
 _SANDBOX_RETRY_S = 10.0
+_PULL_LOOK_S = 10.0
+"""How soon a pod whose image could not be pulled is looked at again: before the next try it is shown as backing off."""
 
 
 class Starter:
@@ -64,7 +66,7 @@ class Starter:
         except RuntimeFailure as failure:
             _wait(record, container.name, failure.reason, failure.message)
             back_off = _pull_back_off(record, container)
-            return back_off.left_s(back_off.since, now) or FIRST_S
+            return min(back_off.left_s(back_off.since, now) or FIRST_S, _PULL_LOOK_S)
         self._events.created(kubelet, pod, container)
         self._events.started(kubelet, pod, container)
         return None
