@@ -18,7 +18,7 @@ from tests.cli.command import Sampan, wait_until_ready
 from tests.ports import free_port
 
 NODES, PODS = 200, 2000
-WATCHED_S = 30
+WATCHED_S = 15
 WRITERS = 16
 _TICKS = os.sysconf("SC_CLK_TCK")
 
