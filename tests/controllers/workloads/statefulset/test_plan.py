@@ -61,6 +61,12 @@ CASES: list[tuple[str, dict[str, Any], dict[int, dict[str, Any]], list[str]]] = 
     ("scale down does not wait for a sick one below", {"replicas": 1}, {0: {}, 1: LATE, 2: {}}, ["delete web-2"]),
     ("scale down waits for a sick replica", {"replicas": 1}, {0: LATE, 1: {}}, []),
     ("a sick condemned that is not the first waits", {"replicas": 1}, {0: {}, 1: LATE, 2: LATE}, []),
+    (
+        "a condemned that failed goes",
+        {"replicas": 0},
+        {0: {"phase": "Failed"}, 1: {"phase": "Failed"}},
+        ["delete web-1"],
+    ),
     ("the first sick condemned goes", {"replicas": 1}, {0: {}, 1: {}, 2: LATE}, ["delete web-2"]),
     ("parallel scale down", {"replicas": 0, "policy": "Parallel"}, {0: {}, 1: LATE}, ["delete web-1", "delete web-0"]),
     ("not ready for long enough", {"min_ready": 10}, {0: {"ready_for_s": 9}}, []),

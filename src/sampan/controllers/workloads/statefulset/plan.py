@@ -170,7 +170,13 @@ class _Deciding:
         if _is_leaving(pod):
             return [], True
         is_well = is_running_and_ready(pod) and self._is_available(pod)
-        if not is_well and not self.is_parallel and pod is not self._first_unavailable():
+        # one that has ended will never be well: to wait for that would be to wait for ever
+        if (
+            not is_well
+            and not pod_facts.is_terminal(pod)
+            and not self.is_parallel
+            and pod is not self._first_unavailable()
+        ):
             return [], True
         return [Step(Action.DELETE, pod)], True
 

@@ -1,0 +1,98 @@
+"""Whatever state the pods of a StatefulSet are in, the plans lead to what is desired, and never astray."""
+
+from typing import Any
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from sampan.api.types.apps_v1 import StatefulSet
+from sampan.api.types.core_v1 import Pod
+from sampan.controllers.ownership import pod_facts
+from sampan.controllers.workloads.statefulset.identity import ordinal_of, ordinals, revision_of
+from sampan.controllers.workloads.statefulset.plan import PARALLEL, Action, Plan, View, decide
+from tests.controllers.workloads.statefulset.objects import NOW, member, stateful_set, template
+
+STATES: dict[str, dict[str, Any]] = {
+    "ready": {},
+    "late": {"is_ready": False},
+    "pending": {"phase": "Pending"},
+    "failed": {"phase": "Failed"},
+    "succeeded": {"phase": "Succeeded"},
+    "leaving": {"is_leaving": True},
+}
+PODS = st.dictionaries(
+    st.integers(0, 6), st.tuples(st.sampled_from(sorted(STATES)), st.sampled_from(["old", "new"])), max_size=6
+)
+SETS = st.builds(
+    stateful_set,
+    st.integers(0, 5),
+    policy=st.sampled_from(["OrderedReady", PARALLEL]),
+    start=st.integers(0, 2),
+    partition=st.integers(0, 6),
+)
+
+
+def planned(sset: StatefulSet, pods: dict[int, Pod]) -> Plan:
+    return decide(
+        View(
+            sset=sset,
+            current="old",
+            current_template=template("one"),
+            update="new",
+            update_template=template("two"),
+            pods=list(pods.values()),
+            claim=lambda name: None,
+            now=NOW,
+        )
+    )
+
+
+def check(sset: StatefulSet, pods: dict[int, Pod], plan: Plan) -> None:
+    """No step is wrong."""
+    wanted, partition = ordinals(sset), sset.spec.updateStrategy.rollingUpdate.partition or 0  # type: ignore[union-attr]
+    for step in plan.steps:
+        ordinal = ordinal_of(step.pod)
+        if step.action is Action.CREATE:
+            assert ordinal in wanted
+            assert ordinal not in pods
+            assert revision_of(step.pod) == ("old" if ordinal < wanted.start + partition else "new")
+        else:
+            assert step.action is Action.DELETE
+            assert step.pod is pods[ordinal]
+            assert step.pod.metadata.deletionTimestamp is None
+            is_for_update = revision_of(step.pod) == "old" and ordinal >= wanted.start + partition
+            assert ordinal not in wanted or pod_facts.is_terminal(step.pod) or is_for_update
+    if sset.spec.podManagementPolicy != PARALLEL:
+        assert len(plan.steps) <= 1
+        for step in plan.steps:
+            if step.action is Action.CREATE:
+                below = [pods.get(ordinal) for ordinal in wanted if ordinal < ordinal_of(step.pod)]
+                assert all(pod is not None and pod_facts.is_available(pod, 0, NOW) for pod in below)
+
+
+def carried_out(sset: StatefulSet, pods: dict[int, Pod], plan: Plan) -> dict[int, Pod]:
+    """The pods after that, when those that leave have left and the others are ready."""
+    gone = {ordinal_of(step.pod) for step in plan.steps if step.action is Action.DELETE}
+    made = {ordinal_of(step.pod): revision_of(step.pod) for step in plan.steps if step.action is Action.CREATE}
+    after = {}
+    for ordinal, pod in pods.items():
+        if ordinal in gone or pod.metadata.deletionTimestamp is not None:
+            continue
+        is_over = pod_facts.is_terminal(pod)
+        after[ordinal] = pod if is_over else member(sset, ordinal, revision=revision_of(pod))
+    return after | {ordinal: member(sset, ordinal, revision=revision) for ordinal, revision in made.items()}
+
+
+@settings(max_examples=150, deadline=None)
+@given(SETS, PODS)
+def test_plans_lead_to_what_is_desired(sset: StatefulSet, found: dict[int, tuple[str, str]]) -> None:
+    pods = {at: member(sset, at, revision=revision, **STATES[state]) for at, (state, revision) in found.items()}
+    for _ in range(40):
+        plan = planned(sset, pods)
+        check(sset, pods, plan)
+        pods = carried_out(sset, pods, plan)
+    wanted, partition = ordinals(sset), sset.spec.updateStrategy.rollingUpdate.partition or 0  # type: ignore[union-attr]
+    assert sorted(pods) == list(wanted)
+    assert all(pod_facts.is_available(pod, 0, NOW) for pod in pods.values())
+    assert all(revision_of(pods[at]) == "new" for at in wanted if at >= wanted.start + partition)
+    assert (plan.status.replicas, plan.status.readyReplicas) == (len(wanted), len(wanted))
