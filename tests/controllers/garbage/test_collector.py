@@ -3,6 +3,7 @@
 import asyncio
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -385,5 +386,22 @@ def test_many_dependents_are_gone_within_a_second() -> None:
             took_s = time.process_time() - began
             assert await left(c) == []
             assert took_s < 1
+
+    asyncio.run(main())
+
+
+def test_an_owner_that_cannot_be_watched_is_asked_for_now_and_then() -> None:
+    async def main() -> None:
+        async with cluster() as c:
+            c.server.registry.scheme.add(replace(BOATS, verbs=("create", "delete", "get", "list")))
+            made = c.client.resource(BOATS)
+            async with c.running(NAME):
+                owner = await made.create(boat("first"))
+                await c.client.of(ConfigMap).create(config_map("sail", owner_of(owner)))
+                await c.clock.advance(1000)
+                assert await left(c) == ["sail"]
+                await made.delete("first", "default")
+                await c.clock.advance(301)
+                assert await left(c) == []
 
     asyncio.run(main())

@@ -84,8 +84,8 @@ class GarbageCollector:
         await self._following.complete(_PATIENCE_S)
         node: Node = key
         if node.is_virtual:
-            await self._verify(node)
-        elif node.lets_go:
+            return await self._verify(node)
+        if node.lets_go:
             await self._orphan(node)
         elif node.waits_for_dependents:
             await self._finish(node)
@@ -116,19 +116,23 @@ class GarbageCollector:
 
     # -- owners that somebody named ----------------------------------------------------------------------------------
 
-    async def _verify(self, node: Node) -> None:
-        """Whether there is the owner that a dependent names."""
+    async def _verify(self, node: Node) -> float | None:
+        """Whether there is the owner that a dependent names. One that cannot be followed is asked for now and then."""
         resource, key, uid = node.kind.resource, node.key, node.uid
         found = await self._objects.read(resource, key)
         if not node.is_virtual:
-            return  # it came meanwhile
+            return None  # it came meanwhile
         if found is not None and found.metadata.uid == uid:
-            return self.graph.put(node.kind, key, found)
+            if (resource.group, resource.plural) not in self._following.followed:
+                return _UNKNOWN_AGAIN_S
+            self.graph.put(node.kind, key, found)
+            return None
         self._absent.add(resource, key, uid)
         if resource.namespaced and await self._objects.elsewhere(resource, key.name, uid):
             for dependent in node.dependents or ():
                 self._report(dependent, uid)
         self.graph.gone(node)
+        return None
 
     def _report(self, node: Node, uid: str) -> None:
         for ref in node.owners:
