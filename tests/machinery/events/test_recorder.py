@@ -51,6 +51,18 @@ def test_an_event_as_people_see_it() -> None:
     asyncio.run(main())
 
 
+def test_said_for_another_host() -> None:
+    async def main() -> None:
+        clock = VirtualClock()
+        async with serving(clock) as server, recording(server) as recorder:
+            recorder.event(MAP, NORMAL, "Changed", "it changed", host="there")
+            await clock.settle()
+            (found,) = await told(server)
+        assert (found.source.host, found.reportingInstance) == ("there", "there")
+
+    asyncio.run(main())
+
+
 def test_the_same_again_is_counted() -> None:
     async def main() -> None:
         clock = VirtualClock()
