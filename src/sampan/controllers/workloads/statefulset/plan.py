@@ -171,14 +171,8 @@ class _Deciding:
             return [], True
         is_well = is_running_and_ready(pod) and self._is_available(pod)
         # one that has ended will never be well: to wait for that would be to wait for ever
-        if (
-            not is_well
-            and not pod_facts.is_terminal(pod)
-            and not self.is_parallel
-            and pod is not self._first_unavailable()
-        ):
-            return [], True
-        return [Step(Action.DELETE, pod)], True
+        may_go = is_well or pod_facts.is_terminal(pod) or self.is_parallel or pod is self._first_unavailable()
+        return ([Step(Action.DELETE, pod)] if may_go else []), True
 
     def _update(self) -> Step | None:
         """The pod with the highest ordinal that has the old template, once all above it are available."""
