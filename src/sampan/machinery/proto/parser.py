@@ -1,5 +1,6 @@
-"""Reads the part of the proto3 language that `etcd.proto` is written in: one package, services, messages with scalar,
-message, enum and repeated fields, oneofs, enums inside messages. Anything else is an error that names it.
+"""Reads the part of the proto3 language that Sampan's .proto files are written in: one package, services, messages
+with scalar, message, enum, repeated and map fields, oneofs, enums on their own or inside messages. Anything else is an
+error that names it.
 """
 
 import re
@@ -13,7 +14,7 @@ from google.protobuf.descriptor_pb2 import (  # type: ignore[import-untyped]
 
 _COMMENT = re.compile(r"//[^\n]*")
 _TOKEN = re.compile(r'"[^"]*"|[\w.]+|\S')
-_SCALARS = ("bool", "bytes", "int64", "string")
+_SCALARS = ("bool", "bytes", "double", "int32", "int64", "string", "uint32", "uint64")
 
 
 def parse(text: str, *, name: str) -> FileDescriptorProto:
@@ -37,6 +38,8 @@ class _Parser:
                     self._service()
                 case "message":
                     self._message()
+                case "enum":
+                    self._enum(self._file)
                 case _:
                     raise ValueError(f"{self._file.name}: cannot read {token!r}")
         self._resolve()
@@ -89,6 +92,8 @@ class _Parser:
                     self._enum(message)
                 case "oneof":
                     self._oneof(message)
+                case "map":
+                    self._map(message)
                 case "repeated":
                     self._field(message, self._next()).label = FieldDescriptorProto.LABEL_REPEATED
                 case _:
@@ -101,8 +106,20 @@ class _Parser:
         for token in self._block():
             self._field(message, token).oneof_index = index
 
-    def _enum(self, message: DescriptorProto) -> None:
-        enum = message.enum_type.add()
+    def _map(self, message: DescriptorProto) -> None:
+        """On the wire a list of pairs."""
+        _, key, _, value, _ = self._take(5)
+        field = self._field(message, "")
+        pair = message.nested_type.add(name=f"{_camel(field.name)}Entry")
+        pair.options.map_entry = True
+        for number, (name, type_name) in enumerate((("key", key), ("value", value)), start=1):
+            self._typed(pair, name, number, type_name)
+        field.label = FieldDescriptorProto.LABEL_REPEATED
+        field.type = FieldDescriptorProto.TYPE_MESSAGE
+        field.type_name = f".{self._file.package}.{message.name}.{pair.name}"
+
+    def _enum(self, owner: DescriptorProto | FileDescriptorProto) -> None:
+        enum = owner.enum_type.add()
         enum.name, _ = self._take(2)
         for name in self._block():
             _, number, _ = self._take(3)
@@ -112,7 +129,10 @@ class _Parser:
         name, equals, number, end = self._take(4)
         if (equals, end) != ("=", ";"):
             raise ValueError(f"{self._file.name}: cannot read {message.name}.{name}")
-        field = message.field.add(name=name, number=int(number), label=FieldDescriptorProto.LABEL_OPTIONAL)
+        return self._typed(message, name, int(number), type_name)
+
+    def _typed(self, message: DescriptorProto, name: str, number: int, type_name: str) -> FieldDescriptorProto:
+        field = message.field.add(name=name, number=number, label=FieldDescriptorProto.LABEL_OPTIONAL)
         if type_name in _SCALARS:
             field.type = getattr(FieldDescriptorProto, f"TYPE_{type_name.upper()}")
         else:
@@ -121,18 +141,28 @@ class _Parser:
 
     def _resolve(self) -> None:
         """Types may be used before they are declared, so which names are enums is known only at the end."""
-        known = {message.name for message in self._file.message_type}
         for message in self._file.message_type:
-            enums = {enum.name for enum in message.enum_type}
-            for field in message.field:
-                if field.type_name in enums:
-                    field.type, scope = FieldDescriptorProto.TYPE_ENUM, f"{message.name}."
-                elif field.type_name in known:
-                    field.type, scope = FieldDescriptorProto.TYPE_MESSAGE, ""
-                elif field.type_name:
-                    raise ValueError(
-                        f"{self._file.name}: unknown type {field.type_name} of {message.name}.{field.name}"
-                    )
-                else:
-                    continue
-                field.type_name = f".{self._file.package}.{scope}{field.type_name}"
+            own = {enum.name for enum in message.enum_type}
+            for field in (*message.field, *(field for pair in message.nested_type for field in pair.field)):
+                if field.type_name and not field.type_name.startswith("."):
+                    self._resolve_field(message, field, own)
+
+    def _resolve_field(self, message: DescriptorProto, field: FieldDescriptorProto, own: set[str]) -> None:
+        scope = ""
+        if field.type_name in own:
+            field.type, scope = FieldDescriptorProto.TYPE_ENUM, f"{message.name}."
+        elif any(field.type_name == enum.name for enum in self._file.enum_type):
+            field.type = FieldDescriptorProto.TYPE_ENUM
+        elif any(field.type_name == other.name for other in self._file.message_type):
+            field.type = FieldDescriptorProto.TYPE_MESSAGE
+        else:
+            raise ValueError(f"{self._file.name}: unknown type {field.type_name} of {message.name}.{field.name}")
+        field.type_name = f".{self._file.package}.{scope}{field.type_name}"
+
+
+def _camel(name: str) -> str:
+    """As protoc names the pairs of a map field."""
+    return "".join(part[:1].upper() + part[1:] for part in name.split("_"))
+
+
+__all__ = ["parse"]

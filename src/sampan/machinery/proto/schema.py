@@ -1,13 +1,12 @@
 """Message classes and method paths, from a .proto file."""
 
-from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from google.protobuf.descriptor_pool import DescriptorPool  # type: ignore[import-untyped]
 from google.protobuf.message_factory import GetMessageClass  # type: ignore[import-untyped]
 
-from sampan.storage.etcd.proto.parser import parse
+from sampan.machinery.proto.parser import parse
 
 Message = Any
 """A class or an instance made at run time: no type checker can see its fields."""
@@ -28,6 +27,10 @@ class Schema:
         self._file = pool.FindFileByName(name)
         self._classes = {key: GetMessageClass(value) for key, value in self._file.message_types_by_name.items()}
 
+    @classmethod
+    def read(cls, file: Path) -> "Schema":
+        return cls(file.read_text(), name=file.name)
+
     def __getattr__(self, name: str) -> Message:
         try:
             return self._classes[name]
@@ -40,7 +43,4 @@ class Schema:
         return Method(f"/{found.containing_service.full_name}/{name}", request, response)
 
 
-@cache
-def load() -> Schema:
-    file = Path(__file__).with_name("etcd.proto")
-    return Schema(file.read_text(), name=file.name)
+__all__ = ["Message", "Method", "Schema"]
