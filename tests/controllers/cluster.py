@@ -78,7 +78,7 @@ class Cluster:
         or be late. A node made with `hollow_node` runs too."""
         fleet = Fleet(
             client=self.make_client("kubelet"),
-            client_for=self._node_client,
+            client_for=self.node_client,
             clock=self.clock,
             config=config,
             stages=stages,
@@ -129,7 +129,7 @@ class Cluster:
         finally:
             forget()
 
-    def _node_client(self, name: str) -> Client:
+    def node_client(self, name: str) -> Client:
         user = User(f"system:node:{name}", groups=("system:nodes", AUTHENTICATED))
         return Client(transport=self.transport.acting_as(user), clock=self.clock, component="kubelet")
 
