@@ -1,0 +1,84 @@
+"""The garbage collector: what it remembers, and what it costs that it watches."""
+
+import asyncio
+import time
+import uuid
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
+
+from benchmarks import Row
+from sampan.api.resource import Resource
+from sampan.api.types.core_v1 import ConfigMap
+from sampan.api.types.meta_v1 import ObjectMeta, OwnerReference
+from sampan.controllers.garbage.graph import Graph
+from sampan.controllers.garbage.ownership import OWNERSHIP
+from sampan.machinery.client import Client, Delete, PatchType, Selection
+from sampan.machinery.object_key import Key
+from sampan.testing import Cluster
+
+OWNED, EACH, WRITES = 100_000, 10, 2000
+_HERE = Selection(namespace="default")
+PODS = Resource(group="", version="v1", kind="Pod", plural="pods", singular="pod")
+_POD = (
+    '{"metadata":{"name":"web-%d-5d8f7c-%05d","namespace":"ns%d","uid":"%s","ownerReferences":[{"apiVersion":"v1",'
+    '"kind":"Pod","name":"web-%d-5d8f7c","uid":"00000000-0000-0000-0000-%012d","controller":true}]}}'
+)
+
+
+def _resident_mb() -> float:
+    with open("/proc/self/statm") as file:
+        return int(file.read().split()[1]) * 4096 / 1e6
+
+
+def _remembered_mb() -> float:
+    graph = Graph(lambda node: None)
+    graph.learn({("v1", "Pod"): PODS})
+    nodes, before = graph.nodes(PODS), _resident_mb()
+    for at in range(OWNED):
+        owner = at // EACH
+        found = OWNERSHIP.decode((_POD % (owner, at, owner % 100, uuid.uuid4(), owner, owner)).encode())
+        graph.put(nodes, Key(found.metadata.namespace, found.metadata.name), found)
+    return _resident_mb() - before
+
+
+@asynccontextmanager
+async def _cluster(*controllers: str) -> AsyncIterator[Client]:
+    async with Cluster(components=("apiserver", "controllers"), controllers=controllers) as cluster:
+        yield cluster.client
+
+
+async def _patched_us(*controllers: str) -> float:
+    """The processor time of a patch of an object without owners."""
+    async with _cluster(*controllers) as client:
+        maps = client.of(ConfigMap)
+        await maps.create(ConfigMap(metadata=ObjectMeta(name="m", namespace="default")))
+        await asyncio.sleep(1)  # what is done at the start is not meant
+        began = time.process_time()
+        for at in range(WRITES):
+            await maps.patch("m", {"data": {"x": str(at)}}, "default", type=PatchType.MERGE)
+        return (time.process_time() - began) / WRITES * 1e6
+
+
+async def _collected_us() -> float:
+    """The processor time of collecting one dependent, the API server's part included."""
+    async with _cluster("garbage-collector-controller") as client:
+        maps = client.of(ConfigMap)
+        owner = await maps.create(ConfigMap(metadata=ObjectMeta(name="owner", namespace="default")))
+        ref = OwnerReference(apiVersion="v1", kind="ConfigMap", name="owner", uid=owner.metadata.uid)
+        for at in range(WRITES):
+            meta = ObjectMeta(name=f"m{at}", namespace="default", ownerReferences=[ref])
+            await maps.create(ConfigMap(metadata=meta))
+        began = time.process_time()
+        await maps.delete("owner", "default", options=Delete(propagation="Background"))
+        while (await maps.list(_HERE, limit=1)).items:  # noqa: ASYNC110 - it is gone when it is gone
+            await asyncio.sleep(0.05)
+        return (time.process_time() - began) / WRITES * 1e6
+
+
+def rows() -> Iterator[Row]:
+    note = f"{OWNED:,} objects of {OWNED // EACH:,} owners; others are not remembered"
+    yield Row("graph of owned objects", _remembered_mb(), "MB", 80, note)
+    without = asyncio.run(_patched_us())
+    watched = asyncio.run(_patched_us("garbage-collector-controller"))
+    yield Row("an event of an object without owners", max(0.0, watched - without), "us", 40, "on top of the write")
+    yield Row("collecting a dependent", asyncio.run(_collected_us()), "us", 1000, "its reading and deletion included")
