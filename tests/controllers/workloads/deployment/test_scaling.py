@@ -80,3 +80,7 @@ def test_several_sets_that_change_at_once_are_left_to_the_update() -> None:
 def test_whether_the_size_changed(desired: int | None, wanted: bool) -> None:
     assert is_scaling(deployment(10), Sets(replica_set("new", 3, desired=desired), [])) is wanted
     assert not is_scaling(deployment(10), Sets(replica_set("new", 0, desired=9), []))
+
+
+def test_a_deployment_without_sets_has_none_to_scale() -> None:
+    assert scaled_sets(deployment(3), Sets(None, [])) == ()

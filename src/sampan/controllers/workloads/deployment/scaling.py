@@ -25,8 +25,8 @@ def scaled_sets(deployment: Deployment, sets: Sets) -> Sequence[ReplicaSet]:
         return [resized(only, wanted(deployment), deployment)]
     if is_saturated(deployment, sets.new):
         return [resized(rs, 0, deployment) for rs in sets.active_old]
-    if is_rolling(deployment):
-        return _in_proportion(deployment, active(sets.all))
+    if is_rolling(deployment) and (found := active(sets.all)):
+        return _in_proportion(deployment, found)
     return ()
 
 
