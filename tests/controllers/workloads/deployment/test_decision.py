@@ -40,6 +40,15 @@ def test_a_paused_deployment_is_scaled_but_not_rolled() -> None:
     assert sizes(step) == {"old": 6}
 
 
+def test_a_deployment_that_is_made_paused_waits() -> None:
+    step = decide(deployment(6, paused=True), [], no_pods, NOW)
+    assert (step.create, step.changes) == (None, [])
+    assert [found.reason for found in step.deployment.status.conditions] == [
+        "DeploymentPaused",
+        "MinimumReplicasUnavailable",
+    ]
+
+
 def test_scaling_comes_before_rolling() -> None:
     step = decide(deployment(6, image="i:2"), [replica_set("old", 3, desired=3)], no_pods, NOW)
     assert (step.create, sizes(step)) == (None, {"old": 6})

@@ -20,6 +20,8 @@ def is_scaling(deployment: Deployment, sets: Sets) -> bool:
 
 def scaled_sets(deployment: Deployment, sets: Sets) -> Sequence[ReplicaSet]:
     """The sets to be changed, as they should be."""
+    if not sets.all:
+        return ()
     only = _only_active_or_latest(sets)
     if only is not None:
         return [resized(only, wanted(deployment), deployment)]
@@ -35,7 +37,7 @@ def _only_active_or_latest(sets: Sets) -> ReplicaSet | None:
     found = active(sets.all)
     if len(found) == 1:
         return found[0]
-    if found or not sets.all:
+    if found:
         return None
     return sets.new or sets.old[-1]
 
