@@ -55,7 +55,7 @@ def test_yaml(pods: Kubectl) -> None:
     assert "managedFields" not in text or pods.version < (1, 21)
     pod = yaml.safe_load(text)
     assert pod["spec"]["containers"][0]["image"] == "nginx:1.27"
-    assert pod["status"] == {"phase": "Pending", "qosClass": "BestEffort"}
+    assert (pod["status"]["phase"], pod["status"]["qosClass"]) == ("Pending", "BestEffort")
 
 
 def test_json(pods: Kubectl) -> None:
