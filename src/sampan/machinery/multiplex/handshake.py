@@ -1,0 +1,99 @@
+"""Agreeing on a protocol for a connection that begins as an HTTP request. Pure: headers in, the answer's head out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from sampan.machinery.multiplex.websocket_frames import accept_key
+
+SPDY = "SPDY/3.1"
+STREAM_PROTOCOL, ACCEPTED_PROTOCOLS = "X-Stream-Protocol-Version", "X-Accepted-Stream-Protocol-Versions"
+WEBSOCKET_PROTOCOL, WEBSOCKET_KEY = "Sec-WebSocket-Protocol", "Sec-WebSocket-Key"
+BEARER = "base64url.bearer.authorization.k8s.io."
+"""What a protocol begins with that is none, but a token."""
+PORT_FORWARD = "portforward.k8s.io"
+TUNNELLED_PORT_FORWARD = f"{SPDY}+{PORT_FORWARD}"
+
+Values = Callable[[str], Sequence[str]]
+"""All values of a header."""
+
+
+class Refused(Exception):
+    """What to answer instead."""
+
+    def __init__(self, code: int, text: str, headers: Sequence[tuple[str, str]] = ()) -> None:
+        super().__init__(text)
+        self.code, self.text, self.headers = code, text, headers
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Agreement:
+    protocol: str
+    is_websocket: bool
+    headers: Sequence[tuple[str, str]] = field(default_factory=tuple)
+
+    @property
+    def head(self) -> bytes:
+        """Of the answer after which the protocol is spoken."""
+        lines = ["HTTP/1.1 101 Switching Protocols", *(f"{name}: {value}" for name, value in self.headers), "", ""]
+        return "\r\n".join(lines).encode()
+
+
+def is_upgrade(values: Values) -> bool:
+    """As the real server sees it: the word in Connection is enough."""
+    return any("upgrade" in value.lower() for value in values("Connection"))
+
+
+def is_websocket(values: Values) -> bool:
+    return is_upgrade(values) and any(value.lower() == "websocket" for value in values("Upgrade"))
+
+
+def wished(values: Values, header: str = WEBSOCKET_PROTOCOL) -> list[str]:
+    """The protocols that the client asks for, in its order."""
+    words = [word.strip() for value in values(header) for word in value.split(",")]
+    return [word for word in words if word and not word.startswith(BEARER)]
+
+
+def agreed(values: Values, *, spdy: Sequence[str], websocket: Sequence[str]) -> Agreement:
+    """`websocket` has "" where a client need not ask for a protocol at all."""
+    return _agreed_websocket(values, websocket) if is_websocket(values) else _agreed_spdy(values, spdy)
+
+
+def _agreed_websocket(values: Values, known: Sequence[str]) -> Agreement:
+    asked = wished(values) or [""]
+    protocol = next((each for each in asked if each in known), None)
+    keys = values(WEBSOCKET_KEY)
+    if not keys or "13" not in values("Sec-WebSocket-Version"):
+        raise Refused(400, "unable to upgrade: the WebSocket handshake is not complete")
+    if protocol is None:
+        words = f"[{' '.join(asked)}]; supports [{' '.join(known)}]"
+        raise Refused(403, f"requested protocol(s) are not supported: {words}")
+    said = [("Upgrade", "websocket"), ("Connection", "Upgrade"), ("Sec-WebSocket-Accept", accept_key(keys[0]))]
+    if protocol:
+        said.append((WEBSOCKET_PROTOCOL, protocol))
+    return Agreement(protocol=protocol, is_websocket=True, headers=said)
+
+
+def _agreed_spdy(values: Values, known: Sequence[str]) -> Agreement:
+    if not (is_upgrade(values) and any(SPDY.lower() in value.lower() for value in values("Upgrade"))):
+        raise Refused(400, "unable to upgrade: missing upgrade headers in request")
+    if not values(STREAM_PROTOCOL):
+        raise Refused(400, f"unable to upgrade: header {STREAM_PROTOCOL} does not exist in request")
+    asked = wished(values, STREAM_PROTOCOL)
+    if not asked:
+        raise Refused(400, f"unable to upgrade: header {STREAM_PROTOCOL} contains no valid protocols")
+    protocol = next((each for each in asked if each in known), None)
+    if protocol is None:
+        words = f"client supports [{' '.join(asked)}], server accepts [{' '.join(known)}]"
+        raise Refused(
+            403,
+            f"unable to upgrade: unable to negotiate protocol: {words}",
+            [(ACCEPTED_PROTOCOLS, each) for each in known],
+        )
+    said = [("Connection", "Upgrade"), ("Upgrade", SPDY), (STREAM_PROTOCOL, protocol)]
+    return Agreement(protocol=protocol, is_websocket=False, headers=said)
+
+
+__all__ = ["BEARER", "PORT_FORWARD", "SPDY", "STREAM_PROTOCOL", "TUNNELLED_PORT_FORWARD", "WEBSOCKET_PROTOCOL"]
+__all__ += ["Agreement", "Refused", "Values", "agreed", "is_upgrade", "is_websocket", "wished"]

@@ -1,0 +1,189 @@
+"""Serving ports to somebody who is connected, in each of the three forms: pairs of SPDY streams, those inside a
+WebSocket, and pairs of a WebSocket's channels."""
+
+from __future__ import annotations
+
+import asyncio
+import struct
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from contextlib import suppress
+from typing import Any
+
+from sampan.machinery.multiplex import channels as channel_forms
+from sampan.machinery.multiplex.channels import Channels
+from sampan.machinery.multiplex.handshake import PORT_FORWARD, TUNNELLED_PORT_FORWARD, Agreement
+from sampan.machinery.multiplex.spdy import SpdyConnection, SpdyStream
+from sampan.machinery.multiplex.streams import DATA, ERROR, PORT, REQUEST_ID, STREAM_TYPE, Stream
+from sampan.machinery.multiplex.tunnel import Tunnel
+from sampan.machinery.multiplex.websocket import WebSocket
+from sampan.machinery.multiplex.wire import PIECE, Wire
+
+SPDY_PROTOCOLS = (PORT_FORWARD,)
+WEBSOCKET_PROTOCOLS = (TUNNELLED_PORT_FORWARD, "", channel_forms.V4, channel_forms.V4_BASE64)
+_PAIR_S = 30.0
+
+Connect = Callable[[int], Awaitable[tuple[asyncio.StreamReader, asyncio.StreamWriter]]]
+"""To a port; raises what is wrong."""
+
+
+async def serve(wire: Wire, agreement: Agreement, ports: Sequence[int], connect: Connect, about: str) -> None:
+    """Until the client has gone. `ports` are those of the channel form; `about` says in failures whose port it is."""
+    if not agreement.is_websocket:
+        await serve_spdy(wire, connect, about)
+        return
+    socket = WebSocket(wire, is_server=True, protocol=agreement.protocol)
+    if agreement.protocol == TUNNELLED_PORT_FORWARD:
+        await serve_spdy(Tunnel(socket), connect, about)
+    else:
+        await _serve_channels(socket, ports, connect, about)
+
+
+# -- pairs of channels -----------------------------------------------------------------------------------------------
+
+
+async def _serve_channels(socket: WebSocket, ports: Sequence[int], connect: Connect, about: str) -> None:
+    async with Channels(socket, 2 * len(ports)) as channels:
+        streams = channels.streams
+        async with asyncio.TaskGroup() as group:
+            tasks = [
+                group.create_task(_serve_pair(streams[2 * place], streams[2 * place + 1], port, connect, about))
+                for place, port in enumerate(ports)
+            ]
+            gone = group.create_task(channels.gone.wait())
+            served = group.create_task(_all_of(tasks))
+            await asyncio.wait((gone, served), return_when=asyncio.FIRST_COMPLETED)
+            for task in (*tasks, gone, served):
+                task.cancel()
+    await socket.close()
+
+
+async def _all_of(tasks: Sequence[asyncio.Task[None]]) -> None:
+    await asyncio.wait(tasks)
+
+
+async def _serve_pair(data: Stream, error: Stream, port: int, connect: Connect, about: str) -> None:
+    with suppress(ConnectionError):
+        for stream in (data, error):
+            await stream.write(struct.pack("<H", port))
+        await forward(data, error, port, connect, about)
+
+
+# -- pairs of SPDY streams -------------------------------------------------------------------------------------------
+
+
+async def serve_spdy(wire: Wire, connect: Connect, about: str) -> None:
+    async with SpdyConnection(wire, is_server=True) as connection, asyncio.TaskGroup() as group:
+        pairs: dict[str, dict[str, SpdyStream]] = {}
+        tasks: set[asyncio.Task[None]] = set()
+
+        def begin(work: Coroutine[Any, Any, None]) -> None:
+            task = group.create_task(work)
+            tasks.add(task)
+            task.add_done_callback(tasks.discard)
+
+        while (stream := await connection.accept()) is not None:
+            kind, port = stream.headers.get(STREAM_TYPE, ""), port_of(stream)
+            if kind not in (ERROR, DATA) or port is None:
+                await stream.reset()
+                continue
+            request = _request_of(stream, kind)
+            pair = pairs.setdefault(request, {})
+            if not pair:
+                begin(_expire(pairs, request))
+            pair[kind] = stream
+            if len(pair) == 2:
+                del pairs[request]
+                begin(forward(pair[DATA], pair[ERROR], port, connect, about))
+        await connection.gone.wait()
+        for task in list(tasks):
+            task.cancel()
+
+
+def port_of(stream: Stream) -> int | None:
+    text = stream.headers.get(PORT, "")
+    return int(text) if text.isdecimal() and text.isascii() and 0 < int(text[:6]) < 1 << 16 else None
+
+
+def _request_of(stream: SpdyStream, kind: str) -> str:
+    """Old clients give no number: of them the error stream of a pair is the one before the data stream."""
+    given = stream.headers.get(REQUEST_ID)
+    return given if given else f"#{stream.number if kind == ERROR else stream.number - 2}"
+
+
+async def _expire(pairs: dict[str, dict[str, SpdyStream]], request: str) -> None:
+    pair = pairs[request]
+    await asyncio.sleep(_PAIR_S)
+    if pairs.get(request) is pair:
+        del pairs[request]
+        for kind, stream in pair.items():
+            if kind == ERROR:
+                with suppress(ConnectionError):
+                    await stream.write(f"port forward stream {request} timed out".encode())
+            await stream.reset()
+
+
+# -- one connection --------------------------------------------------------------------------------------------------
+
+
+async def forward(data: Stream, error: Stream, port: int, connect: Connect, about: str) -> None:
+    """Join a pair of streams with the port until either side is done; what is wrong is told on the error stream."""
+    try:
+        reader, writer = await connect(port)
+    except Exception as fault:
+        await _tell(error, f"error forwarding port {port} to {about}: {fault}")
+        await data.close()
+        return
+    try:
+        await exchanged(data, reader, writer)
+    finally:
+        writer.close()
+        await data.close()
+        await error.close()
+
+
+async def exchanged(
+    stream: Stream, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, *, ends_with_stream: bool = False
+) -> None:
+    """Both ways, until the served side has said its last: the socket, or with `ends_with_stream` the stream. The end of
+    the other only ends what is sent to the served side; what breaks off ends all."""
+    async with asyncio.TaskGroup() as group:
+        sent = group.create_task(_sent(stream, writer))
+        received = group.create_task(_received(stream, reader))
+        served, asking = (sent, received) if ends_with_stream else (received, sent)
+        await asyncio.wait((served, asking), return_when=asyncio.FIRST_COMPLETED)
+        if asking.done() and asking.result():
+            await asyncio.wait((served,))
+        sent.cancel()
+        received.cancel()
+
+
+async def _sent(stream: Stream, writer: asyncio.StreamWriter) -> bool:
+    """False if either broke off."""
+    try:
+        while piece := await stream.read():
+            writer.write(piece)
+            await writer.drain()
+        if writer.can_write_eof():
+            writer.write_eof()
+    except OSError:
+        return False
+    return True
+
+
+async def _received(stream: Stream, reader: asyncio.StreamReader) -> bool:
+    try:
+        while piece := await reader.read(PIECE):
+            await stream.write(piece)
+        await stream.close()
+    except OSError:
+        return False
+    return True
+
+
+async def _tell(error: Stream, text: str) -> None:
+    with suppress(ConnectionError):
+        await error.write(text.encode())
+    await error.close()
+
+
+__all__ = ["SPDY_PROTOCOLS", "WEBSOCKET_PROTOCOLS", "Connect", "exchanged", "forward", "port_of", "serve", "serve_spdy"]

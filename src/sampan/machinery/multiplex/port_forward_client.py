@@ -1,0 +1,53 @@
+"""The client's side of port-forward: connections to local ports, each a pair of SPDY streams."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+from collections.abc import Callable
+from contextlib import suppress
+
+from sampan.machinery.multiplex.handshake import TUNNELLED_PORT_FORWARD
+from sampan.machinery.multiplex.port_forward import exchanged
+from sampan.machinery.multiplex.spdy import SpdyConnection
+from sampan.machinery.multiplex.streams import DATA, ERROR, Stream
+
+PROTOCOLS = (TUNNELLED_PORT_FORWARD,)
+_TYPE, _PORT, _REQUEST = "streamType", "port", "requestID"
+
+
+class Forwarding:
+    """Joins local connections with ports of the other side. `tell` is told of failures."""
+
+    def __init__(self, connection: SpdyConnection, tell: Callable[[str], None]) -> None:
+        self._connection, self._tell = connection, tell
+        self._numbers = itertools.count()
+
+    async def join(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, local: int, remote: int) -> None:
+        headers = {_PORT: str(remote), _REQUEST: str(next(self._numbers))}
+        try:
+            error = await self._connection.open({**headers, _TYPE: ERROR})
+            await error.close()
+            data = await self._connection.open({**headers, _TYPE: DATA})
+            await exchanged(data, reader, writer, ends_with_stream=True)
+            await data.close()
+            if said := await _all(error):
+                self._tell(f"an error occurred forwarding {local} -> {remote}: {said}")
+            await data.reset()
+        except ConnectionError as fault:
+            self._tell(f"error creating forwarding stream for port {local} -> {remote}: {fault}")
+        finally:
+            writer.close()
+            with suppress(OSError):
+                await writer.wait_closed()
+
+
+async def _all(stream: Stream) -> str:
+    said = b""
+    with suppress(ConnectionError):
+        while data := await stream.read():
+            said += data
+    return said.decode("utf-8", "replace")
+
+
+__all__ = ["PROTOCOLS", "Forwarding"]

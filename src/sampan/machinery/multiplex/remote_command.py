@@ -1,0 +1,238 @@
+"""Serving a process to somebody who is connected: exec and attach."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass
+from typing import Any, Protocol, TypeGuard
+
+from sampan.machinery.multiplex import channels as channel_forms
+from sampan.machinery.multiplex.channels import Channels
+from sampan.machinery.multiplex.handshake import Agreement
+from sampan.machinery.multiplex.spdy import SpdyConnection
+from sampan.machinery.multiplex.streams import ERROR, RESIZE, STDERR, STDIN, STDOUT, STREAM_TYPE, Stream
+from sampan.machinery.multiplex.websocket import WebSocket
+from sampan.machinery.multiplex.wire import Wire
+
+SPDY_PROTOCOLS = (channel_forms.V4, channel_forms.V3, channel_forms.V2, channel_forms.CHANNEL)
+WEBSOCKET_PROTOCOLS = (
+    "",
+    channel_forms.CHANNEL,
+    channel_forms.BASE64,
+    channel_forms.V4,
+    channel_forms.V4_BASE64,
+    channel_forms.V5,
+)
+NUMBERS = (STDIN, STDOUT, STDERR, ERROR, RESIZE)
+"""Which channel is which."""
+_WITH_RESIZE = (channel_forms.V3, channel_forms.V4, channel_forms.V4_BASE64, channel_forms.V5)
+_WITH_STATUS = (channel_forms.V4, channel_forms.V4_BASE64, channel_forms.V5)
+_STREAMS_S = 30.0
+_LONGEST_RESIZE = 1 << 10
+_OUTPUT = {1: STDOUT, 2: STDERR}
+
+
+class Process(Protocol):
+    """What is served."""
+
+    async def read(self) -> tuple[int, bytes] | None: ...
+    async def write(self, data: bytes) -> None: ...
+    async def close_input(self) -> None: ...
+    async def resize(self, width: int, height: int) -> None: ...
+    async def wait(self) -> int: ...
+    async def close(self) -> None: ...
+
+
+Begin = Callable[[], Awaitable[Process]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wanted:
+    """Which of the process's streams the client wants."""
+
+    stdin: bool = False
+    stdout: bool = False
+    stderr: bool = False
+    tty: bool = False
+
+    def types(self, protocol: str) -> set[str]:
+        named = {STDIN: self.stdin, STDOUT: self.stdout, STDERR: self.stderr, ERROR: True}
+        named[RESIZE] = self.tty and protocol in _WITH_RESIZE
+        return {name for name, is_wanted in named.items() if is_wanted}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ends:
+    """The client's streams."""
+
+    streams: Mapping[str, Stream]
+    gone: asyncio.Event
+    has_status: bool
+    """Whether the client is told by a Status how it ended, and not in plain words."""
+
+
+class NoStreams(Exception):
+    """The client did not open the streams that it asked for."""
+
+
+@asynccontextmanager
+async def accepted(wire: Wire, agreement: Agreement, wanted: Wanted) -> AsyncIterator[Ends]:
+    """The streams of a client, once it has all of them; at the end they are closed, and so is the connection."""
+    has_status = agreement.protocol in _WITH_STATUS
+    types = wanted.types(agreement.protocol)
+    if agreement.is_websocket:
+        socket = WebSocket(wire, is_server=True, protocol=agreement.protocol)
+        async with Channels(socket, len(NUMBERS)) as channels:
+            streams = {name: stream for name, stream in zip(NUMBERS, channels.streams, strict=True) if name in types}
+            await streams[_first(types)].write(b"")
+            yield Ends(streams=streams, gone=channels.gone, has_status=has_status)
+        await socket.close()
+        return
+    async with SpdyConnection(wire, is_server=True) as connection:
+        opened = await _opened(connection, types)
+        yield Ends(streams=opened, gone=connection.gone, has_status=has_status)
+        for stream in opened.values():
+            await stream.close()
+
+
+def _first(types: set[str]) -> str:
+    """Whom an empty message tells the client by that the connection stands."""
+    return next(name for name in (STDOUT, STDERR, ERROR) if name in types)
+
+
+async def _opened(connection: SpdyConnection, types: set[str]) -> dict[str, Stream]:
+    found: dict[str, Stream] = {}
+    try:
+        async with asyncio.timeout(_STREAMS_S):
+            while types - set(found):
+                stream = await connection.accept()
+                if stream is None:
+                    raise NoStreams("the client has gone")
+                found[stream.headers.get(STREAM_TYPE, "")] = stream
+    except TimeoutError:
+        raise NoStreams("timed out waiting for client to create streams") from None
+    return found
+
+
+async def serve(ends: Ends, begin: Begin, command: Sequence[str] = ()) -> None:
+    """Until the process, or the client, has gone; then the process is let go of. What `begin` raises is told."""
+    try:
+        process = await begin()
+    except Exception as fault:
+        await _tell(ends, _failure(str(fault)))
+        return
+    try:
+        async with asyncio.TaskGroup() as group:
+            tasks = [group.create_task(work) for work in _inputs(ends.streams, process)]
+            output = group.create_task(_output(ends.streams, process))
+            gone = group.create_task(ends.gone.wait())
+            await asyncio.wait((output, gone), return_when=asyncio.FIRST_COMPLETED)
+            is_over = output.done()
+            for task in (*tasks, output, gone):
+                task.cancel()
+        if is_over:
+            await _tell(ends, _ended(await process.wait(), command))
+    finally:
+        await process.close()
+
+
+def _inputs(streams: Mapping[str, Stream], process: Process) -> list[Any]:
+    found = []
+    if STDIN in streams:
+        found.append(_input(streams[STDIN], process))
+    if RESIZE in streams:
+        found.append(_resizes(streams[RESIZE], process))
+    return found
+
+
+async def _input(stream: Stream, process: Process) -> None:
+    with suppress(ConnectionError):
+        while data := await stream.read():
+            await process.write(data)
+        await process.close_input()
+
+
+async def _resizes(stream: Stream, process: Process) -> None:
+    text = ""
+    with suppress(ConnectionError):
+        while data := await stream.read():
+            text += data.decode("utf-8", "replace")
+            sizes, text = resizes(text)
+            for width, height in sizes:
+                await process.resize(width, height)
+
+
+def resizes(text: str) -> tuple[list[tuple[int, int]], str]:
+    """The sizes that are told, one JSON value after the other, and what is left of the text."""
+    found: list[tuple[int, int]] = []
+    decoder = json.JSONDecoder()
+    while text := text.lstrip():
+        try:
+            value, end = decoder.raw_decode(text)
+        except (ValueError, RecursionError):
+            return found, text if len(text) < _LONGEST_RESIZE else ""
+        text = text[end:]
+        if isinstance(value, dict):
+            width, height = value.get("Width"), value.get("Height")
+            if _is_size(width) and _is_size(height):
+                found.append((width, height))
+    return found, ""
+
+
+def _is_size(value: object) -> TypeGuard[int]:
+    return isinstance(value, int) and 0 < value < 1 << 16
+
+
+async def _output(streams: Mapping[str, Stream], process: Process) -> None:
+    with suppress(ConnectionError):
+        while (piece := await process.read()) is not None:
+            stream = streams.get(_OUTPUT[piece[0]])
+            if stream is not None and piece[1]:
+                await stream.write(piece[1])
+
+
+# -- how it ended ----------------------------------------------------------------------------------------------------
+
+
+async def _tell(ends: Ends, status: Mapping[str, Any]) -> None:
+    is_fine = status["status"] == "Success"
+    said = json.dumps(status, separators=(",", ":")) if ends.has_status else "" if is_fine else status["message"]
+    with suppress(ConnectionError):
+        for name in (STDOUT, STDERR):
+            if name in ends.streams:
+                await ends.streams[name].close()
+        if said:
+            await ends.streams[ERROR].write(said.encode())
+        await ends.streams[ERROR].close()
+
+
+def _ended(code: int, command: Sequence[str]) -> dict[str, Any]:
+    if code == 0:
+        return {"metadata": {}, "status": "Success"}
+    told = f"error executing command [{' '.join(command)}], exit code {code}"
+    return {
+        "metadata": {},
+        "status": "Failure",
+        "message": f"command terminated with non-zero exit code: {told}",
+        "reason": "NonZeroExitCode",
+        "details": {"causes": [{"reason": "ExitCode", "message": str(code)}]},
+    }
+
+
+def _failure(text: str) -> dict[str, Any]:
+    told = f"error executing command in container: {text}"
+    return {
+        "metadata": {},
+        "status": "Failure",
+        "message": f"Internal error occurred: {told}",
+        "reason": "InternalError",
+        "details": {"causes": [{"message": told}]},
+        "code": 500,
+    }
+
+
+__all__ = ["SPDY_PROTOCOLS", "WEBSOCKET_PROTOCOLS", "Begin", "Ends", "NoStreams", "Process", "Wanted"]
+__all__ += ["accepted", "resizes", "serve"]

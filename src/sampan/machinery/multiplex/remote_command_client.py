@@ -1,0 +1,106 @@
+"""The client's side of exec and attach."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Callable
+from contextlib import suppress
+from typing import Any
+
+from sampan.machinery.multiplex.channels import V5, Channels, ChannelStream
+from sampan.machinery.multiplex.websocket import WebSocket
+
+PROTOCOLS = (V5,)
+_STDIN, _STDOUT, _STDERR, _ERROR, _RESIZE = range(5)
+_PING_S = 5.0
+
+Output = Callable[[int, bytes], None]
+"""Told what was said, and on which of the two outputs."""
+
+
+async def run(
+    socket: WebSocket,
+    output: Output,
+    *,
+    stdin: AsyncIterator[bytes] | None = None,
+    sizes: AsyncIterator[tuple[int, int]] | None = None,
+) -> dict[str, Any]:
+    """Until the process has ended: the Status that it ended with. ConnectionError if the connection broke off."""
+    async with Channels(socket, 5, tells_end=True) as channels:
+        async with asyncio.TaskGroup() as group:
+            streams = channels.streams
+            beside = [group.create_task(_pings(socket))]
+            if stdin is not None:
+                beside.append(group.create_task(_input(streams[_STDIN], stdin)))
+            if sizes is not None:
+                beside.append(group.create_task(_sizes(streams[_RESIZE], sizes)))
+            outputs = [group.create_task(_output(streams[number], number, output)) for number in (_STDOUT, _STDERR)]
+            error = group.create_task(_all(streams[_ERROR]))
+            await asyncio.wait([*outputs, error])
+            for task in beside:
+                task.cancel()
+        said = error.result()
+    await socket.close()
+    return _status(said)
+
+
+async def _pings(socket: WebSocket) -> None:
+    with suppress(ConnectionError):
+        while True:
+            await asyncio.sleep(_PING_S)
+            await socket.ping()
+
+
+async def _input(stream: ChannelStream, stdin: AsyncIterator[bytes]) -> None:
+    with suppress(ConnectionError):
+        async for data in stdin:
+            await stream.write(data)
+        await stream.close()
+
+
+async def _sizes(stream: ChannelStream, sizes: AsyncIterator[tuple[int, int]]) -> None:
+    with suppress(ConnectionError):
+        async for width, height in sizes:
+            await stream.write(json.dumps({"Width": width, "Height": height}).encode())
+
+
+async def _output(stream: ChannelStream, number: int, output: Output) -> None:
+    with suppress(ConnectionError):
+        while data := await stream.read():
+            output(number, data)
+
+
+async def _all(stream: ChannelStream) -> bytes:
+    said = b""
+    try:
+        while data := await stream.read():
+            said += data
+    except ConnectionError:
+        if not said:
+            raise
+    return said
+
+
+def _status(said: bytes) -> dict[str, Any]:
+    if not said:
+        return {"status": "Success"}
+    try:
+        found: dict[str, Any] = json.loads(said)
+        return found
+    except ValueError:
+        return {"status": "Failure", "message": said.decode("utf-8", "replace")}
+
+
+def exit_code(status: dict[str, Any]) -> int | None:
+    """None for a failure that is not the command's own."""
+    if status.get("status") == "Success":
+        return 0
+    if status.get("reason") == "NonZeroExitCode":
+        for cause in (status.get("details") or {}).get("causes") or ():
+            if cause.get("reason") == "ExitCode" and str(cause.get("message", "")).isdecimal():
+                return int(cause["message"])
+    return None
+
+
+__all__ = ["PROTOCOLS", "Output", "exit_code", "run"]

@@ -1,0 +1,201 @@
+"""A SPDY/3.1 connection over a wire, from either side.
+
+Those who speak it here (the real kubectl, kubelet and container runtimes) do without its flow control: who does not
+read one stream is sent nothing more on the whole connection, once a bounded buffer is full.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from contextlib import suppress
+from types import TracebackType
+
+from sampan.machinery.multiplex import spdy_frames as frames
+from sampan.machinery.multiplex.spdy_frames import BadFrame, Frame
+from sampan.machinery.multiplex.wire import PIECE, Inbox, Wire
+
+_MOST_STREAMS = 1000
+_ANSWER_S = 30.0
+_FAREWELL_S = 2.0
+
+
+class SpdyStream:
+    def __init__(self, connection: SpdyConnection, number: int, headers: Mapping[str, str]) -> None:
+        self._connection, self.number = connection, number
+        self.headers = headers
+        self.inbox = Inbox()
+        self.is_closed = False
+        """This side writes no more."""
+        self.replied = asyncio.Event()
+        """The other side has taken the stream, or has refused it."""
+
+    async def read(self) -> bytes:
+        return await self.inbox.get()
+
+    async def write(self, data: bytes) -> None:
+        for at in range(0, len(data), PIECE):
+            if self.is_closed:
+                raise ConnectionResetError("the stream is closed")
+            await self._connection.send_data(self.number, data[at : at + PIECE])
+
+    async def close(self) -> None:
+        if not self.is_closed:
+            self.is_closed = True
+            with suppress(ConnectionError):
+                await self._connection.send_data(self.number, b"", is_last=True)
+            self._connection.forget_if_over(self)
+
+    async def reset(self) -> None:
+        if not (self.is_closed and self.inbox.is_ended):
+            with suppress(ConnectionError):
+                await self._connection.send_reset(self.number, frames.CANCEL)
+        self.broken()
+        self._connection.forget_if_over(self)
+
+    def broken(self) -> None:
+        """Either side has reset it."""
+        self.is_closed = True
+        self.inbox.discard(ConnectionResetError("the stream was reset"))
+        self.replied.set()
+
+
+class SpdyConnection:
+    """`async with SpdyConnection(wire, is_server=…):` lasts until the block is left; then the wire is closed."""
+
+    def __init__(self, wire: Wire, *, is_server: bool) -> None:
+        self._wire = wire
+        self._reader, self._writer = frames.Reader(), frames.Writer()
+        self._streams: dict[int, SpdyStream] = {}
+        self._next, self._last_of_peer, self._peer_parity = (2, 0, 1) if is_server else (1, 0, 0)
+        self._sending = asyncio.Lock()
+        self._accepted: asyncio.Queue[SpdyStream | None] = asyncio.Queue()
+        self._group = asyncio.TaskGroup()
+        self._task: asyncio.Task[None] | None = None
+        self.gone = asyncio.Event()
+        """The other side has ended the connection, or broken it off."""
+
+    async def __aenter__(self) -> SpdyConnection:
+        await self._group.__aenter__()
+        self._task = self._group.create_task(self._receive())
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, fault: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        try:
+            with suppress(ConnectionError, TimeoutError):
+                async with asyncio.timeout(_FAREWELL_S):
+                    await self._send(self._writer.goaway(self._last_of_peer))
+                    for stream in self._streams.values():
+                        stream.inbox.discard()
+                    if kind is None:
+                        await self.gone.wait()  # what was written is read before the end is seen
+        finally:
+            if self._task is not None:
+                self._task.cancel()
+                await asyncio.wait([self._task])  # it alone may read the wire
+            await self._wire.close()
+            await self._group.__aexit__(kind, fault, trace)
+
+    async def accept(self) -> SpdyStream | None:
+        """The next stream that the other side opens; None when no more come."""
+        return await self._accepted.get()
+
+    async def open(self, headers: Mapping[str, str]) -> SpdyStream:
+        stream = SpdyStream(self, self._next, headers)
+        self._next += 2
+        self._streams[stream.number] = stream
+        async with self._sending:  # headers are compressed in the order in which they are sent
+            await self._write(self._writer.syn_stream(stream.number, headers))
+        try:
+            async with asyncio.timeout(_ANSWER_S):
+                await stream.replied.wait()
+        except TimeoutError:
+            raise ConnectionResetError("Timed out waiting for a response to a new stream") from None
+        if stream.is_closed:
+            raise ConnectionResetError("the stream was refused")
+        return stream
+
+    # -- sending -----------------------------------------------------------------------------------------------------
+
+    async def send_data(self, stream: int, data: bytes, *, is_last: bool = False) -> None:
+        await self._send(self._writer.data(stream, data, is_last=is_last))
+
+    async def send_reset(self, stream: int, status: int) -> None:
+        await self._send(self._writer.rst_stream(stream, status))
+
+    async def _send(self, data: bytes) -> None:
+        async with self._sending:
+            await self._write(data)
+
+    async def _write(self, data: bytes) -> None:
+        if self.gone.is_set():
+            raise ConnectionResetError("the connection has ended")
+        await self._wire.write(data)
+
+    def forget_if_over(self, stream: SpdyStream) -> None:
+        if stream.is_closed and stream.inbox.is_ended:
+            self._streams.pop(stream.number, None)
+
+    # -- receiving ---------------------------------------------------------------------------------------------------
+
+    async def _receive(self) -> None:
+        fault: Exception | None = None
+        try:
+            while data := await self._wire.read():
+                for frame in self._reader.feed(data):
+                    await self._take(frame)
+        except ConnectionError as broken:
+            fault = broken
+        except BadFrame as bad:
+            fault = ConnectionResetError(str(bad))
+        finally:
+            self.gone.set()
+            self._accepted.put_nowait(None)
+            for stream in list(self._streams.values()):
+                stream.inbox.end(fault)
+                stream.replied.set()
+
+    async def _take(self, frame: Frame) -> None:
+        if frame.kind == frames.SYN_STREAM:
+            await self._opened(frame)
+            return
+        if frame.kind == frames.PING:
+            if frame.stream % 2 == self._peer_parity:
+                await self._send(self._writer.ping(frame.stream))
+            return
+        if frame.kind == frames.GOAWAY:
+            self._accepted.put_nowait(None)
+            return
+        stream = self._streams.get(frame.stream)
+        if stream is None:
+            return
+        if frame.kind == frames.RST_STREAM:
+            stream.broken()
+            self.forget_if_over(stream)
+            return
+        if frame.kind == frames.SYN_REPLY:
+            stream.replied.set()
+        await stream.inbox.put(frame.data)
+        if frame.is_last:
+            stream.inbox.end()
+            self.forget_if_over(stream)
+
+    async def _opened(self, frame: Frame) -> None:
+        number = frame.stream
+        if number % 2 != self._peer_parity or number <= self._last_of_peer:
+            raise BadFrame(f"a stream may not have the number {number}")
+        self._last_of_peer = number
+        if len(self._streams) >= _MOST_STREAMS:
+            await self.send_reset(number, frames.REFUSED_STREAM)
+            return
+        stream = self._streams[number] = SpdyStream(self, number, frame.headers)
+        if frame.is_last:
+            stream.inbox.end()
+        async with self._sending:
+            await self._write(self._writer.syn_reply(number, {}))
+        self._accepted.put_nowait(stream)
+
+
+__all__ = ["SpdyConnection", "SpdyStream"]

@@ -1,0 +1,181 @@
+"""SPDY/3.1's framing, without I/O. Of a connection each direction has its own `Writer` and `Reader`: headers are
+compressed with what went before."""
+
+from __future__ import annotations
+
+import struct
+import zlib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+SYN_STREAM, SYN_REPLY, RST_STREAM, SETTINGS, PING, GOAWAY, HEADERS, WINDOW_UPDATE = 1, 2, 3, 4, 6, 7, 8, 9
+FIN, UNIDIRECTIONAL = 1, 2
+PROTOCOL_ERROR, INVALID_STREAM, REFUSED_STREAM, CANCEL, STREAM_ALREADY_CLOSED = 1, 2, 3, 5, 9
+_CONTROL, _VERSION = 0x8000, 3
+_LARGEST = (1 << 24) - 1
+_MOST_FRAME = 1 << 20
+"""Bytes of a control frame; data may have as many as the protocol can say."""
+_MOST_HEADERS = 1 << 20
+"""Bytes of headers, when they are not compressed."""
+_MOST_NAMES = 1000
+
+_WORDS = (
+    "options head post put delete trace accept accept-charset accept-encoding accept-language accept-ranges age allow "
+    "authorization cache-control connection content-base content-encoding content-language content-length "
+    "content-location content-md5 content-range content-type date etag expect expires from host if-match "
+    "if-modified-since if-none-match if-range if-unmodified-since last-modified location max-forwards pragma "
+    "proxy-authenticate proxy-authorization range referer retry-after server te trailer transfer-encoding upgrade "
+    "user-agent vary via warning www-authenticate method get status 200_OK version HTTP/1.1 url public set-cookie "
+    "keep-alive origin"
+)
+_REST = (
+    "100101201202205206300302303304305306307402405406407408409410411412413414415416417502504505203 Non-Authoritative "
+    "Information204 No Content301 Moved Permanently400 Bad Request401 Unauthorized403 Forbidden404 Not Found500 "
+    "Internal Server Error501 Not Implemented503 Service UnavailableJan Feb Mar Apr May Jun Jul Aug Sept Oct Nov Dec "
+    "00:00:00 Mon, Tue, Wed, Thu, Fri, Sat, Sun, GMTchunked,text/html,image/png,image/jpg,image/gif,application/xml,"
+    "application/xhtml+xml,text/plain,text/javascript,publicprivatemax-age=gzip,deflate,sdchcharset=utf-8"
+    "charset=iso-8859-1,utf-,*,enq=0."
+)
+
+
+def _dictionary() -> bytes:
+    """What the protocol says that both sides know of headers beforehand."""
+    words = [word.replace("_", " ").encode() for word in _WORDS.split()]
+    return b"".join(struct.pack(">I", len(word)) + word for word in words) + _REST.encode()
+
+
+DICTIONARY = _dictionary()
+
+
+class BadFrame(ValueError):
+    """The other side does not keep to the protocol."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Frame:
+    """`kind` 0 is data."""
+
+    kind: int = 0
+    stream: int = 0
+    """The stream's number; that of a ping."""
+    flags: int = 0
+    data: bytes = b""
+    headers: Mapping[str, str] = field(default_factory=dict)
+    status: int = 0
+
+    @property
+    def is_last(self) -> bool:
+        """Whether nothing follows in this direction of the stream."""
+        return bool(self.flags & FIN) and self.kind in (0, SYN_STREAM, SYN_REPLY, HEADERS)
+
+
+class Writer:
+    def __init__(self) -> None:
+        self._deflate = zlib.compressobj(zdict=DICTIONARY)
+
+    def data(self, stream: int, data: bytes, *, is_last: bool = False) -> bytes:
+        if len(data) > _LARGEST:
+            raise ValueError("too much for one frame")
+        return struct.pack(">II", stream, (FIN if is_last else 0) << 24 | len(data)) + data
+
+    def syn_stream(self, stream: int, headers: Mapping[str, str], *, is_last: bool = False) -> bytes:
+        content = struct.pack(">IIBB", stream, 0, 0, 0) + self._headers(headers)
+        return _control(SYN_STREAM, content, FIN if is_last else 0)
+
+    def syn_reply(self, stream: int, headers: Mapping[str, str], *, is_last: bool = False) -> bytes:
+        return _control(SYN_REPLY, struct.pack(">I", stream) + self._headers(headers), FIN if is_last else 0)
+
+    def rst_stream(self, stream: int, status: int) -> bytes:
+        return _control(RST_STREAM, struct.pack(">II", stream, status))
+
+    def ping(self, number: int) -> bytes:
+        return _control(PING, struct.pack(">I", number))
+
+    def goaway(self, last: int, status: int = 0) -> bytes:
+        return _control(GOAWAY, struct.pack(">II", last, status))
+
+    def _headers(self, headers: Mapping[str, str]) -> bytes:
+        parts = [struct.pack(">I", len(headers))]
+        for name, value in headers.items():
+            for text in (name.lower().encode(), value.encode()):
+                parts += (struct.pack(">I", len(text)), text)
+        return self._deflate.compress(b"".join(parts)) + self._deflate.flush(zlib.Z_SYNC_FLUSH)
+
+
+def _control(kind: int, content: bytes, flags: int = 0) -> bytes:
+    return struct.pack(">HHI", _CONTROL | _VERSION, kind, flags << 24 | len(content)) + content
+
+
+class Reader:
+    """Takes bytes as they come, gives whole frames; those of kinds that are not known are left out."""
+
+    def __init__(self) -> None:
+        self._data = bytearray()
+        self._inflate = zlib.decompressobj(zdict=DICTIONARY)
+
+    def feed(self, data: bytes) -> list[Frame]:
+        self._data += data
+        found: list[Frame] = []
+        while len(self._data) >= 8:
+            first, second = struct.unpack_from(">II", self._data)
+            size, flags = second & _LARGEST, second >> 24
+            is_control = bool(first >> 31)
+            if is_control and size > _MOST_FRAME:
+                raise BadFrame(f"a control frame of {size} bytes")
+            if len(self._data) < 8 + size:
+                break
+            content = bytes(self._data[8 : 8 + size])
+            del self._data[: 8 + size]
+            if not is_control:
+                found.append(Frame(stream=first, flags=flags, data=content))
+            elif (frame := self._control(first, flags, content)) is not None:
+                found.append(frame)
+        return found
+
+    def _control(self, first: int, flags: int, content: bytes) -> Frame | None:
+        version, kind = first >> 16 & 0x7FFF, first & 0xFFFF
+        if version != _VERSION:
+            raise BadFrame(f"version {version} of the protocol is not known")
+        try:
+            return self._parsed(kind, flags, content)
+        except struct.error:
+            raise BadFrame(f"a frame of the kind {kind} is too short") from None
+
+    def _parsed(self, kind: int, flags: int, content: bytes) -> Frame | None:
+        if kind == SYN_STREAM:
+            (stream, _, _) = struct.unpack_from(">IIH", content)
+            headers = self._headers(content[10:])
+            return Frame(kind=kind, stream=stream & 0x7FFFFFFF, flags=flags, headers=headers)
+        if kind in (SYN_REPLY, HEADERS):
+            (stream,) = struct.unpack_from(">I", content)
+            headers = self._headers(content[4:])
+            return Frame(kind=kind, stream=stream & 0x7FFFFFFF, flags=flags, headers=headers)
+        if kind in (RST_STREAM, GOAWAY):
+            stream, status = struct.unpack_from(">II", content)
+            return Frame(kind=kind, stream=stream & 0x7FFFFFFF, status=status)
+        if kind == PING:
+            return Frame(kind=kind, stream=struct.unpack_from(">I", content)[0])
+        return None
+
+    def _headers(self, content: bytes) -> dict[str, str]:
+        try:
+            raw = self._inflate.decompress(content, _MOST_HEADERS)
+        except zlib.error as fault:
+            raise BadFrame(f"headers cannot be read: {fault}") from None
+        if self._inflate.unconsumed_tail:
+            raise BadFrame("headers are too long")
+        (count,) = struct.unpack_from(">I", raw)
+        if count > _MOST_NAMES:
+            raise BadFrame("there are too many headers")
+        texts, at = [], 4
+        for _ in range(2 * count):
+            (size,) = struct.unpack_from(">I", raw, at)
+            if at + 4 + size > len(raw):
+                raise BadFrame("headers are too short")
+            texts.append(raw[at + 4 : at + 4 + size].decode("utf-8", "replace"))
+            at += 4 + size
+        return {name.lower(): value for name, value in zip(texts[::2], texts[1::2], strict=True)}
+
+
+__all__ = ["CANCEL", "FIN", "GOAWAY", "HEADERS", "INVALID_STREAM", "PING", "PROTOCOL_ERROR", "REFUSED_STREAM"]
+__all__ += ["RST_STREAM", "STREAM_ALREADY_CLOSED", "SYN_REPLY", "SYN_STREAM", "BadFrame", "Frame", "Reader", "Writer"]

@@ -1,0 +1,126 @@
+"""Asking a server for another protocol than HTTP: the head of a request out, the head of the answer in."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from sampan.machinery.multiplex.websocket_frames import accept_key, new_key
+from sampan.machinery.multiplex.wire import StreamWire
+
+_LONGEST_HEAD = 256 << 10
+_MOST_BODY = 1 << 20
+SWITCHING = 101
+
+
+class BadAnswer(ConnectionError):
+    """What came is no HTTP."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Head:
+    code: int
+    phrase: str
+    headers: Sequence[tuple[str, str]]
+
+    def get(self, name: str) -> str:
+        return next((value for key, value in self.headers if key.lower() == name.lower()), "")
+
+
+def request_head(method: str, target: str, headers: Iterable[tuple[str, str]]) -> bytes:
+    for text in (method, target, *(part for pair in headers for part in pair)):
+        if "\r" in text or "\n" in text:
+            raise ValueError("a header may not have more than one line")
+    lines = [f"{method} {target} HTTP/1.1", *(f"{name}: {value}" for name, value in headers), "", ""]
+    return "\r\n".join(lines).encode("utf-8", "surrogateescape")
+
+
+def websocket_headers(protocols: Sequence[str], key: str) -> list[tuple[str, str]]:
+    said = [("Connection", "Upgrade"), ("Upgrade", "websocket"), ("Sec-WebSocket-Version", "13")]
+    return [*said, ("Sec-WebSocket-Key", key), ("Sec-WebSocket-Protocol", ", ".join(protocols))]
+
+
+async def answer_head(reader: asyncio.StreamReader) -> Head:
+    """The answer's, but for those that only say to go on."""
+    while True:
+        head = parsed(await _raw_head(reader))
+        if head.code == SWITCHING or head.code >= 200:
+            return head
+
+
+async def _raw_head(reader: asyncio.StreamReader) -> bytes:
+    try:
+        raw = await reader.readuntil(b"\r\n\r\n")
+    except (asyncio.IncompleteReadError, asyncio.LimitOverrunError) as fault:
+        raise BadAnswer("the answer ends within its head, or is none") from fault
+    if len(raw) > _LONGEST_HEAD:
+        raise BadAnswer("the head of the answer is too long")
+    return raw
+
+
+def parsed(raw: bytes) -> Head:
+    first, *lines = raw.decode("utf-8", "surrogateescape").split("\r\n")
+    version, _, rest = first.partition(" ")
+    code, _, phrase = rest.partition(" ")
+    if not version.startswith("HTTP/1.") or not (code.isascii() and code.isdecimal() and len(code) == 3):
+        raise BadAnswer(f"this is no answer of HTTP: {first[:80]!r}")
+    pairs = (line.partition(":") for line in lines if line)
+    return Head(code=int(code), phrase=phrase, headers=[(name.strip(), value.strip()) for name, _, value in pairs])
+
+
+async def answer_body(reader: asyncio.StreamReader, head: Head) -> bytes:
+    """Of an answer that is a refusal: all of it, within bounds."""
+    if head.get("Transfer-Encoding").lower() == "chunked":
+        return await _chunks(reader)
+    length = head.get("Content-Length")
+    if length.isascii() and length.isdecimal():
+        try:
+            return await reader.readexactly(min(int(length), _MOST_BODY))
+        except asyncio.IncompleteReadError as fault:
+            return fault.partial
+    return await reader.read(_MOST_BODY)
+
+
+async def _chunks(reader: asyncio.StreamReader) -> bytes:
+    body = b""
+    try:
+        while len(body) < _MOST_BODY:
+            size = int((await reader.readuntil(b"\r\n")).split(b";")[0], 16)
+            if size <= 0:
+                break
+            body += (await reader.readexactly(min(size, _MOST_BODY) + 2))[:-2]
+    except (ValueError, asyncio.IncompleteReadError, asyncio.LimitOverrunError):
+        raise BadAnswer("the body of the answer cannot be read") from None
+    return body
+
+
+class NotUpgraded(Exception):
+    """The server answered something else."""
+
+    def __init__(self, head: Head, body: bytes) -> None:
+        super().__init__(body.decode("utf-8", "replace").strip() or f"{head.code} {head.phrase}")
+        self.head, self.body = head, body
+
+
+async def open_websocket(
+    reader: asyncio.StreamReader,
+    writer: asyncio.StreamWriter,
+    target: str,
+    headers: Iterable[tuple[str, str]],
+    protocols: Sequence[str],
+) -> tuple[StreamWire, str]:
+    """A WebSocket's wire, and the protocol that was chosen."""
+    key = new_key()
+    writer.write(request_head("GET", target, [*headers, *websocket_headers(protocols, key)]))
+    await writer.drain()
+    head = await answer_head(reader)
+    if head.code != SWITCHING:
+        raise NotUpgraded(head, await answer_body(reader, head))
+    if head.get("Sec-WebSocket-Accept") != accept_key(key):
+        raise BadAnswer("the server's answer to the handshake is wrong")
+    return StreamWire(reader, writer), head.get("Sec-WebSocket-Protocol")
+
+
+__all__ = ["SWITCHING", "BadAnswer", "Head", "NotUpgraded", "answer_body", "answer_head", "open_websocket"]
+__all__ += ["parsed", "request_head", "websocket_headers"]

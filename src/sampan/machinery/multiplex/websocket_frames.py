@@ -1,0 +1,136 @@
+"""WebSocket's framing (RFC 6455), without I/O: bytes in, messages out."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import os
+import struct
+from dataclasses import dataclass
+
+CONTINUATION, TEXT, BINARY, CLOSE, PING, PONG = 0, 1, 2, 8, 9, 10
+NORMAL, PROTOCOL_ERROR, TOO_BIG, INTERNAL_ERROR = 1000, 1002, 1009, 1011
+_GUID = b"258EAFA5-E914-47DA-95CA-C5AB0DC85B11"
+_LONGEST_CONTROL = 125
+MOST = 32 << 20
+"""Bytes of a message."""
+
+
+class BadFrame(ValueError):
+    """The other side does not keep to the protocol."""
+
+    def __init__(self, text: str, code: int = PROTOCOL_ERROR) -> None:
+        super().__init__(text)
+        self.code = code
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    opcode: int
+    data: bytes
+
+
+def new_key() -> str:
+    return base64.b64encode(os.urandom(16)).decode()
+
+
+def accept_key(key: str) -> str:
+    """What the server answers to a client's key."""
+    return base64.b64encode(hashlib.sha1(key.encode() + _GUID).digest()).decode()
+
+
+def frame(opcode: int, data: bytes, *, is_masked: bool = False) -> bytes:
+    size, bit = len(data), 0x80 if is_masked else 0
+    if size < 126:
+        head = struct.pack(">BB", 0x80 | opcode, bit | size)
+    elif size < 1 << 16:
+        head = struct.pack(">BBH", 0x80 | opcode, bit | 126, size)
+    else:
+        head = struct.pack(">BBQ", 0x80 | opcode, bit | 127, size)
+    if not is_masked:
+        return head + data
+    mask = os.urandom(4)
+    return head + mask + masked(data, mask)
+
+
+def masked(data: bytes, mask: bytes) -> bytes:
+    size = len(data)
+    if not size:
+        return b""
+    key = (mask * (size // 4 + 1))[:size]
+    return (int.from_bytes(data, "big") ^ int.from_bytes(key, "big")).to_bytes(size, "big")
+
+
+class Frames:
+    """Takes bytes as they come. `is_server`: frames that come must be masked, else they must not be."""
+
+    def __init__(self, *, is_server: bool, most: int = MOST) -> None:
+        self._is_server, self._most = is_server, most
+        self._data = bytearray()
+        self._parts: list[bytes] = []
+        self._opcode = 0
+        self._size = 0
+
+    def feed(self, data: bytes) -> list[Message]:
+        self._data += data
+        found = []
+        while (each := self._next()) is not None:
+            is_last, opcode, content = each
+            if (message := self._joined(is_last, opcode, content)) is not None:
+                found.append(message)
+        return found
+
+    def _next(self) -> tuple[bool, int, bytes] | None:
+        data = self._data
+        if len(data) < 2:
+            return None
+        first, second = data[0], data[1]
+        size, at = second & 0x7F, 2
+        is_last, opcode = bool(first & 0x80), first & 0x0F
+        self._check(first, second, opcode, size, is_last)
+        if size == 126:
+            if len(data) < 4:
+                return None
+            (size,), at = struct.unpack_from(">H", data, 2), 4
+        elif size == 127:
+            if len(data) < 10:
+                return None
+            (size,), at = struct.unpack_from(">Q", data, 2), 10
+        if size + self._size > self._most:
+            raise BadFrame("the message is too large", TOO_BIG)
+        mask_at, at = at, at + (4 if second & 0x80 else 0)
+        if len(data) < at + size:
+            return None
+        content = bytes(data[at : at + size])
+        if at > mask_at:
+            content = masked(content, bytes(data[mask_at:at]))
+        del data[: at + size]
+        return is_last, opcode, content
+
+    def _check(self, first: int, second: int, opcode: int, size: int, is_last: bool) -> None:
+        if first & 0x70:
+            raise BadFrame("reserved bits are set")
+        if bool(second & 0x80) != self._is_server:
+            raise BadFrame("the frame is not masked" if self._is_server else "the frame is masked")
+        if opcode not in (CONTINUATION, TEXT, BINARY, CLOSE, PING, PONG):
+            raise BadFrame(f"frames of the kind {opcode} are not known")
+        if opcode >= CLOSE and (size > _LONGEST_CONTROL or not is_last):
+            raise BadFrame("a control frame is too long")
+
+    def _joined(self, is_last: bool, opcode: int, content: bytes) -> Message | None:
+        if opcode >= CLOSE:
+            return Message(opcode, content)
+        if (opcode == CONTINUATION) != bool(self._opcode):
+            raise BadFrame("a message begins within another" if opcode else "nothing is there to be continued")
+        self._opcode = opcode or self._opcode
+        self._parts.append(content)
+        self._size += len(content)
+        if not is_last:
+            return None
+        message = Message(self._opcode, b"".join(self._parts))
+        self._parts, self._opcode, self._size = [], 0, 0
+        return message
+
+
+__all__ = ["BINARY", "CLOSE", "INTERNAL_ERROR", "NORMAL", "PING", "PONG", "PROTOCOL_ERROR", "TEXT", "TOO_BIG"]
+__all__ += ["BadFrame", "Frames", "Message", "accept_key", "frame", "masked", "new_key"]

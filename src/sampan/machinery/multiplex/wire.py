@@ -1,0 +1,122 @@
+"""A connection as bytes, and a bounded buffer between whoever reads it and whoever wants what was read."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import suppress
+from typing import Protocol
+
+PIECE = 64 << 10
+MOST_BUFFERED = 256 << 10
+"""Bytes that wait for somebody who does not read; then the other side is not read either."""
+
+
+class Wire(Protocol):
+    async def read(self) -> bytes:
+        """What has come; empty at the end. ConnectionError if it broke off."""
+
+    async def write(self, data: bytes) -> None:
+        """Returns when there is room for more. ConnectionError if nobody is there."""
+
+    async def close(self) -> None:
+        """What was written still goes out."""
+
+
+class StreamWire:
+    """Over asyncio's streams."""
+
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._reader, self._writer = reader, writer
+
+    async def read(self) -> bytes:
+        return await self._reader.read(PIECE)
+
+    async def write(self, data: bytes) -> None:
+        if self._writer.is_closing():
+            raise ConnectionResetError("the connection is closed")
+        self._writer.write(data)
+        await self._writer.drain()
+
+    async def close(self) -> None:
+        self._writer.close()
+        with suppress(OSError, TimeoutError):
+            async with asyncio.timeout(1):
+                await self._writer.wait_closed()
+
+
+class Inbox:
+    """Pieces of bytes from one task to another. `put` waits while too much waits to be taken."""
+
+    def __init__(self, most: int = MOST_BUFFERED) -> None:
+        self._pieces: list[bytes] = []
+        self._size, self._most = 0, most
+        self._is_ended = False
+        self._fault: Exception | None = None
+        self._come, self._room = asyncio.Event(), asyncio.Event()
+        self._room.set()
+
+    @property
+    def is_ended(self) -> bool:
+        return self._is_ended
+
+    async def put(self, data: bytes) -> None:
+        """After the end, or if nobody wants it, it is thrown away."""
+        self.put_nowait(data)
+        if self._size >= self._most and not self._is_ended:
+            self._room.clear()
+            await self._room.wait()
+
+    def put_nowait(self, data: bytes) -> None:
+        if data and not self._is_ended:
+            self._pieces.append(data)
+            self._size += len(data)
+            self._come.set()
+
+    def end(self, fault: Exception | None = None) -> None:
+        """No more comes; whoever reads past the rest gets the fault, if there is one."""
+        if not self._is_ended:
+            self._is_ended, self._fault = True, fault
+        self._come.set()
+        self._room.set()
+
+    def discard(self, fault: Exception | None = None) -> None:
+        """Nobody is to read any more; who does gets the fault, if there is one."""
+        self._pieces.clear()
+        self._size = 0
+        self.end(fault)
+
+    async def get(self) -> bytes:
+        """All that has come, at least something; empty at the end."""
+        while not self._pieces:
+            if self._is_ended:
+                if self._fault is not None:
+                    raise self._fault
+                return b""
+            self._come.clear()
+            await self._come.wait()
+        data = self._pieces[0] if len(self._pieces) == 1 else b"".join(self._pieces)
+        self._pieces.clear()
+        self._size = 0
+        self._room.set()
+        return data
+
+
+async def copied(source: Wire, target: Wire) -> None:
+    """Everything from one to the other, until either is at its end."""
+    with suppress(ConnectionError):
+        while data := await source.read():
+            await target.write(data)
+
+
+async def joined(left: Wire, right: Wire) -> None:
+    """Both ways, until one side has ended; then both are closed."""
+    async with asyncio.TaskGroup() as group:
+        both = (group.create_task(copied(left, right)), group.create_task(copied(right, left)))
+        await asyncio.wait(both, return_when=asyncio.FIRST_COMPLETED)
+        for task in both:
+            task.cancel()
+    await right.close()
+    await left.close()
+
+
+__all__ = ["MOST_BUFFERED", "PIECE", "Inbox", "StreamWire", "Wire", "copied", "joined"]

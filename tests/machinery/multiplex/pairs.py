@@ -1,0 +1,51 @@
+"""Two ends of a connection within this process."""
+
+import asyncio
+
+from sampan.machinery.multiplex.wire import Inbox
+
+
+class MemoryWire:
+    def __init__(self, incoming: Inbox, outgoing: Inbox, *, most: int = 0) -> None:
+        """`most`: no piece is longer than that, so that frames are cut anywhere."""
+        self._incoming, self._outgoing, self._most = incoming, outgoing, most
+        self._rest = b""
+        self.written = 0
+
+    async def read(self) -> bytes:
+        if not self._rest:
+            self._rest = await self._incoming.get()
+        most = self._most or len(self._rest)
+        data, self._rest = self._rest[:most], self._rest[most:]
+        return data
+
+    async def write(self, data: bytes) -> None:
+        if self._outgoing.is_ended:
+            raise ConnectionResetError("nobody is there")
+        self.written += len(data)
+        await self._outgoing.put(data)
+
+    async def close(self) -> None:
+        self._outgoing.end()
+        self._incoming.end()
+
+
+def wires(*, most: int = 0) -> tuple[MemoryWire, MemoryWire]:
+    there, back = Inbox(), Inbox()
+    return MemoryWire(back, there, most=most), MemoryWire(there, back, most=most)
+
+
+async def echo_server() -> tuple[asyncio.Server, int]:
+    """Says everything back, and at the end of it `bye`."""
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        while data := await reader.read(1 << 16):
+            writer.write(data)
+            await writer.drain()
+        writer.write(b"bye")
+        await writer.drain()
+        writer.close()
+        await writer.wait_closed()
+
+    server = await asyncio.start_server(serve, "127.0.0.1", 0)
+    return server, server.sockets[0].getsockname()[1]

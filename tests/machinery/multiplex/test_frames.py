@@ -1,0 +1,135 @@
+"""The framings, fed with everything that a peer may send."""
+
+import contextlib
+import struct
+import zlib
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sampan.machinery.multiplex import spdy_frames, upgrading, websocket_frames
+from sampan.machinery.multiplex.remote_command import resizes
+
+_texts = st.text(st.characters(codec="utf-8"), max_size=20)
+_cuts = st.lists(st.integers(1, 50), min_size=1)
+
+
+def _pieces(data: bytes, cuts: list[int]) -> list[bytes]:
+    found: list[bytes] = []
+    at = 0
+    while at < len(data):
+        size = cuts[len(found) % len(cuts)]
+        found.append(data[at : at + size])
+        at += size
+    return found
+
+
+@given(st.lists(st.tuples(st.sampled_from([1, 2, 9]), st.binary(max_size=120))), _cuts, st.booleans())
+def test_messages_of_a_websocket_arrive_as_they_were_sent(
+    sent: list[tuple[int, bytes]], cuts: list[int], is_server: bool
+) -> None:
+    data = b"".join(websocket_frames.frame(opcode, each, is_masked=is_server) for opcode, each in sent)
+    frames = websocket_frames.Frames(is_server=is_server)
+    found = [message for piece in _pieces(data, cuts) for message in frames.feed(piece)]
+    assert [(message.opcode, message.data) for message in found] == sent
+
+
+@pytest.mark.parametrize("size", [0, 125, 126, 65535, 65536, 200_000])
+def test_messages_of_any_length(size: int) -> None:
+    data = bytes(size)
+    (message,) = websocket_frames.Frames(is_server=True).feed(websocket_frames.frame(2, data, is_masked=True))
+    assert message.data == data
+
+
+def test_a_message_in_parts_with_a_ping_between_them() -> None:
+    parts = [b"\x01\x02he", b"\x89\x01!", b"\x00\x01l", b"\x80\x02lo"]
+    found = websocket_frames.Frames(is_server=False).feed(b"".join(parts))
+    assert [(each.opcode, each.data) for each in found] == [(9, b"!"), (1, b"hello")]
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        pytest.param(b"\x82\x01a", id="not masked"),
+        pytest.param(b"\xc2\x81abcda", id="reserved bits"),
+        pytest.param(b"\x83\x80abcd", id="unknown kind"),
+        pytest.param(b"\x09\x80abcd", id="ping in parts"),
+        pytest.param(b"\x80\x80abcd", id="nothing to continue"),
+        pytest.param(b"\x02\x80abcd\x02\x80abcd", id="a message within another"),
+        pytest.param(b"\x82\xff" + b"\x7f" * 8, id="too large"),
+    ],
+)
+def test_what_is_no_frame_of_a_websocket(data: bytes) -> None:
+    with pytest.raises(websocket_frames.BadFrame):
+        websocket_frames.Frames(is_server=True).feed(data)
+
+
+@given(st.binary(max_size=200), _cuts)
+def test_any_bytes_are_frames_of_a_websocket_or_bad(data: bytes, cuts: list[int]) -> None:
+    frames = websocket_frames.Frames(is_server=True)
+    try:
+        for piece in _pieces(data, cuts):
+            frames.feed(piece)
+    except websocket_frames.BadFrame:
+        pass
+
+
+_headers = st.dictionaries(_texts.map(str.lower).filter(lambda text: text == text.lower()), _texts, max_size=5)
+
+
+@given(st.lists(st.tuples(st.integers(1, 1 << 20), _headers, st.binary(max_size=100), st.booleans())), _cuts)
+def test_frames_of_spdy_arrive_as_they_were_sent(
+    sent: list[tuple[int, dict[str, str], bytes, bool]], cuts: list[int]
+) -> None:
+    writer, reader, data = spdy_frames.Writer(), spdy_frames.Reader(), b""
+    for stream, headers, content, is_last in sent:
+        data += writer.syn_stream(stream, headers, is_last=is_last) + writer.data(stream, content, is_last=is_last)
+        data += writer.syn_reply(stream, headers) + writer.rst_stream(stream, 5) + writer.ping(stream)
+        data += writer.goaway(stream, 1)
+    found = [frame for piece in _pieces(data, cuts) for frame in reader.feed(piece)]
+    assert len(found) == 6 * len(sent)
+    for at, (stream, headers, content, is_last) in enumerate(sent):
+        opened, said, reply, reset, ping, goaway = found[6 * at : 6 * at + 6]
+        assert (opened.kind, opened.stream, opened.headers, opened.is_last) == (1, stream, headers, is_last)
+        assert (said.kind, said.stream, said.data, said.is_last) == (0, stream, content, is_last)
+        assert (reply.kind, reply.headers) == (2, headers)
+        assert (reset.kind, reset.status, ping.kind, ping.stream) == (3, 5, 6, stream)
+        assert (goaway.kind, goaway.stream, goaway.status) == (7, stream, 1)
+
+
+@given(st.integers(0, 12), st.integers(0, 255), st.binary(max_size=100), st.binary(max_size=100))
+def test_any_bytes_are_frames_of_spdy_or_bad(kind: int, flags: int, content: bytes, rest: bytes) -> None:
+    head = struct.pack(">HHI", 0x8003, kind, flags << 24 | len(content))
+    with contextlib.suppress(spdy_frames.BadFrame):
+        spdy_frames.Reader().feed(head + content + rest)
+
+
+def test_the_dictionary_is_that_of_the_protocol() -> None:
+    assert (len(spdy_frames.DICTIONARY), zlib.adler32(spdy_frames.DICTIONARY)) == (1423, 0xE3C6A7C2)
+
+
+def test_headers_that_are_a_bomb() -> None:
+    deflate = zlib.compressobj(zdict=spdy_frames.DICTIONARY)
+    block = deflate.compress(bytes(8 << 20)) + deflate.flush(zlib.Z_SYNC_FLUSH)
+    content = struct.pack(">IIH", 1, 0, 0) + block
+    with pytest.raises(spdy_frames.BadFrame, match="too long"):
+        spdy_frames.Reader().feed(struct.pack(">HHI", 0x8003, 1, len(content)) + content)
+
+
+@given(st.binary(max_size=200))
+def test_any_bytes_are_a_head_or_bad(data: bytes) -> None:
+    with contextlib.suppress(upgrading.BadAnswer):
+        upgrading.parsed(data)
+
+
+@given(st.text(max_size=100))
+def test_any_text_is_sizes_or_not(text: str) -> None:
+    sizes, rest = resizes(text)
+    assert all(0 < width < 65536 and 0 < height < 65536 for width, height in sizes)
+    assert len(rest) <= len(text)
+
+
+def test_sizes_one_after_the_other() -> None:
+    text = '{"Width":80,"Height":24}\n{"Width":1,"Height":2}{"Width":0,"Height":2}{"Wid'
+    assert resizes(text) == ([(80, 24), (1, 2)], '{"Wid')

@@ -1,0 +1,216 @@
+"""Exec from end to end, in every protocol, with a process that is played."""
+
+import asyncio
+import base64
+import json
+from collections.abc import AsyncIterator, Callable
+from typing import Any
+
+import pytest
+
+from sampan.machinery.multiplex import remote_command as command
+from sampan.machinery.multiplex import remote_command_client
+from sampan.machinery.multiplex.channels import V5, Channels
+from sampan.machinery.multiplex.handshake import Agreement
+from sampan.machinery.multiplex.remote_command import Wanted
+from sampan.machinery.multiplex.spdy import SpdyConnection
+from sampan.machinery.multiplex.websocket import WebSocket
+from sampan.machinery.multiplex.wire import Wire
+from tests.machinery.multiplex.pairs import wires
+
+
+class Shouter:
+    """Says its input in capitals, on both outputs, and ends with a code when the input does."""
+
+    def __init__(self, code: int = 0) -> None:
+        self._code = code
+        self._said: asyncio.Queue[tuple[int, bytes] | None] = asyncio.Queue()
+        self.sizes: list[tuple[int, int]] = []
+        self.resized = asyncio.Event()
+        self.is_closed = False
+
+    async def read(self) -> tuple[int, bytes] | None:
+        return await self._said.get()
+
+    async def write(self, data: bytes) -> None:
+        self._said.put_nowait((1, data.upper()))
+        self._said.put_nowait((2, b"!"))
+
+    async def close_input(self) -> None:
+        self._said.put_nowait(None)
+
+    async def resize(self, width: int, height: int) -> None:
+        self.sizes.append((width, height))
+        self.resized.set()
+
+    async def wait(self) -> int:
+        return self._code
+
+    async def close(self) -> None:
+        self.is_closed = True
+
+
+async def _serve(wire: Wire, agreement: Agreement, wanted: Wanted, process: Shouter) -> None:
+    async def begin() -> Shouter:
+        return process
+
+    async with command.accepted(wire, agreement, wanted) as ends:
+        await command.serve(ends, begin, ["shout"])
+
+
+ALL = Wanted(stdin=True, stdout=True, stderr=True)
+TERMINAL = Wanted(stdin=True, stdout=True, tty=True)
+
+
+async def _once(*pieces: bytes) -> AsyncIterator[bytes]:
+    for piece in pieces:
+        yield piece
+
+
+@pytest.mark.parametrize("code", [0, 3])
+def test_version_5_over_a_websocket(code: int) -> None:
+    async def main() -> None:
+        ours, theirs = wires()
+        process, said = Shouter(code), {1: b"", 2: b""}
+
+        def output(number: int, data: bytes) -> None:
+            said[number] += data
+
+        async with asyncio.timeout(10), asyncio.TaskGroup() as group:
+            group.create_task(_serve(theirs, Agreement(protocol=V5, is_websocket=True), ALL, process))
+            socket = WebSocket(ours, is_server=False, protocol=V5)
+            status = await remote_command_client.run(socket, output, stdin=_once(b"hello ", b"you"))
+        assert (said[1], said[2][:1], remote_command_client.exit_code(status)) == (b"HELLO YOU", b"!", code)
+        assert process.is_closed
+
+    asyncio.run(main())
+
+
+def test_sizes_of_the_terminal_arrive() -> None:
+    async def main() -> None:
+        ours, theirs = wires()
+        process = Shouter()
+
+        async def sizes() -> AsyncIterator[tuple[int, int]]:
+            yield 80, 24
+
+        async def stdin() -> AsyncIterator[bytes]:
+            await process.resized.wait()
+            yield b"x"
+
+        async with asyncio.timeout(10), asyncio.TaskGroup() as group:
+            group.create_task(_serve(theirs, Agreement(protocol=V5, is_websocket=True), TERMINAL, process))
+            socket = WebSocket(ours, is_server=False, protocol=V5)
+            await remote_command_client.run(socket, lambda *_: None, stdin=stdin(), sizes=sizes())
+        assert process.sizes == [(80, 24)]
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize("protocol", ["", "channel.k8s.io", "v4.channel.k8s.io"])
+def test_channels_of_older_versions(protocol: str) -> None:
+    """There is no end of the input: the client goes when it has what it wants."""
+
+    async def main() -> None:
+        ours, theirs = wires()
+        process = Shouter()
+        async with asyncio.timeout(10), asyncio.TaskGroup() as group:
+            group.create_task(_serve(theirs, Agreement(protocol=protocol, is_websocket=True), ALL, process))
+            socket = WebSocket(ours, is_server=False, protocol=protocol)
+            async with Channels(socket, 5) as channels:
+                await channels.streams[0].write(b"hello")
+                assert await channels.streams[1].read() == b"HELLO"
+                assert await channels.streams[2].read() == b"!"
+            await socket.close()
+        assert process.is_closed
+
+    asyncio.run(main())
+
+
+def test_base64() -> None:
+    async def main() -> None:
+        ours, theirs = wires()
+        agreement = Agreement(protocol="v4.base64.channel.k8s.io", is_websocket=True)
+        async with asyncio.timeout(10), asyncio.TaskGroup() as group:
+            group.create_task(_serve(theirs, agreement, ALL, Shouter()))
+            socket = WebSocket(ours, is_server=False)
+            await socket.send(b"0" + base64.b64encode(b"hello"), 1)
+            first, second = await socket.receive(), await socket.receive()
+            assert first is not None
+            assert second is not None
+            assert (first.opcode, first.data) == (1, b"1")
+            assert (second.opcode, second.data) == (1, b"1" + base64.b64encode(b"HELLO"))
+            await socket.close()
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize(
+    ("protocol", "code", "told"),
+    [
+        ("v4.channel.k8s.io", 0, lambda said: json.loads(said)["status"] == "Success"),
+        ("v4.channel.k8s.io", 7, lambda said: json.loads(said)["details"]["causes"][0]["message"] == "7"),
+        ("v2.channel.k8s.io", 0, lambda said: said == b""),
+        (
+            "v2.channel.k8s.io",
+            7,
+            lambda said: said.startswith(
+                b"command terminated with non-zero exit code: error executing command [shout]"
+            ),
+        ),
+    ],
+)
+def test_spdy(protocol: str, code: int, told: Callable[[bytes], Any]) -> None:
+    async def main() -> None:
+        ours, theirs = wires()
+        async with asyncio.timeout(10), asyncio.TaskGroup() as group:
+            group.create_task(_serve(theirs, Agreement(protocol=protocol, is_websocket=False), ALL, Shouter(code)))
+            async with SpdyConnection(ours, is_server=False) as client:
+                streams = {
+                    name: await client.open({"streamType": name}) for name in ("error", "stdin", "stdout", "stderr")
+                }
+                await streams["stdin"].write(b"hello")
+                await streams["stdin"].close()
+                assert await streams["stdout"].read() == b"HELLO"
+                said = b""
+                while data := await streams["error"].read():
+                    said += data
+                assert told(said)
+
+    asyncio.run(main())
+
+
+def test_what_cannot_begin_is_told() -> None:
+    async def main() -> None:
+        ours, theirs = wires()
+
+        async def begin() -> Shouter:
+            raise OSError("no such file")
+
+        async def serve() -> None:
+            async with command.accepted(theirs, Agreement(protocol=V5, is_websocket=True), ALL) as ends:
+                await command.serve(ends, begin)
+
+        async with asyncio.timeout(10), asyncio.TaskGroup() as group:
+            group.create_task(serve())
+            socket = WebSocket(ours, is_server=False, protocol=V5)
+            status = await remote_command_client.run(socket, lambda *_: None)
+        assert status["message"] == "Internal error occurred: error executing command in container: no such file"
+        assert remote_command_client.exit_code(status) is None
+
+    asyncio.run(main())
+
+
+def test_a_client_that_goes_ends_the_process() -> None:
+    async def main() -> None:
+        ours, theirs = wires()
+        process = Shouter()
+        async with asyncio.timeout(10), asyncio.TaskGroup() as group:
+            task = group.create_task(_serve(theirs, Agreement(protocol=V5, is_websocket=True), ALL, process))
+            socket = WebSocket(ours, is_server=False, protocol=V5)
+            await socket.receive()
+            await ours.close()
+            await task
+        assert process.is_closed
+
+    asyncio.run(main())

@@ -1,0 +1,110 @@
+"""Two ends of a SPDY connection."""
+
+import asyncio
+
+import pytest
+
+from sampan.machinery.multiplex.spdy import SpdyConnection
+from sampan.machinery.multiplex.streams import Stream
+from sampan.machinery.multiplex.tunnel import Tunnel
+from sampan.machinery.multiplex.websocket import WebSocket
+from sampan.machinery.multiplex.wire import Wire
+from tests.machinery.multiplex.pairs import wires
+
+
+def _ends(form: str) -> tuple[Wire, Wire]:
+    ours, theirs = wires(most=7 if form == "cut" else 0)
+    if form != "tunnel":
+        return ours, theirs
+    return Tunnel(WebSocket(ours, is_server=False)), Tunnel(WebSocket(theirs, is_server=True))
+
+
+async def _all(stream: Stream) -> bytes:
+    said = b""
+    while data := await stream.read():
+        said += data
+    return said
+
+
+@pytest.mark.parametrize("form", ["whole", "cut", "tunnel"])
+def test_streams_both_ways_with_ends_of_their_own(form: str) -> None:
+    async def main() -> None:
+        ours, theirs = _ends(form)
+        async with (
+            asyncio.timeout(20),
+            SpdyConnection(theirs, is_server=True) as server,
+            SpdyConnection(ours, is_server=False) as client,
+        ):
+            opened = [await client.open({"streamType": name, "Port": "80"}) for name in ("error", "data")]
+            taken = [await server.accept(), await server.accept()]
+            assert [dict(stream.headers) for stream in taken if stream] == [
+                {"streamtype": "error", "port": "80"},
+                {"streamtype": "data", "port": "80"},
+            ]
+            for stream in opened:
+                await stream.write(b"question " * 8_000)
+                await stream.close()
+            for each in reversed(taken):
+                assert each is not None
+                assert await _all(each) == b"question " * 8_000
+                await each.write(b"answer")
+                await each.close()
+            assert [await _all(stream) for stream in opened] == [b"answer", b"answer"]
+            with pytest.raises(ConnectionError):
+                await opened[0].write(b"more")
+
+    asyncio.run(main())
+
+
+def test_a_reset_ends_both_directions() -> None:
+    async def main() -> None:
+        ours, theirs = wires()
+        async with (
+            asyncio.timeout(10),
+            SpdyConnection(theirs, is_server=True) as server,
+            SpdyConnection(ours, is_server=False) as client,
+        ):
+            opened = await client.open({})
+            taken = await server.accept()
+            assert taken is not None
+            await opened.reset()
+            with pytest.raises(ConnectionError):
+                await taken.read()
+            with pytest.raises(ConnectionError):
+                await taken.write(b"x")
+
+    asyncio.run(main())
+
+
+def test_who_does_not_read_is_not_sent_without_bounds() -> None:
+    async def main() -> None:
+        ours, theirs = wires()
+        async with (
+            asyncio.timeout(20),
+            SpdyConnection(theirs, is_server=True) as server,
+            SpdyConnection(ours, is_server=False) as client,
+        ):
+            opened = await client.open({})
+            taken = await server.accept()
+            assert taken is not None
+            with pytest.raises(TimeoutError):
+                async with asyncio.timeout(0.2):
+                    await opened.write(bytes(64 << 20))
+            assert ours.written < 2 << 20
+            assert len(await taken.read()) > 0
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize(
+    "data", [b"\x80\x03\x00\x01\x00\x00\x00\x01x", b"GET / HTTP/1.1\r\n\r\n" * 10, b"\x80\x02" * 8]
+)
+def test_nonsense_ends_the_connection(data: bytes) -> None:
+    async def main() -> None:
+        ours, theirs = wires()
+        async with asyncio.timeout(10), SpdyConnection(theirs, is_server=True) as server:
+            await ours.write(data)
+            await ours.close()
+            assert await server.accept() is None
+
+    asyncio.run(main())
