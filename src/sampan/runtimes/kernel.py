@@ -1,0 +1,101 @@
+"""What Python has no call for: mounting, and entering the network of a namespace."""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import errno
+import fcntl
+import os
+import socket
+import struct
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar
+
+MS_RDONLY, MS_NOSUID, MS_NODEV, MS_NOEXEC, MS_REMOUNT, MS_BIND, MS_REC = 1, 2, 4, 8, 32, 4096, 16384
+MS_PRIVATE, MS_SLAVE, MS_SHARED = 1 << 18, 1 << 19, 1 << 20
+MNT_DETACH, UMOUNT_NOFOLLOW = 2, 8
+_CLONE_NEWNET = 0x40000000
+_SIOCGIFFLAGS, _SIOCSIFFLAGS, _IFF_UP = 0x8913, 0x8914, 1
+
+T = TypeVar("T")
+
+
+def _libc() -> Any:
+    return ctypes.CDLL(None, use_errno=True)
+
+
+def _checked(result: int, what: str) -> None:
+    if result != 0:
+        code = ctypes.get_errno()
+        raise OSError(code, f"{what}: {os.strerror(code)}")
+
+
+def mount(source: str | Path, target: str | Path, kind: str = "", flags: int = 0, data: str = "") -> None:
+    result = _libc().mount(
+        os.fsencode(source),
+        os.fsencode(target),
+        kind.encode() or None,
+        ctypes.c_ulong(flags),
+        data.encode() or None,
+    )
+    _checked(result, f"mount {kind or 'bind'} on {target}")
+
+
+def unmount(target: str | Path, flags: int = MNT_DETACH | UMOUNT_NOFOLLOW) -> None:
+    """Everything that is mounted there; nothing happens where nothing is."""
+    while True:
+        if _libc().umount2(os.fsencode(target), flags) != 0:
+            code = ctypes.get_errno()
+            if code in (errno.EINVAL, errno.ENOENT):
+                return
+            raise OSError(code, f"unmount {target}: {os.strerror(code)}")
+
+
+def mounts_below(folder: Path) -> list[Path]:
+    """What is mounted at the folder or below it, the innermost first."""
+    prefix, found = str(folder), []
+    for line in Path("/proc/self/mountinfo").read_text().splitlines():
+        path = line.split(" ")[4].encode().decode("unicode_escape")
+        if path == prefix or path.startswith(f"{prefix}/"):
+            found.append(Path(path))
+    return found[::-1]
+
+
+def in_network(namespace: Path, call: Callable[[], T]) -> T:
+    """Carry out `call` inside a network namespace: in a thread of its own, as threads have networks of their own."""
+    found: list[T] = []
+    fault: list[BaseException] = []
+
+    def work() -> None:
+        try:
+            file = os.open(namespace, os.O_RDONLY | os.O_CLOEXEC)
+            try:
+                _checked(_libc().setns(file, _CLONE_NEWNET), f"enter {namespace}")
+            finally:
+                os.close(file)
+            found.append(call())
+        except BaseException as error:
+            fault.append(error)
+
+    thread = threading.Thread(target=work, name="in a pod's network")
+    thread.start()
+    thread.join()
+    if fault:
+        raise fault[0]
+    return found[0]
+
+
+def loopback_up() -> None:
+    """Of the network that the caller is in."""
+    with contextlib.closing(socket.socket(socket.AF_INET, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC)) as link:
+        request = struct.pack("16sH14s", b"lo", 0, b"")
+        answer = fcntl.ioctl(link, _SIOCGIFFLAGS, request)
+        flags = struct.unpack("16sH14s", answer)[1] | _IFF_UP
+        fcntl.ioctl(link, _SIOCSIFFLAGS, struct.pack("16sH14s", b"lo", flags, b""))
+
+
+__all__ = ["MNT_DETACH", "MS_BIND", "MS_NODEV", "MS_NOEXEC", "MS_NOSUID", "MS_PRIVATE", "MS_RDONLY", "MS_REC"]
+__all__ += ["MS_REMOUNT", "MS_SHARED", "MS_SLAVE", "in_network", "loopback_up", "mount", "mounts_below", "unmount"]

@@ -1,0 +1,40 @@
+"""What a container's processes may do that others may not. Data, and how it is added to and taken from. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+ALL = (
+    *("CHOWN", "DAC_OVERRIDE", "DAC_READ_SEARCH", "FOWNER", "FSETID", "KILL", "SETGID", "SETUID", "SETPCAP"),
+    *("LINUX_IMMUTABLE", "NET_BIND_SERVICE", "NET_BROADCAST", "NET_ADMIN", "NET_RAW", "IPC_LOCK", "IPC_OWNER"),
+    *("SYS_MODULE", "SYS_RAWIO", "SYS_CHROOT", "SYS_PTRACE", "SYS_PACCT", "SYS_ADMIN", "SYS_BOOT", "SYS_NICE"),
+    *("SYS_RESOURCE", "SYS_TIME", "SYS_TTY_CONFIG", "MKNOD", "LEASE", "AUDIT_WRITE", "AUDIT_CONTROL", "SETFCAP"),
+    *("MAC_OVERRIDE", "MAC_ADMIN", "SYSLOG", "WAKE_ALARM", "BLOCK_SUSPEND", "AUDIT_READ", "PERFMON", "BPF"),
+    "CHECKPOINT_RESTORE",
+)
+DEFAULT = (
+    *("CHOWN", "DAC_OVERRIDE", "FSETID", "FOWNER", "MKNOD", "NET_RAW", "SETGID", "SETUID", "SETFCAP", "SETPCAP"),
+    *("NET_BIND_SERVICE", "SYS_CHROOT", "KILL", "AUDIT_WRITE"),
+)
+
+
+def effective(added: Sequence[str], dropped: Sequence[str], *, is_privileged: bool, last: int) -> list[str]:
+    """`last` is the number of the last one that the kernel knows."""
+    known = ALL[: last + 1]
+    if is_privileged:
+        return list(known)
+    found = set(DEFAULT)
+    plus, minus = {_name(each) for each in added}, {_name(each) for each in dropped}
+    if "ALL" in plus:
+        found |= set(known)
+    if "ALL" in minus:
+        found = set()
+    found = (found | (plus - {"ALL"})) - (minus - {"ALL"} if "ALL" not in minus else minus - plus - {"ALL"})
+    return [name for name in known if name in found]
+
+
+def _name(text: str) -> str:
+    return text.upper().removeprefix("CAP_")
+
+
+__all__ = ["ALL", "DEFAULT", "effective"]

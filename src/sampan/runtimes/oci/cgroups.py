@@ -1,0 +1,97 @@
+"""Reading a container's cgroup, of either version: what it uses, and whether the kernel killed in it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+_ROOT = Path("/sys/fs/cgroup")
+
+
+@dataclass(frozen=True, slots=True)
+class GroupUsage:
+    cpu_s: float = 0.0
+    memory_bytes: int = 0
+    rss_bytes: int = 0
+    page_faults: int = 0
+    major_page_faults: int = 0
+    processes: int = 0
+
+
+def is_unified() -> bool:
+    """Whether the machine has version 2."""
+    return (_ROOT / "cgroup.controllers").exists()
+
+
+def killed(cgroup: str) -> int:
+    """How often the kernel killed for want of memory."""
+    if is_unified():
+        return _pairs(_ROOT / cgroup.strip("/") / "memory.events").get("oom_kill", 0)
+    return _pairs(_place("memory", cgroup) / "memory.oom_control").get("oom_kill", 0)
+
+
+def usage(cgroup: str) -> GroupUsage:
+    return _usage_2(_ROOT / cgroup.strip("/")) if is_unified() else _usage_1(cgroup)
+
+
+def remove(cgroup: str) -> None:
+    """An empty one, with the empty ones below it."""
+    places = [_ROOT] if is_unified() else [path for path in _ROOT.iterdir() if path.is_dir()]
+    for place in places:
+        folder = place / cgroup.strip("/")
+        if not cgroup.strip("/") or not folder.is_dir():
+            continue
+        below = sorted((path for path in folder.rglob("*") if path.is_dir()), key=lambda path: -len(path.parts))
+        for each in (*below, folder):
+            try:
+                each.rmdir()
+            except OSError:
+                continue
+
+
+def _usage_2(folder: Path) -> GroupUsage:
+    memory = _pairs(folder / "memory.stat")
+    used = _number(folder / "memory.current")
+    return GroupUsage(
+        cpu_s=_pairs(folder / "cpu.stat").get("usage_usec", 0) / 1e6,
+        memory_bytes=max(used - memory.get("inactive_file", 0), 0),
+        rss_bytes=memory.get("anon", 0),
+        page_faults=memory.get("pgfault", 0),
+        major_page_faults=memory.get("pgmajfault", 0),
+        processes=_number(folder / "pids.current"),
+    )
+
+
+def _usage_1(cgroup: str) -> GroupUsage:
+    memory = _pairs(_place("memory", cgroup) / "memory.stat")
+    used = _number(_place("memory", cgroup) / "memory.usage_in_bytes")
+    return GroupUsage(
+        cpu_s=_number(_place("cpuacct", cgroup) / "cpuacct.usage") / 1e9,
+        memory_bytes=max(used - memory.get("total_inactive_file", 0), 0),
+        rss_bytes=memory.get("total_rss", 0),
+        page_faults=memory.get("total_pgfault", 0),
+        major_page_faults=memory.get("total_pgmajfault", 0),
+        processes=_number(_place("pids", cgroup) / "pids.current"),
+    )
+
+
+def _place(controller: str, cgroup: str) -> Path:
+    return _ROOT / controller / cgroup.strip("/")
+
+
+def _pairs(path: Path) -> dict[str, int]:
+    try:
+        rows = [line.split() for line in path.read_text().splitlines()]
+    except OSError:
+        return {}
+    return {row[0]: int(row[1]) for row in rows if len(row) == 2 and row[1].isdecimal()}
+
+
+def _number(path: Path) -> int:
+    try:
+        return int(path.read_text())
+    except (OSError, ValueError):
+        return 0
+
+
+__all__ = ["GroupUsage", "is_unified", "killed", "remove", "usage"]

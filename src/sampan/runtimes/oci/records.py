@@ -1,0 +1,108 @@
+"""What the runtime has, on disk: a folder for each pod, and in it one for each of its containers.
+
+pods/UID/sandbox.json        the sandbox; ns/ has its namespaces, files/ what containers see of it
+pods/UID/c/ID/record.json    a container; rootfs, upper, config.json, exit beside it
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import msgspec
+
+from sampan.runtimes import contract
+
+
+class SandboxRecord(msgspec.Struct):
+    uid: str
+    name: str
+    namespace: str
+    attempt: int
+    created_at: float
+    is_ready: bool = True
+    host_network: bool = False
+    ips: list[str] = []
+    cgroup_parent: str = ""
+    pause: str = ""
+    """The id of the process that holds the processes' namespace, where they share one."""
+    hostname: str = ""
+    made: int = 1
+    """How many sandboxes the pod has had."""
+
+
+class ContainerRecord(msgspec.Struct):
+    id: str
+    name: str
+    attempt: int
+    image: str
+    image_ref: str
+    created_at: float
+    log_path: str
+    pid: int = 0
+    started_at: float = 0
+    finished_at: float = 0
+    exit_code: int = 0
+    state: str = contract.CREATED
+    reason: str = ""
+    message: str = ""
+    cgroup: str = ""
+    has_tty: bool = False
+    stop_signal: str = ""
+    memory_bytes: int = 0
+    image_digest: str = ""
+    """Of the image whose layers it uses."""
+    has_uncounted_oom: bool = False
+
+
+class Records:
+    """Written whole or not at all; read once, when the runtime begins."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def pod(self, uid: str) -> Path:
+        return self.folder / "pods" / uid
+
+    def container(self, uid: str, id: str) -> Path:
+        return self.pod(uid) / "c" / id
+
+    def save_sandbox(self, record: SandboxRecord) -> None:
+        _write(self.pod(record.uid) / "sandbox.json", msgspec.json.encode(record))
+
+    def save_container(self, uid: str, record: ContainerRecord) -> None:
+        _write(self.container(uid, record.id) / "record.json", msgspec.json.encode(record))
+
+    def sandboxes(self) -> Iterator[SandboxRecord]:
+        """What cannot be read is a pod that was being made or removed: it is told with what is known, its uid."""
+        folder = self.folder / "pods"
+        for uid in sorted(os.listdir(folder)) if folder.exists() else ():
+            try:
+                yield msgspec.json.decode((folder / uid / "sandbox.json").read_bytes(), type=SandboxRecord)
+            except (OSError, msgspec.MsgspecError):
+                yield SandboxRecord(uid=uid, name="", namespace="", attempt=0, created_at=0, is_ready=False)
+
+    def containers(self, uid: str) -> Iterator[ContainerRecord]:
+        folder = self.pod(uid) / "c"
+        for id in sorted(os.listdir(folder)) if folder.exists() else ():
+            try:
+                yield msgspec.json.decode((folder / id / "record.json").read_bytes(), type=ContainerRecord)
+            except (OSError, msgspec.MsgspecError):
+                yield ContainerRecord(
+                    id=id, name="", attempt=0, image="", image_ref="", created_at=0, log_path="", state=contract.UNKNOWN
+                )
+
+    def remove(self, path: Path) -> None:
+        shutil.rmtree(path, ignore_errors=True)
+
+
+def _write(path: Path, content: bytes) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True, mode=0o711)
+    scratch = path.with_name(f".{path.name}.new")
+    scratch.write_bytes(content)
+    os.replace(scratch, path)
+
+
+__all__ = ["ContainerRecord", "Records", "SandboxRecord"]

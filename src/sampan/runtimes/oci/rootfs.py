@@ -1,0 +1,70 @@
+"""A container's files: its image's layers below, what it writes itself above, put together by overlay mounts."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
+
+from sampan.runtimes import kernel
+from sampan.runtimes.contract import RuntimeFailure
+from sampan.runtimes.images.host import HostRoot
+
+_MOST_OPTIONS = 4095
+"""Bytes that the kernel takes as options of a mount."""
+
+
+def mount_layers(layers: Sequence[Path], folder: Path) -> Path:
+    """The layers, lowest first, under a new writable one in `folder`; where they are mounted."""
+    root = folder / "rootfs"
+    _overlay(layers, folder / "upper", folder / "work", root)
+    return root
+
+
+def mount_host(host: HostRoot, folder: Path) -> Path:
+    """The machine's own programs; each of its folders is an overlay of its own."""
+    root = mount_layers([host.base], folder)
+    for shown in host.shown:
+        name = shown.target.strip("/")
+        _overlay([shown.source], folder / f"upper-{name}", folder / f"work-{name}", root / name)
+    return root
+
+
+def _overlay(layers: Sequence[Path], upper: Path, work: Path, target: Path) -> None:
+    for each in (upper, work, target):
+        each.mkdir(parents=True, exist_ok=True)
+    shutil.copystat(layers[-1], upper)
+    about = layers[-1].stat()
+    os.chown(upper, about.st_uid, about.st_gid)
+    lower = ":".join(str(layer).replace(":", "\\:") for layer in reversed(layers))
+    options = f"lowerdir={lower},upperdir={upper},workdir={work}"
+    if len(options.encode()) > _MOST_OPTIONS:
+        raise RuntimeFailure("CreateContainerError", f"the image has too many layers ({len(layers)})")
+    try:
+        kernel.mount("overlay", target, "overlay", 0, options)
+    except OSError as fault:
+        raise RuntimeFailure("CreateContainerError", f"the container's files cannot be mounted: {fault}") from None
+
+
+def unmount_all(folder: Path) -> None:
+    """Whatever is mounted below."""
+    for path in kernel.mounts_below(folder):
+        kernel.unmount(path)
+
+
+def written_bytes(folder: Path) -> tuple[int, int]:
+    """Bytes and inodes of what the container has written itself."""
+    size = count = 0
+    for upper in folder.glob("upper*"):
+        for place, _, names in os.walk(upper):
+            count += 1 + len(names)
+            for name in names:
+                try:
+                    size += os.lstat(os.path.join(place, name)).st_blocks * 512
+                except OSError:
+                    continue
+    return size, count
+
+
+__all__ = ["mount_host", "mount_layers", "unmount_all", "written_bytes"]

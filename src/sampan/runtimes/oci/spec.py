@@ -1,0 +1,236 @@
+"""A container as the OCI runtime specification has it. Pure: everything that must be looked up is given."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from sampan.runtimes.config import ContainerConfig, Device, Mount, Resources, SandboxConfig, Security
+from sampan.runtimes.images.host import PATH
+from sampan.runtimes.images.manifests import RunConfig
+from sampan.runtimes.oci import capabilities
+from sampan.runtimes.oci.seccomp import default_profile
+from sampan.runtimes.oci.users import Identity
+
+_PROPAGATION = {"private": "rprivate", "rslave": "rslave", "rshared": "rshared"}
+_TERMINALS = ("newinstance", "ptmxmode=0666", "mode=0620", "gid=5")
+_DEVICES = (("null", 3), ("zero", 5), ("full", 7), ("random", 8), ("urandom", 9))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Around:
+    """What there is when a container is made."""
+
+    root: Path
+    """Its files, mounted."""
+    namespaces: Mapping[str, str]
+    """Those that it joins, by the specification's names; with an empty path one of its own."""
+    cgroup: str = ""
+    files: Sequence[Mount] = ()
+    """The sandbox's: resolv.conf, hostname, shared memory."""
+    identity: Identity = field(default_factory=Identity)
+    last_capability: int = 40
+    seccomp: Mapping[str, Any] | None = None
+    """A local profile."""
+    has_unified_cgroups: bool = True
+    host_devices: Sequence[Device] = ()
+    """All of the machine's, for a privileged container."""
+
+
+def container_spec(config: ContainerConfig, sandbox: SandboxConfig, image: RunConfig, around: Around) -> dict[str, Any]:
+    security = config.security
+    return {
+        "ociVersion": "1.0.2",
+        "process": process(config, sandbox, image, around),
+        "root": {"path": str(around.root), "readonly": security.is_root_read_only},
+        **({} if sandbox.namespaces.network == "node" else {"hostname": sandbox.hostname}),
+        "mounts": _mounts(config, around),
+        "annotations": dict(config.annotations),
+        "linux": _linux(config, sandbox, around),
+    }
+
+
+def process(
+    config: ContainerConfig, sandbox: SandboxConfig, image: RunConfig, around: Around, *, argv: Sequence[str] = ()
+) -> dict[str, Any]:
+    """The container's own, or another with the same surroundings."""
+    security, who = config.security, around.identity
+    allowed = _capabilities(security, around)
+    held = allowed if who.uid == 0 else []
+    found = {
+        "terminal": config.has_tty,
+        "user": {"uid": who.uid, "gid": who.gid, "additionalGids": list(who.groups)},
+        "args": list(argv) or command(config, image),
+        "env": environment(config, sandbox, image, who),
+        "cwd": config.working_folder or image.working_dir or "/",
+        "capabilities": {
+            "bounding": _prefixed(allowed),
+            "effective": _prefixed(held),
+            "permitted": _prefixed(held),
+            "inheritable": [],
+            "ambient": [],
+        },
+        "noNewPrivileges": security.may_not_gain_privileges,
+        "oomScoreAdj": config.resources.oom_score_adjust,
+    }
+    if security.apparmor.type == "Localhost":
+        found["apparmorProfile"] = security.apparmor.local
+    return found
+
+
+def command(config: ContainerConfig, image: RunConfig) -> list[str]:
+    """As a pod's command and args stand for an image's entrypoint and cmd: a command alone leaves the cmd out."""
+    if config.command:
+        return [*config.command, *config.args]
+    return [*(image.entrypoint or ()), *(config.args or image.cmd or ())]
+
+
+def environment(config: ContainerConfig, sandbox: SandboxConfig, image: RunConfig, who: Identity) -> list[str]:
+    found = dict(pair.partition("=")[::2] for pair in (PATH, *(image.env or ())))
+    if sandbox.hostname:
+        found["HOSTNAME"] = sandbox.hostname
+    if config.has_tty:
+        found["TERM"] = "xterm"
+    found.setdefault("HOME", who.home or "/")
+    found |= dict(config.env)
+    return [f"{name}={value}" for name, value in found.items()]
+
+
+def _capabilities(security: Security, around: Around) -> list[str]:
+    return capabilities.effective(
+        security.added, security.dropped, is_privileged=security.is_privileged, last=around.last_capability
+    )
+
+
+def _prefixed(names: Sequence[str]) -> list[str]:
+    return [f"CAP_{name}" for name in names]
+
+
+def _mounts(config: ContainerConfig, around: Around) -> list[dict[str, Any]]:
+    is_privileged = config.security.is_privileged
+    own = ["nosuid", "noexec", "nodev"]
+    writable = "rw" if is_privileged else "ro"
+    found = [
+        _mount("proc", "/proc", "proc", own),
+        _mount("tmpfs", "/dev", "tmpfs", ["nosuid", "strictatime", "mode=755", "size=65536k"]),
+        _mount(
+            "devpts", "/dev/pts", "devpts", ["nosuid", "noexec", "newinstance", "ptmxmode=0666", "mode=0620", "gid=5"]
+        ),
+        _mount("mqueue", "/dev/mqueue", "mqueue", own),
+        _mount("sysfs", "/sys", "sysfs", [*own, writable]),
+        _mount("cgroup", "/sys/fs/cgroup", "cgroup", [*own, "relatime", writable]),
+    ]
+    named = sorted((*around.files, *config.mounts), key=lambda mount: mount.target.count("/"))
+    return found + [_bind(mount) for mount in _last_of_each(named)]
+
+
+def _last_of_each(mounts: Sequence[Mount]) -> list[Mount]:
+    """The container's own word on a place counts more than the sandbox's."""
+    return list({mount.target.rstrip("/") or "/": mount for mount in mounts}.values())
+
+
+def _bind(mount: Mount) -> dict[str, Any]:
+    options = ["rbind", _PROPAGATION[mount.propagation], "ro" if mount.is_read_only else "rw"]
+    if mount.is_recursively_read_only:
+        options.append("rro")
+    return _mount(str(mount.source), mount.target, "bind", options)
+
+
+def _mount(source: str, target: str, kind: str, options: Sequence[str]) -> dict[str, Any]:
+    return {"destination": target, "type": kind, "source": source, "options": list(options)}
+
+
+def _linux(config: ContainerConfig, sandbox: SandboxConfig, around: Around) -> dict[str, Any]:
+    security = config.security
+    spaces = [{"type": kind, **({"path": path} if path else {})} for kind, path in around.namespaces.items()]
+    found: dict[str, Any] = {
+        "namespaces": spaces,
+        "resources": resources(config.resources, security, (*config.devices, *around.host_devices), around),
+        "devices": [_device(each) for each in (*config.devices, *around.host_devices) if _device(each)],
+        "maskedPaths": [] if security.is_privileged else list(security.masked_paths),
+        "readonlyPaths": [] if security.is_privileged else list(security.read_only_paths),
+        "rootfsPropagation": _root_propagation(config.mounts),
+    }
+    if around.cgroup:
+        found["cgroupsPath"] = around.cgroup
+    if not security.is_privileged and security.seccomp.type == "RuntimeDefault":
+        found["seccomp"] = default_profile(_capabilities(security, around))
+    elif not security.is_privileged and around.seccomp is not None:
+        found["seccomp"] = dict(around.seccomp)
+    return found
+
+
+def _root_propagation(mounts: Sequence[Mount]) -> str:
+    asked = {mount.propagation for mount in mounts}
+    return "rshared" if "rshared" in asked else "rslave" if "rslave" in asked else "rprivate"
+
+
+def resources(
+    wanted: Resources, security: Security, devices: Sequence[Device] = (), around: Around | None = None
+) -> dict[str, Any]:
+    rules: list[dict[str, Any]] = [{"allow": security.is_privileged, "access": "rwm"}]
+    if not security.is_privileged:
+        rules += [{"allow": True, "type": "c", "access": "m"}, {"allow": True, "type": "b", "access": "m"}]
+        rules += [_rule(1, minor) for _, minor in _DEVICES]
+        rules += [_rule(5, 0), _rule(5, 2), {"allow": True, "type": "c", "major": 136, "access": "rwm"}]
+        rules += [_allowed(each) for each in devices if _device(each)]
+    found: dict[str, Any] = {"devices": rules, "cpu": _cpu(wanted)}
+    if wanted.memory_bytes:
+        found["memory"] = {"limit": wanted.memory_bytes, "swap": wanted.memory_bytes}
+    if wanted.pids:
+        found["pids"] = {"limit": wanted.pids}
+    if wanted.huge_pages:
+        found["hugepageLimits"] = [
+            {"pageSize": f"{size.removesuffix('i')}B", "limit": limit} for size, limit in wanted.huge_pages.items()
+        ]
+    return found
+
+
+def _cpu(wanted: Resources) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    if wanted.cpu_shares:
+        found["shares"] = wanted.cpu_shares
+    if wanted.cpu_quota:
+        found |= {"quota": wanted.cpu_quota, "period": wanted.cpu_period}
+    if wanted.cpus:
+        found["cpus"] = wanted.cpus
+    if wanted.memory_nodes:
+        found["mems"] = wanted.memory_nodes
+    return found
+
+
+def _rule(major: int, minor: int) -> dict[str, Any]:
+    return {"allow": True, "type": "c", "major": major, "minor": minor, "access": "rwm"}
+
+
+def _device(device: Device) -> dict[str, Any]:
+    """Empty for what is no device."""
+    import os
+    import stat
+
+    try:
+        about = os.stat(device.host_path)
+    except OSError:
+        return {}
+    kind = "c" if stat.S_ISCHR(about.st_mode) else "b" if stat.S_ISBLK(about.st_mode) else ""
+    if not kind:
+        return {}
+    major, minor = os.major(about.st_rdev), os.minor(about.st_rdev)
+    mode = stat.S_IMODE(about.st_mode)
+    return {"path": device.path, "type": kind, "major": major, "minor": minor, "fileMode": mode, "uid": 0, "gid": 0}
+
+
+def _allowed(device: Device) -> dict[str, Any]:
+    about = _device(device)
+    return {
+        "allow": True,
+        "type": about["type"],
+        "major": about["major"],
+        "minor": about["minor"],
+        "access": device.permissions,
+    }
+
+
+__all__ = ["Around", "command", "container_spec", "environment", "process", "resources"]

@@ -1,0 +1,330 @@
+"""Real containers by crun or runc."""
+
+import asyncio
+import os
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sampan.machinery.clock import RealClock
+from sampan.runtimes import contract
+from sampan.runtimes.config import ContainerConfig, Mount, Namespaces, Resources, SandboxConfig, Security
+from sampan.runtimes.contract import ContainerReport, RuntimeFailure
+from sampan.runtimes.images import ImageStore, host
+from sampan.runtimes.network import NoNetwork
+from sampan.runtimes.oci.binary import find_binary
+from sampan.runtimes.oci.runtime import OciRuntime
+from sampan.runtimes.streams import collected
+from tests.kubelet.environment.made import pod
+
+BINARY = find_binary()
+pytestmark = pytest.mark.skipif(os.geteuid() != 0 or BINARY is None, reason="needs root, and crun or runc")
+
+POD = pod(uid="u1")
+ECHO = """
+import socketserver
+class Echo(socketserver.StreamRequestHandler):
+    def handle(self):
+        self.wfile.write(self.rfile.readline())
+socketserver.TCPServer(("127.0.0.1", 8080), Echo).serve_forever()
+"""
+
+
+class Node:
+    def __init__(self, folder: Path) -> None:
+        self.folder, self.told = folder, asyncio.Event()
+        self.runtime = self.make()
+
+    def make(self) -> OciRuntime:
+        assert BINARY is not None
+        return OciRuntime(
+            folder=self.folder / "node",
+            images=ImageStore(self.folder / "images"),
+            network=NoNetwork(),
+            binary=BINARY,
+            clock=RealClock(),
+            told=lambda uid: self.told.set(),
+        )
+
+    def sandbox(self, **fields: Any) -> SandboxConfig:
+        made = SandboxConfig(uid="u1", namespace="ns", name="p", hostname="boat", log_folder=self.folder / "logs")
+        return replace(made, **fields)
+
+    def config(self, *command: str, **fields: Any) -> ContainerConfig:
+        number = fields.get("attempt", 0)
+        made = ContainerConfig(
+            name="c", image=host.NAME, image_ref=host.ID, command=command, log_path=self.folder / f"logs/c/{number}.log"
+        )
+        return replace(made, **fields)
+
+    async def start(self, *command: str, **fields: Any) -> str:
+        config = self.config(*command, **fields)
+        return await self.runtime.start_container(POD, (POD.spec.containers or [])[0], config.attempt, config)
+
+    def report(self) -> ContainerReport:
+        found = self.runtime.pod_report(POD).container("c")
+        assert found is not None
+        return found
+
+    async def ended(self) -> ContainerReport:
+        while self.report().state != contract.EXITED:
+            self.told.clear()
+            if self.report().state == contract.EXITED:
+                break
+            await self.told.wait()
+        return self.report()
+
+    def log(self, number: int = 0) -> list[str]:
+        text = (self.folder / f"logs/c/{number}.log").read_text()
+        return [line.split(" ", 3)[3] for line in text.splitlines()]
+
+    async def run(self, *command: str, **fields: Any) -> tuple[int, list[str]]:
+        await self.start(*command, **fields)
+        return (await self.ended()).exit_code, self.log(fields.get("attempt", 0))
+
+    async def exec(self, *command: str) -> tuple[int, bytes, bytes]:
+        return await collected(await self.runtime.exec(POD, "c", command))
+
+
+@asynccontextmanager
+async def node(folder: Path) -> AsyncIterator[Node]:
+    before = _mounts()
+    made = Node(folder)
+    async with made.runtime:
+        try:
+            yield made
+        finally:
+            await made.runtime.shut_down()
+    assert _mounts() == before
+    assert not (folder / "node/pods").exists() or list((folder / "node/pods").iterdir()) == []
+
+
+def _mounts() -> int:
+    return len(Path("/proc/self/mountinfo").read_text().splitlines())
+
+
+def play(folder: Path, work: Callable[[Node], Awaitable[None]]) -> None:
+    async def main() -> None:
+        async with asyncio.timeout(60), node(folder) as made:
+            await work(made)
+
+    asyncio.run(main())
+
+
+def shell(text: str) -> tuple[str, str, str]:
+    return ("/bin/sh", "-c", text)
+
+
+def test_a_pod(tmp_path: Path) -> None:
+    async def work(n: Node) -> None:
+        await n.runtime.run_sandbox(POD, n.sandbox())
+        code, lines = await n.run(
+            *shell("hostname; echo $GREETING; id -u; ls /root /home; exit 3"), env=[("GREETING", "hi")]
+        )
+        assert (code, lines) == (3, ["boat", "hi", "0", "/home:", "", "/root:"])
+        assert n.report().reason == "Error"
+        assert n.runtime.known_pods() == ["u1"]
+        code, lines = await n.run(*shell("exit 0"), attempt=1)
+        report = n.runtime.pod_report(POD)
+        assert [each.attempt for each in report.containers] == [1]
+        assert [each.exit_code for each in report.before] == [3]
+        await n.runtime.remove_pod("u1")
+        assert n.runtime.known_pods() == []
+
+    play(tmp_path, work)
+
+
+def test_nothing_of_the_machine_that_is_private(tmp_path: Path) -> None:
+    async def work(n: Node) -> None:
+        await n.runtime.run_sandbox(POD, n.sandbox())
+        places = "/etc/shadow /root/.ssh /var/lib/dpkg /work /etc/ssh"
+        script = f"for f in {places}; do test -e $f && echo $f; done; cat /proc/1/comm"
+        code, lines = await n.run(*shell(script))
+        assert (code, lines) == (0, ["sh"])
+
+    play(tmp_path, work)
+
+
+def test_writes_stay_inside(tmp_path: Path) -> None:
+    async def work(n: Node) -> None:
+        await n.runtime.run_sandbox(POD, n.sandbox())
+        code, _ = await n.run(*shell("echo x > /usr/sampan-was-here && echo y > /file && rm -r /usr/share/doc"))
+        assert code == 0
+        assert "sampan-was-here" not in os.listdir("/usr")
+        code, lines = await n.run(*shell("touch /x"), attempt=1, security=Security(is_root_read_only=True))
+        assert code != 0
+        assert "Read-only file system" in lines[0]
+
+    play(tmp_path, work)
+
+
+def test_exec_and_terminal(tmp_path: Path) -> None:
+    async def work(n: Node) -> None:
+        await n.runtime.run_sandbox(POD, n.sandbox())
+        await n.start("sleep", "60")
+        assert await n.exec("sh", "-c", "echo out; echo err >&2; exit 5") == (5, b"out\n", b"err\n")
+        stream = await n.runtime.exec(
+            POD, "c", ["sh", "-c", "read x; stty size; echo $x"], has_stdin=True, has_tty=True
+        )
+        await stream.resize(70, 20)
+        await stream.write(b"hello\n")
+        code, out, _ = await collected(stream)
+        assert code == 0
+        assert out.replace(b"\r", b"").endswith(b"hello\n")
+        with pytest.raises(RuntimeFailure, match="is not running"):
+            await n.runtime.exec(POD, "other", ["true"])
+
+    play(tmp_path, work)
+
+
+def test_attach_with_a_terminal(tmp_path: Path) -> None:
+    async def work(n: Node) -> None:
+        await n.runtime.run_sandbox(POD, n.sandbox())
+        await n.start(*shell("test -t 0 && read x && echo got $x"), has_stdin=True, has_tty=True)
+        stream = await n.runtime.attach(POD, "c")
+        await stream.write(b"hello\n")
+        while (piece := await stream.read()) is not None:
+            if b"got hello" in piece[1]:
+                break
+        await stream.close()
+        assert (await n.ended()).exit_code == 0
+
+    play(tmp_path, work)
+
+
+def test_stop_with_grace_and_without(tmp_path: Path) -> None:
+    async def work(n: Node) -> None:
+        await n.runtime.run_sandbox(POD, n.sandbox())
+        await n.start(*shell("trap 'echo bye; exit 0' TERM; while :; do sleep 0.05; done"))
+        await n.exec("true")
+        await n.runtime.stop_container(POD, "c", 30)
+        assert ((await n.ended()).exit_code, n.log()) == (0, ["bye"])
+        await n.start(*shell("trap '' TERM; echo deaf; while :; do sleep 0.05; done"), attempt=1)
+        await n.runtime.stop_container(POD, "c", 30)
+        await n.runtime.stop_container(POD, "c", 0)
+        assert (await n.ended()).exit_code == 137
+
+    play(tmp_path, work)
+
+
+def test_who_it_runs_as(tmp_path: Path) -> None:
+    async def work(n: Node) -> None:
+        await n.runtime.run_sandbox(POD, n.sandbox())
+        who = Security(user=1234, group=5678, supplemental_groups=[77], may_not_gain_privileges=True)
+        _, lines = await n.run(
+            *shell("id -u; id -g; id -G; grep -E 'CapEff|NoNewPrivs' /proc/self/status"), security=who
+        )
+        assert lines == ["1234", "5678", "5678 77", "CapEff:\t0000000000000000", "NoNewPrivs:\t1"]
+        dropped = Security(dropped=["ALL"], added=["NET_BIND_SERVICE"])
+        _, lines = await n.run(*shell("grep CapEff /proc/self/status"), attempt=1, security=dropped)
+        assert lines == ["CapEff:\t0000000000000400"]
+        _, lines = await n.run(
+            *shell("grep Seccomp: /proc/self/status; unshare -U true 2>&1 | tail -1"),
+            attempt=2,
+            security=Security(seccomp=replace(Security().seccomp, type="RuntimeDefault")),
+        )
+        assert lines[0] == "Seccomp:\t2"
+        assert "not permitted" in lines[1]
+
+    play(tmp_path, work)
+
+
+def test_mounts_and_processes_shared(tmp_path: Path) -> None:
+    async def work(n: Node) -> None:
+        (tmp_path / "data").mkdir()
+        shared = n.sandbox(namespaces=Namespaces(pid="pod"))
+        await n.runtime.run_sandbox(POD, shared)
+        mounts = [
+            Mount(source=tmp_path / "data", target="/data"),
+            Mount(source=tmp_path / "data", target="/ro", is_read_only=True),
+        ]
+        script = "echo $$ > /data/pid; touch /ro/x; cat /proc/1/comm; cat /etc/hostname"
+        _, lines = await n.run(*shell(script), mounts=mounts, namespaces=Namespaces(pid="pod"))
+        assert (tmp_path / "data/pid").read_text() != "1\n"
+        assert "Read-only" in lines[0]
+        assert lines[1:] == ["sh", "boat"]
+
+    play(tmp_path, work)
+
+
+def test_memory_that_is_not_there(tmp_path: Path) -> None:
+    async def work(n: Node) -> None:
+        await n.runtime.run_sandbox(POD, n.sandbox())
+        script = "x=$(head -c 200000000 /dev/zero | tr '\\0' x); echo ${#x}"
+        await n.start(*shell(script), resources=Resources(memory_bytes=32 << 20, cpu_shares=100, cpu_quota=200_000))
+        ended = await n.ended()
+        assert (ended.exit_code, ended.reason) in [(137, "OOMKilled"), (2, "Error")]
+
+    play(tmp_path, work)
+
+
+def test_what_cannot_be_started(tmp_path: Path) -> None:
+    async def work(n: Node) -> None:
+        await n.runtime.run_sandbox(POD, n.sandbox())
+        with pytest.raises(RuntimeFailure, match="no/such") as failure:
+            await n.start("/no/such/program")
+        assert failure.value.reason in ("RunContainerError", "CreateContainerError")
+        assert n.runtime.pod_report(POD).containers == []
+        with pytest.raises(RuntimeFailure, match="there is no image"):
+            await n.start("x", image="none", image_ref="")
+
+    play(tmp_path, work)
+
+
+def test_a_new_kubelet_takes_over(tmp_path: Path) -> None:
+    async def work(n: Node) -> None:
+        await n.runtime.run_sandbox(POD, n.sandbox())
+        await n.start(*shell("echo one; read x; echo two; exit 4"), has_stdin=True)
+        id = n.report().id
+        await n.runtime.__aexit__(None, None, None)
+        n.runtime = n.make()
+        async with n.runtime:
+            assert (n.report().id, n.report().state) == (id, contract.RUNNING)
+            assert (await n.exec("true"))[0] == 0
+            stream = await n.runtime.attach(POD, "c")
+            await stream.write(b"\n")
+            await stream.close()
+            assert (await n.ended()).exit_code == 4
+        await n.runtime.__aexit__(None, None, None)
+        n.runtime = n.make()
+        await n.runtime.__aenter__()
+        assert (n.report().exit_code, n.log()) == (4, ["one", "two"])
+
+    play(tmp_path, work)
+
+
+def test_stats_and_new_limits(tmp_path: Path) -> None:
+    async def work(n: Node) -> None:
+        await n.runtime.run_sandbox(POD, n.sandbox())
+        await n.start(*shell("dd if=/dev/zero of=/file bs=1M count=3 2>/dev/null; while :; do :; done"))
+        await n.exec("sh", "-c", "until test -s /file; do sleep 0.01; done")
+        await n.runtime.stats(POD)
+        await asyncio.sleep(0.3)
+        (found,) = await n.runtime.stats(POD)
+        assert found.cpu_cores > 0.05
+        assert found.memory_bytes > 0
+        assert (found.disk_bytes or 0) >= 3 << 20
+        await n.runtime.update_resources(POD, "c", Resources(cpu_shares=512, cpu_quota=50_000, memory_bytes=64 << 20))
+
+    play(tmp_path, work)
+
+
+def test_ports_inside(tmp_path: Path) -> None:
+    async def work(n: Node) -> None:
+        await n.runtime.run_sandbox(POD, n.sandbox())
+        await n.start("/usr/bin/python3", "-c", ECHO)
+        for _ in range(200):
+            try:
+                reader, writer = await n.runtime.connect(POD, 8080)
+                break
+            except RuntimeFailure:
+                await asyncio.sleep(0.02)
+        writer.write(b"echo\n")
+        assert await reader.readline() == b"echo\n"
+        writer.close()
+
+    play(tmp_path, work)
