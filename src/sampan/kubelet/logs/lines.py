@@ -1,0 +1,89 @@
+"""One line of a log file: CRI's `TIME stdout|stderr F|P TEXT`, or Docker's JSON."""
+
+from __future__ import annotations
+
+import calendar
+import json
+import re
+from dataclasses import dataclass
+
+STDOUT, STDERR = "stdout", "stderr"
+_TIME = re.compile(r"(\d{4})-(\d\d)-(\d\d)T(\d\d):(\d\d):(\d\d)(?:\.(\d{1,9}))?(Z|[+-]\d\d:\d\d)")
+
+
+class BadLine(ValueError):
+    """It is in neither form."""
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    time: str
+    """With nine digits behind the second."""
+    stream: str
+    is_partial: bool
+    """The next line of the stream goes on with it."""
+    text: bytes
+    """With its newline, unless it is partial."""
+
+    def nanoseconds(self) -> int:
+        return nanoseconds(self.time)
+
+
+def parse(raw: bytes) -> Line:
+    """`raw` is a line of the file, with its newline if it has one."""
+    return _docker(raw) if raw.startswith(b"{") else _cri(raw)
+
+
+def _cri(raw: bytes) -> Line:
+    time, _, rest = raw.partition(b" ")
+    stream, _, rest = rest.partition(b" ")
+    tags, space, text = rest.partition(b" ")
+    if not space and tags.endswith(b"\n"):  # an empty line may come without the last space
+        tags, text = tags[:-1], b"\n"
+    if stream not in (b"stdout", b"stderr") or not tags:
+        raise BadLine(f"unexpected stream type {stream[:20]!r}")
+    is_partial = tags.split(b":", 1)[0] == b"P"
+    if is_partial:
+        text = text.removesuffix(b"\n")
+    return Line(_normal(time.decode("ascii", "replace")), stream.decode(), is_partial, text)
+
+
+def _docker(raw: bytes) -> Line:
+    try:
+        value = json.loads(raw)
+        stream, text, time = value["stream"], value["log"], value["time"]
+    except (ValueError, KeyError, TypeError, RecursionError):
+        raise BadLine("the line cannot be read as JSON") from None
+    if stream not in (STDOUT, STDERR) or not isinstance(text, str) or not isinstance(time, str):
+        raise BadLine("the line lacks its stream, text or time")
+    is_partial = not text.endswith("\n")
+    return Line(_normal(time), stream, is_partial, text.encode("utf-8", "surrogatepass"))
+
+
+def _normal(time: str) -> str:
+    if len(time) == 30 and time[19] == "." and time[-1] == "Z":
+        return time
+    match = _TIME.fullmatch(time)
+    if match is None:
+        raise BadLine(f"unexpected timestamp {time[:40]!r}")
+    return f"{time[:19]}.{(match[7] or '').ljust(9, '0')}{match[8]}"
+
+
+def nanoseconds(time: str) -> int:
+    """Since 1970."""
+    match = _TIME.fullmatch(time)
+    if match is None:
+        raise BadLine(f"unexpected timestamp {time[:40]!r}")
+    parts = tuple(int(match[place]) for place in range(1, 7))
+    try:
+        seconds = calendar.timegm((*parts, 0, 0, 0))
+    except ValueError:
+        raise BadLine(f"unexpected timestamp {time[:40]!r}") from None
+    zone = match[8]
+    if zone != "Z":
+        ahead = (int(zone[1:3]) * 60 + int(zone[4:6])) * 60
+        seconds -= ahead if zone[0] == "+" else -ahead
+    return seconds * 1_000_000_000 + int((match[7] or "0").ljust(9, "0"))
+
+
+__all__ = ["STDERR", "STDOUT", "BadLine", "Line", "nanoseconds", "parse"]

@@ -1,0 +1,138 @@
+"""Logs that have grown large are put aside under a time, those before them compressed, the oldest removed.
+
+The present log keeps its name; besides it there are at most `files - 1` older ones: the latest as it was, so that who
+follows it can read it to its end, the rest compressed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gzip
+import logging
+import os
+import shutil
+import time
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from sampan.api.types.core_v1 import Pod
+from sampan.machinery.clock import Clock
+from sampan.runtimes.contract import Runtime, RuntimeFailure
+
+log = logging.getLogger(__name__)
+
+_COMPRESSED, _SCRATCH = ".gz", ".tmp"
+_STAMP = "%Y%m%d-%H%M%S"
+
+Running = Callable[[], Iterable[tuple[Pod, str]]]
+"""The containers that run: their pods and names."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RotationPolicy:
+    max_bytes: int = 10 << 20
+    """Negative: logs are never put aside."""
+    files: int = 5
+    """How many there are of a container at most, the present one included."""
+    period_s: float = 10.0
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What is done with the files that there are before the present log is put aside."""
+
+    remove: Sequence[str]
+    compress: Sequence[str]
+
+
+def plan(names: Iterable[str], files: int) -> Plan:
+    """`names` are those of older logs. Pure."""
+    every = set(names)
+    unused = {name for name in every if name.endswith(_SCRATCH) or name + _COMPRESSED in every}
+    kept = sorted(every - unused)
+    too_many = max(len(kept) - max(files - 2, 0), 0)
+    left = kept[too_many:]
+    return Plan([*sorted(unused), *kept[:too_many]], [name for name in left if not name.endswith(_COMPRESSED)])
+
+
+async def rotate(path: Path, *, files: int, now: float, reopen: Callable[[], Awaitable[None]]) -> None:
+    """Put the log aside; `reopen` makes its writer begin a new one. If it cannot, the log is put back."""
+    await asyncio.to_thread(_make_room, path, files)
+    aside = path.with_name(f"{path.name}.{time.strftime(_STAMP, time.gmtime(now))}")
+    os.rename(path, aside)
+    try:
+        await reopen()
+    except BaseException:
+        _put_back(aside, path)
+        raise
+
+
+def _put_back(aside: Path, path: Path) -> None:
+    if not path.exists():
+        aside.rename(path)
+
+
+def _make_room(path: Path, files: int) -> None:
+    older = [found.name for found in path.parent.iterdir() if found.name.startswith(f"{path.name}.")]
+    steps = plan(older, files)
+    for name in steps.remove:
+        path.with_name(name).unlink(missing_ok=True)
+    for name in steps.compress:
+        _compress(path.with_name(name))
+
+
+def _compress(path: Path) -> None:
+    scratch = path.with_name(path.name + _SCRATCH)
+    try:
+        with path.open("rb") as source, scratch.open("wb") as file:
+            os.fchmod(file.fileno(), os.fstat(source.fileno()).st_mode & 0o777)
+            with gzip.GzipFile(fileobj=file, mode="wb", compresslevel=6) as target:
+                shutil.copyfileobj(source, target, 1 << 20)
+        scratch.rename(path.with_name(path.name + _COMPRESSED))
+        path.unlink()
+    finally:
+        scratch.unlink(missing_ok=True)
+
+
+class LogKeeper:
+    """Looks at the logs of running containers now and then."""
+
+    def __init__(self, *, runtime: Runtime, running: Running, clock: Clock, policy: RotationPolicy) -> None:
+        self._runtime, self._running, self._clock, self._policy = runtime, running, clock, policy
+
+    async def run(self) -> None:
+        if self._policy.max_bytes < 0:
+            return
+        while True:
+            await self._clock.sleep(self._policy.period_s)
+            await self.look()
+
+    async def look(self) -> None:
+        for pod, container in list(self._running()):
+            try:
+                await self._look_at(pod, container)
+            except (OSError, RuntimeFailure) as fault:
+                where = f"{pod.metadata.namespace}/{pod.metadata.name}/{container}"
+                log.warning("the log of %s cannot be put aside: %s", where, fault)
+
+    async def _look_at(self, pod: Pod, container: str) -> None:
+        path = self._runtime.log_file(pod, container)
+        if path is None:
+            return
+
+        async def reopen() -> None:
+            await self._runtime.reopen_log(pod, container)
+
+        try:
+            size = path.stat().st_size
+        except FileNotFoundError:
+            with suppress(RuntimeFailure):
+                await reopen()
+            return
+        if size >= self._policy.max_bytes:
+            await rotate(path, files=self._policy.files, now=self._clock.now(), reopen=reopen)
+
+
+__all__ = ["LogKeeper", "Plan", "RotationPolicy", "Running", "plan", "rotate"]

@@ -1,0 +1,46 @@
+"""Which container's log is meant, by what its status says; or why there is none. Pure."""
+
+from __future__ import annotations
+
+from sampan.api.types.core_v1 import ContainerStatus, PodStatus
+
+_PULLS = {
+    "ErrImagePull": "image can't be pulled",
+    "ImagePullBackOff": "trying and failing to pull image",
+}
+
+
+class LogUnavailable(Exception):
+    """There is no log to show; why."""
+
+
+def container_status(status: PodStatus, name: str) -> ContainerStatus | None:
+    every = (*status.containerStatuses, *status.initContainerStatuses, *status.ephemeralContainerStatuses)
+    return next((found for found in every if found.name == name), None)
+
+
+def log_container(pod: str, status: PodStatus, name: str, *, is_previous: bool) -> str:
+    """The id of the container whose log it is."""
+    found = container_status(status, name)
+    if found is None:
+        raise LogUnavailable(f'container "{name}" in pod "{pod}" is not available')
+    last, state = found.lastState.terminated, found.state
+    last_id = last.containerID if last is not None else ""
+    if is_previous:
+        if not last_id:
+            raise LogUnavailable(f'previous terminated container "{name}" in pod "{pod}" not found')
+        return last_id
+    if state.running is not None:
+        return found.containerID
+    if state.terminated is not None or last is not None:
+        own = state.terminated.containerID if state.terminated is not None else ""
+        if not (own or last_id):
+            raise LogUnavailable(f'container "{name}" in pod "{pod}" is terminated')
+        return own or last_id
+    if state.waiting is not None:
+        reason = state.waiting.reason
+        raise LogUnavailable(f'container "{name}" in pod "{pod}" is waiting to start: {_PULLS.get(reason, reason)}')
+    raise LogUnavailable(f'container "{name}" in pod "{pod}" is waiting to start - no logs yet')
+
+
+__all__ = ["LogUnavailable", "container_status", "log_container"]

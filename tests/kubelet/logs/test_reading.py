@@ -1,0 +1,108 @@
+"""What of a log is shown, from real files that grow and are put aside."""
+
+import asyncio
+import io
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sampan.kubelet.logs.lines import nanoseconds
+from sampan.kubelet.logs.reading import read, tail_start
+from sampan.kubelet.logs.shown import LogOptions
+
+
+def _line(second: int, text: str, stream: str = "stdout", tag: str = "F") -> str:
+    return f"2026-01-01T00:00:{second:02}.000000000Z {stream} {tag} {text}\n"
+
+
+LOG = (
+    _line(1, "one")
+    + _line(2, "two", "stderr")
+    + _line(3, "thr", tag="P")
+    + _line(4, "ee")
+    + "nonsense\n"
+    + _line(5, "")
+)
+
+
+def _stopped() -> bool:
+    return False
+
+
+def _shown(path: Path, options: LogOptions, is_running: Callable[[], bool] = _stopped) -> str:
+    async def main() -> bytes:
+        return b"".join([piece async for piece in read(path, options, is_running=is_running)])
+
+    return asyncio.run(main()).decode()
+
+
+@pytest.mark.parametrize(
+    ("options", "text"),
+    [
+        (LogOptions(), "one\ntwo\nthree\n\n"),
+        (LogOptions(tail_lines=0), ""),
+        (LogOptions(tail_lines=3), "ee\n\n"),
+        (LogOptions(tail_lines=100), "one\ntwo\nthree\n\n"),
+        (LogOptions(since_ns=nanoseconds("2026-01-01T00:00:02Z")), "two\nthree\n\n"),
+        (LogOptions(since_ns=nanoseconds("2027-01-01T00:00:02Z")), ""),
+        (LogOptions(limit_bytes=6), "one\ntw"),
+        (LogOptions(limit_bytes=4), "one\n"),
+        (LogOptions(stream="Stderr"), "two\n"),
+        (
+            LogOptions(has_timestamps=True, stream="Stdout"),
+            "2026-01-01T00:00:01.000000000Z one\n2026-01-01T00:00:03.000000000Z three\n"
+            "2026-01-01T00:00:05.000000000Z \n",
+        ),
+    ],
+)
+def test_options(tmp_path: Path, options: LogOptions, text: str) -> None:
+    path = tmp_path / "0.log"
+    path.write_text(LOG)
+    assert _shown(path, options) == text
+
+
+def test_a_last_line_without_its_end_is_shown(tmp_path: Path) -> None:
+    path = tmp_path / "0.log"
+    path.write_text(LOG + _line(6, "six").removesuffix("\n"))
+    assert _shown(path, LogOptions(tail_lines=1)) == "six"
+
+
+@given(st.binary(max_size=300).map(lambda data: data.replace(b"\x00", b"\n")), st.integers(0, 20))
+def test_the_last_lines_are_found(data: bytes, count: int) -> None:
+    lines = io.BytesIO(data).readlines()
+    expected = len(b"".join(lines[: max(len(lines) - count, 0)]))
+    assert tail_start(io.BytesIO(data), count) == expected
+
+
+def test_following_through_rotation_to_the_end(tmp_path: Path) -> None:
+    async def main() -> None:
+        path, runs = tmp_path / "0.log", True
+        path.write_text(_line(1, "one"))
+        pieces = read(path, LogOptions(is_following=True), is_running=lambda: runs)
+        async with asyncio.timeout(20):
+            assert await anext(pieces) == b"one\n"
+            with path.open("a") as file:
+                file.write(_line(2, "two"))
+            assert await anext(pieces) == b"two\n"
+            with path.open("a") as file:
+                file.write(_line(3, "three"))
+            path.rename(tmp_path / "0.log.20260101-000003")
+            path.write_text(_line(4, "four"))
+            said = b""
+            while b"four" not in said:
+                said += await anext(pieces)
+            assert said == b"three\nfour\n"
+            with path.open("a") as file:
+                file.write(_line(5, "five"))
+            runs = False
+            assert [piece async for piece in pieces] == [b"five\n"]
+
+    asyncio.run(main())
+
+
+def test_no_file(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError):
+        _shown(tmp_path / "0.log", LogOptions())
