@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import logging
 import os
 import secrets
-import signal
-from collections.abc import Coroutine, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,50 +16,27 @@ from sampan.api.types.core_v1 import Container, Pod
 from sampan.machinery.clock import Clock
 from sampan.runtimes import contract, kernel
 from sampan.runtimes.config import ContainerConfig, Resources, SandboxConfig, Security
-from sampan.runtimes.contract import ContainerReport, ImageInfo, PodReport, RuntimeFailure, Told, Usage
+from sampan.runtimes.contract import ImageInfo, RuntimeFailure, Told, Usage
 from sampan.runtimes.images import BadReference, Image, ImageStore, ImageUnknown, host, parse_reference
 from sampan.runtimes.images.credentials import Keyring
 from sampan.runtimes.images.manifests import BadImage, RunConfig
 from sampan.runtimes.images.pull import Puller, PullFailed
-from sampan.runtimes.monitor.client import MonitorClient, MonitorError
+from sampan.runtimes.monitor.client import MonitorError
+from sampan.runtimes.monitored import MonitoredRuntime, PodState
 from sampan.runtimes.network import PodNetwork
 from sampan.runtimes.oci import cgroups, rootfs, sandbox
 from sampan.runtimes.oci.binary import OciBinary, logged_fault
-from sampan.runtimes.oci.records import ContainerRecord, Records, SandboxRecord
 from sampan.runtimes.oci.resolver import resolv_conf
 from sampan.runtimes.oci.spec import Around, container_spec, process, resources
 from sampan.runtimes.oci.users import identity
+from sampan.runtimes.records import ContainerRecord, SandboxRecord
 from sampan.runtimes.streams import ProcessStream
 
-log = logging.getLogger(__name__)
-
 _LATEST_CAPABILITY = Path("/proc/sys/kernel/cap_last_cap")
-_RECONNECT_S = 1.0
 _PAUSE = ["/bin/sh", "-c", "trap 'exit 0' TERM INT; while :; do sleep 2147483647 & wait $!; done"]
-_KILLED = 137
 
 
-class _Pod:
-    """A pod in memory, as its records say it is on disk."""
-
-    def __init__(self, record: SandboxRecord) -> None:
-        self.sandbox = record
-        self.config: SandboxConfig | None = None
-        self.spaces: dict[str, str] = {}
-        self.containers: dict[str, ContainerRecord] = {}
-        """By id."""
-        self.specs: dict[str, dict[str, Any]] = {}
-        """The process of each container as it was begun, for commands that are run beside it."""
-        self.kills: dict[str, asyncio.Task[None]] = {}
-
-    def runs_of(self, name: str) -> list[ContainerRecord]:
-        """Of a container, the latest first."""
-        return sorted((each for each in self.containers.values() if each.name == name), key=lambda each: -each.attempt)
-
-
-class OciRuntime:
-    """`async with` begins it: what an earlier one left is taken over. `folder` is the node's own."""
-
+class OciRuntime(MonitoredRuntime):
     name = "oci"
 
     def __init__(
@@ -75,13 +50,9 @@ class OciRuntime:
         told: Told,
         puller: Puller | None = None,
     ) -> None:
-        self._records = Records(folder)
-        self._folder, self._images, self._network, self._clock, self._told = folder, images, network, clock, told
+        super().__init__(folder=folder, clock=clock, told=told)
+        self._images, self._network, self._puller = images, network, puller
         self._binary = OciBinary(binary, folder / "state")
-        self._monitor = MonitorClient(folder / "monitor")
-        self._puller = puller
-        self._pods: dict[str, _Pod] = {}
-        self._tasks: set[asyncio.Task[None]] = set()
         self._host: host.HostRoot | None = None
         self._cpu: dict[str, tuple[float, float]] = {}
         """When a container's use of the processor was last looked at, and how much it was."""
@@ -91,66 +62,10 @@ class OciRuntime:
         return self._binary.version
 
     async def __aenter__(self) -> OciRuntime:
-        self._folder.mkdir(parents=True, exist_ok=True, mode=0o711)
         await self._binary.look()
-        await self._monitor.ensure()
-        self._load()
-        await self._settle()
-        self._begin(self._follow())
-        return self
-
-    async def __aexit__(self, *exc: object) -> None:
-        """Containers go on."""
-        for task in list(self._tasks):
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
-
-    async def shut_down(self) -> None:
-        """End everything, for a node that is given up."""
-        for uid in list(self._pods):
-            await self.remove_pod(uid)
-        await self._monitor.quit(kill=True)
+        return await super().__aenter__()
 
     # -- what there is -----------------------------------------------------------------------------------------------
-
-    def adopt(self, pod: Pod) -> None:
-        return  # what there is was found at the start
-
-    def known_pods(self) -> Sequence[str]:
-        return list(self._pods)
-
-    def pod_report(self, pod: Pod) -> PodReport:
-        found = self._pods.get(pod.metadata.uid)
-        if found is None:
-            return contract.NOTHING
-        names = dict.fromkeys(each.name for each in found.containers.values() if each.name)
-        runs = [found.runs_of(name) for name in names]
-        record = found.sandbox
-        return PodReport(
-            is_sandbox_ready=record.is_ready,
-            sandboxes=record.made,
-            ips=record.ips if record.is_ready else (),
-            containers=[self._report(each[0]) for each in runs],
-            before=[self._report(each[1]) for each in runs if len(each) > 1],
-        )
-
-    def _report(self, record: ContainerRecord) -> ContainerReport:
-        is_running = record.state == contract.RUNNING
-        return ContainerReport(
-            name=record.name,
-            id=f"{self.name}://{record.id}",
-            state=record.state,
-            attempt=record.attempt,
-            image=record.image,
-            image_ref=record.image_ref,
-            started_at=record.started_at,
-            finished_at=record.finished_at,
-            exit_code=record.exit_code,
-            reason=record.reason,
-            message=record.message,
-            is_started=is_running,
-            is_ready=is_running,
-        )
 
     async def stats(self, pod: Pod) -> Sequence[Usage]:
         found = self._pods.get(pod.metadata.uid)
@@ -192,7 +107,7 @@ class OciRuntime:
             hostname=config.hostname,
             made=old.sandbox.made + 1 if old is not None else 1,
         )
-        made = self._pods[uid] = _Pod(record)
+        made = self._pods[uid] = PodState(record)
         if old is not None:
             made.containers = old.containers
         self._records.save_sandbox(record)
@@ -201,7 +116,7 @@ class OciRuntime:
         except OSError as fault:
             raise RuntimeFailure("FailedCreatePodSandBox", str(fault)) from None
 
-    async def _make_sandbox(self, made: _Pod, config: SandboxConfig) -> None:
+    async def _make_sandbox(self, made: PodState, config: SandboxConfig) -> None:
         record, folder = made.sandbox, self._records.pod(config.uid)
         made.config = config
         _write_json(folder / "config.json", config)
@@ -214,7 +129,7 @@ class OciRuntime:
         record.is_ready = True
         self._records.save_sandbox(record)
 
-    async def _run_pause(self, made: _Pod) -> None:
+    async def _run_pause(self, made: PodState) -> None:
         """The first process of a namespace that all containers of the pod share: it inherits what they leave."""
         record = made.sandbox
         record.pause = f"pause-{record.uid}-{record.made}"
@@ -227,7 +142,7 @@ class OciRuntime:
         if found is not None and found.sandbox.is_ready:
             await self._end_sandbox(found)
 
-    async def _end_sandbox(self, pod: _Pod) -> None:
+    async def _end_sandbox(self, pod: PodState) -> None:
         record, folder = pod.sandbox, self._records.pod(pod.sandbox.uid)
         await self._network.detach(record.uid)
         if record.pause:
@@ -319,7 +234,7 @@ class OciRuntime:
         await self._start(found, record)
         return f"{self.name}://{record.id}"
 
-    async def _create(self, pod: _Pod, record: ContainerRecord, config: ContainerConfig) -> None:
+    async def _create(self, pod: PodState, record: ContainerRecord, config: ContainerConfig) -> None:
         assert pod.config is not None
         uid, folder = pod.sandbox.uid, self._records.container(pod.sandbox.uid, record.id)
         image, root = await asyncio.to_thread(self._mount, record, config, folder)
@@ -341,7 +256,7 @@ class OciRuntime:
             raise RuntimeFailure("CreateContainerError", logged_fault(log_file) or fault.message) from None
         self._records.save_container(uid, record)
 
-    async def _start(self, pod: _Pod, record: ContainerRecord) -> None:
+    async def _start(self, pod: PodState, record: ContainerRecord) -> None:
         try:
             await self._binary.call("start", record.id)
         except RuntimeFailure as fault:
@@ -364,7 +279,7 @@ class OciRuntime:
         return image.config.run, rootfs.mount_layers(self._images.lower_layers(image), folder)
 
     def _around(
-        self, pod: _Pod, record: ContainerRecord, config: ContainerConfig, image: RunConfig, root: Path
+        self, pod: PodState, record: ContainerRecord, config: ContainerConfig, image: RunConfig, root: Path
     ) -> Around:
         assert pod.config is not None
         files = sandbox.make_files(pod.config, self._records.pod(pod.sandbox.uid), resolv_conf(pod.config.dns))
@@ -381,7 +296,7 @@ class OciRuntime:
             has_unified_cgroups=cgroups.is_unified(),
         )
 
-    def _namespaces(self, pod: _Pod, config: ContainerConfig) -> dict[str, str]:
+    def _namespaces(self, pod: PodState, config: ContainerConfig) -> dict[str, str]:
         wanted = config.namespaces
         found = {"mount": "", **{kind: path for kind, path in pod.spaces.items() if kind != "pid"}}
         if wanted.pid == "pod":
@@ -392,34 +307,6 @@ class OciRuntime:
         elif wanted.pid == "container":
             found["pid"] = ""
         return found
-
-    async def stop_container(self, pod: Pod, name: str, grace_s: float) -> None:
-        found = self._pods.get(pod.metadata.uid)
-        runs = found.runs_of(name) if found is not None else []
-        if found is None or not runs or runs[0].state not in (contract.RUNNING, contract.CREATED):
-            return
-        record = runs[0]
-        if (task := found.kills.pop(record.id, None)) is not None:
-            task.cancel()
-        elif grace_s > 0:
-            await self._signal(record, _signal_number(record.stop_signal))
-        found.kills[record.id] = self._begin(self._kill_after(found, record, grace_s))
-
-    async def _kill_after(self, pod: _Pod, record: ContainerRecord, grace_s: float) -> None:
-        if grace_s > 0:
-            await self._clock.sleep(grace_s)
-        if record.state in (contract.RUNNING, contract.CREATED):
-            await self._signal(record, signal.SIGKILL)
-
-    async def _signal(self, record: ContainerRecord, number: int) -> None:
-        with contextlib.suppress(MonitorError):
-            await self._monitor.kill(record.id, number)
-
-    async def remove_container(self, pod: Pod, id: str) -> None:
-        found = self._pods.get(pod.metadata.uid)
-        record = found.containers.get(id.removeprefix(f"{self.name}://")) if found is not None else None
-        if found is not None and record is not None:
-            await self._remove(found, record)
 
     async def update_resources(self, pod: Pod, name: str, wanted: Resources) -> None:
         found, record = self._running(pod, name)
@@ -444,10 +331,6 @@ class OciRuntime:
         words = ["exec", *(["--tty"] if has_tty else []), "--process", str(path), record.id]
         return await self._monitor.exec(id, self._binary.argv(*words), stdin=has_stdin, tty=has_tty)
 
-    async def attach(self, pod: Pod, container: str) -> ProcessStream:
-        _, record = self._running(pod, container)
-        return await self._monitor.attach(record.id)
-
     async def connect(self, pod: Pod, port: int) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
         import socket
 
@@ -470,137 +353,31 @@ class OciRuntime:
         link.setblocking(False)
         return await asyncio.open_connection(sock=link)
 
-    def log_file(self, pod: Pod, container: str, *, previous: bool = False) -> Path | None:
-        found = self._pods.get(pod.metadata.uid)
-        runs = found.runs_of(container) if found is not None else []
-        wanted = runs[1:2] if previous else runs[:1]
-        return Path(wanted[0].log_path) if wanted else None
-
-    async def reopen_log(self, pod: Pod, container: str) -> None:
-        _, record = self._running(pod, container)
-        await self._monitor.reopen_log(record.id)
-
-    def _running(self, pod: Pod, name: str) -> tuple[_Pod, ContainerRecord]:
-        found = self._pods.get(pod.metadata.uid)
-        runs = found.runs_of(name) if found is not None else []
-        if found is None or not runs or runs[0].state != contract.RUNNING:
-            raise RuntimeFailure("NotFound", f'container "{name}" is not running')
-        return found, runs[0]
-
     # -- ends --------------------------------------------------------------------------------------------------------
 
-    async def _follow(self) -> None:
-        """Take note of containers that end, for as long as the runtime runs."""
-        while True:
-            try:
-                await self._monitor.follow(self._ended)
-            except MonitorError as fault:
-                log.warning("%s; containers are looked for", fault)
-            await asyncio.sleep(_RECONNECT_S)
-            await self._monitor.ensure()
-            await self._settle()
-
-    def _ended(self, about: dict[str, Any]) -> None:
-        for pod in self._pods.values():
-            record = pod.containers.get(about["id"])
-            if record is not None and record.state in (contract.RUNNING, contract.CREATED):
-                self._note_end(pod, record, int(about["code"]), float(about["finished_at"]))
-
-    def _note_end(self, pod: _Pod, record: ContainerRecord, code: int, finished_at: float) -> None:
-        record.state, record.exit_code = contract.EXITED, code
-        record.finished_at = finished_at or self._clock.now()
-        record.started_at = record.started_at or record.finished_at
-        is_oom = code == _KILLED and record.memory_bytes > 0 and cgroups.killed(record.cgroup) > 0
-        record.reason = contract.OOM_KILLED if is_oom else contract.ERROR if code else contract.COMPLETED
-        self._records.save_container(pod.sandbox.uid, record)
-        if (task := pod.kills.pop(record.id, None)) is not None:
-            task.cancel()
-        self._begin(self._clean_up(pod, record))
-        self._told(pod.sandbox.uid)
-
-    async def _clean_up(self, pod: _Pod, record: ContainerRecord) -> None:
-        """What a container that has ended need not keep: mounts, its group. Its files stay until it is removed."""
+    async def _let_go(self, pod: PodState, record: ContainerRecord) -> None:
         with contextlib.suppress(RuntimeFailure):
             await self._binary.call("delete", "--force", record.id)
         folder = self._records.container(pod.sandbox.uid, record.id)
         await asyncio.to_thread(rootfs.unmount_all, folder)
         await asyncio.to_thread(cgroups.remove, record.cgroup)
-        with contextlib.suppress(MonitorError):
-            await self._monitor.forget(record.id)
-
-    async def _remove(self, pod: _Pod, record: ContainerRecord) -> None:
-        if record.state in (contract.RUNNING, contract.CREATED) and record.pid:
-            await self._kill_process(record.id)
-        await self._clean_up(pod, record)
-        self._records.remove(self._records.container(pod.sandbox.uid, record.id))
-        pod.containers.pop(record.id, None)
-        pod.specs.pop(record.id, None)
         self._cpu.pop(record.id, None)
 
-    async def _end_containers(self, pod: _Pod) -> None:
-        running = [each for each in pod.containers.values() if each.state in (contract.RUNNING, contract.CREATED)]
-        for record in running:
-            await self._kill_process(record.id)
-            if record.state in (contract.RUNNING, contract.CREATED):
-                self._note_end(pod, record, _KILLED, 0)
+    def _was_out_of_memory(self, record: ContainerRecord) -> bool:
+        return record.memory_bytes > 0 and cgroups.killed(record.cgroup) > 0
 
-    async def _kill_process(self, id: str) -> None:
-        """And wait until it is gone."""
-        with contextlib.suppress(MonitorError):
-            stream = await self._monitor.attach(id)
-            await self._monitor.kill(id, signal.SIGKILL)
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(10):
-                    await stream.wait()
-            await stream.close()
-            await self._monitor.forget(id)
-
-    # -- taking over -------------------------------------------------------------------------------------------------
-
-    def _load(self) -> None:
-        for record in self._records.sandboxes():
-            pod = self._pods[record.uid] = _Pod(record)
-            folder = self._records.pod(record.uid)
-            with contextlib.suppress(OSError, msgspec.MsgspecError):
-                pod.config = msgspec.json.decode(
-                    (folder / "config.json").read_bytes(), type=SandboxConfig, dec_hook=_path
-                )
-            spaces = folder / "ns"
-            names = os.listdir(spaces) if spaces.exists() else []
-            pod.spaces = {name: str(spaces / name) for name in names if os.path.ismount(spaces / name)}
-            pod.containers = {each.id: each for each in self._records.containers(record.uid)}
-
-    async def _settle(self) -> None:
-        """Bring the records up to what the monitor knows: what it does not know of has ended, nobody knows how."""
-        running = {each["id"]: each for each in await self._monitor.list()}
-        for pod in list(self._pods.values()):
-            if pod.sandbox.pause and (about := running.get(pod.sandbox.pause)) and about["code"] is None:
-                pod.spaces["pid"] = f"/proc/{await _only_child(about['pid'])}/ns/pid"
-            for record in list(pod.containers.values()):
-                if record.state not in (contract.RUNNING, contract.CREATED):
-                    continue
-                about = running.get(record.id)
-                if about is None or not record.started_at:
-                    self._note_end(pod, record, *_noted(self._records.container(pod.sandbox.uid, record.id)))
-                elif about["code"] is not None:
-                    self._note_end(pod, record, about["code"], about["finished_at"])
-            if pod.sandbox.is_ready and not pod.sandbox.host_network and "network" not in pod.spaces:
-                pod.sandbox.is_ready = False  # the machine was restarted
-
-    def _begin(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
-        task = asyncio.get_running_loop().create_task(work)
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
-        return task
+    async def _find_spaces(self, pod: PodState, running: dict[str, dict[str, Any]]) -> None:
+        record = pod.sandbox
+        pod.spaces = _mounted_in(self._records.pod(record.uid) / "ns")
+        if record.pause and (about := running.get(record.pause)) and about["code"] is None:
+            pod.spaces["pid"] = f"/proc/{await _only_child(about['pid'])}/ns/pid"
+        if record.is_ready and not record.host_network and "network" not in pod.spaces:
+            record.is_ready = False  # the machine was restarted
 
 
-def _noted(folder: Path) -> tuple[int, float]:
-    """How a container ended, as the monitor wrote it down; killed, if it did not."""
-    try:
-        value = msgspec.json.decode((folder / "exit").read_bytes(), type=dict[str, Any])
-        return int(value["code"]), float(value["finished_at"])
-    except (OSError, msgspec.MsgspecError, KeyError):
-        return _KILLED, 0.0
+def _mounted_in(folder: Path) -> dict[str, str]:
+    names = os.listdir(folder) if folder.exists() else []
+    return {name: str(folder / name) for name in names if os.path.ismount(folder / name)}
 
 
 async def _only_child(pid: int) -> int:
@@ -647,21 +424,6 @@ def _info(image: Image) -> ImageInfo:
 def _write_json(path: Path, value: Any) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(msgspec.json.encode(value, enc_hook=str))
-
-
-def _path(type: type, value: Any) -> Any:
-    """Paths are written as text."""
-    return Path(value)
-
-
-def _signal_number(name: str) -> int:
-    if not name:
-        return signal.SIGTERM
-    if name.isdecimal():
-        return int(name)
-    full = name if name.startswith("SIG") else f"SIG{name}"
-    found = getattr(signal, full, None)
-    return int(found) if found is not None else signal.SIGTERM
 
 
 __all__ = ["OciRuntime"]

@@ -1,0 +1,314 @@
+"""What runtimes share whose containers are processes of the monitor: their records, reports, ends, and taking over."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import signal
+from abc import ABC, abstractmethod
+from collections.abc import Coroutine, Sequence
+from pathlib import Path
+from typing import Any, TypeVar
+
+import msgspec
+
+from sampan.api.types.core_v1 import Pod
+from sampan.machinery.clock import Clock
+from sampan.runtimes import contract
+from sampan.runtimes.config import SandboxConfig
+from sampan.runtimes.contract import ContainerReport, PodReport, RuntimeFailure, Told
+from sampan.runtimes.monitor.client import MonitorClient, MonitorError
+from sampan.runtimes.records import ContainerRecord, Records, SandboxRecord
+from sampan.runtimes.streams import ProcessStream
+
+log = logging.getLogger(__name__)
+
+_RECONNECT_S = 1.0
+KILLED = 137
+_ALIVE = (contract.RUNNING, contract.CREATED)
+
+Self = TypeVar("Self", bound="MonitoredRuntime")
+
+
+class PodState:
+    """A pod in memory, as its records say it is on disk."""
+
+    def __init__(self, record: SandboxRecord) -> None:
+        self.sandbox = record
+        self.config: SandboxConfig | None = None
+        self.spaces: dict[str, str] = {}
+        self.containers: dict[str, ContainerRecord] = {}
+        """By id."""
+        self.specs: dict[str, dict[str, Any]] = {}
+        """The process of each container as it was begun, for commands that are run beside it."""
+        self.kills: dict[str, asyncio.Task[None]] = {}
+
+    def runs_of(self, name: str) -> list[ContainerRecord]:
+        """Of a container, the latest first."""
+        return sorted((each for each in self.containers.values() if each.name == name), key=lambda each: -each.attempt)
+
+
+class MonitoredRuntime(ABC):
+    """`async with` begins it: what an earlier one left is taken over. `folder` is the node's own."""
+
+    name: str
+
+    def __init__(self, *, folder: Path, clock: Clock, told: Told) -> None:
+        self._folder, self._clock, self._told = folder, clock, told
+        self._records = Records(folder)
+        self._monitor = MonitorClient(folder / "monitor")
+        self._pods: dict[str, PodState] = {}
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    async def __aenter__(self: Self) -> Self:
+        self._folder.mkdir(parents=True, exist_ok=True, mode=0o711)
+        await self._monitor.ensure()
+        self._load()
+        await self._settle()
+        self._begin(self._follow())
+        return self
+
+    async def __aexit__(self, *exc: object) -> None:
+        """Containers go on."""
+        for task in list(self._tasks):
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    async def shut_down(self) -> None:
+        """End everything, for a node that is given up."""
+        for uid in list(self._pods):
+            await self.remove_pod(uid)
+        await self._monitor.quit(kill=True)
+
+    # -- what each kind does its own way -----------------------------------------------------------------------------
+
+    @abstractmethod
+    async def remove_pod(self, uid: str) -> None: ...
+
+    @abstractmethod
+    async def _let_go(self, pod: PodState, record: ContainerRecord) -> None:
+        """Of what a container that has ended need not keep. Its files and log stay until it is removed."""
+
+    def _was_out_of_memory(self, record: ContainerRecord) -> bool:
+        """Whether the kernel killed it for that, where anybody can tell."""
+        return False
+
+    async def _find_spaces(self, pod: PodState, running: dict[str, dict[str, Any]]) -> None:
+        """Of a pod that was there before: what its containers share."""
+        pod.spaces = {}
+
+    # -- what there is -----------------------------------------------------------------------------------------------
+
+    def adopt(self, pod: Pod) -> None:
+        return  # what there is was found at the start
+
+    def known_pods(self) -> Sequence[str]:
+        return list(self._pods)
+
+    def pod_report(self, pod: Pod) -> PodReport:
+        found = self._pods.get(pod.metadata.uid)
+        if found is None:
+            return contract.NOTHING
+        names = dict.fromkeys(each.name for each in found.containers.values() if each.name)
+        runs = [found.runs_of(name) for name in names]
+        record = found.sandbox
+        return PodReport(
+            is_sandbox_ready=record.is_ready,
+            sandboxes=record.made,
+            ips=record.ips if record.is_ready else (),
+            containers=[self._report(each[0]) for each in runs],
+            before=[self._report(each[1]) for each in runs if len(each) > 1],
+        )
+
+    def _report(self, record: ContainerRecord) -> ContainerReport:
+        is_running = record.state == contract.RUNNING
+        return ContainerReport(
+            name=record.name,
+            id=f"{self.name}://{record.id}",
+            state=record.state,
+            attempt=record.attempt,
+            image=record.image,
+            image_ref=record.image_ref,
+            started_at=record.started_at,
+            finished_at=record.finished_at,
+            exit_code=record.exit_code,
+            reason=record.reason,
+            message=record.message,
+            is_started=is_running,
+            is_ready=is_running,
+        )
+
+    # -- containers --------------------------------------------------------------------------------------------------
+
+    async def stop_container(self, pod: Pod, name: str, grace_s: float) -> None:
+        found = self._pods.get(pod.metadata.uid)
+        runs = found.runs_of(name) if found is not None else []
+        if found is None or not runs or runs[0].state not in _ALIVE:
+            return
+        record = runs[0]
+        if (task := found.kills.pop(record.id, None)) is not None:
+            task.cancel()
+        elif grace_s > 0:
+            await self._signal(record, _signal_number(record.stop_signal))
+        found.kills[record.id] = self._begin(self._kill_after(found, record, grace_s))
+
+    async def _kill_after(self, pod: PodState, record: ContainerRecord, grace_s: float) -> None:
+        if grace_s > 0:
+            await self._clock.sleep(grace_s)
+        if record.state in _ALIVE:
+            await self._signal(record, signal.SIGKILL)
+
+    async def _signal(self, record: ContainerRecord, number: int) -> None:
+        with contextlib.suppress(MonitorError):
+            await self._monitor.kill(record.id, number)
+
+    async def remove_container(self, pod: Pod, id: str) -> None:
+        found = self._pods.get(pod.metadata.uid)
+        record = found.containers.get(id.removeprefix(f"{self.name}://")) if found is not None else None
+        if found is not None and record is not None:
+            await self._remove(found, record)
+
+    # -- looking in --------------------------------------------------------------------------------------------------
+
+    async def attach(self, pod: Pod, container: str) -> ProcessStream:
+        _, record = self._running(pod, container)
+        return await self._monitor.attach(record.id)
+
+    def log_file(self, pod: Pod, container: str, *, previous: bool = False) -> Path | None:
+        found = self._pods.get(pod.metadata.uid)
+        runs = found.runs_of(container) if found is not None else []
+        wanted = runs[1:2] if previous else runs[:1]
+        return Path(wanted[0].log_path) if wanted else None
+
+    async def reopen_log(self, pod: Pod, container: str) -> None:
+        _, record = self._running(pod, container)
+        await self._monitor.reopen_log(record.id)
+
+    def _running(self, pod: Pod, name: str) -> tuple[PodState, ContainerRecord]:
+        found = self._pods.get(pod.metadata.uid)
+        runs = found.runs_of(name) if found is not None else []
+        if found is None or not runs or runs[0].state != contract.RUNNING:
+            raise RuntimeFailure("NotFound", f'container "{name}" is not running')
+        return found, runs[0]
+
+    # -- ends --------------------------------------------------------------------------------------------------------
+
+    async def _follow(self) -> None:
+        """Take note of containers that end, for as long as the runtime runs."""
+        while True:
+            try:
+                await self._monitor.follow(self._ended)
+            except MonitorError as fault:
+                log.warning("%s; containers are looked for", fault)
+            await asyncio.sleep(_RECONNECT_S)
+            await self._monitor.ensure()
+            await self._settle()
+
+    def _ended(self, about: dict[str, Any]) -> None:
+        for pod in self._pods.values():
+            record = pod.containers.get(about["id"])
+            if record is not None and record.state in _ALIVE:
+                self._note_end(pod, record, int(about["code"]), float(about["finished_at"]))
+
+    def _note_end(self, pod: PodState, record: ContainerRecord, code: int, finished_at: float) -> None:
+        record.state, record.exit_code = contract.EXITED, code
+        record.finished_at = finished_at or self._clock.now()
+        record.started_at = record.started_at or record.finished_at
+        is_oom = code == KILLED and self._was_out_of_memory(record)
+        record.reason = contract.OOM_KILLED if is_oom else contract.ERROR if code else contract.COMPLETED
+        self._records.save_container(pod.sandbox.uid, record)
+        if (task := pod.kills.pop(record.id, None)) is not None:
+            task.cancel()
+        self._begin(self._clean_up(pod, record))
+        self._told(pod.sandbox.uid)
+
+    async def _clean_up(self, pod: PodState, record: ContainerRecord) -> None:
+        await self._let_go(pod, record)
+        with contextlib.suppress(MonitorError):
+            await self._monitor.forget(record.id)
+
+    async def _remove(self, pod: PodState, record: ContainerRecord) -> None:
+        if record.state in _ALIVE and record.pid:
+            await self._kill_process(record.id)
+        await self._clean_up(pod, record)
+        self._records.remove(self._records.container(pod.sandbox.uid, record.id))
+        pod.containers.pop(record.id, None)
+        pod.specs.pop(record.id, None)
+
+    async def _end_containers(self, pod: PodState) -> None:
+        running = [each for each in pod.containers.values() if each.state in _ALIVE]
+        for record in running:
+            await self._kill_process(record.id)
+            if record.state in _ALIVE:
+                self._note_end(pod, record, KILLED, 0)
+
+    async def _kill_process(self, id: str) -> None:
+        """And wait until it is gone."""
+        with contextlib.suppress(MonitorError):
+            stream = await self._monitor.attach(id)
+            await self._monitor.kill(id, signal.SIGKILL)
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(10):
+                    await stream.wait()
+            await stream.close()
+            await self._monitor.forget(id)
+
+    # -- taking over -------------------------------------------------------------------------------------------------
+
+    def _load(self) -> None:
+        for record in self._records.sandboxes():
+            pod = self._pods[record.uid] = PodState(record)
+            folder = self._records.pod(record.uid)
+            with contextlib.suppress(OSError, msgspec.MsgspecError):
+                pod.config = msgspec.json.decode(
+                    (folder / "config.json").read_bytes(), type=SandboxConfig, dec_hook=_path
+                )
+            pod.containers = {each.id: each for each in self._records.containers(record.uid)}
+
+    async def _settle(self) -> None:
+        """Bring the records up to what the monitor knows: what it does not know of has ended, nobody knows how."""
+        running = {each["id"]: each for each in await self._monitor.list()}
+        for pod in list(self._pods.values()):
+            await self._find_spaces(pod, running)
+            for record in list(pod.containers.values()):
+                if record.state not in _ALIVE:
+                    continue
+                about = running.get(record.id)
+                if about is None or not record.started_at:
+                    self._note_end(pod, record, *_noted(self._records.container(pod.sandbox.uid, record.id)))
+                elif about["code"] is not None:
+                    self._note_end(pod, record, about["code"], about["finished_at"])
+
+    def _begin(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return task
+
+
+def _noted(folder: Path) -> tuple[int, float]:
+    """How a container ended, as the monitor wrote it down; killed, if it did not."""
+    try:
+        value = msgspec.json.decode((folder / "exit").read_bytes(), type=dict[str, Any])
+        return int(value["code"]), float(value["finished_at"])
+    except (OSError, msgspec.MsgspecError, KeyError):
+        return KILLED, 0.0
+
+
+def _signal_number(name: str) -> int:
+    if not name:
+        return signal.SIGTERM
+    if name.isdecimal():
+        return int(name)
+    full = name if name.startswith("SIG") else f"SIG{name}"
+    found = getattr(signal, full, None)
+    return int(found) if found is not None else signal.SIGTERM
+
+
+def _path(type: type, value: Any) -> Any:
+    """Paths are written as text."""
+    return Path(value)
+
+
+__all__ = ["KILLED", "MonitoredRuntime", "PodState"]
