@@ -6,7 +6,8 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sampan.api.types.core_v1 import Node, Pod
+from sampan.api.types.core_v1 import Node, Pod, TopologySpreadConstraint
+from sampan.api.types.meta_v1 import LabelSelector
 from sampan.scheduler.config import ProfileConfig
 from tests.scheduler.clusters import HOSTNAME, ZONE, Refusals, Situation, few, refusals, scores, situations
 from tests.scheduler.plugins.matching import is_empty, kept_off, let_in, selects
@@ -55,8 +56,26 @@ def domains(situation: Situation, constraint: Any, constraints: list[Any]) -> di
     return found
 
 
+def crowded(situation: Situation) -> Situation:
+    """Every pod counts, and most nodes: skews arise."""
+    situation.pod.metadata.namespace, situation.pod.metadata.labels = "x", {"app": "a"}
+    for number, node in enumerate(situation.nodes):
+        node.metadata.labels |= {ZONE: "ab"[number % 2], HOSTNAME: node.metadata.name}
+    for number, pod in enumerate(situation.pods):
+        pod.metadata.namespace, pod.metadata.labels = "x", {"app": "a"}
+        pod.spec.nodeName = situation.nodes[number % len(situation.nodes)].metadata.name
+    situation.pod.spec.topologySpreadConstraints = [
+        TopologySpreadConstraint(
+            maxSkew=1, topologyKey=key, whenUnsatisfiable=action, labelSelector=LabelSelector(matchLabels={"app": "a"})
+        )
+        for key, action in ((ZONE, "DoNotSchedule"), (HOSTNAME, "DoNotSchedule"), (ZONE, "ScheduleAnyway"))
+    ]
+    situation.pod.spec.nodeSelector, situation.pod.spec.affinity = {}, None
+    return situation
+
+
 @few
-@given(situations())
+@given(st.one_of(situations(), situations(most_nodes=4).map(crowded), situations(most_nodes=3).map(crowded)))
 def test_hard_constraints(situation: Situation) -> None:
     pod = situation.pod
     hard = [one for one in pod.spec.topologySpreadConstraints if one.whenUnsatisfiable == "DoNotSchedule"]
@@ -76,7 +95,7 @@ def test_hard_constraints(situation: Situation) -> None:
 
 
 @few
-@given(situations(), st.data())
+@given(st.one_of(situations(), situations(most_nodes=4).map(crowded)), st.data())
 def test_soft_constraints(situation: Situation, data: st.DataObject) -> None:
     pod = situation.pod
     soft = [one for one in pod.spec.topologySpreadConstraints if one.whenUnsatisfiable == "ScheduleAnyway"]
