@@ -1,0 +1,57 @@
+"""The processes of a session, which is what holds a container of plain processes together."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+from sampan.runtimes.contract import Usage
+
+_TICKS = os.sysconf("SC_CLK_TCK")
+_PAGE = os.sysconf("SC_PAGE_SIZE")
+
+
+def members(leader: int) -> Iterator[tuple[int, list[str]]]:
+    """The processes of the session that this one leads, each with the fields of its stat after the name."""
+    for name in os.listdir("/proc"):
+        if not name.isdecimal():
+            continue
+        try:
+            text = Path(f"/proc/{name}/stat").read_text()
+        except OSError:
+            continue
+        fields = text[text.rindex(")") + 2 :].split()
+        if int(fields[3]) == leader:
+            yield int(name), fields
+
+
+def usage(name: str, leader: int) -> Usage:
+    cpu_s, memory, count, faults, major = 0.0, 0, 0, 0, 0
+    for _, fields in members(leader):
+        cpu_s += (int(fields[11]) + int(fields[12])) / _TICKS
+        memory += int(fields[21]) * _PAGE
+        faults += int(fields[7])
+        major += int(fields[9])
+        count += 1
+    return Usage(
+        name=name,
+        cpu_cores=0.0,
+        memory_bytes=memory,
+        cpu_s=cpu_s,
+        memory_rss_bytes=memory,
+        page_faults=faults,
+        major_page_faults=major,
+        processes=count,
+    )
+
+
+def kill(leader: int, number: int) -> None:
+    """All that is left of the session."""
+    for pid, _ in list(members(leader)):
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.kill(pid, number)
+
+
+__all__ = ["kill", "members", "usage"]

@@ -1,0 +1,214 @@
+"""The runtime `process` of one node."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import secrets
+import signal
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from sampan.api.types.core_v1 import Container, Pod
+from sampan.machinery.clock import Clock
+from sampan.runtimes import contract
+from sampan.runtimes.config import ContainerConfig, Resources, SandboxConfig
+from sampan.runtimes.contract import ImageInfo, RuntimeFailure, Told, Unsupported, Usage
+from sampan.runtimes.images import host
+from sampan.runtimes.images.credentials import Keyring
+from sampan.runtimes.monitor.client import MonitorError
+from sampan.runtimes.monitored import MonitoredRuntime, PodState
+from sampan.runtimes.process import groups
+from sampan.runtimes.process.refusals import ACCOUNT, obstacles, sandbox_obstacles, told
+from sampan.runtimes.records import ContainerRecord, SandboxRecord
+from sampan.runtimes.streams import ProcessStream
+
+_KEPT = ("PATH", "HOME", "LANG", "TZ", "TMPDIR")
+"""Of Sampan's own environment, what its containers may have; tokens and the like stay out."""
+
+
+class ProcessRuntime(MonitoredRuntime):
+    """`address` is the node's, which all its pods share."""
+
+    name, version = "process", "1.0"
+
+    def __init__(self, *, folder: Path, clock: Clock, told: Told, address: str = "127.0.0.1") -> None:
+        super().__init__(folder=folder, clock=clock, told=told)
+        self._address = address
+        self._requests: dict[str, dict[str, Any]] = {}
+        """How each container was begun, for commands that are run beside it."""
+
+    async def stats(self, pod: Pod) -> Sequence[Usage]:
+        found = self._pods.get(pod.metadata.uid)
+        running = [each for each in found.containers.values() if each.state == contract.RUNNING] if found else []
+        return [await asyncio.to_thread(groups.usage, each.name, each.pid) for each in running]
+
+    # -- sandboxes ---------------------------------------------------------------------------------------------------
+
+    def use_pod_cidrs(self, cidrs: Sequence[str]) -> None:
+        return  # pods have the node's address
+
+    async def run_sandbox(self, pod: Pod, config: SandboxConfig | None) -> None:
+        assert config is not None
+        if lacking := told(sandbox_obstacles(config)):
+            raise RuntimeFailure("FailedCreatePodSandBox", lacking)
+        old = self._pods.get(config.uid)
+        if old is not None:
+            await self._end_containers(old)
+        record = SandboxRecord(
+            uid=config.uid,
+            name=config.name,
+            namespace=config.namespace,
+            attempt=config.attempt,
+            created_at=self._clock.now(),
+            host_network=True,
+            ips=[self._address],
+            made=old.sandbox.made + 1 if old is not None else 1,
+        )
+        made = self._pods[config.uid] = PodState(record)
+        made.config = config
+        if old is not None:
+            made.containers = old.containers
+        self._records.save_sandbox(record)
+
+    async def stop_sandbox(self, pod: Pod) -> None:
+        found = self._pods.get(pod.metadata.uid)
+        if found is not None:
+            found.sandbox.is_ready = False
+            self._records.save_sandbox(found.sandbox)
+
+    async def remove_pod(self, uid: str) -> None:
+        found = self._pods.get(uid)
+        if found is None:
+            return
+        await self._end_containers(found)
+        for record in list(found.containers.values()):
+            await self._remove(found, record)
+        self._records.remove(self._records.pod(uid))
+        del self._pods[uid]
+
+    # -- images ------------------------------------------------------------------------------------------------------
+
+    async def image(self, name: str) -> ImageInfo | None:
+        return host.info() if host.is_host(name) else None
+
+    async def images(self) -> Sequence[ImageInfo]:
+        return [host.info()]
+
+    async def pull_image(self, pod: Pod, container: Container, keyring: Keyring | None) -> str:
+        if host.is_host(container.image):
+            return host.ID
+        text = f"the runtime process has no files of images, only the machine's own programs: use {host.NAME}"
+        raise RuntimeFailure("ErrImagePull", f"{container.image}: {text}")
+
+    async def remove_image(self, name: str) -> None:
+        return
+
+    # -- containers --------------------------------------------------------------------------------------------------
+
+    async def start_container(
+        self, pod: Pod, container: Container, attempt: int, config: ContainerConfig | None
+    ) -> str:
+        assert config is not None
+        found = self._pods.get(pod.metadata.uid)
+        if found is None or not found.sandbox.is_ready:
+            raise RuntimeFailure("CreateContainerError", "the pod has no sandbox")
+        if lacking := told(obstacles(config)):
+            raise RuntimeFailure("CreateContainerError", lacking)
+        record = self._record(config, attempt)
+        found.containers[record.id] = record
+        self._records.save_container(found.sandbox.uid, record)
+        folder = self._records.container(found.sandbox.uid, record.id)
+        request = self._request(found, config, folder)
+        try:
+            record.pid = await self._monitor.run(record.id, _argv(config), **request)
+        except MonitorError as fault:
+            await self._remove(found, record)
+            raise RuntimeFailure("RunContainerError", f"{' '.join(_argv(config)[:1])}: {fault.message}") from None
+        self._requests[record.id] = request
+        if record.state == contract.CREATED:
+            record.state, record.started_at = contract.RUNNING, self._clock.now()
+        self._records.save_container(found.sandbox.uid, record)
+        return f"{self.name}://{record.id}"
+
+    def _record(self, config: ContainerConfig, attempt: int) -> ContainerRecord:
+        return ContainerRecord(
+            id=secrets.token_hex(16),
+            name=config.name,
+            attempt=attempt,
+            image=config.image,
+            image_ref=config.image_ref,
+            created_at=self._clock.now(),
+            log_path=str(config.log_path),
+            has_tty=config.has_tty,
+            stop_signal=config.stop_signal,
+        )
+
+    def _request(self, pod: PodState, config: ContainerConfig, folder: Path) -> dict[str, Any]:
+        work = folder / "work"
+        work.mkdir(parents=True, exist_ok=True)
+        account = next((str(each.source) for each in config.mounts if each.target.startswith(ACCOUNT)), "")
+        env = {name: os.environ[name] for name in _KEPT if name in os.environ} | dict(config.env)
+        if account:
+            env["SAMPAN_SERVICE_ACCOUNT"] = account
+        security = config.security
+        found: dict[str, Any] = {
+            "env": env,
+            "cwd": config.working_folder or str(work),
+            "log": str(config.log_path),
+            "exit": str(folder / "exit"),
+            "stdin": config.has_stdin,
+            "stdin_once": config.closes_stdin,
+            "tty": config.has_tty,
+        }
+        if os.geteuid() == 0 and security.user is not None:
+            groups_of = list(security.supplemental_groups)
+            found |= {"user": security.user, "group": security.group or 0, "groups": groups_of}
+        return found
+
+    async def _signal(self, record: ContainerRecord, number: int) -> None:
+        """To the whole group: nothing else holds a container's processes together."""
+        try:
+            await self._monitor.kill(record.id, number, group=True)
+        except MonitorError:
+            return
+
+    async def _let_go(self, pod: PodState, record: ContainerRecord) -> None:
+        """What the first process has left behind is killed with it."""
+        self._requests.pop(record.id, None)
+        if record.pid:
+            await asyncio.to_thread(groups.kill, record.pid, signal.SIGKILL)
+
+    async def update_resources(self, pod: Pod, name: str, resources: Resources) -> None:
+        raise Unsupported("the runtime process sets no limits")
+
+    # -- looking in --------------------------------------------------------------------------------------------------
+
+    async def exec(
+        self, pod: Pod, container: str, command: Sequence[str], *, has_stdin: bool = False, has_tty: bool = False
+    ) -> ProcessStream:
+        found, record = self._running(pod, container)
+        folder = self._records.container(found.sandbox.uid, record.id)
+        begun = self._requests.get(record.id, {"cwd": str(folder / "work"), "env": dict(os.environ)})
+        request = {key: begun[key] for key in ("env", "cwd", "user", "group", "groups") if key in begun}
+        id = f"exec-{secrets.token_hex(8)}"
+        try:
+            return await self._monitor.exec(id, list(command), stdin=has_stdin, tty=has_tty, **request)
+        except MonitorError as fault:
+            raise RuntimeFailure("ExecFailed", fault.message) from None
+
+    async def connect(self, pod: Pod, port: int) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+        try:
+            return await asyncio.open_connection("localhost", port)
+        except OSError as fault:
+            text = f"failed to connect to localhost:{port} inside the pod: {fault.strerror or fault}"
+            raise RuntimeFailure("PortForward", text) from None
+
+
+def _argv(config: ContainerConfig) -> list[str]:
+    own = host.CONFIG.run
+    return [*config.command, *config.args] if config.command else [*(own.cmd or ()), *config.args]
+
+
+__all__ = ["ProcessRuntime"]

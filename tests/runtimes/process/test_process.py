@@ -1,0 +1,157 @@
+"""Plain processes as containers, as any user."""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sampan.api.codec import json
+from sampan.api.types.core_v1 import Container
+from sampan.machinery.clock import RealClock
+from sampan.runtimes import contract
+from sampan.runtimes.config import ContainerConfig, Mount, SandboxConfig, Security
+from sampan.runtimes.contract import ContainerReport, RuntimeFailure
+from sampan.runtimes.images import host
+from sampan.runtimes.process import ProcessRuntime
+from sampan.runtimes.process.refusals import obstacles, told
+from sampan.runtimes.streams import collected
+from tests.kubelet.environment.made import pod
+
+POD = pod(uid="u1")
+
+
+class Node:
+    def __init__(self, folder: Path) -> None:
+        self.folder, self.told = folder, asyncio.Event()
+        self.runtime = self.make()
+
+    def make(self) -> ProcessRuntime:
+        return ProcessRuntime(folder=self.folder / "node", clock=RealClock(), told=lambda uid: self.told.set())
+
+    async def sandbox(self) -> None:
+        made = SandboxConfig(uid="u1", namespace="ns", name="p", log_folder=self.folder / "logs")
+        await self.runtime.run_sandbox(POD, made)
+
+    async def start(self, *command: str, **fields: Any) -> str:
+        log = self.folder / "logs/c/0.log"
+        config = ContainerConfig(name="c", image=host.NAME, image_ref=host.ID, command=command, log_path=log)
+        config = replace(config, **fields)
+        return await self.runtime.start_container(POD, (POD.spec.containers or [])[0], config.attempt, config)
+
+    def report(self) -> ContainerReport:
+        found = self.runtime.pod_report(POD).container("c")
+        assert found is not None
+        return found
+
+    async def ended(self) -> ContainerReport:
+        while self.report().state != contract.EXITED:
+            self.told.clear()
+            await self.told.wait()
+        return self.report()
+
+    def log(self) -> list[str]:
+        return [line.split(" ", 3)[3] for line in (self.folder / "logs/c/0.log").read_text().splitlines()]
+
+
+@asynccontextmanager
+async def node(folder: Path) -> AsyncIterator[Node]:
+    made = Node(folder)
+    async with made.runtime:
+        try:
+            yield made
+        finally:
+            await made.runtime.shut_down()
+
+
+def play(folder: Path, work: Callable[[Node], Awaitable[None]]) -> None:
+    async def main() -> None:
+        async with asyncio.timeout(30), node(folder) as made:
+            await work(made)
+
+    asyncio.run(main())
+
+
+def test_life(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SECRET_OF_SAMPAN", "treasure")
+
+    async def work(n: Node) -> None:
+        await n.sandbox()
+        await n.start("sh", "-c", "echo $GREETING$SECRET_OF_SAMPAN; sleep 60 & exit 3", env=[("GREETING", "hi")])
+        ended = await n.ended()
+        assert (ended.exit_code, ended.reason, n.log()) == (3, "Error", ["hi"])
+        assert n.runtime.pod_report(POD).ips == ["127.0.0.1"]
+        await n.runtime.remove_pod("u1")
+        assert n.runtime.known_pods() == []
+
+    play(tmp_path, work)
+
+
+def test_what_is_left_behind_goes_too(tmp_path: Path) -> None:
+    async def work(n: Node) -> None:
+        await n.sandbox()
+        await n.start("sh", "-c", "sleep 61 & echo $!; wait")
+        while not n.log():  # noqa: ASYNC110 - another process writes it
+            await asyncio.sleep(0.01)
+        child = int(n.log()[0])
+        assert [each.processes for each in await n.runtime.stats(POD)] == [2]
+        await n.runtime.stop_container(POD, "c", 30)
+        await n.ended()
+        assert not (Path("/proc") / str(child)).exists()
+
+    play(tmp_path, work)
+
+
+def test_exec_and_taking_over(tmp_path: Path) -> None:
+    async def work(n: Node) -> None:
+        await n.sandbox()
+        await n.start("sleep", "60", env=[("A", "1")])
+        stream = await n.runtime.exec(POD, "c", ["sh", "-c", "echo $A; exit 4"])
+        assert await collected(stream) == (4, b"1\n", b"")
+        with pytest.raises(RuntimeFailure, match="No such file"):
+            await n.runtime.exec(POD, "c", ["/no/such"])
+        await n.runtime.__aexit__(None, None, None)
+        n.runtime = n.make()
+        await n.runtime.__aenter__()
+        assert n.report().state == contract.RUNNING
+        await n.runtime.stop_container(POD, "c", 0)
+        assert (await n.ended()).exit_code == 137
+
+    play(tmp_path, work)
+
+
+def test_images_and_what_cannot_be_started(tmp_path: Path) -> None:
+    async def work(n: Node) -> None:
+        await n.sandbox()
+        other = json.from_value({"name": "c", "image": "nginx"}, Container)
+        with pytest.raises(RuntimeFailure, match="only the machine's own programs"):
+            await n.runtime.pull_image(POD, other, None)
+        with pytest.raises(RuntimeFailure, match="/no/such/program"):
+            await n.start("/no/such/program")
+        with pytest.raises(RuntimeFailure, match="cannot have a volume at /data"):
+            await n.start("true", mounts=[Mount(source=tmp_path, target="/data")])
+        assert n.runtime.pod_report(POD).containers == []
+
+    play(tmp_path, work)
+
+
+@pytest.mark.parametrize(
+    ("security", "uid", "text"),
+    [
+        (Security(), 1000, ""),
+        (Security(user=1000), 1000, ""),
+        (Security(user=7), 1000, "with the runtime process a container cannot run as user 7"),
+        (Security(user=7), 0, ""),
+        (
+            Security(is_privileged=True, is_root_read_only=True),
+            1000,
+            "with the runtime process a container cannot be privileged, nor have a read-only root",
+        ),
+    ],
+)
+def test_refusals(security: Security, uid: int, text: str) -> None:
+    config = ContainerConfig(name="c", image="i", log_path=Path("/l"), security=security)
+    assert told(obstacles(config, uid)) == text
