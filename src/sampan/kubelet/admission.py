@@ -94,10 +94,11 @@ def _is_wanted(pod: Pod, node: Node) -> bool:
         return False
     affinity = pod.spec.affinity.nodeAffinity if pod.spec.affinity is not None else None
     required = affinity.requiredDuringSchedulingIgnoredDuringExecution if affinity is not None else None
-    return required is None or any(_matches(term, node) for term in required.nodeSelectorTerms or ())
+    return required is None or any(is_matched(term, node) for term in required.nodeSelectorTerms or ())
 
 
-def _matches(term: NodeSelectorTerm, node: Node) -> bool:
+def is_matched(term: NodeSelectorTerm, node: Node) -> bool:
+    """Whether the node is one that the term of a selector means."""
     if not term.matchExpressions and not term.matchFields:
         return False
     own = {"metadata.name": node.metadata.name}
@@ -147,4 +148,4 @@ def tolerates(toleration: Toleration, taint: Taint) -> bool:
     return toleration.operator in ("", "Equal") and toleration.value == taint.value
 
 
-__all__ = ["Amounts", "admit", "allocatable_of", "amounts_of", "ports_of", "tolerates"]
+__all__ = ["Amounts", "admit", "allocatable_of", "amounts_of", "is_matched", "ports_of", "tolerates"]

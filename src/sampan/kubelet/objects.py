@@ -32,10 +32,15 @@ class NotSynced(Exception):
 
 class PodObjects:
     def __init__(self, *, informers: InformerFactory, on_change: Changed | None = None) -> None:
-        self._informers, self._on_change = informers, on_change
+        self._informers = informers
+        self._listeners: list[Changed] = [on_change] if on_change is not None else []
         self._users: dict[ObjectKey, set[str]] = {}
         self._of_pod: dict[str, set[ObjectKey]] = {}
         self._followed: set[ObjectKey] = set()
+
+    def subscribe(self, listener: Changed) -> None:
+        """Have `listener` told of every object that changes, comes or goes."""
+        self._listeners.append(listener)
 
     def follow(self, pod: Pod) -> None:
         """Begin, or go on, with what the pod refers to now."""
@@ -75,11 +80,14 @@ class PodObjects:
 
     def _informer(self, key: ObjectKey) -> Any:
         informer = self._informers.informer(resource_of(key.kind), _selection(key))
-        if self._on_change is not None and key not in self._followed:
-            on_change = self._on_change
-            informer.subscribe(lambda old, new: on_change(key))
+        if key not in self._followed:
             self._followed.add(key)
+            informer.subscribe(lambda old, new: self._tell(key))
         return informer
+
+    def _tell(self, key: ObjectKey) -> None:
+        for listener in self._listeners:
+            listener(key)
 
     def _drop(self, key: ObjectKey, uid: str) -> None:
         users = self._users.get(key)
