@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import weakref
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from weakref import WeakValueDictionary
 
 from sampan.scheduler.affinity_terms import Term
 from sampan.scheduler.pod_info import PodInfo, PodTable
 from sampan.scheduler.pod_sorts import LabelGroup, Sort
+from sampan.scheduler.sort_index import Buckets, bucket_of, buckets_of
 from sampan.scheduler.tally import Tally
 
 
@@ -17,9 +18,12 @@ class PodCounts:
         self._pods, self._size = pods, size
         self.namespace_labels: dict[str, Mapping[str, str]] = {}
         self._tallies: WeakValueDictionary[Sort, Tally] = WeakValueDictionary()
-        self._known_groups: weakref.WeakSet[LabelGroup] = weakref.WeakSet()
-        self._carried: dict[str, dict[Term, None]] = {}
-        """Terms that some pod has, by the one namespace that they are about; under "" those of several."""
+        self._sorts: Buckets[Sort] = Buckets()
+        """Those that are counted."""
+        self._groups: Buckets[LabelGroup] = Buckets()
+        """Those with pods on nodes, each in every bucket that may concern it."""
+        self._carried: Buckets[Term] = Buckets()
+        """Terms that some pod has."""
         self.version = 0
         """Counts up when a term appears or goes, or a namespace's labels change."""
 
@@ -27,34 +31,41 @@ class PodCounts:
         """How many such pods each node has; counted from then on for as long as somebody holds it."""
         found = self._tallies.get(sort)
         if found is None:
+            bucket = bucket_of(sort.selectors)
             found = self._tallies[sort] = Tally(self._size)
-            for group in self._known_groups:
+            self._sorts.add(bucket, sort)
+            weakref.finalize(found, self._forget, sort).atexit = False
+            for group in self._groups.of(bucket):
                 self._link(group, sort, found)
         return found
 
     def add(self, info: PodInfo, row: int) -> None:
-        self._count(info, row, 1)
-        rows = info.group.rows
-        rows[row] = rows.get(row, 0) + 1
+        group = info.group
+        if not group.rows:
+            self._enter(group)
+        _count(group, row, 1)
+        group.rows[row] = group.rows.get(row, 0) + 1
         for term in info.terms:
             if term.carriers is None:
                 term.carriers = Tally(self._size)
-                self._carried.setdefault(_bucket(term), {})[term] = None
+                self._carried.add(bucket_of((term.pods,)), term)
                 self.version += 1
             term.carriers.add(row, 1)
 
     def remove(self, info: PodInfo, row: int) -> None:
-        self._count(info, row, -1)
-        rows = info.group.rows
-        rows[row] -= 1
-        if not rows[row]:
-            del rows[row]
+        group = info.group
+        _count(group, row, -1)
+        group.rows[row] -= 1
+        if not group.rows[row]:
+            del group.rows[row]
+            if not group.rows:
+                self._leave(group)
         for term in info.terms:
             if term.carriers is not None:
                 term.carriers.add(row, -1)
                 if not term.carriers.total:
                     term.carriers = None
-                    del self._carried[_bucket(term)][term]
+                    self._carried.remove(bucket_of((term.pods,)), term)
                     self.version += 1
 
     def terms_about(self, group: LabelGroup) -> tuple[Term, ...]:
@@ -62,7 +73,8 @@ class PodCounts:
         version, found = group.terms
         if version != self.version:
             labels = self.namespace_labels
-            found = tuple(term for term in self._candidates(group.namespace) if term.pods.matches(group, labels))
+            near = self._carried.of(*buckets_of(group))
+            found = tuple(term for term in near if term.pods.matches(group, labels))
             group.terms = (self.version, found)
         return found  # type: ignore[return-value]
 
@@ -70,10 +82,9 @@ class PodCounts:
         self._size = size
         for tally in self._tallies.values():
             tally.grow(size)
-        for terms in self._carried.values():
-            for term in terms:
-                if term.carriers is not None:
-                    term.carriers.grow(size)
+        for term in self._carried:
+            if term.carriers is not None:
+                term.carriers.grow(size)
 
     def set_namespace(self, name: str, labels: Mapping[str, str] | None) -> None:
         """A namespace came, changed or went: terms may choose by its labels."""
@@ -89,9 +100,7 @@ class PodCounts:
                 self._recount(sort, tally, name)
 
     def _recount(self, sort: Sort, tally: Tally, namespace: str) -> None:
-        for group in self._known_groups:
-            if group.namespace != namespace:
-                continue
+        for group in self._groups.of((namespace, "", "")):
             was = any(ref() is tally for ref in group.tallies)
             if was and not sort.matches(group, self.namespace_labels):
                 group.tallies = [ref for ref in group.tallies if ref() is not tally]
@@ -100,16 +109,26 @@ class PodCounts:
             elif not was:
                 self._link(group, sort, tally)
 
-    def _count(self, info: PodInfo, row: int, by: int) -> None:
-        group = info.group
-        if group not in self._known_groups:
-            self._known_groups.add(group)
-            for sort, tally in list(self._tallies.items()):
+    def _enter(self, group: LabelGroup) -> None:
+        """The first of its pods comes to a node."""
+        buckets = list(buckets_of(group))
+        for bucket in buckets:
+            self._groups.add(bucket, group)
+        group.tallies = []
+        for sort in self._sorts.of(*buckets):
+            tally = self._tallies.get(sort)
+            if tally is not None:
                 self._link(group, sort, tally)
-        for ref in group.tallies:
-            tally_or_none = ref()
-            if tally_or_none is not None:
-                tally_or_none.add(row, by)
+
+    def _leave(self, group: LabelGroup) -> None:
+        for bucket in buckets_of(group):
+            self._groups.remove(bucket, group)
+        group.tallies = []
+
+    def _forget(self, sort: Sort) -> None:
+        """Nobody holds its tally any more; unless it is counted anew already."""
+        if sort not in self._tallies:
+            self._sorts.remove(bucket_of(sort.selectors), sort)
 
     def _link(self, group: LabelGroup, sort: Sort, tally: Tally) -> None:
         if sort.matches(group, self.namespace_labels):
@@ -118,16 +137,12 @@ class PodCounts:
             for row, count in group.rows.items():
                 tally.add(row, count)
 
-    def _candidates(self, namespace: str) -> Iterable[Term]:
-        yield from self._carried.get(namespace, ())
-        yield from self._carried.get("", ())
 
-
-def _bucket(term: Term) -> str:
-    pods = term.pods
-    if len(pods.namespaces) == 1 and pods.namespace_selector.is_nothing:
-        return next(iter(pods.namespaces))
-    return ""
+def _count(group: LabelGroup, row: int, by: int) -> None:
+    for ref in group.tallies:
+        tally = ref()
+        if tally is not None:
+            tally.add(row, by)
 
 
 __all__ = ["PodCounts"]

@@ -1,0 +1,60 @@
+"""Which sorts of pods and which groups of pods can have to do with each other, found without looking at all of them.
+
+A selector goes into one bucket: by the namespace that it is about, if it is one, and by a label that it asks for with
+that very value, if there is one. A group of pods is in every bucket whose selectors could match it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Generic, TypeVar
+
+from sampan.scheduler.pod_sorts import LabelGroup, PodSelector
+
+T = TypeVar("T")
+
+Bucket = tuple[str, str, str]
+"""Namespace, key and value of a label; empty where any will do."""
+
+
+def bucket_of(selectors: Iterable[PodSelector]) -> Bucket:
+    """Of the first selector alone: what all of them match, it matches."""
+    for found in selectors:
+        is_one = len(found.namespaces) == 1 and found.namespace_selector.is_nothing
+        namespace = next(iter(found.namespaces)) if is_one else ""
+        exact = found.selector.exact()
+        return (namespace, *exact[-1]) if exact else (namespace, "", "")
+    return ("", "", "")
+
+
+def buckets_of(group: LabelGroup) -> Iterator[Bucket]:
+    for namespace in {group.namespace: None, "": None}:
+        yield (namespace, "", "")
+        for key, value in group.labels.items():
+            yield (namespace, key, value)
+
+
+class Buckets(Generic[T]):
+    """Things by bucket, each once, in the order in which they came."""
+
+    def __init__(self) -> None:
+        self._buckets: dict[Bucket, dict[T, None]] = {}
+
+    def add(self, bucket: Bucket, thing: T) -> None:
+        self._buckets.setdefault(bucket, {})[thing] = None
+
+    def remove(self, bucket: Bucket, thing: T) -> None:
+        found = self._buckets.get(bucket)
+        if found is not None:
+            found.pop(thing, None)
+            if not found:
+                del self._buckets[bucket]
+
+    def of(self, *buckets: Bucket) -> list[T]:
+        return [thing for bucket in buckets for thing in self._buckets.get(bucket, ())]
+
+    def __iter__(self) -> Iterator[T]:
+        return iter([thing for found in self._buckets.values() for thing in found])
+
+
+__all__ = ["Bucket", "Buckets", "bucket_of", "buckets_of"]
