@@ -1,0 +1,196 @@
+"""The pod network of a node that makes its own sandboxes."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from ipaddress import ip_network
+from pathlib import Path
+from typing import TypeVar
+
+import msgspec
+
+from sampan.machinery.clock import Clock
+from sampan.network.pods import ports as host_ports
+from sampan.network.pods import rules
+from sampan.network.pods.addresses import AddressPool, Network, NoAddressLeft, parse_ranges
+from sampan.network.pods.config import BridgeConfig, failed, not_ready
+from sampan.network.pods.machine import Machine, lacking
+from sampan.network.pods.names import link_for
+from sampan.network.pods.nft import Change
+from sampan.network.pods.ports import Element
+from sampan.network.pods.records import PodRecord, Records, asked_ports
+from sampan.runtimes.config import PortMapping
+from sampan.runtimes.contract import RuntimeFailure
+
+log = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+CHECK_S = 60.0
+
+
+class BridgeNetwork:
+    """A `PodNetwork`. `async with` begins it: what an earlier one made is taken over, and what is left of pods that are
+    gone is taken away. `folder` is the node's own. One thread does what is done to the machine, in the order asked for.
+    """
+
+    def __init__(self, *, folder: Path, config: BridgeConfig, clock: Clock) -> None:
+        self._config, self._clock = config, clock
+        self._records = Records(folder)
+        self._pods: dict[str, PodRecord] = {}
+        """Never changed in place: the thread reads it too."""
+        self._pool = AddressPool(())
+        self._ranges: tuple[Network, ...] = ()
+        self._earlier: tuple[Network, ...] = ()
+        """Ranges of before that pods may still have addresses of."""
+        self._machine = Machine(
+            config=config, owner=f"sampan {folder}", networks=self._networks, elements=self._elements
+        )
+        self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="pod-network")
+
+    async def __aenter__(self) -> BridgeNetwork:
+        self._pods = {record.uid: record for record in self._records.load()}
+        given = [address for record in self._pods.values() for address in record.addresses]
+        self._pool = AddressPool(given)
+        self._earlier = tuple(dict.fromkeys(ip_network(each, strict=False) for each in given))
+        await self._do(self._take_over)
+        return self
+
+    async def __aexit__(self, *exc: object) -> None:
+        """Pods keep their network."""
+        await self._do(self._machine.close)
+        self._thread.shutdown()
+
+    async def run(self) -> None:
+        """Puts back, now and then, what others take away: a firewall that is loaded anew flushes every table."""
+        while True:
+            await self._clock.sleep(CHECK_S)
+            try:
+                await self._do(self._machine.check)
+            except RuntimeFailure as fault:
+                log.warning("the pod network cannot be put in order: %s", fault)
+
+    async def remove_all(self) -> None:
+        """Everything of this node's network, for a node that is given up."""
+        await self._do(self._machine.remove_all)
+        for uid in list(self._pods):
+            self._forget(uid)
+
+    # -- the contract ------------------------------------------------------------------------------------------------
+
+    def use_pod_cidrs(self, cidrs: Sequence[str]) -> None:
+        try:
+            ranges = parse_ranges(cidrs)
+        except ValueError as error:
+            raise failed(f"podCIDRs: {error}") from None
+        if ranges != self._ranges:
+            self._earlier = tuple(dict.fromkeys([*self._earlier, *self._ranges]))
+            self._ranges = ranges
+
+    async def attach(self, uid: str, namespace: Path, ports: Sequence[PortMapping]) -> Sequence[str]:
+        before = self._pods.get(uid)
+        record = self._decide(before, uid, namespace, ports)
+        if record != before:
+            self._records.save(record)
+            self._pods[uid] = record
+        try:
+            await self._do(self._machine.connect, record, self._port_change(before, record))
+        except RuntimeFailure:
+            await self.detach(uid)
+            raise
+        return self.addresses(uid)
+
+    async def detach(self, uid: str) -> None:
+        before = self._pods.get(uid)
+        if before is None:
+            return
+        going = self._pods[uid] = msgspec.structs.replace(before, ports=())
+        await self._do(self._machine.disconnect, before.link, self._port_change(before, going))
+        if self._pods.get(uid) is going:  # not attached again meanwhile
+            self._forget(uid)
+
+    def known(self) -> Sequence[str]:
+        return list(self._pods)
+
+    def addresses(self, uid: str) -> Sequence[str]:
+        record = self._pods.get(uid)
+        return [address.partition("/")[0] for address in record.addresses] if record is not None else ()
+
+    # -- decisions ---------------------------------------------------------------------------------------------------
+
+    def _decide(self, before: PodRecord | None, uid: str, namespace: Path, ports: Sequence[PortMapping]) -> PodRecord:
+        asked = asked_ports(ports)
+        for fault in host_ports.faults(asked):
+            raise failed(fault)
+        record = PodRecord(
+            uid=uid,
+            link=before.link if before else link_for(self._config.bridge, uid, {r.link for r in self._pods.values()}),
+            namespace=str(namespace),
+            addresses=before.addresses if before else (),
+            ports=asked,
+        )
+        record = record if before else msgspec.structs.replace(record, addresses=self._take_addresses())
+        if asked and (taken := host_ports.conflict(record, self._pods.values())):
+            if before is None:
+                self._pool.give_back(record.addresses)
+            raise failed(taken)
+        return record
+
+    def _take_addresses(self) -> list[str]:
+        if not self._ranges:
+            raise not_ready("the pod network is not ready: the node has no podCIDR yet")
+        try:
+            return self._pool.take(self._ranges)
+        except NoAddressLeft as error:
+            raise failed(str(error)) from None
+
+    def _port_change(self, before: PodRecord | None, after: PodRecord) -> Change | None:
+        old = set(host_ports.elements(before)) if before else set()
+        new = set(host_ports.elements(after))
+        if not old | new:
+            return None
+        text = rules.taken_away(self._config.bridge, sorted(old - new))
+        return self._machine.add(text + rules.added(self._config.bridge, sorted(new)))
+
+    def _networks(self) -> list[Network]:
+        return list(dict.fromkeys([*self._ranges, *self._earlier]))
+
+    def _elements(self) -> Iterator[Element]:
+        for record in list(self._pods.values()):
+            yield from host_ports.elements(record)
+
+    # -- effects -----------------------------------------------------------------------------------------------------
+
+    def _take_over(self) -> None:
+        """In the thread. Where there is nothing of earlier, nothing is done: netlink is not even loaded."""
+        for record in list(self._pods.values()):
+            if not _is_namespace(record.namespace):
+                self._forget(record.uid)
+        if not self._machine.has_leftovers():
+            return
+        try:
+            self._machine.take_over([record.link for record in self._pods.values()])
+        except RuntimeFailure as fault:  # the next pod tries again, and says so
+            log.warning("the pod network of before cannot be taken over: %s", fault)
+
+    def _forget(self, uid: str) -> None:
+        record = self._pods.pop(uid)
+        self._records.remove(uid)
+        self._pool.give_back(record.addresses)
+
+    async def _do(self, call: Callable[..., T], *args: object) -> T:
+        return await asyncio.get_running_loop().run_in_executor(self._thread, call, *args)
+
+
+def _is_namespace(path: str) -> bool:
+    try:
+        return os.stat(path).st_dev == os.stat("/proc/self/ns/net").st_dev
+    except OSError:
+        return False
+
+
+__all__ = ["CHECK_S", "BridgeNetwork", "lacking"]

@@ -1,0 +1,115 @@
+"""The same network for engines that connect pods by CNI plug-ins (containerd, CRI-O): a file that describes it.
+
+The standard plug-ins make the bridge, give addresses and open host ports; engines call `loopback` by themselves. What
+leaves the cluster is masqueraded by our own table: the bridge plug-in would do so on the way to other nodes' pods too.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from sampan.network.pods import rules, sysctls
+from sampan.network.pods.addresses import Network, gateway, parse_ranges
+from sampan.network.pods.config import BridgeConfig, failed
+from sampan.network.pods.consent import Consent
+from sampan.network.pods.machine import lacking, ranges_of
+from sampan.network.pods.nft import listed, run_nft
+
+CONFIG_FOLDER = Path("/etc/cni/net.d")
+PLUGIN_FOLDERS = (Path("/opt/cni/bin"), Path("/usr/lib/cni"), Path("/usr/libexec/cni"))
+PLUGINS = ("bridge", "host-local", "loopback", "portmap")
+_VERSION = "1.0.0"
+_EVERYWHERE = {4: "0.0.0.0/0", 6: "::/0"}
+
+
+def conflist(config: BridgeConfig, networks: Sequence[Network], state: Path) -> dict[str, Any]:
+    """Pure. `state` is where host-local keeps which addresses are given."""
+    bridge = {
+        "type": "bridge",
+        "bridge": config.bridge,
+        "isGateway": True,
+        "ipMasq": False,
+        "hairpinMode": True,
+        "ipam": {
+            "type": "host-local",
+            "dataDir": str(state),
+            "ranges": [[{"subnet": str(each), "gateway": gateway(each).partition("/")[0]}] for each in networks],
+            "routes": [{"dst": _EVERYWHERE[each.version]} for each in networks],
+        },
+    }
+    if config.mtu:
+        bridge["mtu"] = config.mtu
+    ports = {"type": "portmap", "capabilities": {"portMappings": True}, "snat": True}
+    return {"cniVersion": _VERSION, "name": f"sampan-{config.bridge}", "plugins": [bridge, ports]}
+
+
+def missing_plugins(folders: Sequence[Path] = PLUGIN_FOLDERS) -> list[str]:
+    return [name for name in PLUGINS if not any(os.access(folder / name, os.X_OK) for folder in folders)]
+
+
+class CniNetwork:
+    def __init__(
+        self,
+        *,
+        config: BridgeConfig,
+        state: Path,
+        folder: Path = CONFIG_FOLDER,
+        plugin_folders: Sequence[Path] = PLUGIN_FOLDERS,
+    ) -> None:
+        self._config, self._state, self._folder, self._plugins = config, state, folder, plugin_folders
+
+    @property
+    def file(self) -> Path:
+        return self._folder / f"10-sampan-{self._config.bridge}.conflist"
+
+    async def apply(self, cidrs: Sequence[str]) -> None:
+        """Pods that the engine makes from now on have addresses of these ranges."""
+        try:
+            networks = parse_ranges(cidrs)
+        except ValueError as error:
+            raise failed(f"podCIDRs: {error}") from None
+        await asyncio.to_thread(self._apply, networks)
+
+    async def remove(self) -> None:
+        """Pods that run keep their network; no new one gets it."""
+        await asyncio.to_thread(self._remove)
+
+    def _apply(self, networks: Sequence[Network]) -> None:
+        if missing := missing_plugins(self._plugins):
+            raise failed(f"CNI plug-ins are missing ({', '.join(missing)}): install containernetworking-plugins")
+        if fault := lacking():
+            raise failed(fault)
+        sysctls.forward({each.version for each in networks})
+        wanted = rules.Rules(
+            bridge=self._config.bridge,
+            pods=networks,
+            cluster=ranges_of(self._config.cluster_cidrs),
+            sees_bridged=sysctls.show_bridged(),
+        )
+        run_nft("-f", "-", text=rules.whole(wanted, ()))
+        Consent(self._config.bridge).ensure(listed("chains"))
+        self._write(networks)
+
+    def _write(self, networks: Sequence[Network]) -> None:
+        text = msgspec.json.format(msgspec.json.encode(conflist(self._config, networks, self._state)), indent=2)
+        if self.file.exists() and self.file.read_bytes() == text:
+            return
+        self._folder.mkdir(parents=True, exist_ok=True)
+        new = self.file.with_suffix(".new")  # engines read only the endings that they know
+        new.write_bytes(text)
+        os.replace(new, self.file)
+
+    def _remove(self) -> None:
+        self.file.unlink(missing_ok=True)
+        if not lacking():
+            run_nft("-f", "-", text=rules.removal(self._config.bridge))
+            Consent(self._config.bridge).withdraw()
+
+
+__all__ = ["CONFIG_FOLDER", "PLUGINS", "PLUGIN_FOLDERS", "CniNetwork", "conflist", "missing_plugins"]

@@ -1,0 +1,74 @@
+"""Has pods let through by firewalls that refuse to forward, and takes that back."""
+
+from __future__ import annotations
+
+import logging
+import shutil
+import subprocess
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from sampan.network.pods import forwarding
+from sampan.network.pods.nft import listed, run_nft
+
+log = logging.getLogger(__name__)
+
+_LEGACY = {
+    "iptables-legacy": Path("/proc/net/ip_tables_names"),
+    "ip6tables-legacy": Path("/proc/net/ip6_tables_names"),
+}
+"""iptables without nftables, and where the kernel says which of its tables are in use."""
+
+
+class Consent:
+    def __init__(self, bridge: str) -> None:
+        self._bridge = bridge
+        self._warned: set[forwarding.Chain] = set()
+
+    def ensure(self, chains: Mapping[str, Any]) -> None:
+        """With what `nft -j list chains` says."""
+        for chain in forwarding.refusing(chains, self._bridge):
+            if chain.is_of_iptables:
+                self._consent(chain)
+            elif chain not in self._warned:
+                self._warned.add(chain)
+                log.warning("the packet rules of %s drop what they do not know, perhaps packets of pods too", chain)
+        self._legacy("-C", "-A")
+
+    def withdraw(self) -> None:
+        for chain in forwarding.iptables_chains(listed("chains")):
+            handles = forwarding.marked(listed("chain", *chain), self._bridge)
+            if handles:
+                run_nft("-f", "-", text=forwarding.withdrawal(chain, handles))
+        self._legacy("-C", "-D", when=0)
+
+    def _consent(self, chain: forwarding.Chain) -> None:
+        if not forwarding.marked(listed("chain", *chain), self._bridge):
+            run_nft("-f", "-", text=forwarding.consent(chain, self._bridge))
+            log.info("packet rules of %s let %s through", chain, self._bridge)
+
+    def _legacy(self, check: str, change: str, *, when: int = 1) -> None:
+        """Where the check ends with `when` (0: the rule is there), make the change."""
+        for name, tables in _LEGACY.items():
+            program = shutil.which(name)
+            if program is None or not _is_in_use(tables):
+                continue
+            for rule in forwarding.legacy_rules(self._bridge):
+                if _run(program, check, rule) == when:
+                    _run(program, change, rule)
+
+
+def _is_in_use(tables: Path) -> bool:
+    try:
+        return "filter" in tables.read_text().split()
+    except OSError:
+        return False
+
+
+def _run(program: str, action: str, rule: list[str]) -> int:
+    done = subprocess.run([program, "-w", "5", action, *rule], capture_output=True, check=False, timeout=60)
+    return done.returncode
+
+
+__all__ = ["Consent"]

@@ -1,0 +1,194 @@
+"""Links, addresses and routes, by netlink. For one thread: the socket is opened once and used for every pod."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import socket
+from collections.abc import Iterator, Sequence
+from ipaddress import ip_address, ip_interface, ip_network
+from pathlib import Path
+from typing import Any
+
+from sampan.network.pods import sysctls
+from sampan.network.pods.addresses import Network, gateway
+from sampan.network.pods.config import failed
+from sampan.network.pods.names import hardware_for, is_link_of
+from sampan.network.pods.records import PodRecord
+from sampan.runtimes.kernel import in_network
+
+POD_LINK = "eth0"
+_NO_DUPLICATE_CHECK = 0x02
+"""IFA_F_NODAD: an IPv6 address that is to be used at once, as nobody else gives addresses of our ranges."""
+_DEFAULT_MTU = 1500
+
+
+class Links:
+    def __init__(self, bridge: str, owner: str) -> None:
+        from pyroute2 import IPRoute
+
+        self._bridge, self._owner = bridge, owner
+        self._netlink: Any = IPRoute()
+        self._index, self._mtu = 0, _DEFAULT_MTU
+
+    def close(self) -> None:
+        self._netlink.close()
+
+    # -- the bridge --------------------------------------------------------------------------------------------------
+
+    def ensure_bridge(self, networks: Sequence[Network], mtu: int) -> None:
+        with _said(f"bridge {self._bridge}"):
+            self._check_overlaps(networks)
+            self._index = index_of(self._bridge) or self._make_bridge(networks, mtu or self._way_out_mtu())
+            self._mtu = self._check_owner()
+            sysctls.for_bridge(self._bridge, {each.version for each in networks})
+            self._netlink.link("set", index=self._index, state="up")
+            self._ensure_gateways({gateway(each) for each in networks})
+
+    def ensure_members(self) -> None:
+        """Links of pods that lost their bridge come back to it."""
+        with _said(f"links of {self._bridge}"):
+            for index, name in socket.if_nameindex():
+                if is_link_of(self._bridge, name):
+                    link = self._netlink.link("get", index=index)[0]
+                    if link.get("master") != self._index:
+                        self._netlink.link("set", index=index, master=self._index, state="up")
+                        self._netlink.brport("set", index=index, mode=1)
+
+    def delete_bridge(self) -> None:
+        self._index = index_of(self._bridge)
+        with _said(f"bridge {self._bridge}"):
+            self._check_owner()
+        self.delete(self._bridge)
+
+    def _make_bridge(self, networks: Sequence[Network], mtu: int) -> int:
+        hardware = hardware_for(gateway(networks[0]))
+        self._netlink.link("add", ifname=self._bridge, kind="bridge", address=hardware, mtu=mtu)
+        index = index_of(self._bridge)
+        self._netlink.link("set", index=index, ifalias=self._owner)
+        return index
+
+    def _check_owner(self) -> int:
+        """That the bridge is ours; its MTU."""
+        link = self._netlink.link("get", index=self._index)[0]
+        kind, owner = link.get(("linkinfo", "kind")), link.get("ifalias")
+        if kind != "bridge" or owner not in (None, self._owner):
+            whose = f"belongs to {owner!r}" if owner else f"is a {kind or 'link'} of somebody else"
+            raise failed(f"the link {self._bridge} {whose}: this node needs a bridge of another name")
+        return int(link.get("mtu"))
+
+    def _check_overlaps(self, networks: Sequence[Network]) -> None:
+        own = index_of(self._bridge)
+        for found in self._netlink.get_addr():
+            if found["index"] == own:
+                continue
+            other = ip_interface(f"{found.get('address')}/{found['prefixlen']}").network
+            for network in networks:
+                if network.version == other.version and network.overlaps(other):
+                    name = socket.if_indextoname(found["index"])
+                    raise failed(f"podCIDR {network} overlaps with {other} of {name}: pods need a range of their own")
+
+    def _ensure_gateways(self, wanted: set[str]) -> None:
+        present = {
+            f"{ip_address(found.get('address'))}/{found['prefixlen']}"
+            for found in self._netlink.get_addr(index=self._index)
+            if not ip_address(found.get("address")).is_link_local
+        }
+        for address in sorted(present - wanted):
+            _address("del", self._netlink, self._index, address)
+        for address in sorted(wanted - present):
+            _address("add", self._netlink, self._index, address)
+
+    def _way_out_mtu(self) -> int:
+        for family in (socket.AF_INET, socket.AF_INET6):
+            for route in self._netlink.get_default_routes(family=family):
+                if (index := route.get("oif")) is not None:
+                    return int(self._netlink.link("get", index=index)[0].get("mtu"))
+        return _DEFAULT_MTU
+
+    # -- pods --------------------------------------------------------------------------------------------------------
+
+    def connect(self, record: PodRecord) -> None:
+        """A pair of links: one end on the bridge, the other as eth0 in the pod's network."""
+        namespace = Path(record.namespace)
+        with _said(f"network of pod {record.uid}"):
+            if index_of(record.link):
+                if in_network(namespace, lambda: index_of(POD_LINK)):
+                    return
+                self.delete(record.link)
+            self._make_pair(record, namespace)
+            self._netlink.brport(
+                "set", index=index_of(record.link), mode=1
+            )  # a pod may reach itself by way of the node
+            in_network(namespace, lambda: _configure(record))
+
+    def _make_pair(self, record: PodRecord, namespace: Path) -> None:
+        file = os.open(namespace, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            peer = {
+                "ifname": POD_LINK,
+                "net_ns_fd": file,
+                "mtu": self._mtu,
+                "address": hardware_for(record.addresses[0]),
+            }
+            self._netlink.link(
+                "add", ifname=record.link, kind="veth", master=self._index, mtu=self._mtu, state="up", peer=peer
+            )
+        finally:
+            os.close(file)
+
+    def delete(self, link: str) -> None:
+        """Nothing happens if it is gone."""
+        if index := index_of(link):
+            with _said(f"link {link}", unless=errno.ENODEV):
+                self._netlink.link("del", index=index)
+
+
+def _configure(record: PodRecord) -> None:
+    """From inside a pod's network. The socket is opened, used and closed by one thread: so pyroute2 wants it."""
+    from pyroute2 import IPRoute
+
+    sysctls.for_pod(POD_LINK, {ip_interface(each).version for each in record.addresses})
+    index = index_of(POD_LINK)
+    with IPRoute() as netlink:
+        netlink.link("set", index=index, state="up")
+        for address in record.addresses:
+            _address("add", netlink, index, address)
+            way = gateway(ip_network(address, strict=False)).partition("/")[0]
+            netlink.route("add", dst="default", gateway=way, oif=index, family=_family(address))
+
+
+def _address(action: str, netlink: Any, index: int, address: str) -> None:
+    of = ip_interface(address)
+    extra = {"flags": _NO_DUPLICATE_CHECK} if action == "add" and of.version == 6 else {}
+    netlink.addr(action, index=index, address=str(of.ip), prefixlen=of.network.prefixlen, **extra)
+
+
+def index_of(link: str) -> int:
+    """0: there is none."""
+    try:
+        return socket.if_nametoindex(link)
+    except OSError:
+        return 0
+
+
+def _family(address: str) -> int:
+    return socket.AF_INET if ip_interface(address).version == 4 else socket.AF_INET6
+
+
+@contextlib.contextmanager
+def _said(what: str, unless: int = 0) -> Iterator[None]:
+    """The kernel's refusals as failures that say what was tried."""
+    from pyroute2.netlink.exceptions import NetlinkError
+
+    try:
+        yield
+    except NetlinkError as error:
+        if error.code != unless:
+            raise failed(f"{what}: {os.strerror(error.code)}") from error
+    except OSError as error:
+        raise failed(f"{what}: {error}") from error
+
+
+__all__ = ["POD_LINK", "Links", "index_of"]

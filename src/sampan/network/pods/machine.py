@@ -1,0 +1,159 @@
+"""What a pod network does to the machine, in order. For one thread; what is wanted is decided elsewhere."""
+
+from __future__ import annotations
+
+import logging
+import os
+import socket
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+
+from sampan.network.pods import rules, sysctls
+from sampan.network.pods.addresses import Network, parse_ranges
+from sampan.network.pods.config import BridgeConfig, failed
+from sampan.network.pods.consent import Consent
+from sampan.network.pods.links import Links, index_of
+from sampan.network.pods.names import is_link_of, table_for
+from sampan.network.pods.nft import Change, Transactions, listed, nft_program, run_nft
+from sampan.network.pods.ports import Element
+from sampan.network.pods.records import PodRecord
+
+log = logging.getLogger(__name__)
+
+_CAPABILITIES = {12: "CAP_NET_ADMIN", 21: "CAP_SYS_ADMIN"}
+
+
+def lacking() -> str:
+    """Why there can be no pod network on this machine; empty if there can."""
+    if not os.path.exists("/proc/self/ns/net"):
+        return "the pod network needs Linux"
+    effective = next(line for line in Path("/proc/self/status").read_text().splitlines() if line.startswith("CapEff:"))
+    having = int(effective.split()[1], 16)
+    if missing := [name for bit, name in _CAPABILITIES.items() if not having >> bit & 1]:
+        return f"the pod network needs root ({' and '.join(missing)})"
+    if nft_program() is None:
+        return "the pod network needs nft, which is not here: install nftables (apt-get install nftables)"
+    return ""
+
+
+class Machine:
+    """`networks` and `elements` tell, whenever asked, the ranges on the bridge and what is in the table's maps."""
+
+    def __init__(
+        self,
+        *,
+        config: BridgeConfig,
+        owner: str,
+        networks: Callable[[], Sequence[Network]],
+        elements: Callable[[], Iterable[Element]],
+    ) -> None:
+        self._config, self._owner, self._networks, self._elements = config, owner, networks, elements
+        self._cluster = ranges_of(config.cluster_cidrs)
+        self._transactions = Transactions(self._whole)
+        self._consent = Consent(config.bridge)
+        self._links: Links | None = None
+        self._ready_for: Sequence[Network] = ()
+        self._sees_bridged = True
+
+    def close(self) -> None:
+        if self._links is not None:
+            self._links.close()
+            self._links = None
+
+    def has_leftovers(self) -> bool:
+        bridge = self._config.bridge
+        return any(name == bridge or is_link_of(bridge, name) for _, name in socket.if_nameindex())
+
+    def add(self, text: str) -> Change:
+        return self._transactions.add(text)
+
+    # -- pods --------------------------------------------------------------------------------------------------------
+
+    def connect(self, record: PodRecord, change: Change | None) -> None:
+        self.set_up()
+        self._open().connect(record)
+        if change is not None:
+            self._transactions.commit(change)
+
+    def disconnect(self, link: str, change: Change | None) -> None:
+        if change is not None:
+            self._transactions.commit(change)
+        if index_of(link):
+            self._open().delete(link)
+
+    # -- the whole ---------------------------------------------------------------------------------------------------
+
+    def set_up(self) -> None:
+        """Bridge, kernel settings and rules, unless they are there for these ranges already."""
+        networks = tuple(self._networks())
+        if networks == self._ready_for:
+            return
+        if fault := lacking():
+            raise failed(fault)
+        sysctls.forward({each.version for each in networks})
+        self._sees_bridged = sysctls.show_bridged()
+        self._open().ensure_bridge(networks, self._config.mtu)
+        self._open().ensure_members()
+        run_nft("-f", "-", text=self._whole())
+        self._consent.ensure(listed("chains"))
+        self._ready_for = networks
+
+    def check(self) -> None:
+        """Put back what others have taken away meanwhile."""
+        if not self._ready_for:
+            return
+        chains = listed("chains")
+        tables = {entry["chain"]["table"] for entry in chains["nftables"] if "chain" in entry}
+        if not index_of(self._config.bridge) or table_for(self._config.bridge) not in tables:
+            log.warning("bridge or packet rules of %s were taken away: they are made anew", self._config.bridge)
+            self._ready_for = ()
+            self.set_up()
+        else:
+            self._consent.ensure(chains)
+
+    def take_over(self, links: Sequence[str]) -> None:
+        """What was made earlier, with the links of pods that are still there."""
+        if links:
+            self._clear(links)
+            self.set_up()
+        else:
+            self.remove_all()
+
+    def _clear(self, links: Sequence[str]) -> None:
+        """Take away all links of ours but these."""
+        kept = set(links)
+        for _, name in socket.if_nameindex():
+            if is_link_of(self._config.bridge, name) and name not in kept:
+                log.info("link %s of a pod that is gone is taken away", name)
+                self._open().delete(name)
+
+    def remove_all(self) -> None:
+        self._ready_for = ()
+        self._clear(())
+        if index_of(self._config.bridge):
+            self._open().delete_bridge()
+        if nft_program() is not None:
+            run_nft("-f", "-", text=rules.removal(self._config.bridge))
+            self._consent.withdraw()
+
+    def _whole(self) -> str:
+        wanted = rules.Rules(
+            bridge=self._config.bridge,
+            pods=self._networks(),
+            cluster=self._cluster,
+            sees_bridged=self._sees_bridged,
+        )
+        return rules.whole(wanted, self._elements())
+
+    def _open(self) -> Links:
+        if self._links is None:
+            self._links = Links(self._config.bridge, self._owner)
+        return self._links
+
+
+def ranges_of(cidrs: Sequence[str]) -> list[Network]:
+    """One by one: a cluster may have several of a family."""
+    return [network for cidr in cidrs for network in parse_ranges([cidr])]
+
+
+__all__ = ["Machine", "lacking", "ranges_of"]

@@ -1,0 +1,76 @@
+"""Host ports as elements of the table's maps, and who has a port already."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from ipaddress import IPv4Address, IPv6Address, ip_address, ip_interface
+from typing import NamedTuple
+
+from sampan.network.pods.records import HostPort, PodRecord
+
+_PROTOCOLS = ("tcp", "udp", "sctp")
+
+
+class Element(NamedTuple):
+    set: str
+    key: str
+    value: str = ""
+    """Of a map."""
+
+    def __str__(self) -> str:
+        return f"{self.key} : {self.value}" if self.value else self.key
+
+
+def faults(ports: Iterable[HostPort]) -> Iterator[str]:
+    for port in ports:
+        if port.protocol not in _PROTOCOLS:
+            yield f"host port {port.host_port}: there is no protocol {port.protocol!r}"
+        if not (0 < port.host_port < 65536 and 0 < port.container_port < 65536):
+            yield f"host port {port.host_port} to {port.container_port}: not a port"
+        if port.host_ip and not _is_address(port.host_ip):
+            yield f"host port {port.host_port}: {port.host_ip!r} is no address"
+
+
+def elements(record: PodRecord) -> Iterator[Element]:
+    """`ports` by port alone, `bound` by the node's address too; `own` finds a pod that comes back to itself."""
+    if not record.ports:
+        return
+    for address in record.addresses:
+        ip = ip_interface(address).ip
+        yield Element(f"own{ip.version}", f"{ip} . {ip}")
+        for port in record.ports:
+            yield from _of_port(port, ip)
+
+
+def _of_port(port: HostPort, ip: IPv4Address | IPv6Address) -> Iterator[Element]:
+    to = f"{ip} . {port.container_port}"
+    host = ip_address(port.host_ip) if port.host_ip else None
+    if host is not None and host.version != ip.version:
+        return
+    if host is None or host.is_unspecified:
+        yield Element(f"ports{ip.version}", f"{port.protocol} . {port.host_port}", to)
+    else:
+        yield Element(f"bound{ip.version}", f"{host} . {port.protocol} . {port.host_port}", to)
+
+
+def conflict(wanted: PodRecord, others: Iterable[PodRecord]) -> str:
+    """What another pod has already; empty if all is free."""
+    keys = {(each.set, each.key) for each in elements(wanted)}
+    for other in others:
+        if other.uid == wanted.uid or not other.ports:
+            continue
+        for each in elements(other):
+            if (each.set, each.key) in keys:
+                return f"host port {each.key} is in use by pod {other.uid}"
+    return ""
+
+
+def _is_address(text: str) -> bool:
+    try:
+        ip_address(text)
+    except ValueError:
+        return False
+    return True
+
+
+__all__ = ["Element", "conflict", "elements", "faults"]

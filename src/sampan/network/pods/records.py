@@ -1,0 +1,79 @@
+"""What each pod has, on disk, one file each: a kubelet that begins anew knows it, and gives no address twice."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from urllib.parse import quote
+
+import msgspec
+
+from sampan.runtimes.config import PortMapping
+
+
+class HostPort(msgspec.Struct, frozen=True, kw_only=True):
+    protocol: str
+    host_ip: str
+    """Empty: every address of the node; 0.0.0.0 or ::, every one of that family."""
+    host_port: int
+    container_port: int
+
+
+class PodRecord(msgspec.Struct, frozen=True, kw_only=True):
+    uid: str
+    link: str
+    namespace: str
+    addresses: Sequence[str]
+    """With their lengths."""
+    ports: Sequence[HostPort] = ()
+
+
+class Records:
+    """Written before anything is made, and removed after everything is taken away."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    def load(self) -> list[PodRecord]:
+        self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        for half in self._folder.glob("*.new"):
+            half.unlink()
+        found = (self._read(file) for file in sorted(self._folder.glob("*.json")))
+        return [record for record in found if record is not None]
+
+    def _read(self, file: Path) -> PodRecord | None:
+        try:
+            return msgspec.json.decode(file.read_bytes(), type=PodRecord)
+        except msgspec.DecodeError:  # only loss of power leaves such a file, and no pod survives that
+            file.unlink()
+            return None
+
+    def save(self, record: PodRecord) -> None:
+        file = self._file(record.uid)
+        new = file.with_suffix(".new")
+        new.write_bytes(msgspec.json.encode(record))
+        os.replace(new, file)
+
+    def remove(self, uid: str) -> None:
+        self._file(uid).unlink(missing_ok=True)
+
+    def _file(self, uid: str) -> Path:
+        return self._folder / f"{quote(uid, safe='')}.json"
+
+
+def asked_ports(ports: Sequence[PortMapping]) -> tuple[HostPort, ...]:
+    """Those that ask for a port of the node."""
+    return tuple(
+        HostPort(
+            protocol=port.protocol.lower(),
+            host_ip=port.host_ip,
+            host_port=port.host_port,
+            container_port=port.container_port,
+        )
+        for port in ports
+        if port.host_port
+    )
+
+
+__all__ = ["HostPort", "PodRecord", "Records", "asked_ports"]

@@ -1,0 +1,119 @@
+"""The table of packet rules as text for `nft -f -`. Pure, and the same for the same network."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from sampan.network.pods.addresses import Network
+from sampan.network.pods.names import table_for
+from sampan.network.pods.ports import Element
+
+_FAMILIES = {4: ("ip", "ipv4", "ipv4_addr"), 6: ("ip6", "ipv6", "ipv6_addr")}
+_EVERYONE = {4: "{ 224.0.0.0/4, 255.255.255.255 }", 6: "ff00::/8"}
+"""What is meant for many, and never masqueraded."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rules:
+    bridge: str
+    pods: Sequence[Network]
+    """This node's ranges."""
+    cluster: Sequence[Network] = ()
+    sees_bridged: bool = True
+    """Whether the kernel shows these rules what stays on the bridge (br_netfilter). Where not, the answer to a
+    redirected connection between two pods would go straight back, unredirected: they are masqueraded then."""
+
+
+def whole(rules: Rules, elements: Iterable[Element]) -> str:
+    """Put the table in place of what there was, if anything."""
+    name, given = table_for(rules.bridge), sorted(elements)
+    lines = [f"add table inet {name}", f"delete table inet {name}", f"table inet {name} {{"]
+    for version in _FAMILIES:
+        lines += _sets(rules, version, given)
+    lines += [*_ports_chain(), *_nat_chain("prerouting"), *_nat_chain("output"), *_guard(rules.bridge)]
+    return "\n".join([*lines, *_postrouting(rules), "}", ""])
+
+
+def removal(bridge: str) -> str:
+    name = table_for(bridge)
+    return f"add table inet {name}\ndelete table inet {name}\n"
+
+
+def added(bridge: str, elements: Iterable[Element]) -> str:
+    return "".join(f"add element inet {table_for(bridge)} {each.set} {{ {each} }}\n" for each in elements)
+
+
+def taken_away(bridge: str, elements: Iterable[Element]) -> str:
+    """Added first: to take away what is not there would fail."""
+    given = list(elements)
+    gone = (f"delete element inet {table_for(bridge)} {each.set} {{ {each.key} }}\n" for each in given)
+    return added(bridge, given) + "".join(gone)
+
+
+def _sets(rules: Rules, version: int, given: Sequence[Element]) -> list[str]:
+    kind = _FAMILIES[version][2]
+    pods = [str(each) for each in rules.pods if each.version == version]
+    cluster = sorted({*pods, *(str(each) for each in rules.cluster if each.version == version)})
+    own, ports, bound = (
+        [str(each) for each in given if each.set == f"{name}{version}"] for name in ("own", "ports", "bound")
+    )
+    return [
+        *_set(f"set pods{version}", f"type {kind}; flags interval; auto-merge;", sorted(pods)),
+        *_set(f"set cluster{version}", f"type {kind}; flags interval; auto-merge;", cluster),
+        *_set(f"set own{version}", f"type {kind} . {kind};", own),
+        *_set(f"map ports{version}", f"type inet_proto . inet_service : {kind} . inet_service;", ports),
+        *_set(f"map bound{version}", f"type {kind} . inet_proto . inet_service : {kind} . inet_service;", bound),
+    ]
+
+
+def _set(head: str, kind: str, elements: Sequence[str]) -> list[str]:
+    inside = [f"    elements = {{ {', '.join(elements)} }}"] if elements else []
+    return [f"  {head} {{", f"    {kind}", *inside, "  }"]
+
+
+def _ports_chain() -> list[str]:
+    lines = ["  chain ports {", "    meta l4proto != { tcp, udp, sctp } return"]
+    for version, (ip, family, _) in _FAMILIES.items():
+        here = f"    meta nfproto {family} dnat {ip} to"
+        lines.append(f"{here} {ip} daddr . meta l4proto . th dport map @bound{version}")
+        lines.append(f"{here} meta l4proto . th dport map @ports{version}")
+    return [*lines, "  }"]
+
+
+def _nat_chain(hook: str) -> list[str]:
+    """Redirect what is for an address of the node: from elsewhere, and from the node itself."""
+    return [
+        f"  chain {hook} {{",
+        f"    type nat hook {hook} priority -100; policy accept;",
+        "    fib daddr type local jump ports",
+        "  }",
+    ]
+
+
+def _guard(bridge: str) -> list[str]:
+    """Host ports of 127.0.0.1 need the bridge to route loopback addresses: pods themselves may not use that."""
+    return [
+        "  chain guard {",
+        "    type filter hook prerouting priority -300; policy accept;",
+        f'    iifname "{bridge}" ip daddr 127.0.0.0/8 drop',
+        f'    iifname "{bridge}" ip saddr 127.0.0.0/8 drop',
+        "  }",
+    ]
+
+
+def _postrouting(rules: Rules) -> list[str]:
+    lines = ["  chain postrouting {", "    type nat hook postrouting priority 100; policy accept;"]
+    lines.append(f'    oifname "{rules.bridge}" ip saddr 127.0.0.0/8 masquerade fully-random')
+    for version, (ip, _, _) in _FAMILIES.items():
+        from_pods = f"    {ip} saddr @pods{version} {ip} daddr"
+        if rules.sees_bridged:
+            lines.append(f"    {ip} saddr . {ip} daddr @own{version} ct status dnat masquerade fully-random")
+        else:
+            lines.append(f"{from_pods} @pods{version} ct status dnat masquerade fully-random")
+        beyond = f"{from_pods} != @cluster{version} {ip} daddr != {_EVERYONE[version]}"
+        lines.append(f"{beyond} masquerade fully-random")
+    return [*lines, "  }"]
+
+
+__all__ = ["Rules", "added", "removal", "taken_away", "whole"]

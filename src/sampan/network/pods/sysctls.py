@@ -1,0 +1,84 @@
+"""Kernel settings that a pod network needs. What is changed is said in the log, and stays: others may rely on it."""
+
+from __future__ import annotations
+
+import logging
+import shutil
+import subprocess
+from collections.abc import Collection
+from pathlib import Path
+
+from sampan.network.pods.config import failed
+
+log = logging.getLogger(__name__)
+
+_NET = Path("/proc/sys/net")
+_BRIDGED = ("bridge/bridge-nf-call-iptables", "bridge/bridge-nf-call-ip6tables")
+
+
+def forward(versions: Collection[int]) -> None:
+    """Let the node pass packets on between its links."""
+    if 4 in versions:
+        put("ipv4/ip_forward", "1")
+    if 6 in versions:
+        if get("ipv6/conf/all/forwarding") == "0":
+            _keep_router_advertisements()
+        put("ipv6/conf/all/forwarding", "1")
+
+
+def show_bridged() -> bool:
+    """Show packet rules what stays on a bridge; whether the kernel can."""
+    if not (_NET / _BRIDGED[0]).exists() and (modprobe := shutil.which("modprobe")):
+        subprocess.run([modprobe, "--quiet", "br_netfilter"], capture_output=True, check=False, timeout=30)
+    if not (_NET / _BRIDGED[0]).exists():
+        log.warning("there is no br_netfilter: connections between pods by host ports are masqueraded")
+        return False
+    for name in _BRIDGED:
+        put(name, "1")
+    return True
+
+
+def for_bridge(bridge: str, versions: Collection[int]) -> None:
+    if 4 in versions:
+        put(f"ipv4/conf/{bridge}/route_localnet", "1", is_said=False)  # host ports of 127.0.0.1
+    if (_NET / "ipv6/conf" / bridge).exists():
+        put(f"ipv6/conf/{bridge}/accept_ra", "0", is_said=False)
+        if 6 in versions:
+            put(f"ipv6/conf/{bridge}/disable_ipv6", "0", is_said=False)
+
+
+def for_pod(link: str, versions: Collection[int]) -> None:
+    """Inside a pod's network: it believes no router but ours."""
+    if (_NET / "ipv6/conf" / link).exists():
+        put(f"ipv6/conf/{link}/accept_ra", "0", is_said=False)
+        if 6 in versions:
+            put(f"ipv6/conf/{link}/disable_ipv6", "0", is_said=False)
+
+
+def _keep_router_advertisements() -> None:
+    """A node that forwards stops listening to routers, and may lose its own way out, unless told to go on (2)."""
+    for folder in (_NET / "ipv6/conf").iterdir():
+        name = f"ipv6/conf/{folder.name}/accept_ra"
+        if folder.name not in ("all", "default", "lo") and get(name) == "1":
+            put(name, "2")
+
+
+def get(name: str) -> str:
+    try:
+        return (_NET / name).read_text().strip()
+    except OSError as error:
+        raise failed(f"the kernel has no setting net/{name}: {error.strerror}") from None
+
+
+def put(name: str, value: str, *, is_said: bool = True) -> None:
+    if get(name) == value:
+        return
+    try:
+        (_NET / name).write_text(value)
+    except OSError as error:
+        raise failed(f"net.{name.replace('/', '.')} must be {value}, and cannot be set: {error.strerror}") from None
+    if is_said:
+        log.info("set net.%s = %s for pods", name.replace("/", "."), value)
+
+
+__all__ = ["for_bridge", "for_pod", "forward", "get", "put", "show_bridged"]
