@@ -7,9 +7,10 @@ import pytest
 from sampan.api.types.core_v1 import ObjectReference, PersistentVolume, PersistentVolumeClaim
 from sampan.api.types.meta_v1 import LabelSelector, ObjectMeta
 from sampan.api.types.storage_v1 import StorageClass
-from sampan.controllers.storage import binding, verdicts
-from sampan.controllers.storage.classes import class_of_claim, default_of, names_class
-from sampan.controllers.storage.matching import best_match, is_bound_to, why_not
+from sampan.controllers.storage import verdicts
+from sampan.machinery.volumes import binding
+from sampan.machinery.volumes.classes import class_of_claim, default_of, names_class
+from sampan.machinery.volumes.matching import best_match, is_bound_to, why_not
 from tests.controllers.storage.builders import claim, volume
 
 RWO, ROX, RWX = "ReadWriteOnce", "ReadOnlyMany", "ReadWriteMany"

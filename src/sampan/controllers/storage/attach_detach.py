@@ -11,8 +11,6 @@ from sampan.api.types.storage_v1 import CSIDriver, VolumeAttachment
 from sampan.controllers.descriptor import Parts
 from sampan.controllers.storage import attachments
 from sampan.controllers.storage.attachments import Plan, Wanted
-from sampan.controllers.storage.claims_of_pods import by_claim, claim_names_of
-from sampan.controllers.storage.words import BOUND
 from sampan.machinery import errors
 from sampan.machinery.client import Client, resource_of
 from sampan.machinery.clock import Clock
@@ -21,6 +19,8 @@ from sampan.machinery.copies import copy_of
 from sampan.machinery.events import NORMAL, WARNING, EventRecorder
 from sampan.machinery.informer import InformerFactory
 from sampan.machinery.object_key import Key, key_of
+from sampan.machinery.volumes.claims_of_pods import by_claim, claim_names_of
+from sampan.machinery.volumes.words import BOUND
 
 SOURCE = "attachdetach-controller"
 

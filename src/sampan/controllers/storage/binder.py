@@ -10,22 +10,30 @@ from sampan.api.types.core_v1 import Node, PersistentVolume, PersistentVolumeCla
 from sampan.api.types.storage_v1 import StorageClass
 from sampan.controllers.descriptor import Parts
 from sampan.controllers.storage import verdicts
-from sampan.controllers.storage.claims_of_pods import by_claim
-from sampan.controllers.storage.classes import (
+from sampan.controllers.storage.host_path import HostPath
+from sampan.controllers.storage.local_path import LocalPath
+from sampan.controllers.storage.plugins import Plugins, VolumeError
+from sampan.controllers.storage.provisioning import Provisioning
+from sampan.controllers.storage.reclaiming import Reclaiming
+from sampan.controllers.storage.verdicts import Word
+from sampan.controllers.storage.writes import Writes
+from sampan.machinery import errors
+from sampan.machinery.client import Client, resource_of
+from sampan.machinery.controller import Watch
+from sampan.machinery.copies import copy_of
+from sampan.machinery.events import NORMAL, WARNING, EventRecorder
+from sampan.machinery.informer import InformerFactory
+from sampan.machinery.object_key import Key, key_of
+from sampan.machinery.volumes.claims_of_pods import by_claim
+from sampan.machinery.volumes.classes import (
     class_of_claim,
     class_of_volume,
     default_of,
     names_class,
     waits_for_consumer,
 )
-from sampan.controllers.storage.host_path import HostPath
-from sampan.controllers.storage.local_path import LocalPath
-from sampan.controllers.storage.matching import best_match
-from sampan.controllers.storage.plugins import Plugins, VolumeError
-from sampan.controllers.storage.provisioning import Provisioning
-from sampan.controllers.storage.reclaiming import Reclaiming
-from sampan.controllers.storage.verdicts import Word
-from sampan.controllers.storage.words import (
+from sampan.machinery.volumes.matching import best_match
+from sampan.machinery.volumes.words import (
     AVAILABLE,
     BIND_COMPLETED,
     BOUND,
@@ -35,14 +43,6 @@ from sampan.controllers.storage.words import (
     PENDING,
     RELEASED,
 )
-from sampan.controllers.storage.writes import Writes
-from sampan.machinery import errors
-from sampan.machinery.client import Client, resource_of
-from sampan.machinery.controller import Watch
-from sampan.machinery.copies import copy_of
-from sampan.machinery.events import NORMAL, WARNING, EventRecorder
-from sampan.machinery.informer import InformerFactory
-from sampan.machinery.object_key import Key, key_of
 
 SOURCE = "persistentvolume-controller"
 _ENDED = ("Succeeded", "Failed")

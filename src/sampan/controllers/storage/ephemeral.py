@@ -6,13 +6,13 @@ from typing import Any
 from sampan.api.types.core_v1 import PersistentVolumeClaim, Pod
 from sampan.api.types.meta_v1 import ObjectMeta, OwnerReference
 from sampan.controllers.descriptor import Parts
-from sampan.controllers.storage.claims_of_pods import by_claim, ephemeral_claim_name, is_made_for
 from sampan.machinery import errors
 from sampan.machinery.client import Client, resource_of
 from sampan.machinery.controller import Watch
 from sampan.machinery.events import WARNING, EventRecorder
 from sampan.machinery.informer import InformerFactory
 from sampan.machinery.object_key import Key, key_of
+from sampan.machinery.volumes.claims_of_pods import by_claim, ephemeral_claim_name, is_made_for
 
 SOURCE = "ephemeral_volume"
 

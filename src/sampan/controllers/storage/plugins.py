@@ -6,7 +6,7 @@ from typing import Protocol
 
 from sampan.api.types.core_v1 import Node, PersistentVolume, PersistentVolumeClaim, PersistentVolumeSpec
 from sampan.api.types.storage_v1 import StorageClass
-from sampan.controllers.storage.words import MIGRATED_TO, PROVISIONED_BY
+from sampan.machinery.volumes.words import MIGRATED_TO, PROVISIONED_BY
 
 _BUILT_IN = "kubernetes.io/"
 

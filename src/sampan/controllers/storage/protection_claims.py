@@ -9,12 +9,12 @@ from typing import Any
 
 from sampan.api.types.core_v1 import PersistentVolumeClaim, Pod
 from sampan.controllers.descriptor import Parts
-from sampan.controllers.storage.claims_of_pods import by_claim, claim_names_of, ephemeral_claim_name, is_made_for
 from sampan.controllers.storage.protection import concerns, is_candidate, lacks, protect, release
 from sampan.machinery.client import Client, Selection, resource_of
 from sampan.machinery.controller import Watch
 from sampan.machinery.informer import InformerFactory
 from sampan.machinery.object_key import key_of
+from sampan.machinery.volumes.claims_of_pods import by_claim, claim_names_of, ephemeral_claim_name, is_made_for
 
 FINALIZER = "kubernetes.io/pvc-protection"
 

@@ -3,11 +3,17 @@
 from sampan.api.types.core_v1 import Node, PersistentVolume, PersistentVolumeClaim, PersistentVolumeSpec
 from sampan.api.types.meta_v1 import ObjectMeta
 from sampan.api.types.storage_v1 import StorageClass
-from sampan.controllers.storage.binding import reference_to
-from sampan.controllers.storage.classes import class_of_claim
 from sampan.controllers.storage.plugins import Plugins, VolumeError, VolumePlugin, Wanted
 from sampan.controllers.storage.verdicts import Word
-from sampan.controllers.storage.words import (
+from sampan.controllers.storage.writes import Writes
+from sampan.machinery import errors
+from sampan.machinery.activity import Activity
+from sampan.machinery.copies import copy_of
+from sampan.machinery.events import NORMAL, WARNING
+from sampan.machinery.informer import Lister
+from sampan.machinery.volumes.binding import reference_to
+from sampan.machinery.volumes.classes import class_of_claim
+from sampan.machinery.volumes.words import (
     BETA_STORAGE_PROVISIONER,
     BOUND_BY_CONTROLLER,
     DELETE,
@@ -18,12 +24,6 @@ from sampan.controllers.storage.words import (
     STORAGE_PROVISIONER,
     YES,
 )
-from sampan.controllers.storage.writes import Writes
-from sampan.machinery import errors
-from sampan.machinery.activity import Activity
-from sampan.machinery.copies import copy_of
-from sampan.machinery.events import NORMAL, WARNING
-from sampan.machinery.informer import Lister
 
 FAILED = "ProvisioningFailed"
 _EXTERNAL = (

@@ -3,13 +3,13 @@
 from sampan.api.types.core_v1 import PersistentVolume
 from sampan.controllers.storage.plugins import Plugins, VolumeError
 from sampan.controllers.storage.verdicts import Word
-from sampan.controllers.storage.words import DELETE, DELETION_FINALIZER, FAILED, RECYCLE, RELEASED, RETAIN
 from sampan.controllers.storage.writes import Writes
 from sampan.machinery import errors
 from sampan.machinery.activity import Activity
 from sampan.machinery.client import Delete
 from sampan.machinery.copies import copy_of
 from sampan.machinery.events import WARNING
+from sampan.machinery.volumes.words import DELETE, DELETION_FINALIZER, FAILED, RECYCLE, RELEASED, RETAIN
 
 _NO_RECYCLER = Word(WARNING, "VolumeFailedRecycle", "No recycler plugin found for the volume!")
 _UNKNOWN = Word(WARNING, "VolumeUnknownReclaimPolicy", "Volume has unrecognized PersistentVolumeReclaimPolicy")

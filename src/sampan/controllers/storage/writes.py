@@ -1,11 +1,11 @@
 """The writes that bind claims and volumes to each other, each only where it changes something."""
 
 from sampan.api.types.core_v1 import PersistentVolume, PersistentVolumeClaim
-from sampan.controllers.storage import binding
 from sampan.controllers.storage.verdicts import Word
-from sampan.controllers.storage.words import AVAILABLE, BOUND
 from sampan.machinery.client import Client
 from sampan.machinery.events import EventRecorder
+from sampan.machinery.volumes import binding
+from sampan.machinery.volumes.words import AVAILABLE, BOUND
 
 
 class Writes:

@@ -3,7 +3,8 @@ copy, or None where nothing is to be changed."""
 
 from sampan.api.quantity import parse
 from sampan.api.types.core_v1 import ObjectReference, PersistentVolume, PersistentVolumeClaim
-from sampan.controllers.storage.words import (
+from sampan.machinery.copies import copy_of
+from sampan.machinery.volumes.words import (
     BIND_COMPLETED,
     BOUND,
     BOUND_BY_CONTROLLER,
@@ -12,7 +13,6 @@ from sampan.controllers.storage.words import (
     STORAGE,
     YES,
 )
-from sampan.machinery.copies import copy_of
 
 
 def reference_to(claim: PersistentVolumeClaim) -> ObjectReference:

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 
 from sampan.api.types.core_v1 import PersistentVolume, PersistentVolumeClaim
 from sampan.api.types.storage_v1 import StorageClass
-from sampan.controllers.storage.words import BETA_CLASS, BETA_DEFAULT_CLASS, DEFAULT_CLASS, SELECTED_NODE
+from sampan.machinery.volumes.words import BETA_CLASS, BETA_DEFAULT_CLASS, DEFAULT_CLASS, SELECTED_NODE
 
 _WAITS = "WaitForFirstConsumer"
 
