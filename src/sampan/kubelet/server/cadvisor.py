@@ -1,0 +1,120 @@
+"""The port that cAdvisor had (4194): the node's figures as pages and as JSON, for everybody who reaches it."""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from aiohttp import web
+
+from sampan.kubelet.server.figures import as_json, as_metrics
+from sampan.kubelet.server.view import KubeletView
+from sampan.kubelet.stats import cadvisor, texts
+
+_VERSIONS = ("v1.0", "v1.1", "v1.2", "v1.3", "v2.0", "v2.1")
+_MIB = 1 << 20
+_STYLE = "body{font:14px sans-serif;margin:2em}table{border-collapse:collapse}td,th{padding:2px 12px;text-align:left}"
+
+
+class CadvisorPort:
+    def __init__(self, *, view: KubeletView) -> None:
+        self._view = view
+
+    async def answer(self, request: web.BaseRequest) -> web.StreamResponse:
+        if request.method not in ("GET", "HEAD"):
+            return web.Response(status=405, text="405: Method Not Allowed")
+        first, _, rest = request.path.lstrip("/").partition("/")
+        if first == "":
+            return web.Response(status=307, headers={"Location": "/containers/"})
+        if first == "healthz":
+            return web.Response(text="ok")
+        if first == "metrics":
+            return as_metrics(texts.cadvisor_text(await self._view.figures()))
+        if first == "containers":
+            return await self._page(f"/{rest.strip('/')}")
+        if first == "api":
+            return await self._api(rest.strip("/"))
+        return _no_page()
+
+    async def _api(self, rest: str) -> web.StreamResponse:
+        version, _, rest = rest.partition("/")
+        kind, _, path = rest.partition("/")
+        if not version:
+            return as_json({"versions": list(_VERSIONS)})
+        if version not in _VERSIONS:
+            return _no_page()
+        figures = await self._view.figures()
+        if kind == "machine":
+            return as_json(cadvisor.machine_info(figures.machine))
+        if kind == "attributes":
+            return as_json(cadvisor.attributes(figures.machine))
+        if kind == "ps":
+            return as_json(list(cadvisor.processes()))
+        if kind in ("containers", "subcontainers", "stats", "spec", "summary"):
+            return _of_containers(kind, f"/{path}", cadvisor.containers(figures))
+        return _no_page()
+
+    async def _page(self, path: str) -> web.StreamResponse:
+        figures = await self._view.figures()
+        found = cadvisor.containers(figures)
+        if path not in found:
+            return _no_page()
+        return web.Response(text=_page(path, found[path], path == "/", figures.machine.cores), content_type="text/html")
+
+
+def _of_containers(kind: str, path: str, found: Mapping[str, dict[str, Any]]) -> web.StreamResponse:
+    if path not in found:
+        return _no_page()
+    if kind == "containers":
+        return as_json(found[path])
+    below = [info for name, info in found.items() if name == path or name.startswith(f"{path.rstrip('/')}/")]
+    if kind == "subcontainers":
+        return as_json(below)
+    key = "spec" if kind == "spec" else "stats"
+    return as_json({path: found[path][key]})
+
+
+def _no_page() -> web.Response:
+    return web.Response(status=404, text="404 page not found\n")
+
+
+def _page(path: str, info: Mapping[str, Any], is_root: bool, cores: int) -> str:
+    stats, labels = info["stats"][0], info["spec"]["labels"]
+    title = labels.get("io.kubernetes.container.name") or labels.get("io.kubernetes.pod.name") or path
+    parts = [f"<!doctype html><title>{_safe(title)}</title><style>{_STYLE}</style><h1>{_safe(title)}</h1>"]
+    parts.append(_rows("Usage", _usage(stats, cores)))
+    parts.append(_rows("Labels", sorted(labels.items())))
+    interfaces = (stats.get("network") or {}).get("interfaces", [])
+    parts.append(
+        _rows("Network", [(each["name"], f"{each['rx_bytes']} B in, {each['tx_bytes']} B out") for each in interfaces])
+    )
+    below = [
+        f'<li><a href="/containers{_safe(each["name"])}">{_safe(each["name"])}</a>' for each in info["subcontainers"]
+    ]
+    if below:
+        parts.append(f"<h2>Subcontainers</h2><ul>{''.join(below)}</ul>")
+    if is_root:
+        rows = [(str(each["pid"]), f"{each['rss'] // _MIB} MiB  {each['cmd'][:120]}") for each in cadvisor.processes()]
+        parts.append(_rows("Processes", rows))
+    return "\n".join(parts)
+
+
+def _usage(stats: Mapping[str, Any], cores: int) -> Iterable[tuple[str, str]]:
+    yield "CPU", f"{stats['cpu_inst']['usage']['total'] / 1e9:.3f} of {cores} cores"
+    yield "Memory", f"{stats['memory']['working_set'] / _MIB:.1f} MiB"
+    for disk in stats.get("filesystem", ()):
+        yield f"Filesystem {disk['device']}", f"{disk['usage'] / _MIB:.1f} MiB"
+    yield "Processes", str(stats["processes"]["process_count"])
+
+
+def _rows(title: str, rows: Iterable[tuple[str, str]] | Sequence[tuple[str, str]]) -> str:
+    cells = "".join(f"<tr><th>{_safe(key)}<td>{_safe(value)}" for key, value in rows)
+    return f"<h2>{title}</h2><table>{cells}</table>" if cells else ""
+
+
+def _safe(text: str) -> str:
+    return html.escape(text, quote=True)
+
+
+__all__ = ["CadvisorPort"]

@@ -1,0 +1,41 @@
+"""Opening the kubelet's ports."""
+
+from __future__ import annotations
+
+import ssl
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+from aiohttp import web
+
+Answer = Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]
+
+
+@asynccontextmanager
+async def listening(answer: Answer, *, host: str, port: int, tls: ssl.SSLContext | None) -> AsyncIterator[int]:
+    """Serve while the block lasts; the number is the port that it has."""
+    server = web.Server(answer, access_log=None, keepalive_timeout=75, handler_cancellation=True)
+    runner = web.ServerRunner(server, shutdown_timeout=1)
+    await runner.setup()
+    try:
+        site = web.TCPSite(runner, host, port, ssl_context=tls)
+        await site.start()
+        yield int(runner.addresses[0][1])
+    finally:
+        await runner.cleanup()
+
+
+def tls_context(certificate: Path, key: Path, client_ca: Path | None) -> ssl.SSLContext:
+    """`client_ca`: whose certificates callers may show; they need not show any."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    context.load_cert_chain(certificate, key)
+    context.set_alpn_protocols(["http/1.1"])
+    if client_ca is not None:
+        context.load_verify_locations(client_ca)
+        context.verify_mode = ssl.CERT_OPTIONAL
+    return context
+
+
+__all__ = ["Answer", "listening", "tls_context"]

@@ -1,0 +1,99 @@
+"""/debug/pprof: where this process spends its time and memory, in words; its kinds are those that Python knows."""
+
+from __future__ import annotations
+
+import asyncio
+import collections
+import gc
+import sys
+import threading
+import traceback
+from types import FrameType
+
+from aiohttp import web
+
+from sampan.kubelet.server.view import Refusal
+
+_LONGEST_S = 60
+_SAMPLES_PER_S = 100
+_KINDS = {
+    "cmdline": "the command line",
+    "goroutine": "tasks",
+    "heap": "objects",
+    "profile": "CPU",
+    "threadcreate": "threads",
+}
+
+
+async def profile(kind: str, request: web.BaseRequest) -> web.StreamResponse:
+    if not kind:
+        rows = "".join(f'<tr><td><a href="{name}">{name}</a><td>{about}\n' for name, about in _KINDS.items())
+        return web.Response(
+            text=f"<!doctype html>\n<title>/debug/pprof/</title>\n<table>\n{rows}</table>\n", content_type="text/html"
+        )
+    if kind == "profile":
+        return web.Response(text=await _sampled(_seconds(request)))
+    words = {"cmdline": lambda: "\0".join(sys.argv), "goroutine": _tasks, "heap": _objects, "threadcreate": _threads}
+    if kind not in words:
+        raise Refusal(404, "Unknown profile\n")
+    return web.Response(text=words[kind]())
+
+
+def _seconds(request: web.BaseRequest) -> int:
+    text = request.query.get("seconds", "30")
+    if not (text.isascii() and text.isdecimal()):
+        raise Refusal(400, "seconds must be a number\n")
+    return min(int(text), _LONGEST_S)
+
+
+async def _sampled(seconds: int) -> str:
+    """Stacks of the loop's thread, one a line, with how often they were met: what flame graphs are made of."""
+    thread, over = threading.get_ident(), threading.Event()
+    counts: collections.Counter[str] = collections.Counter()
+
+    def look() -> None:
+        for _ in range(seconds * _SAMPLES_PER_S):
+            if over.wait(1 / _SAMPLES_PER_S):
+                return
+            frame = sys._current_frames().get(thread)
+            counts[_stack(frame)] += 1
+
+    try:
+        await asyncio.to_thread(look)
+    finally:
+        over.set()
+    return "".join(f"{stack} {count}\n" for stack, count in counts.most_common())
+
+
+def _stack(frame: FrameType | None) -> str:
+    names = []
+    while frame is not None:
+        code = frame.f_code
+        names.append(f"{code.co_qualname if hasattr(code, 'co_qualname') else code.co_name}")
+        frame = frame.f_back
+    return ";".join(reversed(names))
+
+
+def _tasks() -> str:
+    lines = []
+    for task in asyncio.all_tasks():
+        stack = task.get_stack(limit=5)
+        where = " < ".join(f"{frame.f_code.co_name}:{frame.f_lineno}" for frame in stack)
+        lines.append(f"{task.get_name()} {task.get_coro()!r} {where}\n")
+    return f"tasks: total {len(lines)}\n" + "".join(sorted(lines))
+
+
+def _objects() -> str:
+    kinds = collections.Counter(type(each).__qualname__ for each in gc.get_objects())
+    return "".join(f"{count}\t{name}\n" for name, count in kinds.most_common(100))
+
+
+def _threads() -> str:
+    frames, found = sys._current_frames(), []
+    for thread in threading.enumerate():
+        stack = frames.get(thread.ident or 0)
+        found.append(f"{thread.name}\n{''.join(traceback.format_stack(stack)) if stack else ''}\n")
+    return "".join(found)
+
+
+__all__ = ["profile"]

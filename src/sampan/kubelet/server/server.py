@@ -1,0 +1,155 @@
+"""The kubelet's server: from a path to its handler, and from what goes wrong to an answer."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import AsyncGenerator, Mapping
+from typing import Any
+
+from aiohttp import web
+
+from sampan.api.codec import json as json_codec
+from sampan.api.types.core_v1 import Pod, PodList
+from sampan.api.types.meta_v1 import ListMeta
+from sampan.kubelet.server import figures, node_logs, profiling, streaming
+from sampan.kubelet.server.access import Access
+from sampan.kubelet.server.container_logs import container_log
+from sampan.kubelet.server.view import KubeletView, Refusal, ServerSettings
+from sampan.kubelet.stats.summary import summary
+from sampan.machinery.clock import Clock
+from sampan.runtimes.contract import RUNNING
+
+log = logging.getLogger(__name__)
+
+_DEBUGGING = ("run", "exec", "attach", "portForward", "containerLogs", "runningpods", "logs", "debug")
+_READERS = ("GET", "HEAD")
+
+
+class KubeletServer:
+    """Without `access` everybody may everything: for callers in this process, who were asked elsewhere."""
+
+    def __init__(
+        self, *, view: KubeletView, clock: Clock, access: Access | None = None, settings: ServerSettings | None = None
+    ) -> None:
+        self._view, self._clock, self._access = view, clock, access
+        self._settings = settings or ServerSettings()
+
+    async def answer(self, request: web.BaseRequest) -> web.StreamResponse:
+        try:
+            if self._access is not None:
+                await self._access.check(request)
+            return await self._handled(request)
+        except Refusal as refusal:
+            return web.Response(status=refusal.code, text=refusal.text)
+        except ConnectionError:
+            log.debug("%s %s: the client has gone", request.method, request.path)
+            return web.Response(status=500)
+
+    async def log(
+        self, namespace: str, pod: str, container: str, query: Mapping[str, str]
+    ) -> AsyncGenerator[bytes, None]:
+        """A container's log; Refusal before the first piece."""
+        async for piece in container_log(self._view, self._clock, namespace, pod, container, query):
+            yield piece
+
+    async def summary(self) -> Mapping[str, Any]:
+        return summary(await self._view.figures(), only_cpu_and_memory=True)
+
+    # -- paths -------------------------------------------------------------------------------------------------------
+
+    async def _handled(self, request: web.BaseRequest) -> web.StreamResponse:
+        first, _, rest = request.path.lstrip("/").partition("/")
+        if first in _DEBUGGING:
+            if not self._settings.has_debugging:
+                raise Refusal(405, "Debug endpoints are disabled.\n")
+            return await self._debugged(first, rest, request)
+        if request.method not in _READERS:
+            raise Refusal(405, "405: Method Not Allowed")
+        return await self._read(first, rest.rstrip("/"), request)
+
+    async def _read(self, first: str, rest: str, request: web.BaseRequest) -> web.StreamResponse:
+        if first == "pods" and not rest:
+            return as_list(self._view.pods())
+        if first == "healthz":
+            return self._healthz(rest, request)
+        if first == "stats":
+            return await figures.stats(self._view, rest, request)
+        if first == "spec" and not rest:
+            return await figures.spec(self._view)
+        if first == "metrics":
+            return await figures.metrics(self._view, rest)
+        if first == "configz" and not rest:
+            return figures.as_json({"kubeletconfig": self._view.configuration()})
+        raise Refusal(404, "404 page not found\n")
+
+    async def _debugged(self, first: str, rest: str, request: web.BaseRequest) -> web.StreamResponse:
+        view, where = self._view, rest.split("/")
+        if first == "exec" and len(where) in (3, 4):
+            return await streaming.exec_in(view, request, where)
+        if first == "attach" and len(where) in (3, 4):
+            return await streaming.attach_to(view, request, where)
+        if first == "portForward" and len(where) in (2, 3):
+            return await streaming.forward(view, request, where)
+        if first == "run" and len(where) in (3, 4) and request.method == "POST":
+            return await streaming.run_in(view, request, where)
+        if request.method not in _READERS:
+            raise Refusal(405, "405: Method Not Allowed")
+        if first == "containerLogs":
+            return await self._container_log(where, request)
+        if first == "runningpods":
+            return as_list([pod for pod in view.pods() if self._runs(pod)])
+        if first == "logs":
+            if not self._settings.has_node_logs:
+                raise Refusal(405, "logs endpoint is disabled.\n")
+            return node_logs.node_log(self._settings.node_logs, rest, request)
+        if first == "debug" and where[0] == "pprof":
+            if not self._settings.has_profiling:
+                raise Refusal(405, "profiling endpoint is disabled.\n")
+            return await profiling.profile("/".join(where[1:]), request)
+        raise Refusal(404, "404 page not found\n")
+
+    def _runs(self, pod: Pod) -> bool:
+        return any(container.state == RUNNING for container in self._view.runtime.pod_report(pod).containers)
+
+    def _healthz(self, rest: str, request: web.BaseRequest) -> web.Response:
+        fault = self._view.fault() if rest in ("", "syncloop") else ""
+        if rest not in ("", "ping", "log", "syncloop"):
+            raise Refusal(404, "404 page not found\n")
+        if rest:
+            return web.Response(
+                status=500 if fault else 200, text=f"internal server error: {fault}\n" if fault else "ok"
+            )
+        if not fault and "verbose" not in request.query:
+            return web.Response(text="ok")
+        last = "[-]syncloop failed: reason withheld" if fault else "[+]syncloop ok"
+        end = "healthz check failed" if fault else "healthz check passed"
+        return web.Response(status=500 if fault else 200, text=f"[+]ping ok\n[+]log ok\n{last}\n{end}\n")
+
+    async def _container_log(self, where: list[str], request: web.BaseRequest) -> web.StreamResponse:
+        missing = ("podNamespace", "podID", "container name")
+        if len(where) != 3 or not all(where):
+            place = next((place for place in range(3) if place >= len(where) or not where[place]), 2)
+            raise Refusal(400, f'{{"message": "Missing {missing[place]}."}}')
+        namespace, pod, container = where
+        pieces = self.log(namespace, pod, container, dict(reversed(list(request.query.items()))))
+        first = await anext(pieces)
+        response = web.StreamResponse(headers={"Content-Type": "text/plain"})
+        response.enable_chunked_encoding()
+        await response.prepare(request)
+        try:
+            if first:
+                await response.write(first)
+            async for piece in pieces:
+                await response.write(piece)
+            await response.write_eof()
+        finally:
+            await pieces.aclose()
+        return response
+
+
+def as_list(pods: Any) -> web.Response:
+    found = PodList(metadata=ListMeta(), items=list(pods))
+    return web.Response(body=json_codec.encode(found), content_type="application/json")
+
+
+__all__ = ["KubeletServer", "as_list"]

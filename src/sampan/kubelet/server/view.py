@@ -1,0 +1,73 @@
+"""The kubelet as its server sees it, what the server is told, and how it refuses."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+from sampan.api.types.core_v1 import Container, EphemeralContainer, Pod
+from sampan.kubelet.stats.collector import NodeFigures
+from sampan.runtimes.contract import Runtime
+
+
+class KubeletView(Protocol):
+    @property
+    def node(self) -> str:
+        """Its name."""
+
+    @property
+    def runtime(self) -> Runtime: ...
+
+    def pods(self) -> Sequence[Pod]:
+        """Those of this node, from the kubelet's own state, each with the status that was last said of it. Shared,
+        read-only."""
+
+    def find(self, namespace: str, name: str) -> Pod | None: ...
+
+    def configuration(self) -> Mapping[str, Any]:
+        """The KubeletConfiguration in effect, for /configz."""
+
+    def fault(self) -> str:
+        """What is wrong with the sync loop; empty if nothing is."""
+
+    async def figures(self) -> NodeFigures: ...
+
+    def metrics_text(self) -> str:
+        """What the kubelet counts, for Prometheus."""
+
+    def probe_metrics_text(self) -> str: ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServerSettings:
+    has_debugging: bool = True
+    """Whether one may look into containers at all: --enable-debugging-handlers."""
+    has_node_logs: bool = True
+    has_profiling: bool = True
+    node_logs: Path = Path("/var/log")
+
+
+class Refusal(Exception):
+    """What is answered instead: a code and a text, as the real kubelet has them."""
+
+    def __init__(self, code: int, text: str) -> None:
+        super().__init__(text)
+        self.code, self.text = code, text
+
+
+def pod_of(view: KubeletView, namespace: str, name: str, uid: str = "") -> Pod:
+    pod = view.find(namespace, name)
+    if pod is None or (uid and pod.metadata.uid != uid):
+        raise Refusal(404, "pod does not exist" if pod is None else "pod not found")
+    return pod
+
+
+def spec_of(pod: Pod, container: str) -> Container | EphemeralContainer | None:
+    spec = pod.spec
+    every = (*(spec.containers or ()), *spec.initContainers, *spec.ephemeralContainers)
+    return next((found for found in every if found.name == container), None)
+
+
+__all__ = ["KubeletView", "Refusal", "ServerSettings", "pod_of", "spec_of"]

@@ -1,0 +1,143 @@
+"""cAdvisor's form of the same figures: machine, containers by path, processes."""
+
+from __future__ import annotations
+
+import os
+import platform
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from sampan.api import times
+from sampan.kubelet.stats.collector import NodeFigures
+from sampan.kubelet.stats.machine import MachineFigures
+from sampan.kubelet.stats.summary import total
+from sampan.runtimes.contract import Usage
+
+_NANO = 1_000_000_000
+
+
+def machine_info(machine: MachineFigures) -> dict[str, Any]:
+    root = {"device": "/", "capacity": machine.root.capacity, "type": "vfs", "inodes": machine.root.inodes}
+    return {
+        "timestamp": times.format_time(machine.at),
+        "num_cores": machine.cores,
+        "num_physical_cores": machine.cores,
+        "num_sockets": 1,
+        "cpu_frequency_khz": 0,
+        "memory_capacity": machine.memory,
+        "swap_capacity": machine.swap,
+        "machine_id": _text("/etc/machine-id"),
+        "system_uuid": _text("/sys/class/dmi/id/product_uuid"),
+        "boot_id": _text("/proc/sys/kernel/random/boot_id"),
+        "filesystems": [root | {"has_inodes": True}],
+        "disk_map": {},
+        "network_devices": [
+            {"name": found.name, "mac_address": "", "speed": 0, "mtu": 0} for found in machine.interfaces
+        ],
+        "cloud_provider": "Unknown",
+        "instance_type": "Unknown",
+        "instance_id": "None",
+    }
+
+
+def attributes(machine: MachineFigures) -> dict[str, Any]:
+    """What v2 calls them: the machine with its versions."""
+    return {"kernel_version": platform.release(), "container_os_version": platform.system(), **machine_info(machine)}
+
+
+def containers(figures: NodeFigures) -> dict[str, dict[str, Any]]:
+    """By path: the machine itself is /, pods are below /kubepods, their containers below them."""
+    machine = figures.machine
+    found = {"/": _info("/", Usage("", machine.cpu_cores, machine.working_set, machine.cpu_s), machine.at)}
+    stats = found["/"]["stats"][0]
+    stats["network"] = {
+        "interfaces": [
+            {"name": each.name, "rx_bytes": each.received, "tx_bytes": each.sent} for each in machine.interfaces
+        ]
+    }
+    stats["filesystem"] = [
+        {"device": "/", "capacity": machine.root.capacity, "usage": machine.root.used, "type": "vfs"}
+    ]
+    for pod in figures.pods:
+        path, meta = f"/kubepods/pod{pod.pod.metadata.uid}", pod.pod.metadata
+        labels = {"io.kubernetes.pod.name": meta.name, "io.kubernetes.pod.namespace": meta.namespace}
+        found[path] = _info(path, total(pod.usages), pod.at, labels=labels)
+        for usage in pod.usages:
+            report = pod.report.container(usage.name) if usage.name else None
+            if report is not None:
+                own = f"{path}/{report.id.partition('://')[2]}"
+                named = labels | {"io.kubernetes.container.name": usage.name}
+                found[own] = _info(own, usage, pod.at, labels=named, image=report.image)
+    for path, info in found.items():
+        info["subcontainers"] = [{"name": other} for other in found if _parent(other) == path]
+    return found
+
+
+def _parent(path: str) -> str:
+    if path == "/":
+        return ""
+    up = path.rpartition("/")[0]
+    return "/" if up in ("", "/kubepods") else up
+
+
+def _info(
+    path: str, usage: Usage, at: float, *, labels: Mapping[str, str] | None = None, image: str = ""
+) -> dict[str, Any]:
+    seconds = usage.cpu_s or 0.0
+    stats: dict[str, Any] = {
+        "timestamp": times.format_time(at),
+        "cpu": {"usage": {"total": int(seconds * _NANO), "user": 0, "system": 0}, "load_average": 0},
+        "cpu_inst": {"usage": {"total": int(usage.cpu_cores * _NANO)}},
+        "memory": {"usage": usage.memory_bytes, "working_set": usage.memory_bytes, "rss": usage.memory_rss_bytes or 0},
+        "processes": {"process_count": usage.processes or 0},
+    }
+    if usage.received_bytes is not None:
+        interface = {"name": "eth0", "rx_bytes": usage.received_bytes, "tx_bytes": usage.sent_bytes or 0}
+        stats["network"] = {**interface, "interfaces": [interface]}
+    if usage.disk_bytes is not None:
+        stats["filesystem"] = [{"device": "/", "usage": usage.disk_bytes, "type": "vfs"}]
+    spec = {"has_cpu": True, "has_memory": True, "labels": dict(labels or {}), "image": image}
+    return {"name": path, "spec": spec, "stats": [stats]}
+
+
+def processes(proc: Path = Path("/proc")) -> Iterator[dict[str, Any]]:
+    """Those of the whole machine that can be seen from here."""
+    memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    for name in sorted((entry for entry in os.listdir(proc) if entry.isdecimal()), key=int):
+        if (found := _process(proc / name, memory)) is not None:
+            yield found
+
+
+def _process(folder: Path, memory: int) -> dict[str, Any] | None:
+    try:
+        stat = (folder / "stat").read_text()
+        command = (folder / "cmdline").read_bytes().replace(b"\0", b" ").decode("utf-8", "replace").strip()
+        owner = folder.stat().st_uid
+    except OSError:
+        return None
+    name, _, rest = stat.partition("(")[2].rpartition(")")
+    words = rest.split()
+    ticks = (int(words[11]) + int(words[12])) / os.sysconf("SC_CLK_TCK")
+    rss = int(words[21]) * os.sysconf("SC_PAGE_SIZE")
+    return {
+        "user": str(owner),
+        "pid": int(folder.name),
+        "parent_pid": int(words[1]),
+        "status": words[0],
+        "running_time": f"{ticks:.2f}",
+        "rss": rss,
+        "virtual_size": int(words[20]),
+        "percent_mem": round(100 * rss / memory, 1) if memory else 0.0,
+        "cmd": command or f"[{name}]",
+    }
+
+
+def _text(path: str) -> str:
+    try:
+        return Path(path).read_text().strip()
+    except OSError:
+        return ""
+
+
+__all__ = ["attributes", "containers", "machine_info", "processes"]

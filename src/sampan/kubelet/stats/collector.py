@@ -1,0 +1,82 @@
+"""The figures of all pods of a node, asked for together and kept for a moment."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from sampan.api.types.core_v1 import Pod
+from sampan.kubelet.stats.machine import MachineFigures
+from sampan.machinery.clock import Clock
+from sampan.runtimes.contract import RUNNING, PodReport, Runtime, RuntimeFailure, Usage
+
+log = logging.getLogger(__name__)
+
+_KEPT_S = 2.0
+_AT_ONCE = 16
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PodFigures:
+    pod: Pod
+    report: PodReport
+    usages: Sequence[Usage]
+    at: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeFigures:
+    node: str
+    machine: MachineFigures
+    pods: Sequence[PodFigures]
+
+
+class StatsCollector:
+    def __init__(
+        self,
+        *,
+        node: str,
+        runtime: Runtime,
+        pods: Callable[[], Sequence[Pod]],
+        machine: Callable[[float], MachineFigures],
+        clock: Clock,
+    ) -> None:
+        """`machine` gives the node's own figures at a time."""
+        self._node, self._runtime, self._pods, self._machine, self._clock = node, runtime, pods, machine, clock
+        self._kept: NodeFigures | None = None
+        self._asking = asyncio.Lock()
+
+    async def figures(self) -> NodeFigures:
+        async with self._asking:
+            now = self._clock.now()
+            if self._kept is None or not 0 <= now - self._kept.machine.at < _KEPT_S:
+                self._kept = await self._collected(now)
+            return self._kept
+
+    async def _collected(self, now: float) -> NodeFigures:
+        limit = asyncio.Semaphore(_AT_ONCE)
+
+        async def of(pod: Pod) -> PodFigures | None:
+            async with limit:
+                return await self._of(pod, now)
+
+        found = await asyncio.gather(*(of(pod) for pod in self._pods()))
+        return NodeFigures(
+            node=self._node, machine=self._machine(now), pods=[figures for figures in found if figures is not None]
+        )
+
+    async def _of(self, pod: Pod, now: float) -> PodFigures | None:
+        report = self._runtime.pod_report(pod)
+        if not any(container.state == RUNNING for container in report.containers):
+            return None
+        try:
+            usages = await self._runtime.stats(pod)
+        except RuntimeFailure as fault:
+            log.debug("no figures of %s/%s: %s", pod.metadata.namespace, pod.metadata.name, fault)
+            return None
+        return PodFigures(pod=pod, report=report, usages=usages, at=now)
+
+
+__all__ = ["NodeFigures", "PodFigures", "StatsCollector"]

@@ -1,0 +1,153 @@
+"""The machine's own figures, from /proc and the file system."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+_PROC = Path("/proc")
+_KIB = 1024
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FileSystem:
+    capacity: int = 0
+    available: int = 0
+    used: int = 0
+    inodes: int = 0
+    inodes_free: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Interface:
+    name: str
+    received: int = 0
+    receive_errors: int = 0
+    sent: int = 0
+    send_errors: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MachineFigures:
+    at: float
+    cores: int = 1
+    cpu_s: float = 0.0
+    """Since the machine was started, all cores together."""
+    cpu_cores: float = 0.0
+    """At the moment."""
+    memory: int = 0
+    memory_available: int = 0
+    memory_used: int = 0
+    working_set: int = 0
+    rss: int = 0
+    page_faults: int = 0
+    major_page_faults: int = 0
+    swap: int = 0
+    swap_used: int = 0
+    processes: int = 0
+    most_processes: int = 0
+    booted_at: float = 0.0
+    root: FileSystem = field(default_factory=FileSystem)
+    """Where the kubelet keeps its files."""
+    interfaces: Sequence[Interface] = ()
+
+
+class Machine:
+    """Read anew at every look; how busy the cores are is known from the second one on."""
+
+    def __init__(self, *, folder: Path, proc: Path = _PROC) -> None:
+        self._folder, self._proc = folder, proc
+        self._last: tuple[float, float] | None = None
+        self._cores_used = 0.0
+
+    def figures(self, now: float) -> MachineFigures:
+        stat, memory, faults = self._stat(), self._pairs("meminfo"), self._pairs("vmstat")
+        cpu_s = _cpu_s(stat.get("cpu", []))
+        total, free = memory.get("MemTotal:", 0) * _KIB, memory.get("MemFree:", 0) * _KIB
+        inactive = memory.get("Inactive(file):", 0) * _KIB
+        working_set = max(total - free - inactive, 0)
+        swap = memory.get("SwapTotal:", 0) * _KIB
+        return MachineFigures(
+            at=now,
+            cores=os.cpu_count() or 1,
+            cpu_s=cpu_s,
+            cpu_cores=self._busy(now, cpu_s),
+            memory=total,
+            memory_used=total - free,
+            memory_available=max(total - working_set, 0),
+            working_set=working_set,
+            rss=memory.get("AnonPages:", 0) * _KIB,
+            page_faults=faults.get("pgfault", 0),
+            major_page_faults=faults.get("pgmajfault", 0),
+            swap=swap,
+            swap_used=swap - memory.get("SwapFree:", 0) * _KIB,
+            processes=sum(name.isdecimal() for name in os.listdir(self._proc)),
+            most_processes=self._number("sys/kernel/pid_max"),
+            booted_at=float(stat.get("btime", ["0"])[0]),
+            root=file_system(self._folder),
+            interfaces=interfaces(self._text("net/dev")),
+        )
+
+    def _busy(self, now: float, cpu_s: float) -> float:
+        if self._last is not None and now > self._last[0]:
+            self._cores_used = max((cpu_s - self._last[1]) / (now - self._last[0]), 0.0)
+        if self._last is None or now > self._last[0]:
+            self._last = now, cpu_s
+        return self._cores_used
+
+    def _stat(self) -> Mapping[str, list[str]]:
+        return {words[0]: words[1:] for line in self._text("stat").splitlines() if (words := line.split())}
+
+    def _pairs(self, name: str) -> Mapping[str, int]:
+        lines = (line.split() for line in self._text(name).splitlines())
+        return {words[0]: int(words[1]) for words in lines if len(words) > 1 and words[1].isdecimal()}
+
+    def _number(self, name: str) -> int:
+        text = self._text(name).strip()
+        return int(text) if text.isdecimal() else 0
+
+    def _text(self, name: str) -> str:
+        try:
+            return (self._proc / name).read_text()
+        except OSError:
+            return ""
+
+
+def _cpu_s(ticks: Sequence[str]) -> float:
+    """Everything but idling and waiting for disks; guests count as users already."""
+    numbers = [int(tick) for tick in ticks[:8]]
+    busy = sum(numbers) - sum(numbers[3:5])
+    return busy / os.sysconf("SC_CLK_TCK")
+
+
+def file_system(folder: Path) -> FileSystem:
+    try:
+        found = os.statvfs(folder)
+    except OSError:
+        return FileSystem()
+    return FileSystem(
+        capacity=found.f_blocks * found.f_frsize,
+        available=found.f_bavail * found.f_frsize,
+        used=(found.f_blocks - found.f_bfree) * found.f_frsize,
+        inodes=found.f_files,
+        inodes_free=found.f_ffree,
+    )
+
+
+def interfaces(text: str) -> list[Interface]:
+    """From the form of /proc/net/dev; the loopback one does not count."""
+    found = []
+    for line in text.splitlines():
+        name, colon, rest = line.partition(":")
+        numbers = rest.split()
+        if colon and len(numbers) >= 16 and name.strip() != "lo":
+            received, errors, sent, lost = (int(numbers[place]) for place in (0, 2, 8, 10))
+            found.append(
+                Interface(name=name.strip(), received=received, receive_errors=errors, sent=sent, send_errors=lost)
+            )
+    return found
+
+
+__all__ = ["FileSystem", "Interface", "Machine", "MachineFigures", "file_system", "interfaces"]

@@ -1,0 +1,161 @@
+"""/stats/summary: what the kubelet tells of its node and pods, in the form that metrics-server and others read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from sampan.api import times
+from sampan.kubelet.stats.collector import NodeFigures, PodFigures
+from sampan.kubelet.stats.machine import FileSystem, Interface, MachineFigures
+from sampan.runtimes.contract import Usage
+
+_NANO = 1_000_000_000
+
+
+def summary(figures: NodeFigures, *, only_cpu_and_memory: bool = False) -> dict[str, Any]:
+    return {
+        "node": _node(figures.node, figures.machine, only_cpu_and_memory),
+        "pods": [_pod(each, figures.machine, only_cpu_and_memory) for each in figures.pods],
+    }
+
+
+def _node(name: str, machine: MachineFigures, is_short: bool) -> dict[str, Any]:
+    time = times.format_time(machine.at)
+    found: dict[str, Any] = {"nodeName": name, "startTime": times.format_time(machine.booted_at)}
+    found["cpu"] = _cpu(time, machine.cpu_cores, machine.cpu_s)
+    found["memory"] = {
+        "time": time,
+        "availableBytes": machine.memory_available,
+        "usageBytes": machine.memory_used,
+        "workingSetBytes": machine.working_set,
+        "rssBytes": machine.rss,
+        "pageFaults": machine.page_faults,
+        "majorPageFaults": machine.major_page_faults,
+    }
+    if is_short:
+        return found
+    found["network"] = _network(time, machine.interfaces)
+    found["fs"] = _file_system(time, machine.root)
+    found["runtime"] = {key: _file_system(time, machine.root) for key in ("imageFs", "containerFs")}
+    found["rlimit"] = {"time": time, "maxpid": machine.most_processes, "curproc": machine.processes}
+    found["swap"] = {
+        "time": time,
+        "swapAvailableBytes": machine.swap - machine.swap_used,
+        "swapUsageBytes": machine.swap_used,
+    }
+    return found
+
+
+def _pod(figures: PodFigures, machine: MachineFigures, is_short: bool) -> dict[str, Any]:
+    meta, time = figures.pod.metadata, times.format_time(figures.at)
+    started = {report.name: report.started_at for report in figures.report.containers}
+    containers = [usage for usage in figures.usages if usage.name]
+    whole = total(figures.usages)
+    found: dict[str, Any] = {
+        "podRef": {"name": meta.name, "namespace": meta.namespace, "uid": meta.uid},
+        "startTime": figures.pod.status.startTime or meta.creationTimestamp,
+        "containers": [
+            _container(usage, time, started.get(usage.name, 0.0), machine, is_short) for usage in containers
+        ],
+        "cpu": _cpu(time, whole.cpu_cores, whole.cpu_s),
+        "memory": _memory(time, whole),
+    }
+    if is_short:
+        return found
+    if whole.received_bytes is not None:
+        sent = whole.sent_bytes or 0
+        found["network"] = _network(time, [Interface(name="eth0", received=whole.received_bytes, sent=sent)])
+    disk = [usage.disk_bytes or 0 for usage in containers] + [usage.log_bytes or 0 for usage in containers]
+    found["ephemeral-storage"] = _file_system(time, machine.root) | {"usedBytes": sum(disk)}
+    if whole.processes is not None:
+        found["process_stats"] = {"process_count": whole.processes}
+    return found
+
+
+def _container(usage: Usage, time: str, started_at: float, machine: MachineFigures, is_short: bool) -> dict[str, Any]:
+    found: dict[str, Any] = {
+        "name": usage.name,
+        "startTime": times.format_time(started_at),
+        "cpu": _cpu(time, usage.cpu_cores, usage.cpu_s),
+        "memory": _memory(time, usage),
+    }
+    if not is_short:
+        for name, used in (("rootfs", usage.disk_bytes), ("logs", usage.log_bytes)):
+            if used is not None:
+                found[name] = _file_system(time, machine.root) | {"usedBytes": used}
+    return found
+
+
+def total(usages: Sequence[Usage]) -> Usage:
+    """The pod's: of its sandbox as a whole where the runtime tells it, else the containers' sum."""
+    whole = next((usage for usage in usages if not usage.name), None)
+    if whole is not None:
+        return whole
+    return Usage(
+        name="",
+        cpu_cores=sum(usage.cpu_cores for usage in usages),
+        memory_bytes=sum(usage.memory_bytes for usage in usages),
+        cpu_s=_sum(usage.cpu_s for usage in usages),
+        memory_rss_bytes=_sum_whole(usage.memory_rss_bytes for usage in usages),
+        page_faults=_sum_whole(usage.page_faults for usage in usages),
+        major_page_faults=_sum_whole(usage.major_page_faults for usage in usages),
+        processes=_sum_whole(usage.processes for usage in usages),
+    )
+
+
+def _sum(values: Iterable[float | None]) -> float | None:
+    known = [value for value in values if value is not None]
+    return sum(known) if known else None
+
+
+def _sum_whole(values: Iterable[int | None]) -> int | None:
+    found = _sum(values)
+    return int(found) if found is not None else None
+
+
+def _cpu(time: str, cores: float, seconds: float | None) -> dict[str, Any]:
+    found: dict[str, Any] = {"time": time, "usageNanoCores": int(cores * _NANO)}
+    if seconds is not None:
+        found["usageCoreNanoSeconds"] = int(seconds * _NANO)
+    return found
+
+
+def _memory(time: str, usage: Usage) -> dict[str, Any]:
+    found: dict[str, Any] = {"time": time, "usageBytes": usage.memory_bytes, "workingSetBytes": usage.memory_bytes}
+    more = {
+        "rssBytes": usage.memory_rss_bytes,
+        "pageFaults": usage.page_faults,
+        "majorPageFaults": usage.major_page_faults,
+    }
+    return found | {key: value for key, value in more.items() if value is not None}
+
+
+def _network(time: str, found: Sequence[Interface]) -> dict[str, Any]:
+    each = [_interface(interface) for interface in found]
+    return {"time": time, **(each[0] if each else {"name": ""}), **({"interfaces": each} if each else {})}
+
+
+def _interface(found: Interface) -> Mapping[str, Any]:
+    return {
+        "name": found.name,
+        "rxBytes": found.received,
+        "rxErrors": found.receive_errors,
+        "txBytes": found.sent,
+        "txErrors": found.send_errors,
+    }
+
+
+def _file_system(time: str, found: FileSystem) -> dict[str, Any]:
+    return {
+        "time": time,
+        "availableBytes": found.available,
+        "capacityBytes": found.capacity,
+        "usedBytes": found.used,
+        "inodesFree": found.inodes_free,
+        "inodes": found.inodes,
+        "inodesUsed": found.inodes - found.inodes_free,
+    }
+
+
+__all__ = ["summary", "total"]

@@ -1,0 +1,144 @@
+"""/metrics/resource and /metrics/cadvisor: the same figures for Prometheus, under the names that dashboards use."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from sampan.kubelet.stats.collector import NodeFigures, PodFigures
+from sampan.kubelet.stats.summary import total
+from sampan.runtimes.contract import Usage
+
+Sample = tuple[str, Mapping[str, str], float]
+"""Name, labels, value."""
+
+_HELP = {
+    "node_cpu_usage_seconds_total": ("counter", "Cumulative cpu time consumed by the node in core-seconds"),
+    "node_memory_working_set_bytes": ("gauge", "Current working set of the node in bytes"),
+    "node_swap_usage_bytes": ("gauge", "Current swap usage of the node in bytes"),
+    "pod_cpu_usage_seconds_total": ("counter", "Cumulative cpu time consumed by the pod in core-seconds"),
+    "pod_memory_working_set_bytes": ("gauge", "Current working set of the pod in bytes"),
+    "container_start_time_seconds": ("gauge", "Start time of the container since unix epoch in seconds"),
+    "container_cpu_usage_seconds_total": ("counter", "Cumulative cpu time consumed in seconds."),
+    "container_memory_working_set_bytes": ("gauge", "Current working set in bytes."),
+    "container_memory_usage_bytes": ("gauge", "Current memory usage in bytes, including all memory."),
+    "container_memory_rss": ("gauge", "Size of RSS in bytes."),
+    "container_fs_usage_bytes": ("gauge", "Number of bytes that are consumed by the container on this filesystem."),
+    "container_processes": ("gauge", "Number of processes running inside the container."),
+    "container_network_receive_bytes_total": ("counter", "Cumulative count of bytes received"),
+    "container_network_transmit_bytes_total": ("counter", "Cumulative count of bytes transmitted"),
+    "machine_cpu_cores": ("gauge", "Number of logical CPU cores."),
+    "machine_memory_bytes": ("gauge", "Amount of memory installed on the machine."),
+    "resource_scrape_error": ("gauge", "1 if there was an error while getting container metrics, 0 otherwise"),
+    "scrape_error": ("gauge", "1 if there was an error while getting container metrics, 0 otherwise"),
+}
+
+
+def resource_text(figures: NodeFigures) -> str:
+    return written(_resource(figures), figures.machine.at)
+
+
+def cadvisor_text(figures: NodeFigures) -> str:
+    return written(_cadvisor(figures), figures.machine.at)
+
+
+def _resource(figures: NodeFigures) -> Iterator[Sample]:
+    machine = figures.machine
+    yield "node_cpu_usage_seconds_total", {}, machine.cpu_s
+    yield "node_memory_working_set_bytes", {}, machine.working_set
+    yield "node_swap_usage_bytes", {}, machine.swap_used
+    for pod in figures.pods:
+        about = _about(pod)
+        for usage in _containers(pod.usages):
+            labels = {"container": usage.name, **about}
+            started = pod.report.container(usage.name)
+            if started is not None:
+                yield "container_start_time_seconds", labels, started.started_at
+            yield from _cpu_and_memory("container", labels, usage)
+        yield from _cpu_and_memory("pod", about, total(pod.usages))
+    yield "resource_scrape_error", {}, 0
+
+
+def _cpu_and_memory(prefix: str, labels: Mapping[str, str], usage: Usage) -> Iterator[Sample]:
+    if usage.cpu_s is not None:
+        yield f"{prefix}_cpu_usage_seconds_total", labels, usage.cpu_s
+    yield f"{prefix}_memory_working_set_bytes", labels, usage.memory_bytes
+
+
+def _cadvisor(figures: NodeFigures) -> Iterator[Sample]:
+    machine = figures.machine
+    yield "machine_cpu_cores", {}, machine.cores
+    yield "machine_memory_bytes", {}, machine.memory
+    root = {"container": "", "id": "/", "image": "", "name": "", "namespace": "", "pod": ""}
+    whole = Usage("", machine.cpu_cores, machine.working_set, machine.cpu_s, machine.rss)
+    yield from _of_container(root, whole, cpu="total")
+    for interface in machine.interfaces:
+        labels = {**root, "interface": interface.name}
+        yield "container_network_receive_bytes_total", labels, interface.received
+        yield "container_network_transmit_bytes_total", labels, interface.sent
+    for pod in figures.pods:
+        yield from _of_pod(pod)
+
+
+def _of_pod(pod: PodFigures) -> Iterator[Sample]:
+    about, uid = _about(pod), pod.pod.metadata.uid
+    for usage in _containers(pod.usages):
+        report = pod.report.container(usage.name)
+        id = report.id.partition("://")[2] if report is not None else ""
+        labels = {
+            "container": usage.name,
+            "id": f"/kubepods/pod{uid}/{id}",
+            "image": report.image if report is not None else "",
+            "name": id,
+            **about,
+        }
+        yield from _of_container(labels, usage, cpu="total")
+    whole = total(pod.usages)
+    labels = {"container": "", "id": f"/kubepods/pod{uid}", "image": "", "name": "", **about}
+    yield from _of_container(labels, whole, cpu="total")
+    if whole.received_bytes is not None:
+        yield "container_network_receive_bytes_total", {**labels, "interface": "eth0"}, whole.received_bytes
+        yield "container_network_transmit_bytes_total", {**labels, "interface": "eth0"}, whole.sent_bytes or 0
+
+
+def _of_container(labels: Mapping[str, str], usage: Usage, *, cpu: str) -> Iterator[Sample]:
+    more = {
+        "container_memory_rss": usage.memory_rss_bytes,
+        "container_fs_usage_bytes": usage.disk_bytes,
+        "container_processes": usage.processes,
+    }
+    if usage.cpu_s is not None:
+        yield "container_cpu_usage_seconds_total", {**labels, "cpu": cpu}, usage.cpu_s
+    yield "container_memory_usage_bytes", labels, usage.memory_bytes
+    yield "container_memory_working_set_bytes", labels, usage.memory_bytes
+    for name, value in more.items():
+        if value is not None:
+            yield name, labels, value
+
+
+def _containers(usages: Sequence[Usage]) -> Iterator[Usage]:
+    return (usage for usage in usages if usage.name)
+
+
+def _about(pod: PodFigures) -> dict[str, str]:
+    return {"namespace": pod.pod.metadata.namespace, "pod": pod.pod.metadata.name}
+
+
+def written(samples: Iterator[Sample], at: float) -> str:
+    """In Prometheus' form, each with the time that it is of."""
+    families: dict[str, list[str]] = {}
+    for name, labels, value in samples:
+        said = ",".join(f'{key}="{_escaped(text)}"' for key, text in sorted(labels.items()))
+        line = f"{name}{{{said}}} {value!r} {int(at * 1000)}" if said else f"{name} {value!r} {int(at * 1000)}"
+        families.setdefault(name, []).append(line)
+    lines: list[str] = []
+    for name in sorted(families):
+        kind, help = _HELP[name]
+        lines += (f"# HELP {name} {help}", f"# TYPE {name} {kind}", *families[name])
+    return "\n".join(lines) + "\n"
+
+
+def _escaped(text: str) -> str:
+    return text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
+
+
+__all__ = ["cadvisor_text", "resource_text", "written"]

@@ -1,0 +1,201 @@
+"""A node whose containers are plain processes below a real monitor, and its kubelet's server on a real port."""
+
+import asyncio
+import os
+import signal
+import time
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+from sampan.api import times
+from sampan.api.types.core_v1 import (
+    Container,
+    ContainerState,
+    ContainerStateRunning,
+    ContainerStateTerminated,
+    ContainerStatus,
+    Pod,
+    PodIP,
+    PodSpec,
+    PodStatus,
+)
+from sampan.api.types.meta_v1 import ObjectMeta
+from sampan.kubelet.server.access import Access
+from sampan.kubelet.server.listening import listening
+from sampan.kubelet.server.server import KubeletServer
+from sampan.kubelet.server.view import ServerSettings
+from sampan.kubelet.stats.collector import NodeFigures, StatsCollector
+from sampan.kubelet.stats.machine import Machine
+from sampan.machinery.clock import RealClock
+from sampan.runtimes.contract import EXITED, RUNNING, ContainerReport, PodReport, Usage
+from sampan.runtimes.hollow import HollowRuntime, World
+from sampan.runtimes.monitor.client import MonitorClient
+from sampan.runtimes.streams import ProcessStream
+
+
+class PlainRuntime(HollowRuntime):
+    """Containers are processes without any walls."""
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__(world=World(clock=RealClock()))
+        self.folder = folder
+        self.monitor = MonitorClient(folder / "monitor")
+        self.reports: dict[str, dict[str, ContainerReport]] = {}
+        self.ended: dict[str, dict[str, ContainerReport]] = {}
+        self._execs = 0
+
+    def id(self, pod: Pod, container: str, attempt: int = 0) -> str:
+        return f"{pod.metadata.uid}-{container}-{attempt}"
+
+    async def begin(self, pod: Pod, container: Container) -> None:
+        """Run it, anew if it ran before."""
+        before = self.reports.setdefault(pod.metadata.uid, {}).get(container.name)
+        attempt = before.attempt + 1 if before is not None else 0
+        id = self.id(pod, container.name, attempt)
+        argv = [*container.command, *container.args]
+        log = self._log(pod, container.name, attempt)
+        request = {"stdin": bool(container.stdin), "tty": bool(container.tty), "log": str(log)}
+        await self.monitor.run(id, argv, env=dict(os.environ), **request)
+        if before is not None:
+            self.ended.setdefault(pod.metadata.uid, {})[container.name] = before
+        self.reports[pod.metadata.uid][container.name] = ContainerReport(
+            container.name,
+            f"plain://{id}",
+            RUNNING,
+            attempt,
+            container.image,
+            "",
+            started_at=time.time(),
+            is_ready=True,
+        )
+
+    async def end(self, pod: Pod, container: str) -> None:
+        report = self.reports[pod.metadata.uid][container]
+        await self.monitor.kill(report.id.partition("://")[2], signal.SIGKILL, group=True)
+        report.state = EXITED
+
+    def _log(self, pod: Pod, container: str, attempt: int) -> Path:
+        return self.folder / "logs" / pod.metadata.uid / container / f"{attempt}.log"
+
+    def pod_report(self, pod: Pod) -> PodReport:
+        uid = pod.metadata.uid
+        found = list(self.reports.get(uid, {}).values())
+        return PodReport(True, 1, ["127.0.0.1"], found, list(self.ended.get(uid, {}).values()))
+
+    async def exec(
+        self, pod: Pod, container: str, command: Sequence[str], *, has_stdin: bool = False, has_tty: bool = False
+    ) -> ProcessStream:
+        self._execs += 1
+        id = f"exec-{self._execs}"
+        return await self.monitor.exec(id, list(command), env=dict(os.environ), stdin=has_stdin, tty=has_tty)
+
+    async def attach(self, pod: Pod, container: str) -> ProcessStream:
+        return await self.monitor.attach(self.reports[pod.metadata.uid][container].id.partition("://")[2])
+
+    async def connect(self, pod: Pod, port: int) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+        return await asyncio.open_connection("127.0.0.1", port)
+
+    def log_file(self, pod: Pod, container: str, *, previous: bool = False) -> Path | None:
+        found = (self.ended if previous else self.reports).get(pod.metadata.uid, {}).get(container)
+        return self._log(pod, container, found.attempt) if found is not None else None
+
+    async def stats(self, pod: Pod) -> Sequence[Usage]:
+        names = self.reports.get(pod.metadata.uid, {})
+        return [Usage("", 0.3, 30 << 20, cpu_s=3.0), *(Usage(name, 0.25, 20 << 20, cpu_s=2.5) for name in names)]
+
+
+class PlainNode:
+    """A KubeletView over it; pods are put in by the test."""
+
+    def __init__(self, folder: Path, name: str = "plain") -> None:
+        self.node = name
+        self.runtime = PlainRuntime(folder)
+        self.known: dict[tuple[str, str], Pod] = {}
+        machine = Machine(folder=folder)
+        self._collector = StatsCollector(
+            node=name, runtime=self.runtime, pods=self.pods, machine=machine.figures, clock=RealClock()
+        )
+
+    def pods(self) -> Sequence[Pod]:
+        return list(self.known.values())
+
+    def find(self, namespace: str, name: str) -> Pod | None:
+        return self.known.get((namespace, name))
+
+    def configuration(self) -> Mapping[str, Any]:
+        return {"kind": "KubeletConfiguration", "port": 10250}
+
+    def fault(self) -> str:
+        return ""
+
+    async def figures(self) -> NodeFigures:
+        return await self._collector.figures()
+
+    def metrics_text(self) -> str:
+        return "# TYPE kubelet_running_pods gauge\nkubelet_running_pods 1\n"
+
+    def probe_metrics_text(self) -> str:
+        return "# TYPE prober_probe_total counter\n"
+
+    async def run(self, pod: Pod) -> Pod:
+        """Begin the pod's containers; the pod with a status that says so."""
+        for container in pod.spec.containers or ():
+            await self.runtime.begin(pod, container)
+        self.note(pod)
+        return pod
+
+    def note(self, pod: Pod) -> None:
+        report = self.runtime.pod_report(pod)
+        statuses = [_status(each, report.previous(each.name)) for each in report.containers]
+        pod.status = PodStatus(
+            phase="Running",
+            podIP="127.0.0.1",
+            podIPs=[PodIP(ip="127.0.0.1")],
+            startTime=times.format_time(time.time()),
+            containerStatuses=statuses,
+        )
+        self.known[pod.metadata.namespace, pod.metadata.name] = pod
+
+
+def _status(report: ContainerReport, before: ContainerReport | None) -> ContainerStatus:
+    runs = ContainerState(running=ContainerStateRunning(startedAt=times.format_time(report.started_at)))
+    ended = ContainerState(terminated=ContainerStateTerminated(containerID=report.id))
+    last = ContainerState(terminated=ContainerStateTerminated(containerID=before.id)) if before is not None else None
+    return ContainerStatus(
+        name=report.name,
+        containerID=report.id,
+        image=report.image,
+        ready=report.state == RUNNING,
+        restartCount=report.attempt,
+        state=runs if report.state == RUNNING else ended,
+        lastState=last or ContainerState(),
+    )
+
+
+def a_pod(*command: str, name: str = "p", **more: Any) -> Pod:
+    """Of one container, `main`, or of those that are given."""
+    containers = more.pop("containers", None) or [Container(name="main", image="plain", command=list(command), **more)]
+    meta = ObjectMeta(name=name, namespace="default", uid=f"uid-{name}")
+    return Pod(metadata=meta, spec=PodSpec(containers=containers, nodeName="plain"))
+
+
+@asynccontextmanager
+async def plain_node(folder: Path, name: str = "plain") -> AsyncIterator[PlainNode]:
+    node = PlainNode(folder, name)
+    await node.runtime.monitor.ensure()
+    try:
+        yield node
+    finally:
+        await node.runtime.monitor.quit(kill=True)
+
+
+@asynccontextmanager
+async def serving(
+    node: PlainNode, *, access: Access | None = None, settings: ServerSettings | None = None
+) -> AsyncIterator[str]:
+    """Where its server is."""
+    server = KubeletServer(view=node, clock=RealClock(), access=access, settings=settings)
+    async with listening(server.answer, host="127.0.0.1", port=0, tls=None) as port:
+        yield f"http://127.0.0.1:{port}"

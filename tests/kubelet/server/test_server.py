@@ -1,0 +1,282 @@
+"""The kubelet's server with real processes behind it, asked over HTTP, WebSocket and SPDY."""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import aiohttp
+import msgspec
+import pytest
+
+from sampan.api.types.core_v1 import Container, Pod
+from sampan.kubelet.server.cadvisor import CadvisorPort
+from sampan.kubelet.server.listening import listening
+from sampan.kubelet.server.view import ServerSettings
+from sampan.machinery.multiplex import remote_command_client, upgrading
+from sampan.machinery.multiplex.channels import V5
+from sampan.machinery.multiplex.handshake import SPDY
+from sampan.machinery.multiplex.spdy import SpdyConnection
+from sampan.machinery.multiplex.websocket import WebSocket
+from sampan.machinery.multiplex.wire import StreamWire
+from tests.kubelet.server.plain import PlainNode, a_pod, plain_node, serving
+from tests.machinery.multiplex.pairs import echo_server
+
+Test = Callable[[PlainNode, str, aiohttp.ClientSession], Awaitable[None]]
+
+
+def _on_node(folder: Path, test: Test, settings: ServerSettings | None = None) -> None:
+    async def main() -> None:
+        async with (
+            asyncio.timeout(60),
+            plain_node(folder) as node,
+            serving(node, settings=settings) as url,
+            aiohttp.ClientSession() as session,
+        ):
+            await test(node, url, session)
+
+    asyncio.run(main())
+
+
+async def _text(session: aiohttp.ClientSession, url: str) -> tuple[int, str]:
+    async with session.get(url) as answer:
+        return answer.status, await answer.text()
+
+
+async def _exec(url: str, query: str, stdin: bytes | None = None) -> tuple[dict[int, bytes], int | None]:
+    place, said = urlsplit(url), {1: b"", 2: b""}
+    reader, writer = await asyncio.open_connection(place.hostname, place.port)
+    target = f"/exec/default/p/main?{query}"
+    wire, protocol = await upgrading.open_websocket(reader, writer, target, [("Host", "node")], [V5])
+
+    def output(number: int, data: bytes) -> None:
+        said[number] += data
+
+    async def input() -> AsyncIterator[bytes]:
+        yield stdin or b""
+
+    socket = WebSocket(wire, is_server=False, protocol=protocol)
+    status = await remote_command_client.run(socket, output, stdin=input() if stdin is not None else None)
+    return said, remote_command_client.exit_code(status)
+
+
+def test_exec(tmp_path: Path) -> None:
+    async def test(node: PlainNode, url: str, session: aiohttp.ClientSession) -> None:
+        await node.run(a_pod("sleep", "1000"))
+        out = "output=1&error=1"
+        assert await _exec(url, f"command=sh&command=-c&command=echo+hi;echo+no+>%262;exit+4&{out}") == (
+            {1: b"hi\n", 2: b"no\n"},
+            4,
+        )
+        assert await _exec(url, f"command=cat&input=1&{out}", b"x" * 500_000) == ({1: b"x" * 500_000, 2: b""}, 0)
+        _said, code = await _exec(url, f"command=/no/such&{out}")
+        assert code != 0
+        tty, code = await _exec(url, "command=sh&command=-c&command=tty&output=1&tty=1&input=1", b"")
+        assert (tty[1].startswith(b"/dev/pts/"), code) == (True, 0)
+
+    _on_node(tmp_path, test)
+
+
+def test_exec_over_spdy(tmp_path: Path) -> None:
+    async def test(node: PlainNode, url: str, session: aiohttp.ClientSession) -> None:
+        await node.run(a_pod("sleep", "1000"))
+        place = urlsplit(url)
+        reader, writer = await asyncio.open_connection(place.hostname, place.port)
+        headers = [("Host", "node"), ("Connection", "Upgrade"), ("Upgrade", SPDY)]
+        headers += [("X-Stream-Protocol-Version", name) for name in ("v9.channel.k8s.io", "v4.channel.k8s.io")]
+        target = "/exec/default/p/uid-p/main?command=cat&input=1&output=1"
+        writer.write(upgrading.request_head("POST", target, headers))
+        head = await upgrading.answer_head(reader)
+        assert (head.code, head.get("X-Stream-Protocol-Version")) == (101, "v4.channel.k8s.io")
+        async with SpdyConnection(StreamWire(reader, writer), is_server=False) as client:
+            streams = {name: await client.open({"streamType": name}) for name in ("error", "stdin", "stdout")}
+            await streams["stdin"].write(b"hello")
+            await streams["stdin"].close()
+            assert await streams["stdout"].read() == b"hello"
+            assert msgspec.json.decode(await streams["error"].read())["status"] == "Success"
+
+    _on_node(tmp_path, test)
+
+
+def test_what_exec_refuses(tmp_path: Path) -> None:
+    async def test(node: PlainNode, url: str, session: aiohttp.ClientSession) -> None:
+        await node.run(a_pod("sleep", "1000"))
+        for target, code, text in (
+            ("/exec/default/p/main?command=ls&output=1", 400, "Upgrade request required"),
+            ("/exec/default/p/main?command=ls", 400, "you must specify at least 1 of stdin, stdout, stderr"),
+            ("/exec/default/q/main?command=ls&output=1", 404, "pod does not exist"),
+            ("/exec/default/p/other/main?output=1", 404, "pod not found"),
+            ("/exec/default/p/side?command=ls&output=1", 500, 'container not found ("side")'),
+            ("/exec/default/p", 404, "404 page not found\n"),
+        ):
+            assert await _text(session, url + target) == (code, text), target
+
+    _on_node(tmp_path, test)
+
+
+def test_attach_sees_what_is_said_and_lets_go(tmp_path: Path) -> None:
+    async def test(node: PlainNode, url: str, session: aiohttp.ClientSession) -> None:
+        await node.run(a_pod("cat", stdin=True))
+        for word in (b"one", b"two"):
+            place = f"{url}/attach/default/p/main?input=1&output=1".replace("http", "ws", 1)
+            async with session.ws_connect(place, protocols=["v4.channel.k8s.io"]) as socket:
+                await socket.receive_bytes()
+                await socket.send_bytes(b"\0" + word)
+                assert await socket.receive_bytes() == b"\1" + word
+
+    _on_node(tmp_path, test)
+
+
+def test_port_forward_in_the_channel_form(tmp_path: Path) -> None:
+    async def test(node: PlainNode, url: str, session: aiohttp.ClientSession) -> None:
+        await node.run(a_pod("sleep", "1000"))
+        server, port = await echo_server()
+        async with server:
+            place = f"{url}/portForward/default/p?port={port}".replace("http", "ws", 1)
+            async with session.ws_connect(place, protocols=["v4.channel.k8s.io"]) as socket:
+                assert [(await socket.receive_bytes())[:1] for _ in range(2)] == [b"\0", b"\1"]
+                await socket.send_bytes(b"\0hello")
+                assert await socket.receive_bytes() == b"\0hello"
+            with pytest.raises(aiohttp.WSServerHandshakeError) as refused:
+                await session.ws_connect(f"{url}/portForward/default/p".replace("http", "ws", 1))
+            assert refused.value.status == 400
+
+    _on_node(tmp_path, test)
+
+
+def test_run(tmp_path: Path) -> None:
+    async def test(node: PlainNode, url: str, session: aiohttp.ClientSession) -> None:
+        await node.run(a_pod("sleep", "1000"))
+        async with session.post(f"{url}/run/default/p/main?cmd=echo+hello") as answer:
+            assert (answer.status, await answer.read()) == (200, b"hello\n")
+        async with session.post(f"{url}/run/default/p/main?cmd=false") as answer:
+            assert answer.status == 500
+
+    _on_node(tmp_path, test)
+
+
+def test_logs(tmp_path: Path) -> None:
+    async def test(node: PlainNode, url: str, session: aiohttp.ClientSession) -> None:
+        pod = await node.run(a_pod("sh", "-c", "echo one; echo two; sleep 1000"))
+        base = f"{url}/containerLogs/default/p/main"
+        async with session.get(f"{base}?follow=true") as answer:
+            assert [await answer.content.readline() for _ in range(2)] == [b"one\n", b"two\n"]
+            assert await _text(session, f"{base}?tailLines=1") == (200, "two\n")
+            assert await _text(session, f"{base}?limitBytes=5") == (200, "one\nt")
+            _status, text = await _text(session, f"{base}?timestamps=1")
+            assert [line.split(" ")[1] for line in text.splitlines()] == ["one", "two"]
+            await node.runtime.end(pod, "main")
+            assert await answer.content.read() == b""
+        assert await _text(session, f"{base}?previous=1") == (
+            400,
+            'previous terminated container "main" in pod "p" not found',
+        )
+        assert pod.spec.containers
+        await node.runtime.begin(pod, Container(name="main", image="", command=["sleep", "1000"]))
+        node.note(pod)
+        assert await _text(session, f"{base}?previous=1") == (200, "one\ntwo\n")
+        assert await _text(session, base) == (200, "")
+
+    _on_node(tmp_path, test)
+
+
+def test_what_logs_refuse(tmp_path: Path) -> None:
+    async def test(node: PlainNode, url: str, session: aiohttp.ClientSession) -> None:
+        pod = a_pod("sleep")
+        node.known["default", "p"] = pod
+        base = f"{url}/containerLogs/default/p/main"
+        for target, code, text in (
+            (base, 400, 'container "main" in pod "p" is not available'),
+            (f"{url}/containerLogs/default/q/main", 404, 'pod "q" does not exist'),
+            (f"{url}/containerLogs/default/p/side", 404, 'container "side" not found in pod "p"'),
+            (f"{url}/containerLogs/default", 400, '{"message": "Missing podID."}'),
+            (f"{base}?tailLines=x", 400, '{"message": "Unable to decode query."}'),
+            (f"{base}?tailLines=-1", 422, '{"message": "Invalid request."}'),
+            (f"{base}?limitBytes=0", 422, '{"message": "Invalid request."}'),
+        ):
+            assert await _text(session, target) == (code, text), target
+
+    _on_node(tmp_path, test)
+
+
+def test_what_is_told_of_the_node(tmp_path: Path) -> None:
+    async def test(node: PlainNode, url: str, session: aiohttp.ClientSession) -> None:
+        await node.run(a_pod("sleep", "1000"))
+
+        async def json(path: str) -> object:
+            async with session.get(url + path) as answer:
+                assert answer.status == 200, path
+                return await answer.json()
+
+        pods = msgspec.convert(await json("/pods"), type=dict[str, object])
+        assert (pods["kind"], pods["apiVersion"]) == ("PodList", "v1")
+        (shown,) = msgspec.convert(pods["items"], type=list[Pod])
+        assert (shown.metadata.name, shown.status.phase) == ("p", "Running")
+        assert await json("/runningpods/")
+        assert await json("/configz") == {"kubeletconfig": {"kind": "KubeletConfiguration", "port": 10250}}
+        summary = await json("/stats/summary")
+        assert isinstance(summary, dict)
+        assert summary["node"]["nodeName"] == "plain"
+        (stats,) = summary["pods"]
+        assert stats["podRef"] == {"name": "p", "namespace": "default", "uid": "uid-p"}
+        assert stats["containers"][0]["cpu"]["usageNanoCores"] == 250_000_000
+        assert stats["memory"]["workingSetBytes"] == 30 << 20
+        assert isinstance(spec := await json("/spec/"), dict)
+        assert spec["num_cores"] > 0
+        assert (await _text(session, f"{url}/healthz")) == (200, "ok")
+        assert (await _text(session, f"{url}/healthz/syncloop")) == (200, "ok")
+        _, metrics = await _text(session, f"{url}/metrics/resource")
+        assert 'container_cpu_usage_seconds_total{container="main",namespace="default",pod="p"} 2.5 ' in metrics
+        assert "node_memory_working_set_bytes " in metrics
+        _, metrics = await _text(session, f"{url}/metrics/cadvisor")
+        assert 'container_memory_working_set_bytes{container="main",id="/kubepods/poduid-p/uid-p-main-0"' in metrics
+        assert (await _text(session, f"{url}/metrics"))[1].endswith("kubelet_running_pods 1\n")
+        assert (await _text(session, f"{url}/nothing"))[0] == 404
+        assert (await _text(session, f"{url}/debug/pprof/goroutine"))[1].startswith("tasks: total")
+
+    _on_node(tmp_path, test)
+
+
+def test_files_of_the_log_folder_and_no_others(tmp_path: Path) -> None:
+    logs = tmp_path / "var-log"
+    logs.mkdir()
+    (logs / "syslog").write_text("hello\n")
+    (tmp_path / "secret").write_text("secret\n")
+    (logs / "link").symlink_to(tmp_path / "secret")
+
+    async def test(node: PlainNode, url: str, session: aiohttp.ClientSession) -> None:
+        assert await _text(session, f"{url}/logs/syslog") == (200, "hello\n")
+        assert '<a href="syslog">syslog</a>' in (await _text(session, f"{url}/logs/"))[1]
+        for path in ("link", "..%2fsecret", "../secret", "none"):
+            assert (await _text(session, f"{url}/logs/{path}"))[0] == 404, path
+
+    _on_node(tmp_path / "node", test, ServerSettings(node_logs=logs))
+
+
+def test_nobody_looks_in_where_that_is_off(tmp_path: Path) -> None:
+    async def test(node: PlainNode, url: str, session: aiohttp.ClientSession) -> None:
+        for path in ("/run/a/b/c", "/exec/a/b/c", "/logs/", "/runningpods/", "/containerLogs/a/b/c", "/debug/pprof/"):
+            assert await _text(session, url + path) == (405, "Debug endpoints are disabled.\n")
+        assert (await _text(session, f"{url}/pods"))[0] == 200
+
+    _on_node(tmp_path, test, ServerSettings(has_debugging=False))
+
+
+def test_cadvisors_port(tmp_path: Path) -> None:
+    async def test(node: PlainNode, url: str, session: aiohttp.ClientSession) -> None:
+        await node.run(a_pod("sleep", "1000"))
+        async with listening(CadvisorPort(view=node).answer, host="127.0.0.1", port=0, tls=None) as port:
+            base = f"http://127.0.0.1:{port}"
+            status, page = await _text(session, f"{base}/")
+            assert (status, "/kubepods/poduid-p" in page, "Processes" in page) == (200, True, True)
+            async with session.get(f"{base}/api/v1.3/containers/kubepods/poduid-p") as answer:
+                info = await answer.json()
+            assert info["stats"][0]["memory"]["working_set"] == 30 << 20
+            async with session.get(f"{base}/api/v2.0/ps") as answer:
+                assert any(found["pid"] > 0 for found in await answer.json())
+            async with session.get(f"{base}/api/v1.3/machine") as answer:
+                assert (await answer.json())["memory_capacity"] > 0
+            assert (await _text(session, f"{base}/api/v1.3/containers/none"))[0] == 404
+            assert (await _text(session, f"{base}/metrics"))[0] == 200
+
+    _on_node(tmp_path, test)
