@@ -76,6 +76,27 @@ def test_a_reset_ends_both_directions() -> None:
     asyncio.run(main())
 
 
+def test_what_was_said_before_a_reset_is_read() -> None:
+    async def main() -> None:
+        ours, theirs = wires()
+        async with (
+            asyncio.timeout(10),
+            SpdyConnection(theirs, is_server=True) as server,
+            SpdyConnection(ours, is_server=False) as client,
+        ):
+            opened = await client.open({})
+            taken = await server.accept()
+            assert taken is not None
+            await taken.write(b"the end")
+            await taken.reset()
+            await client.open({})  # by the answer all that was sent before has come
+            assert await opened.read() == b"the end"
+            with pytest.raises(ConnectionError):
+                await opened.read()
+
+    asyncio.run(main())
+
+
 def test_who_does_not_read_is_not_sent_without_bounds() -> None:
     async def main() -> None:
         ours, theirs = wires()

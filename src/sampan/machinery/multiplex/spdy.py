@@ -50,13 +50,15 @@ class SpdyStream:
         if not (self.is_closed and self.inbox.is_ended):
             with suppress(ConnectionError):
                 await self._connection.send_reset(self.number, frames.CANCEL)
+        self.inbox.discard(ConnectionResetError("the stream was reset"))
         self.broken()
         self._connection.forget_if_over(self)
 
     def broken(self) -> None:
-        """Either side has reset it."""
+        """Either side has reset it. What the other side said before may still be read: a runtime says how a command
+        ended, and resets the stream at once."""
         self.is_closed = True
-        self.inbox.discard(ConnectionResetError("the stream was reset"))
+        self.inbox.end(ConnectionResetError("the stream was reset"))
         self.replied.set()
 
 
