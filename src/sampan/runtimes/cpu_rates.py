@@ -1,0 +1,30 @@
+"""How many processors something uses, from how much time of them it has used so far."""
+
+from __future__ import annotations
+
+_SHORTEST_S = 0.1
+
+
+class CpuRates:
+    """By id. The first look at something tells nothing yet."""
+
+    def __init__(self) -> None:
+        self._last: dict[str, tuple[float, float, float]] = {}
+        """When it was looked at, how much time it had used, and the rate that came out."""
+
+    def rate(self, id: str, used_s: float, now: float) -> float:
+        before = self._last.get(id)
+        if before is None or used_s < before[1]:
+            cores = 0.0
+        elif now - before[0] < _SHORTEST_S:
+            return before[2]
+        else:
+            cores = (used_s - before[1]) / (now - before[0])
+        self._last[id] = (now, used_s, cores)
+        return cores
+
+    def forget(self, id: str) -> None:
+        self._last.pop(id, None)
+
+
+__all__ = ["CpuRates"]

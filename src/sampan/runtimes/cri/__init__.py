@@ -1,0 +1,9 @@
+"""The runtime `cri`: containerd or CRI-O, over the container runtime interface (gRPC on its socket).
+
+`cri.proto` is what is spoken, `client` speaks it; `messages` and `seen` translate, both pure; `streaming` connects to
+processes and ports; `runtime` is the contract.
+"""
+
+from sampan.runtimes.cri.runtime import CriRuntime
+
+__all__ = ["CriRuntime"]

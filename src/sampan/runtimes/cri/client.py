@@ -1,0 +1,102 @@
+"""Calls to a runtime that speaks CRI, on its socket."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from typing import Any
+
+import grpc  # type: ignore[import-untyped]
+from grpc import aio
+
+from sampan.runtimes.contract import RuntimeFailure
+from sampan.runtimes.cri.proto import Method, Schema, load
+
+TIMEOUT_S = 120.0
+_MOST_MESSAGE = 16 << 20
+_OPTIONS = (
+    ("grpc.max_receive_message_length", _MOST_MESSAGE),
+    ("grpc.max_send_message_length", _MOST_MESSAGE),
+    ("grpc.initial_reconnect_backoff_ms", 50),
+    ("grpc.max_reconnect_backoff_ms", 3_000),
+    ("grpc.use_local_subchannel_pool", 1),
+    ("grpc.enable_http_proxy", 0),
+)
+
+
+class CriError(RuntimeFailure):
+    """What the runtime answered, in the words in which the real kubelet shows it."""
+
+    def __init__(self, reason: str, code: grpc.StatusCode, details: str) -> None:
+        name = "".join(part.capitalize() for part in code.name.split("_"))
+        super().__init__(reason, f"rpc error: code = {name} desc = {details}")
+        self.code, self.details = code, details
+
+    @property
+    def is_missing(self) -> bool:
+        return self.code is grpc.StatusCode.NOT_FOUND
+
+    @property
+    def is_unknown(self) -> bool:
+        """The runtime has no such call."""
+        return self.code is grpc.StatusCode.UNIMPLEMENTED
+
+
+class CriClient:
+    """`endpoint` is the socket's path, with or without `unix://`."""
+
+    def __init__(self, endpoint: str) -> None:
+        self.schema: Schema = load()
+        self._channel = aio.insecure_channel(f"unix:{endpoint.removeprefix('unix://')}", _OPTIONS)
+        self._calls: dict[str, Any] = {}
+
+    async def close(self) -> None:
+        await self._channel.close()
+
+    async def runtime(
+        self, name: str, request: Any = None, *, reason: str = "RuntimeError", timeout_s: float | None = TIMEOUT_S
+    ) -> Any:
+        """A call of the RuntimeService; CriError with that reason."""
+        return await self._call("RuntimeService", name, request, reason, timeout_s)
+
+    async def images(
+        self, name: str, request: Any = None, *, reason: str = "ImageError", timeout_s: float | None = TIMEOUT_S
+    ) -> Any:
+        return await self._call("ImageService", name, request, reason, timeout_s)
+
+    async def events(self) -> AsyncIterator[Any]:
+        """Of containers, as they happen, until the runtime ends the stream or cannot go on (CriError)."""
+        method = self.schema.method("RuntimeService", "GetContainerEvents")
+        stream = self._channel.unary_stream(
+            method.path, request_serializer=method.request.SerializeToString, response_deserializer=_reader(method)
+        )
+        call = stream(method.request())
+        try:
+            async for event in call:
+                yield event
+        except aio.AioRpcError as fault:
+            raise _error("RuntimeError", fault) from None
+        finally:
+            call.cancel()
+
+    async def _call(self, service: str, name: str, request: Any, reason: str, timeout_s: float | None) -> Any:
+        method = self.schema.method(service, name)
+        call = self._calls.get(method.path)
+        if call is None:
+            call = self._calls[method.path] = self._channel.unary_unary(
+                method.path, request_serializer=method.request.SerializeToString, response_deserializer=_reader(method)
+            )
+        try:
+            return await call(request if request is not None else method.request(), timeout=timeout_s)
+        except aio.AioRpcError as fault:
+            raise _error(reason, fault) from None
+
+
+def _reader(method: Method) -> Any:
+    return method.response.FromString
+
+
+def _error(reason: str, fault: aio.AioRpcError) -> CriError:
+    return CriError(reason, fault.code(), fault.details() or fault.code().name)
+
+
+__all__ = ["TIMEOUT_S", "CriClient", "CriError"]

@@ -1,0 +1,198 @@
+"""What CRI is told of sandboxes and containers, made of Sampan's own words for the same. Pure."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from typing import Any
+
+from sampan.runtimes.config import ContainerConfig, Mount, Namespaces, Profile, Resources, SandboxConfig
+from sampan.runtimes.cri.proto import load
+from sampan.runtimes.labels import container_labels, sandbox_labels
+
+_MODES = {"pod": "POD", "container": "CONTAINER", "node": "NODE", "target": "TARGET"}
+_PROPAGATION = {
+    "private": "PROPAGATION_PRIVATE",
+    "rslave": "PROPAGATION_HOST_TO_CONTAINER",
+    "rshared": "PROPAGATION_BIDIRECTIONAL",
+}
+_NO_LIMIT = -1
+
+
+def sandbox_message(config: SandboxConfig, attempt: int, node: str) -> Any:
+    cri = load()
+    about = cri.PodSandboxMetadata(name=config.name, uid=config.uid, namespace=config.namespace, attempt=attempt)
+    found = cri.PodSandboxConfig(
+        metadata=about,
+        hostname=config.hostname,
+        log_directory=str(config.log_folder),
+        port_mappings=[
+            cri.PortMapping(
+                protocol=port.protocol or "TCP",
+                container_port=port.container_port,
+                host_port=port.host_port,
+                host_ip=port.host_ip,
+            )
+            for port in config.ports
+        ],
+        labels=sandbox_labels(config, node),
+        annotations=dict(config.annotations),
+        linux=cri.LinuxPodSandboxConfig(
+            cgroup_parent=config.cgroup_parent,
+            security_context=_sandbox_security(config),
+            sysctls=dict(config.sysctls),
+        ),
+    )
+    if config.dns is not None:
+        dns = config.dns
+        found.dns_config.CopyFrom(cri.DNSConfig(servers=dns.servers, searches=dns.searches, options=dns.options))
+    return found
+
+
+def _sandbox_security(config: SandboxConfig) -> Any:
+    cri, security = load(), config.security
+    return cri.LinuxSandboxSecurityContext(
+        namespace_options=_namespaces(config.namespaces),
+        selinux_options=_selinux(security.selinux),
+        run_as_user=_number(security.user),
+        run_as_group=_number(security.group),
+        readonly_rootfs=security.is_root_read_only,
+        supplemental_groups=security.supplemental_groups,
+        supplemental_groups_policy=security.supplemental_policy,
+        privileged=security.is_privileged,
+        seccomp=_profile(security.seccomp),
+        apparmor=_profile(security.apparmor),
+    )
+
+
+def container_message(config: ContainerConfig, sandbox: SandboxConfig, node: str) -> Any:
+    cri = load()
+    return cri.ContainerConfig(
+        metadata=cri.ContainerMetadata(name=config.name, attempt=config.attempt),
+        image=cri.ImageSpec(image=config.image_ref or config.image, user_specified_image=config.image),
+        command=config.command,
+        args=config.args,
+        working_dir=config.working_folder,
+        envs=[cri.KeyValue(key=name, value=value) for name, value in config.env],
+        mounts=[_mount(each) for each in config.mounts],
+        devices=[
+            cri.Device(container_path=each.path, host_path=each.host_path, permissions=each.permissions)
+            for each in config.devices
+        ],
+        labels=container_labels(config, sandbox, node),
+        annotations=dict(config.annotations),
+        log_path=os.path.relpath(config.log_path, sandbox.log_folder),
+        stdin=config.has_stdin,
+        stdin_once=config.closes_stdin,
+        tty=config.has_tty,
+        linux=cri.LinuxContainerConfig(
+            resources=resources_message(config.resources), security_context=_container_security(config)
+        ),
+        stop_signal=_signal(config.stop_signal),
+    )
+
+
+def _container_security(config: ContainerConfig) -> Any:
+    cri, security = load(), config.security
+    return cri.LinuxContainerSecurityContext(
+        capabilities=cri.Capability(
+            add_capabilities=[_capability(each) for each in security.added],
+            drop_capabilities=[_capability(each) for each in security.dropped],
+        ),
+        privileged=security.is_privileged,
+        namespace_options=_namespaces(config.namespaces),
+        selinux_options=_selinux(security.selinux),
+        run_as_user=_number(security.user),
+        run_as_group=_number(security.group),
+        run_as_username=security.username if security.user is None else "",
+        readonly_rootfs=security.is_root_read_only,
+        supplemental_groups=security.supplemental_groups,
+        supplemental_groups_policy=security.supplemental_policy,
+        apparmor_profile=_old_apparmor(security.apparmor),
+        no_new_privs=security.may_not_gain_privileges,
+        masked_paths=security.masked_paths,
+        readonly_paths=security.read_only_paths,
+        seccomp=_profile(security.seccomp),
+        apparmor=_profile(security.apparmor),
+    )
+
+
+def resources_message(wanted: Resources) -> Any:
+    cri = load()
+    return cri.LinuxContainerResources(
+        cpu_period=wanted.cpu_period,
+        cpu_quota=wanted.cpu_quota,
+        cpu_shares=wanted.cpu_shares,
+        memory_limit_in_bytes=wanted.memory_bytes,
+        memory_swap_limit_in_bytes=wanted.memory_bytes,
+        oom_score_adj=wanted.oom_score_adjust,
+        cpuset_cpus=wanted.cpus,
+        cpuset_mems=wanted.memory_nodes,
+        hugepage_limits=[
+            cri.HugepageLimit(page_size=f"{size.removesuffix('i')}B", limit=limit)
+            for size, limit in wanted.huge_pages.items()
+        ],
+        unified={"memory.min": str(wanted.memory_reserved)} if wanted.memory_reserved else {},
+    )
+
+
+def new_limits(wanted: Resources) -> Any:
+    """For a container that runs: what is not limited any more must be said."""
+    found = resources_message(wanted)
+    found.cpu_quota = wanted.cpu_quota or _NO_LIMIT
+    return found
+
+
+def _namespaces(wanted: Namespaces) -> Any:
+    target = wanted.target.rpartition("://")[2]
+    return load().NamespaceOption(
+        network=_MODES[wanted.network], pid=_MODES[wanted.pid], ipc=_MODES[wanted.ipc], target_id=target
+    )
+
+
+def _mount(mount: Mount) -> Any:
+    cri = load()
+    found = cri.Mount(
+        container_path=mount.target,
+        host_path="" if mount.image else str(mount.source),
+        readonly=mount.is_read_only,
+        propagation=_PROPAGATION[mount.propagation],
+        recursive_read_only=mount.is_recursively_read_only,
+        image_sub_path=mount.image_sub_path,
+    )
+    if mount.image:
+        found.image.image = mount.image
+    return found
+
+
+def _profile(profile: Profile) -> Any:
+    return load().SecurityProfile(profile_type=profile.type, localhost_ref=profile.local)
+
+
+def _old_apparmor(profile: Profile) -> str:
+    """The form that runtimes of before 2022 know; those of today prefer the other."""
+    if profile.type == "Localhost":
+        return f"localhost/{profile.local}"
+    return "runtime/default" if profile.type == "RuntimeDefault" else "unconfined"
+
+
+def _selinux(options: Mapping[str, str]) -> Any:
+    known = {name: options.get(name, "") for name in ("user", "role", "type", "level")}
+    return load().SELinuxOption(**known) if any(known.values()) else None
+
+
+def _number(value: int | None) -> Any:
+    return load().Int64Value(value=value) if value is not None else None
+
+
+def _capability(name: str) -> str:
+    return name.upper().removeprefix("CAP_")
+
+
+def _signal(name: str) -> str:
+    if not name:
+        return "RUNTIME_DEFAULT"
+    return (name if name.startswith("SIG") else f"SIG{name}").replace("+", "PLUS").replace("-", "MINUS")
+
+
+__all__ = ["container_message", "new_limits", "resources_message", "sandbox_message"]

@@ -1,0 +1,105 @@
+"""CRI's answers in Sampan's words. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from sampan.runtimes import contract
+from sampan.runtimes.contract import ImageInfo, Usage
+from sampan.runtimes.pod_table import SeenContainer, SeenSandbox, ended_reason
+
+_STATES = (contract.CREATED, contract.RUNNING, contract.EXITED, contract.UNKNOWN)
+_READY = 0
+
+
+def state(number: int) -> str:
+    return _STATES[number] if number < len(_STATES) else contract.UNKNOWN
+
+
+def sandbox(status: Any) -> SeenSandbox:
+    """Of a sandbox's status, or, without addresses, of its row in a list."""
+    network = status.network if hasattr(status, "network") else None
+    ips = [network.ip, *(each.ip for each in network.additional_ips)] if network is not None and network.ip else []
+    return SeenSandbox(
+        id=status.id,
+        attempt=status.metadata.attempt,
+        is_ready=status.state == _READY,
+        created_at=status.created_at / 1e9,
+        ips=ips,
+    )
+
+
+def container(status: Any, sandbox_id: str) -> SeenContainer:
+    return SeenContainer(
+        id=status.id,
+        sandbox=sandbox_id,
+        name=status.metadata.name,
+        attempt=status.metadata.attempt,
+        state=state(status.state),
+        image=status.image.user_specified_image or status.image.image,
+        image_ref=status.image_ref,
+        created_at=status.created_at / 1e9,
+        started_at=status.started_at / 1e9,
+        finished_at=status.finished_at / 1e9,
+        exit_code=status.exit_code,
+        reason=ended_reason(status.reason, status.exit_code),
+        message=status.message,
+        log_path=status.log_path,
+    )
+
+
+def image(found: Any) -> ImageInfo:
+    user = str(found.uid.value) if found.HasField("uid") else found.username
+    return ImageInfo(
+        id=found.id,
+        names=list(found.repo_tags),
+        digests=list(found.repo_digests),
+        size=found.size,
+        user=user,
+        is_pinned=found.pinned,
+    )
+
+
+def container_usage(stats: Any, cores: float) -> Usage:
+    disk = stats.writable_layer
+    return Usage(
+        name=stats.attributes.metadata.name,
+        cpu_cores=stats.cpu.usage_nano_cores.value / 1e9 if stats.cpu.HasField("usage_nano_cores") else cores,
+        memory_bytes=stats.memory.working_set_bytes.value,
+        cpu_s=stats.cpu.usage_core_nano_seconds.value / 1e9,
+        memory_rss_bytes=_told(stats.memory, "rss_bytes"),
+        page_faults=_told(stats.memory, "page_faults"),
+        major_page_faults=_told(stats.memory, "major_page_faults"),
+        disk_bytes=_told(disk, "used_bytes"),
+        inodes=_told(disk, "inodes_used"),
+    )
+
+
+def sandbox_usage(stats: Any, cores: float) -> Usage:
+    linux = stats.linux
+    link = linux.network.default_interface
+    return Usage(
+        name="",
+        cpu_cores=linux.cpu.usage_nano_cores.value / 1e9 if linux.cpu.HasField("usage_nano_cores") else cores,
+        memory_bytes=linux.memory.working_set_bytes.value,
+        cpu_s=linux.cpu.usage_core_nano_seconds.value / 1e9,
+        memory_rss_bytes=_told(linux.memory, "rss_bytes"),
+        page_faults=_told(linux.memory, "page_faults"),
+        major_page_faults=_told(linux.memory, "major_page_faults"),
+        processes=_told(linux.process, "process_count"),
+        received_bytes=_told(link, "rx_bytes"),
+        sent_bytes=_told(link, "tx_bytes"),
+    )
+
+
+def _told(message: Any, name: str) -> int | None:
+    return int(getattr(message, name).value) if message.HasField(name) else None
+
+
+def rows(listed: Sequence[Any]) -> dict[str, int]:
+    """States by id: what of a list tells that something has changed."""
+    return {each.id: each.state for each in listed}
+
+
+__all__ = ["container", "container_usage", "image", "rows", "sandbox", "sandbox_usage", "state"]

@@ -1,0 +1,236 @@
+"""Connecting to the addresses that CRI gives for exec, attach and port-forward: SPDY, which every runtime speaks.
+
+A connection is held by a task of its own, for as long as somebody has its stream; `begin` starts such tasks.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import socket
+import ssl
+from collections.abc import Awaitable, Callable, Coroutine
+from contextlib import suppress
+from typing import Any
+from urllib.parse import urlsplit
+
+from sampan.machinery.multiplex import handshake, upgrading
+from sampan.machinery.multiplex.channels import V4
+from sampan.machinery.multiplex.port_forward import exchanged
+from sampan.machinery.multiplex.remote_command_client import exit_code
+from sampan.machinery.multiplex.spdy import SpdyConnection, SpdyStream
+from sampan.machinery.multiplex.streams import DATA, ERROR, RESIZE
+from sampan.machinery.multiplex.streams import STDERR as STDERR_STREAM
+from sampan.machinery.multiplex.streams import STDIN as STDIN_STREAM
+from sampan.machinery.multiplex.streams import STDOUT as STDOUT_STREAM
+from sampan.machinery.multiplex.wire import StreamWire
+from sampan.runtimes.contract import RuntimeFailure
+from sampan.runtimes.streams import STDERR, STDOUT
+
+Begin = Callable[[Coroutine[Any, Any, None]], object]
+_TYPE = "streamType"
+_PATIENCE_S = 30.0
+_MOST_WAITING = 16
+
+
+async def _opened(url: str, protocol: str) -> StreamWire:
+    parts = urlsplit(url)
+    secure = _trusting() if parts.scheme == "https" else None
+    host, port = parts.hostname or "localhost", parts.port or (443 if secure else 80)
+    reader, writer = await asyncio.open_connection(host, port, ssl=secure)
+    target = f"{parts.path}?{parts.query}" if parts.query else parts.path
+    headers = [("Host", parts.netloc), ("Connection", "Upgrade"), ("Upgrade", handshake.SPDY)]
+    headers += [(handshake.STREAM_PROTOCOL, protocol), ("Content-Length", "0")]
+    try:
+        writer.write(upgrading.request_head("POST", target, headers))
+        head = await upgrading.answer_head(reader)
+        if head.code != upgrading.SWITCHING:
+            raise upgrading.NotUpgraded(head, await upgrading.answer_body(reader, head))
+    except BaseException:
+        writer.close()
+        raise
+    return StreamWire(reader, writer)
+
+
+def _trusting() -> ssl.SSLContext:
+    """The runtime, reached on its own socket, named the address; its certificate is its own."""
+    context = ssl.create_default_context()
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    return context
+
+
+class CriStream:
+    """A process over a connection; see `streams.ProcessStream`. Runtimes let a process that was begun for a stream go
+    on after the stream has gone: all that it notices is the end of its input."""
+
+    def __init__(self, url: str, *, has_stdin: bool, has_tty: bool) -> None:
+        self._url, self._has_stdin, self._has_tty = url, has_stdin, has_tty
+        self._streams: dict[str, SpdyStream] = {}
+        self._output: asyncio.Queue[tuple[int, bytes] | None] = asyncio.Queue(_MOST_WAITING)
+        self._begun: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._closing = asyncio.Event()
+        self._is_over = False
+
+    async def begin(self, begin: Begin) -> None:
+        """RuntimeFailure if there is no connection."""
+        begin(self._hold())
+        try:
+            async with asyncio.timeout(_PATIENCE_S):
+                await asyncio.shield(self._begun)
+        except (OSError, upgrading.NotUpgraded) as fault:
+            raise RuntimeFailure("StreamError", f"cannot connect to {urlsplit(self._url).netloc}: {fault}") from None
+        except BaseException:
+            self._closing.set()
+            raise
+
+    async def _hold(self) -> None:
+        try:
+            wire = await _opened(self._url, V4)
+            async with SpdyConnection(wire, is_server=False) as connection:
+                await self._open(connection)
+                self._begun.set_result(None)
+                await self._relay()
+        except (OSError, upgrading.NotUpgraded) as fault:
+            if not self._begun.done():
+                self._begun.set_exception(fault)
+        finally:
+            self._closing.set()
+            if not self._begun.done():
+                self._begun.cancel()
+
+    async def _open(self, connection: SpdyConnection) -> None:
+        wanted = [ERROR, STDIN_STREAM if self._has_stdin else "", STDOUT_STREAM]
+        wanted += [RESIZE] if self._has_tty else [STDERR_STREAM]
+        for kind in filter(None, wanted):
+            self._streams[kind] = await connection.open({_TYPE: kind})
+
+    async def _relay(self) -> None:
+        """Until somebody closes the stream; output ends before that, if it does."""
+        async with asyncio.TaskGroup() as group:
+            outputs = [group.create_task(self._collect(STDOUT_STREAM, STDOUT))]
+            if STDERR_STREAM in self._streams:
+                outputs.append(group.create_task(self._collect(STDERR_STREAM, STDERR)))
+            ended = group.create_task(self._ended(outputs))
+            await self._closing.wait()
+            for task in (*outputs, ended):
+                task.cancel()
+
+    async def _collect(self, kind: str, channel: int) -> None:
+        with suppress(ConnectionError):
+            while data := await self._streams[kind].read():
+                await self._output.put((channel, data))
+
+    async def _ended(self, outputs: list[asyncio.Task[None]]) -> None:
+        await asyncio.wait(outputs)
+        await self._output.put(None)
+
+    # -- ProcessStream -----------------------------------------------------------------------------------------------
+
+    async def read(self) -> tuple[int, bytes] | None:
+        if self._is_over:
+            return None
+        taken = asyncio.ensure_future(self._output.get())
+        closed = asyncio.ensure_future(self._closing.wait())
+        try:
+            await asyncio.wait((taken, closed), return_when=asyncio.FIRST_COMPLETED)
+            piece = taken.result() if taken.done() else None
+        finally:
+            taken.cancel()
+            closed.cancel()
+        self._is_over = piece is None
+        return piece
+
+    async def write(self, data: bytes) -> None:
+        if (stream := self._streams.get(STDIN_STREAM)) is not None:
+            with suppress(ConnectionError):
+                await stream.write(data)
+
+    async def close_input(self) -> None:
+        if (stream := self._streams.get(STDIN_STREAM)) is not None:
+            await stream.close()
+
+    async def resize(self, width: int, height: int) -> None:
+        if (stream := self._streams.get(RESIZE)) is not None:
+            with suppress(ConnectionError):
+                await stream.write(json.dumps({"Width": width, "Height": height}).encode())
+
+    async def wait(self) -> int:
+        """RuntimeFailure if the command could not be run at all."""
+        while await self.read() is not None:
+            pass
+        said = b""
+        with suppress(ConnectionError):
+            while not self._closing.is_set() and (data := await self._streams[ERROR].read()):
+                said += data
+        return _code(said)
+
+    async def close(self) -> None:
+        self._closing.set()
+
+
+class AttachedStream(CriStream):
+    """To a container's own process: how that ended is known from the container."""
+
+    def __init__(self, url: str, *, has_stdin: bool, has_tty: bool, ended: Callable[[], Awaitable[int]]) -> None:
+        super().__init__(url, has_stdin=has_stdin, has_tty=has_tty)
+        self._ended_with = ended
+
+    async def wait(self) -> int:
+        await super().wait()
+        return await self._ended_with()
+
+
+def _code(said: bytes) -> int:
+    if not said:
+        return 0
+    try:
+        status = json.loads(said)
+    except ValueError:
+        status = {"message": said.decode("utf-8", "replace")}
+    code = exit_code(status)
+    if code is None:
+        raise RuntimeFailure("ExecError", str(status.get("message", "")))
+    return code
+
+
+async def connected(url: str, port: int, begin: Begin) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+    """To a port behind a port-forward address. That nothing listens there is known only when the connection ends."""
+    ready: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+    near, far = socket.socketpair()
+    begin(_forward(url, port, far, ready))
+    try:
+        async with asyncio.timeout(_PATIENCE_S):
+            await ready
+        return await asyncio.open_connection(sock=near)
+    except (OSError, upgrading.NotUpgraded) as fault:
+        near.close()
+        raise RuntimeFailure("PortForward", f"cannot connect to port {port} of the pod: {fault}") from None
+    except BaseException:
+        near.close()
+        raise
+
+
+async def _forward(url: str, port: int, end: socket.socket, ready: asyncio.Future[None]) -> None:
+    reader, writer = await asyncio.open_connection(sock=end)
+    try:
+        wire = await _opened(url, handshake.PORT_FORWARD)
+        async with SpdyConnection(wire, is_server=False) as connection:
+            about = {"port": str(port), "requestID": "0"}
+            error = await connection.open({**about, _TYPE: ERROR})
+            await error.close()
+            data = await connection.open({**about, _TYPE: DATA})
+            if not ready.done():
+                ready.set_result(None)
+            await exchanged(data, reader, writer, ends_with_stream=True)
+            await data.reset()
+            await error.reset()
+    except (OSError, upgrading.NotUpgraded) as fault:
+        if not ready.done():
+            ready.set_exception(fault)
+    finally:
+        writer.close()
+        if not ready.done():
+            ready.cancel()
+
+
+__all__ = ["AttachedStream", "Begin", "CriStream", "connected"]

@@ -1,0 +1,171 @@
+"""What an engine that keeps pods itself (containerd, Docker) was last seen to have, as the kubelet is told of it.
+
+An engine is asked in several calls, and by several tasks at a time: whoever asks takes a ticket before the first call,
+and what was asked for earlier never overwrites what was asked for later.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from sampan.runtimes import contract
+from sampan.runtimes.contract import NOTHING, ContainerReport, PodReport, RuntimeFailure
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SeenSandbox:
+    id: str
+    attempt: int
+    is_ready: bool
+    created_at: float = 0
+    ips: Sequence[str] = ()
+    pid: int = 0
+    """Of the process that holds the namespaces, where the engine tells it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SeenContainer:
+    id: str
+    sandbox: str
+    name: str
+    attempt: int
+    state: str
+    image: str = ""
+    image_ref: str = ""
+    created_at: float = 0
+    started_at: float = 0
+    finished_at: float = 0
+    exit_code: int = 0
+    reason: str = ""
+    message: str = ""
+    log_path: str = ""
+
+    @property
+    def is_over(self) -> bool:
+        return self.state == contract.EXITED
+
+
+@dataclass(slots=True)
+class SeenPod:
+    sandboxes: Sequence[SeenSandbox] = ()
+    """The latest first."""
+    containers: Sequence[SeenContainer] = ()
+    """Of each name the latest first."""
+    ticket: int = field(default=0, compare=False)
+
+    @property
+    def sandbox(self) -> SeenSandbox | None:
+        return self.sandboxes[0] if self.sandboxes else None
+
+    def runs_of(self, name: str) -> list[SeenContainer]:
+        return [each for each in self.containers if each.name == name]
+
+
+class PodTable:
+    """`name` is the runtime's, as in a container's id."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self._pods: dict[str, SeenPod] = {}
+        self._gone: dict[str, int] = {}
+        """Tickets of pods that were seen to be gone, lest an older look brings them back."""
+        self._tickets = itertools.count(1)
+
+    def ticket(self) -> int:
+        return next(self._tickets)
+
+    def uids(self) -> list[str]:
+        return list(self._pods)
+
+    def get(self, uid: str) -> SeenPod | None:
+        return self._pods.get(uid)
+
+    def put(self, uid: str, sandboxes: Sequence[SeenSandbox], containers: Sequence[SeenContainer], ticket: int) -> bool:
+        """Whether anything is other than before."""
+        known = self._pods.get(uid)
+        if ticket < (known.ticket if known is not None else self._gone.get(uid, 0)):
+            return False
+        if not sandboxes and not containers:
+            self._gone[uid] = ticket
+            return self._pods.pop(uid, None) is not None
+        found = SeenPod(
+            sorted(sandboxes, key=lambda each: (-each.attempt, -each.created_at)),
+            sorted(containers, key=lambda each: (-each.attempt, -each.created_at)),
+            ticket,
+        )
+        self._pods[uid] = found
+        self._gone.pop(uid, None)
+        return found != known
+
+    def forget_before(self, ticket: int) -> None:
+        """No look with an earlier ticket is under way any more."""
+        self._gone = {uid: each for uid, each in self._gone.items() if each >= ticket}
+
+    # -- what the kubelet asks ---------------------------------------------------------------------------------------
+
+    def report(self, uid: str) -> PodReport:
+        pod = self._pods.get(uid)
+        if pod is None:
+            return NOTHING
+        sandbox = pod.sandbox
+        runs = [pod.runs_of(name) for name in dict.fromkeys(each.name for each in reversed(pod.containers))]
+        return PodReport(
+            is_sandbox_ready=sandbox is not None and sandbox.is_ready,
+            sandboxes=sandbox.attempt + 1 if sandbox is not None else 0,
+            ips=sandbox.ips if sandbox is not None and sandbox.is_ready else (),
+            containers=[self._container(each[0]) for each in runs],
+            before=[self._container(each[1]) for each in runs if len(each) > 1],
+        )
+
+    def _container(self, seen: SeenContainer) -> ContainerReport:
+        is_running, is_over = seen.state == contract.RUNNING, seen.is_over
+        return ContainerReport(
+            name=seen.name,
+            id=f"{self._name}://{seen.id}",
+            state=seen.state,
+            attempt=seen.attempt,
+            image=seen.image,
+            image_ref=seen.image_ref,
+            started_at=seen.started_at,
+            finished_at=seen.finished_at if is_over else 0,
+            exit_code=seen.exit_code if is_over else 0,
+            reason=seen.reason if is_over else "",
+            message=seen.message if is_over else "",
+            is_started=is_running,
+            is_ready=is_running,
+        )
+
+    def running(self, uid: str, name: str) -> SeenContainer:
+        pod = self._pods.get(uid)
+        runs = pod.runs_of(name) if pod is not None else []
+        if not runs or runs[0].state != contract.RUNNING:
+            raise RuntimeFailure("NotFound", f'container "{name}" is not running')
+        return runs[0]
+
+    def ready_sandbox(self, uid: str, reason: str = "NotFound") -> SeenSandbox:
+        pod = self._pods.get(uid)
+        if pod is None or pod.sandbox is None or not pod.sandbox.is_ready:
+            raise RuntimeFailure(reason, "the pod has no sandbox")
+        return pod.sandbox
+
+    def find(self, uid: str, id: str) -> SeenContainer | None:
+        pod = self._pods.get(uid)
+        wanted = id.removeprefix(f"{self._name}://")
+        return next((each for each in pod.containers if each.id == wanted), None) if pod is not None else None
+
+    def log_file(self, uid: str, name: str, *, previous: bool) -> Path | None:
+        pod = self._pods.get(uid)
+        runs = pod.runs_of(name) if pod is not None else []
+        wanted = runs[1:2] if previous else runs[:1]
+        return Path(wanted[0].log_path) if wanted and wanted[0].log_path else None
+
+
+def ended_reason(reason: str, exit_code: int) -> str:
+    """The engine's word, or the usual one."""
+    return reason or (contract.ERROR if exit_code else contract.COMPLETED)
+
+
+__all__ = ["PodTable", "SeenContainer", "SeenPod", "SeenSandbox", "ended_reason"]

@@ -1,0 +1,51 @@
+"""What sandboxes were made with, kept on disk: a kubelet that begins anew makes more containers in them."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from sampan.runtimes.config import SandboxConfig
+from sampan.runtimes.contract import RuntimeFailure
+
+
+class SandboxConfigs:
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._known: dict[str, SandboxConfig] = {}
+
+    def keep(self, config: SandboxConfig) -> None:
+        self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        path = self._path(config.uid)
+        scratch = path.with_suffix(".new")
+        scratch.write_bytes(msgspec.json.encode(config, enc_hook=str))
+        os.replace(scratch, path)
+        self._known[config.uid] = config
+
+    def get(self, uid: str) -> SandboxConfig:
+        found = self._known.get(uid)
+        if found is None:
+            try:
+                found = msgspec.json.decode(self._path(uid).read_bytes(), type=SandboxConfig, dec_hook=_path)
+            except (OSError, msgspec.MsgspecError):
+                raise RuntimeFailure("CreateContainerError", "the pod has no sandbox that is known") from None
+            self._known[uid] = found
+        return found
+
+    def forget(self, uid: str) -> None:
+        self._known.pop(uid, None)
+        self._path(uid).unlink(missing_ok=True)
+
+    def _path(self, uid: str) -> Path:
+        return self._folder / f"{uid}.json"
+
+
+def _path(kind: type, value: Any) -> Any:
+    """Of the fields only paths are none of the types that JSON has."""
+    return kind(value)
+
+
+__all__ = ["SandboxConfigs"]
