@@ -1,0 +1,159 @@
+"""Files of a volume that change all at once: they are in a folder named after the moment, `..data` is a link to that
+folder, and what containers see are links through `..data`. A change is a new folder and one rename of the link.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import shutil
+from collections.abc import Callable, Iterator, Mapping
+from datetime import UTC, datetime
+from pathlib import Path, PurePosixPath
+from typing import NamedTuple
+
+from sampan.api import gotext
+from sampan.kubelet.volumes.contract import VolumeFault
+
+_DATA, _NEW = "..data", "..data_tmp"
+_LONGEST_NAME, _LONGEST_PATH = 255, 4096
+
+
+class File(NamedTuple):
+    content: bytes
+    mode: int
+    user: int | None = None
+    """Whose it is; None: ours."""
+
+
+Payload = Mapping[str, File]
+"""By path within the volume."""
+
+
+def write(folder: Path, payload: Payload, *, now: float, set_owner: Callable[[], None]) -> bool:
+    """Whether there was anything to change. `set_owner` is called before anybody sees the new files."""
+    wanted = {_checked(path): file for path, file in payload.items()}
+    before = _present(folder)
+    gone = _paths(before) - _with_parents(wanted) if before is not None else set()
+    is_changed = before is None or bool(gone) or not _is_same(before, wanted)
+    if is_changed:
+        _put(folder, wanted, now, set_owner)
+    for path, file in wanted.items():
+        _link(folder, path.partition("/")[0], file.user)
+    for path in gone:
+        if "/" not in path:
+            (folder / path).unlink()
+    if is_changed and before is not None:
+        shutil.rmtree(before)
+    return is_changed
+
+
+def _put(folder: Path, wanted: Mapping[str, File], now: float, set_owner: Callable[[], None]) -> None:
+    made = _new_folder(folder, now)
+    try:
+        for path, file in wanted.items():
+            _write_file(made / path, file)
+        set_owner()
+        (folder / _NEW).unlink(missing_ok=True)
+        (folder / _NEW).symlink_to(made.name)
+        (folder / _NEW).rename(folder / _DATA)
+    except BaseException:
+        shutil.rmtree(made)
+        raise
+
+
+def _new_folder(folder: Path, now: float) -> Path:
+    stamp = datetime.fromtimestamp(now, UTC).strftime("..%Y_%m_%d_%H_%M_%S.")
+    while True:
+        made = folder / f"{stamp}{random.randrange(1 << 32)}"
+        try:
+            made.mkdir()
+        except FileExistsError:
+            continue
+        made.chmod(0o755)
+        return made
+
+
+def _write_file(path: Path, file: File) -> None:
+    if not path.parent.exists():
+        path.parent.mkdir(parents=True)
+        path.parent.chmod(0o755)
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+    try:
+        os.write(descriptor, file.content) if len(file.content) < 4096 else _write_all(descriptor, file.content)
+        os.fchmod(descriptor, file.mode)
+        if file.user is not None:
+            os.fchown(descriptor, file.user, -1)
+    finally:
+        os.close(descriptor)
+
+
+def _write_all(descriptor: int, content: bytes) -> None:
+    rest = memoryview(content)
+    while rest:
+        rest = rest[os.write(descriptor, rest) :]
+
+
+def _link(folder: Path, name: str, user: int | None) -> None:
+    link = folder / name
+    if not link.is_symlink():
+        link.symlink_to(f"{_DATA}/{name}")
+        if user is not None:
+            os.lchown(link, user, -1)
+
+
+def _present(folder: Path) -> Path | None:
+    try:
+        found = folder / os.readlink(folder / _DATA)
+    except FileNotFoundError:
+        return None
+    return found if found.is_dir() else None
+
+
+def _paths(folder: Path) -> set[str]:
+    found = set()
+    for parent, folders, files in os.walk(folder):
+        inside = os.path.relpath(parent, folder)
+        found |= {name if inside == "." else f"{inside}/{name}" for name in (*folders, *files)}
+    return found
+
+
+def _with_parents(paths: Mapping[str, File]) -> set[str]:
+    return {part for path in paths for part in _and_parents(path)}
+
+
+def _and_parents(path: str) -> Iterator[str]:
+    yield path
+    yield from (str(parent) for parent in PurePosixPath(path).parents if parent.name)
+
+
+def _is_same(before: Path, wanted: Mapping[str, File]) -> bool:
+    return all(_content(before / path) == file.content for path, file in wanted.items())
+
+
+def _content(path: Path) -> bytes | None:
+    try:
+        return path.read_bytes()
+    except FileNotFoundError:
+        return None
+
+
+def _checked(path: str) -> str:
+    """In its plain form."""
+    parts = path.split("/")
+    if not path:
+        raise VolumeFault(f"invalid path: must not be empty: {gotext.quote(path)}")
+    if path.startswith("/"):
+        raise VolumeFault(f"invalid path: must be relative path: {path}")
+    if len(path) > _LONGEST_PATH:
+        raise VolumeFault(f"invalid path: must be less than or equal to {_LONGEST_PATH} characters")
+    if ".." in parts:
+        raise VolumeFault(f"invalid path: must not contain '..': {path}")
+    if any(len(part) > _LONGEST_NAME for part in parts):
+        raise VolumeFault(f"invalid path: filenames must be less than or equal to {_LONGEST_NAME} characters")
+    if parts[0].startswith(".."):
+        raise VolumeFault(f"invalid path: must not start with '..': {path}")
+    return str(PurePosixPath(path))
+
+
+__all__ = ["File", "Payload", "write"]

@@ -1,0 +1,105 @@
+"""From a pod's claim to the persistent volume behind it."""
+
+from __future__ import annotations
+
+from sampan.api.types.core_v1 import (
+    Node,
+    PersistentVolume,
+    PersistentVolumeClaim,
+    PersistentVolumeClaimVolumeSource,
+    Pod,
+    Volume,
+)
+from sampan.kubelet.admission import is_matched
+from sampan.kubelet.volumes.contract import BLOCK, ClaimFault, Spec, VolumeFault
+from sampan.machinery import errors
+from sampan.machinery.client import Client, ConnectionFailed
+
+_PROTECTED = "kubernetes.io/pvc-protection"
+_FILES = "Filesystem"
+
+
+class Claims:
+    def __init__(self, *, client: Client) -> None:
+        self._claims, self._volumes = client.of(PersistentVolumeClaim), client.of(PersistentVolume)
+
+    async def spec(self, pod: Pod, volume: Volume, *, mounts: set[str], devices: set[str]) -> Spec:
+        """The volume as a plug-in is told of it; `mounts` and `devices` are the pod's. ClaimFault."""
+        source = claimed(pod, volume)
+        if source is None:
+            return Spec(pod=pod, volume=volume)
+        try:
+            claim = await self._claim(pod.metadata.namespace, source.claimName)
+            if volume.ephemeral is not None:
+                check_owner(pod, claim)
+            found = await self._volume(claim)
+        except ClaimFault as fault:
+            where = f"{pod.metadata.namespace}/{source.claimName}"
+            raise ClaimFault(f"error processing PVC {where}: {fault.text}") from None
+        mode = found.spec.volumeMode or _FILES
+        check_mode(volume.name, mode, mounts=mounts, devices=devices)
+        is_read_only = source.readOnly or (found.spec.csi is not None and found.spec.csi.readOnly)
+        return Spec(pod=pod, volume=volume, persistent=found, is_read_only=is_read_only, is_block=mode == BLOCK)
+
+    async def _claim(self, namespace: str, name: str) -> PersistentVolumeClaim:
+        try:
+            claim = await self._claims.get(name, namespace)
+        except (errors.ApiError, ConnectionFailed) as fault:
+            raise ClaimFault(f"failed to fetch PVC from API server: {fault}") from fault
+        if claim.metadata.deletionTimestamp is not None and _PROTECTED not in claim.metadata.finalizers:
+            raise ClaimFault("PVC is being deleted")
+        if claim.status.phase != "Bound":
+            raise ClaimFault("PVC is not bound")
+        if not claim.spec.volumeName:
+            raise ClaimFault("PVC has empty pvc.Spec.VolumeName")
+        return claim
+
+    async def _volume(self, claim: PersistentVolumeClaim) -> PersistentVolume:
+        name = claim.spec.volumeName
+        try:
+            volume = await self._volumes.get(name)
+        except (errors.ApiError, ConnectionFailed) as fault:
+            raise ClaimFault(f"failed to fetch PV {name} from API server: {fault}") from fault
+        ref, uid = volume.spec.claimRef, claim.metadata.uid
+        if ref is None:
+            told = "it has a nil pv.Spec.ClaimRef indicating it is not yet bound to the claim"
+            raise ClaimFault(f"found PV object {name} but {told}")
+        if ref.uid != uid:
+            told = f"its pv.Spec.ClaimRef.UID {ref.uid} does not point to claim.UID {uid}"
+            raise ClaimFault(f"found PV object {name} but {told}")
+        return volume
+
+
+def claimed(pod: Pod, volume: Volume) -> PersistentVolumeClaimVolumeSource | None:
+    """What the volume claims, if it does: an ephemeral one claims what was made for it."""
+    if volume.ephemeral is not None and volume.persistentVolumeClaim is None:
+        return PersistentVolumeClaimVolumeSource(claimName=f"{pod.metadata.name}-{volume.name}")
+    return volume.persistentVolumeClaim
+
+
+def check_owner(pod: Pod, claim: PersistentVolumeClaim) -> None:
+    meta = claim.metadata
+    if meta.namespace != pod.metadata.namespace or not any(
+        owner.controller and owner.uid == pod.metadata.uid for owner in meta.ownerReferences
+    ):
+        where = f"{meta.namespace}/{meta.name} was not created for pod {pod.metadata.namespace}/{pod.metadata.name}"
+        raise ClaimFault(f"PVC {where} (pod is not owner)")
+
+
+def check_mode(name: str, mode: str, *, mounts: set[str], devices: set[str]) -> None:
+    if name in mounts and mode != _FILES:
+        raise ClaimFault(f"volume {name} has volumeMode {mode}, but is specified in volumeMounts")
+    if name in devices and mode != BLOCK:
+        raise ClaimFault(f"volume {name} has volumeMode {mode}, but is specified in volumeDevices")
+
+
+def check_node(volume: PersistentVolume, node: Node | None) -> None:
+    """Whether it can be reached from here."""
+    affinity = volume.spec.nodeAffinity.required if volume.spec.nodeAffinity is not None else None
+    if affinity is None or node is None:
+        return
+    if not any(is_matched(term, node) for term in affinity.nodeSelectorTerms or ()):
+        raise VolumeFault("no matching NodeSelectorTerms", step="MountVolume.NodeAffinity check failed")
+
+
+__all__ = ["Claims", "check_mode", "check_node", "check_owner", "claimed"]

@@ -1,0 +1,140 @@
+"""What a container is told to mount, from its volumes that are set up."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from sampan.api.types.core_v1 import VolumeMount
+from sampan.kubelet.environment.expansion import expand
+from sampan.kubelet.volumes import subpaths
+from sampan.kubelet.volumes.contract import Ready
+from sampan.kubelet.volumes.host import Host
+from sampan.kubelet.volumes.state import Actual, AnyContainer, Key
+from sampan.kubelet.volumes.subpaths import UnsafeSubpath
+from sampan.runtimes.config import Device, Mount, Propagation
+from sampan.runtimes.contract import RuntimeFailure
+
+CONFIG_ERROR = "CreateContainerConfigError"
+_PROPAGATIONS: Mapping[str, Propagation] = {
+    "": "private",
+    "None": "private",
+    "HostToContainer": "rslave",
+    "Bidirectional": "rshared",
+}
+
+
+class ContainerMounts:
+    def __init__(self, *, host: Host, actual: Actual) -> None:
+        self._host, self._actual = host, actual
+
+    def mounts(self, uid: str, container: AnyContainer, variables: Mapping[str, str]) -> list[Mount]:
+        """RuntimeFailure where one cannot be had."""
+        return [
+            self._mount(uid, container.name, index, mount, variables)
+            for index, mount in enumerate(container.volumeMounts)
+        ]
+
+    def devices(self, uid: str, container: AnyContainer) -> list[Device]:
+        found = []
+        for wanted in container.volumeDevices:
+            ready = self._actual.ready(Key(uid, wanted.name))
+            if ready is None or ready.device is None:
+                raise _fault(f'cannot find volume "{wanted.name}" to pass into container "{container.name}"')
+            permissions = "r" if ready.is_read_only else "mrw"
+            found.append(Device(host_path=str(ready.device), path=wanted.devicePath, permissions=permissions))
+        return found
+
+    def _mount(self, uid: str, container: str, index: int, mount: VolumeMount, variables: Mapping[str, str]) -> Mount:
+        volume = self._actual.get(Key(uid, mount.name))
+        if volume is None or volume.ready is None or volume.ready.device is not None:
+            raise _fault(f'cannot find volume "{mount.name}" to mount into container "{container}"')
+        ready, subpath = volume.ready, chosen_subpath(mount, variables)
+        source = ready.path
+        if subpath and not ready.image:
+            target = self._host.layout.subpath(uid, volume.inner, container, index)
+            source = self._bound(ready, subpath, target, mount.name, container)
+        return Mount(
+            source=source,
+            target=mount.mountPath if mount.mountPath.startswith("/") else f"/{mount.mountPath}",
+            is_read_only=mount.readOnly or ready.is_read_only,
+            is_recursively_read_only=is_recursive(mount, self._host.config.mounts_recursively_read_only),
+            propagation=propagation(mount.mountPropagation),
+            image=ready.image,
+            image_sub_path=subpath if ready.image else "",
+        )
+
+    def _bound(self, ready: Ready, subpath: str, target: Path, name: str, container: str) -> Path:
+        """People are not told why it cannot be: that might tell of the node's own files."""
+        where = f'subPath{{}} for volumeMount "{name}" of container "{container}"'
+        try:
+            if not (ready.path / subpath).exists():
+                subpaths.make_folder(ready.path, subpath)
+        except (OSError, UnsafeSubpath) as fault:
+            raise _fault(f"failed to create {where.format(' directory')}") from fault
+        try:
+            return subpaths.bind(self._host.mounter, ready.path, subpath, target)
+        except (OSError, UnsafeSubpath) as fault:
+            raise _fault(f"failed to prepare {where.format('')}") from fault
+
+
+def chosen_subpath(mount: VolumeMount, variables: Mapping[str, str]) -> str:
+    """With its variables filled in. Pure."""
+    subpath = mount.subPath
+    if mount.subPathExpr:
+        missing: list[str] = []
+        subpath = expand(mount.subPathExpr, _Noting(variables, missing))
+        if missing:
+            raise _fault(f"missing value for {', '.join(sorted(set(missing)))}")
+    if subpath.startswith("/"):
+        raise _fault(f"error SubPath `{subpath}` must not be an absolute path")
+    if ".." in subpath.split("/"):
+        raise _fault(f"unable to provision SubPath `{subpath}`: must not contain '..'")
+    return subpath
+
+
+class _Noting(dict[str, str]):
+    """Has every name; those that have no value are noted."""
+
+    def __init__(self, values: Mapping[str, str], missing: list[str]) -> None:
+        super().__init__(values)
+        self._missing = missing
+
+    def __contains__(self, name: object) -> bool:
+        return True
+
+    def __getitem__(self, name: str) -> str:
+        found = self.get(name, "")
+        if not found:
+            self._missing.append(name)
+        return found
+
+
+def propagation(mode: str | None) -> Propagation:
+    found = _PROPAGATIONS.get(mode or "")
+    if found is None:
+        raise _fault(f'invalid MountPropagation mode: "{mode}"')
+    return found
+
+
+def is_recursive(mount: VolumeMount, can: bool) -> bool:
+    """Whether everything below is read-only too. Pure."""
+    if mount.recursiveReadOnly in (None, "Disabled"):
+        return False
+    start = (
+        f'failed to resolve recursive read-only mode: volume "{mount.name}" requested recursive read-only mode, but it'
+    )
+    if not mount.readOnly:
+        raise _fault(f"{start} is not read-only")
+    if mount.mountPropagation not in (None, "None"):
+        raise _fault(f'{start} is not compatible with propagation "{mount.mountPropagation}"')
+    if mount.recursiveReadOnly == "Enabled" and not can:
+        raise _fault(f"{start} is not supported by the runtime")
+    return can
+
+
+def _fault(message: str) -> RuntimeFailure:
+    return RuntimeFailure(CONFIG_ERROR, message)
+
+
+__all__ = ["ContainerMounts", "chosen_subpath", "is_recursive", "propagation"]

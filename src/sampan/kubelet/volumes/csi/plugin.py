@@ -1,0 +1,316 @@
+"""csi: volumes of CSI drivers, persistent ones by way of a claim and those that live with their pod."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import hashlib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from sampan.api.codec import json
+from sampan.api.types.core_v1 import CSIPersistentVolumeSource, CSIVolumeSource, Secret
+from sampan.api.types.storage_v1 import CSIDriver, VolumeAttachment
+from sampan.kubelet.volumes.contract import (
+    MOUNT_DEVICE,
+    WAIT_FOR_ATTACH,
+    Device,
+    NotAttached,
+    PluginBase,
+    Ready,
+    Spec,
+    VolumeFault,
+)
+from sampan.kubelet.volumes.csi.client import MOUNT_GROUP, STAGE, Drivers, Use
+from sampan.kubelet.volumes.host import Host
+from sampan.kubelet.volumes.ownership import give_to_group
+from sampan.machinery import errors
+from sampan.machinery.client import ConnectionFailed
+
+NAME = "kubernetes.io/csi"
+_DATA = "vol_data.json"
+_PERSISTENT, _EPHEMERAL = "Persistent", "Ephemeral"
+_REPUBLISH_S = 60.0
+_PREFIX = "csi.storage.k8s.io"
+
+
+class Csi(PluginBase):
+    name = NAME
+
+    def __init__(self, host: Host, drivers: Drivers) -> None:
+        self._host, self._drivers = host, drivers
+
+    def supports(self, spec: Spec) -> bool:
+        return spec.volume.csi is not None or spec.source.csi is not None
+
+    # -- once on the node --------------------------------------------------------------------------------------------
+
+    async def device(self, spec: Spec) -> Device | None:
+        source = spec.source.csi
+        if source is None:
+            return None
+        return self._device(source.driver, source.volumeHandle, is_attachable=await self._is_attached(source.driver))
+
+    def _device(self, driver: str, handle: str, *, is_attachable: bool) -> Device:
+        folder = self._host.layout.plugin(NAME) / driver / hashlib.sha256(handle.encode()).hexdigest()
+        return Device(unique=f"{NAME}/{driver}^{handle}", path=folder / "globalmount", is_attachable=is_attachable)
+
+    async def wait_for_attach(self, spec: Spec) -> None:
+        source = spec.source.csi or CSIPersistentVolumeSource()
+        name = attachment_name(source.volumeHandle, source.driver, self._host.config.node_name)
+        try:
+            found = await self._host.client.of(VolumeAttachment).get(name)
+        except (errors.ApiError, ConnectionFailed) as fault:
+            told = f"volume {source.volumeHandle} has GET error for volume attachment {name}: {fault}"
+            raise NotAttached(told, step=WAIT_FOR_ATTACH) from fault
+        if found.metadata.deletionTimestamp is not None:
+            raise NotAttached("volume attachment is being deleted", step=WAIT_FOR_ATTACH)
+        if not found.status.attached:
+            error = found.status.attachError
+            told = f"volume {source.volumeHandle} is not attached for volume attachment {name}"
+            raise NotAttached(error.message if error is not None else told, step=WAIT_FOR_ATTACH)
+
+    async def mount_device(self, spec: Spec, device: Device) -> None:
+        try:
+            await self._stage(spec, device)
+        except (VolumeFault, errors.ApiError, ConnectionFailed) as fault:
+            raise VolumeFault(str(fault), step=MOUNT_DEVICE) from fault
+
+    async def _stage(self, spec: Spec, device: Device) -> None:
+        source = spec.source.csi or CSIPersistentVolumeSource()
+        driver = self._drivers.get(source.driver, "attacher.MountDevice failed to create newCsiDriverClient")
+        device.path.mkdir(parents=True, exist_ok=True, mode=0o750)
+        _save(device.path.parent / _DATA, {"volumeHandle": source.volumeHandle, "driverName": source.driver})
+        if not await driver.can(STAGE):
+            return
+        secrets = await self._secrets(source.nodeStageSecretRef, "NodeStageSecretRef")
+        use = await self._use(spec, source, secrets, source.volumeAttributes)
+        await driver.stage(use, device.path)
+
+    async def unmount_device(self, device: Device) -> None:
+        data = load(device.path.parent / _DATA)
+        if data is not None:
+            driver = self._drivers.get(data["driverName"], "attacher.UnmountDevice failed to create newCsiDriverClient")
+            if await driver.can(STAGE):
+                await driver.unstage(data["volumeHandle"], device.path)
+        await asyncio.to_thread(self._host.mounter.take_away, device.path)
+        (device.path.parent / _DATA).unlink(missing_ok=True)
+        with contextlib.suppress(OSError):
+            device.path.parent.rmdir()
+
+    def device_on_disk(self, uid: str, inner: str) -> Device | None:
+        data = load(self._folder(uid, inner) / _DATA)
+        if data is None or data.get("volumeLifecycleMode") != _PERSISTENT:
+            return None
+        return self._device(data["driverName"], data["volumeHandle"], is_attachable=True)
+
+    # -- in the pod --------------------------------------------------------------------------------------------------
+
+    async def set_up(self, spec: Spec) -> Ready:
+        try:
+            return await self._publish(spec)
+        except (errors.ApiError, ConnectionFailed) as fault:
+            raise VolumeFault(f"kubernetes.io/csi: mounter.SetUpAt failed: {fault}") from fault
+
+    async def _publish(self, spec: Spec) -> Ready:
+        source: CSIPersistentVolumeSource | CSIVolumeSource = spec.source.csi or spec.volume.csi or CSIVolumeSource()
+        driver = self._drivers.get(source.driver, "mounter.SetUpAt failed to get CSI client")
+        info = await self._info(source.driver)
+        _check_life(info, source.driver, _life(spec))
+        is_read_only = spec.is_read_only if spec.persistent is not None else bool(source.readOnly)
+        device = await self.device(spec)
+        staging = device.path if device is not None and await driver.can(STAGE) else None
+        target = self._target(spec)
+        target.parent.mkdir(parents=True, exist_ok=True, mode=0o750)
+        context, secrets = await self._context(spec, source, info)
+        use = await self._use(spec, source, secrets, context)
+        _save(self._folder(spec.pod.metadata.uid, spec.inner) / _DATA, self._data(spec, source.driver, use.handle))
+        await driver.publish(use, staging, target, is_read_only=is_read_only)
+        if not spec.is_block and not await driver.can(MOUNT_GROUP) and has_groups(spec, info, is_read_only):
+            security = spec.security
+            await asyncio.to_thread(
+                give_to_group, target, security.fsGroup, is_read_only=False, policy=security.fsGroupChangePolicy
+            )
+        again_s = _REPUBLISH_S if info is not None and info.spec.requiresRepublish else None
+        return Ready(path=target, is_read_only=is_read_only, again_s=again_s, device=target if spec.is_block else None)
+
+    async def tear_down(self, uid: str, inner: str) -> None:
+        folder = self._folder(uid, inner)
+        data = load(folder / _DATA)
+        if data is None:
+            self._host.mounter.remove(folder)
+            return
+        driver = self._drivers.get(data["driverName"], "Unmounter.TearDownAt failed to get CSI client")
+        target = Path(data.get("target") or folder / "mount")
+        await driver.unpublish(data["volumeHandle"], target)
+        await asyncio.to_thread(self._host.mounter.take_away, target)
+        (folder / _DATA).unlink()
+        folder.rmdir()
+
+    # -- parts -------------------------------------------------------------------------------------------------------
+
+    def _folder(self, uid: str, inner: str) -> Path:
+        return self._host.layout.volume(uid, NAME, inner)
+
+    def _target(self, spec: Spec) -> Path:
+        if spec.is_block:
+            folder = self._host.layout.plugin(NAME) / "volumeDevices" / "publish" / spec.inner
+            self._folder(spec.pod.metadata.uid, spec.inner).mkdir(parents=True, exist_ok=True, mode=0o750)
+            return folder / spec.pod.metadata.uid
+        return self._folder(spec.pod.metadata.uid, spec.inner) / "mount"
+
+    def _data(self, spec: Spec, driver: str, handle: str) -> dict[str, str]:
+        node = self._host.config.node_name
+        data = {
+            "specVolID": spec.inner,
+            "volumeHandle": handle,
+            "driverName": driver,
+            "nodeName": node,
+            "attachmentID": attachment_name(handle, driver, node),
+            "volumeLifecycleMode": _life(spec),
+        }
+        return data | {"target": str(self._target(spec))} if spec.is_block else data
+
+    async def _use(
+        self,
+        spec: Spec,
+        source: CSIPersistentVolumeSource | CSIVolumeSource,
+        secrets: Mapping[str, str],
+        context: Mapping[str, str],
+    ) -> Use:
+        handle = inline_handle(spec) if isinstance(source, CSIVolumeSource) else source.volumeHandle
+        published = await self._published(source) if isinstance(source, CSIPersistentVolumeSource) else {}
+        driver = self._drivers.get(source.driver, "mounter.SetUpAt failed to get CSI client")
+        return Use(
+            handle=handle,
+            mode=(spec.source.accessModes or ["ReadWriteOnce"])[0],
+            kind=source.fsType or "",
+            options=spec.source.mountOptions,
+            group=spec.security.fsGroup if await driver.can(MOUNT_GROUP) else None,
+            is_block=spec.is_block,
+            publish_context=published,
+            volume_context=context,
+            secrets=secrets,
+        )
+
+    async def _published(self, source: CSIPersistentVolumeSource) -> Mapping[str, str]:
+        """What attaching it has brought to light."""
+        if not await self._is_attached(source.driver):
+            return {}
+        name = attachment_name(source.volumeHandle, source.driver, self._host.config.node_name)
+        return (await self._host.client.of(VolumeAttachment).get(name)).status.attachmentMetadata
+
+    async def _context(
+        self, spec: Spec, source: CSIPersistentVolumeSource | CSIVolumeSource, info: CSIDriver | None
+    ) -> tuple[dict[str, str], dict[str, str]]:
+        """The volume's attributes and the secrets, with what the driver wants to know of the pod."""
+        context = dict(source.volumeAttributes)
+        secrets = await self._publish_secrets(spec, source)
+        if info is not None and info.spec.podInfoOnMount:
+            context |= pod_info(spec)
+        if info is not None and info.spec.tokenRequests:
+            tokens = {f"{_PREFIX}/serviceAccount.tokens": await self._tokens(spec, info)}
+            (secrets if info.spec.serviceAccountTokenInSecrets else context).update(tokens)
+        return context, secrets
+
+    async def _tokens(self, spec: Spec, info: CSIDriver) -> str:
+        found: dict[str, Any] = {}
+        for wanted in info.spec.tokenRequests:
+            audiences = [wanted.audience] if wanted.audience else []
+            token = await self._host.tokens.get(spec.pod, audiences, wanted.expirationSeconds)
+            found[wanted.audience] = token.status()
+        return json.encode(found).decode()
+
+    async def _publish_secrets(self, spec: Spec, source: CSIPersistentVolumeSource | CSIVolumeSource) -> dict[str, str]:
+        ref = source.nodePublishSecretRef
+        namespace = getattr(ref, "namespace", "") or spec.pod.metadata.namespace
+        return await self._secret_data(namespace, ref.name, "NodePublishSecretRef") if ref is not None else {}
+
+    async def _secrets(self, ref: Any, what: str) -> dict[str, str]:
+        return await self._secret_data(ref.namespace, ref.name, what) if ref is not None else {}
+
+    async def _secret_data(self, namespace: str, name: str, what: str) -> dict[str, str]:
+        try:
+            found = await self._host.client.of(Secret).get(name, namespace)
+        except (errors.ApiError, ConnectionFailed) as fault:
+            why = (
+                f"kubernetes.io/csi: failed to find the secret {name} in the namespace {namespace} with error: {fault}"
+            )
+            raise VolumeFault(f"fetching {what} {namespace}/{name} failed: {why}") from fault
+        return {key: value.decode("utf-8", "surrogateescape") for key, value in found.data.items()}
+
+    async def _info(self, driver: str) -> CSIDriver | None:
+        informer = self._host.informers.of(CSIDriver)
+        await informer.synced.wait()
+        return informer.lister.get(driver)
+
+    async def _is_attached(self, driver: str) -> bool:
+        """Whether its volumes have to be attached."""
+        info = await self._info(driver)
+        return info is None or info.spec.attachRequired is not False
+
+
+def attachment_name(handle: str, driver: str, node: str) -> str:
+    return f"csi-{hashlib.sha256(f'{handle}{driver}{node}'.encode()).hexdigest()}"
+
+
+def inline_handle(spec: Spec) -> str:
+    return f"csi-{hashlib.sha256(f'{spec.pod.metadata.uid}{spec.outer}'.encode()).hexdigest()}"
+
+
+def pod_info(spec: Spec) -> dict[str, str]:
+    meta = spec.pod.metadata
+    return {
+        f"{_PREFIX}/pod.name": meta.name,
+        f"{_PREFIX}/pod.namespace": meta.namespace,
+        f"{_PREFIX}/pod.uid": meta.uid,
+        f"{_PREFIX}/serviceAccount.name": spec.pod.spec.serviceAccountName,
+        f"{_PREFIX}/ephemeral": "true" if _life(spec) == _EPHEMERAL else "false",
+    }
+
+
+def has_groups(spec: Spec, info: CSIDriver | None, is_read_only: bool) -> bool:
+    """Whether the kubelet gives the volume's files to the pod's group. Pure."""
+    policy = (info.spec.fsGroupPolicy if info is not None else None) or "ReadWriteOnceWithFSType"
+    if spec.security.fsGroup is None or policy == "None" or is_read_only:
+        return False
+    if policy == "File":
+        return True
+    source = spec.source.csi or spec.volume.csi
+    if source is None or not source.fsType:
+        return False
+    return spec.persistent is None or any(
+        mode in ("ReadWriteOnce", "ReadWriteOncePod") for mode in spec.source.accessModes
+    )
+
+
+def _check_life(info: CSIDriver | None, driver: str, life: str) -> None:
+    if info is None and life == _PERSISTENT:
+        return
+    start = f'kubernetes.io/csi: mounter.SetupAt failed to check volume lifecycle mode: volume mode "{life}"'
+    if info is None:
+        raise VolumeFault(f"{start} not supported by driver {driver} (no CSIDriver object)")
+    modes = info.spec.volumeLifecycleModes or [_PERSISTENT]
+    if life not in modes:
+        told = " ".join(f'"{mode}"' for mode in modes)
+        raise VolumeFault(f"{start} not supported by driver {driver} (only supports [{told}])")
+
+
+def _life(spec: Spec) -> str:
+    return _PERSISTENT if spec.persistent is not None else _EPHEMERAL
+
+
+def _save(path: Path, data: Mapping[str, str]) -> None:
+    path.write_bytes(json.encode(dict(sorted(data.items()))) + b"\n")
+
+
+def load(path: Path) -> dict[str, str] | None:
+    try:
+        found: dict[str, str] = json.read_any(path.read_bytes())
+    except FileNotFoundError:
+        return None
+    return found
+
+
+__all__ = ["NAME", "Csi", "attachment_name", "has_groups", "inline_handle", "pod_info"]

@@ -1,0 +1,74 @@
+"""Where everything of volumes is on disk, as the real kubelet has it. Pure but for `pods`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+_SUBPATHS = "volume-subpaths"
+
+
+class OnDisk(NamedTuple):
+    """A volume that somebody has set up."""
+
+    uid: str
+    plugin: str
+    inner: str
+
+
+class Layout:
+    def __init__(self, root: Path) -> None:
+        self.root = root
+
+    def pod(self, uid: str) -> Path:
+        return self.root / "pods" / uid
+
+    def volumes(self, uid: str) -> Path:
+        return self.pod(uid) / "volumes"
+
+    def volume(self, uid: str, plugin: str, inner: str) -> Path:
+        return self.volumes(uid) / escaped(plugin) / escaped(inner)
+
+    def block_device(self, uid: str, plugin: str, inner: str) -> Path:
+        """A link to the device."""
+        return self.pod(uid) / "volumeDevices" / escaped(plugin) / inner
+
+    def notes(self, uid: str, plugin: str, name: str) -> Path:
+        """What a plug-in writes down about a pod's volume."""
+        return self.pod(uid) / "plugins" / escaped(plugin) / name
+
+    def subpaths(self, uid: str) -> Path:
+        return self.pod(uid) / _SUBPATHS
+
+    def subpath(self, uid: str, inner: str, container: str, index: int) -> Path:
+        return self.subpaths(uid) / inner / container / str(index)
+
+    def plugin(self, name: str) -> Path:
+        """What a plug-in has for the whole node: `name` begins with kubernetes.io/."""
+        return self.root / "plugins" / name
+
+    @property
+    def registry(self) -> Path:
+        """Where plug-ins of others put the sockets by which they make themselves known."""
+        return self.root / "plugins_registry"
+
+    def pods(self) -> Iterator[str]:
+        """The uids of pods that have, or had, volumes here."""
+        folder = self.root / "pods"
+        for pod in sorted(folder.iterdir()) if folder.is_dir() else ():
+            if any((pod / part).is_dir() for part in ("volumes", "volumeDevices", _SUBPATHS)):
+                yield pod.name
+
+    def of_pod(self, uid: str) -> Iterator[OnDisk]:
+        found = [path for path in (self.volumes(uid), self.pod(uid) / "volumeDevices") if path.is_dir()]
+        for plugin in (plugin for folder in found for plugin in sorted(folder.iterdir())):
+            for volume in sorted(plugin.iterdir()) if plugin.is_dir() else ():
+                yield OnDisk(uid, plugin.name.replace("~", "/"), volume.name.replace("~", "/"))
+
+
+def escaped(name: str) -> str:
+    return name.replace("/", "~")
+
+
+__all__ = ["Layout", "OnDisk", "escaped"]

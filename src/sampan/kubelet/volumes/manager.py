@@ -1,0 +1,346 @@
+"""The volume manager: has what pods need attached and mounted, keeps it up to date, and takes it down again.
+
+Everybody says what is wanted; a queue of volumes, each worked on by one at a time and retried with growing pauses,
+brings it about. What a kubelet before this one has left is found on disk.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Mapping, Sequence
+
+from sampan.api.types.core_v1 import FileKeySelector, Node, Pod
+from sampan.kubelet.objects import ObjectKey, PodObjects
+from sampan.kubelet.volumes import env_files, sizes, subpaths
+from sampan.kubelet.volumes.claims import Claims, claimed
+from sampan.kubelet.volumes.container_mounts import ContainerMounts
+from sampan.kubelet.volumes.contract import ClaimFault, NotAttached, VolumeFault
+from sampan.kubelet.volumes.csi.client import Drivers
+from sampan.kubelet.volumes.csi.node_info import NodeInfos
+from sampan.kubelet.volumes.csi.plugin import Csi
+from sampan.kubelet.volumes.csi.registration import Registration
+from sampan.kubelet.volumes.host import Host, VolumeConfig
+from sampan.kubelet.volumes.layout import Layout
+from sampan.kubelet.volumes.mounting import Mounter
+from sampan.kubelet.volumes.plugins.table import Plugins
+from sampan.kubelet.volumes.reconciler import Reconciler, remove_empty
+from sampan.kubelet.volumes.sizes import VolumeUsage
+from sampan.kubelet.volumes.state import (
+    Actual,
+    ActualVolume,
+    AnyContainer,
+    Changes,
+    DesiredPod,
+    Key,
+    desired_pod,
+    is_other,
+    made_of,
+)
+from sampan.kubelet.volumes.tokens import Tokens
+from sampan.kubelet.volumes.trust_bundles import TrustBundles
+from sampan.kubelet.volumes.waiting import happens_by
+from sampan.machinery import errors
+from sampan.machinery.activity import Activity
+from sampan.machinery.client import Client, ConnectionFailed, Selection
+from sampan.machinery.clock import Clock
+from sampan.machinery.informer import InformerFactory
+from sampan.machinery.workqueue import Backoff, WorkQueue
+from sampan.runtimes.config import Device, Mount
+from sampan.runtimes.contract import RuntimeFailure
+
+log = logging.getLogger(__name__)
+
+FAILED_MOUNT, FAILED_UNMOUNT = "FailedMount", "FailedUnMount"
+_BACKOFF = Backoff(0.5, 122.0)
+_TOO_LATE = "context deadline exceeded"
+
+
+class VolumeManager:
+    """`run()` must be running for anything to happen."""
+
+    def __init__(
+        self,
+        *,
+        config: VolumeConfig,
+        client: Client,
+        informers: InformerFactory,
+        objects: PodObjects,
+        clock: Clock,
+        warn: Callable[[Pod, str, str], None] = lambda pod, reason, message: None,
+        on_excess: Callable[[Pod, str], None] = lambda pod, message: None,
+        activity: Activity | None = None,
+        mounter: Mounter | None = None,
+    ) -> None:
+        """`client` has the rights of the node. `warn` records an event about a pod. `on_excess` is told, again and
+        again, of a pod whose emptyDir holds more than it may: it is to be evicted with that message."""
+        self._config, self._clock, self._objects = config, clock, objects
+        self._warn, self._on_excess = warn, on_excess
+        self._activity = activity or Activity()
+        self._host = Host(
+            config=config,
+            layout=Layout(config.root),
+            mounter=mounter or Mounter(),
+            client=client,
+            informers=informers,
+            objects=objects,
+            tokens=Tokens(client=client, clock=clock),
+            bundles=TrustBundles(client=client),
+            clock=clock,
+        )
+        self._desired: dict[str, DesiredPod] = {}
+        self._actual, self._changes = Actual(), Changes()
+        self._node = informers.of(Node, Selection(fields=f"metadata.name={config.node_name}")).lister
+        self._drivers, self._infos = Drivers(), NodeInfos(client=client, node_name=config.node_name)
+        self._plugins = Plugins(self._host, Csi(self._host, self._drivers))
+        self._reconciler = Reconciler(
+            host=self._host,
+            plugins=self._plugins,
+            claims=Claims(client=client),
+            actual=self._actual,
+            node=lambda: self._node.get(config.node_name),
+        )
+        self._mounts = ContainerMounts(host=self._host, actual=self._actual)
+        self._queue: WorkQueue[Key] = WorkQueue(clock=clock, backoff=_BACKOFF, activity=self._activity)
+        objects.subscribe(self._on_object)
+        informers.of(Node, Selection(fields=f"metadata.name={config.node_name}")).subscribe(self._on_node)
+        self._restore()
+
+    async def run(self) -> None:
+        """Until cancelled."""
+        registration = Registration(
+            folder=self._host.layout.registry,
+            drivers=self._drivers,
+            infos=self._infos,
+            clock=self._clock,
+            on_driver=lambda name: self._retry_all(),
+        )
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self._queue.run())
+            group.create_task(registration.run())
+            group.create_task(self._watch_sizes())
+            while True:
+                group.create_task(self._work(await self._queue.get()))
+
+    # -- what pods are to have ---------------------------------------------------------------------------------------
+
+    def follow(self, pod: Pod) -> None:
+        """The pod has changed: what its volumes tell of it may have to."""
+        desired = self._desired.get(pod.metadata.uid)
+        if desired is None or desired.pod is pod:
+            return
+        before, desired.pod = desired.pod, pod
+        if is_other(before, pod):
+            for name in desired.volumes:
+                self._queue.add(Key(pod.metadata.uid, name))
+
+    async def mount(self, pod: Pod) -> None:
+        """Until all its volumes are there; at once if they are. RuntimeFailure after some time, or if what the pod
+        claims is not there; people have been told why by then."""
+        desired = self._want(pod)
+        until = self._clock.now() + self._config.patience_s
+        desired.faults.clear()
+        for key in self._missing(desired):
+            self._queue.add(key)
+        while missing := self._missing(desired):
+            if desired.faults:
+                raise self._claim_failure(desired, missing)
+            if not await happens_by(self._clock, self._changes.of(pod.metadata.uid), until):
+                raise RuntimeFailure(FAILED_MOUNT, self._told(desired, missing, _TOO_LATE))
+
+    async def unmount(self, pod: Pod | str) -> None:
+        """Take down all volumes of a pod, or of the uid of one that nobody knows any more: nothing of it runs.
+        RuntimeFailure if that takes too long; it goes on nevertheless."""
+        uid = pod if isinstance(pod, str) else pod.metadata.uid
+        self._desired.pop(uid, None)
+        self._changes.tell(uid)
+        until = self._clock.now() + self._config.patience_s
+        for key in self._actual.of_pod(uid):
+            self._queue.add(key)
+        while left := self._actual.of_pod(uid):
+            if not await happens_by(self._clock, self._changes.of(uid), until):
+                names = " ".join(key.name for key in left)
+                raise RuntimeFailure(FAILED_UNMOUNT, f"mounted volumes=[{names}]: {_TOO_LATE}")
+        await asyncio.to_thread(self._clean_up, uid)
+
+    def mounts(self, pod: Pod, container: AnyContainer, variables: Mapping[str, str] | None = None) -> Sequence[Mount]:
+        """What the container mounts. `variables` are those of its environment, for subPathExpr. RuntimeFailure."""
+        return self._mounts.mounts(pod.metadata.uid, container, variables or {})
+
+    def devices(self, pod: Pod, container: AnyContainer) -> Sequence[Device]:
+        return self._mounts.devices(pod.metadata.uid, container)
+
+    def file_key(self, pod: Pod, ref: FileKeySelector) -> str | None:
+        """A variable out of a file in a volume of the pod."""
+        ready = self._actual.ready(Key(pod.metadata.uid, ref.volumeName))
+        return env_files.value(ready.path, ref.path, ref.key) if ready is not None else None
+
+    def extra_groups(self, pod: Pod) -> Sequence[int]:
+        """Those that volumes say their users are to be in."""
+        known = set(pod.spec.securityContext.supplementalGroups) if pod.spec.securityContext is not None else set()
+        found = {volume.group for key in self._actual.of_pod(pod.metadata.uid) if (volume := self._actual.get(key))}
+        return sorted(group for group in found if group is not None and group not in known)
+
+    # -- what there is -----------------------------------------------------------------------------------------------
+
+    def known_pods(self) -> Sequence[str]:
+        """The uids of pods that have, or may have, volumes here, from before a restart too."""
+        return sorted({*self._actual.pods(), *self._host.layout.pods()})
+
+    def in_use(self) -> Sequence[str]:
+        """What the node's status is to say in volumesInUse; it is written as soon as it changes."""
+        return self._actual.in_use()
+
+    async def usage(self, pod: Pod) -> Sequence[VolumeUsage]:
+        """Of those volumes that can be measured."""
+        return await asyncio.to_thread(self._measured, pod)
+
+    # -- work --------------------------------------------------------------------------------------------------------
+
+    async def _work(self, key: Key) -> None:
+        try:
+            with self._activity:
+                again_s = await self._reconcile(key)
+        except ClaimFault as fault:
+            self._note_claim(key, fault)
+        except (VolumeFault, errors.ApiError, ConnectionFailed, OSError) as fault:
+            self._note(key, fault)
+        except Exception:
+            log.exception("volume %s of pod %s: again in %g s", key.name, key.uid, self._queue.retry(key))
+        else:
+            self._queue.forget(key)
+            if again_s is not None:
+                self._queue.add_after(key, again_s)
+        finally:
+            self._queue.done(key)
+            self._changes.tell(key.uid)
+
+    async def _reconcile(self, key: Key) -> float | None:
+        desired = self._desired.get(key.uid)
+        if desired is None or key.name not in desired.volumes:
+            await self._reconciler.tear_down(key)
+            return None
+        return await self._reconciler.set_up(key, desired, lambda: self._desired.get(key.uid) is desired)
+
+    def _note(self, key: Key, fault: Exception) -> None:
+        pause_s = self._queue.retry(key)
+        desired = self._desired.get(key.uid)
+        log.info("volume %s of pod %s: %s; again in %g s", key.name, key.uid, fault, pause_s)
+        if desired is None or (isinstance(fault, NotAttached) and not fault.text):
+            return
+        found = self._actual.get(key)
+        step = fault.step if isinstance(fault, VolumeFault) else "MountVolume.SetUp failed"
+        inner = found.inner if found is not None else key.name
+        self._warn(desired.pod, FAILED_MOUNT, f'{step} for volume "{inner}" : {fault}')
+
+    def _note_claim(self, key: Key, fault: ClaimFault) -> None:
+        self._queue.retry(key)
+        desired = self._desired.get(key.uid)
+        if desired is not None:
+            desired.faults[key.name] = fault.text
+
+    # -- changes -----------------------------------------------------------------------------------------------------
+
+    def _want(self, pod: Pod) -> DesiredPod:
+        uid = pod.metadata.uid
+        desired = self._desired.get(uid)
+        if desired is None:
+            desired = self._desired[uid] = desired_pod(pod)
+            self._objects.follow(pod)
+        elif desired.pod is not pod:
+            self.follow(pod)
+            fresh = desired_pod(pod)
+            desired.volumes, desired.mounts, desired.devices = fresh.volumes, fresh.mounts, fresh.devices
+        return desired
+
+    def _on_object(self, key: ObjectKey) -> None:
+        for uid in self._objects.users(key):
+            desired = self._desired.get(uid)
+            for name in made_of(desired, key) if desired is not None else ():
+                self._queue.add(Key(uid, name))
+
+    def _on_node(self, old: Node | None, new: Node | None) -> None:
+        """What was waited for may be attached now."""
+        if old is not None and new is not None and old.status.volumesAttached != new.status.volumesAttached:
+            self._retry_all()
+
+    def _retry_all(self) -> None:
+        for desired in self._desired.values():
+            for key in self._missing(desired):
+                self._queue.add(key)
+        for uid in self._actual.pods():
+            for key in self._actual.of_pod(uid) if uid not in self._desired else ():
+                if self._queue.failures(key):
+                    self._queue.add(key)
+
+    def _missing(self, desired: DesiredPod) -> list[Key]:
+        uid = desired.pod.metadata.uid
+        return [key for name in desired.volumes if self._actual.ready(key := Key(uid, name)) is None]
+
+    # -- words -------------------------------------------------------------------------------------------------------
+
+    def _claim_failure(self, desired: DesiredPod, missing: Sequence[Key]) -> RuntimeFailure:
+        message = self._told(desired, missing, "; ".join(desired.faults.values()))
+        self._warn(desired.pod, FAILED_MOUNT, message)
+        return RuntimeFailure(FAILED_MOUNT, message)
+
+    def _told(self, desired: DesiredPod, missing: Sequence[Key], why: str) -> str:
+        unmounted = " ".join(sorted(key.name for key in missing))
+        unattached = " ".join(sorted(key.name for key in missing if self._is_unattached(key)))
+        unknown = " ".join(sorted(desired.faults))
+        parts = f"unattached volumes=[{unattached}], failed to process volumes=[{unknown}]"
+        return f"Unable to attach or mount volumes: unmounted volumes=[{unmounted}], {parts}: {why}"
+
+    def _is_unattached(self, key: Key) -> bool:
+        found, node = self._actual.get(key), self._node.get(self._config.node_name)
+        if found is None or found.device is None or not found.device.is_attachable:
+            return False
+        return node is None or all(one.name != found.device.unique for one in node.status.volumesAttached)
+
+    # -- disk --------------------------------------------------------------------------------------------------------
+
+    def _restore(self) -> None:
+        """Take note of what is set up already; whose volumes are wanted is adopted, the rest waits for `unmount`."""
+        for uid in self._host.layout.pods():
+            for _, name, inner in self._host.layout.of_pod(uid):
+                plugin = self._plugins.named(name)
+                if plugin is not None:
+                    device = plugin.device_on_disk(uid, inner)
+                    volume = ActualVolume(plugin=plugin, inner=inner, device=device)
+                    self._actual.put(Key(uid, f"{name}/{inner}"), volume)
+
+    def _clean_up(self, uid: str) -> None:
+        """What is left when all volumes are down."""
+        layout = self._host.layout
+        subpaths.clean(self._host.mounter, layout.subpaths(uid))
+        self._host.tokens.forget(uid)
+        for folder in (layout.volumes(uid), layout.pod(uid) / "volumeDevices", layout.pod(uid) / "plugins"):
+            for path in sorted(folder.glob("*")):
+                remove_empty(path, layout.pod(uid))
+            remove_empty(folder, layout.pod(uid))
+
+    async def _watch_sizes(self) -> None:
+        while True:
+            await self._clock.sleep(self._config.size_period_s)
+            for desired in list(self._desired.values()):
+                for volume, limit in sizes.limited(desired.pod):
+                    ready = self._actual.ready(Key(desired.pod.metadata.uid, volume.name))
+                    if ready is None:
+                        continue
+                    used, _ = await asyncio.to_thread(sizes.disk_usage, ready.path)
+                    if message := sizes.excess(volume, limit, used):
+                        self._on_excess(desired.pod, message)
+
+    def _measured(self, pod: Pod) -> list[VolumeUsage]:
+        found = []
+        for volume in pod.spec.volumes:
+            ready = self._actual.ready(Key(pod.metadata.uid, volume.name))
+            if ready is None or ready.image or ready.device is not None or volume.hostPath is not None:
+                continue
+            source = claimed(pod, volume)
+            claim, is_whole = source.claimName if source is not None else "", self._host.mounter.is_mounted(ready.path)
+            found.append(sizes.measure(volume.name, ready.path, is_whole=is_whole, claim=claim))
+        return found
+
+
+__all__ = ["FAILED_MOUNT", "FAILED_UNMOUNT", "VolumeManager"]

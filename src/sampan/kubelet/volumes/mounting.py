@@ -1,0 +1,141 @@
+"""Mounting on the node, by calls to the kernel and, for what only they can, by the machine's own programs.
+
+Who may not mount gets plain folders in place of memory, and no bind mounts: `can_mount` says so.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shutil
+import subprocess
+from collections.abc import Sequence
+from pathlib import Path
+
+from sampan.kubelet.volumes.contract import VolumeFault
+from sampan.runtimes import kernel
+
+_NOFOLLOW = 8
+_MOUNTINFO = Path("/proc/self/mountinfo")
+_ESCAPES = {" ": r"\040", "\t": r"\011", "\n": r"\012", "\\": r"\134"}
+
+
+class ProgramFault(VolumeFault):
+    """A program of the machine has failed."""
+
+    def __init__(self, program: str, code: int, output: str) -> None:
+        super().__init__(f"{program}: exit status {code}: {output}")
+        self.code, self.output = code, output
+
+
+class Mounter:
+    def __init__(self, *, can_mount: bool | None = None) -> None:
+        self.can_mount = _may_mount() if can_mount is None else can_mount
+        self._options = "noswap"
+        """Until a kernel says that it does not know this."""
+
+    def is_mounted(self, path: Path) -> bool:
+        """Whether something is mounted at that very place."""
+        if not self.can_mount:
+            return False
+        return f" {_escaped(path)} " in _MOUNTINFO.read_text()
+
+    def kind(self, path: Path) -> str:
+        """Of the file system that is mounted there last; empty if none is."""
+        for line in reversed(_MOUNTINFO.read_text().splitlines()):
+            left, _, right = line.partition(" - ")
+            if left.split(" ")[4] == _escaped(path):
+                return right.split(" ")[0]
+        return ""
+
+    def tmpfs(self, path: Path, size: int = 0) -> None:
+        options = [f"size={size}"] if size else []
+        if self._options:
+            try:
+                return kernel.mount("tmpfs", path, "tmpfs", 0, ",".join([*options, self._options]))
+            except OSError:
+                self._options = ""
+        kernel.mount("tmpfs", path, "tmpfs", 0, ",".join(options))
+
+    def huge_pages(self, path: Path, page_size: str) -> None:
+        kernel.mount("nodev", path, "hugetlbfs", 0, f"pagesize={page_size}")
+
+    def bind(self, source: Path | str, target: Path, *, is_read_only: bool = False) -> None:
+        kernel.mount(source, target, flags=kernel.MS_BIND)
+        if is_read_only:
+            kernel.mount(source, target, flags=kernel.MS_BIND | kernel.MS_REMOUNT | kernel.MS_RDONLY)
+
+    def unmount(self, path: Path) -> None:
+        """Everything that is mounted there."""
+        if self.can_mount:
+            kernel.unmount(path, _NOFOLLOW)
+
+    def take_away(self, path: Path) -> None:
+        """Unmount what is there, and remove the folder, which is empty then, or the file."""
+        self.unmount(path)
+        if path.is_dir() and not path.is_symlink():
+            path.rmdir()
+        else:
+            path.unlink(missing_ok=True)
+
+    def remove(self, path: Path) -> None:
+        """Unmount what is there or below, and remove the folder with all that is in it."""
+        if self.can_mount:
+            for place in kernel.mounts_below(path):
+                kernel.unmount(place, _NOFOLLOW)
+        if path.is_symlink() or path.is_file():
+            path.unlink(missing_ok=True)
+        elif path.exists():
+            shutil.rmtree(path)
+
+    async def by_program(self, source: str, target: Path, kind: str, options: Sequence[str]) -> None:
+        """With the machine's mount(8), which knows its helpers and their options."""
+        said = ["-o", ",".join(options)] if options else []
+        arguments = ["-t", kind, *said, source, str(target)]
+        try:
+            await run_program("mount", *arguments)
+        except ProgramFault as fault:
+            told = f"Mounting command: mount\nMounting arguments: {' '.join(arguments)}\nOutput: {fault.output}\n"
+            raise VolumeFault(f"mount failed: exit status {fault.code}\n{told}") from None
+
+    async def format_and_mount(self, device: str, target: Path, kind: str, options: Sequence[str]) -> None:
+        """A device that has no file system yet gets one."""
+        if not await _has_file_system(device):
+            if "ro" in options:
+                raise VolumeFault(f"cannot mount unformatted disk {device} as we are manipulating it in read-only mode")
+            more = ("-F", "-m0") if kind.startswith("ext") else ()
+            await run_program(f"mkfs.{kind}", *more, device)
+        await self.by_program(device, target, kind, [*options, "defaults"])
+
+
+async def _has_file_system(device: str) -> bool:
+    try:
+        process = await asyncio.create_subprocess_exec(
+            "blkid", "-p", "-s", "TYPE", "-s", "PTTYPE", "-o", "export", device, stdout=subprocess.DEVNULL
+        )
+    except FileNotFoundError:
+        raise VolumeFault('exec: "blkid": executable file not found in $PATH') from None
+    return await process.wait() == 0
+
+
+async def run_program(*command: str) -> str:
+    """What it printed. ProgramFault where it fails."""
+    try:
+        process = await asyncio.create_subprocess_exec(*command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+    except FileNotFoundError:
+        raise VolumeFault(f'exec: "{command[0]}": executable file not found in $PATH') from None
+    out = (await process.communicate())[0].decode("utf-8", "replace").strip()
+    if process.returncode:
+        raise ProgramFault(command[0], process.returncode, out)
+    return out
+
+
+def _may_mount() -> bool:
+    return os.geteuid() == 0 and _MOUNTINFO.exists()
+
+
+def _escaped(path: Path) -> str:
+    return "".join(_ESCAPES.get(letter, letter) for letter in str(path))
+
+
+__all__ = ["Mounter", "ProgramFault", "run_program"]

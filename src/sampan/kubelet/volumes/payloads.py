@@ -1,0 +1,87 @@
+"""The files that config maps, secrets and the pod's own fields become. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import PurePosixPath
+
+from sampan.api.types.core_v1 import ConfigMap, Container, DownwardAPIVolumeFile, KeyToPath, Pod, Secret
+from sampan.kubelet.environment.downward import FieldUnknown, Surroundings, field_value, resource_value
+from sampan.kubelet.volumes.atomic import File
+from sampan.kubelet.volumes.contract import VolumeFault
+
+_NOTHING = Surroundings()
+
+
+def of_config_map(found: ConfigMap, items: Sequence[KeyToPath], mode: int | None, *, optional: bool) -> dict[str, File]:
+    every = {name: text.encode() for name, text in found.data.items()} | dict(found.binaryData)
+    return _chosen(every, items, mode, optional, "configmap references non-existent config key")
+
+
+def of_secret(found: Secret, items: Sequence[KeyToPath], mode: int | None, *, optional: bool) -> dict[str, File]:
+    return _chosen(dict(found.data), items, mode, optional, "references non-existent secret key")
+
+
+def _chosen(
+    every: Mapping[str, bytes], items: Sequence[KeyToPath], mode: int | None, optional: bool, missing: str
+) -> dict[str, File]:
+    mode = default_mode(mode)
+    if not items:
+        return {name: File(content, mode) for name, content in every.items()}
+    files = {}
+    for item in items:
+        if item.key in every:
+            files[item.path] = File(every[item.key], mode if item.mode is None else item.mode)
+        elif not optional:
+            raise VolumeFault(f"{missing}: {item.key}")
+    return files
+
+
+def of_pod(
+    pod: Pod, items: Sequence[DownwardAPIVolumeFile], mode: int | None, allocatable: Mapping[str, str]
+) -> dict[str, File]:
+    mode = default_mode(mode)
+    files, faults = {}, []
+    for item in items:
+        try:
+            text = _of_pod(pod, item, allocatable)
+        except (FieldUnknown, VolumeFault) as fault:
+            faults.append(str(fault))
+            continue
+        path = str(PurePosixPath(item.path))
+        files[path] = File(text.encode(), mode if item.mode is None else item.mode)
+    raise_together(faults)
+    return files
+
+
+def _of_pod(pod: Pod, item: DownwardAPIVolumeFile, allocatable: Mapping[str, str]) -> str:
+    if item.fieldRef is not None:
+        return field_value(pod, item.fieldRef.fieldPath, _NOTHING)
+    if item.resourceFieldRef is not None:
+        wanted = item.resourceFieldRef
+        return resource_value(_container(pod, wanted.containerName), wanted, allocatable)
+    return ""
+
+
+def _container(pod: Pod, name: str) -> Container:
+    every: list[Container] = [*(pod.spec.containers or ()), *pod.spec.initContainers]
+    for found in every:
+        if found.name == name:
+            return found
+    raise VolumeFault(f"container {name} not found")
+
+
+def default_mode(mode: int | None) -> int:
+    if mode is None:
+        raise VolumeFault("no defaultMode used, not even the default value for it")
+    return mode
+
+
+def raise_together(faults: Sequence[str]) -> None:
+    """As one fault, if there are any."""
+    told = list(dict.fromkeys(faults))
+    if told:
+        raise VolumeFault(told[0] if len(told) == 1 else f"[{', '.join(told)}]")
+
+
+__all__ = ["default_mode", "of_config_map", "of_pod", "of_secret", "raise_together"]

@@ -1,0 +1,118 @@
+"""emptyDir: a folder that lives as long as its pod, on disk, in memory or in huge pages. Others rest on it: secrets and
+the like are files in such a folder.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+from pathlib import Path
+
+from sampan.api import quantity
+from sampan.api.pod_amounts import effective_limits
+from sampan.api.types.core_v1 import Container, EmptyDirVolumeSource, Pod
+from sampan.kubelet.volumes.contract import PluginBase, Ready, Spec, VolumeFault
+from sampan.kubelet.volumes.host import Host
+from sampan.kubelet.volumes.ownership import give_to_group
+
+NAME = "kubernetes.io/empty-dir"
+DISK, MEMORY, HUGE_PAGES = "", "Memory", "HugePages"
+_MODE = 0o777
+
+
+class EmptyDir(PluginBase):
+    name = NAME
+
+    def __init__(self, host: Host) -> None:
+        self._host, self._folders = host, Folders(host)
+
+    def supports(self, spec: Spec) -> bool:
+        return spec.volume.emptyDir is not None
+
+    async def set_up(self, spec: Spec) -> Ready:
+        source = spec.volume.emptyDir or EmptyDirVolumeSource()
+        path = self._host.layout.volume(spec.pod.metadata.uid, NAME, spec.inner)
+        await asyncio.to_thread(self._make, spec, source, path)
+        return Ready(path=path)
+
+    def _make(self, spec: Spec, source: EmptyDirVolumeSource, path: Path) -> None:
+        size = memory_size(spec.pod, source, self._host.config.allocatable.get("memory", "0"))
+        page = page_size(spec.pod, source.medium) if source.medium.startswith(HUGE_PAGES) else ""
+        if self._folders.make(spec.pod.metadata.uid, spec.inner, path, source.medium, size=size, page=page):
+            give_to_group(path, spec.security.fsGroup, is_read_only=False)
+
+    async def tear_down(self, uid: str, inner: str) -> None:
+        path = self._host.layout.volume(uid, NAME, inner)
+        await asyncio.to_thread(self._folders.remove, uid, inner, path)
+
+
+class Folders:
+    """Folders on a medium; a file beside the pod's volumes tells that one is ready."""
+
+    def __init__(self, host: Host) -> None:
+        self._layout, self._mounter = host.layout, host.mounter
+
+    def make(self, uid: str, name: str, path: Path, medium: str, *, size: int = 0, page: str = "") -> bool:
+        """Whether it was not there before."""
+        notes = self._layout.notes(uid, NAME, name)
+        if (notes / "ready").exists() and path.is_dir() and self._is_on(path, medium):
+            return False
+        path.mkdir(parents=True, exist_ok=True)
+        path.chmod(_MODE)
+        if medium != DISK:
+            self._mount(path, medium, size, page)
+        notes.mkdir(parents=True, exist_ok=True)
+        (notes / "ready").touch()
+        return True
+
+    def _is_on(self, path: Path, medium: str) -> bool:
+        return medium == DISK or not self._mounter.can_mount or self._mounter.is_mounted(path)
+
+    def _mount(self, path: Path, medium: str, size: int, page: str) -> None:
+        if medium != MEMORY and not medium.startswith(HUGE_PAGES):
+            raise VolumeFault(f'unknown storage medium "{medium}"')
+        if not self._mounter.can_mount or self._mounter.is_mounted(path):
+            return
+        if medium == MEMORY:
+            self._mounter.tmpfs(path, size)
+        else:
+            self._mounter.huge_pages(path, page)
+
+    def remove(self, uid: str, name: str, path: Path) -> None:
+        notes = self._layout.notes(uid, NAME, name)
+        if notes.exists():
+            shutil.rmtree(notes)
+        self._mounter.remove(path)
+
+
+def memory_size(pod: Pod, source: EmptyDirVolumeSource, allocatable: str) -> int:
+    """How large one in memory may become: no larger than the pod, the node or the volume's own limit. Pure."""
+    limits = [quantity.parse(allocatable).value()]
+    if all("memory" in container.resources.limits for container in pod.spec.containers or ()):
+        limits.append(effective_limits(pod.spec).get("memory", quantity.parse("0")).value())
+    if source.sizeLimit is not None:
+        limits.append(quantity.parse(source.sizeLimit).value())
+    return min((limit for limit in limits if limit > 0), default=0)
+
+
+def page_size(pod: Pod, medium: str) -> str:
+    """Of huge pages, from what the pod asks for. Pure."""
+    wanted = medium.removeprefix(f"{HUGE_PAGES}-") if medium != HUGE_PAGES else ""
+    containers: list[Container] = [*(pod.spec.containers or ()), *pod.spec.initContainers]
+    asked = {
+        name.removeprefix("hugepages-")
+        for container in containers
+        for name in container.resources.requests
+        if name.startswith("hugepages-")
+    }
+    if wanted:
+        asked = {size for size in asked if quantity.parse(size) == quantity.parse(wanted)}
+    if not asked:
+        why = "hugePages storage requested, but there is no resource request for huge pages"
+        raise VolumeFault(f"medium {medium}: {why}")
+    if len(asked) > 1:
+        raise VolumeFault(f"medium: {medium} can't be used if container requests multiple huge page sizes")
+    return asked.pop()
+
+
+__all__ = ["DISK", "MEMORY", "NAME", "EmptyDir", "Folders", "memory_size", "page_size"]

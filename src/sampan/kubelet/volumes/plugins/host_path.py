@@ -1,0 +1,59 @@
+"""hostPath: a path of the node itself, which may have to be of a certain type."""
+
+from __future__ import annotations
+
+import asyncio
+import stat
+from pathlib import Path
+
+from sampan.api.types.core_v1 import HostPathVolumeSource
+from sampan.kubelet.volumes.contract import PluginBase, Ready, Spec, VolumeFault
+
+NAME = "kubernetes.io/host-path"
+_CHECKS = {
+    "Directory": (stat.S_ISDIR, "a directory"),
+    "DirectoryOrCreate": (stat.S_ISDIR, "a directory"),
+    "File": (stat.S_ISREG, "a file"),
+    "FileOrCreate": (stat.S_ISREG, "a file"),
+    "Socket": (stat.S_ISSOCK, "a socket file"),
+    "CharDevice": (stat.S_ISCHR, "a character device"),
+    "BlockDevice": (stat.S_ISBLK, "a block device"),
+}
+
+
+class HostPath(PluginBase):
+    name = NAME
+
+    def supports(self, spec: Spec) -> bool:
+        return spec.volume.hostPath is not None or spec.source.hostPath is not None
+
+    async def set_up(self, spec: Spec) -> Ready:
+        source = spec.volume.hostPath or spec.source.hostPath or HostPathVolumeSource()
+        if ".." in source.path.split("/"):
+            raise VolumeFault(f"invalid HostPath `{source.path}`: must not contain '..'")
+        path = Path(source.path)
+        await asyncio.to_thread(check, path, source.type or "")
+        return Ready(path=path, is_read_only=spec.is_read_only)
+
+    async def tear_down(self, uid: str, inner: str) -> None:
+        return None
+
+
+def check(path: Path, type: str) -> None:
+    """Make what is to be made; VolumeFault where something else is there. Container engines make a folder of a path
+    that need not be anything; so it is done here, for all runtimes alike."""
+    if not path.exists():
+        if type in ("", "DirectoryOrCreate"):
+            path.mkdir(parents=True, exist_ok=True, mode=0o755)
+        elif type == "FileOrCreate":
+            path.touch(mode=0o644)
+    if not type:
+        return
+    if type not in _CHECKS:
+        raise VolumeFault(f"{type} is an invalid volume type")
+    is_right, word = _CHECKS[type]
+    if not path.exists() or not is_right(path.stat().st_mode):
+        raise VolumeFault(f"hostPath type check failed: {path} is not {word}")
+
+
+__all__ = ["NAME", "HostPath", "check"]

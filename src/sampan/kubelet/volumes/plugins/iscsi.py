@@ -1,0 +1,175 @@
+"""iscsi: a disk of the network, which the machine's own iscsiadm attaches to this node."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from sampan.api.types.core_v1 import ISCSIPersistentVolumeSource, ISCSIVolumeSource
+from sampan.kubelet.volumes.contract import MOUNT_DEVICE, Device, PluginBase, Ready, Spec, VolumeFault
+from sampan.kubelet.volumes.host import Host
+from sampan.kubelet.volumes.mounting import ProgramFault, run_program
+from sampan.kubelet.volumes.ownership import give_to_group
+
+NAME = "kubernetes.io/iscsi"
+Source = ISCSIVolumeSource | ISCSIPersistentVolumeSource
+Command = Sequence[str]
+_PORT = 3260
+_LOGGED_IN, _NO_SESSION = 15, 21
+_DISKS = Path("/dev/disk/by-path")
+_WAIT_S = 1.0
+_LOOKS = 10
+"""How often a disk is looked for after the node has logged in."""
+_DISCOVERY_KEYS = ("username", "password", "username_in", "password_in")
+
+
+class Iscsi(PluginBase):
+    name = NAME
+
+    def __init__(self, host: Host) -> None:
+        self._host = host
+
+    def supports(self, spec: Spec) -> bool:
+        return spec.volume.iscsi is not None or spec.source.iscsi is not None
+
+    async def device(self, spec: Spec) -> Device | None:
+        source = _source(spec)
+        portal = _portals(source)[0]
+        place = f"{portal}-{source.iqn}-lun-{source.lun}"
+        path = self._host.layout.plugin(NAME) / f"iface-{_interface(source)}" / place
+        return Device(unique=f"{NAME}/{portal}:{source.iqn}:{source.lun}", path=path)
+
+    async def mount_device(self, spec: Spec, device: Device) -> None:
+        if self._host.mounter.is_mounted(device.path):
+            return
+        try:
+            disk = await self._attach(spec)
+            device.path.mkdir(parents=True, exist_ok=True, mode=0o750)
+            options = [*spec.source.mountOptions, *(["ro"] if _is_read_only(spec) else [])]
+            await self._host.mounter.format_and_mount(disk, device.path, _source(spec).fsType or "ext4", options)
+        except VolumeFault as fault:
+            raise VolumeFault(fault.text, step=MOUNT_DEVICE) from None
+
+    async def _attach(self, spec: Spec) -> str:
+        """The disk's path. By each portal there is a way to it; one is enough."""
+        source, secret = _source(spec), await self._secret(spec)
+        fault: VolumeFault | None = None
+        for portal in _portals(source):
+            try:
+                for command in login(source, portal, secret):
+                    await _tolerant(command, _LOGGED_IN)
+                return await self._disk(portal, source)
+            except VolumeFault as found:
+                fault = found
+        raise VolumeFault(f"failed to get any path for iscsi disk, last err seen:\n{fault.text if fault else ''}")
+
+    async def _disk(self, portal: str, source: Source) -> str:
+        path = _DISKS / f"ip-{portal}-iscsi-{source.iqn}-lun-{source.lun}"
+        for _ in range(_LOOKS):
+            if path.exists():
+                return str(path)
+            await self._host.clock.sleep(_WAIT_S)
+        raise VolumeFault(f"Timed out waiting for device at path {path} after {_LOOKS}s")
+
+    async def _secret(self, spec: Spec) -> Mapping[str, str]:
+        source = _source(spec)
+        if source.secretRef is None or not (source.chapAuthDiscovery or source.chapAuthSession):
+            return {}
+        namespace = getattr(source.secretRef, "namespace", "") or spec.pod.metadata.namespace
+        found = await self._host.objects.secret(namespace, source.secretRef.name)
+        if found is None:
+            raise VolumeFault(f'couldn\'t get secret {namespace}/{source.secretRef.name} : secret "" not found')
+        return {key: value.decode() for key, value in found.data.items()}
+
+    async def unmount_device(self, device: Device) -> None:
+        await asyncio.to_thread(self._host.mounter.take_away, device.path)
+        interface, (portal, iqn) = device.path.parent.name.removeprefix("iface-"), _portal_and_iqn(device.path.name)
+        others = list(device.path.parent.glob(f"{portal}-{iqn}-lun-*"))
+        for command in () if others else logout(portal, iqn, interface):
+            await _tolerant(command, _NO_SESSION)
+
+    def device_on_disk(self, uid: str, inner: str) -> Device | None:
+        """By what is bound to the pod's folder it cannot be told: the disk stays until the node is started anew."""
+        return None
+
+    async def set_up(self, spec: Spec) -> Ready:
+        found = await self.device(spec)
+        target = self._host.layout.volume(spec.pod.metadata.uid, NAME, spec.inner)
+        assert found is not None
+        await asyncio.to_thread(self._bind, spec, found.path, target)
+        return Ready(path=target, is_read_only=_is_read_only(spec))
+
+    def _bind(self, spec: Spec, source: Path, target: Path) -> None:
+        if self._host.mounter.is_mounted(target):
+            return
+        is_read_only, security = _is_read_only(spec), spec.security
+        target.mkdir(parents=True, exist_ok=True, mode=0o750)
+        self._host.mounter.bind(source, target, is_read_only=is_read_only)
+        if not is_read_only:
+            give_to_group(target, security.fsGroup, is_read_only=False, policy=security.fsGroupChangePolicy)
+
+    async def tear_down(self, uid: str, inner: str) -> None:
+        target = self._host.layout.volume(uid, NAME, inner)
+        await asyncio.to_thread(self._host.mounter.take_away, target)
+
+
+def login(source: Source, portal: str, secret: Mapping[str, str]) -> list[Command]:
+    """What is told to iscsiadm, in order. Pure."""
+    found = ["-m", "discoverydb", "-t", "sendtargets", "-p", portal, "-I", _interface(source)]
+    node = ["-m", "node", "-p", portal, "-T", source.iqn, "-I", _interface(source)]
+    commands: list[Command] = [[*found, "-o", "new"]]
+    if source.chapAuthDiscovery:
+        commands += _chap(found, "discovery.sendtargets.auth", secret)
+    commands += [[*found, "--discover"], [*node, "-o", "update", "-n", "node.session.scan", "-v", "manual"]]
+    if source.chapAuthSession:
+        commands += _chap(node, "node.session.auth", secret)
+    return [*commands, [*node, "--login"], [*node[:-2], "-o", "update", "-n", "node.startup", "-v", "manual"]]
+
+
+def _chap(what: Command, prefix: str, secret: Mapping[str, str]) -> list[Command]:
+    pairs = [(f"{prefix}.authmethod", "CHAP")]
+    pairs += [(name, secret[name]) for name in (f"{prefix}.{key}" for key in _DISCOVERY_KEYS) if secret.get(name)]
+    return [[*what, "-o", "update", "-n", name, "-v", value] for name, value in pairs]
+
+
+def logout(portal: str, iqn: str, interface: str) -> list[Command]:
+    """Pure."""
+    node = ["-m", "node", "-p", portal, "-T", iqn, "-I", interface]
+    return [[*node, "--logout"], [*node, "-o", "delete"]]
+
+
+async def _tolerant(command: Command, code: int) -> None:
+    try:
+        await run_program("iscsiadm", *command)
+    except ProgramFault as fault:
+        if fault.code != code:
+            raise VolumeFault(
+                f"iscsi: failed to attach disk: Error: {fault.output} (exit status {fault.code})"
+            ) from None
+
+
+def _source(spec: Spec) -> Source:
+    return spec.volume.iscsi or spec.source.iscsi or ISCSIVolumeSource()
+
+
+def _is_read_only(spec: Spec) -> bool:
+    return spec.is_read_only if spec.persistent is not None else _source(spec).readOnly
+
+
+def _interface(source: Source) -> str:
+    return source.iscsiInterface or "default"
+
+
+def _portals(source: Source) -> list[str]:
+    every = [source.targetPortal, *source.portals]
+    return list(dict.fromkeys(portal if ":" in portal else f"{portal}:{_PORT}" for portal in every))
+
+
+def _portal_and_iqn(name: str) -> tuple[str, str]:
+    """From the name of the folder that the disk is mounted at."""
+    portal, _, rest = name.partition("-")
+    return portal, rest.rpartition("-lun-")[0]
+
+
+__all__ = ["NAME", "Iscsi", "login", "logout"]

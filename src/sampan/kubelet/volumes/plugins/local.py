@@ -1,0 +1,93 @@
+"""local: a folder or a disk of this very node, by way of a persistent volume."""
+
+from __future__ import annotations
+
+import asyncio
+import stat
+from pathlib import Path
+
+from sampan.api.types.core_v1 import LocalVolumeSource
+from sampan.kubelet.volumes.contract import MOUNT_DEVICE, Device, PluginBase, Ready, Spec, VolumeFault
+from sampan.kubelet.volumes.host import Host
+from sampan.kubelet.volumes.ownership import give_to_group
+
+NAME = "kubernetes.io/local-volume"
+_DEFAULT_KIND = "ext4"
+
+
+class Local(PluginBase):
+    name = NAME
+
+    def __init__(self, host: Host) -> None:
+        self._host = host
+
+    def supports(self, spec: Spec) -> bool:
+        return spec.source.local is not None
+
+    async def device(self, spec: Spec) -> Device | None:
+        source = spec.source.local or LocalVolumeSource()
+        if spec.is_block or not _is_disk(Path(source.path)):
+            return None
+        path = self._host.layout.plugin(NAME) / "mounts" / spec.inner
+        return Device(unique=f"{NAME}/{spec.inner}", path=path)
+
+    async def mount_device(self, spec: Spec, device: Device) -> None:
+        source = spec.source.local or LocalVolumeSource()
+        if self._host.mounter.is_mounted(device.path):
+            return
+        device.path.mkdir(parents=True, exist_ok=True, mode=0o750)
+        options = [*spec.source.mountOptions, *(["ro"] if spec.is_read_only else [])]
+        kind = source.fsType or _DEFAULT_KIND
+        try:
+            await self._host.mounter.format_and_mount(source.path, device.path, kind, options)
+        except VolumeFault as fault:
+            device.path.rmdir()
+            told = f"local: failed to mount device {source.path} at {device.path} (fstype: {source.fsType or ''})"
+            raise VolumeFault(f"{told}, error {fault.text}", step=MOUNT_DEVICE) from None
+
+    async def unmount_device(self, device: Device) -> None:
+        await asyncio.to_thread(self._host.mounter.take_away, device.path)
+
+    def device_on_disk(self, uid: str, inner: str) -> Device | None:
+        path = self._host.layout.plugin(NAME) / "mounts" / inner
+        return Device(unique=f"{NAME}/{inner}", path=path) if path.is_dir() else None
+
+    async def set_up(self, spec: Spec) -> Ready:
+        source = spec.source.local or LocalVolumeSource()
+        if ".." in source.path.split("/"):
+            raise VolumeFault(f"invalid path: {source.path} must not contain '..'")
+        found = await self.device(spec)
+        return await asyncio.to_thread(self._make, spec, Path(source.path), found)
+
+    def _make(self, spec: Spec, path: Path, device: Device | None) -> Ready:
+        if not path.exists():
+            raise VolumeFault(f'path "{path}" does not exist')
+        if spec.is_block:
+            return Ready(path=path, device=path, is_read_only=spec.is_read_only)
+        if device is None and not path.is_dir():
+            raise VolumeFault("only directory and block device are supported")
+        return self._bind(spec, device.path if device is not None else path)
+
+    def _bind(self, spec: Spec, source: Path) -> Ready:
+        mounter = self._host.mounter
+        if not mounter.can_mount:
+            return Ready(path=source, is_read_only=spec.is_read_only)
+        target = self._host.layout.volume(spec.pod.metadata.uid, NAME, spec.inner)
+        if not mounter.is_mounted(target):
+            target.mkdir(parents=True, exist_ok=True, mode=0o750)
+            mounter.bind(source, target, is_read_only=spec.is_read_only)
+            if not spec.is_read_only:
+                security = spec.security
+                give_to_group(target, security.fsGroup, is_read_only=False, policy=security.fsGroupChangePolicy)
+        return Ready(path=target, is_read_only=spec.is_read_only)
+
+    async def tear_down(self, uid: str, inner: str) -> None:
+        target = self._host.layout.volume(uid, NAME, inner)
+        await asyncio.to_thread(self._host.mounter.take_away, target)
+
+
+def _is_disk(path: Path) -> bool:
+    return path.exists() and stat.S_ISBLK(path.stat().st_mode)
+
+
+__all__ = ["NAME", "Local"]

@@ -1,0 +1,58 @@
+"""nfs: a folder of a file server, mounted by the machine's own mount.nfs."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import ipaddress
+from pathlib import Path
+
+from sampan.api.types.core_v1 import NFSVolumeSource
+from sampan.kubelet.volumes.contract import PluginBase, Ready, Spec, VolumeFault
+from sampan.kubelet.volumes.host import Host
+
+NAME = "kubernetes.io/nfs"
+
+
+class Nfs(PluginBase):
+    name = NAME
+
+    def __init__(self, host: Host) -> None:
+        self._host = host
+
+    def supports(self, spec: Spec) -> bool:
+        return spec.volume.nfs is not None or spec.source.nfs is not None
+
+    async def set_up(self, spec: Spec) -> Ready:
+        source = spec.volume.nfs or spec.source.nfs or NFSVolumeSource()
+        is_read_only = spec.is_read_only if spec.persistent is not None else source.readOnly
+        path = self._host.layout.volume(spec.pod.metadata.uid, NAME, spec.inner)
+        if not await asyncio.to_thread(self._host.mounter.is_mounted, path):
+            path.mkdir(parents=True, exist_ok=True, mode=0o750)
+            options = sorted({*spec.source.mountOptions, *(["ro"] if is_read_only else [])})
+            await self._mount(f"{_server(source.server)}:{source.path}", path, options)
+        return Ready(path=path, is_read_only=is_read_only)
+
+    async def _mount(self, source: str, path: Path, options: list[str]) -> None:
+        if not self._host.mounter.can_mount:
+            raise VolumeFault("mounting needs root")
+        try:
+            await self._host.mounter.by_program(source, path, "nfs", options)
+        except BaseException:
+            with contextlib.suppress(OSError):
+                self._host.mounter.take_away(path)
+            raise
+
+    async def tear_down(self, uid: str, inner: str) -> None:
+        path = self._host.layout.volume(uid, NAME, inner)
+        await asyncio.to_thread(self._host.mounter.take_away, path)
+
+
+def _server(name: str) -> str:
+    try:
+        return f"[{name}]" if ipaddress.ip_address(name).version == 6 else name
+    except ValueError:
+        return name
+
+
+__all__ = ["NAME", "Nfs"]

@@ -1,0 +1,162 @@
+"""One volume at a time from what is there to what is wanted: attached, mounted on the node, set up for its pod; or all
+of that undone."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+from sampan.api.types.core_v1 import Node
+from sampan.kubelet.volumes import subpaths
+from sampan.kubelet.volumes.claims import Claims, check_node
+from sampan.kubelet.volumes.contract import Device, NotAttached, Plugin, Ready, Spec, VolumeFault
+from sampan.kubelet.volumes.host import Host
+from sampan.kubelet.volumes.plugins.table import Plugins
+from sampan.kubelet.volumes.state import Actual, ActualVolume, DesiredPod, Key
+from sampan.machinery import errors
+from sampan.machinery.client import ConnectionFailed, PatchType
+
+_ONE_POD = ["ReadWriteOncePod"]
+_GROUP = "pv.beta.kubernetes.io/gid"
+
+
+class Reconciler:
+    def __init__(
+        self, *, host: Host, plugins: Plugins, claims: Claims, actual: Actual, node: Callable[[], Node | None]
+    ) -> None:
+        self._host, self._plugins, self._claims, self._actual, self._node = host, plugins, claims, actual, node
+        self._locks: dict[str, asyncio.Lock] = {}
+        """Of devices: one of their pods at a time."""
+        self._reporting = asyncio.Lock()
+
+    # -- setting up --------------------------------------------------------------------------------------------------
+
+    async def set_up(self, key: Key, desired: DesiredPod, is_wanted: Callable[[], bool]) -> float | None:
+        """In how many seconds it has to be done anew, if at all. VolumeFault."""
+        volume = desired.volumes[key.name]
+        spec = await self._claims.spec(desired.pod, volume, mounts=desired.mounts, devices=desired.devices)
+        desired.faults.pop(key.name, None)
+        plugin = self._plugins.of(spec)
+        if spec.persistent is not None:
+            check_node(spec.persistent, self._node())
+        device = await plugin.device(spec)
+        if not is_wanted():
+            return None
+        found = self._noted(key, spec, plugin, device)
+        if device is not None:
+            self._check_alone(key, spec, device)
+            await self._mount_device(spec, plugin, device)
+        found.ready = await self._guarded(plugin, spec)
+        return found.ready.again_s
+
+    def _noted(self, key: Key, spec: Spec, plugin: Plugin, device: Device | None) -> ActualVolume:
+        """From here on there may be something to take down."""
+        found = self._actual.get(key)
+        if found is None:
+            self._actual.remove(Key(key.uid, f"{plugin.name}/{spec.inner}"))
+            found = ActualVolume(plugin=plugin, inner=spec.inner, device=device, group=_group(spec))
+            self._actual.put(key, found)
+        return found
+
+    def _check_alone(self, key: Key, spec: Spec, device: Device) -> None:
+        others = [
+            user for user in self._actual.users(device.unique) if user.uid != key.uid and self._actual.ready(user)
+        ]
+        if others and spec.source.accessModes == _ONE_POD:
+            raise VolumeFault("volume uses the ReadWriteOncePod access mode and is already in use by another pod")
+
+    async def _mount_device(self, spec: Spec, plugin: Plugin, device: Device) -> None:
+        async with self._locked(device.unique):
+            self._actual.devices[device.unique] = device
+            if device.is_attachable:
+                await self.report_in_use()
+                self._check_attached(device)
+                await plugin.wait_for_attach(spec)
+            try:
+                await plugin.mount_device(spec, device)
+            except OSError as fault:
+                raise VolumeFault(_told(fault), step="MountVolume.MountDevice failed") from fault
+
+    def _check_attached(self, device: Device) -> None:
+        """By the word of the controller that has it attached; it takes that back before it has it detached."""
+        node = self._node()
+        if node is not None and not any(one.name == device.unique for one in node.status.volumesAttached):
+            raise NotAttached("", step="Volume not attached according to node status")
+
+    async def _guarded(self, plugin: Plugin, spec: Spec) -> Ready:
+        try:
+            return await plugin.set_up(spec)
+        except OSError as fault:
+            raise VolumeFault(_told(fault)) from fault
+
+    # -- taking down -------------------------------------------------------------------------------------------------
+
+    async def tear_down(self, key: Key) -> None:
+        found = self._actual.get(key)
+        if found is None:
+            return
+        found.ready = None
+        layout = self._host.layout
+        await asyncio.to_thread(subpaths.clean, self._host.mounter, layout.subpaths(key.uid) / found.inner)
+        await found.plugin.tear_down(key.uid, found.inner)
+        self._actual.remove(key)
+        remove_empty(layout.volume(key.uid, found.plugin.name, found.inner).parent, layout.pod(key.uid))
+        if found.device is not None:
+            await self.tear_down_device(found.plugin, found.device)
+
+    async def tear_down_device(self, plugin: Plugin, device: Device) -> None:
+        """Unless a pod uses it."""
+        async with self._locked(device.unique):
+            if self._actual.users(device.unique) or device.unique not in self._actual.devices:
+                return
+            await plugin.unmount_device(device)
+            self._actual.forget_device(device.unique)
+        if device.is_attachable:
+            with contextlib.suppress(errors.ApiError, ConnectionFailed):
+                await self.report_in_use()
+
+    # -- parts -------------------------------------------------------------------------------------------------------
+
+    async def report_in_use(self) -> None:
+        """The node says which volumes it has in use before it uses them: nobody detaches those."""
+        async with self._reporting:
+            node, wanted = self._node(), self._actual.in_use()
+            if node is None or sorted(node.status.volumesInUse) == wanted:
+                return
+            patch = {"status": {"volumesInUse": wanted}}
+            await self._host.client.of(Node).patch(
+                self._host.config.node_name, patch, type=PatchType.MERGE, subresource="status"
+            )
+
+    @asynccontextmanager
+    async def _locked(self, unique: str) -> AsyncIterator[None]:
+        async with self._locks.setdefault(unique, asyncio.Lock()):
+            yield
+
+
+def remove_empty(folder: Path, top: Path) -> None:
+    """The folder and those above it, up to `top`, which stays, as long as nothing is in them."""
+    while folder != top and top in folder.parents:
+        try:
+            folder.rmdir()
+        except FileNotFoundError:
+            pass
+        except OSError:
+            return
+        folder = folder.parent
+
+
+def _group(spec: Spec) -> int | None:
+    text = spec.persistent.metadata.annotations.get(_GROUP, "") if spec.persistent is not None else ""
+    return int(text) if text.isdecimal() else None
+
+
+def _told(fault: OSError) -> str:
+    where = f" {fault.filename}" if fault.filename else ""
+    return f"{fault.strerror or fault}{where}".strip()
+
+
+__all__ = ["Reconciler", "remove_empty"]

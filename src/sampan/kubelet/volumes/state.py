@@ -1,0 +1,148 @@
+"""What volumes pods are to have, and what is set up: desired and actual. No effects."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from sampan.api.types.core_v1 import Container, EphemeralContainer, Pod, PodSpec, Volume
+from sampan.kubelet.objects import ObjectKey, references
+from sampan.kubelet.volumes.contract import Device, Plugin, Ready
+
+AnyContainer = Container | EphemeralContainer
+
+
+class Key(NamedTuple):
+    """A volume of a pod. One that was found on disk, of which the pod's name for it is not known, has a name with a
+    slash: plug-in and name on disk."""
+
+    uid: str
+    name: str
+
+
+@dataclass(slots=True, kw_only=True, eq=False)
+class DesiredPod:
+    pod: Pod
+    volumes: dict[str, Volume]
+    """Those that containers use."""
+    mounts: set[str]
+    devices: set[str]
+    faults: dict[str, str] = field(default_factory=dict)
+    """Claims that could not be followed when it was last tried."""
+
+
+@dataclass(slots=True, kw_only=True, eq=False)
+class ActualVolume:
+    plugin: Plugin
+    inner: str
+    device: Device | None = None
+    ready: Ready | None = None
+    """None while it is being set up, or after that went wrong half-way: there may be something to take down."""
+    group: int | None = None
+    """Which its files belong to, by the volume's own annotation."""
+
+
+class Actual:
+    """Volumes that are, or may be, set up; found by pod and by device."""
+
+    def __init__(self) -> None:
+        self._volumes: dict[Key, ActualVolume] = {}
+        self._of_pod: dict[str, set[Key]] = {}
+        self._users: dict[str, set[Key]] = {}
+        self.devices: dict[str, Device] = {}
+        """What is, or may be, mounted on the node."""
+
+    def get(self, key: Key) -> ActualVolume | None:
+        return self._volumes.get(key)
+
+    def ready(self, key: Key) -> Ready | None:
+        found = self._volumes.get(key)
+        return found.ready if found is not None else None
+
+    def put(self, key: Key, volume: ActualVolume) -> None:
+        self._volumes[key] = volume
+        self._of_pod.setdefault(key.uid, set()).add(key)
+        if volume.device is not None:
+            self._users.setdefault(volume.device.unique, set()).add(key)
+            self.devices[volume.device.unique] = volume.device
+
+    def remove(self, key: Key) -> None:
+        volume = self._volumes.pop(key, None)
+        keys = self._of_pod.get(key.uid, set())
+        keys.discard(key)
+        if not keys:
+            self._of_pod.pop(key.uid, None)
+        if volume is not None and volume.device is not None:
+            self._users.get(volume.device.unique, set()).discard(key)
+
+    def users(self, unique: str) -> Sequence[Key]:
+        """Of a device."""
+        return sorted(self._users.get(unique, ()))
+
+    def forget_device(self, unique: str) -> None:
+        self.devices.pop(unique, None)
+        if not self._users.get(unique):
+            self._users.pop(unique, None)
+
+    def of_pod(self, uid: str) -> Sequence[Key]:
+        return sorted(self._of_pod.get(uid, ()))
+
+    def pods(self) -> Sequence[str]:
+        return sorted(self._of_pod)
+
+    def in_use(self) -> list[str]:
+        return sorted(device.unique for device in self.devices.values() if device.is_attachable)
+
+
+def desired_pod(pod: Pod) -> DesiredPod:
+    mounts = {mount.name for container in containers(pod) for mount in container.volumeMounts}
+    devices = {device.name for container in containers(pod) for device in container.volumeDevices}
+    volumes = {volume.name: volume for volume in pod.spec.volumes if volume.name in mounts | devices}
+    return DesiredPod(pod=pod, volumes=volumes, mounts=mounts, devices=devices)
+
+
+def containers(pod: Pod) -> list[AnyContainer]:
+    return [*pod.spec.initContainers, *(pod.spec.containers or ()), *pod.spec.ephemeralContainers]
+
+
+def made_of(desired: DesiredPod, key: ObjectKey) -> list[str]:
+    """The volumes that the object is a part of."""
+    pod = desired.pod
+    return [name for name, volume in desired.volumes.items() if key in set(references(_with_only(pod, volume)))]
+
+
+def _with_only(pod: Pod, volume: Volume) -> Pod:
+    return Pod(metadata=pod.metadata, spec=PodSpec(volumes=[volume]))
+
+
+def is_other(old: Pod, new: Pod) -> bool:
+    """Whether what a pod may know of itself has changed."""
+    before, after = old.metadata, new.metadata
+    if before.labels != after.labels or before.annotations != after.annotations:
+        return True
+    return any(left.resources != right.resources for left, right in zip(_all(old), _all(new), strict=False))
+
+
+def _all(pod: Pod) -> Iterable[Container]:
+    return (*(pod.spec.containers or ()), *pod.spec.initContainers)
+
+
+class Changes:
+    """Who waits for something of a pod is woken by `tell`."""
+
+    def __init__(self) -> None:
+        self._events: dict[str, asyncio.Event] = {}
+
+    def of(self, uid: str) -> asyncio.Event:
+        return self._events.setdefault(uid, asyncio.Event())
+
+    def tell(self, uid: str) -> None:
+        event = self._events.pop(uid, None)
+        if event is not None:
+            event.set()
+
+
+__all__ = ["Actual", "ActualVolume", "AnyContainer", "Changes", "DesiredPod", "Key"]
+__all__ += ["containers", "desired_pod", "is_other", "made_of"]

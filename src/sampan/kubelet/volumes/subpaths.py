@@ -1,0 +1,125 @@
+"""A part of a volume, mounted by itself. Nobody who can write to the volume can make it lead out of the volume: each
+step of the path is opened without following links, and what is bound is the open file, not its name.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from sampan.kubelet.volumes.mounting import Mounter
+
+_STEP = os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC if hasattr(os, "O_PATH") else os.O_RDONLY | os.O_NOFOLLOW
+
+
+class UnsafeSubpath(Exception):
+    """The path leads out of the volume, or somebody tampers with it."""
+
+
+def make_folder(volume: Path, subpath: str) -> None:
+    """The folder, and those above it, where they are missing; as open as the volume itself is."""
+    base = volume.resolve(strict=True)
+    mode = stat.S_IMODE(base.stat().st_mode)
+    existing, missing = _existing(base, subpath)
+    real = existing.resolve(strict=True)
+    with _opened(base, real) as descriptor:
+        folder = os.dup(descriptor)
+        try:
+            for name in missing:
+                folder = _made_below(folder, name, mode)
+        finally:
+            os.close(folder)
+
+
+def _made_below(folder: int, name: str, mode: int) -> int:
+    """The new folder, opened; the one above it is closed."""
+    try:
+        os.mkdir(name, mode & 0o777, dir_fd=folder)
+        made = os.open(name, os.O_DIRECTORY | os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=folder)
+        os.fchmod(made, mode)
+        return made
+    finally:
+        os.close(folder)
+
+
+def _existing(base: Path, subpath: str) -> tuple[Path, list[str]]:
+    """How much of the path is there, and the names of the rest."""
+    parts = [part for part in Path(subpath).parts if part != "/"]
+    for count in range(len(parts), -1, -1):
+        path = base.joinpath(*parts[:count])
+        if os.path.lexists(path):
+            return path, parts[count:]
+    return base, parts
+
+
+def bind(mounter: Mounter, volume: Path, subpath: str, target: Path) -> Path:
+    """Bind what is at `subpath` of the volume to `target`; where mounting cannot be done, its own place is given."""
+    base = volume.resolve(strict=True)
+    real = (base / subpath).resolve(strict=True)
+    with _opened(base, real) as descriptor:
+        if not mounter.can_mount:
+            return real
+        if mounter.is_mounted(target):
+            if _is_same(os.stat(f"/proc/self/fd/{descriptor}"), os.lstat(target)):
+                return target
+            mounter.unmount(target)
+        _make_target(target, is_folder=stat.S_ISDIR(os.fstat(descriptor).st_mode))
+        mounter.bind(f"/proc/{os.getpid()}/fd/{descriptor}", target)
+    return target
+
+
+def clean(mounter: Mounter, folder: Path) -> None:
+    """Undo all binds below: of a pod, or of one of its volumes."""
+    if not folder.is_dir():
+        return
+    _clean_level(mounter, folder)
+    folder.rmdir()
+
+
+def _clean_level(mounter: Mounter, folder: Path) -> None:
+    """What is mounted is never entered."""
+    for path in folder.iterdir():
+        mounter.unmount(path)
+        if path.is_dir() and not path.is_symlink():
+            _clean_level(mounter, path)
+            path.rmdir()
+        else:
+            path.unlink()
+
+
+def _make_target(target: Path, *, is_folder: bool) -> None:
+    target.parent.mkdir(parents=True, exist_ok=True, mode=0o750)
+    if target.is_dir() != is_folder and target.exists():
+        target.rmdir() if target.is_dir() else target.unlink()
+    if is_folder:
+        target.mkdir(mode=0o750, exist_ok=True)
+    else:
+        target.touch(mode=0o640)
+
+
+@contextmanager
+def _opened(base: Path, real: Path) -> Iterator[int]:
+    """The file at `real`, which has no links in it, opened step by step from the volume on."""
+    if not real.is_relative_to(base):
+        raise UnsafeSubpath(f"subpath {real} not within volume path {base}")
+    descriptor = os.open(base, _STEP)
+    try:
+        for name in real.relative_to(base).parts:
+            below = os.open(name, _STEP, dir_fd=descriptor)
+            os.close(descriptor)
+            descriptor = below
+            if stat.S_ISLNK(os.fstat(descriptor).st_mode):
+                raise UnsafeSubpath(f"unexpected symlink found {name} in {real}")
+        yield descriptor
+    finally:
+        os.close(descriptor)
+
+
+def _is_same(left: os.stat_result, right: os.stat_result) -> bool:
+    return (left.st_dev, left.st_ino) == (right.st_dev, right.st_ino)
+
+
+__all__ = ["UnsafeSubpath", "bind", "clean", "make_folder"]

@@ -1,0 +1,97 @@
+"""Tokens of service accounts for pods: asked for when needed, kept in memory, renewed when 80% of their life or a day
+has passed."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from sampan.api import times
+from sampan.api.types.authentication_v1 import (
+    BoundObjectReference,
+    TokenRequest,
+    TokenRequestSpec,
+    TokenRequestStatus,
+)
+from sampan.api.types.core_v1 import Pod, ServiceAccount
+from sampan.kubelet.volumes.contract import VolumeFault
+from sampan.machinery import errors
+from sampan.machinery.client import Client, ConnectionFailed
+from sampan.machinery.clock import Clock
+
+log = logging.getLogger(__name__)
+
+_LONGEST_S = 24 * 3600.0
+_RETRY_S = 10.0
+"""After a renewal that failed, while the token still serves."""
+
+
+class Token(NamedTuple):
+    text: str
+    expires_at: float
+    renew_at: float
+
+    def status(self) -> TokenRequestStatus:
+        return TokenRequestStatus(token=self.text, expirationTimestamp=times.format_time(self.expires_at))
+
+
+class _Key(NamedTuple):
+    uid: str
+    account: str
+    audiences: tuple[str, ...]
+    expiration_s: int | None
+
+
+class Tokens:
+    def __init__(self, *, client: Client, clock: Clock) -> None:
+        self._accounts, self._clock = client.of(ServiceAccount), clock
+        self._kept: dict[_Key, Token] = {}
+
+    async def get(self, pod: Pod, audiences: Sequence[str], expiration_s: int | None) -> Token:
+        """One that need not be renewed yet, if it can be had."""
+        key = _Key(pod.metadata.uid, pod.spec.serviceAccountName, tuple(audiences), expiration_s)
+        kept, now = self._kept.get(key), self._clock.now()
+        if kept is not None and now < kept.renew_at:
+            return kept
+        try:
+            token = await self._ask(pod, key)
+        except (errors.ApiError, ConnectionFailed) as fault:
+            if kept is None:
+                raise VolumeFault(f"failed to fetch token: {fault}") from fault
+            if now > kept.expires_at:
+                raise VolumeFault(f"token {_told(pod, key)} expired and refresh failed: {fault}") from fault
+            log.warning("the token %s cannot be renewed: %s", _told(pod, key), fault)
+            token = kept._replace(renew_at=now + _RETRY_S)
+        self._kept[key] = token
+        return token
+
+    def forget(self, uid: str) -> None:
+        for key in [key for key in self._kept if key.uid == uid]:
+            del self._kept[key]
+
+    async def _ask(self, pod: Pod, key: _Key) -> Token:
+        meta = pod.metadata
+        spec = TokenRequestSpec(
+            audiences=list(key.audiences) or None,
+            expirationSeconds=key.expiration_s,
+            boundObjectRef=BoundObjectReference(kind="Pod", apiVersion="v1", name=meta.name, uid=meta.uid),
+        )
+        answer: TokenRequest = await self._accounts.create_subresource(
+            "token", key.account, TokenRequest(spec=spec), meta.namespace
+        )
+        expires_at = times.parse_time(answer.status.expirationTimestamp or "")
+        life_s = float(answer.spec.expirationSeconds or key.expiration_s or 3600)
+        return Token(answer.status.token, expires_at, renewal(expires_at, life_s))
+
+
+def renewal(expires_at: float, life_s: float) -> float:
+    """When a token is to be renewed. Pure."""
+    return min(expires_at - life_s * 0.2, expires_at - life_s + _LONGEST_S)
+
+
+def _told(pod: Pod, key: _Key) -> str:
+    return f'"{key.account}"/"{pod.metadata.namespace}"/{list(key.audiences)}/{key.expiration_s}'
+
+
+__all__ = ["Token", "Tokens", "renewal"]

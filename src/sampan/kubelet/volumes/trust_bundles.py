@@ -1,0 +1,53 @@
+"""Trust anchors out of ClusterTrustBundles: each once, as PEM."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+from sampan.api.label_selector import selector_of
+from sampan.api.types.certificates_v1beta1 import ClusterTrustBundle
+from sampan.api.types.core_v1 import ClusterTrustBundleProjection
+from sampan.kubelet.volumes.contract import VolumeFault
+from sampan.machinery import errors
+from sampan.machinery.client import Client, ConnectionFailed, Selection
+
+_BLOCK = re.compile(r"-----BEGIN ([^-]+)-----.*?-----END \1-----\n?", re.DOTALL)
+
+
+class TrustBundles:
+    def __init__(self, *, client: Client) -> None:
+        self._bundles = client.of(ClusterTrustBundle)
+
+    async def anchors(self, wanted: ClusterTrustBundleProjection) -> bytes:
+        try:
+            found = await self._found(wanted)
+        except (errors.ApiError, ConnectionFailed) as fault:
+            raise VolumeFault(f"while getting ClusterTrustBundle: {fault}") from fault
+        return joined(bundle.spec.trustBundle for bundle in found)
+
+    async def _found(self, wanted: ClusterTrustBundleProjection) -> list[ClusterTrustBundle]:
+        if wanted.name is not None:
+            try:
+                return [await self._bundles.get(wanted.name)]
+            except errors.NotFound:
+                if wanted.optional:
+                    return []
+                raise
+        if wanted.signerName is None:
+            raise VolumeFault("ClusterTrustBundle projection requires either name or signerName to be set")
+        selector = selector_of(wanted.labelSelector)
+        page = await self._bundles.list(Selection(fields=f"spec.signerName={wanted.signerName}"))
+        found = [bundle for bundle in page.items if selector.matches(bundle.metadata.labels)]
+        if not found and not wanted.optional:
+            raise VolumeFault("combination of signerName and labelSelector matched zero ClusterTrustBundles")
+        return found
+
+
+def joined(bundles: Iterable[str]) -> bytes:
+    """Each certificate of the bundles once."""
+    blocks = {match[0].strip() for text in bundles for match in _BLOCK.finditer(text)}
+    return "".join(f"{block}\n" for block in sorted(blocks)).encode()
+
+
+__all__ = ["TrustBundles", "joined"]

@@ -1,0 +1,109 @@
+"""A node's volume manager against a real API server, with the rights of that node, and pods for it."""
+
+import asyncio
+import os
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sampan.api.codec import json
+from sampan.api.types.core_v1 import Node, Pod, ServiceAccount
+from sampan.api.types.meta_v1 import ObjectMeta
+from sampan.apiserver.call import User
+from sampan.kubelet.objects import PodObjects
+from sampan.kubelet.volumes import VolumeConfig, VolumeManager
+from sampan.kubelet.volumes.mounting import Mounter
+from sampan.machinery.client import Client
+from sampan.machinery.clock import Clock
+from sampan.machinery.informer import InformerFactory
+from sampan.testing import Cluster
+
+IS_ROOT = os.geteuid() == 0
+needs_root = pytest.mark.skipif(not IS_ROOT, reason="mounting needs root")
+
+ALLOCATABLE = {"cpu": "2", "memory": "1Gi", "ephemeral-storage": "10Gi"}
+
+
+class Scene:
+    """A cluster and what a kubelet of node n has for volumes."""
+
+    def __init__(self, cluster: Cluster, root: Path) -> None:
+        self.cluster, self.root, self.client = cluster, root, cluster.client
+        self.events: list[tuple[str, str, str]] = []
+        self.excesses: list[tuple[str, str]] = []
+        self.told = asyncio.Event()
+
+    @asynccontextmanager
+    async def managing(
+        self, *, clock: Clock | None = None, mounter: Mounter | None = None, **config: Any
+    ) -> AsyncIterator[VolumeManager]:
+        clock = clock or self.cluster.clock
+        user = User("system:node:n", groups=("system:nodes", "system:authenticated"))
+        client = Client(transport=self.cluster.assembly.transport.acting_as(user), clock=clock, component="kubelet")
+        async with InformerFactory(client=client) as informers:
+            manager = VolumeManager(
+                config=VolumeConfig(root=self.root, node_name="n", allocatable=ALLOCATABLE, **config),
+                client=client,
+                informers=informers,
+                objects=PodObjects(informers=informers),
+                clock=clock,
+                warn=self._warn,
+                on_excess=lambda pod, message: self.excesses.append((pod.metadata.name, message)),
+                mounter=mounter,
+            )
+            async with asyncio.TaskGroup() as group:
+                task = group.create_task(manager.run())
+                yield manager
+                task.cancel()
+
+    def _warn(self, pod: Pod, reason: str, message: str) -> None:
+        self.events.append((pod.metadata.name, reason, message))
+        self.told.set()
+
+    async def warned(self) -> str:
+        """The next warning."""
+        await self.told.wait()
+        self.told.clear()
+        return self.events[-1][2]
+
+    async def create(self, kind: type[Any], name: str, namespace: str = "default", **content: Any) -> Any:
+        meta = {"name": name, "namespace": namespace}
+        return await self.client.of(kind).create(json.from_value({"metadata": meta, **content}, kind))
+
+    async def pod(
+        self, name: str = "p", *, volumes: list[dict[str, Any]], mounts: list[dict[str, Any]] | None = None, **spec: Any
+    ) -> Pod:
+        """On node n; each volume is mounted under its name unless told."""
+        mounts = mounts or [{"name": volume["name"], "mountPath": f"/{volume['name']}"} for volume in volumes]
+        container = {"name": "c", "image": "i", "volumeMounts": mounts}
+        whole = {"nodeName": "n", "automountServiceAccountToken": False, "containers": [container]}
+        meta = spec.pop("metadata", {})
+        value = {
+            "metadata": {"name": name, "namespace": "default", **meta},
+            "spec": {**whole, "volumes": volumes, **spec},
+        }
+        return await self.client.of(Pod).create(json.from_value(value, Pod))
+
+    def folder(self, pod: Pod, plugin: str, name: str) -> Path:
+        return self.root / "pods" / pod.metadata.uid / "volumes" / f"kubernetes.io~{plugin}" / name
+
+
+def play(tmp_path: Path, scenario: Callable[[Scene], Awaitable[None]], **options: Any) -> None:
+    async def main() -> None:
+        async with asyncio.timeout(60), Cluster(components=["apiserver"], **options) as cluster:
+            await cluster.client.of(Node).create(Node(metadata=ObjectMeta(name="n")))
+            account = ServiceAccount(metadata=ObjectMeta(name="default", namespace="default"))
+            await cluster.client.of(ServiceAccount).create(account)
+            await scenario(Scene(cluster, tmp_path / "root"))
+
+    asyncio.run(main())
+
+
+async def eventually(holds: Callable[[], bool]) -> None:
+    """Without a word from anybody: what is looked at is on disk."""
+    async with asyncio.timeout(20):
+        while not holds():
+            await asyncio.sleep(0.01)

@@ -1,0 +1,122 @@
+import os
+import re
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sampan.kubelet.volumes.atomic import File, write
+from sampan.kubelet.volumes.contract import VolumeFault
+
+NOW = 1_767_225_600.0
+
+
+def put(folder: Path, **files: str) -> bool:
+    payload = {name.replace("__", "/"): File(text.encode(), 0o644) for name, text in files.items()}
+    return write(folder, payload, now=NOW, set_owner=lambda: None)
+
+
+def seen(folder: Path) -> dict[str, str]:
+    """As a container sees it."""
+    found = {}
+    for parent, _, files in os.walk(folder, followlinks=True):
+        inside = os.path.relpath(parent, folder)
+        if not inside.startswith(".."):
+            found |= {os.path.normpath(f"{inside}/{name}"): Path(parent, name).read_text() for name in files}
+    return found
+
+
+def test_layout(tmp_path: Path) -> None:
+    assert put(tmp_path, a="1", dir__b="2", dir__deep__c="3")
+    assert seen(tmp_path) == {"a": "1", "dir/b": "2", "dir/deep/c": "3"}
+    assert os.readlink(tmp_path / "a") == "..data/a"
+    assert os.readlink(tmp_path / "dir") == "..data/dir"
+    stamp = os.readlink(tmp_path / "..data")
+    assert re.fullmatch(r"\.\.2026_01_01_00_00_00\.\d+", stamp)
+    assert (tmp_path / stamp).stat().st_mode & 0o777 == 0o755
+
+
+def test_a_change_is_one_rename(tmp_path: Path) -> None:
+    put(tmp_path, a="1", b="2")
+    before = os.readlink(tmp_path / "..data")
+    opened = (tmp_path / "a").open()
+    assert put(tmp_path, a="3", c="4")
+    assert opened.read() == "1"
+    opened.close()
+    assert seen(tmp_path) == {"a": "3", "c": "4"}
+    assert not (tmp_path / before).exists()
+    assert not os.path.lexists(tmp_path / "b")
+
+
+def test_nothing_is_written_where_nothing_changes(tmp_path: Path) -> None:
+    put(tmp_path, a="1")
+    before = os.readlink(tmp_path / "..data")
+    assert not put(tmp_path, a="1")
+    assert os.readlink(tmp_path / "..data") == before
+
+
+def test_links_that_are_missing_come_back(tmp_path: Path) -> None:
+    put(tmp_path, a="1")
+    (tmp_path / "a").unlink()
+    assert not put(tmp_path, a="1")
+    assert (tmp_path / "a").read_text() == "1"
+
+
+def test_modes_whatever_the_umask(tmp_path: Path) -> None:
+    before = os.umask(0o077)
+    try:
+        write(tmp_path, {"d/a": File(b"", 0o666), "s": File(b"", 0o400)}, now=NOW, set_owner=lambda: None)
+    finally:
+        os.umask(before)
+    assert (tmp_path / "d/a").stat().st_mode & 0o777 == 0o666
+    assert (tmp_path / "s").stat().st_mode & 0o777 == 0o400
+    assert (tmp_path / "d").stat().st_mode & 0o777 == 0o755
+
+
+def test_a_failure_leaves_the_old_files(tmp_path: Path) -> None:
+    put(tmp_path, a="1")
+
+    def fail() -> None:
+        raise OSError("no")
+
+    with pytest.raises(OSError, match="no"):
+        write(tmp_path, {"a": File(b"2", 0o644)}, now=NOW, set_owner=fail)
+    assert seen(tmp_path) == {"a": "1"}
+    assert len(list(tmp_path.iterdir())) == 3
+
+
+@pytest.mark.parametrize(
+    ("path", "complaint"),
+    [
+        ("", 'invalid path: must not be empty: ""'),
+        ("/a", "invalid path: must be relative path: /a"),
+        ("a/../b", "invalid path: must not contain '..': a/../b"),
+        ("..a", "invalid path: must not start with '..': ..a"),
+        ("x" * 256, "invalid path: filenames must be less than or equal to 255 characters"),
+        ("x/" * 3000, "invalid path: must be less than or equal to 4096 characters"),
+    ],
+)
+def test_paths_that_may_not_be(tmp_path: Path, path: str, complaint: str) -> None:
+    with pytest.raises(VolumeFault) as fault:
+        write(tmp_path, {path: File(b"", 0o644)}, now=NOW, set_owner=lambda: None)
+    assert fault.value.text == complaint
+
+
+NAMES = st.sampled_from(["a", "b", "d/a", "d/b", "d/e/a", "f/g"])
+
+
+@given(st.lists(st.dictionaries(NAMES, st.sampled_from(["", "x", "y" * 5000])), min_size=1, max_size=5))
+def test_whatever_comes_after_whatever(
+    tmp_path_factory: pytest.TempPathFactory, payloads: list[dict[str, str]]
+) -> None:
+    folder = tmp_path_factory.mktemp("volume")
+    for payload in payloads:
+        write(
+            folder,
+            {name: File(text.encode(), 0o644) for name, text in payload.items()},
+            now=NOW,
+            set_owner=lambda: None,
+        )
+        assert seen(folder) == payload
+        assert sum(name.startswith("..") for name in os.listdir(folder)) == 2

@@ -1,0 +1,295 @@
+"""Volumes of pods from spec to disk and back, against a real API server, with the rights of a node."""
+
+import asyncio
+import base64
+import os
+import stat
+from pathlib import Path
+
+import jwt
+import pytest
+
+from sampan.api.types.core_v1 import ConfigMap, Pod, Secret
+from sampan.kubelet.volumes import VolumeManager
+from sampan.kubelet.volumes.mounting import Mounter
+from sampan.machinery.client import PatchType
+from sampan.machinery.clock import VirtualClock
+from sampan.runtimes.contract import RuntimeFailure
+from tests.kubelet.volumes.made import Scene, eventually, needs_root, play
+
+
+async def failure_of(manager: VolumeManager, pod: Pod) -> str:
+    """What mounting the pod's volumes ends with."""
+    with pytest.raises(RuntimeFailure) as failure:
+        await manager.mount(pod)
+    assert failure.value.reason == "FailedMount"
+    return failure.value.message
+
+
+def mode(path: Path) -> int:
+    return stat.S_IMODE(path.stat().st_mode)
+
+
+@needs_root
+def test_many_volumes(tmp_path: Path) -> None:
+    async def scenario(scene: Scene) -> None:
+        await scene.create(ConfigMap, "m", data={"key": "text"}, binaryData={"raw": base64.b64encode(b"\xff").decode()})
+        await scene.create(Secret, "s", stringData={"user": "me", "word": "open"})
+        volumes = [
+            {"name": "disk", "emptyDir": {}},
+            {"name": "memory", "emptyDir": {"medium": "Memory", "sizeLimit": "1Mi"}},
+            {"name": "map", "configMap": {"name": "m"}},
+            {"name": "some", "configMap": {"name": "m", "items": [{"key": "key", "path": "a/b", "mode": 0o400}]}},
+            {"name": "word", "secret": {"secretName": "s", "defaultMode": 0o440}},
+            {
+                "name": "own",
+                "downwardAPI": {"items": [{"path": "labels", "fieldRef": {"fieldPath": "metadata.labels"}}]},
+            },
+            {"name": "host", "hostPath": {"path": str(tmp_path / "host"), "type": "DirectoryOrCreate"}},
+            {"name": "unused", "secret": {"secretName": "not there"}},
+        ]
+        mounts = [{"name": each["name"], "mountPath": f"/{each['name']}"} for each in volumes[:-1]]
+        pod = await scene.pod(volumes=volumes, mounts=mounts, metadata={"labels": {"a": "b"}})
+        async with scene.managing() as manager:
+            await manager.mount(pod)
+            assert mode(scene.folder(pod, "empty-dir", "disk")) == 0o777
+            memory = scene.folder(pod, "empty-dir", "memory")
+            assert os.statvfs(memory).f_blocks * os.statvfs(memory).f_frsize == 1 << 20
+            found = scene.folder(pod, "configmap", "map")
+            assert ((found / "key").read_text(), (found / "raw").read_bytes()) == ("text", b"\xff")
+            assert mode(found / "key") == 0o644
+            assert mode(scene.folder(pod, "configmap", "some") / "a/b") == 0o400
+            assert mode(scene.folder(pod, "secret", "word") / "word") == 0o440
+            assert Mounter().kind(scene.folder(pod, "secret", "word")) == "tmpfs"
+            assert (scene.folder(pod, "downward-api", "own") / "labels").read_text() == 'a="b"'
+            container = (pod.spec.containers or [])[0]
+            told = {mount.target: mount for mount in manager.mounts(pod, container)}
+            assert told["/host"].source == tmp_path / "host"
+            assert [target for target, mount in told.items() if mount.is_read_only] == [
+                "/map",
+                "/some",
+                "/word",
+                "/own",
+            ]
+            assert manager.known_pods() == [pod.metadata.uid]
+            await manager.mount(pod)
+            await manager.unmount(pod)
+            assert manager.known_pods() == []
+            assert list((scene.root / "pods" / pod.metadata.uid).iterdir()) == []
+            assert (tmp_path / "host").is_dir()
+            assert scene.events == []
+
+    play(tmp_path, scenario)
+
+
+@needs_root
+def test_changes_reach_running_pods(tmp_path: Path) -> None:
+    async def scenario(scene: Scene) -> None:
+        await scene.create(ConfigMap, "m", data={"a": "1", "b": "2"})
+        await scene.create(Secret, "s", stringData={"a": "1"})
+        sources = [{"configMap": {"name": "m"}}, {"secret": {"name": "s", "items": [{"key": "a", "path": "word"}]}}]
+        items = [{"path": "labels", "fieldRef": {"fieldPath": "metadata.labels"}}]
+        volumes = [
+            {"name": "map", "configMap": {"name": "m"}},
+            {"name": "both", "projected": {"sources": [*sources, {"downwardAPI": {"items": items}}]}},
+            {"name": "later", "secret": {"secretName": "later", "optional": True}},
+        ]
+        pod = await scene.pod(volumes=volumes, metadata={"labels": {"x": "1"}})
+        async with scene.managing() as manager:
+            await manager.mount(pod)
+            both = scene.folder(pod, "projected", "both")
+            assert {path.name for path in both.iterdir() if not path.name.startswith("..")} == {
+                "a",
+                "b",
+                "word",
+                "labels",
+            }
+            await scene.client.of(ConfigMap).patch(
+                "m", {"data": {"a": "3", "b": None}}, "default", type=PatchType.MERGE
+            )
+            await eventually(lambda: (scene.folder(pod, "configmap", "map") / "a").read_text() == "3")
+            await eventually(lambda: (both / "a").read_text() == "3" and not (both / "b").exists())
+            await scene.client.of(Secret).patch("s", {"stringData": {"a": "9"}}, "default", type=PatchType.MERGE)
+            await eventually(lambda: (both / "word").read_text() == "9")
+            await scene.create(Secret, "later", stringData={"a": "here"})
+            later = scene.folder(pod, "secret", "later")
+            await eventually(lambda: (later / "a").exists() and (later / "a").read_text() == "here")
+            patch = {"metadata": {"labels": {"x": "2"}}}
+            manager.follow(await scene.client.of(Pod).patch("p", patch, "default", type=PatchType.MERGE))
+            await eventually(lambda: (both / "labels").read_text() == 'x="2"')
+            await manager.unmount(pod)
+
+    play(tmp_path, scenario)
+
+
+@needs_root
+@pytest.mark.parametrize(
+    ("volume", "message"),
+    [
+        ({"configMap": {"name": "none"}}, 'configmap "none" not found'),
+        ({"secret": {"secretName": "none"}}, 'secret "none" not found'),
+        (
+            {"projected": {"sources": [{"secret": {"name": "x"}}, {"configMap": {"name": "y"}}]}},
+            '[secret "x" not found, configmap "y" not found]',
+        ),
+        (
+            {"configMap": {"name": "m", "items": [{"key": "no", "path": "p"}]}},
+            "configmap references non-existent config key: no",
+        ),
+        (
+            {"hostPath": {"path": "/etc/passwd", "type": "Directory"}},
+            "hostPath type check failed: /etc/passwd is not a directory",
+        ),
+        (
+            {"gitRepo": {"repository": "r"}},
+            "git-repo volume plugin has been disabled; if necessary, it may be re-enabled by enabling the feature-gate "
+            "`GitRepoVolumeDriver`",
+        ),
+        (
+            {"csi": {"driver": "no.example.com"}},
+            "kubernetes.io/csi: mounter.SetUpAt failed to get CSI client: driver name no.example.com not found in the "
+            "list of registered CSI drivers",
+        ),
+    ],
+)
+def test_faults_are_told(tmp_path: Path, volume: dict[str, object], message: str) -> None:
+    async def scenario(scene: Scene) -> None:
+        await scene.create(ConfigMap, "m", data={})
+        pod = await scene.pod(volumes=[{"name": "v", **volume}])
+        clock = VirtualClock()
+        async with scene.managing(clock=clock) as manager:
+            async with asyncio.TaskGroup() as group:
+                failure = group.create_task(failure_of(manager, pod))
+                assert await scene.warned() == f'MountVolume.SetUp failed for volume "v" : {message}'
+                assert scene.events[0][:2] == ("p", "FailedMount")
+                while not failure.done():
+                    await clock.advance(20)
+                    await asyncio.sleep(0)
+            parts = "unattached volumes=[], failed to process volumes=[]"
+            assert failure.result() == (
+                f"Unable to attach or mount volumes: unmounted volumes=[v], {parts}: context deadline exceeded"
+            )
+            await manager.unmount(pod)
+
+    play(tmp_path, scenario)
+
+
+def test_what_is_made_later_is_mounted_at_once(tmp_path: Path) -> None:
+    async def scenario(scene: Scene) -> None:
+        pod = await scene.pod(volumes=[{"name": "v", "configMap": {"name": "later"}}])
+        async with scene.managing(clock=VirtualClock(), mounter=Mounter(can_mount=False)) as manager:
+            async with asyncio.TaskGroup() as group:
+                task = group.create_task(manager.mount(pod))
+                await scene.warned()
+                assert not task.done()
+                await scene.create(ConfigMap, "later", data={"a": "1"})
+            assert (scene.folder(pod, "configmap", "v") / "a").read_text() == "1"
+            await manager.unmount(pod)
+
+    play(tmp_path, scenario)
+
+
+def test_tokens_are_bound_and_renewed(tmp_path: Path) -> None:
+    async def scenario(scene: Scene) -> None:
+        clock = scene.cluster.clock
+        assert isinstance(clock, VirtualClock)
+        source = {"serviceAccountToken": {"path": "token", "expirationSeconds": 3600, "audience": "me"}}
+        pod = await scene.pod(
+            volumes=[{"name": "v", "projected": {"sources": [source]}}], securityContext={"runAsUser": os.getuid()}
+        )
+        async with scene.managing(mounter=Mounter(can_mount=False)) as manager:
+            await manager.mount(pod)
+            file = scene.folder(pod, "projected", "v") / "token"
+            first = file.read_text()
+            claims = jwt.decode(first, options={"verify_signature": False})
+            assert claims["aud"] == ["me"]
+            assert claims["kubernetes.io"]["pod"] == {"name": "p", "uid": pod.metadata.uid}
+            assert claims["exp"] - claims["iat"] == 3600
+            assert mode(file) == 0o600
+            await clock.advance(2800)
+            assert file.read_text() == first
+            await clock.advance(100)
+            await eventually(lambda: file.read_text() != first)
+            assert jwt.decode(file.read_text(), options={"verify_signature": False})["iat"] > claims["iat"] + 2800
+            await manager.unmount(pod)
+
+    play(tmp_path, scenario, clock=VirtualClock())
+
+
+@needs_root
+def test_a_kubelet_that_comes_back(tmp_path: Path) -> None:
+    async def scenario(scene: Scene) -> None:
+        await scene.create(Secret, "s", stringData={"a": "1"})
+        volumes = [
+            {"name": "disk", "emptyDir": {}},
+            {"name": "memory", "emptyDir": {"medium": "Memory"}},
+            {"name": "word", "secret": {"secretName": "s"}},
+        ]
+        mounts = [
+            {"name": "disk", "mountPath": "/disk", "subPath": "part"},
+            *({"name": name, "mountPath": f"/{name}"} for name in ("memory", "word")),
+        ]
+        stays = await scene.pod("stays", volumes=volumes, mounts=mounts)
+        goes = await scene.pod("goes", volumes=volumes, mounts=mounts)
+        async with scene.managing() as manager:
+            for pod in (stays, goes):
+                await manager.mount(pod)
+                manager.mounts(pod, (pod.spec.containers or [])[0])
+                (scene.folder(pod, "empty-dir", "disk") / "kept").write_text(pod.metadata.name)
+                (scene.folder(pod, "empty-dir", "memory") / "kept").write_text(pod.metadata.name)
+        async with scene.managing() as manager:
+            assert set(manager.known_pods()) == {stays.metadata.uid, goes.metadata.uid}
+            await manager.mount(stays)
+            for name in ("disk", "memory"):
+                assert (scene.folder(stays, "empty-dir", name) / "kept").read_text() == "stays"
+            await manager.unmount(goes.metadata.uid)
+            assert not (scene.root / "pods" / goes.metadata.uid / "volumes").exists()
+            assert manager.known_pods() == [stays.metadata.uid]
+            await manager.unmount(stays)
+            assert manager.known_pods() == []
+
+    play(tmp_path, scenario)
+
+
+@needs_root
+def test_groups(tmp_path: Path) -> None:
+    async def scenario(scene: Scene) -> None:
+        await scene.create(Secret, "s", stringData={"a": "1"})
+        volumes = [
+            {"name": "disk", "emptyDir": {}},
+            {"name": "word", "secret": {"secretName": "s", "defaultMode": 0o400}},
+        ]
+        pod = await scene.pod(volumes=volumes, securityContext={"fsGroup": 4242})
+        async with scene.managing() as manager:
+            await manager.mount(pod)
+            disk = scene.folder(pod, "empty-dir", "disk").stat()
+            assert (disk.st_gid, stat.S_IMODE(disk.st_mode)) == (4242, 0o2777)
+            word = (scene.folder(pod, "secret", "word") / "a").stat()
+            assert (word.st_gid, stat.S_IMODE(word.st_mode)) == (4242, 0o440)
+            await manager.unmount(pod)
+
+    play(tmp_path, scenario)
+
+
+def test_a_volume_that_grows_too_large(tmp_path: Path) -> None:
+    async def scenario(scene: Scene) -> None:
+        clock = VirtualClock()
+        pod = await scene.pod(volumes=[{"name": "v", "emptyDir": {"sizeLimit": "1Mi"}}])
+        async with scene.managing(clock=clock, mounter=Mounter(can_mount=False)) as manager:
+            await manager.mount(pod)
+            folder = scene.folder(pod, "empty-dir", "v")
+            (folder / "some").write_bytes(b"x" * (512 << 10))
+            await clock.advance(11)
+            await asyncio.sleep(0.05)
+            assert scene.excesses == []
+            (folder / "more").write_bytes(b"x" * (600 << 10))
+            await clock.advance(10)
+            await eventually(
+                lambda: scene.excesses == [("p", 'Usage of EmptyDir volume "v" exceeds the limit "1Mi". ')]
+            )
+            [usage] = await manager.usage(pod)
+            assert (usage.name, usage.used_inodes) == ("v", 3)
+            assert usage.used_bytes >= 1112 << 10
+            await manager.unmount(pod)
+
+    play(tmp_path, scenario)

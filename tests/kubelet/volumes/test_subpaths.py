@@ -1,0 +1,82 @@
+from pathlib import Path
+
+import pytest
+
+from sampan.kubelet.volumes import subpaths
+from sampan.kubelet.volumes.mounting import Mounter
+from sampan.kubelet.volumes.subpaths import UnsafeSubpath
+from tests.kubelet.volumes.made import needs_root
+
+PLAIN = Mounter(can_mount=False)
+
+
+@pytest.fixture
+def volume(tmp_path: Path) -> Path:
+    made = tmp_path / "volume"
+    (made / "dir/sub").mkdir(parents=True)
+    (made / "dir/file").write_text("inside")
+    (tmp_path / "secret").write_text("outside")
+    return made
+
+
+@needs_root
+def test_a_folder_and_a_file_are_bound(volume: Path, tmp_path: Path) -> None:
+    mounter = Mounter()
+    for index, (subpath, check) in enumerate([("dir", "file"), ("dir/file", "")]):
+        target = tmp_path / f"pod/volume-subpaths/v/c/{index}"
+        assert subpaths.bind(mounter, volume, subpath, target) == target
+        assert (target / check if check else target).read_text() == "inside"
+        assert subpaths.bind(mounter, volume, subpath, target) == target
+    subpaths.clean(mounter, tmp_path / "pod/volume-subpaths")
+    assert not (tmp_path / "pod/volume-subpaths").exists()
+    assert (volume / "dir/file").read_text() == "inside"
+
+
+@needs_root
+def test_what_was_put_in_its_place_is_bound_anew(volume: Path, tmp_path: Path) -> None:
+    mounter, target = Mounter(), tmp_path / "pod/t"
+    subpaths.bind(mounter, volume, "dir", target)
+    (volume / "dir").rename(volume / "old")
+    (volume / "dir").mkdir()
+    (volume / "dir/file").write_text("new")
+    subpaths.bind(mounter, volume, "dir", target)
+    assert (target / "file").read_text() == "new"
+    subpaths.clean(mounter, tmp_path / "pod")
+
+
+@pytest.mark.parametrize("link", ["/etc", "../secret", "../../..", "dir/sub/../../../secret"])
+def test_links_do_not_lead_out(volume: Path, tmp_path: Path, link: str) -> None:
+    (volume / "link").symlink_to(link)
+    with pytest.raises((UnsafeSubpath, FileNotFoundError)):
+        subpaths.bind(PLAIN, volume, "link", tmp_path / "t")
+    with pytest.raises((UnsafeSubpath, OSError)):
+        subpaths.make_folder(volume, "link/new")
+    assert not (tmp_path / "new").exists()
+
+
+def test_links_within_the_volume_are_followed(volume: Path, tmp_path: Path) -> None:
+    (volume / "link").symlink_to("dir/sub")
+    assert subpaths.bind(PLAIN, volume, "link", tmp_path / "t") == volume / "dir/sub"
+
+
+def test_a_link_that_comes_between_is_seen(volume: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """After the path was found to be harmless somebody puts a link in its place."""
+    resolve = Path.resolve
+
+    def tampered(self: Path, strict: bool = False) -> Path:
+        found = resolve(self, strict)
+        if found == volume / "dir":
+            found.rename(volume / "away")
+            found.symlink_to(tmp_path)
+        return found
+
+    monkeypatch.setattr(Path, "resolve", tampered)
+    with pytest.raises(UnsafeSubpath):
+        subpaths.bind(PLAIN, volume, "dir", tmp_path / "t")
+
+
+def test_folders_are_made_as_open_as_the_volume(volume: Path) -> None:
+    volume.chmod(0o2770)
+    subpaths.make_folder(volume, "dir/new/deep")
+    assert (volume / "dir/new/deep").stat().st_mode & 0o7777 == 0o2770
+    assert (volume / "dir/new").stat().st_mode & 0o7777 == 0o2770
