@@ -34,6 +34,13 @@ class ResourceCodec:
             return Unstructured.from_value(codec.read_any(raw))
         return codec.read(raw, self.type)
 
+    def decode_to_keep(self, raw: bytes) -> Any:
+        """A stored object that will be kept: it must not hold on to all of `raw` by the small parts it has as bytes."""
+        found = self.decode(raw)
+        for entry in found.metadata.managedFields:
+            entry.fieldsV1 = entry.fieldsV1.copy()
+        return found
+
     def parse(self, body: bytes) -> tuple[Any, list[str]]:
         """A client's object, and the unknown and duplicate fields in it. DecodeError for what is none."""
         if self.type is None:

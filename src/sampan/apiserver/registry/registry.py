@@ -148,7 +148,7 @@ class Registry:
         cacher = Cacher(
             backend=backend,
             shape=shape,
-            decode=codec.decode,
+            decode=codec.decode_to_keep,
             decode_value=_json_of_protobuf,
             convert_value=convert,
             current_revision=self._current_revision,
