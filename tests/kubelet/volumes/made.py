@@ -16,7 +16,7 @@ from sampan.apiserver.call import User
 from sampan.kubelet.objects import PodObjects
 from sampan.kubelet.volumes import VolumeConfig, VolumeManager
 from sampan.kubelet.volumes.mounting import Mounter
-from sampan.machinery.client import Client
+from sampan.machinery.client import Client, Selection
 from sampan.machinery.clock import Clock
 from sampan.machinery.informer import InformerFactory
 from sampan.testing import Cluster
@@ -87,6 +87,13 @@ class Scene:
         }
         return await self.client.of(Pod).create(json.from_value(value, Pod))
 
+    async def seen(self, kind: type[Any], name: str, holds: Callable[[Any], bool]) -> None:
+        """Until the object is so."""
+        async with asyncio.timeout(20), self.client.of(kind).watch(Selection(fields=f"metadata.name={name}")) as events:
+            async for batch in events:
+                if any(event.type != "BOOKMARK" and holds(event.object) for event in batch):
+                    return
+
     def folder(self, pod: Pod, plugin: str, name: str) -> Path:
         return self.root / "pods" / pod.metadata.uid / "volumes" / f"kubernetes.io~{plugin}" / name
 
@@ -105,5 +112,5 @@ def play(tmp_path: Path, scenario: Callable[[Scene], Awaitable[None]], **options
 async def eventually(holds: Callable[[], bool]) -> None:
     """Without a word from anybody: what is looked at is on disk."""
     async with asyncio.timeout(20):
-        while not holds():
+        while not holds():  # noqa: ASYNC110 - files tell nobody
             await asyncio.sleep(0.01)

@@ -19,7 +19,7 @@ def put(folder: Path, **files: str) -> bool:
 
 def seen(folder: Path) -> dict[str, str]:
     """As a container sees it."""
-    found = {}
+    found: dict[str, str] = {}
     for parent, _, files in os.walk(folder, followlinks=True):
         inside = os.path.relpath(parent, folder)
         if not inside.startswith(".."):

@@ -1,0 +1,126 @@
+"""A CSI driver: a gRPC server on a Unix socket that keeps each volume in a folder and binds it where it is told to."""
+
+import asyncio
+import os
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import grpc
+import grpc.aio
+
+from sampan.kubelet.volumes.csi import wire
+from sampan.machinery.proto import Message, Schema
+from sampan.runtimes import kernel
+
+STAGE, MOUNT_GROUP = 1, 6
+NAME = "folders.example.com"
+
+
+@dataclass
+class FolderDriver:
+    data: Path
+    abilities: tuple[int, ...] = (STAGE,)
+    topology: dict[str, str] = field(default_factory=dict)
+    most: int = 7
+    calls: list[tuple[str, Message]] = field(default_factory=list)
+    faults: dict[str, str] = field(default_factory=dict)
+    """Calls that fail, and what they say."""
+    registered: asyncio.Event = field(default_factory=asyncio.Event)
+    status: Any = None
+
+    @asynccontextmanager
+    async def serving(self, registry: Path) -> AsyncIterator[None]:
+        """One socket serves both services."""
+        server = grpc.aio.server()
+        os.makedirs(registry, exist_ok=True)
+        socket = registry / "d.sock"  # a socket's path must be short
+        for schema, service in ((wire.csi(), "Node"), (wire.registration(), "Registration")):
+            server.add_generic_rpc_handlers((self._handlers(schema, service),))
+        server.add_insecure_port(f"unix:{socket}")
+        await server.start()
+        try:
+            yield
+        finally:
+            await server.stop(None)
+            socket.unlink(missing_ok=True)
+
+    def of(self, call: str) -> list[Message]:
+        return [request for name, request in self.calls if name == call]
+
+    def _handlers(self, schema: Schema, service: str) -> grpc.GenericRpcHandler:
+        names = [name for name in dir(self) if name[:1].isupper()]
+        handlers = {}
+        for name in names:
+            try:
+                method = schema.method(service, name)
+            except KeyError:
+                continue
+            handlers[name] = grpc.unary_unary_rpc_method_handler(
+                self._handler(name),
+                request_deserializer=method.request.FromString,
+                response_serializer=lambda message: message.SerializeToString(),
+            )
+            path = method.path.split("/")[1]
+        return grpc.method_handlers_generic_handler(path, handlers)
+
+    def _handler(self, name: str) -> Callable[[Message, Any], Awaitable[Message]]:
+        async def handle(request: Message, context: Any) -> Message:
+            self.calls.append((name, request))
+            if name in self.faults:
+                await context.abort(grpc.StatusCode.INTERNAL, self.faults[name])
+            return getattr(self, name)(request)
+
+        return handle
+
+    # -- registration ------------------------------------------------------------------------------------------------
+
+    def GetInfo(self, request: Message) -> Message:
+        return wire.registration().PluginInfo(type="CSIPlugin", name=NAME, supported_versions=["1.0.0"])
+
+    def NotifyRegistrationStatus(self, request: Message) -> Message:
+        self.status = request
+        self.registered.set()
+        return wire.registration().RegistrationStatusResponse()
+
+    # -- the node ----------------------------------------------------------------------------------------------------
+
+    def NodeGetInfo(self, request: Message) -> Message:
+        topology = wire.csi().Topology(segments=self.topology)
+        return wire.csi().NodeGetInfoResponse(
+            node_id="node-of-driver", max_volumes_per_node=self.most, accessible_topology=topology
+        )
+
+    def NodeGetCapabilities(self, request: Message) -> Message:
+        schema = wire.csi()
+        found = [schema.NodeServiceCapability(rpc=schema.NodeRpc(type=ability)) for ability in self.abilities]
+        return schema.NodeGetCapabilitiesResponse(capabilities=found)
+
+    def NodeStageVolume(self, request: Message) -> Message:
+        (self.data / request.volume_id).mkdir(parents=True, exist_ok=True)
+        self._bind(self.data / request.volume_id, Path(request.staging_target_path))
+        return wire.csi().NodeStageVolumeResponse()
+
+    def NodeUnstageVolume(self, request: Message) -> Message:
+        kernel.unmount(request.staging_target_path)
+        return wire.csi().NodeUnstageVolumeResponse()
+
+    def NodePublishVolume(self, request: Message) -> Message:
+        source = Path(request.staging_target_path or self.data / request.volume_id)
+        source.mkdir(parents=True, exist_ok=True)
+        target = Path(request.target_path)
+        target.mkdir(exist_ok=True)
+        self._bind(source, target)
+        return wire.csi().NodePublishVolumeResponse()
+
+    def NodeUnpublishVolume(self, request: Message) -> Message:
+        kernel.unmount(request.target_path)
+        if os.path.isdir(request.target_path):
+            os.rmdir(request.target_path)
+        return wire.csi().NodeUnpublishVolumeResponse()
+
+    def _bind(self, source: Path, target: Path) -> None:
+        if target not in kernel.mounts_below(target):
+            kernel.mount(source, target, flags=kernel.MS_BIND)

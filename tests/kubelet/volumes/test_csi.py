@@ -1,0 +1,254 @@
+"""Volumes of a CSI driver that really speaks gRPC, and really mounts."""
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sampan.api.codec import json
+from sampan.api.types.core_v1 import Node, PersistentVolume, PersistentVolumeClaim, Pod, Secret
+from sampan.api.types.storage_v1 import CSIDriver, CSINode, VolumeAttachment
+from sampan.kubelet.volumes import VolumeManager
+from sampan.kubelet.volumes.csi.plugin import attachment_name
+from sampan.machinery.client import PatchType
+from sampan.machinery.clock import VirtualClock
+from sampan.runtimes.contract import RuntimeFailure
+from tests.kubelet.volumes.driver import MOUNT_GROUP, NAME, FolderDriver
+from tests.kubelet.volumes.made import Scene, eventually, needs_root, play
+
+pytestmark = needs_root
+UNIQUE = f"kubernetes.io/csi/{NAME}^handle"
+
+
+async def volume(scene: Scene, *, pv: dict[str, Any] | None = None, **csi: Any) -> None:
+    """A bound pair: claim c, volume v."""
+    source = {"driver": NAME, "volumeHandle": "handle", "volumeAttributes": {"color": "red"}, **csi}
+    claim = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}, "volumeName": "v"}
+    made = await scene.create(PersistentVolumeClaim, "c", spec={**claim, "storageClassName": ""})
+    spec = {"capacity": {"storage": "1Gi"}, "accessModes": ["ReadWriteOnce"], "csi": source, **(pv or {})}
+    ref = {"kind": "PersistentVolumeClaim", "namespace": "default", "name": "c", "uid": made.metadata.uid}
+    await scene.create(PersistentVolume, "v", "", spec={**spec, "claimRef": ref})
+    await scene.client.of(PersistentVolumeClaim).patch(
+        "c", {"status": {"phase": "Bound"}}, "default", type=PatchType.MERGE, subresource="status"
+    )
+
+
+async def driver_object(scene: Scene, **spec: Any) -> None:
+    await scene.create(CSIDriver, NAME, "", spec=spec)
+
+
+async def attach(scene: Scene) -> None:
+    """What the attach-detach controller and the driver's attacher do."""
+    name = attachment_name("handle", NAME, "n")
+    spec = {"attacher": NAME, "nodeName": "n", "source": {"persistentVolumeName": "v"}}
+    await scene.create(VolumeAttachment, name, "", spec=spec)
+    status = {"status": {"attached": True, "attachmentMetadata": {"device": "/dev/x"}}}
+    await scene.client.of(VolumeAttachment).patch(name, status, type=PatchType.MERGE, subresource="status")
+    node = {"status": {"volumesAttached": [{"name": UNIQUE, "devicePath": ""}]}}
+    await scene.client.of(Node).patch("n", node, type=PatchType.MERGE, subresource="status")
+
+
+CLAIM = [{"name": "data", "persistentVolumeClaim": {"claimName": "c"}}]
+
+
+def test_stage_publish_and_back(tmp_path: Path) -> None:
+    async def scenario(scene: Scene) -> None:
+        driver = FolderDriver(tmp_path / "data", topology={"topology.example.com/zone": "z1"})
+        await driver_object(scene, attachRequired=False, podInfoOnMount=True, fsGroupPolicy="File")
+        await volume(scene, pv={"mountOptions": ["noatime"]}, fsType="ext4")
+        pods = [await scene.pod(name, volumes=CLAIM, securityContext={"fsGroup": 77}) for name in ("one", "two")]
+        async with driver.serving(scene.root / "plugins_registry"), scene.managing() as manager:
+            await driver.registered.wait()
+            assert driver.status.plugin_registered
+            [told] = (await scene.client.of(CSINode).get("n")).spec.drivers or []
+            assert (told.name, told.nodeID, told.topologyKeys) == (
+                NAME,
+                "node-of-driver",
+                ["topology.example.com/zone"],
+            )
+            assert told.allocatable is not None
+            assert told.allocatable.count == 7
+            node = await scene.client.of(Node).get("n")
+            assert node.metadata.labels["topology.example.com/zone"] == "z1"
+            assert node.metadata.annotations["csi.volume.kubernetes.io/nodeid"] == f'{{"{NAME}":"node-of-driver"}}'
+            for pod in pods:
+                await manager.mount(pod)
+            staged = driver.of("NodeStageVolume")
+            assert {each.volume_id for each in staged} == {"handle"}
+            assert dict(staged[0].volume_context) == {"color": "red"}
+            assert (staged[0].volume_capability.mount.fs_type, list(staged[0].volume_capability.mount.mount_flags)) == (
+                "ext4",
+                ["noatime"],
+            )
+            assert staged[0].volume_capability.access_mode.mode == 1
+            published = driver.of("NodePublishVolume")
+            assert published[0].staging_target_path == staged[0].staging_target_path
+            assert dict(published[0].volume_context)["csi.storage.k8s.io/pod.name"] == "one"
+            paths = [scene.folder(pod, "csi", "v") / "mount" for pod in pods]
+            (paths[0] / "file").write_text("shared")
+            assert (paths[1] / "file").read_text() == "shared"
+            assert paths[0].stat().st_gid == 77
+            [mount] = manager.mounts(pods[0], (pods[0].spec.containers or [])[0])
+            assert mount.source == paths[0]
+            await manager.unmount(pods[0])
+            assert driver.of("NodeUnstageVolume") == []
+            await manager.unmount(pods[1])
+            assert len(driver.of("NodeUnpublishVolume")) == 2
+            assert len(driver.of("NodeUnstageVolume")) == 1
+            assert (tmp_path / "data/handle/file").read_text() == "shared"
+            assert list((scene.root / "plugins/kubernetes.io/csi" / NAME).iterdir()) == []
+
+    play(tmp_path, scenario)
+
+
+def test_waiting_for_attachment(tmp_path: Path) -> None:
+    async def scenario(scene: Scene) -> None:
+        driver = FolderDriver(tmp_path / "data")
+        await volume(scene)
+        pod = await scene.pod(volumes=CLAIM)
+        async with driver.serving(scene.root / "plugins_registry"), scene.managing() as manager:
+            await driver.registered.wait()
+            async with asyncio.TaskGroup() as group:
+                task = group.create_task(manager.mount(pod))
+
+                await eventually(lambda: list(manager.in_use()) == [UNIQUE])
+                await scene.seen(Node, "n", lambda node: node.status.volumesInUse == [UNIQUE])
+                assert not task.done()
+                await attach(scene)
+            assert dict(driver.of("NodePublishVolume")[0].publish_context) == {"device": "/dev/x"}
+            assert list(manager.in_use()) == [UNIQUE]
+            await manager.unmount(pod)
+            assert manager.in_use() == []
+            assert (await scene.client.of(Node).get("n")).status.volumesInUse == []
+
+    play(tmp_path, scenario)
+
+
+def test_one_that_is_never_attached(tmp_path: Path) -> None:
+    async def scenario(scene: Scene) -> None:
+        driver, clock = FolderDriver(tmp_path / "data"), VirtualClock()
+        await volume(scene)
+        pod = await scene.pod(volumes=CLAIM)
+        async with driver.serving(scene.root / "plugins_registry"), scene.managing(clock=clock) as manager:
+            await driver.registered.wait()
+            async with asyncio.TaskGroup() as group:
+                failure = group.create_task(_failure(manager, pod))
+                while not failure.done():
+                    await clock.advance(10)
+                    await asyncio.sleep(0.01)
+            parts = "unmounted volumes=[data], unattached volumes=[data], failed to process volumes=[]"
+            assert failure.result() == f"Unable to attach or mount volumes: {parts}: context deadline exceeded"
+            await manager.unmount(pod)
+
+    play(tmp_path, scenario)
+
+
+async def _failure(manager: VolumeManager, pod: Pod) -> str:
+    with pytest.raises(RuntimeFailure) as failure:
+        await manager.mount(pod)
+    return failure.value.message
+
+
+def test_what_the_driver_says_is_told(tmp_path: Path) -> None:
+    async def scenario(scene: Scene) -> None:
+        driver = FolderDriver(tmp_path / "data", faults={"NodeStageVolume": "no disk"})
+        await driver_object(scene, attachRequired=False)
+        await volume(scene)
+        pod = await scene.pod(volumes=CLAIM)
+        async with driver.serving(scene.root / "plugins_registry"), scene.managing() as manager:
+            await driver.registered.wait()
+            async with asyncio.TaskGroup() as group:
+                task = group.create_task(manager.mount(pod))
+                start = 'MountVolume.MountDevice failed for volume "v" : rpc error: code = Internal desc ='
+                assert await scene.warned() == f"{start} no disk"
+                driver.faults = {"NodePublishVolume": "no room"}
+                while "no room" not in await scene.warned():
+                    pass
+                start = 'MountVolume.SetUp failed for volume "v" : rpc error: code = Internal desc ='
+                assert scene.events[-1][2] == f"{start} no room"
+                driver.faults = {}
+                await task
+            await manager.unmount(pod)
+
+    play(tmp_path, scenario)
+
+
+def test_inline_volumes(tmp_path: Path) -> None:
+    async def scenario(scene: Scene) -> None:
+        driver = FolderDriver(tmp_path / "data", abilities=(MOUNT_GROUP,))
+        tokens = [{"audience": "vault", "expirationSeconds": 3600}]
+        await driver_object(
+            scene, attachRequired=False, podInfoOnMount=True, volumeLifecycleModes=["Ephemeral"], tokenRequests=tokens
+        )
+        await scene.create(Secret, "s", stringData={"user": "me"})
+        source = {"driver": NAME, "nodePublishSecretRef": {"name": "s"}, "volumeAttributes": {"size": "1"}}
+        pod = await scene.pod(volumes=[{"name": "inline", "csi": source}], securityContext={"fsGroup": 5})
+        async with driver.serving(scene.root / "plugins_registry"), scene.managing() as manager:
+            await driver.registered.wait()
+            await manager.mount(pod)
+            [call] = driver.of("NodePublishVolume")
+            context = dict(call.volume_context)
+            assert (context["csi.storage.k8s.io/ephemeral"], context["size"]) == ("true", "1")
+            assert "vault" in json.read_any(context["csi.storage.k8s.io/serviceAccount.tokens"].encode())
+            assert dict(call.secrets) == {"user": "me"}
+            assert call.volume_capability.mount.volume_mount_group == "5"
+            assert call.volume_id.startswith("csi-")
+            await manager.unmount(pod)
+            assert driver.of("NodeStageVolume") == driver.of("NodeUnstageVolume") == []
+
+    play(tmp_path, scenario)
+
+
+def test_a_kubelet_that_comes_back_unstages(tmp_path: Path) -> None:
+    async def scenario(scene: Scene) -> None:
+        driver = FolderDriver(tmp_path / "data")
+        await driver_object(scene, attachRequired=False)
+        await volume(scene)
+        pod = await scene.pod(volumes=CLAIM)
+        async with driver.serving(scene.root / "plugins_registry"):
+            async with scene.managing() as manager:
+                await driver.registered.wait()
+                await manager.mount(pod)
+            async with scene.managing() as manager:
+                await manager.unmount(pod.metadata.uid)
+                assert len(driver.of("NodeUnpublishVolume")) == len(driver.of("NodeUnstageVolume")) == 1
+
+    play(tmp_path, scenario)
+
+
+def test_a_driver_that_goes(tmp_path: Path) -> None:
+    async def scenario(scene: Scene) -> None:
+        driver = FolderDriver(tmp_path / "data")
+        async with scene.managing() as manager:
+            async with driver.serving(scene.root / "plugins_registry"):
+                await driver.registered.wait()
+            await scene.seen(CSINode, "n", lambda found: not found.spec.drivers)
+            assert manager.known_pods() == []
+
+    play(tmp_path, scenario)
+
+
+@pytest.mark.parametrize(
+    ("phase", "message"),
+    [
+        ("", 'failed to fetch PVC from API server: persistentvolumeclaims "c" not found'),
+        ("Pending", "PVC is not bound"),
+    ],
+)
+def test_claims_that_are_not_there(tmp_path: Path, phase: str, message: str) -> None:
+    async def scenario(scene: Scene) -> None:
+        if phase:
+            spec = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
+            await scene.create(PersistentVolumeClaim, "c", spec=spec)
+        pod = await scene.pod(volumes=CLAIM)
+        async with scene.managing() as manager:
+            said = await _failure(manager, pod)
+            assert said == (
+                "Unable to attach or mount volumes: unmounted volumes=[data], unattached volumes=[], "
+                f"failed to process volumes=[data]: error processing PVC default/c: {message}"
+            )
+            assert scene.events[-1] == ("p", "FailedMount", said)
+            await manager.unmount(pod)
+
+    play(tmp_path, scenario)
