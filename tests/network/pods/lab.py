@@ -1,0 +1,136 @@
+"""A node, the world outside it and pods, each a network namespace of its own: nothing touches the machine's network."""
+
+from __future__ import annotations
+
+import asyncio
+import ctypes
+import os
+import socket
+import threading
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import ExitStack, closing, contextmanager
+from pathlib import Path
+from typing import TypeVar
+
+import pytest
+
+from sampan.network.pods import lacking
+from sampan.runtimes.kernel import MS_BIND, in_network, loopback_up, mount, unmount
+
+needs_network = pytest.mark.skipif(bool(lacking()), reason=lacking() or "can")
+
+NODE_IP, OUTSIDE_IP = "192.0.2.1", "192.0.2.2"
+NODE_IP6, OUTSIDE_IP6 = "2001:db8::1", "2001:db8::2"
+_CLONE_NEWNET = 0x40000000
+_WAIT_S = 5.0
+
+T = TypeVar("T")
+
+
+class Lab:
+    """`node` has a link to `outside`, and its default routes lead there; `outside` knows no way to pods."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self.spaces: list[Path] = []
+        self.node, self.outside = self.space("node"), self.space("outside")
+        in_network(self.node, self._join)
+        in_network(self.outside, lambda: _address("up1", OUTSIDE_IP, OUTSIDE_IP6))
+
+    def close(self) -> None:
+        for space in self.spaces:
+            unmount(space)
+
+    def space(self, name: str) -> Path:
+        file = self._folder / name
+        file.touch()
+        thread = threading.Thread(target=_keep_new_namespace, args=[file])
+        thread.start()
+        thread.join()
+        in_network(file, loopback_up)
+        self.spaces.append(file)
+        return file
+
+    def end(self, space: Path) -> None:
+        """As when a pod's sandbox goes: the file stays, the namespace does not."""
+        unmount(space)
+
+    def run(self, main: Callable[[], Awaitable[T]]) -> T:
+        """On the node."""
+
+        async def whole() -> T:
+            return await main()
+
+        return in_network(self.node, lambda: asyncio.run(whole()))
+
+    def links(self) -> set[str]:
+        return {name for _, name in in_network(self.node, socket.if_nameindex)}
+
+    def _join(self) -> None:
+        from pyroute2 import IPRoute
+
+        file = os.open(self.outside, os.O_RDONLY)
+        with IPRoute() as netlink:
+            netlink.link("add", ifname="up0", kind="veth", mtu=1400, peer={"ifname": "up1", "net_ns_fd": file})
+            os.close(file)
+            _address("up0", NODE_IP, NODE_IP6)
+            netlink.route("add", dst="default", gateway=OUTSIDE_IP)
+            netlink.route("add", dst="default", gateway=OUTSIDE_IP6, family=socket.AF_INET6)
+
+
+def _address(link: str, *addresses: str) -> None:
+    from pyroute2 import IPRoute
+
+    index = socket.if_nametoindex(link)
+    with IPRoute() as netlink:
+        netlink.link("set", index=index, state="up")
+        for address in addresses:
+            length, flags = (64, 2) if ":" in address else (24, 0)
+            netlink.addr("add", index=index, address=address, prefixlen=length, flags=flags)
+
+
+def _keep_new_namespace(file: Path) -> None:
+    assert ctypes.CDLL(None, use_errno=True).unshare(_CLONE_NEWNET) == 0
+    mount(f"/proc/self/task/{threading.get_native_id()}/ns/net", file, flags=MS_BIND)
+
+
+# -- conversations -----------------------------------------------------------------------------------------------------
+
+
+@contextmanager
+def listening(space: Path, port: int, kind: int = socket.SOCK_STREAM, protocol: int = 0) -> Iterator[socket.socket]:
+    """On every address of either family."""
+
+    def opened() -> socket.socket:
+        server = socket.socket(socket.AF_INET6, kind, protocol)
+        server.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)
+        server.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        server.settimeout(_WAIT_S)
+        server.bind(("::", port))
+        if kind == socket.SOCK_STREAM:
+            server.listen()
+        return server
+
+    with closing(in_network(space, opened)) as server:
+        yield server
+
+
+def source_seen(
+    server: socket.socket, space: Path, to: tuple[str, int], protocol: int = 0, wait_s: float = _WAIT_S
+) -> str:
+    """Talk from a namespace to an address that leads to the server; the client's address as the server sees it."""
+    family = socket.AF_INET6 if ":" in to[0] else socket.AF_INET
+    with ExitStack() as stack:
+        client = stack.enter_context(in_network(space, lambda: socket.socket(family, server.type, protocol)))
+        client.settimeout(wait_s)
+        client.connect(to)
+        if server.type == socket.SOCK_STREAM:
+            peer, seen = server.accept()
+            stack.enter_context(peer)
+            peer.sendall(b"hello")
+        else:
+            client.send(b"?")
+            _, seen = server.recvfrom(10)
+            server.sendto(b"hello", seen)
+        assert client.recv(10) == b"hello"
+    return str(seen[0]).removeprefix("::ffff:")

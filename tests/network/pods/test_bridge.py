@@ -1,0 +1,431 @@
+"""The pod network on real links: who reaches whom, what survives, and that nothing is left."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+
+from sampan.machinery.clock import VirtualClock
+from sampan.network.pods import BridgeConfig, BridgeNetwork
+from sampan.network.pods.nft import run_nft
+from sampan.runtimes.config import PortMapping
+from sampan.runtimes.contract import RuntimeFailure
+from sampan.runtimes.kernel import in_network
+from tests.network.pods.lab import (
+    NODE_IP,
+    NODE_IP6,
+    OUTSIDE_IP,
+    OUTSIDE_IP6,
+    Lab,
+    listening,
+    needs_network,
+    source_seen,
+)
+
+pytestmark = needs_network
+
+DUAL = ["10.77.0.0/24", "fd77::/64"]
+UDP, SCTP = socket.SOCK_DGRAM, 132
+
+
+@asynccontextmanager
+async def network(lab: Lab, cidrs: Sequence[str] = DUAL, bridge: str = "tst0") -> AsyncIterator[BridgeNetwork]:
+    made = BridgeNetwork(
+        folder=lab.node.parent / f"{bridge}-records", config=BridgeConfig(bridge=bridge), clock=VirtualClock()
+    )
+    async with made:
+        made.use_pod_cidrs(cidrs)
+        yield made
+
+
+def port(host: int, to: int = 80, protocol: str = "TCP", ip: str = "") -> PortMapping:
+    return PortMapping(protocol=protocol, container_port=to, host_port=host, host_ip=ip)
+
+
+def can_sctp() -> bool:
+    try:
+        socket.socket(socket.AF_INET, socket.SOCK_STREAM, SCTP).close()
+    except OSError:
+        return False
+    return True
+
+
+def test_pods_the_node_and_the_world_reach_each_other(lab: Lab) -> None:
+    one, two = lab.space("one"), lab.space("two")
+
+    async def main() -> None:
+        async with network(lab) as net:
+            ips = await net.attach("one", one, [])
+            others = await net.attach("two", two, [])
+            assert (ips, others) == (["10.77.0.2", "fd77::2"], ["10.77.0.3", "fd77::3"])
+            with listening(two, 80) as server:
+                for mine, theirs in zip(ips, others, strict=True):
+                    assert source_seen(server, one, (theirs, 80)) == mine
+                assert source_seen(server, lab.node, (others[0], 80)) == "10.77.0.1"
+                assert source_seen(server, lab.node, (others[1], 80)) == "fd77::1"
+            with listening(lab.node, 81) as server:
+                for mine, nodes in zip(ips, (NODE_IP, NODE_IP6), strict=True):
+                    assert source_seen(server, one, (nodes, 81)) == mine
+            with listening(lab.outside, 82) as server:
+                assert source_seen(server, one, (OUTSIDE_IP, 82)) == NODE_IP
+                assert source_seen(server, one, (OUTSIDE_IP6, 82)) == NODE_IP6
+            await net.remove_all()
+
+    lab.run(main)
+
+
+def test_the_mtu_is_that_of_the_way_out(lab: Lab) -> None:
+    pod = lab.space("one")
+
+    def mtu() -> int:
+        from pyroute2 import IPRoute
+
+        with IPRoute() as netlink:
+            return int(netlink.link("get", index=socket.if_nametoindex("eth0"))[0].get("mtu"))
+
+    async def main() -> None:
+        async with network(lab) as net:
+            await net.attach("one", pod, [])
+            assert in_network(pod, mtu) == 1400
+            await net.remove_all()
+
+    lab.run(main)
+
+
+def test_pods_of_the_cluster_see_each_other_unmasqueraded(lab: Lab) -> None:
+    """Two nodes of one cluster on one machine, each with its bridge."""
+    one, two = lab.space("one"), lab.space("two")
+
+    async def main() -> None:
+        folder = lab.node.parent
+        configs = [BridgeConfig(bridge=name, cluster_cidrs=["10.76.0.0/15"]) for name in ("tst0", "tst1")]
+        nets = [BridgeNetwork(folder=folder / c.bridge, config=c, clock=VirtualClock()) for c in configs]
+        async with nets[0], nets[1]:
+            nets[0].use_pod_cidrs(["10.76.0.0/24"])
+            nets[1].use_pod_cidrs(["10.77.0.0/24"])
+            [mine] = await nets[0].attach("one", one, [port(8080)])
+            [theirs] = await nets[1].attach("two", two, [port(8081)])
+            with listening(two, 80) as server:
+                assert source_seen(server, one, (theirs, 80)) == mine
+                assert source_seen(server, lab.outside, (NODE_IP, 8081)) == OUTSIDE_IP
+            await nets[1].remove_all()
+            with listening(one, 80) as server:
+                assert source_seen(server, lab.outside, (NODE_IP, 8080)) == OUTSIDE_IP
+            await nets[0].remove_all()
+
+    lab.run(main)
+
+
+def test_host_ports(lab: Lab) -> None:
+    pod, other = lab.space("one"), lab.space("two")
+    ports = [port(8080), port(8081, ip="127.0.0.1"), port(8082, ip=NODE_IP), port(8053, 53, "UDP")]
+
+    async def main() -> None:
+        async with network(lab) as net:
+            await net.attach("one", pod, ports)
+            neighbour, neighbour6 = await net.attach("two", other, [])
+            with listening(pod, 80) as web, listening(pod, 53, UDP) as dns:
+                assert source_seen(web, lab.outside, (NODE_IP, 8080)) == OUTSIDE_IP
+                assert source_seen(web, lab.outside, (NODE_IP6, 8080)) == OUTSIDE_IP6
+                assert source_seen(dns, lab.outside, (NODE_IP, 8053)) == OUTSIDE_IP
+                assert source_seen(web, lab.node, (NODE_IP, 8080)) == NODE_IP
+                assert source_seen(web, lab.node, (NODE_IP6, 8080)) == NODE_IP6
+                assert source_seen(web, lab.node, ("127.0.0.1", 8080)) == "10.77.0.1"
+                assert source_seen(web, lab.node, ("127.0.0.1", 8081)) == "10.77.0.1"
+                assert source_seen(web, lab.node, (NODE_IP, 8082)) == NODE_IP
+                assert source_seen(dns, lab.node, ("127.0.0.1", 8053)) == "10.77.0.1"
+                assert source_seen(web, other, (NODE_IP, 8080)) == neighbour
+                assert source_seen(web, other, (NODE_IP6, 8080)) == neighbour6
+                assert source_seen(web, pod, (NODE_IP, 8080)) == "10.77.0.1"  # to itself, by way of the node
+                assert source_seen(web, pod, (NODE_IP6, 8080)) == "fd77::1"
+                for refused in ((NODE_IP, 8081), ("127.0.0.1", 8082)):
+                    with pytest.raises(ConnectionRefusedError):
+                        source_seen(web, lab.node, refused)
+                await net.detach("one")
+                with pytest.raises(ConnectionRefusedError):
+                    source_seen(web, lab.outside, (NODE_IP, 8080))
+            await net.remove_all()
+
+    lab.run(main)
+
+
+@pytest.mark.skipif(not can_sctp(), reason="the kernel has no SCTP")
+def test_host_ports_of_sctp(lab: Lab) -> None:
+    pod = lab.space("one")
+
+    async def main() -> None:
+        async with network(lab) as net:
+            await net.attach("one", pod, [port(8090, 90, "SCTP")])
+            with listening(pod, 90, protocol=SCTP) as server:
+                assert source_seen(server, lab.outside, (NODE_IP, 8090), SCTP) == OUTSIDE_IP
+            await net.remove_all()
+
+    lab.run(main)
+
+
+def test_without_bridge_filtering_redirected_connections_are_masqueraded(
+    lab: Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pod, other = lab.space("one"), lab.space("two")
+    monkeypatch.setattr("sampan.network.pods.sysctls.show_bridged", lambda: False)
+
+    def hide_bridged() -> None:
+        for name in ("iptables", "ip6tables"):
+            Path(f"/proc/sys/net/bridge/bridge-nf-call-{name}").write_text("0")
+
+    async def main() -> None:
+        in_network(lab.node, hide_bridged)
+        async with network(lab) as net:
+            await net.attach("one", pod, [port(8080)])
+            await net.attach("two", other, [])
+            with listening(pod, 80) as web:
+                assert source_seen(web, other, (NODE_IP, 8080)) == "10.77.0.1"
+                assert source_seen(web, pod, (NODE_IP6, 8080)) == "fd77::1"
+            await net.remove_all()
+
+    lab.run(main)
+
+
+def test_pods_do_not_reach_the_nodes_loopback(lab: Lab) -> None:
+    pod = lab.space("one")
+
+    def misroute() -> None:
+        from pyroute2 import IPRoute
+
+        Path("/proc/sys/net/ipv4/conf/eth0/route_localnet").write_text("1")
+        with IPRoute() as netlink:
+            index = socket.if_nametoindex("eth0")
+            netlink.addr("del", index=1, address="127.0.0.1", prefixlen=8)
+            netlink.route("add", dst="127.0.0.0/8", gateway="10.77.0.1", oif=index)
+
+    async def main() -> None:
+        async with network(lab) as net:
+            await net.attach("one", pod, [])
+            with listening(lab.node, 83) as server:
+                assert source_seen(server, lab.node, ("127.0.0.1", 83)) == "127.0.0.1"
+                in_network(pod, misroute)
+                with pytest.raises(TimeoutError):
+                    source_seen(server, pod, ("127.0.0.1", 83), wait_s=0.3)
+            await net.remove_all()
+
+    lab.run(main)
+
+
+# -- restarts and leftovers --------------------------------------------------------------------------------------------
+
+
+def test_a_kubelet_that_begins_anew_knows_its_pods(lab: Lab) -> None:
+    pods = {name: lab.space(name) for name in ("one", "two", "three")}
+    ports = [port(8080)]
+
+    async def killed() -> None:
+        net = BridgeNetwork(
+            folder=lab.node.parent / "records", config=BridgeConfig(bridge="tst0"), clock=VirtualClock()
+        )
+        await net.__aenter__()
+        net.use_pod_cidrs(DUAL)
+        for name in ("one", "two"):
+            await net.attach(name, pods[name], ports if name == "one" else [])
+        await net._do(net._machine.close)
+        net._thread.shutdown()
+
+    async def again() -> None:
+        config = BridgeConfig(bridge="tst0")
+        async with BridgeNetwork(folder=lab.node.parent / "records", config=config, clock=VirtualClock()) as net:
+            assert net.known() == ["one"]
+            assert net.addresses("one") == ["10.77.0.2", "fd77::2"]
+            with listening(pods["one"], 80) as server:
+                assert source_seen(server, lab.outside, (NODE_IP, 8080)) == OUTSIDE_IP
+                with pytest.raises(RuntimeFailure, match="no podCIDR yet"):
+                    await net.attach("three", pods["three"], [])
+                net.use_pod_cidrs(DUAL)
+                links = lab.links()
+                assert await net.attach("one", pods["one"], ports) == ["10.77.0.2", "fd77::2"]
+                assert lab.links() == links
+                assert await net.attach("three", pods["three"], []) == ["10.77.0.4", "fd77::4"]
+                assert source_seen(server, pods["three"], ("10.77.0.2", 80)) == "10.77.0.4"
+            await net.detach("three")
+            await net.detach("three")
+            assert net.known() == ["one"]
+            await net.remove_all()
+
+    lab.run(killed)
+    lab.end(pods["two"])
+    lab.run(again)
+
+
+def test_nothing_is_left(lab: Lab) -> None:
+    before = lab.links()
+    pods = [lab.space(f"pod{i}") for i in range(6)]
+
+    async def main() -> None:
+        run_nft("add", "table", "inet", "others")
+        async with network(lab) as net:
+            await asyncio.gather(*(net.attach(f"pod{i}", pod, [port(8000 + i)]) for i, pod in enumerate(pods)))
+            assert len(lab.links()) == len(before) + 7
+            assert len({address for uid in net.known() for address in net.addresses(uid)}) == 12
+            await asyncio.gather(*(net.detach(f"pod{i}") for i in range(3)))
+            assert len(net.known()) == 3
+            await net.remove_all()
+            assert net.known() == []
+        assert run_nft("list", "tables") == b"table inet others\n"
+
+    lab.run(main)
+    assert lab.links() == before
+    assert not list((lab.node.parent / "tst0-records").iterdir())
+
+
+def test_leftovers_of_pods_that_are_gone_are_taken_away(lab: Lab) -> None:
+    before = lab.links()
+    pod = lab.space("one")
+
+    async def first() -> None:
+        async with network(lab) as net:
+            await net.attach("one", pod, [port(8080)])
+
+    async def second() -> None:
+        async with network(lab) as net:
+            assert net.known() == []
+            assert run_nft("list", "tables") == b""
+
+    lab.run(first)
+    assert lab.links() > before
+    lab.end(pod)
+    lab.run(second)
+    assert lab.links() == before
+
+
+def test_a_new_sandbox_of_the_same_pod(lab: Lab) -> None:
+    old, new = lab.space("old"), lab.space("new")
+
+    async def main() -> None:
+        async with network(lab) as net:
+            ips = await net.attach("one", old, [port(8080)])
+            assert await net.attach("one", new, [port(8081)]) == ips
+            with listening(new, 80) as server:
+                assert source_seen(server, lab.outside, (NODE_IP, 8081)) == OUTSIDE_IP
+                with pytest.raises(ConnectionRefusedError):
+                    source_seen(server, lab.outside, (NODE_IP, 8080))
+            await net.remove_all()
+
+    lab.run(main)
+
+
+def test_another_range(lab: Lab) -> None:
+    one, two = lab.space("one"), lab.space("two")
+
+    async def main() -> None:
+        async with network(lab, ["10.77.0.0/24"]) as net:
+            [mine] = await net.attach("one", one, [])
+            net.use_pod_cidrs(["10.78.0.0/24"])
+            [theirs] = await net.attach("two", two, [])
+            assert theirs == "10.78.0.2"
+            with listening(two, 80) as server:
+                assert source_seen(server, one, (theirs, 80)) == mine
+            await net.remove_all()
+
+    lab.run(main)
+
+
+# -- others on the machine ---------------------------------------------------------------------------------------------
+
+DOCKER = """
+table ip filter {
+  chain FORWARD { type filter hook forward priority 0; policy drop; }
+}
+table ip6 filter {
+  chain FORWARD { type filter hook forward priority 0; policy drop; }
+}
+"""
+
+
+def test_a_firewall_like_dockers_lets_pods_through(lab: Lab) -> None:
+    one, two = lab.space("one"), lab.space("two")
+
+    async def main() -> None:
+        run_nft("-f", "-", text=DOCKER)
+        before = run_nft("list", "ruleset")
+        async with network(lab) as net:
+            ips = await net.attach("one", one, [port(8080)])
+            await net.attach("two", two, [])
+            with listening(one, 80) as server, listening(lab.outside, 82) as world:
+                assert source_seen(server, lab.outside, (NODE_IP, 8080)) == OUTSIDE_IP
+                for ip in ips:
+                    assert source_seen(server, two, (ip, 80))
+                assert source_seen(world, one, (OUTSIDE_IP6, 82)) == NODE_IP6
+            await net.remove_all()
+        assert run_nft("list", "ruleset") == before
+
+    lab.run(main)
+
+
+def test_what_others_take_away_is_put_back(lab: Lab) -> None:
+    pod, clock = lab.space("one"), VirtualClock()
+
+    async def main() -> None:
+        config = BridgeConfig(bridge="tst0")
+        async with BridgeNetwork(folder=lab.node.parent / "records", config=config, clock=clock) as net:
+            net.use_pod_cidrs(DUAL)
+            await net.attach("one", pod, [port(8080)])
+            run_nft("flush", "ruleset")
+            run_nft("-f", "-", text=DOCKER)
+            with listening(pod, 80) as server:
+                await net.attach("two", lab.space("two"), [port(8082)])  # a change that fails writes all anew
+                assert b"8080" in run_nft("list", "ruleset")
+                run_nft("flush", "ruleset")
+                run_nft("-f", "-", text=DOCKER)
+                await net._do(net._machine.check)
+                assert source_seen(server, lab.outside, (NODE_IP, 8080)) == OUTSIDE_IP
+                in_network(lab.node, lambda: _delete_link("tst0"))
+                await net._do(net._machine.check)
+                assert source_seen(server, lab.outside, (NODE_IP, 8080)) == OUTSIDE_IP
+            await net.remove_all()
+
+    lab.run(main)
+
+
+def _delete_link(name: str) -> None:
+    from pyroute2 import IPRoute
+
+    with IPRoute() as netlink:
+        netlink.link("del", index=socket.if_nametoindex(name))
+
+
+def test_refusals_say_why(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+    one, two = lab.space("one"), lab.space("two")
+
+    async def main() -> None:
+        async with network(lab, ["192.0.2.128/25"]) as net:
+            with pytest.raises(RuntimeFailure, match=r"podCIDR 192.0.2.128/25 overlaps with 192.0.2.0/24 of up0"):
+                await net.attach("one", one, [])
+            assert net.known() == []
+        async with network(lab, ["10.77.0.0/29"]) as net:
+            await net.attach("one", one, [port(8080)])
+            with pytest.raises(RuntimeFailure, match=r"host port tcp . 8080 is in use by pod one"):
+                await net.attach("two", two, [port(8080)])
+            with pytest.raises(RuntimeFailure, match=r"network of pod three: .*No such file"):
+                await net.attach("three", lab.node.parent / "nowhere", [])
+            with pytest.raises(RuntimeFailure, match="more than one range of one family"):
+                net.use_pod_cidrs(["10.0.0.0/24", "10.0.1.0/24"])
+            assert net.known() == ["one"]
+            await _check_other_owner(lab, two)
+            await net.remove_all()
+        monkeypatch.setattr("shutil.which", lambda *args, **more: None)
+        async with network(lab) as net:
+            with pytest.raises(RuntimeFailure, match="install nftables"):
+                await net.attach("one", one, [])
+
+    lab.run(main)
+
+
+async def _check_other_owner(lab: Lab, pod: Path) -> None:
+    config = BridgeConfig(bridge="tst0")
+    async with BridgeNetwork(folder=lab.node.parent / "another", config=config, clock=VirtualClock()) as net:
+        net.use_pod_cidrs(["10.79.0.0/24"])
+        with pytest.raises(RuntimeFailure, match=r"the link tst0 belongs to 'sampan .*-records'"):
+            await net.attach("two", pod, [])

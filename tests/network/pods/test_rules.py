@@ -1,0 +1,113 @@
+"""The text of packet rules."""
+
+from __future__ import annotations
+
+import random
+from ipaddress import ip_network
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sampan.network.pods import rules
+from sampan.network.pods.nft import run_nft
+from sampan.network.pods.ports import Element, conflict, elements, faults
+from sampan.network.pods.records import HostPort, PodRecord, asked_ports
+from sampan.runtimes.config import PortMapping
+from tests.network.pods.lab import Lab, needs_network
+
+NETWORKS = [ip_network("10.1.0.0/24"), ip_network("fd01::/64")]
+RULES = rules.Rules(bridge="tst0", pods=NETWORKS, cluster=[ip_network("10.0.0.0/8")])
+
+
+def record(uid: str = "a", *ports: PortMapping, last: int = 2) -> PodRecord:
+    addresses = [f"10.1.0.{last}/24", f"fd01::{last}/64"]
+    return PodRecord(uid=uid, link="tst0-1", namespace="/n", addresses=addresses, ports=asked_ports(ports))
+
+
+def port(host: int, to: int = 80, protocol: str = "TCP", ip: str = "") -> PortMapping:
+    return PortMapping(protocol=protocol, container_port=to, host_port=host, host_ip=ip)
+
+
+@pytest.mark.parametrize(
+    ("mapping", "expected"),
+    [
+        (port(8080), {("ports4", "tcp . 8080", "10.1.0.2 . 80"), ("ports6", "tcp . 8080", "fd01::2 . 80")}),
+        (port(53, 53, "UDP", "0.0.0.0"), {("ports4", "udp . 53", "10.1.0.2 . 53")}),
+        (port(53, 53, "SCTP", "::"), {("ports6", "sctp . 53", "fd01::2 . 53")}),
+        (port(80, ip="192.0.2.1"), {("bound4", "192.0.2.1 . tcp . 80", "10.1.0.2 . 80")}),
+        (port(80, ip="2001:db8:0::1"), {("bound6", "2001:db8::1 . tcp . 80", "fd01::2 . 80")}),
+    ],
+)
+def test_host_ports_as_elements(mapping: PortMapping, expected: set[Element]) -> None:
+    found = set(elements(record("a", mapping)))
+    assert {each for each in found if not each.set.startswith("own")} == expected
+    assert {each.key for each in found if each.set.startswith("own")} == {"10.1.0.2 . 10.1.0.2", "fd01::2 . fd01::2"}
+
+
+def test_a_pod_without_host_ports_needs_no_rules() -> None:
+    assert not list(elements(record("a", PortMapping(container_port=80, host_port=0))))
+
+
+@pytest.mark.parametrize(
+    ("mine", "fault"),
+    [
+        (port(80, protocol="ICMP"), "host port 80: there is no protocol 'icmp'"),
+        (port(80, ip="1.2.3.4; flush ruleset"), "host port 80: '1.2.3.4; flush ruleset' is no address"),
+        (port(70000), "host port 70000 to 80: not a port"),
+    ],
+)
+def test_faulty_host_ports(mine: PortMapping, fault: str) -> None:
+    assert list(faults(asked_ports([mine]))) == [fault]
+
+
+def test_one_pod_for_a_port() -> None:
+    others = [record("b", port(80), last=3), record("c", port(81, ip="192.0.2.1"), last=4)]
+    assert conflict(record("a", port(80)), others) == "host port tcp . 80 is in use by pod b"
+    assert conflict(record("a", port(81, ip="192.0.2.1")), others)
+    for free in (port(80, protocol="UDP"), port(81, ip="192.0.2.2"), port(82)):
+        assert not conflict(record("a", free), others)
+    assert not conflict(record("b", port(80), last=3), others)
+
+
+PORTS = st.builds(
+    HostPort,
+    protocol=st.sampled_from(["tcp", "udp", "sctp"]),
+    host_ip=st.sampled_from(["", "0.0.0.0", "::", "192.0.2.1", "2001:db8::1"]),
+    host_port=st.integers(1, 65535),
+    container_port=st.integers(1, 65535),
+)
+
+
+@given(st.lists(PORTS, max_size=8, unique_by=lambda p: (p.protocol, p.host_port)), st.integers())
+def test_the_same_network_has_the_same_text(ports: list[HostPort], seed: int) -> None:
+    of = PodRecord(uid="a", link="l", namespace="n", addresses=["10.1.0.2/24", "fd01::2/64"], ports=ports)
+    one = list(elements(of))
+    other = random.Random(seed).sample(one, len(one))
+    turned = rules.Rules(bridge="tst0", pods=NETWORKS[::-1], cluster=RULES.cluster)
+    assert rules.whole(RULES, one) == rules.whole(turned, other)
+
+
+@needs_network
+@pytest.mark.parametrize("sees_bridged", [True, False])
+def test_nft_takes_the_text_again_and_again(lab: Lab, sees_bridged: bool) -> None:
+    given = list(elements(record("a", port(80), port(80, protocol="UDP"), port(81, protocol="SCTP", ip="192.0.2.1"))))
+    wanted = rules.Rules(bridge="tst0", pods=NETWORKS, sees_bridged=sees_bridged)
+
+    async def main() -> None:
+        for text in (
+            rules.whole(wanted, given),
+            rules.whole(wanted, ()),
+            rules.added("tst0", given) + rules.added("tst0", given),
+            rules.whole(wanted, given),
+            rules.taken_away("tst0", given),
+            rules.taken_away("tst0", given),
+        ):
+            run_nft("-f", "-", text=text)
+        emptied = run_nft("list", "ruleset")
+        run_nft("-f", "-", text=rules.whole(wanted, ()))
+        assert run_nft("list", "ruleset") == emptied
+        run_nft("-f", "-", text=rules.removal("tst0") + rules.removal("tst0"))
+        assert run_nft("list", "tables") == b""
+
+    lab.run(main)
