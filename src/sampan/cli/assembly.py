@@ -24,6 +24,7 @@ from sampan.storage.backend import Backend
 from sampan.storage.compaction import SharedCompaction
 
 if TYPE_CHECKING:
+    from sampan.cli.real_nodes import RealNodes
     from sampan.kubelet.fleet import Fleet
     from sampan.scheduler.scheduler import Scheduler
 
@@ -100,6 +101,8 @@ class Assembly:
         self.transport = self.server.loopback()
         self.fleet: Fleet | None = None
         """The hollow nodes, once their code is loaded."""
+        self.real_nodes: RealNodes | None = None
+        """Those that run real pods, once their code is loaded."""
         self.scheduler: Scheduler | None = None
         """Once its code is loaded."""
         self._running = AsyncExitStack()
@@ -181,7 +184,9 @@ class Assembly:
         activity, begun = Activity(), asyncio.Event()
         self._tell_clock(running, activity.idle)
         await running.enter_async_context(_beside(self._run_fleet(activity, begun)))
-        if self.config.nodes.count:
+        if self.config.nodes.real_count:
+            await self._run_real_nodes(running)
+        if self.config.nodes.hollow_count:
             await begun.wait()
             from sampan.cli.nodes import start_nodes
 
@@ -194,6 +199,28 @@ class Assembly:
         self.fleet = module.fleet_of(self.config.nodes, transport=self.transport, clock=self.clock, activity=activity)
         begun.set()
         await self.fleet.run()
+
+    async def _run_real_nodes(self, running: AsyncExitStack) -> None:
+        """They are waited for."""
+        from sampan.cli.nodes import node_user
+
+        module = await asyncio.to_thread(import_module, "sampan.cli.real_nodes")
+        activity = Activity()
+        self._tell_clock(running, activity.idle)
+
+        def client_for(name: str) -> Client:
+            transport = self.transport.acting_as(node_user(name))
+            return Client(transport=transport, clock=self.clock, component=KUBELET)
+
+        self.real_nodes = module.RealNodes(
+            config=self.config.nodes,
+            client_for=client_for,
+            clock=self.clock,
+            activity=activity,
+            recorder=self.server.recorder,
+        )
+        await running.enter_async_context(_beside(self.real_nodes.run()))
+        await self.real_nodes.ready()
 
     async def _run_scheduler(self, running: AsyncExitStack) -> None:
         """Its code is loaded beside the loop, so that nobody waits for it."""

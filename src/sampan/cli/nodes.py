@@ -42,19 +42,19 @@ def fleet_of(config: NodesConfig, *, transport: LoopbackTransport, clock: Clock,
         activity=activity,
         config=KubeletConfig(has_events=config.has_events),
         stages=read_stages(config.stages) if config.stages is not None else NO_STAGES,
-        names=[f"node-{number}" for number in range(config.count)],
+        names=[f"node-{number}" for number in range(config.hollow_count)],
     )
 
 
 async def start_nodes(fleet: Fleet, config: NodesConfig) -> None:
     """Until the nodes run, if there are not too many to wait for."""
-    if not 0 < config.count <= _WAITED_FOR:
+    if not 0 < config.hollow_count <= _WAITED_FOR:
         return
     try:
         async with asyncio.timeout(_PATIENCE_S):
             await fleet.running(fleet.names)
     except TimeoutError:
-        log.warning("only %d of %d nodes run yet", len(fleet), config.count)
+        log.warning("only %d of %d nodes run yet", len(fleet), config.hollow_count)
 
 
 __all__ = ["FLEET", "fleet_of", "node_user", "start_nodes"]

@@ -75,6 +75,8 @@ def _run(where: ClusterDir, given: dict[str, Any], began: float) -> None:
             _write_kubeconfigs(where, given, note.url or note.insecure_url)
             where.write_note(note)
             _tell(note, time.monotonic() - began)
+            if config.nodes.note:
+                click.echo(f"  note   {config.nodes.note}")
 
         serve(config, on_ready)
     finally:
@@ -111,7 +113,7 @@ def _config(where: ClusterDir, given: dict[str, Any]) -> ClusterConfig:
         controllers=flags.controllers("--controllers", given["controllers"]),
         root_ca=pki.certificate(CA).read_bytes(),
         signing_ca=(pki.certificate(CA), pki.key(CA)),
-        nodes=nodes_config(given, components),
+        nodes=nodes_config(given, components, where),
         controller_settings=node_controller_settings(given),
     )
 

@@ -8,7 +8,16 @@ from sampan.api.types.coordination_v1 import Lease, LeaseSpec
 from sampan.api.types.core_v1 import Node, NodeStatus
 from sampan.api.types.meta_v1 import ObjectMeta, OwnerReference
 from sampan.kubelet.config import KubeletConfig
-from sampan.kubelet.node_status import has_changed, is_ready, node_status, own_labels, status_patch
+from sampan.kubelet.node_status import (
+    DISK_PRESSURE,
+    MEMORY_PRESSURE,
+    PID_PRESSURE,
+    has_changed,
+    is_ready,
+    node_status,
+    own_labels,
+    status_patch,
+)
 from sampan.kubelet.pod_events import PodEvents
 from sampan.kubelet.records import NodeRecord
 from sampan.machinery import errors
@@ -18,6 +27,12 @@ from sampan.machinery.copies import copy_of
 log = logging.getLogger(__name__)
 
 LEASES = "kube-node-lease"
+_PRESSURE = {
+    MEMORY_PRESSURE: ("NodeHasSufficientMemory", "NodeHasInsufficientMemory"),
+    DISK_PRESSURE: ("NodeHasNoDiskPressure", "NodeHasDiskPressure"),
+    PID_PRESSURE: ("NodeHasSufficientPID", "NodeHasInsufficientPID"),
+}
+"""What is told when a pressure ends, and when it begins."""
 
 
 class Heartbeat:
@@ -59,8 +74,12 @@ class Heartbeat:
         if old.nodeInfo.bootID and old.nodeInfo.bootID != new.nodeInfo.bootID:
             text = f"Node {kubelet.name} has been rebooted, boot id: {new.nodeInfo.bootID}"
             self._events.node(kubelet, "Rebooted", text, "Warning")
-        if old.conditions and not is_ready(old):
-            self._events.node_status(kubelet, "NodeReady")
+        if old.conditions and is_ready(old) != is_ready(new):
+            self._events.node_status(kubelet, "NodeReady" if is_ready(new) else "NodeNotReady")
+        before = {each.type: each.status for each in old.conditions}
+        for each in new.conditions:
+            if (names := _PRESSURE.get(each.type)) is not None and before.get(each.type, each.status) != each.status:
+                self._events.node_status(kubelet, names[each.status == "True"])
 
     # -- lease -------------------------------------------------------------------------------------------------------
 

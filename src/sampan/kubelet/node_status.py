@@ -2,18 +2,20 @@
 
 import hashlib
 import platform
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 from sampan.api import times
 from sampan.api.codec import json
 from sampan.api.types.core_v1 import (
+    ContainerImage,
     DaemonEndpoint,
     Node,
     NodeAddress,
     NodeCondition,
     NodeDaemonEndpoints,
+    NodeRuntimeHandler,
     NodeStatus,
     NodeSystemInfo,
 )
@@ -33,6 +35,10 @@ ARCH = {"x86_64": "amd64", "aarch64": "arm64"}.get(platform.machine(), platform.
 _KERNEL = platform.release()
 
 
+Said = tuple[str, str, str]
+"""Of a condition: status, reason, message."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Machine:
     """What a kubelet finds out about its machine."""
@@ -44,6 +50,19 @@ class Machine:
     boot: str = ""
     """Another after every start of the machine; empty: it runs as before."""
     os_image: str = "Sampan"
+    allocatable: Mapping[str, str] | None = None
+    """What pods may have; None: everything."""
+    more_addresses: Sequence[str] = ()
+    hostname: str = ""
+    """Empty: the node's name."""
+    port: int = PORT
+    info: NodeSystemInfo | None = None
+    """Of a real machine."""
+    conditions: Mapping[str, Said] = field(default_factory=dict)
+    """Those that are not as they should be, by type."""
+    images: Sequence[ContainerImage] | None = None
+    handlers: Sequence[NodeRuntimeHandler] = ()
+    volumes_in_use: Sequence[str] | None = None
 
 
 def own_labels(name: str) -> dict[str, str]:
@@ -61,28 +80,31 @@ def node_status(node: Node, machine: Machine, now: float) -> NodeStatus:
     """The status that the node should have now; what others say in it stays."""
     old, name = node.status, node.metadata.name
     capacity = dict(old.capacity) | dict(machine.capacity)
+    others = {name: amount for name, amount in old.allocatable.items() if name not in machine.capacity}
     return NodeStatus(
         capacity=capacity,
-        allocatable=capacity,
-        conditions=_conditions(old, now),
+        allocatable=capacity if machine.allocatable is None else others | dict(machine.allocatable),
+        conditions=_conditions(old, machine.conditions, now),
         addresses=[
-            NodeAddress(type="InternalIP", address=machine.address),
-            NodeAddress(type="Hostname", address=name),
+            *(NodeAddress(type="InternalIP", address=each) for each in (machine.address, *machine.more_addresses)),
+            NodeAddress(type="Hostname", address=machine.hostname or name),
         ],
-        daemonEndpoints=NodeDaemonEndpoints(kubeletEndpoint=DaemonEndpoint(Port=PORT)),
-        nodeInfo=_system_info(node, machine),
-        images=old.images,
-        volumesInUse=old.volumesInUse,
+        daemonEndpoints=NodeDaemonEndpoints(kubeletEndpoint=DaemonEndpoint(Port=machine.port)),
+        nodeInfo=machine.info or _system_info(node, machine),
+        images=old.images if machine.images is None else list(machine.images),
+        volumesInUse=old.volumesInUse if machine.volumes_in_use is None else list(machine.volumes_in_use),
         volumesAttached=old.volumesAttached,
+        runtimeHandlers=list(machine.handlers) or old.runtimeHandlers,
     )
 
 
-def _conditions(old: NodeStatus, now: float) -> list[NodeCondition]:
+def _conditions(old: NodeStatus, bad: Mapping[str, Said], now: float) -> list[NodeCondition]:
     """Others' conditions first, the Ready one last."""
     before = {condition.type: condition for condition in old.conditions}
     moment = times.format_time(now)
     found = [condition for condition in old.conditions if condition.type not in _OWN]
-    for type, status, reason, message in _CONDITIONS:
+    for type, *usual in _CONDITIONS:
+        status, reason, message = bad.get(type, usual)
         last = before.get(type)
         since = last.lastTransitionTime if last is not None and last.status == status else moment
         found.append(
@@ -129,6 +151,9 @@ def has_changed(old: NodeStatus, new: NodeStatus) -> bool:
         or old.addresses != new.addresses
         or old.nodeInfo != new.nodeInfo
         or old.daemonEndpoints != new.daemonEndpoints
+        or old.images != new.images
+        or old.runtimeHandlers != new.runtimeHandlers
+        or old.volumesInUse != new.volumesInUse
         or [_said(found) for found in old.conditions] != [_said(found) for found in new.conditions]
     )
 
@@ -144,7 +169,7 @@ def status_patch(old: NodeStatus, new: NodeStatus) -> dict[str, Any]:
         "$setElementOrder/conditions": [{"type": found.type} for found in new.conditions],
         "conditions": conditions,
     }
-    for name in ("capacity", "allocatable", "nodeInfo", "daemonEndpoints"):
+    for name in ("capacity", "allocatable", "nodeInfo", "daemonEndpoints", "images", "runtimeHandlers", "volumesInUse"):
         if getattr(old, name) != getattr(new, name):
             patch[name] = json.to_value(getattr(new, name))
     if old.addresses != new.addresses:
@@ -159,9 +184,13 @@ def is_ready(status: NodeStatus) -> bool:
 __all__ = [
     "ARCH",
     "CONTROLLER_ATTACHES",
+    "DISK_PRESSURE",
+    "MEMORY_PRESSURE",
     "OS",
+    "PID_PRESSURE",
     "READY",
     "Machine",
+    "Said",
     "has_changed",
     "is_ready",
     "node_status",

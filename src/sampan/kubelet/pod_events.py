@@ -37,8 +37,13 @@ class PodEvents:
     def started(self, kubelet: NodeRecord, pod: Pod, container: AnyContainer) -> None:
         self._container(kubelet, pod, container, NORMAL, "Started", "Container started")
 
-    def killing(self, kubelet: NodeRecord, pod: Pod, container: AnyContainer) -> None:
-        self._container(kubelet, pod, container, NORMAL, "Killing", f"Stopping container {container.name}")
+    def killing(self, kubelet: NodeRecord, pod: Pod, container: AnyContainer, why: str = "") -> None:
+        self._container(kubelet, pod, container, NORMAL, "Killing", why or f"Stopping container {container.name}")
+
+    def container(
+        self, kubelet: NodeRecord, pod: Pod, container: AnyContainer, type: str, reason: str, message: str
+    ) -> None:
+        self._container(kubelet, pod, container, type, reason, message)
 
     def back_off(self, kubelet: NodeRecord, pod: Pod, container: AnyContainer) -> None:
         text = f"Back-off restarting failed container {container.name} in pod {full_name(pod)}"

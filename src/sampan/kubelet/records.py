@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from enum import Enum
+from typing import TYPE_CHECKING
 
 from sampan.api.types.coordination_v1 import Lease
 from sampan.api.types.core_v1 import Node, Pod, PodStatus
@@ -12,7 +13,10 @@ from sampan.kubelet.backoff import BackOff
 from sampan.kubelet.node_status import Machine
 from sampan.kubelet.pod_status import Verdict
 from sampan.machinery.client import Client
-from sampan.runtimes.contract import Runtime
+from sampan.runtimes.contract import PodReport, Runtime
+
+if TYPE_CHECKING:
+    from sampan.kubelet.provision import Provision
 
 
 class Stage(Enum):
@@ -47,6 +51,11 @@ class NodeRecord:
     reported_at: float = 0.0
     is_changed: bool = False
     """The node was written by somebody since its status was last looked at."""
+    provision: Provision | None = None
+    """Of a real node."""
+
+    def report(self, pod: Pod) -> PodReport:
+        return self.runtime.pod_report(pod) if self.provision is None else self.provision.report(pod)
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
@@ -65,6 +74,8 @@ class PodRecord:
     """When all of it must have ended; 0 while it is to run."""
     stopped: dict[str, float] | None = None
     """Containers that were told to stop, and by when."""
+    killed: set[str] | None = None
+    """The ids of containers that were told to end while the pod goes on."""
     is_gone: bool = False
     """It is no longer on the API server."""
     said: PodStatus | None = None

@@ -5,15 +5,20 @@ from sampan.api.types.core_v1 import Container, ContainerStatus, EphemeralContai
 from sampan.kubelet.backoff import FIRST_S, BackOff
 from sampan.kubelet.pod_actions import PodActions, ephemeral_to_start
 from sampan.kubelet.pod_events import PodEvents, full_name
+from sampan.kubelet.provision import AnyContainer
 from sampan.kubelet.records import PodRecord
 from sampan.machinery.clock import Clock
 from sampan.machinery.events import WARNING
 from sampan.runtimes import contract
 from sampan.runtimes.contract import ContainerReport, PodReport, RuntimeFailure
 
+CONFIG_ERROR = "CreateContainerConfigError"
 CRASH_LOOP, PULL_BACK_OFF = "CrashLoopBackOff", "ImagePullBackOff"
 SANDBOX_FAILED = "FailedCreatePodSandBox"
 _SANDBOX_RETRY_S = 10.0
+_PREPARE_RETRY_S = 2.0
+_CONFIG_RETRY_S = 2.0
+"""For what was wrong with a container's surroundings: they may be right soon."""
 _PULL_LOOK_S = 10.0
 """How soon a pod whose image could not be pulled is looked at again: before the next try it is shown as backing off."""
 
@@ -25,6 +30,8 @@ class Starter:
     async def carry_out(self, record: PodRecord, actions: PodActions, report: PodReport) -> float | None:
         """Start what is to be started; after how many seconds to try again what could not be."""
         record.waiting = None
+        if (actions.needs_sandbox or actions.start) and not await self._prepared(record):
+            return _PREPARE_RETRY_S
         if actions.needs_sandbox and not await self._sandbox(record):
             return _SANDBOX_RETRY_S
         again = [
@@ -33,9 +40,24 @@ class Starter:
         ]
         return min((pause_s for pause_s in again if pause_s is not None), default=None)
 
-    async def _sandbox(self, record: PodRecord) -> bool:
+    async def _prepared(self, record: PodRecord) -> bool:
+        provision = record.kubelet.provision
+        if provision is None:
+            return True
         try:
-            await record.kubelet.runtime.run_sandbox(record.pod, None)
+            await provision.prepare(record)
+        except RuntimeFailure as failure:
+            self._events.pod(record.kubelet, record.pod, WARNING, failure.reason, failure.message)
+            return False
+        return True
+
+    async def _sandbox(self, record: PodRecord) -> bool:
+        provision = record.kubelet.provision
+        try:
+            if provision is not None:
+                await provision.run_sandbox(record)
+            else:
+                await record.kubelet.runtime.run_sandbox(record.pod, None)
         except RuntimeFailure as failure:
             text = f"Failed to create pod sandbox: {failure.message}"
             self._events.pod(record.kubelet, record.pod, WARNING, SANDBOX_FAILED, text)
@@ -58,23 +80,33 @@ class Starter:
         self._events.back_off(record.kubelet, record.pod, container)
         return left_s
 
-    async def _pull_and_start(self, record: PodRecord, container: Container) -> float | None:
-        kubelet, pod, now = record.kubelet, record.pod, self._clock.now()
+    async def _pull_and_start(self, record: PodRecord, container: AnyContainer) -> float | None:
+        kubelet, now = record.kubelet, self._clock.now()
+        attempt = next_attempt(record, container.name)
         try:
-            await self._pull(record, container)
-            await kubelet.runtime.start_container(pod, container, next_attempt(record, container.name), None)
+            if kubelet.provision is not None:
+                await kubelet.provision.start(record, container, attempt)
+            else:
+                await self._simulate(record, _stand_in(container), attempt)
         except RuntimeFailure as failure:
             _wait(record, container.name, failure.reason, failure.message)
-            back_off = _pull_back_off(record, container)
+            if failure.reason == CONFIG_ERROR:
+                return _CONFIG_RETRY_S
+            back_off = pull_back_off(record, container)
             return min(back_off.left_s(back_off.since, now) or FIRST_S, _PULL_LOOK_S)
+        return None
+
+    async def _simulate(self, record: PodRecord, container: Container, attempt: int) -> None:
+        kubelet, pod = record.kubelet, record.pod
+        await self._pull(record, container)
+        await kubelet.runtime.start_container(pod, container, attempt, None)
         self._events.created(kubelet, pod, container)
         self._events.started(kubelet, pod, container)
-        return None
 
     async def _pull(self, record: PodRecord, container: Container) -> None:
         """Raises RuntimeFailure."""
         kubelet, pod, now = record.kubelet, record.pod, self._clock.now()
-        back_off = _pull_back_off(record, container)
+        back_off = pull_back_off(record, container)
         if back_off.left_s(back_off.since, now) > 0:
             self._events.pull_back_off(kubelet, pod, container)
             text = f"Back-off pulling image {gotext.quote(container.image)}: {back_off.why}"
@@ -91,13 +123,16 @@ class Starter:
         self._events.pulled(kubelet, pod, container)
 
     async def _ephemeral(self, record: PodRecord, container: EphemeralContainer) -> float | None:
-        stand_in = Container(name=container.name, image=container.image)
-        return await self._pull_and_start(record, stand_in)
+        return await self._pull_and_start(record, container)
+
+
+def _stand_in(container: AnyContainer) -> Container:
+    return container if isinstance(container, Container) else Container(name=container.name, image=container.image)
 
 
 def next_attempt(record: PodRecord, name: str) -> int:
     """How often the container was started before, as far as anybody knows."""
-    report = record.kubelet.runtime.pod_report(record.pod)
+    report = record.kubelet.report(record.pod)
     last = report.container(name) or report.previous(name)
     if last is not None:
         return last.attempt + 1
@@ -115,7 +150,7 @@ def _wait(record: PodRecord, name: str, reason: str, message: str) -> None:
     record.waiting = (record.waiting or {}) | {name: (reason, message)}
 
 
-def _pull_back_off(record: PodRecord, container: Container) -> BackOff:
+def pull_back_off(record: PodRecord, container: AnyContainer) -> BackOff:
     return _back_off(record, f"image {container.image}")
 
 
@@ -125,4 +160,4 @@ def _back_off(record: PodRecord, key: str) -> BackOff:
     return record.back_offs.setdefault(key, BackOff())
 
 
-__all__ = ["Starter"]
+__all__ = ["CONFIG_ERROR", "PULL_BACK_OFF", "Starter", "pull_back_off"]

@@ -8,6 +8,7 @@ ended.
 
 import asyncio
 import logging
+from collections.abc import Sequence
 
 from sampan.api.types.core_v1 import Container, EphemeralContainer, Pod
 from sampan.kubelet import admission
@@ -16,6 +17,7 @@ from sampan.kubelet.phase import TERMINAL
 from sampan.kubelet.pod_actions import compute_pod_actions, ephemeral_to_start, stop_order
 from sampan.kubelet.pod_events import PodEvents
 from sampan.kubelet.pod_status import Facts, Verdict, finished, generate, may_run, rejected
+from sampan.kubelet.provision import Kill
 from sampan.kubelet.records import NodeRecord, PodRecord, Records, Stage
 from sampan.kubelet.starting import Starter
 from sampan.kubelet.status_manager import StatusManager
@@ -27,7 +29,7 @@ from sampan.runtimes.contract import PodReport
 
 log = logging.getLogger(__name__)
 
-_DEFAULT_GRACE_S = 30
+_DEFAULT_GRACE_S = 30.0
 
 
 class SyncLoop:
@@ -144,9 +146,9 @@ class SyncLoop:
 
     async def sync_pod(self, record: PodRecord) -> float | None:
         """Have run what should; or see that the pod has come to its end."""
-        pod, runtime = record.pod, record.kubelet.runtime
+        pod, kubelet = record.pod, record.kubelet
         self._check_deadline(record)
-        report, retry_s = runtime.pod_report(pod), None
+        report, retry_s = kubelet.report(pod), None
         while retry_s is None:
             actions = compute_pod_actions(pod, report)
             if actions.kill_pod or self._is_to_end(record):
@@ -156,36 +158,51 @@ class SyncLoop:
             retry_s = await self._starter.carry_out(record, actions, report)
             if is_quiet:
                 break
-            report = runtime.pod_report(pod)
+            report = kubelet.report(pod)
+        running_s = None
+        if kubelet.provision is not None:
+            await self._kill(record, kubelet.provision.to_kill(pod, report))
+            running_s = await kubelet.provision.sync_running(record, report)
         self._say(record, report)
         deadline_s = deadline_left_s(pod, record.status, self._clock.now())
-        return min((s for s in (retry_s, report.changes_in_s, deadline_s) if s is not None), default=None)
+        return min((s for s in (retry_s, running_s, report.changes_in_s, deadline_s) if s is not None), default=None)
+
+    async def _kill(self, record: PodRecord, kills: Sequence[Kill]) -> None:
+        """Containers that must not go on, of a pod that does."""
+        record.killed = record.killed or set()
+        for kill in kills:
+            if kill.id in record.killed:
+                continue
+            record.killed.add(kill.id)
+            self._events.killing(record.kubelet, record.pod, kill.container, kill.message)
+            grace_s = kill.grace_s if kill.grace_s is not None else _grace_s(record.pod)
+            await _stop_container(record, kill.container.name, grace_s)
 
     async def sync_terminating_pod(self, record: PodRecord) -> float | None:
         """Have everything stopped, within the grace."""
-        pod, runtime = record.pod, record.kubelet.runtime
-        report = runtime.pod_report(pod)
+        pod, kubelet = record.pod, record.kubelet
+        report = kubelet.report(pod)
         while names := [name for name in stop_order(pod, report) if self._is_to_stop(record, name)]:
             for name in names:
                 await self._stop(record, name)
-            report = runtime.pod_report(pod)
+            report = kubelet.report(pod)
         if may_run(report):
             self._say(record, report)
             return report.changes_in_s
-        await runtime.stop_sandbox(pod)
-        self._say(record, runtime.pod_report(pod), is_terminal=True)
+        await kubelet.runtime.stop_sandbox(pod)
+        self._say(record, kubelet.report(pod), is_terminal=True)
         record.stage = Stage.TERMINATED
         return None
 
     async def sync_terminated_pod(self, record: PodRecord) -> None:
         """Nothing of the pod runs: let go of everything but its final status."""
-        await record.kubelet.runtime.remove_pod(record.uid)
+        await _remove(record)
         record.free()
-        record.waiting = record.back_offs = record.stopped = None
+        record.waiting = record.back_offs = record.stopped = record.killed = None
         self._statuses.finish(record)
 
     async def _let_go(self, record: PodRecord) -> None:
-        await record.kubelet.runtime.remove_pod(record.uid)
+        await _remove(record)
         record.free()
         self._records.pop(record.uid, None)
 
@@ -236,10 +253,7 @@ class SyncLoop:
 
     def _stop_by(self, record: PodRecord) -> float:
         """By when all must have ended: the sooner of what was said before and what is said now."""
-        grace_s = record.pod.metadata.deletionGracePeriodSeconds
-        if grace_s is None:
-            grace_s = record.pod.spec.terminationGracePeriodSeconds
-        by = self._clock.now() + (grace_s if grace_s is not None else _DEFAULT_GRACE_S)
+        by = self._clock.now() + _grace_s(record.pod)
         record.stop_by = min(by, record.stop_by) if record.stop_by else by
         return record.stop_by
 
@@ -250,7 +264,29 @@ class SyncLoop:
         if name not in record.stopped and container is not None:
             self._events.killing(record.kubelet, record.pod, container)
         record.stopped[name] = by
-        await record.kubelet.runtime.stop_container(record.pod, name, max(by - self._clock.now(), 0))
+        await _stop_container(record, name, max(by - self._clock.now(), 0))
+
+
+def _grace_s(pod: Pod) -> float:
+    """Of a pod that is being deleted what its deletion says, else what its spec does."""
+    grace_s = pod.metadata.deletionGracePeriodSeconds
+    if grace_s is None:
+        grace_s = pod.spec.terminationGracePeriodSeconds
+    return float(grace_s) if grace_s is not None else _DEFAULT_GRACE_S
+
+
+async def _stop_container(record: PodRecord, name: str, grace_s: float) -> None:
+    kubelet = record.kubelet
+    if kubelet.provision is not None:
+        await kubelet.provision.stop(record, name, grace_s)
+    else:
+        await kubelet.runtime.stop_container(record.pod, name, grace_s)
+
+
+async def _remove(record: PodRecord) -> None:
+    await record.kubelet.runtime.remove_pod(record.uid)
+    if record.kubelet.provision is not None:
+        await record.kubelet.provision.clean_up(record.pod)
 
 
 def _container(pod: Pod, name: str) -> Container | EphemeralContainer | None:

@@ -122,7 +122,7 @@ class Environment:
             args=expand_all(container.args or (), variables),
             working_folder=container.workingDir,
             env=list(variables.items()),
-            mounts=[*mounts, *self._own_mounts(pod, plain, pod_ips, mounts)],
+            mounts=[*mounts, *self._own_mounts(pod, plain, attempt, pod_ips, mounts)],
             devices=devices,
             labels={**identity(pod), _CONTAINER: container.name},
             annotations={HASH: container_hash(container)},
@@ -185,7 +185,7 @@ class Environment:
         )
 
     def _own_mounts(
-        self, pod: Pod, container: Container, pod_ips: Sequence[str], given: Sequence[Mount]
+        self, pod: Pod, container: Container, attempt: int, pod_ips: Sequence[str], given: Sequence[Mount]
     ) -> list[Mount]:
         """The hosts file and the termination message, unless the pod mounts something there itself."""
         taken = {mount.target.rstrip("/") for mount in given}
@@ -193,7 +193,8 @@ class Environment:
         if "/etc/hosts" not in taken:
             found.append(Mount(source=self._hosts_file(pod, pod_ips), target="/etc/hosts"))
         if container.terminationMessagePath and container.terminationMessagePath not in taken:
-            found.append(Mount(source=self.message_file(pod, container.name), target=container.terminationMessagePath))
+            path = _empty(self.message_file(pod, container.name, attempt))
+            found.append(Mount(source=path, target=container.terminationMessagePath))
         return found
 
     def _hosts_file(self, pod: Pod, pod_ips: Sequence[str]) -> Path:
@@ -209,13 +210,17 @@ class Environment:
         path.chmod(0o644)
         return path
 
-    def message_file(self, pod: Pod, name: str) -> Path:
-        """Where a container may say why it ends; a new, empty one for each run."""
-        path = self.pod_folder(pod) / "containers" / name / "termination-log"
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text("")
-        path.chmod(0o666)
-        return path
+    def message_file(self, pod: Pod, name: str, attempt: int) -> Path:
+        """Where this run of a container may say why it ends."""
+        return self.pod_folder(pod) / "containers" / name / f"termination-log-{attempt}"
+
+
+def _empty(path: Path) -> Path:
+    """A new file that anybody may write to."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text("")
+    path.chmod(0o666)
+    return path
 
 
 def identity(pod: Pod) -> dict[str, str]:

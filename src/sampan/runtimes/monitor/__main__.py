@@ -28,7 +28,7 @@ def main(folder: str) -> None:
     listening.bind(path)
     listening.listen(64)
     listening.setblocking(False)
-    if not _is_child():
+    if not _is_child(keep={lock, listening.fileno()}):
         return
     os.umask(0o022)
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
@@ -44,8 +44,9 @@ def _unmoved(number: int, at: object) -> None:
     """Signals meant for others are not heeded. A handler, since what is ignored stays ignored in children."""
 
 
-def _is_child() -> bool:
-    """Go into the background: the socket is open, so whoever began this may connect."""
+def _is_child(keep: set[int]) -> bool:
+    """Go into the background: the socket is open, so whoever began this may connect. Of files only those to `keep` stay
+    open: others were inherited by mistake, and somebody may wait for their end."""
     sys.stdout.flush()
     if os.fork():
         return False
@@ -53,6 +54,10 @@ def _is_child() -> bool:
     null, log = os.open(os.devnull, os.O_RDWR), os.open(LOG, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
     for file, copy in ((null, 0), (null, 1), (log, 2)):
         os.dup2(file, copy)
+    for file in map(int, os.listdir("/proc/self/fd")):
+        if file > 2 and file not in keep:
+            with contextlib.suppress(OSError):
+                os.close(file)
     return True
 
 

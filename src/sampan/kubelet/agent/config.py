@@ -1,0 +1,76 @@
+"""What the kubelet of a real node is told."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from sampan.api.types.core_v1 import Taint
+from sampan.kubelet.config import PORT, KubeletConfig
+
+HARD_EVICTION = {
+    "memory.available": "100Mi",
+    "nodefs.available": "10%",
+    "nodefs.inodesFree": "5%",
+    "imagefs.available": "15%",
+    "imagefs.inodesFree": "5%",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AgentConfig:
+    name: str
+    """Of the node."""
+    root: Path
+    """Where the kubelet keeps its data."""
+    logs: Path
+    """Where the logs of pods are."""
+    kubelet: KubeletConfig = field(default_factory=KubeletConfig)
+    registers: bool = True
+    labels: Mapping[str, str] = field(default_factory=dict)
+    taints: Sequence[Taint] = ()
+    is_schedulable: bool = True
+    node_ips: Sequence[str] = ()
+    """Empty: that of the machine's way out."""
+    port: int = PORT
+    max_pods: int = 110
+    pods_per_core: int = 0
+    kube_reserved: Mapping[str, str] = field(default_factory=dict)
+    system_reserved: Mapping[str, str] = field(default_factory=dict)
+    eviction_hard: Mapping[str, str] = field(default_factory=lambda: dict(HARD_EVICTION))
+    eviction_soft: Mapping[str, str] = field(default_factory=dict)
+    eviction_soft_grace_s: Mapping[str, float] = field(default_factory=dict)
+    eviction_max_pod_grace_s: int = 0
+    pressure_transition_s: float = 300.0
+    cluster_dns: Sequence[str] = ()
+    cluster_domain: str = "cluster.local"
+    resolv_conf: Path = Path("/etc/resolv.conf")
+    serializes_pulls: bool = True
+    max_parallel_pulls: int = 0
+    """0: as many as are wanted; only where pulls are not one after the other."""
+    cgroup_root: str = ""
+    """Below which this kubelet has its groups; empty: at the top."""
+    has_cgroups_per_qos: bool = True
+    static_folder: Path | None = None
+    static_url: str = ""
+    static_url_headers: Mapping[str, str] = field(default_factory=dict)
+    static_period_s: float = 20.0
+    relist_s: float = 60.0
+    """How often every pod is looked at although nobody said that anything had changed."""
+    housekeeping_s: float = 2.0
+    image_gc_high: int = 85
+    image_gc_low: int = 80
+    image_min_age_s: float = 120.0
+    container_log_max_bytes: int = 10 << 20
+    container_log_max_files: int = 5
+    shutdown_grace_s: float = 0.0
+    shutdown_grace_critical_s: float = 0.0
+    allowed_unsafe_sysctls: Sequence[str] = ()
+    ends_pods: bool = False
+    """When it is told to stop, everything that it runs ends; else that goes on, and is taken over later."""
+    needs_pod_cidr: bool = False
+    """The pods' network is made by Sampan, of the node's range of addresses."""
+
+
+__all__ = ["HARD_EVICTION", "AgentConfig"]

@@ -1,0 +1,155 @@
+"""The facts of a machine: what it has, where it is, what it is called."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import platform
+import socket
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from sampan.api.quantity import parse
+from sampan.api.types.core_v1 import NodeSystemInfo
+from sampan.kubelet.config import KUBELET_VERSION
+from sampan.kubelet.node_status import ARCH, OS
+
+_ELSEWHERE = ("192.0.2.1", "2001:db8::1")
+"""Addresses of documentation: nothing is sent there, but the system says which way it would be."""
+_NO_WAY_OUT = "127.0.0.1"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Facts:
+    cores: int
+    memory_bytes: int
+    disk_bytes: int
+    """Of the file system that the kubelet's data are on."""
+    huge_pages: Mapping[str, int]
+    """Bytes by the size of a page."""
+    info: NodeSystemInfo
+    """Without the runtime."""
+
+
+def read_facts(root: Path) -> Facts:
+    disk = os.statvfs(root)
+    return Facts(
+        cores=os.cpu_count() or 1,
+        memory_bytes=memory_total(),
+        disk_bytes=disk.f_blocks * disk.f_frsize,
+        huge_pages=_huge_pages(Path("/sys/kernel/mm/hugepages")),
+        info=NodeSystemInfo(
+            machineID=_line("/etc/machine-id") or _line("/var/lib/dbus/machine-id"),
+            systemUUID=_line("/sys/class/dmi/id/product_uuid") or _line("/etc/machine-id"),
+            bootID=_line("/proc/sys/kernel/random/boot_id"),
+            kernelVersion=platform.release(),
+            osImage=_os_image(),
+            containerRuntimeVersion="",
+            kubeletVersion=KUBELET_VERSION,
+            kubeProxyVersion="",
+            operatingSystem=OS,
+            architecture=ARCH,
+        ),
+    )
+
+
+def memory_total() -> int:
+    for line in Path("/proc/meminfo").read_text().splitlines():
+        if line.startswith("MemTotal:"):
+            return int(line.split()[1]) * 1024
+    return 0
+
+
+def _line(path: str) -> str:
+    try:
+        return Path(path).read_text().strip()
+    except OSError:
+        return ""
+
+
+def _os_image() -> str:
+    with contextlib.suppress(OSError):
+        return platform.freedesktop_os_release().get("PRETTY_NAME", "Linux")
+    return "Linux"
+
+
+def _huge_pages(folder: Path) -> dict[str, int]:
+    found = {}
+    for each in folder.glob("hugepages-*kB") if folder.is_dir() else ():
+        size_kb = int(each.name.removeprefix("hugepages-").removesuffix("kB"))
+        count = int((each / "nr_hugepages").read_text())
+        found[_page_size(size_kb)] = count * size_kb * 1024
+    return found
+
+
+def _page_size(size_kb: int) -> str:
+    for unit, factor in (("Gi", 1 << 20), ("Mi", 1 << 10)):
+        if size_kb % factor == 0:
+            return f"{size_kb // factor}{unit}"
+    return f"{size_kb}Ki"
+
+
+def capacity(facts: Facts, *, max_pods: int, pods_per_core: int = 0) -> dict[str, str]:
+    pods = min(max_pods, pods_per_core * facts.cores) if pods_per_core else max_pods
+    return {
+        "cpu": str(facts.cores),
+        "ephemeral-storage": f"{facts.disk_bytes // 1024}Ki",
+        **{f"hugepages-{size}": str(amount) for size, amount in sorted(facts.huge_pages.items())},
+        "memory": f"{facts.memory_bytes // 1024}Ki",
+        "pods": str(pods),
+    }
+
+
+def allocatable(
+    capacity: Mapping[str, str], reserved: Sequence[Mapping[str, str]], eviction_hard: Mapping[str, str]
+) -> dict[str, str]:
+    """What is left for pods. Pure."""
+    kept = {"memory": eviction_hard.get("memory.available"), "ephemeral-storage": eviction_hard.get("nodefs.available")}
+    found = dict(capacity)
+    for name, text in capacity.items():
+        whole = parse(text)
+        is_cpu = name == "cpu"
+        amount = whole.milli_value() if is_cpu else whole.value()
+        taken = sum(_amount(each[name], is_cpu) for each in reserved if name in each)
+        if (threshold := kept.get(name)) is not None:
+            taken += threshold_value(threshold, amount)
+        if taken:
+            left = max(amount - taken, 0)
+            found[name] = f"{left}m" if is_cpu and left % 1000 else str(left // 1000 if is_cpu else left)
+    if "memory" in found and found["memory"] != capacity["memory"] and int(parse(found["memory"]).value()) % 1024 == 0:
+        found["memory"] = f"{int(parse(found['memory']).value()) // 1024}Ki"
+    return found
+
+
+def _amount(text: str, is_cpu: bool) -> int:
+    quantity = parse(text)
+    return int(quantity.milli_value() if is_cpu else quantity.value())
+
+
+def threshold_value(text: str, capacity: int) -> int:
+    """Of an amount, or of a part in percent."""
+    if text.endswith("%"):
+        return int(float(text[:-1]) / 100 * capacity)
+    return int(parse(text).value())
+
+
+def own_addresses() -> list[str]:
+    """The machine's address on its way out, of each family that it has; its loopback if it has no way out."""
+    found = []
+    for family, elsewhere in zip((socket.AF_INET, socket.AF_INET6), _ELSEWHERE, strict=True):
+        with contextlib.suppress(OSError), socket.socket(family, socket.SOCK_DGRAM) as link:
+            link.connect((elsewhere, 9))
+            found.append(str(link.getsockname()[0]))
+    return found or [_own_by_name()]
+
+
+def _own_by_name() -> str:
+    with contextlib.suppress(OSError):
+        found = socket.gethostbyname(socket.gethostname())
+        if not found.startswith("127."):
+            return found
+    return _NO_WAY_OUT
+
+
+__all__ = ["Facts", "allocatable", "capacity", "memory_total", "own_addresses", "read_facts", "threshold_value"]

@@ -1,0 +1,93 @@
+"""Termination messages: what containers said when they ended."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+from sampan.api.types.core_v1 import Container, EphemeralContainer, Pod
+from sampan.kubelet.environment.environment import Environment
+from sampan.runtimes import contract
+from sampan.runtimes.contract import ContainerReport, PodReport, Runtime
+
+_MOST = 4096
+_MOST_OF_LOG, _MOST_LINES = 2048, 80
+FALLBACK = "FallbackToLogsOnError"
+
+
+class Messages:
+    """Each is read once."""
+
+    def __init__(self, *, environment: Environment, runtime: Runtime) -> None:
+        self._environment, self._runtime = environment, runtime
+        self._known: dict[str, dict[str, str]] = {}
+        """By the pod's uid and the container's id."""
+
+    def added(self, pod: Pod, report: PodReport) -> PodReport:
+        if not any(each.state == contract.EXITED for each in (*report.containers, *report.before)):
+            return report
+        return replace(
+            report,
+            containers=[self._told(pod, each, previous=False) for each in report.containers],
+            before=[self._told(pod, each, previous=True) for each in report.before],
+        )
+
+    def forget(self, uid: str) -> None:
+        self._known.pop(uid, None)
+
+    def _told(self, pod: Pod, report: ContainerReport, *, previous: bool) -> ContainerReport:
+        if report.state != contract.EXITED:
+            return report
+        known = self._known.setdefault(pod.metadata.uid, {})
+        if (message := known.get(report.id)) is None:
+            message = known[report.id] = self._read(pod, report, previous=previous)
+        return replace(report, message=message) if message else report
+
+    def _read(self, pod: Pod, report: ContainerReport, *, previous: bool) -> str:
+        container = _container(pod, report.name)
+        if container is None or not container.terminationMessagePath:
+            return report.message
+        text = _beginning(self._environment.message_file(pod, report.name, report.attempt))
+        if text:
+            return text
+        if report.exit_code != 0 and container.terminationMessagePolicy == FALLBACK:
+            path = self._runtime.log_file(pod, report.name, previous=previous)
+            return _end_of_log(path) if path is not None else report.message
+        return report.message
+
+
+def _container(pod: Pod, name: str) -> Container | EphemeralContainer | None:
+    spec = pod.spec
+    every = (*(spec.containers or ()), *spec.initContainers, *spec.ephemeralContainers)
+    return next((each for each in every if each.name == name), None)
+
+
+def _beginning(path: Path) -> str:
+    try:
+        with path.open("rb") as file:
+            return file.read(_MOST).decode("utf-8", "replace")
+    except OSError:
+        return ""
+
+
+def _end_of_log(path: Path) -> str:
+    """The last lines of a log in CRI's form, without what stands before them."""
+    try:
+        with path.open("rb") as file:
+            size = file.seek(0, 2)
+            file.seek(max(size - 4 * _MOST_OF_LOG - 100 * _MOST_LINES, 0))
+            lines = file.read().splitlines()[-_MOST_LINES:]
+    except OSError:
+        return ""
+    text = b"".join(_said(line) for line in lines)
+    return text[-_MOST_OF_LOG:].decode("utf-8", "replace")
+
+
+def _said(line: bytes) -> bytes:
+    parts = line.split(b" ", 3)
+    if len(parts) < 4:
+        return b""
+    return parts[3] if parts[2].startswith(b"P") else parts[3] + b"\n"
+
+
+__all__ = ["Messages"]

@@ -1,0 +1,58 @@
+"""What is left of pods that the API server no longer has: in the runtime, on disk, in groups of processes."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import shutil
+from collections.abc import Collection
+from pathlib import Path
+
+from sampan.kubelet.cgroups import PodGroups
+from sampan.runtimes import kernel
+from sampan.runtimes.contract import Runtime, RuntimeFailure
+
+log = logging.getLogger(__name__)
+
+
+class Orphans:
+    def __init__(self, *, runtime: Runtime, groups: PodGroups, root: Path, logs: Path) -> None:
+        self._runtime, self._groups, self._pods, self._logs = runtime, groups, root / "pods", logs
+
+    async def remove(self, known: Collection[str]) -> list[str]:
+        """All but those of these uids; the uids of what was removed."""
+        found = sorted(self._found() - set(known))
+        for uid in found:
+            try:
+                await self._runtime.remove_pod(uid)
+                await asyncio.to_thread(self._remove, uid)
+            except (RuntimeFailure, OSError) as fault:
+                log.warning("what is left of pod %s: %s", uid, fault)
+        return found
+
+    def _found(self) -> set[str]:
+        folders = set(os.listdir(self._pods)) if self._pods.is_dir() else set[str]()
+        logs = {name.rpartition("_")[2] for name in os.listdir(self._logs)} if self._logs.is_dir() else set[str]()
+        return {*self._runtime.known_pods(), *folders, *logs, *self._groups.known()}
+
+    def _remove(self, uid: str) -> None:
+        self._groups.remove(uid)
+        remove_folder(self._pods / uid)
+        if self._logs.is_dir():
+            for each in self._logs.glob(f"*_{uid}"):
+                shutil.rmtree(each, ignore_errors=True)
+
+
+def remove_folder(folder: Path) -> None:
+    """With nothing mounted in it: what is mounted there is somebody else's, and stays."""
+    if not folder.exists():
+        return
+    for each in kernel.mounts_below(folder):
+        kernel.unmount(each)
+    if left := kernel.mounts_below(folder):
+        raise OSError(f"{left[0]} is still mounted")
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+__all__ = ["Orphans", "remove_folder"]

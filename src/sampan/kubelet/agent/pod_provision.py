@@ -1,0 +1,287 @@
+"""The steps of a pod on a real node, in their order, each noted in the flight recorder."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import shutil
+from collections.abc import Coroutine, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from sampan.api.types.core_v1 import Container, EphemeralContainer, Pod
+from sampan.kubelet.agent.checks import check_permissions
+from sampan.kubelet.agent.config import AgentConfig
+from sampan.kubelet.agent.messages import Messages
+from sampan.kubelet.agent.orphans import remove_folder
+from sampan.kubelet.agent.pod_volumes import PodVolumes
+from sampan.kubelet.agent.pulling import ImageManager
+from sampan.kubelet.cgroups import PodGroups
+from sampan.kubelet.environment.environment import Environment
+from sampan.kubelet.hooks import HookFailed, Hooks
+from sampan.kubelet.objects import PodObjects
+from sampan.kubelet.pod_events import PodEvents
+from sampan.kubelet.probes import ProbeManager
+from sampan.kubelet.provision import AnyContainer, Kill
+from sampan.kubelet.records import PodRecord
+from sampan.kubelet.restarts import is_sidecar, restarts_on_failure
+from sampan.machinery.clock import Clock
+from sampan.machinery.events import NORMAL, WARNING
+from sampan.machinery.flight_recorder import FlightRecorder
+from sampan.runtimes import contract
+from sampan.runtimes.contract import ContainerReport, PodReport, Runtime, RuntimeFailure
+
+log = logging.getLogger(__name__)
+
+POST_START_FAILED = "PostStartHookError"
+_LEAST_GRACE_S = 2.0
+"""What a container has at least after its hook, however long that took."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Parts:
+    """What the steps are carried out with."""
+
+    runtime: Runtime
+    environment: Environment
+    images: ImageManager
+    volumes: PodVolumes
+    groups: PodGroups
+    objects: PodObjects
+    probes: ProbeManager
+    hooks: Hooks
+    messages: Messages
+    events: PodEvents
+    recorder: FlightRecorder | None = None
+
+
+class PodProvision:
+    """`begin` runs work beside the sync loop: hooks before the end of containers."""
+
+    def __init__(self, *, config: AgentConfig, parts: Parts, clock: Clock) -> None:
+        self._config, self._parts, self._clock = config, parts, clock
+        self._stops: dict[tuple[str, str], asyncio.Task[None]] = {}
+        """By the pod's uid and the container's id."""
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    # -- how things are ----------------------------------------------------------------------------------------------
+
+    def report(self, pod: Pod) -> PodReport:
+        parts = self._parts
+        return parts.probes.seen(pod, parts.messages.added(pod, parts.runtime.pod_report(pod)))
+
+    def to_kill(self, pod: Pod, report: PodReport) -> Sequence[Kill]:
+        if pod.metadata.deletionTimestamp is not None:
+            return ()
+        sidecars = [each for each in pod.spec.initContainers if is_sidecar(each)]
+        found = []
+        for container in (*sidecars, *(pod.spec.containers or ())):
+            present = report.container(container.name)
+            if present is None or present.state != contract.RUNNING:
+                continue
+            if (kill := self._kill(pod, container, present, is_init=container in sidecars)) is not None:
+                found.append(kill)
+        return found
+
+    def _kill(self, pod: Pod, container: Container, present: ContainerReport, *, is_init: bool) -> Kill | None:
+        what = f"{'Init container' if is_init else 'Container'} {container.name}"
+        if present.image and container.image and present.image != container.image:
+            end = "" if is_init else ", will be restarted"
+            return Kill(container, present.id, f"{what} definition changed{end}")
+        kind = self._parts.probes.failure(pod, container.name)
+        if kind is None:
+            return None
+        probe = container.startupProbe if kind == "Startup" else container.livenessProbe
+        grace_s = probe.terminationGracePeriodSeconds if probe is not None else None
+        end = ", will be restarted" if not is_init and restarts_on_failure(pod.spec) else ""
+        return Kill(container, present.id, f"{what} failed {kind.lower()} probe{end}", grace_s)
+
+    # -- before the sandbox ------------------------------------------------------------------------------------------
+
+    async def prepare(self, record: PodRecord) -> None:
+        pod, parts = record.pod, self._parts
+        self._step(pod, "check permissions", check_permissions(pod, self._config))
+        try:
+            await asyncio.to_thread(self._make_places, pod)
+        except OSError as fault:
+            raise RuntimeFailure("Failed", f"error making pod data directories: {fault}") from None
+        parts.objects.follow(pod)
+        await parts.volumes.mount(pod)
+        self._step(pod, "mount volumes")
+
+    def _make_places(self, pod: Pod) -> None:
+        self._parts.groups.ensure(pod)
+        self._step(pod, "make groups")
+        folder = self._parts.environment.pod_folder(pod)
+        for name in ("", "volumes", "plugins"):
+            (folder / name).mkdir(parents=True, exist_ok=True, mode=0o750)
+        self._parts.environment.log_folder(pod).mkdir(parents=True, exist_ok=True, mode=0o755)
+        self._step(pod, "make data directory")
+
+    async def run_sandbox(self, record: PodRecord) -> None:
+        pod, parts = record.pod, self._parts
+        report = parts.runtime.pod_report(pod)
+        if report.sandboxes and record.said is not None:
+            text = "Pod sandbox changed, it will be killed and re-created."
+            parts.events.pod(record.kubelet, pod, NORMAL, "SandboxChanged", text)
+        config = await parts.environment.sandbox(pod, report.sandboxes)
+        await parts.runtime.run_sandbox(pod, config)
+        self._step(pod, "run sandbox", str(report.sandboxes))
+
+    # -- containers --------------------------------------------------------------------------------------------------
+
+    async def start(self, record: PodRecord, container: AnyContainer, attempt: int) -> None:
+        pod, kubelet, parts = record.pod, record.kubelet, self._parts
+        image = await parts.images.ensure(record, container)
+        self._step(pod, "pull", f"{container.name} {image.id}")
+        before = parts.runtime.pod_report(pod)
+        try:
+            config = await parts.environment.container(
+                pod,
+                container,
+                attempt,
+                image=image,
+                mounts=parts.volumes.mounts(pod, container),
+                pod_ips=before.ips,
+                target=_target(container, before),
+            )
+            self._step(pod, "configure", container.name)
+            await asyncio.to_thread(_make_log_folder, config.log_path)
+            await parts.runtime.start_container(pod, _plain(container), attempt, config)
+        except RuntimeFailure as failure:
+            self._step(pod, "start", f"{container.name}: {failure.reason}")
+            parts.events.failed(kubelet, pod, container, failure.message)
+            raise
+        self._step(pod, "start", f"{container.name} {attempt}")
+        parts.events.created(kubelet, pod, container)
+        parts.events.started(kubelet, pod, container)
+        await self._forget_older(pod, container.name, before)
+        await self._after_start(record, container)
+
+    async def _forget_older(self, pod: Pod, name: str, before: PodReport) -> None:
+        """Of the runs of a container the present and the last are kept."""
+        old = before.previous(name)
+        if old is not None and before.container(name) is not None:
+            await self._parts.runtime.remove_container(pod, old.id)
+
+    async def _after_start(self, record: PodRecord, container: AnyContainer) -> None:
+        hook = container.lifecycle.postStart if container.lifecycle is not None else None
+        if hook is None:
+            return
+        pod, parts = record.pod, self._parts
+        try:
+            await parts.hooks.run(pod, container, hook)
+        except HookFailed as failure:
+            text = "PostStartHook failed"
+            parts.events.container(record.kubelet, pod, container, WARNING, "FailedPostStartHook", text)
+            parts.events.killing(record.kubelet, pod, container, "FailedPostStartHook")
+            await self.stop(record, container.name, _grace_s(pod))
+            raise RuntimeFailure(POST_START_FAILED, str(failure)) from None
+        self._step(pod, "post-start hook", container.name)
+
+    async def stop(self, record: PodRecord, name: str, grace_s: float) -> None:
+        pod = record.pod
+        present = self._parts.runtime.pod_report(pod).container(name)
+        key = (record.uid, present.id if present is not None else "")
+        container = next((each for each in _containers(pod) if each.name == name), None)
+        hook = container.lifecycle.preStop if container is not None and container.lifecycle is not None else None
+        under_way = self._stops.get(key)
+        if under_way is not None and not under_way.done():
+            under_way.cancel()
+        elif hook is not None and grace_s > 0 and under_way is None:
+            self._stops[key] = self._begin(self._stop_with_hook(record, name, grace_s))
+            return
+        await self._parts.runtime.stop_container(pod, name, grace_s)
+        self._step(pod, "stop", f"{name} within {grace_s:g} s")
+
+    async def _stop_with_hook(self, record: PodRecord, name: str, grace_s: float) -> None:
+        pod, parts, by = record.pod, self._parts, self._clock.now() + grace_s
+        container = next(each for each in _containers(pod) if each.name == name)
+        assert container.lifecycle is not None
+        assert container.lifecycle.preStop is not None
+        hook = asyncio.ensure_future(parts.hooks.run(pod, container, container.lifecycle.preStop))
+        timer = asyncio.ensure_future(self._clock.sleep(grace_s))
+        try:
+            await asyncio.wait((hook, timer), return_when=asyncio.FIRST_COMPLETED)
+            if hook.done() and isinstance(hook.exception(), HookFailed):
+                text = "PreStopHook failed"
+                parts.events.container(record.kubelet, pod, container, WARNING, "FailedPreStopHook", text)
+        finally:
+            for each in (hook, timer):
+                each.cancel()
+            await asyncio.gather(hook, timer, return_exceptions=True)
+        left_s = max(by - self._clock.now(), _LEAST_GRACE_S)
+        await parts.runtime.stop_container(pod, name, left_s)
+        self._step(pod, "stop", f"{name} within {left_s:g} s, after its hook")
+
+    async def sync_running(self, record: PodRecord, report: PodReport) -> float | None:
+        return None
+
+    # -- the end -----------------------------------------------------------------------------------------------------
+
+    async def clean_up(self, pod: Pod) -> None:
+        uid, parts = pod.metadata.uid, self._parts
+        for key in [key for key in self._stops if key[0] == uid]:
+            self._stops.pop(key).cancel()
+        parts.probes.forget(uid)
+        parts.messages.forget(uid)
+        parts.objects.forget(uid)
+        await parts.volumes.unmount(pod)
+        await asyncio.to_thread(self._remove_places, pod)
+        self._step(pod, "clean up")
+
+    def _remove_places(self, pod: Pod) -> None:
+        self._parts.groups.remove(pod.metadata.uid)
+        shutil.rmtree(self._parts.environment.log_folder(pod), ignore_errors=True)
+        remove_folder(self._parts.environment.pod_folder(pod))
+
+    async def close(self) -> None:
+        for task in list(self._tasks):
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    # -- parts -------------------------------------------------------------------------------------------------------
+
+    def _step(self, pod: Pod, action: str, outcome: object = "") -> None:
+        if self._parts.recorder is not None:
+            meta = pod.metadata
+            subject = f"pods/{meta.namespace}/{meta.name}"
+            component = f"kubelet/{self._config.name}"
+            self._parts.recorder.note(component, action, subject, uid=meta.uid, outcome=str(outcome or ""))
+
+    def _begin(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return task
+
+
+def _make_log_folder(path: os.PathLike[str]) -> None:
+    os.makedirs(os.path.dirname(path), mode=0o755, exist_ok=True)
+
+
+def _containers(pod: Pod) -> list[AnyContainer]:
+    return [*(pod.spec.containers or ()), *pod.spec.initContainers, *pod.spec.ephemeralContainers]
+
+
+def _plain(container: AnyContainer) -> Container:
+    return container if isinstance(container, Container) else Container(name=container.name, image=container.image)
+
+
+def _target(container: AnyContainer, report: PodReport) -> str:
+    """The id of the container that an ephemeral one looks into."""
+    if not isinstance(container, EphemeralContainer) or not container.targetContainerName:
+        return ""
+    found = report.container(container.targetContainerName)
+    if found is None or found.state != contract.RUNNING:
+        name = container.targetContainerName
+        raise RuntimeFailure("CreateContainerConfigError", f'unable to find target container "{name}"')
+    return found.id
+
+
+def _grace_s(pod: Pod) -> float:
+    return float(pod.spec.terminationGracePeriodSeconds if pod.spec.terminationGracePeriodSeconds is not None else 30)
+
+
+__all__ = ["Parts", "PodProvision"]

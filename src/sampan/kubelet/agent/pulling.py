@@ -1,0 +1,120 @@
+"""Images of containers: there already, or fetched, as the container's policy says."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import logging
+from contextlib import AbstractAsyncContextManager, nullcontext
+from typing import Any
+
+from sampan.api import durations, gotext
+from sampan.api.types.core_v1 import Container, Pod
+from sampan.kubelet.objects import NotSynced, PodObjects
+from sampan.kubelet.pod_events import PodEvents
+from sampan.kubelet.provision import AnyContainer
+from sampan.kubelet.records import PodRecord
+from sampan.kubelet.starting import PULL_BACK_OFF, pull_back_off
+from sampan.machinery.clock import Clock
+from sampan.machinery.events import NORMAL, WARNING
+from sampan.runtimes.contract import ImageInfo, Runtime, RuntimeFailure
+from sampan.runtimes.images.credentials import Keyring, read_docker_config
+
+log = logging.getLogger(__name__)
+
+NEVER_PULL, INSPECT_FAILED = "ErrImageNeverPull", "InspectFailed"
+_KEYS = (".dockerconfigjson", ".dockercfg")
+
+
+class ImageManager:
+    def __init__(
+        self,
+        *,
+        runtime: Runtime,
+        objects: PodObjects,
+        events: PodEvents,
+        clock: Clock,
+        at_a_time: int,
+        node_keyring: Keyring | None = None,
+    ) -> None:
+        """`at_a_time`: how many images may be fetched at once; 0: any number."""
+        self._runtime, self._objects, self._events, self._clock = runtime, objects, events, clock
+        self._room: AbstractAsyncContextManager[Any] = asyncio.Semaphore(at_a_time) if at_a_time else nullcontext()
+        self._node_keyring = node_keyring or Keyring()
+
+    async def ensure(self, record: PodRecord, container: AnyContainer) -> ImageInfo:
+        """The image, once it is there; RuntimeFailure with the reason that the container's status shows."""
+        try:
+            return await self._ensure(record, container)
+        except RuntimeFailure as failure:
+            self._events.failed(record.kubelet, record.pod, container, failure.reason)
+            raise
+
+    async def _ensure(self, record: PodRecord, container: AnyContainer) -> ImageInfo:
+        policy = container.imagePullPolicy or "IfNotPresent"
+        image = None if policy == "Always" else await self._runtime.image(container.image)
+        if image is not None:
+            name = gotext.quote(container.image)
+            text = f"Container image {name} already present on machine and can be accessed by the pod"
+            self._events.container(record.kubelet, record.pod, container, NORMAL, "Pulled", text)
+            return image
+        if policy == "Never":
+            text = f"Container image {gotext.quote(container.image)} is not present with pull policy of Never"
+            self._events.container(record.kubelet, record.pod, container, WARNING, NEVER_PULL, text)
+            raise RuntimeFailure(NEVER_PULL, text)
+        return await self._pull(record, container)
+
+    async def _pull(self, record: PodRecord, container: AnyContainer) -> ImageInfo:
+        kubelet, pod, began = record.kubelet, record.pod, self._clock.now()
+        back_off = pull_back_off(record, container)
+        if back_off.left_s(back_off.since, began) > 0:
+            self._events.pull_back_off(kubelet, pod, container)
+            text = f"Back-off pulling image {gotext.quote(container.image)}"
+            raise RuntimeFailure(PULL_BACK_OFF, f"{text}: {back_off.why}" if back_off.why else text)
+        self._events.pulling(kubelet, pod, container)
+        try:
+            keyring = await self.keyring(pod)
+            async with self._room:
+                turn = self._clock.now()
+                reference = await self._runtime.pull_image(pod, _plain(container), keyring)
+        except RuntimeFailure as failure:
+            now = self._clock.now()
+            back_off.lengthen(now, now)
+            back_off.why = f"{failure.reason}: {failure.message}"
+            self._events.pull_failed(kubelet, pod, container, failure.message)
+            raise
+        image = await self._runtime.image(reference) or await self._runtime.image(container.image)
+        if image is None:
+            raise RuntimeFailure("ErrImagePull", f"the image {container.image} is gone again")
+        now = self._clock.now()
+        text = (
+            f"Successfully pulled image {gotext.quote(container.image)} in {_shown(now - turn)} "
+            f"({_shown(now - began)} including waiting). Image size: {image.size} bytes."
+        )
+        self._events.container(kubelet, pod, container, NORMAL, "Pulled", text)
+        return image
+
+    async def keyring(self, pod: Pod) -> Keyring:
+        """Of the pod's image pull secrets, and of the node."""
+        rings = [await self._ring(pod, each.name) for each in pod.spec.imagePullSecrets if each.name]
+        return Keyring.together([*(ring for ring in rings if ring is not None), self._node_keyring])
+
+    async def _ring(self, pod: Pod, name: str) -> Keyring | None:
+        try:
+            secret = await self._objects.secret(pod.metadata.namespace, name)
+            data = next((secret.data[key] for key in _KEYS if key in secret.data), "") if secret is not None else ""
+            return read_docker_config(base64.b64decode(data)) if data else None
+        except (NotSynced, ValueError) as fault:
+            log.warning("image pull secret %s/%s: %s", pod.metadata.namespace, name, fault)
+            return None
+
+
+def _plain(container: AnyContainer) -> Container:
+    return container if isinstance(container, Container) else Container(name=container.name, image=container.image)
+
+
+def _shown(seconds: float) -> str:
+    return durations.format_duration(int(seconds * 1000) * 1_000_000)
+
+
+__all__ = ["NEVER_PULL", "ImageManager"]

@@ -1,0 +1,58 @@
+"""The Node object of a real node: made where it is missing, and kept as the kubelet was told."""
+
+from __future__ import annotations
+
+from sampan.api.types.core_v1 import Node, NodeSpec, Taint
+from sampan.api.types.meta_v1 import ObjectMeta
+from sampan.kubelet.agent.config import AgentConfig
+from sampan.kubelet.node_status import CONTROLLER_ATTACHES, Machine, node_status, own_labels
+from sampan.machinery import errors
+from sampan.machinery.client import Client
+
+_UNSCHEDULABLE = "node.kubernetes.io/unschedulable"
+
+
+def wanted_node(config: AgentConfig, machine: Machine, now: float) -> Node:
+    """Pure."""
+    taints = list(config.taints)
+    if not config.is_schedulable:
+        taints.append(Taint(key=_UNSCHEDULABLE, effect="NoSchedule"))
+    node = Node(
+        metadata=ObjectMeta(
+            name=config.name,
+            labels=wanted_labels(config),
+            annotations={CONTROLLER_ATTACHES: "true"},
+        ),
+        spec=NodeSpec(taints=taints, unschedulable=not config.is_schedulable),
+    )
+    node.status = node_status(node, machine, now)
+    return node
+
+
+def wanted_labels(config: AgentConfig) -> dict[str, str]:
+    return own_labels(config.name) | dict(config.labels)
+
+
+async def register(client: Client, config: AgentConfig, machine: Machine, now: float) -> Node:
+    """The node as it is on the API server then."""
+    nodes = client.of(Node)
+    if config.registers:
+        try:
+            return await nodes.create(wanted_node(config, machine, now))
+        except errors.AlreadyExists:
+            pass
+    found = await nodes.get(config.name)
+    patch = _patch(found, config)
+    return await nodes.patch(config.name, patch) if patch and config.registers else found
+
+
+def _patch(node: Node, config: AgentConfig) -> dict[str, object]:
+    """What an existing node lacks. Its taints are no longer the kubelet's to set."""
+    meta = node.metadata
+    labels = {key: value for key, value in wanted_labels(config).items() if meta.labels.get(key) != value}
+    annotations = {} if meta.annotations.get(CONTROLLER_ATTACHES) == "true" else {CONTROLLER_ATTACHES: "true"}
+    wanted = {"labels": labels, "annotations": annotations}
+    return {"metadata": {key: value for key, value in wanted.items() if value}} if any(wanted.values()) else {}
+
+
+__all__ = ["register", "wanted_labels", "wanted_node"]

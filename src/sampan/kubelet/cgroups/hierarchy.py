@@ -1,0 +1,141 @@
+"""Groups as the kernel has them: version 2 with one tree, version 1 with a tree for each controller."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+from sampan.runtimes.config import Resources
+
+ROOT = Path("/sys/fs/cgroup")
+_TREES = (
+    *("cpu", "cpuacct", "memory", "pids", "cpuset", "devices", "freezer", "blkio", "hugetlb"),
+    *("net_cls", "net_prio", "perf_event", "rdma", "misc", "systemd", "unified"),
+)
+_NO_LIMIT = "max"
+
+
+class Hierarchy:
+    """A group is named by its path from the top: /kubepods/burstable. What cannot be done is an OSError."""
+
+    def __init__(self, root: Path = ROOT) -> None:
+        self._root = root
+        self.is_unified = (root / "cgroup.controllers").exists()
+
+    def make(self, group: str) -> None:
+        for tree in self._trees():
+            folder = tree / group.strip("/")
+            if folder.is_dir():
+                continue
+            if self.is_unified:
+                self._make_unified(group)
+            else:
+                folder.mkdir(parents=True, exist_ok=True)
+                self._inherit_cpus(tree, folder)
+
+    def _make_unified(self, group: str) -> None:
+        """Every group above hands its controllers down."""
+        folder = self._root
+        wanted = [f"+{name}" for name in (folder / "cgroup.controllers").read_text().split()]
+        for part in group.strip("/").split("/"):
+            for word in wanted:
+                with contextlib.suppress(OSError):
+                    (folder / "cgroup.subtree_control").write_text(word)
+            folder /= part
+            folder.mkdir(exist_ok=True)
+        for word in wanted:
+            with contextlib.suppress(OSError):
+                (folder / "cgroup.subtree_control").write_text(word)
+
+    def _inherit_cpus(self, tree: Path, folder: Path) -> None:
+        """A new group of cpuset has none, and nothing could run in it."""
+        if tree.name != "cpuset":
+            return
+        for part in reversed([folder, *folder.parents]):
+            if tree in part.parents:
+                for name in ("cpuset.cpus", "cpuset.mems"):
+                    if not (part / name).read_text().strip():
+                        (part / name).write_text((part.parent / name).read_text().strip())
+
+    def limit(self, group: str, amounts: Resources) -> None:
+        """Set what the group may use; 0 is no limit."""
+        write = self._limit_unified if self.is_unified else self._limit_split
+        write(group, amounts)
+
+    def _limit_unified(self, group: str, amounts: Resources) -> None:
+        folder = self._root / group.strip("/")
+        if amounts.cpu_shares:
+            _write(folder / "cpu.weight", str(_weight(amounts.cpu_shares)))
+        quota = str(amounts.cpu_quota) if amounts.cpu_quota else _NO_LIMIT
+        _write(folder / "cpu.max", f"{quota} {amounts.cpu_period}")
+        _write(folder / "memory.max", str(amounts.memory_bytes or _NO_LIMIT))
+        _write(folder / "pids.max", str(amounts.pids or _NO_LIMIT))
+
+    def _limit_split(self, group: str, amounts: Resources) -> None:
+        name = group.strip("/")
+        if amounts.cpu_shares:
+            _write(self._root / "cpu" / name / "cpu.shares", str(amounts.cpu_shares))
+        _write(self._root / "cpu" / name / "cpu.cfs_period_us", str(amounts.cpu_period))
+        _write(self._root / "cpu" / name / "cpu.cfs_quota_us", str(amounts.cpu_quota or -1))
+        _write(self._root / "memory" / name / "memory.limit_in_bytes", str(amounts.memory_bytes or -1))
+        _write(self._root / "pids" / name / "pids.max", str(amounts.pids or _NO_LIMIT))
+
+    def remove(self, group: str) -> bool:
+        """With what is below it; False if something is still in it."""
+        is_gone = True
+        for tree in self._trees():
+            folder = tree / group.strip("/")
+            for each, _, _ in os.walk(folder, topdown=False):
+                try:
+                    os.rmdir(each)
+                except FileNotFoundError:
+                    continue
+                except OSError:
+                    is_gone = False
+        return is_gone
+
+    def processes(self, group: str) -> set[int]:
+        """Of the group and all below it."""
+        found: set[int] = set()
+        for tree in self._trees():
+            for each, _, _ in os.walk(tree / group.strip("/")):
+                with contextlib.suppress(OSError):
+                    found.update(int(line) for line in (Path(each) / "cgroup.procs").read_text().split())
+        return found
+
+    def below(self, group: str) -> set[str]:
+        """The names of the groups right below it."""
+        found: set[str] = set()
+        for tree in self._trees():
+            folder = tree / group.strip("/")
+            if folder.is_dir():
+                found.update(each.name for each in os.scandir(folder) if each.is_dir())
+        return found
+
+    def _trees(self) -> Iterator[Path]:
+        if self.is_unified:
+            yield self._root
+            return
+        for name in _TREES:
+            if (self._root / name / "cgroup.procs").exists():
+                yield self._root / name
+
+
+def _weight(shares: int) -> int:
+    """Shares of version 1 as weights of version 2, on a curve by which 1024 is 100."""
+    import math
+
+    clamped = min(max(shares, 2), 262_144)
+    level = math.log2(clamped)
+    return math.ceil(10 ** ((level * level + 125 * level) / 612.0 - 7.0 / 34.0))
+
+
+def _write(path: Path, text: str) -> None:
+    """A controller that the kernel lacks limits nothing."""
+    if path.exists():
+        path.write_text(text)
+
+
+__all__ = ["ROOT", "Hierarchy"]

@@ -1,0 +1,42 @@
+"""What a pod's group may use. Pure."""
+
+from __future__ import annotations
+
+from sampan.api.pod_amounts import effective_limits, effective_requests
+from sampan.api.pod_qos import BEST_EFFORT, GUARANTEED, qos_class
+from sampan.api.types.core_v1 import Container, Pod
+from sampan.kubelet.environment.amounts import quota, shares
+from sampan.runtimes.config import Resources
+
+_FOLDERS = {GUARANTEED: "", BEST_EFFORT: "besteffort/"}
+
+
+def group_of(pod: Pod) -> str:
+    """Below the group of all pods."""
+    qos = pod.status.qosClass or qos_class(pod.spec)
+    return f"{_FOLDERS.get(qos, 'burstable/')}pod{pod.metadata.uid}"
+
+
+def pod_limits(pod: Pod, *, pids: int = 0) -> Resources:
+    """A limit holds for the pod as a whole only where every container has one."""
+    if qos_class(pod.spec) == BEST_EFFORT:
+        return Resources(cpu_shares=shares(0), pids=pids)
+    requests, limits = effective_requests(pod.spec), effective_limits(pod.spec)
+    cpu = requests["cpu"].milli_value() if "cpu" in requests else 0
+    has_cpu, has_memory = (_is_limited(pod, name) for name in ("cpu", "memory"))
+    return Resources(
+        cpu_shares=shares(cpu),
+        cpu_quota=quota(limits["cpu"].milli_value()) if has_cpu else 0,
+        memory_bytes=limits["memory"].value() if has_memory else 0,
+        pids=pids,
+    )
+
+
+def _is_limited(pod: Pod, name: str) -> bool:
+    if pod.spec.resources is not None and name in pod.spec.resources.limits:
+        return True
+    every: list[Container] = [*(pod.spec.containers or ()), *pod.spec.initContainers]
+    return all(name in each.resources.limits for each in every)
+
+
+__all__ = ["group_of", "pod_limits"]

@@ -1,0 +1,116 @@
+"""The groups of a node's pods."""
+
+from __future__ import annotations
+
+import logging
+import os
+import signal
+from collections.abc import Iterable
+
+from sampan.api.types.core_v1 import Pod
+from sampan.kubelet.cgroups.hierarchy import Hierarchy
+from sampan.kubelet.cgroups.limits import group_of, pod_limits
+from sampan.kubelet.environment.amounts import shares
+from sampan.runtimes.config import Resources
+
+log = logging.getLogger(__name__)
+
+PODS = "kubepods"
+_CLASSES = ("burstable", "besteffort")
+VERSION_1 = (
+    "cgroup v1 detected. cgroup v1 support is deprecated and will be removed in a future release. "
+    "Please migrate to cgroup v2. More information at "
+    "https://git.k8s.io/enhancements/keps/sig-node/5573-remove-cgroup-v1"
+)
+
+
+class PodGroups:
+    """`root` is below which the node has its groups. Where they cannot be written, pods go without."""
+
+    def __init__(self, *, root: str = "", hierarchy: Hierarchy | None = None, pids: int = 0) -> None:
+        self._hierarchy = hierarchy or Hierarchy()
+        self._top = f"{root.rstrip('/')}/{PODS}"
+        self._root = root.rstrip("/")
+        self._pids = pids
+        self._written: dict[str, tuple[str, Resources]] = {}
+        """By uid, the group, and what was last written."""
+        self.is_usable = False
+        self.why_not = ""
+
+    @property
+    def is_unified(self) -> bool:
+        return self._hierarchy.is_unified
+
+    def begin(self, *, cores: int, memory_bytes: int) -> None:
+        """Make the groups of all pods and of the classes of service."""
+        try:
+            for name in ("", *_CLASSES):
+                self._hierarchy.make(f"{self._top}/{name}")
+            whole = Resources(cpu_shares=shares(cores * 1000), memory_bytes=memory_bytes)
+            self._hierarchy.limit(self._top, whole)
+            self._hierarchy.limit(f"{self._top}/besteffort", Resources(cpu_shares=shares(0)))
+        except OSError as fault:
+            self.why_not = f"{fault.strerror}: {fault.filename}"
+            log.warning("pods are not limited as a whole: control groups cannot be written (%s)", self.why_not)
+            return
+        self.is_usable = True
+
+    def parent(self, pod: Pod) -> str:
+        """The pod's group; empty where there are no groups."""
+        return f"{self._top}/{group_of(pod)}" if self.is_usable else ""
+
+    def ensure(self, pod: Pod) -> None:
+        """OSError."""
+        if not self.is_usable:
+            return
+        uid, wanted = pod.metadata.uid, (self.parent(pod), pod_limits(pod, pids=self._pids))
+        if self._written.get(uid) == wanted:
+            return
+        self._hierarchy.make(wanted[0])
+        self._hierarchy.limit(*wanted)
+        self._written[uid] = wanted
+        self._weigh()
+
+    def remove(self, uid: str) -> None:
+        """With all that still runs in it."""
+        if not self.is_usable:
+            return
+        self._written.pop(uid, None)
+        for folder in ("", *_CLASSES):
+            group = f"{self._top}/{folder}/pod{uid}"
+            if not self._hierarchy.remove(group):
+                _kill(self._hierarchy.processes(group))
+                self._hierarchy.remove(group)
+        self._weigh()
+
+    def known(self) -> set[str]:
+        """The uids of pods that have a group."""
+        if not self.is_usable:
+            return set()
+        names = set[str]().union(*(self._hierarchy.below(f"{self._top}/{folder}") for folder in ("", *_CLASSES)))
+        return {name.removeprefix("pod") for name in names if name.startswith("pod")}
+
+    def end(self) -> None:
+        """Take all of it away, where nothing is left in it."""
+        if self.is_usable:
+            self._hierarchy.remove(self._root if self._root else self._top)
+
+    def _weigh(self) -> None:
+        """Burstable pods together have what they ask for."""
+        prefix = f"{self._top}/burstable/"
+        total = sum(limits.cpu_shares for group, limits in self._written.values() if group.startswith(prefix))
+        try:
+            self._hierarchy.limit(f"{self._top}/burstable", Resources(cpu_shares=max(total, shares(0))))
+        except OSError as fault:
+            log.debug("the weight of burstable pods: %s", fault)
+
+
+def _kill(processes: Iterable[int]) -> None:
+    for process in processes:
+        try:
+            os.kill(process, signal.SIGKILL)
+        except ProcessLookupError:
+            continue
+
+
+__all__ = ["PODS", "VERSION_1", "PodGroups"]

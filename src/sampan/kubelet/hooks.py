@@ -1,0 +1,109 @@
+"""Lifecycle hooks: what a container wants done after its start and before its end."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from sampan.api import gotext
+from sampan.api.types.core_v1 import HTTPGetAction, LifecycleHandler, Pod
+from sampan.kubelet.probes import http, tcp
+from sampan.kubelet.probes.asking import port_of
+from sampan.kubelet.provision import AnyContainer
+from sampan.machinery.clock import Clock
+from sampan.machinery.lean_aiohttp import aiohttp
+from sampan.runtimes.contract import Runtime, RuntimeFailure
+from sampan.runtimes.streams import collected
+
+_MOST_OUTPUT = 10 << 10
+_CONNECT_S = 30.0
+AGENT = "kube-lifecycle/1.36"
+
+
+class HookFailed(Exception):
+    """The message is what the container's status shows; events do not tell it, as it may hold secrets."""
+
+
+class Hooks:
+    def __init__(self, *, runtime: Runtime, clock: Clock) -> None:
+        self._runtime, self._clock = runtime, clock
+
+    async def run(self, pod: Pod, container: AnyContainer, hook: LifecycleHandler) -> None:
+        """Until it has been carried out; HookFailed."""
+        where = f"for Container {gotext.quote(container.name)} in Pod {gotext.quote(_shown(pod))} failed - error"
+        if hook.exec is not None:
+            await self._exec(pod, container, hook.exec.command, where)
+        elif hook.httpGet is not None:
+            await self._http(pod, container, hook.httpGet, where)
+        elif hook.sleep is not None:
+            await self._clock.sleep(hook.sleep.seconds)
+        elif hook.tcpSocket is not None:
+            await self._tcp(pod, container, hook, where)
+        else:
+            raise HookFailed("Cannot run handler: invalid handler")
+
+    async def _exec(self, pod: Pod, container: AnyContainer, command: Sequence[str], where: str) -> None:
+        try:
+            stream = await self._runtime.exec(pod, container.name, command)
+            code, out, err = await collected(stream, _MOST_OUTPUT)
+        except RuntimeFailure as failure:
+            fault, output = failure.message, ""
+        else:
+            if code == 0:
+                return
+            fault = f"command '{' '.join(command)}' exited with {code}: {err.decode('utf-8', 'replace')}"
+            output = (out + err).decode("utf-8", "replace")
+        raise HookFailed(
+            f"Exec lifecycle hook ([{' '.join(command)}]) {where}: {fault}, message: {gotext.quote(output)}"
+        )
+
+    async def _http(self, pod: Pod, container: AnyContainer, action: HTTPGetAction, where: str) -> None:
+        """Any answer is a good one."""
+        try:
+            url = http.url_of(action, self._address(pod), _port(action.port, container))
+            await _get(url, {**http.headers_of(action), "User-Agent": AGENT})
+        except (aiohttp.ClientError, OSError, ValueError) as fault:
+            raise HookFailed(f"HTTP lifecycle hook ({action.path}) {where}: {fault}") from None
+
+    async def _tcp(self, pod: Pod, container: AnyContainer, hook: LifecycleHandler, where: str) -> None:
+        assert hook.tcpSocket is not None
+        try:
+            host = hook.tcpSocket.host or self._address(pod)
+            answer = await tcp.ask(host, _port(hook.tcpSocket.port, container), _CONNECT_S)
+        except ValueError as fault:
+            raise HookFailed(f"TCP lifecycle hook {where}: {fault}") from None
+        if not answer.is_success:
+            raise HookFailed(f"TCP lifecycle hook {where}: {answer.text}")
+
+    def _address(self, pod: Pod) -> str:
+        ips = self._runtime.pod_report(pod).ips
+        found = ips[0] if ips else pod.status.podIP or pod.status.hostIP
+        if not found:
+            raise ValueError("failed to find networking container")
+        return found
+
+
+def _port(port: int | str, container: AnyContainer) -> int:
+    return port_of(port, container)  # type: ignore[arg-type]  # an ephemeral container has no ports, and no hooks
+
+
+async def _get(url: str, headers: dict[str, str]) -> None:
+    connector = aiohttp.TCPConnector(ssl=http.unverified(), force_close=True, limit=1)
+    async with aiohttp.ClientSession(connector=connector, skip_auto_headers=["User-Agent"]) as session:
+        try:
+            async with session.get(url, headers=headers) as answer:
+                await answer.content.read(_MOST_OUTPUT)
+        except aiohttp.ClientConnectorSSLError:
+            if not url.startswith("https:"):
+                raise
+            plain = "http:" + url.removeprefix("https:")
+            kept = {name: value for name, value in headers.items() if name.lower() != "authorization"}
+            async with session.get(plain, headers=kept) as answer:
+                await answer.content.read(_MOST_OUTPUT)
+
+
+def _shown(pod: Pod) -> str:
+    meta = pod.metadata
+    return f"{meta.name}_{meta.namespace}({meta.uid})"
+
+
+__all__ = ["HookFailed", "Hooks"]
