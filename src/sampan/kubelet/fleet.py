@@ -91,6 +91,10 @@ class Fleet:
     def __len__(self) -> int:
         return len(self._running)
 
+    def kubelets(self) -> Sequence[NodeRecord]:
+        """Those of all nodes that run."""
+        return list(self._running.values())
+
     # -- life --------------------------------------------------------------------------------------------------------
 
     async def run(self) -> None:

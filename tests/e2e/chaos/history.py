@@ -1,0 +1,172 @@
+"""Every change of pods, sets and nodes, and what must hold at each of them."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from sampan.api.codec import json as codec
+from sampan.api.types.apps_v1 import Deployment, ReplicaSet
+from sampan.api.types.batch_v1 import Job
+from sampan.api.types.core_v1 import Node, Pod
+from sampan.machinery.client import ADDED, DELETED, MODIFIED, resource_of
+from sampan.storage.backend import Backend, Batch, Event
+
+_WATCHED = (Pod, Deployment, ReplicaSet, Job, Node)
+_INDEX = "batch.kubernetes.io/job-completion-index"
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    version: int
+    type: str
+    object: Any
+
+
+class History:
+    """Follows the store itself, which outlives its servers."""
+
+    def __init__(self, *, backend: Backend) -> None:
+        self._backend = backend
+        self._types = {f"{resource_of(kind).storage_prefix}/": kind for kind in _WATCHED}
+        self._now: dict[str, Any] = {}
+        """By key."""
+        self.changes: list[Change] = []
+        self.pods: dict[str, Pod] = {}
+        """By uid, as last seen."""
+
+    async def follow(self) -> None:
+        """Until cancelled."""
+        async with self._backend.watch("/registry/", after=1, on_batch=self._note) as events:
+            async for _ in events:
+                pass
+
+    def _note(self, batch: Batch) -> None:
+        for event in batch.events:
+            kind = next((kind for prefix, kind in self._types.items() if event.key.startswith(prefix)), None)
+            if kind is not None:
+                self._note_one(event, kind)
+
+    def _note_one(self, event: Event, kind: type[Any]) -> None:
+        if event.value is None:
+            obj, type = self._now.pop(event.key), DELETED
+        else:
+            obj, type = codec.read(event.value, kind), ADDED if event.is_create else MODIFIED
+            self._now[event.key] = obj
+        self.changes.append(Change(event.revision, type, obj))
+        if isinstance(obj, Pod):
+            self.pods[obj.metadata.uid] = obj
+
+
+class Rules:
+    """What is wrong in a history."""
+
+    def __init__(self) -> None:
+        self._now: dict[str, Any] = {}
+        """By uid: everything that there is."""
+        self._pods: dict[str, dict[str, Pod]] = defaultdict(dict)
+        """By the uid of the owner."""
+        self._allowed: dict[str, tuple[int, int]] = {}
+        """By the uid of a replicaset: how many it is to have, and before that."""
+        self._nodes: dict[str, str] = {}
+        self._succeeded: dict[str, set[str]] = defaultdict(set)
+
+    def broken(self, changes: Sequence[Change]) -> Iterator[str]:
+        for change in changes:
+            for fault in self._see(change):
+                yield f"at {change.version}: {fault}"
+
+    def _see(self, change: Change) -> Iterator[str]:
+        obj, uid = change.object, change.object.metadata.uid
+        before = self._now.get(uid)
+        if change.type == DELETED:
+            self._now.pop(uid, None)
+        else:
+            self._now[uid] = obj
+        if isinstance(obj, Pod):
+            yield from self._see_pod(change, before)
+        elif isinstance(obj, ReplicaSet):
+            self._allowed[uid] = (obj.spec.replicas or 0, self._allowed.get(uid, (0, 0))[0])
+            yield from self._see_set(obj)
+        elif isinstance(obj, Node):
+            self._see_node(change)
+
+    def _see_node(self, change: Change) -> None:
+        name = change.object.metadata.name
+        if change.type == DELETED:
+            self._nodes.pop(name, None)
+        else:
+            self._nodes[name] = change.object.metadata.uid
+
+    def _see_set(self, changed: ReplicaSet) -> Iterator[str]:
+        """A deployment asks for no more pods than it may have."""
+        for reference in changed.metadata.ownerReferences:
+            owner = self._now.get(reference.uid)
+            if owner is None:
+                continue
+            siblings = [each for each in self._now.values() if isinstance(each, ReplicaSet) and _owner(each) == reference.uid]
+            total, most = sum(each.spec.replicas or 0 for each in siblings), owner.spec.replicas + _surge(owner)
+            if total > most:
+                yield f"{owner.metadata.name}: {total} of {most} replicas"
+
+    def _see_pod(self, change: Change, before: Pod | None) -> Iterator[str]:
+        pod: Pod = change.object
+        owner = _owner(pod)
+        if not owner:
+            return
+        others = self._pods[owner]
+        if change.type == DELETED:
+            others.pop(pod.metadata.uid, None)
+            yield from self._see_end(pod, before or pod)
+            return
+        others[pod.metadata.uid] = pod
+        if change.type == ADDED:
+            yield from self._see_new(pod, owner, list(others.values()))
+
+    def _see_new(self, pod: Pod, owner: str, pods: Sequence[Pod]) -> Iterator[str]:
+        kind, active = pod.metadata.ownerReferences[0].kind, [each for each in pods if _is_active(each)]
+        if kind == "ReplicaSet":
+            if len(active) > (most := max(self._allowed.get(owner, (0, 0)))):
+                yield f"{pod.metadata.name} is one of {len(active)} where {most} are allowed"
+        elif kind == "Job":
+            yield from self._see_new_of_job(pod, self._now.get(owner), active)
+        elif kind == "DaemonSet":
+            there = [each for each in pods if _target(each) == _target(pod) and each.status.phase not in ("Failed", "Succeeded")]
+            if len(there) > 1:
+                yield f"{pod.metadata.name} is one of {len(there)} on {_target(pod)}"
+
+    def _see_new_of_job(self, pod: Pod, owner: Job | None, active: Sequence[Pod]) -> Iterator[str]:
+        if owner is None or len(active) > (owner.spec.parallelism or 0):
+            yield f"{pod.metadata.name} is one of {len(active)} at work"
+        index = pod.metadata.annotations.get(_INDEX)
+        same = [each for each in active if each.metadata.annotations.get(_INDEX) == index]
+        if index is not None and len(same) > 1:
+            yield f"{pod.metadata.name} is one of {len(same)} for its index"
+
+    def _see_end(self, pod: Pod, last: Pod) -> Iterator[str]:
+        """Nothing may run any more of a pod that is gone, but for one whose machine is gone."""
+        runs = any(each.state.running is not None for each in last.status.containerStatuses)
+        if runs and pod.metadata.ownerReferences[0].kind == "StatefulSet" and pod.spec.nodeName in self._nodes:
+            yield f"{pod.metadata.name} ({pod.metadata.uid}) went while it ran on {pod.spec.nodeName}"
+
+
+def _owner(obj: Any) -> str:
+    return next((each.uid for each in obj.metadata.ownerReferences if each.controller), "")
+
+
+def _surge(owner: Deployment) -> int:
+    rolling = owner.spec.strategy.rollingUpdate
+    return int(rolling.maxSurge) if rolling is not None and rolling.maxSurge is not None else 0
+
+
+def _is_active(pod: Pod) -> bool:
+    return pod.metadata.deletionTimestamp is None and pod.status.phase not in ("Succeeded", "Failed")
+
+
+def _target(pod: Pod) -> str:
+    """The node that a daemon is meant for."""
+    affinity = pod.spec.affinity
+    wanted = affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution  # type: ignore[union-attr]
+    return wanted.nodeSelectorTerms[0].matchFields[0].values[0]  # type: ignore[union-attr]

@@ -1,0 +1,124 @@
+"""The way from the components to an API server that may be gone for a while, as a network is.
+
+A request that is under way when the server goes is carried out or not, and its answer is lost. Watches end. Until the
+next server comes nobody is reached.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager, suppress
+from typing import Any
+
+from sampan.apiserver.call import User
+from sampan.apiserver.loopback import LoopbackTransport
+from sampan.machinery.client.codecs import ObjectCodec
+from sampan.machinery.client.transport import ConnectionFailed, Events, Request, Response, WatchEvent
+
+_LOOK_AGAIN_S = 0.005
+
+
+class Line:
+    """What all components share: the server that there is at the moment, if there is one."""
+
+    def __init__(self) -> None:
+        self._server: LoopbackTransport | None = None
+        self._cut: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._requests: set[asyncio.Task[Response]] = set()
+        self._lost: set[asyncio.Task[Any]] = set()
+        """Who followed something when the server went, and does not yet follow it again."""
+
+    def open(self, server: LoopbackTransport) -> None:
+        self._server, self._cut = server, asyncio.get_running_loop().create_future()
+
+    async def cut(self) -> None:
+        """No more answers; what the server has begun it finishes."""
+        self._server = None
+        self._cut.set_result(None)
+        while self._requests:
+            await asyncio.wait(self._requests)
+
+    def server(self) -> LoopbackTransport:
+        if self._server is None:
+            raise ConnectionFailed("nobody listens", may_have_happened=False)
+        return self._server
+
+    async def idle(self) -> bool:
+        """Until all who followed something do so again: their pauses are real time, which a virtual clock does not
+        see."""
+        has_waited = False
+        while self._server is not None and (lost := {task for task in self._lost if not task.done()}):
+            self._lost, has_waited = lost, True
+            await asyncio.sleep(_LOOK_AGAIN_S)
+        return has_waited
+
+    async def carry(self, request: Request, user: User) -> Response:
+        server, cut = self.server(), self._cut
+        task = asyncio.get_running_loop().create_task(server.acting_as(user).send(request))
+        self._requests.add(task)
+        task.add_done_callback(self._ended)
+        try:
+            answer = await asyncio.shield(task)
+        except Exception:
+            if not cut.done():
+                raise
+        if cut.done():
+            raise ConnectionFailed("the answer is lost", may_have_happened=True)
+        return answer
+
+    @asynccontextmanager
+    async def follow(self, request: Request, codec: ObjectCodec, user: User) -> AsyncIterator[Events]:
+        follower, cut = asyncio.current_task(), self._cut
+        assert follower is not None
+        async with self.server().acting_as(user).watch(request, codec) as events:
+            self._lost.discard(follower)
+            try:
+                yield _until(events, cut)
+            finally:
+                if cut.done():
+                    self._lost.add(follower)
+
+    def _ended(self, task: asyncio.Task[Response]) -> None:
+        self._requests.discard(task)
+        if not task.cancelled():
+            task.exception()  # whose client may be dead, and never ask
+
+
+async def _until(events: Events, cut: asyncio.Future[None]) -> AsyncIterator[Sequence[WatchEvent]]:
+    while True:
+        coming = asyncio.ensure_future(anext(events))
+        try:
+            await asyncio.wait((coming, cut), return_when=asyncio.FIRST_COMPLETED)
+            if not coming.done():
+                raise ConnectionFailed("the connection broke", may_have_happened=False)
+            try:
+                yield coming.result()
+            except StopAsyncIteration:
+                return
+        finally:
+            if not coming.done():
+                coming.cancel()
+                with suppress(asyncio.CancelledError):
+                    await coming
+
+
+class LineTransport:
+    """A component's end of the line."""
+
+    def __init__(self, *, line: Line, user: User) -> None:
+        self._line, self._user = line, user
+
+    def acting_as(self, user: User) -> LineTransport:
+        return LineTransport(line=self._line, user=user)
+
+    async def send(self, request: Request) -> Response:
+        return await self._line.carry(request, self._user)
+
+    @asynccontextmanager
+    async def watch(self, request: Request, codec: ObjectCodec) -> AsyncIterator[Events]:
+        async with self._line.follow(request, codec, self._user) as events:
+            yield events
+
+    async def close(self) -> None:
+        """There is nothing to release."""

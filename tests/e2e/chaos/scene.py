@@ -1,0 +1,189 @@
+"""A cluster whose parts can be killed one by one: API server, controller manager, scheduler, nodes."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from dataclasses import dataclass, field
+from random import Random
+from typing import Any, cast
+
+from sampan.api.types.apps_v1 import Deployment, StatefulSet
+from sampan.api.types.core_v1 import Node, Pod
+from sampan.apiserver.bootstrap import SYSTEM
+from sampan.apiserver.config import ServerConfig
+from sampan.apiserver.loopback import LoopbackTransport, altered
+from sampan.apiserver.server import ApiServer
+from sampan.kubelet import hollow_nodes
+from sampan.kubelet.fleet import Fleet
+from sampan.machinery import errors
+from sampan.machinery.activity import Activity
+from sampan.machinery.clock import VirtualClock
+from sampan.storage.memory import MemoryBackend
+from tests.controllers.cluster import Cluster
+from tests.e2e.chaos.history import History
+from tests.e2e.chaos.line import Line, LineTransport
+from tests.e2e.chaos.workloads import IN_DEFAULT, NAMESPACE, Sizes, all_of
+
+CONFIG = ServerConfig(secure_port=0, advertise_address="192.0.2.1")
+
+
+@dataclass(slots=True)
+class Scene:
+    cluster: Cluster
+    line: Line
+    random: Random
+    history: History
+    fleet: Fleet
+    activity: Activity
+    parts: dict[str, AsyncExitStack] = field(default_factory=dict)
+    off: set[str] = field(default_factory=set)
+    """Nodes whose machine is switched off."""
+
+    # -- parts -------------------------------------------------------------------------------------------------------
+
+    async def start_server(self) -> None:
+        part = AsyncExitStack()
+        c = self.cluster
+        c.server = await part.enter_async_context(ApiServer(config=CONFIG, backend=c.backend, clock=c.clock))
+        self.line.open(LoopbackTransport(pipeline=c.server.pipeline, user=SYSTEM, activity=self.activity))
+        self.parts["server"] = part
+
+    async def start_controllers(self) -> None:
+        part = self.parts["controllers"] = AsyncExitStack()
+        await part.enter_async_context(self.cluster.running("*"))
+
+    async def start_scheduler(self) -> None:
+        part = self.parts["scheduler"] = AsyncExitStack()
+        await part.enter_async_context(self.cluster.scheduling())
+
+    async def stop(self, name: str) -> None:
+        await self.parts.pop(name).aclose()
+
+    # -- what goes wrong ---------------------------------------------------------------------------------------------
+
+    async def kill_controllers(self) -> None:
+        await self._turns()
+        await self.stop("controllers")
+        await self.cluster.clock.advance(self.random.choice([0, 1, 20]))
+        await self.start_controllers()
+
+    async def kill_scheduler(self) -> None:
+        await self._turns()
+        await self.stop("scheduler")
+        await self.cluster.clock.advance(self.random.choice([0, 1, 20]))
+        await self.start_scheduler()
+
+    async def restart_server(self) -> None:
+        await self._turns()
+        await self.line.cut()
+        assert altered(self.cluster.server.registry) == []
+        await self.stop("server")
+        await self.cluster.clock.advance(self.random.choice([0, 1, 20]))
+        await self.start_server()
+
+    async def delete_pods(self) -> None:
+        pods = (await self.cluster.client.of(Pod).list(IN_DEFAULT)).items
+        for pod in self.random.sample(pods, min(len(pods), self.random.randrange(1, 10))):
+            with suppress(errors.NotFound):
+                await self.cluster.client.of(Pod).delete(pod.metadata.name, NAMESPACE)
+
+    async def replace_node(self) -> None:
+        """A machine is gone, and another takes its name."""
+        name = await self._any_node()
+        await self.cluster.client.of(Node).delete(name)
+        self.off.discard(name)
+        await self.cluster.clock.advance(self.random.choice([0, 10, 60]))
+        await self.fleet.register([name])
+
+    async def switch_off(self) -> None:
+        name = await self._any_node()
+        await self._power(name, hollow_nodes.OFF)
+        self.off.add(name)
+
+    async def switch_on(self) -> None:
+        for name in sorted(self.off):
+            await self._power(name, None)
+        self.off.clear()
+
+    async def roll_out(self) -> None:
+        """Somebody wants something else."""
+        client, kind = self.cluster.client, self.random.choice([Deployment, StatefulSet])
+        name = self.random.choice((await client.of(kind).list(IN_DEFAULT)).items).metadata.name
+        containers = [{"name": "c", "image": f"image-{self.random.random()}"}]
+        await client.of(kind).patch(name, {"spec": {"template": {"spec": {"containers": containers}}}}, NAMESPACE)
+
+    async def disturb(self) -> None:
+        await self.random.choice(
+            [
+                self.kill_controllers,
+                self.kill_scheduler,
+                self.restart_server,
+                self.delete_pods,
+                self.delete_pods,
+                self.replace_node,
+                self.switch_off,
+                self.switch_on,
+                self.roll_out,
+            ]
+        )()
+
+    # -- what runs ---------------------------------------------------------------------------------------------------
+
+    def running_twice(self) -> list[str]:
+        """Names of pods that run on two nodes, or twice on one."""
+        names = [
+            self.history.pods[uid].metadata.name
+            for kubelet in self.fleet.kubelets()
+            for uid in kubelet.runtime.known_pods()
+            if self._is_running(kubelet.runtime, uid)
+        ]
+        return sorted({name for name in names if names.count(name) > 1}) if len(set(names)) < len(names) else []
+
+    def _is_running(self, runtime: Any, uid: str) -> bool:
+        pod = self.history.pods.get(uid)
+        return pod is not None and any(each.state == "running" for each in runtime.pod_report(pod).containers)
+
+    async def _any_node(self) -> str:
+        nodes = sorted(node.metadata.name for node in (await self.cluster.client.of(Node).list()).items)
+        return self.random.choice(nodes)
+
+    async def _power(self, name: str, state: str | None) -> None:
+        with suppress(errors.NotFound):
+            await self.cluster.client.of(Node).patch(name, {"metadata": {"annotations": {hollow_nodes.POWER: state}}})
+
+    async def _turns(self) -> None:
+        """Let things be under way, so that what is killed is in the middle of its work."""
+        await self.delete_pods()
+        for _ in range(self.random.randrange(200)):
+            await asyncio.sleep(0)
+
+
+@asynccontextmanager
+async def scene(seed: int, sizes: Sizes) -> AsyncIterator[Scene]:
+    clock, line, activity = VirtualClock(), Line(), Activity()
+    transport = cast(LoopbackTransport, LineTransport(line=line, user=SYSTEM))
+    forgets = [clock.on_idle(activity.idle), clock.on_idle(line.idle)]
+    try:
+        async with AsyncExitStack() as running:
+            backend = await running.enter_async_context(MemoryBackend(clock=clock))
+            c = Cluster(clock, backend, cast(ApiServer, None), transport)
+            history = History(backend=backend)
+            made = Scene(c, line, Random(seed), history, cast(Fleet, None), activity)
+            group = await running.enter_async_context(asyncio.TaskGroup())
+            follower = group.create_task(history.follow())
+            await made.start_server()
+            running.push_async_callback(made.stop, "server")
+            await made.start_controllers()
+            await made.start_scheduler()
+            made.fleet = await running.enter_async_context(c.nodes(*(f"node-{at}" for at in range(sizes.nodes))))
+            for each in all_of(sizes):
+                await c.client.of(type(each)).create(each)
+            yield made
+            await made.stop("scheduler")
+            await made.stop("controllers")
+            follower.cancel()
+    finally:
+        for forget in forgets:
+            forget()

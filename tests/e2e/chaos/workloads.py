@@ -1,0 +1,122 @@
+"""What runs while things go wrong, and how it should stand when they no longer do."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from sampan.api.codec import json as codec
+from sampan.api.types.apps_v1 import DaemonSet, Deployment, StatefulSet
+from sampan.api.types.batch_v1 import Job
+from sampan.api.types.core_v1 import Node, Pod
+from sampan.controllers.batch.finished import has_succeeded
+from sampan.machinery.client import Client, Selection
+
+NAMESPACE = "default"
+IN_DEFAULT = Selection(namespace=NAMESPACE)
+
+
+@dataclass(frozen=True, slots=True)
+class Sizes:
+    deployments: int
+    stateful_sets: int
+    jobs: int
+    daemon_sets: int
+    nodes: int
+
+
+def template(name: str, image: str = "one", *, run: str = "", **spec: Any) -> dict[str, Any]:
+    annotations = {"hollow.sampan.dev/run": run} if run else {}
+    containers = [{"name": "c", "image": image}]
+    return {"metadata": {"labels": {"app": name}, "annotations": annotations}, "spec": {"containers": containers, **spec}}
+
+
+def _made(kind: type[Any], name: str, spec: dict[str, Any]) -> Any:
+    if kind is not Job:
+        spec = {"selector": {"matchLabels": {"app": name}}, **spec}
+    return codec.from_value({"metadata": {"name": name, "namespace": NAMESPACE}, "spec": spec}, kind)
+
+
+def deployment(at: int) -> Deployment:
+    name = f"deployment-{at}"
+    update = {"maxSurge": at % 3 or 1, "maxUnavailable": at % 2}
+    strategy = {"type": "Recreate"} if at % 10 == 9 else {"type": "RollingUpdate", "rollingUpdate": update}
+    return _made(Deployment, name, {"replicas": at % 5 + 1, "template": template(name), "strategy": strategy})
+
+
+def stateful_set(at: int) -> StatefulSet:
+    name = f"set-{at}"
+    policy = "Parallel" if at % 2 else "OrderedReady"
+    spec = {"replicas": at % 4 + 1, "template": template(name), "serviceName": name, "podManagementPolicy": policy}
+    return _made(StatefulSet, name, spec)
+
+
+def job(at: int) -> Job:
+    name = f"job-{at}"
+    mode = "Indexed" if at % 2 else "NonIndexed"
+    pods = template(name, run="20s..60s", restartPolicy="Never")
+    spec = {"completions": 6, "parallelism": at % 3 + 1, "completionMode": mode, "backoffLimit": 1000}
+    return _made(Job, name, {**spec, "template": pods, "podReplacementPolicy": "Failed" if at % 4 > 1 else None})
+
+
+def daemon_set(at: int) -> DaemonSet:
+    name = f"daemon-{at}"
+    return _made(DaemonSet, name, {"template": template(name)})
+
+
+def all_of(sizes: Sizes) -> Iterator[Any]:
+    yield from map(deployment, range(sizes.deployments))
+    yield from map(stateful_set, range(sizes.stateful_sets))
+    yield from map(job, range(sizes.jobs))
+    yield from map(daemon_set, range(sizes.daemon_sets))
+
+
+async def amiss(client: Client) -> list[str]:
+    """What is not as desired."""
+    nodes = {node.metadata.name for node in (await client.of(Node).list()).items}
+    found = [_of_deployment(each) for each in (await client.of(Deployment).list(IN_DEFAULT)).items]
+    found += [_of_stateful_set(each) for each in (await client.of(StatefulSet).list(IN_DEFAULT)).items]
+    found += [_of_job(each) for each in (await client.of(Job).list(IN_DEFAULT)).items]
+    found += [_of_daemon_set(each, len(nodes)) for each in (await client.of(DaemonSet).list(IN_DEFAULT)).items]
+    found += [_of_pod(each, nodes) for each in (await client.of(Pod).list(IN_DEFAULT)).items]
+    return [each for each in found if each]
+
+
+def _of_deployment(each: Deployment) -> str:
+    wanted, status = each.spec.replicas, each.status
+    figures = (status.replicas, status.updatedReplicas, status.readyReplicas, status.availableReplicas)
+    return _unless(each, status.observedGeneration == each.metadata.generation and set(figures) == {wanted}, figures)
+
+
+def _of_stateful_set(each: StatefulSet) -> str:
+    wanted, status = each.spec.replicas, each.status
+    figures = (status.replicas, status.updatedReplicas, status.readyReplicas, status.availableReplicas)
+    return _unless(each, status.observedGeneration == each.metadata.generation and set(figures) == {wanted}, figures)
+
+
+def _of_job(each: Job) -> str:
+    status = each.status
+    is_done = has_succeeded(each) and status.succeeded == each.spec.completions and not status.active
+    return _unless(each, is_done, (status.active, status.succeeded, status.failed))
+
+
+def _of_daemon_set(each: DaemonSet, nodes: int) -> str:
+    status = each.status
+    figures = (
+        status.desiredNumberScheduled,
+        status.currentNumberScheduled,
+        status.updatedNumberScheduled,
+        status.numberAvailable,
+    )
+    is_well = set(figures) == {nodes} and status.numberMisscheduled == 0
+    return _unless(each, is_well and status.observedGeneration == each.metadata.generation, figures)
+
+
+def _of_pod(pod: Pod, nodes: set[str]) -> str:
+    is_well = pod.status.phase == "Succeeded" or (pod.status.phase == "Failed" and "job-name" in pod.metadata.labels)
+    if pod.status.phase == "Running" and pod.metadata.deletionTimestamp is None:
+        is_well = pod.spec.nodeName in nodes
+    return _unless(pod, is_well, (pod.status.phase, pod.spec.nodeName, pod.metadata.deletionTimestamp))
+
+
+def _unless(each: Any, is_well: bool, figures: tuple[Any, ...]) -> str:
+    return "" if is_well else f"{type(each).__name__} {each.metadata.name}: {figures}"
