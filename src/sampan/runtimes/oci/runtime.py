@@ -26,10 +26,10 @@ from sampan.runtimes.monitored import MonitoredRuntime, PodState
 from sampan.runtimes.network import PodNetwork
 from sampan.runtimes.oci import cgroups, rootfs, sandbox
 from sampan.runtimes.oci.binary import OciBinary, logged_fault
-from sampan.runtimes.oci.resolver import resolv_conf
 from sampan.runtimes.oci.spec import Around, container_spec, process, resources
 from sampan.runtimes.oci.users import identity
 from sampan.runtimes.records import ContainerRecord, SandboxRecord
+from sampan.runtimes.resolver import resolv_conf
 from sampan.runtimes.streams import ProcessStream
 
 _LATEST_CAPABILITY = Path("/proc/sys/kernel/cap_last_cap")
