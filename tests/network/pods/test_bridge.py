@@ -154,6 +154,37 @@ def test_host_ports(lab: Lab) -> None:
     lab.run(main)
 
 
+def test_udp_goes_on_with_the_next_pod(lab: Lab) -> None:
+    """One client that never stops sending, from the same port."""
+    one, two = lab.space("one"), lab.space("two")
+
+    def asked(client: socket.socket, server: socket.socket) -> bytes:
+        client.sendto(b"?", (NODE_IP, 8053))
+        try:
+            _, seen = server.recvfrom(10)
+        except TimeoutError:
+            return b"not there"
+        server.sendto(b"hello", seen)
+        return client.recv(10)
+
+    async def main() -> None:
+        client = in_network(lab.outside, lambda: socket.socket(socket.AF_INET, UDP))
+        async with network(lab) as net:
+            await net.attach("two", two, [])
+            with client, listening(lab.node, 8053, UDP) as old, listening(two, 53, UDP) as web:
+                client.settimeout(5)
+                assert asked(client, old) == b"hello"  # the node itself has the port
+                await net.attach("one", one, [port(8053, 53, "UDP")])
+                with listening(one, 53, UDP) as server:
+                    assert asked(client, server) == b"hello"
+                await net.detach("one")
+                await net.attach("two", two, [port(8053, 53, "UDP")])
+                assert asked(client, web) == b"hello"
+            await net.remove_all()
+
+    lab.run(main)
+
+
 @pytest.mark.skipif(not can_sctp(), reason="the kernel has no SCTP")
 def test_host_ports_of_sctp(lab: Lab) -> None:
     pod = lab.space("one")

@@ -109,7 +109,8 @@ class BridgeNetwork:
         if before is None:
             return
         going = self._pods[uid] = msgspec.structs.replace(before, ports=())
-        await self._do(self._machine.disconnect, before.link, self._port_change(before, going))
+        self._machine.leave(before.link)
+        await self._do(self._machine.disconnect, before, self._port_change(before, going))
         if self._pods.get(uid) is going:  # not attached again meanwhile
             self._forget(uid)
 

@@ -22,6 +22,8 @@ POD_LINK = "eth0"
 _NO_DUPLICATE_CHECK = 0x02
 """IFA_F_NODAD: an IPv6 address that is to be used at once, as nobody else gives addresses of our ranges."""
 _DEFAULT_MTU = 1500
+_LEAVING = 0x736D706E
+"""The group of links that are being taken away."""
 
 
 class Links:
@@ -118,9 +120,7 @@ class Links:
                     return
                 self.delete(record.link)
             self._make_pair(record, namespace)
-            self._netlink.brport(
-                "set", index=index_of(record.link), mode=1
-            )  # a pod may reach itself by way of the node
+            self._netlink.brport("set", index=index_of(record.link), mode=1)  # it may reach itself by way of the node
             in_network(namespace, lambda: _configure(record))
 
     def _make_pair(self, record: PodRecord, namespace: Path) -> None:
@@ -138,18 +138,27 @@ class Links:
         finally:
             os.close(file)
 
-    def delete(self, link: str) -> None:
-        """Nothing happens if it is gone."""
-        if index := index_of(link):
-            with _said(f"link {link}", unless=errno.ENODEV):
-                self._netlink.link("del", index=index)
+    def delete(self, *links: str) -> None:
+        """Those that are still there. Several go as a group: the kernel waits for tens of milliseconds, but once."""
+        found = [index for link in links if (index := index_of(link))]
+        with _said(f"links {', '.join(links)}", unless=errno.ENODEV):
+            if len(found) > 1:
+                for index in found:
+                    self._netlink.link("set", index=index, group=_LEAVING)
+                self._netlink.link("del", group=_LEAVING)
+            elif found:
+                self._netlink.link("del", index=found[0])
+
+    def local_addresses(self) -> set[str]:
+        with _said("the node's addresses"):
+            return {found.get("address") for found in self._netlink.get_addr()}
 
 
 def _configure(record: PodRecord) -> None:
     """From inside a pod's network. The socket is opened, used and closed by one thread: so pyroute2 wants it."""
     from pyroute2 import IPRoute
 
-    sysctls.for_pod(POD_LINK, {ip_interface(each).version for each in record.addresses})
+    sysctls.for_link(POD_LINK, {ip_interface(each).version for each in record.addresses})
     index = index_of(POD_LINK)
     with IPRoute() as netlink:
         netlink.link("set", index=index, state="up")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import socket
+from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
@@ -12,6 +13,7 @@ from sampan.network.pods import rules, sysctls
 from sampan.network.pods.addresses import Network, parse_ranges
 from sampan.network.pods.config import BridgeConfig, failed
 from sampan.network.pods.consent import Consent
+from sampan.network.pods.flows import forget_udp
 from sampan.network.pods.links import Links, index_of
 from sampan.network.pods.names import is_link_of, table_for
 from sampan.network.pods.nft import Change, Transactions, listed, nft_program, run_nft
@@ -51,6 +53,7 @@ class Machine:
         self._cluster = ranges_of(config.cluster_cidrs)
         self._transactions = Transactions(self._whole)
         self._consent = Consent(config.bridge)
+        self._leaving: deque[str] = deque()
         self._links: Links | None = None
         self._ready_for: Sequence[Network] = ()
         self._sees_bridged = True
@@ -74,12 +77,25 @@ class Machine:
         self._open().connect(record)
         if change is not None:
             self._transactions.commit(change)
+            self._forget_flows(record)
 
-    def disconnect(self, link: str, change: Change | None) -> None:
+    def leave(self, link: str) -> None:
+        """From any thread: this one is to go with the next `disconnect`."""
+        self._leaving.append(link)
+
+    def disconnect(self, record: PodRecord, change: Change | None) -> None:
         if change is not None:
             self._transactions.commit(change)
-        if index_of(link):
-            self._open().delete(link)
+            self._forget_flows(record)
+        links = {record.link}
+        while self._leaving:
+            links.add(self._leaving.popleft())
+        if present := sorted(link for link in links if index_of(link)):
+            self._open().delete(*present)
+
+    def _forget_flows(self, record: PodRecord) -> None:
+        if ports := {port.host_port for port in record.ports if port.protocol == "udp"}:
+            forget_udp(ports, self._open().local_addresses())
 
     # -- the whole ---------------------------------------------------------------------------------------------------
 
@@ -122,10 +138,11 @@ class Machine:
     def _clear(self, links: Sequence[str]) -> None:
         """Take away all links of ours but these."""
         kept = set(links)
-        for _, name in socket.if_nameindex():
-            if is_link_of(self._config.bridge, name) and name not in kept:
-                log.info("link %s of a pod that is gone is taken away", name)
-                self._open().delete(name)
+        names = [name for _, name in socket.if_nameindex()]
+        gone = [name for name in names if is_link_of(self._config.bridge, name) and name not in kept]
+        if gone:
+            log.info("links of pods that are gone are taken away: %s", ", ".join(gone))
+            self._open().delete(*gone)
 
     def remove_all(self) -> None:
         self._ready_for = ()

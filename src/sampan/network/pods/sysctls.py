@@ -39,18 +39,18 @@ def show_bridged() -> bool:
 
 
 def for_bridge(bridge: str, versions: Collection[int]) -> None:
+    """Before it comes up."""
     if 4 in versions:
         put(f"ipv4/conf/{bridge}/route_localnet", "1", is_said=False)  # host ports of 127.0.0.1
-    if (_NET / "ipv6/conf" / bridge).exists():
-        put(f"ipv6/conf/{bridge}/accept_ra", "0", is_said=False)
-        if 6 in versions:
-            put(f"ipv6/conf/{bridge}/disable_ipv6", "0", is_said=False)
+    for_link(bridge, versions)
 
 
-def for_pod(link: str, versions: Collection[int]) -> None:
-    """Inside a pod's network: it believes no router but ours."""
+def for_link(link: str, versions: Collection[int]) -> None:
+    """Before it comes up; a pod's inside its network. It believes no router but ours, and does not wait for seconds to
+    see whether anyone else has its IPv6 addresses."""
     if (_NET / "ipv6/conf" / link).exists():
         put(f"ipv6/conf/{link}/accept_ra", "0", is_said=False)
+        put(f"ipv6/conf/{link}/accept_dad", "0", is_said=False)
         if 6 in versions:
             put(f"ipv6/conf/{link}/disable_ipv6", "0", is_said=False)
 
@@ -81,4 +81,4 @@ def put(name: str, value: str, *, is_said: bool = True) -> None:
         log.info("set net.%s = %s for pods", name.replace("/", "."), value)
 
 
-__all__ = ["for_bridge", "for_pod", "forward", "get", "put", "show_bridged"]
+__all__ = ["for_bridge", "for_link", "forward", "get", "put", "show_bridged"]
