@@ -8,8 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import grpc
-import grpc.aio
+import grpc.aio  # type: ignore[import-untyped]
 
 from sampan.kubelet.volumes.csi import wire
 from sampan.machinery.proto import Message, Schema

@@ -54,10 +54,8 @@ class Scene:
                 on_excess=lambda pod, message: self.excesses.append((pod.metadata.name, message)),
                 mounter=mounter,
             )
-            async with asyncio.TaskGroup() as group:
-                task = group.create_task(manager.run())
+            async with manager.running():
                 yield manager
-                task.cancel()
 
     def _warn(self, pod: Pod, reason: str, message: str) -> None:
         self.events.append((pod.metadata.name, reason, message))

@@ -6,6 +6,6 @@ Nothing here knows of containers beyond what they mount.
 """
 
 from sampan.kubelet.volumes.host import VolumeConfig
-from sampan.kubelet.volumes.manager import VolumeManager
+from sampan.kubelet.volumes.manager import StillWaiting, VolumeManager
 
-__all__ = ["VolumeConfig", "VolumeManager"]
+__all__ = ["StillWaiting", "VolumeConfig", "VolumeManager"]

@@ -8,14 +8,15 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
 
 from sampan.api.types.core_v1 import FileKeySelector, Node, Pod
 from sampan.kubelet.objects import ObjectKey, PodObjects
 from sampan.kubelet.volumes import env_files, sizes, subpaths
 from sampan.kubelet.volumes.claims import Claims, claimed
 from sampan.kubelet.volumes.container_mounts import ContainerMounts
-from sampan.kubelet.volumes.contract import ClaimFault, NotAttached, VolumeFault
+from sampan.kubelet.volumes.contract import SET_UP, ClaimFault, NotAttached, VolumeFault
 from sampan.kubelet.volumes.csi.client import Drivers
 from sampan.kubelet.volumes.csi.node_info import NodeInfos
 from sampan.kubelet.volumes.csi.plugin import Csi
@@ -56,6 +57,10 @@ _BACKOFF = Backoff(0.5, 122.0)
 _TOO_LATE = "context deadline exceeded"
 
 
+class StillWaiting(RuntimeFailure):
+    """Volumes are not there in time. Nobody is told of that: each that fails has an event of its own."""
+
+
 class VolumeManager:
     """`run()` must be running for anything to happen."""
 
@@ -68,14 +73,16 @@ class VolumeManager:
         objects: PodObjects,
         clock: Clock,
         warn: Callable[[Pod, str, str], None] = lambda pod, reason, message: None,
+        told: Callable[[str], None] = lambda uid: None,
         on_excess: Callable[[Pod, str], None] = lambda pod, message: None,
         activity: Activity | None = None,
         mounter: Mounter | None = None,
     ) -> None:
-        """`client` has the rights of the node. `warn` records an event about a pod. `on_excess` is told, again and
-        again, of a pod whose emptyDir holds more than it may: it is to be evicted with that message."""
+        """`client` has the rights of the node. `warn` records an event about a pod. `told` is called with the uid of a
+        pod when its last missing volume is there. `on_excess` is told, again and again, of a pod whose emptyDir holds
+        more than it may: it is to be evicted with that message."""
         self._config, self._clock, self._objects = config, clock, objects
-        self._warn, self._on_excess = warn, on_excess
+        self._warn, self._told_pod, self._on_excess = warn, told, on_excess
         self._activity = activity or Activity()
         self._host = Host(
             config=config,
@@ -106,6 +113,14 @@ class VolumeManager:
         informers.of(Node, Selection(fields=f"metadata.name={config.node_name}")).subscribe(self._on_node)
         self._restore()
 
+    @asynccontextmanager
+    async def running(self) -> AsyncIterator[VolumeManager]:
+        """`run()` beside what is done inside."""
+        async with asyncio.TaskGroup() as group:
+            task = group.create_task(self.run())
+            yield self
+            task.cancel()
+
     async def run(self) -> None:
         """Until cancelled."""
         registration = Registration(
@@ -135,8 +150,8 @@ class VolumeManager:
                 self._queue.add(Key(pod.metadata.uid, name))
 
     async def mount(self, pod: Pod) -> None:
-        """Until all its volumes are there; at once if they are. RuntimeFailure after some time, or if what the pod
-        claims is not there; people have been told why by then."""
+        """Until all its volumes are there; at once if they are. StillWaiting after some time; RuntimeFailure if what
+        the pod claims is not there, of which the caller has to tell. Either way it goes on beside."""
         desired = self._want(pod)
         until = self._clock.now() + self._config.patience_s
         desired.faults.clear()
@@ -144,9 +159,10 @@ class VolumeManager:
             self._queue.add(key)
         while missing := self._missing(desired):
             if desired.faults:
-                raise self._claim_failure(desired, missing)
+                why = "; ".join(desired.faults.values())
+                raise RuntimeFailure(FAILED_MOUNT, self._told(desired, missing, why))
             if not await happens_by(self._clock, self._changes.of(pod.metadata.uid), until):
-                raise RuntimeFailure(FAILED_MOUNT, self._told(desired, missing, _TOO_LATE))
+                raise StillWaiting(FAILED_MOUNT, self._told(desired, missing, _TOO_LATE))
 
     async def unmount(self, pod: Pod | str) -> None:
         """Take down all volumes of a pod, or of the uid of one that nobody knows any more: nothing of it runs.
@@ -220,7 +236,11 @@ class VolumeManager:
         if desired is None or key.name not in desired.volumes:
             await self._reconciler.tear_down(key)
             return None
-        return await self._reconciler.set_up(key, desired, lambda: self._desired.get(key.uid) is desired)
+        was_missing = self._actual.ready(key) is None
+        again_s = await self._reconciler.set_up(key, desired, lambda: self._desired.get(key.uid) is desired)
+        if was_missing and not self._missing(desired):
+            self._told_pod(key.uid)
+        return again_s
 
     def _note(self, key: Key, fault: Exception) -> None:
         pause_s = self._queue.retry(key)
@@ -228,9 +248,8 @@ class VolumeManager:
         log.info("volume %s of pod %s: %s; again in %g s", key.name, key.uid, fault, pause_s)
         if desired is None or (isinstance(fault, NotAttached) and not fault.text):
             return
-        found = self._actual.get(key)
-        step = fault.step if isinstance(fault, VolumeFault) else "MountVolume.SetUp failed"
-        inner = found.inner if found is not None else key.name
+        step = fault.step if isinstance(fault, VolumeFault) else SET_UP
+        inner = desired.inner.get(key.name, key.name)
         self._warn(desired.pod, FAILED_MOUNT, f'{step} for volume "{inner}" : {fault}')
 
     def _note_claim(self, key: Key, fault: ClaimFault) -> None:
@@ -278,11 +297,6 @@ class VolumeManager:
         return [key for name in desired.volumes if self._actual.ready(key := Key(uid, name)) is None]
 
     # -- words -------------------------------------------------------------------------------------------------------
-
-    def _claim_failure(self, desired: DesiredPod, missing: Sequence[Key]) -> RuntimeFailure:
-        message = self._told(desired, missing, "; ".join(desired.faults.values()))
-        self._warn(desired.pod, FAILED_MOUNT, message)
-        return RuntimeFailure(FAILED_MOUNT, message)
 
     def _told(self, desired: DesiredPod, missing: Sequence[Key], why: str) -> str:
         unmounted = " ".join(sorted(key.name for key in missing))
@@ -343,4 +357,4 @@ class VolumeManager:
         return found
 
 
-__all__ = ["FAILED_MOUNT", "FAILED_UNMOUNT", "VolumeManager"]
+__all__ = ["FAILED_MOUNT", "FAILED_UNMOUNT", "StillWaiting", "VolumeManager"]

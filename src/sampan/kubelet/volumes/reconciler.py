@@ -39,6 +39,7 @@ class Reconciler:
         volume = desired.volumes[key.name]
         spec = await self._claims.spec(desired.pod, volume, mounts=desired.mounts, devices=desired.devices)
         desired.faults.pop(key.name, None)
+        desired.inner[key.name] = spec.inner
         plugin = self._plugins.of(spec)
         if spec.persistent is not None:
             check_node(spec.persistent, self._node())

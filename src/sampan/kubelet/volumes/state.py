@@ -29,6 +29,8 @@ class DesiredPod:
     """Those that containers use."""
     mounts: set[str]
     devices: set[str]
+    inner: dict[str, str] = field(default_factory=dict)
+    """What those are called on disk, as far as that is known."""
     faults: dict[str, str] = field(default_factory=dict)
     """Claims that could not be followed when it was last tried."""
 

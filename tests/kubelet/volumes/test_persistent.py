@@ -1,0 +1,186 @@
+"""Persistent volumes that no driver is needed for."""
+
+import asyncio
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sampan.api.types.core_v1 import Node, PersistentVolume, PersistentVolumeClaim
+from sampan.kubelet.volumes.mounting import run_program
+from sampan.machinery.client import PatchType
+from sampan.runtimes import kernel
+from tests.kubelet.volumes.made import Scene, needs_root, play
+
+CLAIM = {"name": "data", "persistentVolumeClaim": {"claimName": "c"}}
+
+
+async def volume(scene: Scene, **source: Any) -> None:
+    """A bound pair: claim c, volume v."""
+    mode = {"volumeMode": source.get("volumeMode", "Filesystem")}
+    claim = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}, "volumeName": "v", **mode}
+    made = await scene.create(PersistentVolumeClaim, "c", spec={**claim, "storageClassName": ""})
+    ref = {"kind": "PersistentVolumeClaim", "namespace": "default", "name": "c", "uid": made.metadata.uid}
+    spec = {"capacity": {"storage": "1Gi"}, "accessModes": ["ReadWriteOnce"], "claimRef": ref}
+    await scene.create(PersistentVolume, "v", "", spec={**spec, **source})
+    await scene.client.of(PersistentVolumeClaim).patch(
+        "c", {"status": {"phase": "Bound"}}, "default", type=PatchType.MERGE, subresource="status"
+    )
+
+
+def on(label: str) -> dict[str, Any]:
+    term = {"matchExpressions": [{"key": "kubernetes.io/hostname", "operator": "In", "values": [label]}]}
+    return {"required": {"nodeSelectorTerms": [term]}}
+
+
+def test_host_path(tmp_path: Path) -> None:
+    async def scenario(scene: Scene) -> None:
+        await volume(scene, hostPath={"path": str(tmp_path / "here"), "type": "DirectoryOrCreate"})
+        claim = {"name": "data", "persistentVolumeClaim": {"claimName": "c", "readOnly": True}}
+        pod = await scene.pod(volumes=[claim])
+        async with scene.managing() as manager:
+            await manager.mount(pod)
+            [mount] = manager.mounts(pod, (pod.spec.containers or [])[0])
+            assert (mount.source, mount.is_read_only) == (tmp_path / "here", True)
+            await manager.unmount(pod)
+            assert (tmp_path / "here").is_dir()
+
+    play(tmp_path, scenario)
+
+
+@needs_root
+def test_a_local_folder(tmp_path: Path) -> None:
+    async def scenario(scene: Scene) -> None:
+        (tmp_path / "disk").mkdir()
+        patch = {"metadata": {"labels": {"kubernetes.io/hostname": "n"}}}
+        await scene.client.of(Node).patch("n", patch, type=PatchType.MERGE)
+        await volume(scene, local={"path": str(tmp_path / "disk")}, nodeAffinity=on("n"))
+        pod = await scene.pod(volumes=[CLAIM], securityContext={"fsGroup": 99})
+        async with scene.managing() as manager:
+            await manager.mount(pod)
+            folder = scene.folder(pod, "local-volume", "v")
+            (folder / "file").write_text("kept")
+            assert folder.stat().st_gid == 99
+            await manager.unmount(pod)
+        assert (tmp_path / "disk/file").read_text() == "kept"
+
+    play(tmp_path, scenario)
+
+
+@needs_root
+def test_a_volume_of_another_node(tmp_path: Path) -> None:
+    async def scenario(scene: Scene) -> None:
+        await volume(scene, local={"path": str(tmp_path)}, nodeAffinity=on("elsewhere"))
+        pod = await scene.pod(volumes=[CLAIM])
+        async with scene.managing() as manager, asyncio.TaskGroup() as group:
+            task = group.create_task(manager.mount(pod))
+            told = 'MountVolume.NodeAffinity check failed for volume "v" : no matching NodeSelectorTerms'
+            assert await scene.warned() == told
+            task.cancel()
+            await manager.unmount(pod)
+
+    play(tmp_path, scenario)
+
+
+@pytest.fixture
+def disk(tmp_path: Path) -> Any:
+    """A loop device of 16 MB."""
+    file = tmp_path / "image"
+    with file.open("wb") as image:
+        image.truncate(16 << 20)
+    try:
+        name = asyncio.run(run_program("losetup", "--show", "-f", str(file)))
+    except Exception as fault:
+        pytest.skip(f"there are no loop devices here: {fault}")
+    yield Path(name)
+    asyncio.run(run_program("losetup", "-d", name))
+
+
+@needs_root
+def test_a_local_disk(tmp_path: Path, disk: Path) -> None:
+    async def scenario(scene: Scene) -> None:
+        await volume(scene, local={"path": str(disk), "fsType": "ext4"}, nodeAffinity=on("n"))
+        await scene.client.of(Node).patch(
+            "n", {"metadata": {"labels": {"kubernetes.io/hostname": "n"}}}, type=PatchType.MERGE
+        )
+        pods = [await scene.pod(name, volumes=[CLAIM]) for name in ("one", "two")]
+        async with scene.managing() as manager:
+            for pod in pods:
+                await manager.mount(pod)
+            (scene.folder(pods[0], "local-volume", "v") / "file").write_text("shared")
+            assert (scene.folder(pods[1], "local-volume", "v") / "file").read_text() == "shared"
+            mounted = scene.root / "plugins/kubernetes.io/local-volume/mounts/v"
+            assert mounted in kernel.mounts_below(scene.root)
+            await manager.unmount(pods[0])
+            assert mounted in kernel.mounts_below(scene.root)
+            await manager.unmount(pods[1])
+            assert not mounted.exists()
+
+    play(tmp_path, scenario)
+
+
+@needs_root
+def test_a_raw_disk(tmp_path: Path, disk: Path) -> None:
+    async def scenario(scene: Scene) -> None:
+        await volume(scene, local={"path": str(disk)}, volumeMode="Block", nodeAffinity=on("n"))
+        await scene.client.of(Node).patch(
+            "n", {"metadata": {"labels": {"kubernetes.io/hostname": "n"}}}, type=PatchType.MERGE
+        )
+        container = {"name": "c", "image": "i", "volumeDevices": [{"name": "data", "devicePath": "/dev/x"}]}
+        pod = await scene.pod(volumes=[CLAIM], containers=[container])
+        async with scene.managing() as manager:
+            await manager.mount(pod)
+            [device] = manager.devices(pod, (pod.spec.containers or [])[0])
+            assert (device.host_path, device.path, device.permissions) == (str(disk), "/dev/x", "mrw")
+            await manager.unmount(pod)
+
+    play(tmp_path, scenario)
+
+
+@needs_root
+@pytest.mark.skipif(os.path.exists("/sbin/mount.nfs"), reason="the machine can mount NFS")
+def test_a_machine_without_the_tools(tmp_path: Path) -> None:
+    async def scenario(scene: Scene) -> None:
+        pod = await scene.pod(volumes=[{"name": "v", "nfs": {"server": "127.0.0.1", "path": "/x"}}])
+        async with scene.managing() as manager, asyncio.TaskGroup() as group:
+            task = group.create_task(manager.mount(pod))
+            told = await scene.warned()
+            assert told.startswith('MountVolume.SetUp failed for volume "v" : mount failed: exit status 32\nMounting')
+            assert "Mounting arguments: -t nfs 127.0.0.1:/x" in told
+            task.cancel()
+            await manager.unmount(pod)
+
+    play(tmp_path, scenario)
+
+
+@needs_root
+def test_a_disk_of_the_network_without_its_tool(tmp_path: Path) -> None:
+    async def scenario(scene: Scene) -> None:
+        source = {"targetPortal": "10.0.0.1", "iqn": "iqn.2001-04.com.example:x", "lun": 0}
+        pod = await scene.pod(volumes=[{"name": "v", "iscsi": source}])
+        async with scene.managing() as manager, asyncio.TaskGroup() as group:
+            task = group.create_task(manager.mount(pod))
+            told = await scene.warned()
+            start = (
+                'MountVolume.MountDevice failed for volume "v" : failed to get any path for iscsi disk, last err seen:'
+            )
+            assert told == f'{start}\nexec: "iscsiadm": executable file not found in $PATH'
+            task.cancel()
+            async with asyncio.timeout(5):
+                await manager.unmount(pod)
+
+    play(tmp_path, scenario)
+
+
+def test_a_vendors_volume(tmp_path: Path) -> None:
+    async def scenario(scene: Scene) -> None:
+        pod = await scene.pod(volumes=[{"name": "v", "rbd": {"monitors": ["m"], "image": "i"}}])
+        async with scene.managing() as manager, asyncio.TaskGroup() as group:
+            task = group.create_task(manager.mount(pod))
+            start = 'MountVolume.FindPluginBySpec failed for volume "v" :'
+            assert await scene.warned() == f"{start} no volume plugin matched for rbd: use its CSI driver"
+            task.cancel()
+            await manager.unmount(pod)
+
+    play(tmp_path, scenario)
