@@ -1,0 +1,150 @@
+"""Calls to the Docker Engine on its socket."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Mapping
+from typing import Any
+from urllib.parse import urlencode
+
+from sampan.machinery.lean_aiohttp import aiohttp
+from sampan.machinery.multiplex import upgrading
+from sampan.runtimes.contract import RuntimeFailure
+
+TIMEOUT_S = 120.0
+_MOST_LINE = 8 << 20
+_HOST = "http://docker"
+Query = Mapping[str, str | int]
+Streams = tuple[asyncio.StreamReader, asyncio.StreamWriter]
+
+
+class DockerError(RuntimeFailure):
+    """What the engine answered."""
+
+    def __init__(self, reason: str, code: int, message: str) -> None:
+        super().__init__(reason, message)
+        self.code = code
+
+    @property
+    def is_missing(self) -> bool:
+        return self.code == 404
+
+
+class DockerClient:
+    """`socket` is a path, with or without `unix://`."""
+
+    def __init__(self, socket: str) -> None:
+        self._path = socket.removeprefix("unix://")
+        self._session = aiohttp.ClientSession(
+            connector=aiohttp.UnixConnector(path=self._path, limit=0), timeout=aiohttp.ClientTimeout(total=None)
+        )
+
+    async def close(self) -> None:
+        await self._session.close()
+
+    async def get(self, path: str, query: Query | None = None, *, reason: str = "RuntimeError") -> Any:
+        return await self._call("GET", path, query, None, reason, TIMEOUT_S)
+
+    async def post(
+        self,
+        path: str,
+        query: Query | None = None,
+        body: Any = None,
+        *,
+        reason: str = "RuntimeError",
+        timeout_s: float | None = TIMEOUT_S,
+    ) -> Any:
+        return await self._call("POST", path, query, body, reason, timeout_s)
+
+    async def delete(self, path: str, query: Query | None = None) -> None:
+        """What is not there need not be removed."""
+        try:
+            await self._call("DELETE", path, query, None, "RuntimeError", TIMEOUT_S)
+        except DockerError as fault:
+            if not fault.is_missing:
+                raise
+
+    async def _call(
+        self, method: str, path: str, query: Query | None, body: Any, reason: str, timeout_s: float | None
+    ) -> Any:
+        content = {"data": body} if isinstance(body, bytes) else {"json": body} if body is not None else {}
+        try:
+            async with (
+                asyncio.timeout(timeout_s),
+                self._session.request(method, _HOST + path, params=query, **content) as answer,
+            ):
+                data = await answer.read()
+        except TimeoutError:
+            raise DockerError(reason, 0, f"{method} {path}: no answer in time") from None
+        except aiohttp.ClientError as fault:
+            raise DockerError(reason, 0, f"Cannot connect to the Docker daemon at {self._path}: {fault}") from None
+        return _checked(answer.status, data, reason)
+
+    async def lines(
+        self, method: str, path: str, query: Query | None = None, headers: Mapping[str, str] | None = None
+    ) -> AsyncIterator[Any]:
+        """An answer of many values, as they come."""
+        async for value in _values(self.pieces(method, path, query, headers)):
+            yield value
+
+    async def pieces(
+        self, method: str, path: str, query: Query | None = None, headers: Mapping[str, str] | None = None
+    ) -> AsyncIterator[bytes]:
+        """An answer as it comes, until it ends."""
+        try:
+            async with self._session.request(method, _HOST + path, params=query, headers=headers) as answer:
+                if answer.status >= 300:
+                    _checked(answer.status, await answer.read(), "RuntimeError")
+                async for data in answer.content.iter_any():
+                    yield data
+        except aiohttp.ClientError as fault:
+            raise DockerError("RuntimeError", 0, f"{path}: {fault}") from None
+
+    async def take_over(self, path: str, query: Query | None = None, body: Any = None) -> Streams:
+        """A connection that is no HTTP any more after the answer."""
+        target = f"{path}?{urlencode(query)}" if query else path
+        data = json.dumps(body).encode() if body is not None else b""
+        headers = [("Host", "docker"), ("Connection", "Upgrade"), ("Upgrade", "tcp")]
+        headers += [("Content-Type", "application/json"), ("Content-Length", str(len(data)))]
+        try:
+            reader, writer = await asyncio.open_unix_connection(self._path)
+            try:
+                writer.write(upgrading.request_head("POST", target, headers) + data)
+                head = await upgrading.answer_head(reader)
+                if head.code != upgrading.SWITCHING:
+                    _checked(head.code, await upgrading.answer_body(reader, head), "StreamError")
+                    raise upgrading.BadAnswer("the engine keeps the connection")
+            except BaseException:
+                writer.close()
+                raise
+        except OSError as fault:
+            raise DockerError("StreamError", 0, f"{path}: {fault}") from None
+        return reader, writer
+
+
+async def _values(pieces: AsyncIterator[bytes]) -> AsyncIterator[Any]:
+    rest = b""
+    async for data in pieces:
+        *lines, rest = (rest + data).split(b"\n")
+        if len(rest) > _MOST_LINE:
+            raise DockerError("RuntimeError", 0, "a line of the answer is too long")
+        for line in lines:
+            if line.strip():
+                yield json.loads(line)
+    if rest.strip():
+        yield json.loads(rest)
+
+
+def _checked(code: int, data: bytes, reason: str) -> Any:
+    try:
+        value = json.loads(data) if data.strip() else None
+    except ValueError:
+        value = data.decode("utf-8", "replace")
+    if code >= 400:
+        told = value.get("message", "") if isinstance(value, dict) else str(value or "")
+        raise DockerError(reason, code, f"Error response from daemon: {told.strip() or code}")
+    return value
+
+
+__all__ = ["TIMEOUT_S", "DockerClient", "DockerError", "Query", "Streams"]

@@ -1,0 +1,150 @@
+"""A container's output, which the Docker Engine keeps in its own form, written as CRI's form has it.
+
+Entries come with their times. What the file has already is found by the time of its last line: a kubelet that begins
+anew goes on where the one before it stopped.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+from sampan.runtimes.docker.streaming import Pieces
+from sampan.runtimes.streams import STDERR, STDOUT
+
+_LARGEST = 16 << 10
+"""What of a longer line makes one entry."""
+_TIME = 30
+"""Letters of a time, all nanoseconds written out."""
+_TAIL = 64 << 10
+
+
+class Entry(NamedTuple):
+    time: str
+    channel: int
+    text: bytes
+    is_whole: bool
+    """The line is at its end with this."""
+
+
+class Entries:
+    """Takes the entries out of what the engine sends. Pure."""
+
+    def __init__(self, *, has_tty: bool) -> None:
+        self._has_tty = has_tty
+        self._pieces, self._data = Pieces(), b""
+
+    def feed(self, data: bytes) -> list[Entry]:
+        if self._has_tty:
+            self._data += data
+            return list(self._plain())
+        return [_entry(channel, piece) for channel, piece in self._pieces.feed(data)]
+
+    def _plain(self) -> Iterator[Entry]:
+        """Nothing says where an entry ends but the end of the line, or that it has its full length."""
+        while len(self._data) > _TIME:
+            end = self._data.find(b"\n", _TIME + 1, _TIME + 1 + _LARGEST)
+            size = end + 1 if end >= 0 else _TIME + 1 + _LARGEST
+            if len(self._data) < size:
+                return
+            yield _entry(STDOUT, self._data[:size])
+            self._data = self._data[size:]
+
+
+def _entry(channel: int, piece: bytes) -> Entry:
+    time, _, text = piece.partition(b" ")
+    is_whole = text.endswith(b"\n")
+    return Entry(time.decode("ascii", "replace"), channel, text[:-1] if is_whole else text, is_whole)
+
+
+def line(entry: Entry) -> bytes:
+    name, mark = "stderr" if entry.channel == STDERR else "stdout", "F" if entry.is_whole else "P"
+    return f"{entry.time} {name} {mark} ".encode() + entry.text + b"\n"
+
+
+class LogFile:
+    """Where one container's output goes."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self.since, self._known = _last(path)
+        """The time of what was written last, and how many entries of that very time there are."""
+        path.parent.mkdir(parents=True, exist_ok=True)
+        _cut(path)
+        self._file = self._opened()
+
+    def _opened(self) -> io.FileIO:
+        return open(self._path, "ab", buffering=0)
+
+    def write(self, entries: list[Entry]) -> None:
+        new = [line(entry) for entry in entries if self._is_new(entry)]
+        if new:
+            self._file.write(b"".join(new))
+
+    def _is_new(self, entry: Entry) -> bool:
+        if entry.time < self.since:
+            return False
+        if entry.time == self.since and self._known:
+            self._known -= 1
+            return False
+        return True
+
+    def reopen(self) -> None:
+        self._file.close()
+        self._file = self._opened()
+
+    def close(self) -> None:
+        self._file.close()
+
+
+async def follow(pieces: AsyncIterator[bytes], file: LogFile, *, has_tty: bool) -> None:
+    """Until the container has ended."""
+    entries = Entries(has_tty=has_tty)
+    async for data in pieces:
+        file.write(entries.feed(data))
+
+
+def _last(path: Path) -> tuple[str, int]:
+    for each in (path, *_moved(path)):
+        times = [row.split(b" ", 1)[0].decode("ascii", "replace") for row in _tail(each)]
+        if times:
+            return times[-1], times.count(times[-1])
+    return "", 0
+
+
+def _moved(path: Path) -> list[Path]:
+    """What the log was before it was moved away; the latest first."""
+    try:
+        names = [name for name in os.listdir(path.parent) if name.startswith(f"{path.name}.")]
+    except OSError:
+        return []
+    return [path.parent / name for name in sorted(names, reverse=True) if not name.endswith(".gz")]
+
+
+def _tail(path: Path) -> list[bytes]:
+    """The last whole lines."""
+    try:
+        with open(path, "rb") as file:
+            size = file.seek(0, os.SEEK_END)
+            file.seek(max(size - _TAIL, 0))
+            rows = file.read().split(b"\n")
+    except OSError:
+        return []
+    return rows[1 if size > _TAIL else 0 : -1]
+
+
+def _cut(path: Path) -> None:
+    """A last line that was not written to its end comes again, whole."""
+    try:
+        with open(path, "r+b") as file:
+            size = file.seek(0, os.SEEK_END)
+            start = file.seek(max(size - _TAIL, 0))
+            file.truncate(start + file.read().rfind(b"\n") + 1)
+    except OSError:
+        return
+
+
+__all__ = ["Entries", "Entry", "LogFile", "follow", "line"]

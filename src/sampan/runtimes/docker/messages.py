@@ -1,0 +1,185 @@
+"""What the Docker Engine is told of a pod's pause container and of its containers. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from sampan.runtimes import labels
+from sampan.runtimes.config import ContainerConfig, Mount, Profile, Resources, SandboxConfig, Security
+
+TYPE, POD, CONTAINER = "io.kubernetes.docker.type", "podsandbox", "container"
+ATTEMPT, LOG_PATH, IMAGE, SANDBOX = (f"sampan.dev/{name}" for name in ("attempt", "log-path", "image", "sandbox"))
+_PROPAGATION = {"private": "rprivate", "rslave": "rslave", "rshared": "rshared"}
+_LOGS = {"Type": "json-file", "Config": {"max-size": "16m", "max-file": "2"}}
+_NO_LIMIT = -1
+
+
+def sandbox_name(config: SandboxConfig, attempt: int) -> str:
+    return f"k8s_POD_{config.name}_{config.namespace}_{config.uid}_{attempt}"
+
+
+def sandbox_body(config: SandboxConfig, attempt: int, node: str, *, image: str, network: str) -> dict[str, Any]:
+    """`network` is Docker's own, or none where another connects the pod."""
+    mode = "host" if config.namespaces.network == "node" else network
+    has_ports = mode not in ("host", "none")
+    ports = {f"{port.container_port}/{port.protocol.lower() or 'tcp'}": port for port in config.ports if has_ports}
+    host: dict[str, Any] = {
+        "NetworkMode": mode,
+        "IpcMode": "host" if config.namespaces.ipc == "node" else "shareable",
+        "PidMode": "host" if config.namespaces.pid == "node" else "",
+        "CgroupParent": config.cgroup_parent,
+        "Sysctls": dict(config.sysctls),
+        "ShmSize": config.shm_bytes,
+        "ReadonlyRootfs": True,
+        "SecurityOpt": [*_options(config.security, None), "no-new-privileges"],
+        "LogConfig": _LOGS,
+        "PortBindings": {
+            key: [{"HostIp": port.host_ip, "HostPort": str(port.host_port)}] for key, port in ports.items()
+        },
+    }
+    about = {TYPE: POD, ATTEMPT: str(attempt)}
+    return {
+        "Image": image,
+        "Hostname": config.hostname if mode != "host" else "",
+        "Labels": {**labels.sandbox_labels(config, node), **about},
+        "ExposedPorts": {key: {} for key in ports},
+        "HostConfig": host,
+    }
+
+
+def container_name(config: ContainerConfig, sandbox: SandboxConfig) -> str:
+    return f"k8s_{config.name}_{sandbox.name}_{sandbox.namespace}_{sandbox.uid}_{config.attempt}"
+
+
+def container_body(
+    config: ContainerConfig,
+    sandbox: SandboxConfig,
+    node: str,
+    *,
+    pause: str,
+    files: Sequence[Mount] = (),
+    seccomp: str | None = None,
+) -> dict[str, Any]:
+    """`pause` is the id of the pod's; `files` are the sandbox's; `seccomp` is a local profile as it is on disk."""
+    about = {TYPE: CONTAINER, ATTEMPT: str(config.attempt), SANDBOX: pause}
+    about |= {LOG_PATH: str(config.log_path), IMAGE: config.image}
+    return {
+        "Image": config.image_ref or config.image,
+        "Entrypoint": list(config.command) or None,
+        "Cmd": list(config.args) or None,
+        "Env": [f"{name}={value}" for name, value in config.env],
+        "WorkingDir": config.working_folder,
+        "User": _user(config.security),
+        "Labels": {**labels.container_labels(config, sandbox, node), **about},
+        "Tty": config.has_tty,
+        "OpenStdin": config.has_stdin,
+        "StdinOnce": config.closes_stdin,
+        "StopSignal": config.stop_signal,
+        "Healthcheck": {"Test": ["NONE"]},
+        "HostConfig": _host_config(config, sandbox, pause, files, seccomp),
+    }
+
+
+def _host_config(
+    config: ContainerConfig, sandbox: SandboxConfig, pause: str, files: Sequence[Mount], seccomp: str | None
+) -> dict[str, Any]:
+    security, of_pod = config.security, f"container:{pause}"
+    own = {mount.target.rstrip("/") for mount in config.mounts}
+    mounts = [*(each for each in files if each.target not in own), *config.mounts]
+    return {
+        "NetworkMode": "host" if sandbox.namespaces.network == "node" else of_pod,
+        "IpcMode": "host" if config.namespaces.ipc == "node" else of_pod,
+        "PidMode": _pid_mode(config, of_pod),
+        "CgroupParent": sandbox.cgroup_parent,
+        "Mounts": [_mount(each) for each in mounts],
+        "Devices": [
+            {"PathOnHost": each.host_path, "PathInContainer": each.path, "CgroupPermissions": each.permissions}
+            for each in config.devices
+        ],
+        "Privileged": security.is_privileged,
+        "ReadonlyRootfs": security.is_root_read_only,
+        "CapAdd": [_capability(each) for each in security.added],
+        "CapDrop": [_capability(each) for each in security.dropped],
+        "GroupAdd": [str(each) for each in security.supplemental_groups],
+        "SecurityOpt": _options(security, seccomp),
+        "MaskedPaths": list(security.masked_paths),
+        "ReadonlyPaths": list(security.read_only_paths),
+        "LogConfig": _LOGS,
+        "OomScoreAdj": config.resources.oom_score_adjust,
+        **limits(config.resources),
+    }
+
+
+def limits(wanted: Resources) -> dict[str, Any]:
+    found: dict[str, Any] = {"CpuShares": wanted.cpu_shares, "CpusetCpus": wanted.cpus}
+    found |= {"CpusetMems": wanted.memory_nodes, "PidsLimit": wanted.pids or None}
+    if wanted.cpu_quota:
+        found |= {"CpuQuota": wanted.cpu_quota, "CpuPeriod": wanted.cpu_period}
+    if wanted.memory_bytes:
+        found |= {"Memory": wanted.memory_bytes, "MemorySwap": wanted.memory_bytes}
+    if wanted.memory_reserved:
+        found["MemoryReservation"] = wanted.memory_reserved
+    return found
+
+
+def new_limits(wanted: Resources) -> dict[str, Any]:
+    """For a container that runs: what is not limited any more must be said."""
+    found = limits(wanted)
+    return {"CpuQuota": _NO_LIMIT, **found, "PidsLimit": wanted.pids or _NO_LIMIT}
+
+
+def _pid_mode(config: ContainerConfig, of_pod: str) -> str:
+    match config.namespaces.pid:
+        case "node":
+            return "host"
+        case "pod":
+            return of_pod
+        case "target":
+            return f"container:{config.namespaces.target.rpartition('://')[2]}"
+        case _:
+            return ""
+
+
+def _mount(mount: Mount) -> dict[str, Any]:
+    if mount.image:
+        options = {"Subpath": mount.image_sub_path} if mount.image_sub_path else {}
+        return {"Type": "image", "Source": mount.image, "Target": mount.target, "ImageOptions": options}
+    return {
+        "Type": "bind",
+        "Source": str(mount.source),
+        "Target": mount.target,
+        "ReadOnly": mount.is_read_only,
+        "BindOptions": {"Propagation": _PROPAGATION[mount.propagation]},
+    }
+
+
+def _user(security: Security) -> str:
+    user = str(security.user) if security.user is not None else security.username
+    if security.group is None:
+        return user
+    return f"{user or 0}:{security.group}"
+
+
+def _options(security: Security, seccomp: str | None) -> list[str]:
+    found = ["no-new-privileges"] if security.may_not_gain_privileges else []
+    if security.seccomp.type == "Unconfined":
+        found.append("seccomp=unconfined")
+    elif seccomp is not None:
+        found.append(f"seccomp={seccomp}")
+    found += _apparmor(security.apparmor)
+    return found + [f"label={name}:{value}" for name, value in security.selinux.items() if value]
+
+
+def _apparmor(profile: Profile) -> list[str]:
+    if profile.type == "RuntimeDefault":
+        return []
+    return [f"apparmor={profile.local if profile.type == 'Localhost' else 'unconfined'}"]
+
+
+def _capability(name: str) -> str:
+    return name.upper().removeprefix("CAP_")
+
+
+__all__ = ["ATTEMPT", "CONTAINER", "IMAGE", "LOG_PATH", "POD", "SANDBOX", "TYPE", "container_body", "container_name"]
+__all__ += ["limits", "new_limits", "sandbox_body", "sandbox_name"]

@@ -1,0 +1,138 @@
+"""The Docker Engine's answers in Sampan's words. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from sampan.api import times
+from sampan.runtimes import contract, labels
+from sampan.runtimes.contract import ImageInfo, Usage
+from sampan.runtimes.docker import messages
+from sampan.runtimes.pod_table import SeenContainer, SeenSandbox, ended_reason
+
+_STATES = {"created": contract.CREATED, "exited": contract.EXITED, "dead": contract.EXITED}
+_STATES |= dict.fromkeys(("running", "paused", "restarting", "removing"), contract.RUNNING)
+_NEVER = "0001-01-01T00:00:00Z"
+_BEGUN = ("running", "paused", "restarting")
+
+Found = Mapping[str, Any]
+
+
+def labels_of(found: Found) -> Mapping[str, str]:
+    """Of a container as it is listed, or as it is inspected."""
+    return found.get("Labels") or (found.get("Config") or {}).get("Labels") or {}
+
+
+def uid(found: Found) -> str:
+    return labels_of(found).get(labels.POD_UID, "")
+
+
+def is_sandbox(found: Found) -> bool:
+    return labels_of(found).get(messages.TYPE) == messages.POD
+
+
+def state(word: str) -> str:
+    return _STATES.get(word, contract.UNKNOWN)
+
+
+def sandbox(found: Found, *, is_whole: bool) -> SeenSandbox:
+    """`is_whole`: everything that a sandbox has was made, not only its container."""
+    about = found["State"]
+    networks = (found.get("NetworkSettings") or {}).get("Networks") or {}
+    ips = [each.get(key) for each in networks.values() for key in ("IPAddress", "GlobalIPv6Address")]
+    return SeenSandbox(
+        id=found["Id"],
+        attempt=_attempt(found),
+        is_ready=about["Status"] in _BEGUN and is_whole,
+        created_at=_time(found.get("Created", "")),
+        ips=[ip for ip in ips if ip],
+        pid=about.get("Pid") or 0,
+    )
+
+
+def container(found: Found) -> SeenContainer:
+    about, said = found["State"], labels_of(found)
+    code = int(about.get("ExitCode") or 0)
+    return SeenContainer(
+        id=found["Id"],
+        sandbox=said.get(messages.SANDBOX, ""),
+        name=said.get(labels.CONTAINER_NAME, ""),
+        attempt=_attempt(found),
+        state=state(about["Status"]),
+        image=said.get(messages.IMAGE, ""),
+        image_ref=found.get("Image", ""),
+        created_at=_time(found.get("Created", "")),
+        started_at=_time(about.get("StartedAt", "")),
+        finished_at=_time(about.get("FinishedAt", "")),
+        exit_code=code,
+        reason=ended_reason(contract.OOM_KILLED if about.get("OOMKilled") else "", code),
+        message=about.get("Error") or "",
+        log_path=said.get(messages.LOG_PATH, ""),
+    )
+
+
+def _attempt(found: Found) -> int:
+    text = labels_of(found).get(messages.ATTEMPT, "0")
+    return int(text) if text.isdecimal() else 0
+
+
+def _time(text: str) -> float:
+    return times.parse_time(text) if text and text != _NEVER else 0.0
+
+
+def image(found: Found, pinned: str = "") -> ImageInfo:
+    """Of an image as it is inspected, or listed. `pinned` is the name of one that stays."""
+    config = found.get("Config") or {}
+    names = [name for name in found.get("RepoTags") or () if name != "<none>:<none>"]
+    digests = [name for name in found.get("RepoDigests") or () if name != "<none>@<none>"]
+    return ImageInfo(
+        id=found["Id"],
+        names=names,
+        digests=digests,
+        size=int(found.get("Size") or 0),
+        user=config.get("User") or "",
+        volumes=list(config.get("Volumes") or ()),
+        is_pinned=pinned in names,
+    )
+
+
+def cpu_s(stats: Found) -> float:
+    return float((stats.get("cpu_stats") or {}).get("cpu_usage", {}).get("total_usage") or 0) / 1e9
+
+
+def usage(name: str, stats: Found, cores: float) -> Usage:
+    memory = stats.get("memory_stats") or {}
+    parts = memory.get("stats") or {}
+    idle = parts.get("total_inactive_file", parts.get("inactive_file", 0))
+    return Usage(
+        name=name,
+        cpu_cores=cores,
+        memory_bytes=max(int(memory.get("usage") or 0) - idle, 0),
+        cpu_s=cpu_s(stats),
+        memory_rss_bytes=parts.get("total_rss", parts.get("anon")),
+        page_faults=parts.get("total_pgfault", parts.get("pgfault")),
+        major_page_faults=parts.get("total_pgmajfault", parts.get("pgmajfault")),
+        processes=(stats.get("pids_stats") or {}).get("current"),
+    )
+
+
+def network_bytes(net_dev: str) -> tuple[int, int] | None:
+    """Received and sent by all links but the loopback, as /proc/PID/net/dev has them; None without such a link."""
+    rows = [line.partition(":") for line in net_dev.splitlines() if ":" in line]
+    counts = [rest.split() for name, _, rest in rows if name.strip() != "lo"]
+    return (sum(int(row[0]) for row in counts), sum(int(row[8]) for row in counts)) if counts else None
+
+
+__all__ = [
+    "container",
+    "cpu_s",
+    "image",
+    "is_sandbox",
+    "labels_of",
+    "network_bytes",
+    "sandbox",
+    "state",
+    "uid",
+    "usage",
+]

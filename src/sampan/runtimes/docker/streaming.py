@@ -1,0 +1,103 @@
+"""Connections to processes as the Docker Engine gives them: with a terminal plain bytes, else pieces with a head of
+eight bytes that says which output they are of and how long they are."""
+
+from __future__ import annotations
+
+import asyncio
+import struct
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+
+from sampan.runtimes.docker.client import Streams
+from sampan.runtimes.streams import STDERR, STDOUT
+
+_READ = 64 << 10
+_HEAD = 8
+
+Resize = Callable[[int, int], Awaitable[None]]
+
+
+class Pieces:
+    """Takes the pieces out of what comes. Pure."""
+
+    def __init__(self) -> None:
+        self._data = bytearray()
+
+    def feed(self, data: bytes) -> list[tuple[int, bytes]]:
+        self._data += data
+        found = []
+        while len(self._data) >= _HEAD:
+            channel, size = struct.unpack_from(">BxxxI", self._data)
+            if len(self._data) < _HEAD + size:
+                break
+            found.append((STDERR if channel == STDERR else STDOUT, bytes(self._data[_HEAD : _HEAD + size])))
+            del self._data[: _HEAD + size]
+        return found
+
+
+class DockerStream:
+    """See `streams.ProcessStream`. `ended` gives the exit code once the output is at its end; `given_up` sees to a
+    process that nobody is connected to any more."""
+
+    def __init__(
+        self,
+        streams: Streams,
+        *,
+        has_stdin: bool,
+        has_tty: bool,
+        resize: Resize,
+        ended: Callable[[], Awaitable[int]],
+        given_up: Callable[[], Awaitable[None]] | None = None,
+    ) -> None:
+        self._reader, self._writer = streams
+        self._has_stdin, self._has_tty = has_stdin, has_tty
+        self._resize, self._ended, self._given_up = resize, ended, given_up
+        self._pieces = Pieces()
+        self._waiting: list[tuple[int, bytes]] = []
+        self._is_over = False
+
+    async def read(self) -> tuple[int, bytes] | None:
+        while not self._waiting:
+            if self._is_over or not (data := await self._more()):
+                self._is_over = True
+                return None
+            self._waiting = [(STDOUT, data)] if self._has_tty else self._pieces.feed(data)
+        return self._waiting.pop(0)
+
+    async def _more(self) -> bytes:
+        try:
+            return await self._reader.read(_READ)
+        except OSError:
+            return b""
+
+    async def write(self, data: bytes) -> None:
+        if self._has_stdin and not self._writer.is_closing():
+            with suppress(OSError):
+                self._writer.write(data)
+                await self._writer.drain()
+
+    async def close_input(self) -> None:
+        if self._has_stdin and self._writer.can_write_eof() and not self._writer.is_closing():
+            with suppress(OSError):
+                self._writer.write_eof()
+
+    async def resize(self, width: int, height: int) -> None:
+        if self._has_tty:
+            await self._resize(width, height)
+
+    async def wait(self) -> int:
+        while await self.read() is not None:
+            pass
+        return await self._ended()
+
+    async def close(self) -> None:
+        is_given_up, self._is_over = not self._is_over, True
+        self._writer.close()
+        with suppress(OSError, TimeoutError):
+            async with asyncio.timeout(1):
+                await self._writer.wait_closed()
+        if is_given_up and self._given_up is not None:
+            await self._given_up()
+
+
+__all__ = ["DockerStream", "Pieces"]

@@ -1,0 +1,29 @@
+"""How gladly the kernel kills a process for want of memory: what may be asked for here."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+_SYS_RESOURCE = 24
+
+
+def allowed(score: int) -> int:
+    """The score, or the least that this process may give others: without the capability none below its own."""
+    if score >= 0 or _may_lower():
+        return score
+    try:
+        return max(score, int(Path("/proc/self/oom_score_adj").read_text()))
+    except (OSError, ValueError):
+        return max(score, 0)
+
+
+def _may_lower() -> bool:
+    try:
+        lines = Path("/proc/self/status").read_text().splitlines()
+    except OSError:
+        return False
+    held = next((line.split()[1] for line in lines if line.startswith("CapEff:")), "0")
+    return bool(int(held, 16) >> _SYS_RESOURCE & 1)
+
+
+__all__ = ["allowed"]

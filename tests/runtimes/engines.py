@@ -1,0 +1,222 @@
+"""Real containerd and real Docker for tests: in folders of their own, gone when the test is, with all that they made."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from sampan.runtimes import kernel
+from sampan.runtimes.docker.client import DockerClient
+from sampan.runtimes.images import pause
+from tests.runtimes.images.made import MadeImage, docker_archive
+
+BUSYBOX = "sampan.local/busybox:1"
+_START_S = 30.0
+_PLUGINS = Path("/usr/lib/cni")
+_UNUSED = ("aufs", "btrfs", "devmapper", "zfs")
+_APPLETS = (
+    *("awk", "cat", "chmod", "cut", "dd", "echo", "env", "false", "grep", "head", "hostname", "id", "ip", "kill", "ls"),
+    *("mount", "nc", "printf", "ps", "rm", "sh", "sleep", "stty", "tail", "test", "touch", "tr", "true", "wc", "yes"),
+)
+
+
+def missing(*programs: str) -> str:
+    """Why real engines cannot run here; empty if they can."""
+    if os.geteuid() != 0:
+        return "containers need root"
+    absent = [name for name in ("busybox", *programs) if shutil.which(name) is None]
+    if absent:
+        return f"not installed: {', '.join(absent)}"
+    return "" if _is_static(Path(shutil.which("busybox") or "")) else "busybox is not static (busybox-static)"
+
+
+def _is_static(program: Path) -> bool:
+    return b"ld-linux" not in program.read_bytes()[:4096]
+
+
+def busybox_image() -> MadeImage:
+    program = Path(shutil.which("busybox") or "").read_bytes()
+    files = {"bin": None, "etc": None, "tmp": None, "bin/busybox": program}
+    files |= {f"bin/{name}": "busybox" for name in _APPLETS}
+    files["etc/passwd"] = b"root:x:0:0:root:/root:/bin/sh\napp:x:1234:1234:app:/tmp:/bin/sh\n"
+    files["etc/group"] = b"root:x:0:\napp:x:1234:\nmore:x:4321:app\n"
+    return MadeImage(files, pack=bytes, Env=["PATH=/bin", "FROM=image"], Cmd=["/bin/sh"])
+
+
+@dataclass(frozen=True, kw_only=True)
+class Engine:
+    folder: Path
+    """Short, as paths of sockets may not be long."""
+    socket: Path
+
+
+@contextmanager
+def scratch() -> Iterator[Path]:
+    folder = Path(tempfile.mkdtemp(prefix="sampan-", dir="/tmp"))
+    folder.chmod(0o711)
+    try:
+        yield folder
+    finally:
+        for path in kernel.mounts_below(folder):
+            kernel.unmount(path)
+        shutil.rmtree(folder)
+
+
+@contextmanager
+def containerd() -> Iterator[Engine]:
+    with scratch() as folder:
+        socket_path = folder / "c.sock"
+        (folder / "config.toml").write_text(_containerd_config(folder, socket_path))
+        _write_network(folder)
+        argv = ["containerd", "--config", str(folder / "config.toml"), "--log-level", "error"]
+        with _running(argv, folder / "containerd.log", socket_path):
+            for archive in (_archive(folder), _pause_archive(folder)):
+                ctr = ["ctr", "--address", str(socket_path), "--namespace", "k8s.io", "images", "import", str(archive)]
+                subprocess.run(ctr, check=True, capture_output=True, timeout=60)
+            try:
+                yield Engine(folder=folder, socket=socket_path)
+            finally:
+                _remove_bridge(folder)
+
+
+@contextmanager
+def docker() -> Iterator[Engine]:
+    with scratch() as folder:
+        socket_path = folder / "d.sock"
+        argv = ["dockerd", "--host", f"unix://{socket_path}", "--data-root", str(folder / "data")]
+        argv += ["--exec-root", str(folder / "exec"), "--pidfile", str(folder / "pid"), "--log-level", "error"]
+        argv += ["--iptables=false", "--ip6tables=false", "--bridge=none", "--config-file", str(folder / "none.json")]
+        (folder / "none.json").write_text("{}")
+        argv += ["--oom-score-adjust", "0"]
+        with _running(argv, folder / "dockerd.log", socket_path):
+            for archive in (_archive(folder),):
+                _load(socket_path, archive)
+            yield Engine(folder=folder, socket=socket_path)
+
+
+def _load(socket_path: Path, archive: Path) -> None:
+    async def main() -> None:
+        client = DockerClient(str(socket_path))
+        try:
+            await client.post("/images/load", {"quiet": "true"}, archive.read_bytes())
+        finally:
+            await client.close()
+
+    asyncio.run(main())
+
+
+def _archive(folder: Path) -> Path:
+    return docker_archive(folder / "busybox.tar", busybox_image(), BUSYBOX)
+
+
+def _pause_archive(folder: Path) -> Path:
+    path = folder / "pause.tar"
+    path.write_bytes(pause.archive())
+    return path
+
+
+def _containerd_config(folder: Path, socket_path: Path) -> str:
+    cri = 'plugins."io.containerd.grpc.v1.cri"'
+    unused = [f"io.containerd.snapshotter.v1.{name}" for name in _UNUSED]
+    return f"""
+version = 2
+root = "{folder}/root"
+state = "{folder}/state"
+disabled_plugins = {json.dumps(unused)}
+[grpc]
+address = "{socket_path}"
+[{cri}]
+sandbox_image = "{pause.NAME}"
+stream_server_address = "127.0.0.1"
+stream_server_port = "0"
+restrict_oom_score_adj = true
+[{cri}.cni]
+bin_dir = "{_PLUGINS}"
+conf_dir = "{folder}/cni"
+[{cri}.containerd]
+snapshotter = "overlayfs"
+default_runtime_name = "runc"
+[{cri}.containerd.runtimes.runc]
+runtime_type = "io.containerd.runc.v2"
+"""
+
+
+def _bridge(folder: Path) -> str:
+    return f"st{folder.name[-10:]}"
+
+
+def _write_network(folder: Path) -> None:
+    """A bridge without masquerading: pods and the machine reach each other."""
+    link = {
+        "type": "bridge",
+        "bridge": _bridge(folder),
+        "isGateway": True,
+        "ipam": {
+            "type": "host-local",
+            "dataDir": str(folder / "addresses"),
+            "ranges": [[{"subnet": "198.18.77.0/24"}]],
+        },
+    }
+    (folder / "cni").mkdir()
+    plugins = {"cniVersion": "0.4.0", "name": "tests", "plugins": [link]}
+    (folder / "cni" / "10-tests.conflist").write_text(json.dumps(plugins))
+
+
+def _remove_bridge(folder: Path) -> None:
+    subprocess.run(["ip", "link", "delete", _bridge(folder)], capture_output=True, check=False, timeout=10)
+
+
+@contextmanager
+def _running(argv: Sequence[str], log: Path, socket_path: Path) -> Iterator[None]:
+    with log.open("wb") as file:
+        process = subprocess.Popen(
+            argv, stdin=subprocess.DEVNULL, stdout=file, stderr=file, start_new_session=True, env=_environment()
+        )
+    try:
+        _wait(process, log, socket_path)
+        yield
+    finally:
+        _end(process)
+
+
+def _environment() -> dict[str, str]:
+    sbin = f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin"
+    return {**os.environ, "PATH": sbin, "DOCKER_RAMDISK": "1"}
+
+
+def _wait(process: subprocess.Popen[bytes], log: Path, socket_path: Path) -> None:
+    end = time.monotonic() + _START_S
+    while not _answers(socket_path):
+        if process.poll() is not None or time.monotonic() > end:
+            raise RuntimeError(f"{process.args!r} does not start:\n{log.read_text()[-3000:]}")
+        time.sleep(0.05)
+
+
+def _answers(path: Path) -> bool:
+    with socket.socket(socket.AF_UNIX) as link:
+        try:
+            link.connect(str(path))
+        except OSError:
+            return False
+        return True
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    with suppress(ProcessLookupError):
+        process.send_signal(signal.SIGTERM)
+        try:
+            process.wait(20)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
