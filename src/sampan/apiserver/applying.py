@@ -101,12 +101,12 @@ def complain(call: Call, repeated: list[str], validation: str) -> None:
     """Of keys that are there twice, when everything else is well."""
     if not repeated or validation == "Ignore":
         return
-    from sampan.api.codec import yaml
-
-    why = f"{_CONVERTING}: {yaml.strict_message(repeated)}"
     if validation == "Strict":
-        raise errors.bad_request(f"error strict decoding YAML: {why}")
-    call.warn(why)
+        from sampan.api.codec import yaml
+
+        raise errors.bad_request(f"error strict decoding YAML: {_CONVERTING}: {yaml.strict_message(repeated)}")
+    for text in repeated:
+        call.warn(text)
 
 
 def _read_yaml(body: bytes) -> tuple[dict[str, Any], list[str]]:

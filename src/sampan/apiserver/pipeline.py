@@ -17,7 +17,7 @@ from sampan.apiserver import negotiation, patching
 from sampan.apiserver.auth.impersonation import Impersonation
 from sampan.apiserver.authz import Chain, Verdict, attributes_of
 from sampan.apiserver.authz.refusals import refused
-from sampan.apiserver.call import Call, Trail, User
+from sampan.apiserver.call import PASSED_ON, Call, Trail, User
 from sampan.apiserver.endpoints import Endpoints
 from sampan.apiserver.negotiation import OBJECT_FORMS, STREAM_FORMS
 from sampan.apiserver.registry.served import Handler
@@ -157,11 +157,13 @@ class Pipeline:
         if resource is None:
             handler = self._special.get(call.path.split("/", 2)[1])
             return await handler(call) if handler is not None else no_such_path()
-        _check_verb(call, resource)
-        if call.subresource not in _STREAMS:
-            _negotiate(call, resource)
         served = self.endpoints.registry.served(resource)
-        if served.deprecation:
+        if served.deprecation and call.verb == "watch":  # also where only lists are served: they have the same path
+            call.warn(served.deprecation)
+        _check_verb(call, resource)
+        if call.subresource not in PASSED_ON:
+            _negotiate(call, resource)
+        if served.deprecation and call.verb != "watch":
             call.warn(served.deprecation)
         own = served.handlers.get(call.subresource)
         if own is not None:
@@ -182,9 +184,8 @@ def _subject(call: Call, name: str = "") -> str:
     return "/".join(part for part in parts if part)
 
 
-_STREAMS = frozenset({"attach", "exec", "portforward", "proxy"})
-"""Subresources that answer with whatever lies behind them."""
 _LOG_FORMS = ("text/plain", *OBJECT_FORMS)
+_PROXIED = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
 _BY_METHOD = {"GET": "get", "HEAD": "get", "POST": "create", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}
 
 
@@ -200,6 +201,10 @@ def _verb(call: Call) -> str:
 
 def _check_verb(call: Call, resource: Resource) -> None:
     """Refuse what the resource, or its path, cannot do."""
+    if call.subresource == "proxy" and call.name:
+        if call.method not in _PROXIED:
+            raise errors.generic(405)
+        return
     subresource = resource.subresource(call.subresource) if call.subresource else None
     verbs = subresource.verbs if subresource is not None else resource.verbs
     if call.is_old_watch:
