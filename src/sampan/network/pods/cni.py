@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import asyncio
 import os
+import shutil
 from collections.abc import Sequence
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +20,7 @@ from sampan.network.pods import rules, sysctls
 from sampan.network.pods.addresses import Network, gateway, parse_ranges
 from sampan.network.pods.config import BridgeConfig, failed
 from sampan.network.pods.consent import Consent
+from sampan.network.pods.links import Links
 from sampan.network.pods.machine import lacking, ranges_of
 from sampan.network.pods.nft import listed, run_nft
 
@@ -28,7 +31,7 @@ _VERSION = "1.0.0"
 _EVERYWHERE = {4: "0.0.0.0/0", 6: "::/0"}
 
 
-def conflist(config: BridgeConfig, networks: Sequence[Network], state: Path) -> dict[str, Any]:
+def conflist(config: BridgeConfig, networks: Sequence[Network], state: Path, mtu: int) -> dict[str, Any]:
     """Pure. `state` is where host-local keeps which addresses are given."""
     bridge = {
         "type": "bridge",
@@ -36,6 +39,7 @@ def conflist(config: BridgeConfig, networks: Sequence[Network], state: Path) -> 
         "isGateway": True,
         "ipMasq": False,
         "hairpinMode": True,
+        "mtu": mtu,
         "ipam": {
             "type": "host-local",
             "dataDir": str(state),
@@ -43,8 +47,6 @@ def conflist(config: BridgeConfig, networks: Sequence[Network], state: Path) -> 
             "routes": [{"dst": _EVERYWHERE[each.version]} for each in networks],
         },
     }
-    if config.mtu:
-        bridge["mtu"] = config.mtu
     ports = {"type": "portmap", "capabilities": {"portMappings": True}, "snat": True}
     return {"cniVersion": _VERSION, "name": f"sampan-{config.bridge}", "plugins": [bridge, ports]}
 
@@ -76,9 +78,9 @@ class CniNetwork:
             raise failed(f"podCIDRs: {error}") from None
         await asyncio.to_thread(self._apply, networks)
 
-    async def remove(self) -> None:
-        """Pods that run keep their network; no new one gets it."""
-        await asyncio.to_thread(self._remove)
+    async def remove_all(self) -> None:
+        """Everything of this node's network, for a node that is given up; the engine's pods are gone."""
+        await asyncio.to_thread(self._remove_all)
 
     def _apply(self, networks: Sequence[Network]) -> None:
         if missing := missing_plugins(self._plugins):
@@ -94,10 +96,14 @@ class CniNetwork:
         )
         run_nft("-f", "-", text=rules.whole(wanted, ()))
         Consent(self._config.bridge).ensure(listed("chains"))
-        self._write(networks)
+        self._write(conflist(self._config, networks, self._state, self._config.mtu or self._way_out_mtu()))
 
-    def _write(self, networks: Sequence[Network]) -> None:
-        text = msgspec.json.format(msgspec.json.encode(conflist(self._config, networks, self._state)), indent=2)
+    def _way_out_mtu(self) -> int:
+        with closing(Links(self._config.bridge, "")) as links:
+            return links.way_out_mtu()
+
+    def _write(self, value: dict[str, Any]) -> None:
+        text = msgspec.json.format(msgspec.json.encode(value), indent=2)
         if self.file.exists() and self.file.read_bytes() == text:
             return
         self._folder.mkdir(parents=True, exist_ok=True)
@@ -105,9 +111,12 @@ class CniNetwork:
         new.write_bytes(text)
         os.replace(new, self.file)
 
-    def _remove(self) -> None:
+    def _remove_all(self) -> None:
         self.file.unlink(missing_ok=True)
+        shutil.rmtree(self._state, ignore_errors=True)
         if not lacking():
+            with closing(Links(self._config.bridge, "")) as links:
+                links.delete(self._config.bridge)
             run_nft("-f", "-", text=rules.removal(self._config.bridge))
             Consent(self._config.bridge).withdraw()
 

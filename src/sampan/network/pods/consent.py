@@ -44,8 +44,10 @@ class Consent:
         self._legacy("-C", "-D", when=0)
 
     def _consent(self, chain: forwarding.Chain) -> None:
-        if not forwarding.marked(listed("chain", *chain), self._bridge):
-            run_nft("-f", "-", text=forwarding.consent(chain, self._bridge))
+        handles = forwarding.marked(listed("chain", *chain), self._bridge)
+        if len(handles) != forwarding.RULES:
+            text = forwarding.withdrawal(chain, handles) + forwarding.consent(chain, self._bridge)
+            run_nft("-f", "-", text=text)
             log.info("packet rules of %s let %s through", chain, self._bridge)
 
     def _legacy(self, check: str, change: str, *, when: int = 1) -> None:

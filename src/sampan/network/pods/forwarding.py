@@ -13,6 +13,9 @@ from typing import Any, NamedTuple
 from sampan.network.pods.names import mark_for, table_for
 
 _FAMILIES = ("ip", "ip6")
+_WAYS = ("iifname", "oifname")
+RULES = len(_WAYS)
+"""In each chain."""
 
 
 class Chain(NamedTuple):
@@ -52,9 +55,7 @@ def marked(listing: Mapping[str, Any], bridge: str) -> list[int]:
 
 def consent(chain: Chain, bridge: str) -> str:
     mark = mark_for(bridge)
-    return "".join(
-        f'add rule {chain} {way} "{bridge}" counter accept comment "{mark}"\n' for way in ("iifname", "oifname")
-    )
+    return "".join(f'add rule {chain} {way} "{bridge}" counter accept comment "{mark}"\n' for way in _WAYS)
 
 
 def withdrawal(chain: Chain, handles: Iterable[int]) -> str:
@@ -67,4 +68,4 @@ def legacy_rules(bridge: str) -> list[list[str]]:
     return [["FORWARD", "-i", bridge, *mark], ["FORWARD", "-o", bridge, *mark]]
 
 
-__all__ = ["Chain", "consent", "iptables_chains", "legacy_rules", "marked", "refusing", "withdrawal"]
+__all__ = ["RULES", "Chain", "consent", "iptables_chains", "legacy_rules", "marked", "refusing", "withdrawal"]

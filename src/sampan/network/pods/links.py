@@ -37,12 +37,19 @@ class Links:
     def close(self) -> None:
         self._netlink.close()
 
+    def way_out_mtu(self) -> int:
+        for family in (socket.AF_INET, socket.AF_INET6):
+            for route in self._netlink.get_default_routes(family=family):
+                if (index := route.get("oif")) is not None:
+                    return int(self._netlink.link("get", index=index)[0].get("mtu"))
+        return _DEFAULT_MTU
+
     # -- the bridge --------------------------------------------------------------------------------------------------
 
     def ensure_bridge(self, networks: Sequence[Network], mtu: int) -> None:
         with _said(f"bridge {self._bridge}"):
             self._check_overlaps(networks)
-            self._index = index_of(self._bridge) or self._make_bridge(networks, mtu or self._way_out_mtu())
+            self._index = index_of(self._bridge) or self._make_bridge(networks, mtu or self.way_out_mtu())
             self._mtu = self._check_owner()
             sysctls.for_bridge(self._bridge, {each.version for each in networks})
             self._netlink.link("set", index=self._index, state="up")
@@ -101,13 +108,6 @@ class Links:
             _address("del", self._netlink, self._index, address)
         for address in sorted(wanted - present):
             _address("add", self._netlink, self._index, address)
-
-    def _way_out_mtu(self) -> int:
-        for family in (socket.AF_INET, socket.AF_INET6):
-            for route in self._netlink.get_default_routes(family=family):
-                if (index := route.get("oif")) is not None:
-                    return int(self._netlink.link("get", index=index)[0].get("mtu"))
-        return _DEFAULT_MTU
 
     # -- pods --------------------------------------------------------------------------------------------------------
 

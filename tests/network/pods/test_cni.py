@@ -1,0 +1,104 @@
+"""The network for engines with CNI: the file, and the standard plug-ins fed with it as an engine does."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from ipaddress import ip_network
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sampan.network.pods import BridgeConfig, CniNetwork
+from sampan.network.pods.cni import PLUGIN_FOLDERS, conflist, missing_plugins
+from sampan.network.pods.nft import run_nft
+from sampan.runtimes.contract import RuntimeFailure
+from tests.network.pods.lab import NODE_IP, OUTSIDE_IP, OUTSIDE_IP6, Lab, listening, needs_network, source_seen
+
+CONFIG = BridgeConfig(bridge="tst0")
+
+
+def test_the_file() -> None:
+    networks = [ip_network("10.77.0.0/24"), ip_network("fd77::/64")]
+    found = conflist(CONFIG, networks, Path("/state"), 1400)
+    bridge, ports = found["plugins"]
+    assert (found["cniVersion"], found["name"]) == ("1.0.0", "sampan-tst0")
+    assert bridge["ipam"]["ranges"] == [
+        [{"subnet": "10.77.0.0/24", "gateway": "10.77.0.1"}],
+        [{"subnet": "fd77::/64", "gateway": "fd77::1"}],
+    ]
+    assert bridge["ipam"]["routes"] == [{"dst": "0.0.0.0/0"}, {"dst": "::/0"}]
+    assert (bridge["type"], bridge["bridge"], bridge["mtu"], bridge["hairpinMode"]) == ("bridge", "tst0", 1400, True)
+    assert (ports["type"], ports["capabilities"]) == ("portmap", {"portMappings": True})
+
+
+@needs_network
+def test_missing_plugins_are_named(lab: Lab, tmp_path: Path) -> None:
+    async def main() -> None:
+        made = CniNetwork(config=CONFIG, state=tmp_path / "state", folder=tmp_path, plugin_folders=[tmp_path])
+        with pytest.raises(RuntimeFailure, match="install containernetworking-plugins"):
+            await made.apply(["10.77.0.0/24"])
+        assert not made.file.exists()
+
+    lab.run(main)
+
+
+@needs_network
+@pytest.mark.skipif(bool(missing_plugins()), reason="the standard CNI plug-ins are not here")
+def test_a_pod_by_plugins(lab: Lab, tmp_path: Path) -> None:
+    pod, before = lab.space("pod"), lab.links()
+    made = CniNetwork(config=CONFIG, state=tmp_path / "state", folder=tmp_path / "net.d")
+
+    async def main() -> None:
+        await made.apply(["10.77.0.0/24", "fd77::/64"])
+        await made.apply(["10.77.0.0/24", "fd77::/64"])
+        assert [file.name for file in made.file.parent.iterdir()] == ["10-sampan-tst0.conflist"]
+        result = _call_all(made.file, "ADD", pod)
+        assert [each["address"] for each in result["ips"]] == ["10.77.0.2/24", "fd77::2/64"]
+        with listening(pod, 80) as server:
+            assert source_seen(server, lab.node, ("10.77.0.2", 80)) == "10.77.0.1"
+            assert source_seen(server, lab.outside, (NODE_IP, 8080)) == OUTSIDE_IP
+        with listening(lab.outside, 82) as server:
+            assert source_seen(server, pod, (OUTSIDE_IP, 82)) == NODE_IP
+            assert source_seen(server, pod, (OUTSIDE_IP6, 82))
+        _call_all(made.file, "DEL", pod)
+        await made.remove_all()
+        assert b"sampan" not in run_nft("list", "ruleset")
+
+    lab.run(main)
+    assert lab.links() == before
+    assert not list(made.file.parent.iterdir())
+
+
+def _call_all(file: Path, command: str, namespace: Path) -> dict[str, Any]:
+    """As engines do: each plug-in of the list with the result of the one before."""
+    whole = json.loads(file.read_bytes())
+    plugins = whole["plugins"] if command == "ADD" else whole["plugins"][::-1]
+    result: dict[str, Any] | None = None
+    for plugin in plugins:
+        given = {**plugin, "name": whole["name"], "cniVersion": whole["cniVersion"]}
+        if plugin.get("capabilities", {}).get("portMappings"):
+            mapping = {"hostPort": 8080, "containerPort": 80, "protocol": "tcp"}
+            given["runtimeConfig"] = {"portMappings": [mapping]}
+        if result is not None:
+            given["prevResult"] = result
+        result = _call(command, namespace, given) or result
+    return result or {}
+
+
+def _call(command: str, namespace: Path, given: dict[str, Any]) -> dict[str, Any] | None:
+    path = ":".join(map(str, PLUGIN_FOLDERS))
+    program = next(folder / given["type"] for folder in PLUGIN_FOLDERS if (folder / given["type"]).exists())
+    env = {"CNI_COMMAND": command, "CNI_CONTAINERID": "pod", "CNI_NETNS": str(namespace), "CNI_IFNAME": "eth0"}
+    done = subprocess.run(
+        [program],
+        input=json.dumps(given).encode(),
+        capture_output=True,
+        env={**os.environ, **env, "CNI_PATH": path},
+        check=False,
+        timeout=30,
+    )
+    assert done.returncode == 0, done.stdout
+    return json.loads(done.stdout) if done.stdout else None

@@ -1,0 +1,51 @@
+"""What is added where another firewall refuses to forward."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sampan.network.pods import forwarding
+from sampan.network.pods.forwarding import Chain
+
+FORWARD = {"name": "FORWARD", "type": "filter", "hook": "forward", "prio": 0}
+
+
+def listing(*chains: dict[str, Any]) -> dict[str, Any]:
+    return {"nftables": [{"metainfo": {}}, *({"chain": chain} for chain in chains)]}
+
+
+def test_only_chains_that_refuse_count() -> None:
+    found = listing(
+        {**FORWARD, "family": "ip", "table": "filter", "policy": "drop"},
+        {**FORWARD, "family": "ip6", "table": "filter", "policy": "accept"},
+        {"family": "ip", "table": "filter", "name": "DOCKER"},
+        {"family": "ip", "table": "filter", "name": "INPUT", "hook": "input", "policy": "drop"},
+        {"family": "inet", "table": "firewall", "name": "forward", "hook": "forward", "policy": "drop"},
+        {"family": "inet", "table": "sampan-pods-tst0", "name": "forward", "hook": "forward", "policy": "drop"},
+    )
+    refusing = list(forwarding.refusing(found, "tst0"))
+    assert refusing == [Chain("ip", "filter", "FORWARD"), Chain("inet", "firewall", "forward")]
+    assert [chain.is_of_iptables for chain in refusing] == [True, False]
+    assert [str(chain) for chain in forwarding.iptables_chains(found)] == ["ip filter FORWARD", "ip6 filter FORWARD"]
+
+
+def test_rules_with_our_mark() -> None:
+    chain = Chain("ip", "filter", "FORWARD")
+    assert forwarding.consent(chain, "tst0").splitlines() == [
+        'add rule ip filter FORWARD iifname "tst0" counter accept comment "sampan: pods of tst0"',
+        'add rule ip filter FORWARD oifname "tst0" counter accept comment "sampan: pods of tst0"',
+    ]
+    rules = [
+        {"handle": 1},
+        {"handle": 2, "comment": "sampan: pods of tst0"},
+        {"handle": 3, "comment": "sampan: pods of a"},
+    ]
+    found = {"nftables": [{"rule": rule} for rule in rules]}
+    assert forwarding.marked(found, "tst0") == [2]
+    assert forwarding.withdrawal(chain, [2]) == "delete rule ip filter FORWARD handle 2\n"
+
+
+def test_the_same_for_iptables_of_old() -> None:
+    assert forwarding.legacy_rules("tst0")[0] == [
+        "FORWARD", "-i", "tst0", "-m", "comment", "--comment", "sampan: pods of tst0", "-j", "ACCEPT",
+    ]  # fmt: skip
