@@ -243,7 +243,9 @@ def test_claims_that_are_not_there(tmp_path: Path, phase: str, message: str) -> 
             await scene.create(PersistentVolumeClaim, "c", spec=spec)
         pod = await scene.pod(volumes=CLAIM)
         async with scene.managing() as manager:
-            assert await _failure(manager, pod) == (
+            said = await _failure(manager, pod)
+            assert scene.events[-1] == ("p", "FailedMount", said)
+            assert said == (
                 "Unable to attach or mount volumes: unmounted volumes=[data], unattached volumes=[], "
                 f"failed to process volumes=[data]: error processing PVC default/c: {message}"
             )

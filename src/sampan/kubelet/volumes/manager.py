@@ -151,7 +151,7 @@ class VolumeManager:
 
     async def mount(self, pod: Pod) -> None:
         """Until all its volumes are there; at once if they are. StillWaiting after some time; RuntimeFailure if what
-        the pod claims is not there, of which the caller has to tell. Either way it goes on beside."""
+        the pod claims is not there. People have been told why by then, and it goes on beside."""
         desired = self._want(pod)
         until = self._clock.now() + self._config.patience_s
         desired.faults.clear()
@@ -160,7 +160,9 @@ class VolumeManager:
         while missing := self._missing(desired):
             if desired.faults:
                 why = "; ".join(desired.faults.values())
-                raise RuntimeFailure(FAILED_MOUNT, self._told(desired, missing, why))
+                message = self._told(desired, missing, why)
+                self._warn(pod, FAILED_MOUNT, message)
+                raise RuntimeFailure(FAILED_MOUNT, message)
             if not await happens_by(self._clock, self._changes.of(pod.metadata.uid), until):
                 raise StillWaiting(FAILED_MOUNT, self._told(desired, missing, _TOO_LATE))
 
