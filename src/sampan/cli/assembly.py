@@ -6,7 +6,7 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator, Coroutine, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from importlib import import_module
 from pathlib import Path
 from socket import gethostname
@@ -16,7 +16,7 @@ from sampan.apiserver.auth.accounts import account
 from sampan.apiserver.call import AUTHENTICATED, User
 from sampan.apiserver.config import ServerConfig
 from sampan.apiserver.server import ApiServer
-from sampan.cli.nodes_config import NodesConfig
+from sampan.cli.nodes_config import NodesConfig, with_pod_ranges
 from sampan.machinery.activity import Activity
 from sampan.machinery.client import ADDED, Client, Selection
 from sampan.machinery.clock import Clock, Idle, VirtualClock
@@ -95,7 +95,7 @@ class Assembly:
     """
 
     def __init__(self, *, config: ClusterConfig, clock: Clock) -> None:
-        self.config, self.clock = config, clock
+        self.config, self.clock = _with_pod_ranges(config), clock
         self.backend = config.store.open(clock)
         self.server = ApiServer(config=config.server, backend=self.backend, clock=clock)
         self.transport = self.server.loopback()
@@ -248,6 +248,16 @@ class Assembly:
 
 def _scheduler_modules() -> tuple[Any, Any]:
     return import_module("sampan.scheduler.scheduler"), import_module("sampan.scheduler.export")
+
+
+def _with_pod_ranges(config: ClusterConfig) -> ClusterConfig:
+    if not config.nodes.real_count:
+        return config
+    from sampan.controllers.manager import selected
+
+    has_ipam = CONTROLLERS in config.components and "node-ipam-controller" in selected(config.controllers)
+    nodes, settings = with_pod_ranges(config.nodes, config.controller_settings, has_ipam)
+    return replace(config, nodes=nodes, controller_settings=settings)
 
 
 async def _is_running() -> None:

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 AUTO, HOLLOW, OCI, PROCESS = "auto", "hollow", "oci", "process"
 RUNTIMES = (AUTO, "cri", "docker", OCI, PROCESS, HOLLOW)
+POD_RANGE = "10.244.0.0/16"
+"""What the pods' addresses are taken from unless told."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,6 +29,8 @@ class NodesConfig:
     """Where the images of real nodes are, which they share."""
     has_pod_ranges: bool = False
     """Each node is given a range of addresses for its pods."""
+    cluster_cidrs: Sequence[str] = ()
+    """Where all pods are."""
     note: str = ""
     """Why there is no real node although nobody said that there should be none."""
 
@@ -37,4 +43,17 @@ class NodesConfig:
         return self.count if self.runtime != HOLLOW else 0
 
 
-__all__ = ["AUTO", "HOLLOW", "OCI", "PROCESS", "RUNTIMES", "NodesConfig"]
+def with_pod_ranges(
+    nodes: NodesConfig, settings: Mapping[str, Any], has_ipam: bool
+) -> tuple[NodesConfig, dict[str, Any]]:
+    """Real nodes of which Sampan makes the network need a range for their pods each: see that they are given one, where
+    the controller that does so runs (`has_ipam`). Pure."""
+    settings = dict(settings)
+    if nodes.real_count and nodes.runtime == OCI and has_ipam and not settings.get("allocate_node_cidrs"):
+        settings |= {"allocate_node_cidrs": True, "cluster_cidr": settings.get("cluster_cidr") or [POD_RANGE]}
+    has_ranges = bool(settings.get("allocate_node_cidrs")) and has_ipam
+    cidrs = list(settings.get("cluster_cidr") or ())
+    return replace(nodes, has_pod_ranges=has_ranges, cluster_cidrs=cidrs), settings
+
+
+__all__ = ["AUTO", "HOLLOW", "OCI", "POD_RANGE", "PROCESS", "RUNTIMES", "NodesConfig", "with_pod_ranges"]

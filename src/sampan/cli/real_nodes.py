@@ -7,7 +7,7 @@ import hashlib
 import logging
 import os
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 
 from sampan.cli.nodes_config import OCI, NodesConfig
@@ -79,6 +79,7 @@ def _agent_config(config: NodesConfig, root: Path, number: int) -> AgentConfig:
         has_cgroups_per_qos=os.geteuid() == 0,
         ends_pods=True,
         needs_pod_cidr=config.has_pod_ranges,
+        pod_cidrs=() if config.has_pod_ranges else (f"10.244.{number}.0/24",),
         serializes_pulls=False,
     )
 
@@ -105,8 +106,9 @@ async def _oci(config: NodesConfig, folder: Path, clock: Clock, told: Told) -> A
     assert config.images is not None
     binary, store = find_binary(), ImageStore(config.images)
     assert binary is not None
-    network: PodNetwork = NoNetwork()
-    async with Puller(store=store, clock=clock) as puller:
+    async with AsyncExitStack() as stack:
+        puller = await stack.enter_async_context(Puller(store=store, clock=clock))
+        network = await stack.enter_async_context(_network(config, folder, clock))
         runtime = OciRuntime(
             folder=folder / OCI,
             images=store,
@@ -121,6 +123,25 @@ async def _oci(config: NodesConfig, folder: Path, clock: Clock, told: Told) -> A
                 yield runtime
             finally:
                 await runtime.shut_down()
+
+
+@asynccontextmanager
+async def _network(config: NodesConfig, folder: Path, clock: Clock) -> AsyncIterator[PodNetwork]:
+    """Of a machine that cannot have one, pods have only themselves to talk to."""
+    from sampan.network.pods import BridgeConfig, BridgeNetwork, bridge_for, lacking
+
+    if missing := lacking():
+        log.warning("pods have no network: %s", missing)
+        yield NoNetwork()
+        return
+    settings = BridgeConfig(bridge=bridge_for(str(folder)), cluster_cidrs=config.cluster_cidrs)
+    async with BridgeNetwork(folder=folder / "network", config=settings, clock=clock) as network:
+        checks = asyncio.ensure_future(network.run())
+        try:
+            yield network
+        finally:
+            checks.cancel()
+            await network.remove_all()
 
 
 __all__ = ["RealNodes"]

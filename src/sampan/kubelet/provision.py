@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 from sampan.api.types.core_v1 import Container, EphemeralContainer, Pod
-from sampan.runtimes.contract import PodReport
+from sampan.runtimes.contract import PodReport, RuntimeFailure
 
 if TYPE_CHECKING:
     from sampan.kubelet.records import PodRecord
@@ -24,6 +24,10 @@ class Kill:
     message: str
     grace_s: float | None = None
     """Instead of the pod's."""
+
+
+class AlreadyTold(RuntimeFailure):
+    """People know: no event is made of it."""
 
 
 class Provision(Protocol):
@@ -52,4 +56,4 @@ class Provision(Protocol):
         """Nothing of the pod runs any more: take away what was made for it."""
 
 
-__all__ = ["AnyContainer", "Kill", "Provision"]
+__all__ = ["AlreadyTold", "AnyContainer", "Kill", "Provision"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import TYPE_CHECKING
@@ -78,6 +79,8 @@ class PodRecord:
     """The ids of containers that were told to end while the pod goes on."""
     is_gone: bool = False
     """It is no longer on the API server."""
+    ending: asyncio.Event | None = None
+    """Where somebody waits for it: set when the pod is to end."""
     said: PodStatus | None = None
     """The latest status, until `pod` shows it."""
     written: PodStatus | None = None

@@ -5,7 +5,7 @@ from sampan.api.types.core_v1 import Container, ContainerStatus, EphemeralContai
 from sampan.kubelet.backoff import FIRST_S, BackOff
 from sampan.kubelet.pod_actions import PodActions, ephemeral_to_start
 from sampan.kubelet.pod_events import PodEvents, full_name
-from sampan.kubelet.provision import AnyContainer
+from sampan.kubelet.provision import AlreadyTold, AnyContainer
 from sampan.kubelet.records import PodRecord
 from sampan.machinery.clock import Clock
 from sampan.machinery.events import WARNING
@@ -46,6 +46,8 @@ class Starter:
             return True
         try:
             await provision.prepare(record)
+        except AlreadyTold:
+            return False
         except RuntimeFailure as failure:
             self._events.pod(record.kubelet, record.pod, WARNING, failure.reason, failure.message)
             return False

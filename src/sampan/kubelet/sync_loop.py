@@ -78,6 +78,8 @@ class SyncLoop:
     def handle_pod_updates(self, pod: Pod) -> None:
         record = self._records[pod.metadata.uid]
         record.pod = pod
+        if pod.metadata.deletionTimestamp is not None:
+            _interrupt(record)
         if self._statuses.seen(record):
             return
         if record.stage is Stage.TERMINATED:
@@ -90,6 +92,7 @@ class SyncLoop:
         record = self._records.get(pod.metadata.uid)
         if record is not None:
             record.is_gone = True
+            _interrupt(record)
             self.dispatch_work(record.uid)
 
     def dispatch_work(self, uid: str) -> None:
@@ -273,6 +276,12 @@ def _grace_s(pod: Pod) -> float:
     if grace_s is None:
         grace_s = pod.spec.terminationGracePeriodSeconds
     return float(grace_s) if grace_s is not None else _DEFAULT_GRACE_S
+
+
+def _interrupt(record: PodRecord) -> None:
+    """Nobody is to wait for what the pod would need to run."""
+    if record.ending is not None:
+        record.ending.set()
 
 
 async def _stop_container(record: PodRecord, name: str, grace_s: float) -> None:

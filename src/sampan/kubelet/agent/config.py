@@ -69,6 +69,8 @@ class AgentConfig:
     allowed_unsafe_sysctls: Sequence[str] = ()
     ends_pods: bool = False
     """When it is told to stop, everything that it runs ends; else that goes on, and is taken over later."""
+    pod_cidrs: Sequence[str] = ()
+    """For pods, where the node is given no range of its own."""
     needs_pod_cidr: bool = False
     """The pods' network is made by Sampan, of the node's range of addresses."""
 

@@ -16,7 +16,7 @@ from sampan.kubelet.agent.config import AgentConfig
 from sampan.kubelet.agent.messages import Messages
 from sampan.kubelet.agent.orphans import Orphans
 from sampan.kubelet.agent.pod_provision import Parts, PodProvision
-from sampan.kubelet.agent.pod_volumes import NoVolumes, PodVolumes
+from sampan.kubelet.agent.pod_volumes import managed
 from sampan.kubelet.agent.pulling import ImageManager
 from sampan.kubelet.cgroups import PodGroups
 from sampan.kubelet.environment.dns import DnsConfig, read_resolv_conf
@@ -26,10 +26,12 @@ from sampan.kubelet.hooks import Hooks
 from sampan.kubelet.node_status import READY, Machine, Said
 from sampan.kubelet.objects import PodObjects
 from sampan.kubelet.pod_events import PodEvents
+from sampan.kubelet.pod_status import Verdict
 from sampan.kubelet.probes import ProbeManager
 from sampan.kubelet.records import NodeRecord, PodRecord, Records, Stage
 from sampan.kubelet.status_manager import StatusManager
 from sampan.kubelet.sync_loop import SyncLoop
+from sampan.kubelet.volumes import VolumeManager
 from sampan.machinery import errors
 from sampan.machinery.activity import Activity
 from sampan.machinery.client import Client, ConnectionFailed, Selection
@@ -42,6 +44,7 @@ from sampan.runtimes.contract import Runtime, RuntimeFailure, Told
 log = logging.getLogger(__name__)
 
 COMPONENT = "kubelet"
+EVICTED = "Evicted"
 _NO_NETWORK = (
     "container runtime network not ready: NetworkReady=false reason:NetworkPluginNotReady "
     "message:Network plugin returns error: cni plugin not initialized"
@@ -49,7 +52,6 @@ _NO_NETWORK = (
 _RETRY_S = 1.0
 
 MakeRuntime = Callable[[Told], AbstractAsyncContextManager[Runtime]]
-MakeVolumes = Callable[["Kubelet"], AbstractAsyncContextManager[PodVolumes]]
 
 
 class Kubelet:
@@ -62,12 +64,11 @@ class Kubelet:
         client: Client,
         clock: Clock,
         make_runtime: MakeRuntime,
-        make_volumes: MakeVolumes | None = None,
         activity: Activity | None = None,
         recorder: FlightRecorder | None = None,
     ) -> None:
         self.config, self.client, self.clock = config, client, clock
-        self._make_runtime, self._make_volumes = make_runtime, make_volumes
+        self._make_runtime = make_runtime
         self.activity = activity or Activity()
         self.recorder = recorder
         self.records: Records = Records()
@@ -91,6 +92,7 @@ class Kubelet:
         self.ready = asyncio.Event()
         """Set once the node is registered and its pods are followed."""
         self._heartbeat = Heartbeat(clock=clock, config=config.kubelet, events=self.events)
+        self._beats_now = asyncio.Event()
         self._runtime: Runtime | None = None
         self._node: NodeRecord | None = None
 
@@ -124,7 +126,7 @@ class Kubelet:
         for folder, mode in ((config.root, 0o750), (config.logs, 0o755)):
             await asyncio.to_thread(folder.mkdir, mode, parents=True, exist_ok=True)
         async with AsyncExitStack() as stack:
-            self._runtime = await stack.enter_async_context(self._make_runtime(self._told))
+            self._runtime = await stack.enter_async_context(self._make_runtime(self.look_at))
             facts = await asyncio.to_thread(machines.read_facts, config.root)
             machine = self._machine(facts)
             if config.has_cgroups_per_qos:
@@ -137,7 +139,7 @@ class Kubelet:
             )
             if self.groups.is_usable and not self.groups.is_unified:
                 self._tell_version_1()
-            self._runtime.use_pod_cidrs(node.spec.podCIDRs)
+            self._runtime.use_pod_cidrs(node.spec.podCIDRs or config.pod_cidrs)
             await stack.enter_async_context(self.informers)
             await self._serve(facts)
 
@@ -147,7 +149,7 @@ class Kubelet:
         probes = ProbeManager(
             runtime=self.runtime,
             clock=self.clock,
-            told=self._told,
+            told=self.look_at,
             event=lambda pod, container, reason, message: self.events.container(
                 self.node, pod, container, WARNING, reason, message
             ),
@@ -162,9 +164,7 @@ class Kubelet:
             warn=lambda pod, reason, message: self.events.pod(self.node, pod, WARNING, reason, message),
         )
         async with AsyncExitStack() as stack:
-            volumes: PodVolumes = NoVolumes()
-            if self._make_volumes is not None:
-                volumes = await stack.enter_async_context(self._make_volumes(self))
+            volumes = managed(self)
             parts = Parts(
                 runtime=self.runtime,
                 environment=environment,
@@ -188,7 +188,8 @@ class Kubelet:
                     nodes.subscribe(self._on_node)
                     for each in (services, classes, nodes):
                         await each.synced.wait()
-                    await self._follow_pods()
+                    group.create_task(volumes.run())
+                    await self._follow_pods(volumes)
                     for work in (
                         self.sync_loop.run(),
                         self.statuses.run(),
@@ -203,10 +204,11 @@ class Kubelet:
                 if self.config.ends_pods:
                     await asyncio.shield(self._end_pods())
 
-    async def _follow_pods(self) -> None:
+    async def _follow_pods(self, volumes: VolumeManager) -> None:
         pods = self.informers.of(Pod, Selection(fields=f"spec.nodeName={self.config.name}"))
         await pods.synced.wait()
-        orphans = Orphans(runtime=self.runtime, groups=self.groups, root=self.config.root, logs=self.config.logs)
+        config = self.config
+        orphans = Orphans(runtime=self.runtime, volumes=volumes, groups=self.groups, root=config.root, logs=config.logs)
         self._orphans = orphans
         uids = {pod.metadata.uid for pod in pods.lister}
         for uid in await orphans.remove(uids):
@@ -224,11 +226,19 @@ class Kubelet:
 
     # -- changes -----------------------------------------------------------------------------------------------------
 
-    def _told(self, uid: str) -> None:
-        """The runtime or a probe has news of the pod."""
+    def look_at(self, uid: str) -> None:
+        """The runtime, a probe or a volume has news of the pod."""
         self.activity.step()
         if uid in self.records:
             self.sync_loop.dispatch_work(uid)
+
+    def evict(self, pod: Pod, message: str) -> None:
+        """It takes more than it may: it ends."""
+        record = self.records.get(pod.metadata.uid)
+        if record is not None and record.stage is Stage.SYNC and record.verdict is None:
+            self.events.pod(self.node, pod, WARNING, EVICTED, message)
+            record.verdict = Verdict(reason=EVICTED, message=message)
+            self.sync_loop.dispatch_work(record.uid)
 
     def _on_node(self, old: Node | None, new: Node | None) -> None:
         if new is None:
@@ -236,7 +246,9 @@ class Kubelet:
         record = self.node
         record.is_changed = record.is_changed or new.status != record.node.status
         record.node = new
-        self.runtime.use_pod_cidrs(new.spec.podCIDRs)
+        self.runtime.use_pod_cidrs(new.spec.podCIDRs or self.config.pod_cidrs)
+        if self._conditions(new) != record.machine.conditions:
+            self._beats_now.set()
 
     # -- work that comes back ----------------------------------------------------------------------------------------
 
@@ -251,12 +263,22 @@ class Kubelet:
 
     async def _beat(self) -> None:
         while True:
-            await self.clock.sleep(self.config.kubelet.renew_s)
+            await self._pause(self.config.kubelet.renew_s)
             self._look_at_machine()
             try:
                 await self._heartbeat.beat(self.node)
             except (errors.ApiError, ConnectionFailed) as error:
                 log.warning("node %s: heartbeat: %s", self.config.name, error)
+
+    async def _pause(self, seconds: float) -> None:
+        """Until the next heartbeat is due, or something is to be told at once."""
+        self._beats_now.clear()
+        timer, soon = asyncio.ensure_future(self.clock.sleep(seconds)), asyncio.ensure_future(self._beats_now.wait())
+        try:
+            await asyncio.wait((timer, soon), return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            timer.cancel()
+            soon.cancel()
 
     def _look_at_machine(self) -> None:
         record = self.node
@@ -299,7 +321,8 @@ class Kubelet:
 
     def _conditions(self, node: Node | None) -> dict[str, Said]:
         """Those that are not as they should be."""
-        if self.config.needs_pod_cidr and (node is None or not node.spec.podCIDRs):
+        has_range = self.config.pod_cidrs or (node is not None and node.spec.podCIDRs)
+        if self.config.needs_pod_cidr and not has_range:
             return {READY: ("False", "KubeletNotReady", _NO_NETWORK)}
         return {}
 
@@ -364,4 +387,4 @@ def _with_status(record: PodRecord) -> Pod:
     return msgspec.structs.replace(record.pod, status=record.status) if record.said is not None else record.pod
 
 
-__all__ = ["COMPONENT", "Kubelet", "MakeRuntime", "MakeVolumes"]
+__all__ = ["COMPONENT", "Kubelet", "MakeRuntime"]

@@ -10,6 +10,7 @@ from collections.abc import Collection
 from pathlib import Path
 
 from sampan.kubelet.cgroups import PodGroups
+from sampan.kubelet.volumes import VolumeManager
 from sampan.runtimes import kernel
 from sampan.runtimes.contract import Runtime, RuntimeFailure
 
@@ -17,8 +18,9 @@ log = logging.getLogger(__name__)
 
 
 class Orphans:
-    def __init__(self, *, runtime: Runtime, groups: PodGroups, root: Path, logs: Path) -> None:
-        self._runtime, self._groups, self._pods, self._logs = runtime, groups, root / "pods", logs
+    def __init__(self, *, runtime: Runtime, volumes: VolumeManager, groups: PodGroups, root: Path, logs: Path) -> None:
+        self._runtime, self._volumes, self._groups = runtime, volumes, groups
+        self._pods, self._logs = root / "pods", logs
 
     async def remove(self, known: Collection[str]) -> list[str]:
         """All but those of these uids; the uids of what was removed."""
@@ -26,6 +28,7 @@ class Orphans:
         for uid in found:
             try:
                 await self._runtime.remove_pod(uid)
+                await self._volumes.unmount(uid)
                 await asyncio.to_thread(self._remove, uid)
             except (RuntimeFailure, OSError) as fault:
                 log.warning("what is left of pod %s: %s", uid, fault)

@@ -8,14 +8,14 @@ import os
 import shutil
 from collections.abc import Coroutine, Sequence
 from dataclasses import dataclass
-from typing import Any
+from functools import partial
+from typing import Any, TypeVar
 
 from sampan.api.types.core_v1 import Container, EphemeralContainer, Pod
 from sampan.kubelet.agent.checks import check_permissions
 from sampan.kubelet.agent.config import AgentConfig
 from sampan.kubelet.agent.messages import Messages
 from sampan.kubelet.agent.orphans import remove_folder
-from sampan.kubelet.agent.pod_volumes import PodVolumes
 from sampan.kubelet.agent.pulling import ImageManager
 from sampan.kubelet.cgroups import PodGroups
 from sampan.kubelet.environment.environment import Environment
@@ -23,9 +23,10 @@ from sampan.kubelet.hooks import HookFailed, Hooks
 from sampan.kubelet.objects import PodObjects
 from sampan.kubelet.pod_events import PodEvents
 from sampan.kubelet.probes import ProbeManager
-from sampan.kubelet.provision import AnyContainer, Kill
+from sampan.kubelet.provision import AlreadyTold, AnyContainer, Kill
 from sampan.kubelet.records import PodRecord
 from sampan.kubelet.restarts import is_sidecar, restarts_on_failure
+from sampan.kubelet.volumes import StillWaiting, VolumeManager
 from sampan.machinery.clock import Clock
 from sampan.machinery.events import NORMAL, WARNING
 from sampan.machinery.flight_recorder import FlightRecorder
@@ -33,6 +34,8 @@ from sampan.runtimes import contract
 from sampan.runtimes.contract import ContainerReport, PodReport, Runtime, RuntimeFailure
 
 log = logging.getLogger(__name__)
+
+T = TypeVar("T")
 
 POST_START_FAILED = "PostStartHookError"
 _LEAST_GRACE_S = 2.0
@@ -46,7 +49,7 @@ class Parts:
     runtime: Runtime
     environment: Environment
     images: ImageManager
-    volumes: PodVolumes
+    volumes: VolumeManager
     groups: PodGroups
     objects: PodObjects
     probes: ProbeManager
@@ -107,7 +110,10 @@ class PodProvision:
         except OSError as fault:
             raise RuntimeFailure("Failed", f"error making pod data directories: {fault}") from None
         parts.objects.follow(pod)
-        await parts.volumes.mount(pod)
+        try:
+            await self._unless_ending(record, parts.volumes.mount(pod))
+        except StillWaiting as failure:
+            raise AlreadyTold(failure.reason, failure.message) from None
         self._step(pod, "mount volumes")
 
     def _make_places(self, pod: Pod) -> None:
@@ -133,7 +139,7 @@ class PodProvision:
 
     async def start(self, record: PodRecord, container: AnyContainer, attempt: int) -> None:
         pod, kubelet, parts = record.pod, record.kubelet, self._parts
-        image = await parts.images.ensure(record, container)
+        image = await self._unless_ending(record, parts.images.ensure(record, container))
         self._step(pod, "pull", f"{container.name} {image.id}")
         before = parts.runtime.pod_report(pod)
         try:
@@ -142,7 +148,10 @@ class PodProvision:
                 container,
                 attempt,
                 image=image,
-                mounts=parts.volumes.mounts(pod, container),
+                mounts=partial(parts.volumes.mounts, pod, container),
+                devices=parts.volumes.devices(pod, container),
+                extra_groups=parts.volumes.extra_groups(pod),
+                file_key=partial(parts.volumes.file_key, pod),
                 pod_ips=before.ips,
                 target=_target(container, before),
             )
@@ -216,6 +225,7 @@ class PodProvision:
         self._step(pod, "stop", f"{name} within {left_s:g} s, after its hook")
 
     async def sync_running(self, record: PodRecord, report: PodReport) -> float | None:
+        self._parts.volumes.follow(record.pod)
         return None
 
     # -- the end -----------------------------------------------------------------------------------------------------
@@ -249,6 +259,20 @@ class PodProvision:
             subject = f"pods/{meta.namespace}/{meta.name}"
             component = f"kubelet/{self._config.name}"
             self._parts.recorder.note(component, action, subject, uid=meta.uid, outcome=str(outcome or ""))
+
+    async def _unless_ending(self, record: PodRecord, work: Coroutine[Any, Any, T]) -> T:
+        """Something that may take long: it is given up when the pod is to end."""
+        ending = record.ending = record.ending or asyncio.Event()
+        task, end = asyncio.ensure_future(work), asyncio.ensure_future(ending.wait())
+        try:
+            await asyncio.wait((task, end), return_when=asyncio.FIRST_COMPLETED)
+            if task.done():
+                return task.result()
+            raise AlreadyTold("Killing", "the pod is being deleted")
+        finally:
+            for each in (task, end):
+                each.cancel()
+            await asyncio.gather(task, end, return_exceptions=True)
 
     def _begin(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         task = asyncio.get_running_loop().create_task(work)

@@ -1,35 +1,38 @@
-"""What the steps of a pod need of its volumes."""
+"""The volumes of a node's pods, by the volume manager."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Protocol
+from typing import TYPE_CHECKING
 
-from sampan.api.types.core_v1 import Pod
-from sampan.kubelet.provision import AnyContainer
-from sampan.runtimes.config import Mount
+from sampan.kubelet.volumes import VolumeConfig, VolumeManager
+from sampan.machinery.events import WARNING
 
+if TYPE_CHECKING:
+    from sampan.kubelet.agent.kubelet import Kubelet
 
-class PodVolumes(Protocol):
-    """One node's. What it raises is RuntimeFailure."""
-
-    async def mount(self, pod: Pod) -> None:
-        """Until all of them are there; at once where they are already."""
-
-    def mounts(self, pod: Pod, container: AnyContainer) -> Sequence[Mount]: ...
-
-    async def unmount(self, pod: Pod) -> None: ...
+_PATIENCE_S = 5.0
+"""How long a worker waits for a pod's volumes; when they are there later, the pod is looked at again."""
 
 
-class NoVolumes:
-    async def mount(self, pod: Pod) -> None:
-        return
+def managed(kubelet: Kubelet) -> VolumeManager:
+    machine = kubelet.node.machine
+    config = VolumeConfig(
+        root=kubelet.config.root,
+        node_name=kubelet.config.name,
+        allocatable=machine.allocatable or machine.capacity,
+        patience_s=_PATIENCE_S,
+    )
+    return VolumeManager(
+        config=config,
+        client=kubelet.client,
+        informers=kubelet.informers,
+        objects=kubelet.objects,
+        clock=kubelet.clock,
+        warn=lambda pod, reason, message: kubelet.events.pod(kubelet.node, pod, WARNING, reason, message),
+        told=kubelet.look_at,
+        on_excess=kubelet.evict,
+        activity=kubelet.activity,
+    )
 
-    def mounts(self, pod: Pod, container: AnyContainer) -> Sequence[Mount]:
-        return ()
 
-    async def unmount(self, pod: Pod) -> None:
-        return
-
-
-__all__ = ["NoVolumes", "PodVolumes"]
+__all__ = ["managed"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import msgspec
@@ -45,6 +45,9 @@ class EnvironmentConfig:
     node_hosts: Path = Path("/etc/hosts")
     has_seccomp: bool = False
     """Containers that say nothing have the runtime's own profile."""
+
+
+Mounts = Callable[[Mapping[str, str]], Sequence[Mount]]
 
 
 class Environment:
@@ -98,13 +101,15 @@ class Environment:
         attempt: int,
         *,
         image: ImageInfo,
-        mounts: Sequence[Mount] = (),
+        mounts: Sequence[Mount] | Mounts = (),
         devices: Sequence[Device] = (),
+        extra_groups: Sequence[int] = (),
         pod_ips: Sequence[str] = (),
         target: str = "",
         file_key: Callable[[FileKeySelector], str | None] = lambda ref: None,
     ) -> ContainerConfig:
-        """`target` is the id of the container that an ephemeral one looks into."""
+        """`mounts` may be a function of the container's variables. `target` is the id of the container that an
+        ephemeral one looks into."""
         config, plain = self._config, _plain(container)
         try:
             variables = await self._variables(pod, plain, pod_ips, file_key)
@@ -113,6 +118,9 @@ class Environment:
             )
         except (ConfigFault, NotSynced) as fault:
             raise RuntimeFailure(CONFIG_ERROR, str(fault)) from None
+        if extra_groups:
+            secured = replace(secured, supplemental_groups=[*secured.supplemental_groups, *extra_groups])
+        mounts = mounts(variables) if callable(mounts) else mounts
         return ContainerConfig(
             name=container.name,
             attempt=attempt,
