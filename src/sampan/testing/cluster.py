@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Coroutine, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
 
 from sampan.apiserver.config import ServerConfig, TlsFiles
 from sampan.cli import kubeconfig
 from sampan.cli.assembly import COMPONENTS, Assembly, ClusterConfig, StoreConfig
-from sampan.cli.nodes_config import NodesConfig
+from sampan.cli.nodes_config import HOLLOW, NodesConfig
 from sampan.cli.pki import ACCOUNTS, ADMIN, CA, SERVER, Pki
 from sampan.machinery.client import Client
 from sampan.machinery.clock import Clock, RealClock
@@ -35,8 +36,9 @@ class Cluster:
     kubeconfigs, which is removed at the end of the block and also when the process is killed.
 
     `store` is "memory", "sqlite" (a file that goes away with the cluster), the path of a SQLite file, or the URLs of
-    etcd, separated by commas. `nodes` is how many hollow nodes there are, node-0 and so on; what their pods do is told
-    by annotations or the file `hollow_stages` (docs/nodes.md). With a `VirtualClock` object time stands still until
+    etcd, separated by commas. `nodes` is how many nodes there are, node-0 and so on. They are hollow, and what their
+    pods do is told by annotations or the file `hollow_stages` (docs/nodes.md), unless `runtime` says what is to run real
+    pods: "oci" needs root and crun or runc. With a `VirtualClock` object time stands still until
     `cluster.run(clock.advance(60))`.
     """
 
@@ -50,12 +52,13 @@ class Cluster:
         runtime_config: Mapping[str, bool] | None = None,
         clock: Clock | None = None,
         nodes: int = 0,
+        runtime: str = HOLLOW,
         hollow_stages: Path | None = None,
     ) -> None:
         self._components, self._controllers = components, controllers
         self._store, self._insecure = store, insecure
         self._runtime_config = runtime_config or {}
-        self._nodes = NodesConfig(count=nodes, stages=hollow_stages)
+        self._nodes = NodesConfig(count=nodes, runtime=runtime, stages=hollow_stages)
         self.clock: Clock = clock or RealClock()
         self._thread: LoopThread | None = None
         self._assembly: Assembly | None = None
@@ -195,7 +198,7 @@ class Cluster:
             controllers=self._controllers,
             root_ca=pki.certificate(CA).read_bytes(),
             signing_ca=(pki.certificate(CA), pki.key(CA)),
-            nodes=self._nodes,
+            nodes=replace(self._nodes, root=self._home / "nodes", images=self._home / "images"),
         )
 
     def _store_config(self) -> StoreConfig:
