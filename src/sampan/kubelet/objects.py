@@ -1,6 +1,7 @@
 """The secrets and config maps that a node's pods refer to: each followed for as long as a pod does.
 
-A node may read only what its pods need, one object at a time, so there is a watch for each.
+A node may read only what its pods need, one object at a time, so there is a watch for each; but for those that are
+immutable, once they are known.
 """
 
 from __future__ import annotations
@@ -37,6 +38,8 @@ class PodObjects:
         self._users: dict[ObjectKey, set[str]] = {}
         self._of_pod: dict[str, set[ObjectKey]] = {}
         self._followed: set[ObjectKey] = set()
+        self._immutable: dict[ObjectKey, Any] = {}
+        """Those that cannot change, for as long as a pod refers to them."""
 
     def subscribe(self, listener: Changed) -> None:
         """Have `listener` told of every object that changes, comes or goes."""
@@ -49,7 +52,8 @@ class PodObjects:
             self._drop(key, pod.metadata.uid)
         for key in wanted:
             self._users.setdefault(key, set()).add(pod.metadata.uid)
-            self._informer(key)
+            if key not in self._immutable:
+                self._informer(key)
         self._of_pod[pod.metadata.uid] = wanted
 
     def forget(self, uid: str) -> None:
@@ -64,7 +68,11 @@ class PodObjects:
 
     async def get(self, kind: type[T], namespace: str, name: str) -> T | None:
         """The object, None if there is none. NotSynced."""
-        informer = self._informer(ObjectKey(kind, namespace, name))
+        key = ObjectKey(kind, namespace, name)
+        if key in self._immutable:
+            kept: T = self._immutable[key]
+            return kept
+        informer = self._informer(key)
         try:
             async with asyncio.timeout(_PATIENCE_S):
                 await informer.synced.wait()
@@ -72,6 +80,9 @@ class PodObjects:
             word = kind.__name__.lower()
             raise NotSynced(f"failed to sync {word} cache: timed out waiting for the condition") from None
         found: T | None = informer.lister.get(name, namespace)
+        if getattr(found, "immutable", False) and key in self._users:
+            self._immutable[key] = found
+            self._stop(key)
         return found
 
     def users(self, key: ObjectKey) -> set[str]:
@@ -96,8 +107,12 @@ class PodObjects:
         users.discard(uid)
         if not users:
             del self._users[key]
-            self._followed.discard(key)
-            self._informers.forget(resource_of(key.kind), _selection(key))
+            self._immutable.pop(key, None)
+            self._stop(key)
+
+    def _stop(self, key: ObjectKey) -> None:
+        self._followed.discard(key)
+        self._informers.forget(resource_of(key.kind), _selection(key))
 
 
 def _selection(key: ObjectKey) -> Selection:

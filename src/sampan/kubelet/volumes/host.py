@@ -25,8 +25,8 @@ class VolumeConfig:
     """Of the node."""
     mounts_recursively_read_only: bool = False
     """The runtime can."""
-    patience_s: float = 123.0
-    """How long a pod waits for its volumes before its worker tries anew."""
+    patience_s: float = 10.0
+    """How long a pod's worker waits for its volumes before it looks at the pod anew; they are worked on meanwhile."""
     size_period_s: float = 10.0
     """How often volumes with a limit are measured."""
 

@@ -154,9 +154,10 @@ class VolumeManager:
         the pod claims is not there. People have been told why by then, and it goes on beside."""
         desired = self._want(pod)
         until = self._clock.now() + self._config.patience_s
-        desired.faults.clear()
         for key in self._missing(desired):
-            self._queue.add(key)
+            if key.name in desired.faults or not self._queue.failures(key):
+                self._queue.add(key)
+        desired.faults.clear()
         while missing := self._missing(desired):
             if desired.faults:
                 why = "; ".join(desired.faults.values())

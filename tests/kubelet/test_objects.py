@@ -1,0 +1,58 @@
+"""What pods refer to is followed for as long as they do."""
+
+import asyncio
+
+import pytest
+
+from sampan.api.codec import json
+from sampan.api.types.core_v1 import ConfigMap, Pod
+from sampan.kubelet.objects import ObjectKey, PodObjects
+from sampan.machinery.client import PatchType
+from sampan.machinery.informer import InformerFactory
+from sampan.testing import Cluster
+
+
+def pod(uid: str) -> Pod:
+    volume = {"name": "v", "configMap": {"name": "m"}}
+    spec = {"containers": [{"name": "c", "image": "i"}], "volumes": [volume]}
+    return json.from_value({"metadata": {"name": uid, "namespace": "default", "uid": uid}, "spec": spec}, Pod)
+
+
+def config_map(text: str, *, immutable: bool = False) -> ConfigMap:
+    meta = {"name": "m", "namespace": "default"}
+    return json.from_value({"metadata": meta, "data": {"a": text}, "immutable": immutable}, ConfigMap)
+
+
+async def read(objects: PodObjects) -> str:
+    found = await objects.config_map("default", "m")
+    return found.data["a"] if found is not None else ""
+
+
+@pytest.mark.parametrize("immutable", [False, True])
+def test_what_cannot_change_is_not_watched(immutable: bool) -> None:
+    async def main() -> None:
+        async with asyncio.timeout(30), Cluster(components=["apiserver"]) as cluster:
+            maps = cluster.client.of(ConfigMap)
+            await maps.create(config_map("1", immutable=immutable))
+            async with InformerFactory(client=cluster.client) as informers:
+                told: asyncio.Queue[ObjectKey] = asyncio.Queue()
+                objects = PodObjects(informers=informers)
+                objects.subscribe(told.put_nowait)
+                objects.follow(pod("u"))
+                assert await read(objects) == "1"
+                objects.follow(pod("w"))
+                await told.get()
+                if immutable:
+                    await maps.delete("m", "default")
+                    await maps.create(config_map("2"))
+                    assert await read(objects) == "1"
+                    objects.forget("u")
+                    assert await read(objects) == "1"
+                    objects.forget("w")
+                    objects.follow(pod("x"))
+                else:
+                    await maps.patch("m", {"data": {"a": "2"}}, "default", type=PatchType.MERGE)
+                    assert (await told.get()).name == "m"
+                assert await read(objects) == "2"
+
+    asyncio.run(main())
