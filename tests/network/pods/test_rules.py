@@ -21,7 +21,7 @@ RULES = rules.Rules(bridge="tst0", pods=NETWORKS, cluster=[ip_network("10.0.0.0/
 
 
 def record(uid: str = "a", *ports: PortMapping, last: int = 2) -> PodRecord:
-    addresses = [f"10.1.0.{last}/24", f"fd01::{last}/64"]
+    addresses = (f"10.1.0.{last}/24", f"fd01::{last}/64")
     return PodRecord(uid=uid, link="tst0-1", namespace="/n", addresses=addresses, ports=asked_ports(ports))
 
 
@@ -40,13 +40,13 @@ def port(host: int, to: int = 80, protocol: str = "TCP", ip: str = "") -> PortMa
     ],
 )
 def test_host_ports_as_elements(mapping: PortMapping, expected: set[Element]) -> None:
-    found = set(elements(record("a", mapping)))
+    found = elements(record("a", mapping))
     assert {each for each in found if not each.set.startswith("own")} == expected
     assert {each.key for each in found if each.set.startswith("own")} == {"10.1.0.2 . 10.1.0.2", "fd01::2 . fd01::2"}
 
 
 def test_a_pod_without_host_ports_needs_no_rules() -> None:
-    assert not list(elements(record("a", PortMapping(container_port=80, host_port=0))))
+    assert not elements(record("a", PortMapping(container_port=80, host_port=0)))
 
 
 @pytest.mark.parametrize(
@@ -81,7 +81,7 @@ PORTS = st.builds(
 
 @given(st.lists(PORTS, max_size=8, unique_by=lambda p: (p.protocol, p.host_port)), st.integers())
 def test_the_same_network_has_the_same_text(ports: list[HostPort], seed: int) -> None:
-    of = PodRecord(uid="a", link="l", namespace="n", addresses=["10.1.0.2/24", "fd01::2/64"], ports=ports)
+    of = PodRecord(uid="a", link="l", namespace="n", addresses=("10.1.0.2/24", "fd01::2/64"), ports=tuple(ports))
     one = list(elements(of))
     other = random.Random(seed).sample(one, len(one))
     turned = rules.Rules(bridge="tst0", pods=NETWORKS[::-1], cluster=RULES.cluster)

@@ -134,7 +134,7 @@ class BridgeNetwork:
             addresses=before.addresses if before else (),
             ports=asked,
         )
-        record = record if before else msgspec.structs.replace(record, addresses=self._take_addresses())
+        record = record if before else msgspec.structs.replace(record, addresses=tuple(self._take_addresses()))
         if asked and (taken := host_ports.conflict(record, self._pods.values())):
             if before is None:
                 self._pool.give_back(record.addresses)
@@ -150,8 +150,7 @@ class BridgeNetwork:
             raise failed(str(error)) from None
 
     def _port_change(self, before: PodRecord | None, after: PodRecord) -> Change | None:
-        old = set(host_ports.elements(before)) if before else set()
-        new = set(host_ports.elements(after))
+        old, new = host_ports.elements(before) if before else frozenset(), host_ports.elements(after)
         if not old | new:
             return None
         text = rules.taken_away(self._config.bridge, sorted(old - new))

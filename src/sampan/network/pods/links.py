@@ -11,7 +11,7 @@ from ipaddress import ip_address, ip_interface, ip_network
 from pathlib import Path
 from typing import Any
 
-from sampan.network.pods import sysctls
+from sampan.network.pods import netlink, sysctls
 from sampan.network.pods.addresses import Network, gateway
 from sampan.network.pods.config import failed
 from sampan.network.pods.names import hardware_for, is_link_of
@@ -19,8 +19,6 @@ from sampan.network.pods.records import PodRecord
 from sampan.runtimes.kernel import in_network
 
 POD_LINK = "eth0"
-_NO_DUPLICATE_CHECK = 0x02
-"""IFA_F_NODAD: an IPv6 address that is to be used at once, as nobody else gives addresses of our ranges."""
 _DEFAULT_MTU = 1500
 _LEAVING = 0x736D706E
 """The group of links that are being taken away."""
@@ -32,10 +30,12 @@ class Links:
 
         self._bridge, self._owner = bridge, owner
         self._netlink: Any = IPRoute()
+        self._plain = netlink.opened()
         self._index, self._mtu = 0, _DEFAULT_MTU
 
     def close(self) -> None:
         self._netlink.close()
+        self._plain.close()
 
     def way_out_mtu(self) -> int:
         for family in (socket.AF_INET, socket.AF_INET6):
@@ -63,7 +63,7 @@ class Links:
                     link = self._netlink.link("get", index=index)[0]
                     if link.get("master") != self._index:
                         self._netlink.link("set", index=index, master=self._index, state="up")
-                        self._netlink.brport("set", index=index, mode=1)
+                        netlink.say(self._plain, [netlink.hairpin(index)])
 
     def delete_bridge(self) -> None:
         self._index = index_of(self._bridge)
@@ -105,9 +105,9 @@ class Links:
             if not ip_address(found.get("address")).is_link_local
         }
         for address in sorted(present - wanted):
-            _address("del", self._netlink, self._index, address)
-        for address in sorted(wanted - present):
-            _address("add", self._netlink, self._index, address)
+            of = ip_interface(address)
+            self._netlink.addr("del", index=self._index, address=str(of.ip), prefixlen=of.network.prefixlen)
+        netlink.say(self._plain, [netlink.new_address(self._index, address) for address in sorted(wanted - present)])
 
     # -- pods --------------------------------------------------------------------------------------------------------
 
@@ -120,34 +120,34 @@ class Links:
                     return
                 self.delete(record.link)
             self._make_pair(record, namespace)
-            self._netlink.brport("set", index=index_of(record.link), mode=1)  # it may reach itself by way of the node
+            netlink.say(self._plain, [netlink.hairpin(index_of(record.link))])
             in_network(namespace, lambda: _configure(record))
 
     def _make_pair(self, record: PodRecord, namespace: Path) -> None:
         file = os.open(namespace, os.O_RDONLY | os.O_CLOEXEC)
         try:
-            peer = {
-                "ifname": POD_LINK,
-                "net_ns_fd": file,
-                "mtu": self._mtu,
-                "address": hardware_for(record.addresses[0]),
-            }
-            self._netlink.link(
-                "add", ifname=record.link, kind="veth", master=self._index, mtu=self._mtu, state="up", peer=peer
+            pair = netlink.new_pair(
+                record.link,
+                bridge=self._index,
+                mtu=self._mtu,
+                peer=POD_LINK,
+                namespace=file,
+                hardware=hardware_for(record.addresses[0]),
             )
+            netlink.say(self._plain, [pair])
         finally:
             os.close(file)
 
     def delete(self, *links: str) -> None:
         """Those that are still there. Several go as a group: the kernel waits for tens of milliseconds, but once."""
         found = [index for link in links if (index := index_of(link))]
+        if not found:
+            return
+        messages = [netlink.no_link(found[0])]
+        if len(found) > 1:
+            messages = [*(netlink.in_group(index, _LEAVING) for index in found), netlink.no_group(_LEAVING)]
         with _said(f"links {', '.join(links)}", unless=errno.ENODEV):
-            if len(found) > 1:
-                for index in found:
-                    self._netlink.link("set", index=index, group=_LEAVING)
-                self._netlink.link("del", group=_LEAVING)
-            elif found:
-                self._netlink.link("del", index=found[0])
+            netlink.say(self._plain, messages)
 
     def local_addresses(self) -> set[str]:
         with _said("the node's addresses"):
@@ -155,23 +155,15 @@ class Links:
 
 
 def _configure(record: PodRecord) -> None:
-    """From inside a pod's network. The socket is opened, used and closed by one thread: so pyroute2 wants it."""
-    from pyroute2 import IPRoute
-
+    """From inside a pod's network."""
     sysctls.for_link(POD_LINK, {ip_interface(each).version for each in record.addresses})
     index = index_of(POD_LINK)
-    with IPRoute() as netlink:
-        netlink.link("set", index=index, state="up")
-        for address in record.addresses:
-            _address("add", netlink, index, address)
-            way = gateway(ip_network(address, strict=False)).partition("/")[0]
-            netlink.route("add", dst="default", gateway=way, oif=index, family=_family(address))
-
-
-def _address(action: str, netlink: Any, index: int, address: str) -> None:
-    of = ip_interface(address)
-    extra = {"flags": _NO_DUPLICATE_CHECK} if action == "add" and of.version == 6 else {}
-    netlink.addr(action, index=index, address=str(of.ip), prefixlen=of.network.prefixlen, **extra)
+    messages = [netlink.up(index)]
+    for address in record.addresses:
+        way = gateway(ip_network(address, strict=False)).partition("/")[0]
+        messages += [netlink.new_address(index, address), netlink.new_default_route(index, way)]
+    with netlink.opened() as link:
+        netlink.say(link, messages)
 
 
 def index_of(link: str) -> int:
@@ -180,10 +172,6 @@ def index_of(link: str) -> int:
         return socket.if_nametoindex(link)
     except OSError:
         return 0
-
-
-def _family(address: str) -> int:
-    return socket.AF_INET if ip_interface(address).version == 4 else socket.AF_INET6
 
 
 @contextlib.contextmanager

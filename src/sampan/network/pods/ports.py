@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from functools import lru_cache
 from ipaddress import IPv4Address, IPv6Address, ip_address, ip_interface
 from typing import NamedTuple
 
@@ -31,15 +32,15 @@ def faults(ports: Iterable[HostPort]) -> Iterator[str]:
             yield f"host port {port.host_port}: {port.host_ip!r} is no address"
 
 
-def elements(record: PodRecord) -> Iterator[Element]:
+@lru_cache(maxsize=1024)
+def elements(record: PodRecord) -> frozenset[Element]:
     """`ports` by port alone, `bound` by the node's address too; `own` finds a pod that comes back to itself."""
-    if not record.ports:
-        return
-    for address in record.addresses:
-        ip = ip_interface(address).ip
-        yield Element(f"own{ip.version}", f"{ip} . {ip}")
+    found: set[Element] = set()
+    for ip in [ip_interface(address).ip for address in record.addresses if record.ports]:
+        found.add(Element(f"own{ip.version}", f"{ip} . {ip}"))
         for port in record.ports:
-            yield from _of_port(port, ip)
+            found.update(_of_port(port, ip))
+    return frozenset(found)
 
 
 def _of_port(port: HostPort, ip: IPv4Address | IPv6Address) -> Iterator[Element]:

@@ -24,9 +24,9 @@ class PodRecord(msgspec.Struct, frozen=True, kw_only=True):
     uid: str
     link: str
     namespace: str
-    addresses: Sequence[str]
+    addresses: tuple[str, ...]
     """With their lengths."""
-    ports: Sequence[HostPort] = ()
+    ports: tuple[HostPort, ...] = ()
 
 
 class Records:

@@ -1,0 +1,161 @@
+"""The few messages that each pod costs, in pyroute2's forms, several at a time on a plain socket: a tenth of what its
+own sockets take, with an event loop in each. For everything rarer those do. Only a thread that is in a network already
+may open a socket of it; the socket then stays there.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+import struct
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from ipaddress import ip_interface
+from typing import Any
+
+_REQUEST, _ACK, _EXCLUSIVE, _CREATE = 0x1, 0x4, 0x200, 0x400
+_NEW_LINK, _DELETE_LINK, _NEW_ADDRESS, _NEW_ROUTE = 16, 17, 20, 24
+_ANSWER = struct.Struct("=IHHIIi")
+_AT_ONCE = 64
+_UP = 1
+_MAIN_TABLE, _STATIC, _UNICAST = 254, 4, 1
+_NO_DUPLICATE_CHECK = 0x02
+"""IFA_F_NODAD: an IPv6 address that is to be used at once, as nobody else gives addresses of our ranges."""
+
+Attributes = list[list[Any]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Message:
+    type: int
+    fields: dict[str, int] = field(default_factory=dict)
+    attributes: Attributes = field(default_factory=list)
+    flags: int = 0
+
+
+def new_pair(name: str, *, bridge: int, mtu: int, peer: str, namespace: int, hardware: str) -> Message:
+    """Two links: one on the bridge, the other in the namespace of that open file."""
+    inside: Attributes = [
+        ["IFLA_IFNAME", peer],
+        ["IFLA_MTU", mtu],
+        ["IFLA_ADDRESS", hardware],
+        ["IFLA_NET_NS_FD", namespace],
+    ]
+    data = {"attrs": [["VETH_INFO_PEER", {"attrs": inside}]]}
+    kind = {"attrs": [["IFLA_INFO_KIND", "veth"], ["IFLA_INFO_DATA", data]]}
+    return Message(
+        type=_NEW_LINK,
+        fields={"flags": _UP, "change": _UP},
+        attributes=[["IFLA_IFNAME", name], ["IFLA_MTU", mtu], ["IFLA_MASTER", bridge], ["IFLA_LINKINFO", kind]],
+        flags=_CREATE | _EXCLUSIVE,
+    )
+
+
+def hairpin(index: int) -> Message:
+    """The bridge may send back by this link what came by it: a pod reaches itself by way of the node."""
+    data = {"attrs": [["IFLA_BRPORT_MODE", 1]]}
+    kind = {"attrs": [["IFLA_INFO_SLAVE_KIND", "bridge"], ["IFLA_INFO_SLAVE_DATA", data]]}
+    return Message(type=_NEW_LINK, fields={"index": index}, attributes=[["IFLA_LINKINFO", kind]])
+
+
+def up(index: int) -> Message:
+    return Message(type=_NEW_LINK, fields={"index": index, "flags": _UP, "change": _UP})
+
+
+def in_group(index: int, group: int) -> Message:
+    return Message(type=_NEW_LINK, fields={"index": index}, attributes=[["IFLA_GROUP", group]])
+
+
+def no_link(index: int) -> Message:
+    return Message(type=_DELETE_LINK, fields={"index": index})
+
+
+def no_group(group: int) -> Message:
+    return Message(type=_DELETE_LINK, attributes=[["IFLA_GROUP", group]])
+
+
+def new_address(index: int, address: str) -> Message:
+    of, family = ip_interface(address), family_of(address)
+    attributes: Attributes = [["IFA_LOCAL", str(of.ip)], ["IFA_ADDRESS", str(of.ip)]]
+    return Message(
+        type=_NEW_ADDRESS,
+        fields={
+            "family": family,
+            "prefixlen": of.network.prefixlen,
+            "flags": _NO_DUPLICATE_CHECK if of.version == 6 else 0,
+            "index": index,
+        },
+        attributes=attributes,
+        flags=_CREATE | _EXCLUSIVE,
+    )
+
+
+def new_default_route(index: int, gateway: str) -> Message:
+    return Message(
+        type=_NEW_ROUTE,
+        fields={"family": family_of(gateway), "table": _MAIN_TABLE, "proto": _STATIC, "type": _UNICAST},
+        attributes=[["RTA_GATEWAY", gateway], ["RTA_OIF", index]],
+        flags=_CREATE | _EXCLUSIVE,
+    )
+
+
+def family_of(address: str) -> int:
+    return socket.AF_INET if ip_interface(address).version == 4 else socket.AF_INET6
+
+
+def opened() -> socket.socket:
+    """In the network that the calling thread is in."""
+    return socket.socket(socket.AF_NETLINK, socket.SOCK_RAW | socket.SOCK_CLOEXEC, socket.NETLINK_ROUTE)
+
+
+def say(link: socket.socket, messages: Sequence[Message]) -> None:
+    """In order, as many at a time as the kernel has room to answer. OSError for the first that it refused: what was
+    sent with it has been tried, what comes after has not."""
+    for begin in range(0, len(messages), _AT_ONCE):
+        some = messages[begin : begin + _AT_ONCE]
+        link.send(b"".join(_encoded(message, number) for number, message in enumerate(some, 1)))
+        codes: list[int] = []
+        while len(codes) < len(some):
+            codes += _codes(link.recv(1 << 16))
+        for code in filter(None, codes):
+            raise OSError(code, os.strerror(code))
+
+
+def _encoded(message: Message, number: int) -> bytes:
+    from pyroute2.netlink.rtnl.ifaddrmsg import ifaddrmsg
+    from pyroute2.netlink.rtnl.ifinfmsg import ifinfmsg
+    from pyroute2.netlink.rtnl.rtmsg import rtmsg
+
+    made = {_NEW_ADDRESS: ifaddrmsg, _NEW_ROUTE: rtmsg}.get(message.type, ifinfmsg)()
+    made.update(message.fields)
+    made["attrs"] = message.attributes
+    flags = _REQUEST | _ACK | message.flags
+    made["header"] = {"type": message.type, "flags": flags, "sequence_number": number, "pid": 0}
+    made.encode()
+    return bytes(made.data)
+
+
+def _codes(answer: bytes) -> list[int]:
+    """Of each acknowledgement: 0, or what went wrong."""
+    found, at = [], 0
+    while at < len(answer):
+        length, *_, code = _ANSWER.unpack_from(answer, at)
+        found.append(-code)
+        at += (length + 3) & ~3
+    return found
+
+
+__all__ = [
+    "Message",
+    "family_of",
+    "hairpin",
+    "in_group",
+    "new_address",
+    "new_default_route",
+    "new_pair",
+    "no_group",
+    "no_link",
+    "opened",
+    "say",
+    "up",
+]
