@@ -180,6 +180,7 @@ class Kubelet:
             )
             provision = PodProvision(config=self.config, parts=parts, clock=self.clock)
             stack.push_async_callback(provision.close)
+            await stack.enter_async_context(volumes.running())
             self.node.provision = provision
             try:
                 async with asyncio.TaskGroup() as group:
@@ -188,7 +189,6 @@ class Kubelet:
                     nodes.subscribe(self._on_node)
                     for each in (services, classes, nodes):
                         await each.synced.wait()
-                    group.create_task(volumes.run())
                     await self._follow_pods(volumes)
                     for work in (
                         self.sync_loop.run(),
@@ -202,7 +202,7 @@ class Kubelet:
                     self.ready.set()
             finally:
                 if self.config.ends_pods:
-                    await asyncio.shield(self._end_pods())
+                    await asyncio.shield(self._end_pods(volumes))
 
     async def _follow_pods(self, volumes: VolumeManager) -> None:
         pods = self.informers.of(Pod, Selection(fields=f"spec.nodeName={self.config.name}"))
@@ -215,11 +215,12 @@ class Kubelet:
             log.info("pod %s is no longer wanted: removed", uid)
         pods.subscribe(lambda old, new: self.sync_loop.iteration(self.node, old, new))
 
-    async def _end_pods(self) -> None:
+    async def _end_pods(self, volumes: VolumeManager) -> None:
         """Nothing is left of what ran here."""
-        for uid in self.runtime.known_pods():
+        for uid in sorted({*self.runtime.known_pods(), *volumes.known_pods()}):
             try:
                 await self.runtime.remove_pod(uid)
+                await volumes.unmount(uid)
             except RuntimeFailure as failure:
                 log.warning("pod %s: %s", uid, failure.message)
         await asyncio.to_thread(self.groups.end)
