@@ -239,6 +239,9 @@ def test_a_kubelet_that_comes_back(tmp_path: Path) -> None:
                 (scene.folder(pod, "empty-dir", "memory") / "kept").write_text(pod.metadata.name)
         async with scene.managing() as manager:
             assert set(manager.known_pods()) == {stays.metadata.uid, goes.metadata.uid}
+            manager.follow(stays)
+            await scene.client.of(Secret).patch("s", {"stringData": {"a": "2"}}, "default", type=PatchType.MERGE)
+            await eventually(lambda: (scene.folder(stays, "secret", "word") / "a").read_text() == "2")
             await manager.mount(stays)
             for name in ("disk", "memory"):
                 assert (scene.folder(stays, "empty-dir", name) / "kept").read_text() == "stays"

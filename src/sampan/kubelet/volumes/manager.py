@@ -140,9 +140,14 @@ class VolumeManager:
     # -- what pods are to have ---------------------------------------------------------------------------------------
 
     def follow(self, pod: Pod) -> None:
-        """The pod has changed: what its volumes tell of it may have to."""
+        """The pod runs and may have changed: what its volumes tell of it may have to. Of one that has run since before
+        a restart of the kubelet the volumes are adopted."""
         desired = self._desired.get(pod.metadata.uid)
-        if desired is None or desired.pod is pod:
+        if desired is None:
+            for key in self._missing(self._want(pod)):
+                self._queue.add(key)
+            return
+        if desired.pod is pod:
             return
         before, desired.pod = desired.pod, pod
         if is_other(before, pod):
