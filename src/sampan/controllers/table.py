@@ -222,6 +222,16 @@ CONTROLLERS = (
         aliases=("attachdetach",),
         factory="sampan.controllers.storage.attach_detach:make",
     ),
+    Descriptor(
+        name="resourceclaim-controller",
+        factory="sampan.controllers.devices.resource_claims:make",
+        runner=RunnerConfig(workers=10),
+    ),
+    Descriptor(
+        name="ttl-controller",
+        aliases=("ttl",),
+        factory="sampan.controllers.nodes.ttl:make",
+    ),
 )
 
 __all__ = ["CONTROLLERS"]

@@ -1,0 +1,1 @@
+"""Controllers of devices that pods claim (resource.k8s.io)."""

@@ -1,0 +1,102 @@
+"""What pods claim, and the claims that are made for them from templates. Pure."""
+
+from collections.abc import Hashable, Iterable
+
+from sampan.api.types.core_v1 import Pod, PodResourceClaim
+from sampan.api.types.meta_v1 import ObjectMeta, OwnerReference
+from sampan.api.types.resource_v1 import ResourceClaim, ResourceClaimConsumerReference, ResourceClaimTemplate
+from sampan.machinery.object_key import Key
+
+ANNOTATION = "resource.kubernetes.io/pod-claim-name"
+"""On a claim that was made from a template: for which of the pod's claims."""
+MOST_CONSUMERS = 256
+_LONGEST_BASE = 57
+"""Of a generated name: a dash and five characters come after it, within 63."""
+
+
+def claim_name(pod: Pod, wanted: PodResourceClaim) -> str | None:
+    """The name of the claim that the pod uses: empty while it is not made, None if none is needed."""
+    if wanted.resourceClaimName is not None:
+        return wanted.resourceClaimName
+    for status in pod.status.resourceClaimStatuses:
+        if status.name == wanted.name:
+            return status.resourceClaimName
+    return ""
+
+
+def claim_names(pod: Pod) -> list[str]:
+    """Of all claims that the pod uses so far, also of the one that stands for its extended resources."""
+    found = [claim_name(pod, wanted) for wanted in pod.spec.resourceClaims]
+    if pod.status.extendedResourceClaimStatus is not None:
+        found.append(pod.status.extendedResourceClaimStatus.resourceClaimName)
+    return [name for name in found if name]
+
+
+def has_claims(pod: Pod) -> bool:
+    return bool(pod.spec.resourceClaims) or pod.status.extendedResourceClaimStatus is not None
+
+
+def by_claim(pod: Pod) -> Iterable[Hashable]:
+    if not pod.spec.resourceClaims:
+        return ()
+    names = (claim_name(pod, wanted) for wanted in pod.spec.resourceClaims)
+    return [Key(pod.metadata.namespace, name) for name in names if name]
+
+
+def by_template(pod: Pod) -> Iterable[Hashable]:
+    if not pod.spec.resourceClaims:
+        return ()
+    names = (wanted.resourceClaimTemplateName for wanted in pod.spec.resourceClaims)
+    return [Key(pod.metadata.namespace, name) for name in names if name]
+
+
+def is_done(pod: Pod) -> bool:
+    """It will not run, or not any more."""
+    is_deleted_early = pod.metadata.deletionTimestamp is not None and not pod.spec.nodeName
+    return pod.status.phase in ("Succeeded", "Failed") or is_deleted_early
+
+
+def is_made_for(claim: ResourceClaim, pod: Pod) -> bool:
+    return any(owner.controller and owner.uid == pod.metadata.uid for owner in claim.metadata.ownerReferences)
+
+
+def is_reserved_for(claim: ResourceClaim, pod: Pod) -> bool:
+    return any(consumer.uid == pod.metadata.uid for consumer in claim.status.reservedFor)
+
+
+def needs_reservation(claim: ResourceClaim, pod: Pod) -> bool:
+    """Of a pod that is on a node without the scheduler having seen to this."""
+    status = claim.status
+    has_room = len(status.reservedFor) < MOST_CONSUMERS
+    return status.allocation is not None and not is_reserved_for(claim, pod) and has_room
+
+
+def consumer(pod: Pod) -> ResourceClaimConsumerReference:
+    return ResourceClaimConsumerReference(resource="pods", name=pod.metadata.name, uid=pod.metadata.uid)
+
+
+def claim_from(template: ResourceClaimTemplate, pod: Pod, wanted: PodResourceClaim) -> ResourceClaim:
+    meta, said = pod.metadata, template.spec.metadata
+    owner = OwnerReference(apiVersion="v1", kind="Pod", name=meta.name, uid=meta.uid, controller=True)
+    return ResourceClaim(
+        metadata=ObjectMeta(
+            generateName=base_name(meta.name, wanted.name),
+            namespace=meta.namespace,
+            ownerReferences=[owner],
+            annotations={**said.annotations, ANNOTATION: wanted.name},
+            labels=said.labels,
+        ),
+        spec=template.spec.spec,
+    )
+
+
+def base_name(pod: str, claim: str) -> str:
+    """Both names, each shortened in proportion where they are too long together."""
+    full = f"{pod}-{claim}-"
+    if len(full) <= _LONGEST_BASE:
+        return full
+    return f"{_cut(pod, len(full))}-{_cut(claim, len(full))}"
+
+
+def _cut(name: str, total: int) -> str:
+    return name[: len(name) * _LONGEST_BASE // total]

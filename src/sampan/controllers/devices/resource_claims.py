@@ -1,0 +1,250 @@
+"""resourceclaim-controller: claims from templates for pods, reservations of pods that are done, and what no pod needs
+any more."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable
+from typing import Any, NamedTuple
+
+import msgspec
+
+from sampan.api.types.core_v1 import Pod, PodResourceClaim
+from sampan.api.types.resource_v1 import ResourceClaim, ResourceClaimConsumerReference, ResourceClaimTemplate
+from sampan.controllers.descriptor import Parts
+from sampan.controllers.devices import pod_claims
+from sampan.machinery import errors
+from sampan.machinery.client import Client, PatchType, Write, resource_of
+from sampan.machinery.controller import Watch
+from sampan.machinery.events import WARNING, EventRecorder
+from sampan.machinery.informer import InformerFactory, by_owner
+from sampan.machinery.object_key import Key, key_of
+
+SOURCE = "resource_claim"
+FIELD_MANAGER = "ResourceClaimController"
+FINALIZER = "resource.kubernetes.io/delete-protection"
+_MOST_REMEMBERED = 500
+"""Pods that are gone; of one that is forgotten the server is asked."""
+
+
+class PodWork(NamedTuple):
+    key: Key
+
+
+class ClaimWork(NamedTuple):
+    key: Key
+
+
+class ResourceClaims:
+    name = "resourceclaim-controller"
+    watches = (
+        Watch(resource_of(Pod)),
+        Watch(resource_of(ResourceClaim)),
+        Watch(resource_of(ResourceClaimTemplate)),
+    )
+
+    def __init__(self, *, client: Client, informers: InformerFactory, events: EventRecorder) -> None:
+        self._pods_client, self._claims_client, self._events = client.of(Pod), client.of(ResourceClaim), events
+        self._informers = informers
+        self._pods, self._claims = informers.of(Pod).lister, informers.of(ResourceClaim).lister
+        self._templates = informers.of(ResourceClaimTemplate).lister
+        self._pods.add_index(pod_claims.by_claim)
+        self._pods.add_index(pod_claims.by_template)
+        self._claims.add_index(by_owner)
+        self._add: Callable[[Hashable], None] = lambda key: None
+        self._gone: dict[str, None] = {}
+        """Uids of pods that were removed, the latest last."""
+        self._made: dict[str, ResourceClaim] = {}
+        """By uid: claims that were created and are not in the cache yet. A pod whose status could not be written must
+        find them, or it would get a second one."""
+
+    # -- changes -----------------------------------------------------------------------------------------------------
+
+    def feed(self, add: Callable[[Hashable], None]) -> None:
+        self._add = add
+        self._informers.of(ResourceClaim).subscribe(self._on_claim)
+        self._informers.of(ResourceClaimTemplate).subscribe(self._on_template)
+        self._informers.of(Pod).subscribe(self._on_pod)
+
+    def _on_pod(self, old: Pod | None, new: Pod | None) -> None:
+        pod: Any = new if new is not None else old
+        if not pod_claims.has_claims(pod):
+            return
+        if new is None:
+            self._remember_gone(pod.metadata.uid)
+        if new is None or pod_claims.is_done(pod):
+            for name in pod_claims.claim_names(pod):
+                self._add(ClaimWork(Key(pod.metadata.namespace, name)))
+        if new is not None and new.metadata.deletionTimestamp is None:
+            self._add(PodWork(key_of(new)))
+
+    def _on_claim(self, old: ResourceClaim | None, new: ResourceClaim | None) -> None:
+        claim: Any = new if new is not None else old
+        self._made.pop(claim.metadata.uid, None)
+        if new is not None:
+            self._add(ClaimWork(key_of(new)))
+        for pod in self._pods.find(pod_claims.by_claim, key_of(claim)):
+            self._on_pod(pod, pod)
+
+    def _on_template(self, old: ResourceClaimTemplate | None, new: ResourceClaimTemplate | None) -> None:
+        if new is not None:
+            for pod in self._pods.find(pod_claims.by_template, key_of(new)):
+                self._on_pod(pod, pod)
+
+    def _remember_gone(self, uid: str) -> None:
+        self._gone[uid] = None
+        if len(self._gone) > _MOST_REMEMBERED:
+            del self._gone[next(iter(self._gone))]
+
+    # -- pods --------------------------------------------------------------------------------------------------------
+
+    async def reconcile(self, work: PodWork | ClaimWork) -> None:
+        if isinstance(work, ClaimWork):
+            claim = self._claims.by_key(work.key)
+            if claim is not None:
+                await self._sync_claim(claim)
+            return
+        pod = self._pods.by_key(work.key)
+        if pod is not None and pod.metadata.deletionTimestamp is None and not pod_claims.is_done(pod):
+            await self._sync_pod(pod)
+
+    async def _sync_pod(self, pod: Pod) -> None:
+        made: dict[str, str] = {}
+        for wanted in pod.spec.resourceClaims:
+            try:
+                name = await self._made_for(pod, wanted)
+            except errors.ApiError as error:
+                why = f"PodResourceClaim {wanted.name}: {error}"
+                self._events.event(pod, WARNING, "FailedResourceClaimCreation", why)
+                raise
+            if name:
+                made[wanted.name] = name
+        if made:
+            await self._tell(pod, made)
+        if pod.spec.nodeName:
+            await self._reserve_all(pod)
+
+    async def _made_for(self, pod: Pod, wanted: PodResourceClaim) -> str:
+        """The name of a claim that the pod's status does not tell of yet; empty if there is nothing to tell."""
+        name = pod_claims.claim_name(pod, wanted)
+        if name is None or wanted.resourceClaimTemplateName is None:
+            return ""
+        claim = self._claims.get(name, pod.metadata.namespace) if name else None
+        if claim is not None and pod_claims.is_made_for(claim, pod):
+            return ""
+        claim = self._orphan(pod, wanted) or await self._make(pod, wanted, wanted.resourceClaimTemplateName)
+        return claim.metadata.name
+
+    def _orphan(self, pod: Pod, wanted: PodResourceClaim) -> ResourceClaim | None:
+        """One that was made before its maker could say so."""
+        every = [*self._claims.find(by_owner, pod.metadata.uid), *self._made.values()]
+        for claim in every:
+            is_this = claim.metadata.annotations.get(pod_claims.ANNOTATION) == wanted.name
+            if is_this and pod_claims.is_made_for(claim, pod):
+                return claim
+        return None
+
+    async def _make(self, pod: Pod, wanted: PodResourceClaim, template_name: str) -> ResourceClaim:
+        template = self._templates.get(template_name, pod.metadata.namespace)
+        if template is None:
+            kind = "resourceclaimtemplate.resource.k8s.io"
+            raise errors.unexpected(f'resource claim template "{template_name}": {kind} "{template_name}" not found')
+        try:
+            claim = await self._claims_client.create(pod_claims.claim_from(template, pod, wanted))
+        except errors.ApiError as error:
+            raise errors.unexpected(f"create ResourceClaim : {error}") from error
+        if self._claims.by_key(key_of(claim)) is None:
+            self._made[claim.metadata.uid] = claim
+        return claim
+
+    async def _tell(self, pod: Pod, made: dict[str, str]) -> None:
+        known = {status.name: status.resourceClaimName for status in pod.status.resourceClaimStatuses}
+        statuses = [
+            {"name": name, **({"resourceClaimName": claim} if claim is not None else {})}
+            for name, claim in {**known, **made}.items()
+        ]
+        patch = {"apiVersion": "v1", "kind": "Pod", "status": {"resourceClaimStatuses": statuses}}
+        await self._pods_client.patch(
+            pod.metadata.name,
+            patch,
+            pod.metadata.namespace,
+            type=PatchType.APPLY,
+            subresource="status",
+            options=Write(field_manager=FIELD_MANAGER, force=True),
+        )
+
+    async def _reserve_all(self, pod: Pod) -> None:
+        """The scheduler does this for the pods that it places; of others it is done here."""
+        for wanted in pod.spec.resourceClaims:
+            name = pod_claims.claim_name(pod, wanted)
+            claim = self._claims.get(name, pod.metadata.namespace) if name else None
+            if claim is None:
+                continue
+            is_own = wanted.resourceClaimTemplateName is None or pod_claims.is_made_for(claim, pod)
+            if is_own and pod_claims.needs_reservation(claim, pod):
+                await self._update_status(claim, reservedFor=[*claim.status.reservedFor, pod_claims.consumer(pod)])
+
+    # -- claims ------------------------------------------------------------------------------------------------------
+
+    async def _sync_claim(self, claim: ResourceClaim) -> None:
+        has = claim.status.reservedFor
+        left = [consumer for consumer in has if await self._is_needed_by(claim, consumer)]
+        if len(left) < len(has):
+            claim = await self._release(claim, left)
+        elif not left and claim.metadata.deletionTimestamp is not None and FINALIZER in claim.metadata.finalizers:
+            claim = await self._let_go(claim)
+        if not left and self._has_done_owner(claim):
+            try:
+                await self._claims_client.delete(claim.metadata.name, claim.metadata.namespace)
+            except errors.NotFound:
+                return
+
+    async def _is_needed_by(self, claim: ResourceClaim, consumer: ResourceClaimConsumerReference) -> bool:
+        if consumer.apiGroup or consumer.resource != "pods":
+            return True
+        if consumer.uid in self._gone:
+            return False
+        pod = self._pods.get(consumer.name, claim.metadata.namespace)
+        if pod is not None:
+            return pod.metadata.uid == consumer.uid and not pod_claims.is_done(pod)
+        try:  # the cache may be behind the scheduler
+            live = await self._pods_client.get(consumer.name, claim.metadata.namespace)
+        except errors.NotFound:
+            return False
+        return live.metadata.uid == consumer.uid
+
+    async def _release(self, claim: ResourceClaim, left: list[ResourceClaimConsumerReference]) -> ResourceClaim:
+        """Who uses it last gives it free: the next one may be elsewhere."""
+        is_free = not left and FINALIZER in claim.metadata.finalizers
+        allocation = None if is_free else claim.status.allocation
+        claim = await self._update_status(claim, reservedFor=left, allocation=allocation)
+        if FINALIZER in claim.metadata.finalizers and claim.status.allocation is None:
+            claim = await self._without_finalizer(claim)
+        return claim
+
+    async def _let_go(self, claim: ResourceClaim) -> ResourceClaim:
+        if claim.status.allocation is not None:
+            claim = await self._update_status(claim, allocation=None)
+        return await self._without_finalizer(claim)
+
+    def _has_done_owner(self, claim: ResourceClaim) -> bool:
+        """It was made for a pod that will not run; of one that is not known the garbage collector decides."""
+        for owner in claim.metadata.ownerReferences:
+            if owner.controller and (owner.apiVersion, owner.kind) == ("v1", "Pod"):
+                pod = self._pods.get(owner.name, claim.metadata.namespace)
+                return pod is not None and (pod.metadata.uid != owner.uid or pod_claims.is_done(pod))
+        return False
+
+    async def _update_status(self, claim: ResourceClaim, **changed: Any) -> ResourceClaim:
+        """Fails if somebody else has changed the claim meanwhile."""
+        status = msgspec.structs.replace(claim.status, **changed)
+        return await self._claims_client.update_status(msgspec.structs.replace(claim, status=status))
+
+    async def _without_finalizer(self, claim: ResourceClaim) -> ResourceClaim:
+        left = [each for each in claim.metadata.finalizers if each != FINALIZER]
+        meta = msgspec.structs.replace(claim.metadata, finalizers=left)
+        return await self._claims_client.update(msgspec.structs.replace(claim, metadata=meta))
+
+
+def make(parts: Parts) -> ResourceClaims:
+    client, events = parts.client_for(ResourceClaims.name), parts.events_for(ResourceClaims.name, SOURCE)
+    return ResourceClaims(client=client, informers=parts.informers, events=events)

@@ -1,0 +1,86 @@
+"""Which claims a pod uses, and how those are made that it has from templates."""
+
+from typing import Any
+
+import pytest
+
+from sampan.api.codec import json as codec
+from sampan.api.types.core_v1 import Pod, PodResourceClaim
+from sampan.api.types.resource_v1 import ResourceClaim, ResourceClaimTemplate
+from sampan.controllers.devices import pod_claims
+
+
+def pod(status: dict[str, Any] | None = None, **spec: Any) -> Pod:
+    meta = {"name": "p", "namespace": "default", "uid": "u"}
+    return codec.from_value({"metadata": meta, "spec": spec, "status": status or {}}, Pod)
+
+
+BY_NAME = PodResourceClaim(name="a", resourceClaimName="mine")
+BY_TEMPLATE = PodResourceClaim(name="b", resourceClaimTemplateName="t")
+
+
+@pytest.mark.parametrize(
+    ("wanted", "status", "name"),
+    [
+        (BY_NAME, {}, "mine"),
+        (BY_TEMPLATE, {}, ""),
+        (BY_TEMPLATE, {"resourceClaimStatuses": [{"name": "b", "resourceClaimName": "p-b-x"}]}, "p-b-x"),
+        (BY_TEMPLATE, {"resourceClaimStatuses": [{"name": "b"}]}, None),
+    ],
+)
+def test_names(wanted: PodResourceClaim, status: dict[str, Any], name: str | None) -> None:
+    assert pod_claims.claim_name(pod(status), wanted) == name
+
+
+def test_the_claim_of_extended_resources_counts() -> None:
+    status = {"extendedResourceClaimStatus": {"resourceClaimName": "x", "requestMappings": []}}
+    assert pod_claims.claim_names(pod(status)) == ["x"]
+
+
+def test_made_from_a_template() -> None:
+    spec = {"metadata": {"labels": {"l": "1"}, "annotations": {"n": "2"}}, "spec": {"devices": {}}}
+    template = codec.from_value({"metadata": {"name": "t"}, "spec": spec}, ResourceClaimTemplate)
+    made = pod_claims.claim_from(template, pod(), BY_TEMPLATE)
+    assert made.metadata.generateName == "p-b-"
+    assert made.metadata.labels == {"l": "1"}
+    assert made.metadata.annotations == {"n": "2", "resource.kubernetes.io/pod-claim-name": "b"}
+    (owner,) = made.metadata.ownerReferences
+    assert (owner.kind, owner.name, owner.uid, owner.controller, owner.blockOwnerDeletion) == (
+        "Pod",
+        "p",
+        "u",
+        True,
+        None,
+    )
+    assert pod_claims.is_made_for(made, pod())
+
+
+def test_long_names_keep_a_part_of_both() -> None:
+    base = pod_claims.base_name("p" * 60, "c" * 20)
+    assert base == "p" * (60 * 57 // 82) + "-" + "c" * (20 * 57 // 82)
+    assert len(base) <= 57
+
+
+@pytest.mark.parametrize(
+    ("phase", "node", "deleted", "is_done"),
+    [
+        ("Running", "n", None, False),
+        ("Running", "n", "2026-01-01T00:00:00Z", False),
+        ("Pending", "", "2026-01-01T00:00:00Z", True),
+        ("Succeeded", "n", None, True),
+        ("Failed", "n", None, True),
+    ],
+)
+def test_done(phase: str, node: str, deleted: str | None, is_done: bool) -> None:
+    found = pod({"phase": phase}, nodeName=node)
+    found.metadata.deletionTimestamp = deleted
+    assert pod_claims.is_done(found) == is_done
+
+
+def test_a_full_claim_takes_no_more() -> None:
+    consumers = [{"resource": "pods", "name": str(at), "uid": str(at)} for at in range(256)]
+    value = {"metadata": {"name": "c"}, "status": {"allocation": {}, "reservedFor": consumers}}
+    claim = codec.from_value(value, ResourceClaim)
+    assert not pod_claims.needs_reservation(claim, pod())
+    del claim.status.reservedFor[0]
+    assert pod_claims.needs_reservation(claim, pod())

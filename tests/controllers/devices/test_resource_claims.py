@@ -1,0 +1,208 @@
+"""Claims come from templates, are reserved, given free and removed."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+from sampan.api.codec import json as codec
+from sampan.api.types.core_v1 import Event, Pod
+from sampan.api.types.resource_v1 import ResourceClaim, ResourceClaimTemplate
+from sampan.controllers.devices.resource_claims import FINALIZER
+from sampan.machinery import errors
+from sampan.machinery.client import Delete
+from tests.controllers.cluster import Cluster, names_of, second_run_writes_nothing
+from tests.controllers.ownership.pod_cluster import pod_cluster
+
+CONTROLLER = "resourceclaim-controller"
+NOW = Delete(grace_period_s=0)
+DEVICES = {"requests": [{"name": "gpu", "exactly": {"deviceClassName": "gpu"}}]}
+ALLOCATION = {"devices": {"results": [{"request": "gpu", "driver": "d.example", "pool": "p", "device": "0"}]}}
+
+
+def claiming(name: str = "p", *, node: str = "", claim: str = "", template: str = "") -> Pod:
+    said = {"resourceClaimName": claim} if claim else {"resourceClaimTemplateName": template or "t"}
+    spec: dict[str, Any] = {
+        "containers": [{"name": "c", "image": "i", "resources": {"claims": [{"name": "gpu"}]}}],
+        "resourceClaims": [{"name": "gpu", **said}],
+    }
+    if node:
+        spec["nodeName"] = node
+    return codec.from_value({"metadata": {"name": name, "namespace": "default"}, "spec": spec}, Pod)
+
+
+def template() -> ResourceClaimTemplate:
+    value = {"metadata": {"name": "t", "namespace": "default"}, "spec": {"spec": {"devices": DEVICES}}}
+    return codec.from_value(value, ResourceClaimTemplate)
+
+
+def claim(name: str = "c") -> ResourceClaim:
+    return codec.from_value(
+        {"metadata": {"name": name, "namespace": "default"}, "spec": {"devices": DEVICES}}, ResourceClaim
+    )
+
+
+class Stage:
+    def __init__(self, cluster: Cluster) -> None:
+        self.cluster = cluster
+        self.pods, self.claims = cluster.client.of(Pod), cluster.client.of(ResourceClaim)
+
+    async def settle(self) -> None:
+        await self.cluster.clock.advance(1)
+
+    async def allocate(self, name: str, *pods: Pod) -> None:
+        """As the scheduler does it."""
+        await self.claims.patch(name, {"metadata": {"finalizers": [FINALIZER]}}, "default")
+        found = await self.claims.get(name, "default")
+        consumers = [{"resource": "pods", "name": pod.metadata.name, "uid": pod.metadata.uid} for pod in pods]
+        value = {"allocation": ALLOCATION, "reservedFor": consumers}
+        found = codec.from_value({**codec.to_value(found), "status": value}, ResourceClaim)
+        await self.claims.update_status(found)
+        await self.settle()
+
+    async def get(self, name: str) -> ResourceClaim:
+        return await self.claims.get(name, "default")
+
+    async def finish(self, name: str) -> None:
+        await self.pods.patch(name, {"status": {"phase": "Succeeded"}}, "default", subresource="status")
+        await self.settle()
+
+
+@asynccontextmanager
+async def stage() -> AsyncIterator[Stage]:
+    async with pod_cluster() as c, c.running(CONTROLLER):
+        yield Stage(c)
+
+
+def test_a_claim_is_made_and_told_of() -> None:
+    async def main() -> None:
+        async with pod_cluster() as c:
+            async with c.running(CONTROLLER):
+                await c.client.of(ResourceClaimTemplate).create(template())
+                pod = await c.client.of(Pod).create(claiming())
+                await c.clock.advance(1)
+                (made,) = (await c.client.of(ResourceClaim).list()).items
+                assert made.metadata.name.startswith("p-gpu-")
+                assert made.metadata.ownerReferences[0].uid == pod.metadata.uid
+                (told,) = (await c.client.of(Pod).get("p", "default")).status.resourceClaimStatuses
+                assert (told.name, told.resourceClaimName) == ("gpu", made.metadata.name)
+            await second_run_writes_nothing(c, CONTROLLER)
+
+    asyncio.run(main())
+
+
+def test_a_claim_that_somebody_deletes_is_made_again() -> None:
+    async def main() -> None:
+        async with stage() as s:
+            await s.cluster.client.of(ResourceClaimTemplate).create(template())
+            await s.pods.create(claiming())
+            await s.settle()
+            (first,) = names_of((await s.claims.list()).items)
+            await s.claims.delete(first, "default")
+            await s.settle()
+            (second,) = names_of((await s.claims.list()).items)
+            assert second != first
+            (told,) = (await s.pods.get("p", "default")).status.resourceClaimStatuses
+            assert told.resourceClaimName == second
+
+    asyncio.run(main())
+
+
+def test_a_template_that_comes_late() -> None:
+    async def main() -> None:
+        async with stage() as s:
+            await s.pods.create(claiming())
+            await s.settle()
+            events = (await s.cluster.client.of(Event).list()).items
+            assert {(event.reason, event.source.component) for event in events} == {
+                ("FailedResourceClaimCreation", "resource_claim")
+            }
+            why = 'resource claim template "t": resourceclaimtemplate.resource.k8s.io "t" not found'
+            assert events[0].message == f"PodResourceClaim gpu: {why}"
+            await s.cluster.client.of(ResourceClaimTemplate).create(template())
+            await s.settle()
+            assert len((await s.claims.list()).items) == 1
+
+    asyncio.run(main())
+
+
+def test_the_last_pod_gives_a_claim_free() -> None:
+    async def main() -> None:
+        async with stage() as s:
+            await s.claims.create(claim())
+            one = await s.pods.create(claiming("one", claim="c", node="n"))
+            two = await s.pods.create(claiming("two", claim="c", node="n"))
+            await s.allocate("c", one, two)
+            assert len((await s.get("c")).status.reservedFor) == 2
+            await s.finish("one")
+            left = await s.get("c")
+            assert [each.name for each in left.status.reservedFor] == ["two"]
+            assert left.status.allocation is not None
+            await s.pods.delete("two", "default", options=NOW)
+            await s.settle()
+            free = await s.get("c")
+            assert (free.status.reservedFor, free.status.allocation, free.metadata.finalizers) == ([], None, [])
+
+    asyncio.run(main())
+
+
+def test_a_pod_that_was_put_on_a_node_is_reserved_for() -> None:
+    async def main() -> None:
+        async with stage() as s:
+            await s.claims.create(claim())
+            other = await s.pods.create(claiming("other", claim="c", node="n"))
+            await s.allocate("c", other)
+            pod = await s.pods.create(claiming("p", claim="c", node="n"))
+            await s.settle()
+            found = (await s.get("c")).status.reservedFor
+            assert [each.uid for each in found] == [other.metadata.uid, pod.metadata.uid]
+
+    asyncio.run(main())
+
+
+def test_the_claim_of_a_pod_that_is_done_goes() -> None:
+    async def main() -> None:
+        async with stage() as s:
+            await s.cluster.client.of(ResourceClaimTemplate).create(template())
+            pod = await s.pods.create(claiming(node="n"))
+            await s.settle()
+            (name,) = names_of((await s.claims.list()).items)
+            await s.allocate(name, pod)
+            await s.finish("p")
+            assert (await s.claims.list()).items == []
+
+    asyncio.run(main())
+
+
+def test_a_reservation_for_a_pod_that_nobody_knows_is_taken_back() -> None:
+    async def main() -> None:
+        async with pod_cluster() as c:
+            s = Stage(c)
+            await s.claims.create(claim())
+            stranger = codec.from_value({"metadata": {"name": "gone", "uid": "x"}}, Pod)
+            await s.allocate("c", stranger)
+            async with c.running(CONTROLLER):
+                await s.settle()
+                assert (await s.get("c")).status.reservedFor == []
+
+    asyncio.run(main())
+
+
+def test_a_deleted_claim_goes_when_it_is_free() -> None:
+    async def main() -> None:
+        async with stage() as s:
+            await s.claims.create(claim())
+            pod = await s.pods.create(claiming(claim="c", node="n"))
+            await s.allocate("c", pod)
+            await s.claims.delete("c", "default")
+            await s.settle()
+            assert (await s.get("c")).metadata.deletionTimestamp is not None
+            await s.pods.delete("p", "default", options=NOW)
+            await s.settle()
+            try:
+                await s.get("c")
+            except errors.NotFound:
+                return
+            raise AssertionError("it is still there")
+
+    asyncio.run(main())
