@@ -52,17 +52,18 @@ make_environment() {
     "$python" -m venv --clear .venv
 }
 
-# The end-to-end tests use a real kubectl. It is not worth stopping for: they skip where there is none.
-find_kubectl() {
-    ! command -v kubectl >/dev/null && [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null || return 0
-    say "there is no kubectl: installing kubernetes-client"
+# want PROGRAM PACKAGE OTHERWISE: have a program that is not worth stopping for where it cannot be had.
+want() {
+    ! command -v "$1" >/dev/null && [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null || return 0
+    say "there is no $1: installing $2"
     (export DEBIAN_FRONTEND=noninteractive
-        apt-get update && apt-get install --yes --no-install-recommends kubernetes-client) >/dev/null 2>&1 ||
-        say "that failed; tests that need kubectl will be skipped"
+        apt-get update && apt-get install --yes --no-install-recommends "$2") >/dev/null 2>&1 ||
+        say "that failed; $3"
 }
 
 is_usable || make_environment
-find_kubectl
+want kubectl kubernetes-client "tests that need kubectl will be skipped"
+want nft nftables "pods of real nodes have no network, and tests of it will be skipped"
 say "installing Sampan and its tools into .venv"
 .venv/bin/python -m pip install --quiet --disable-pip-version-check --no-input --editable '.[dev]'
 # What pip does for a package it copies: without it, and where Python may not write, each start compiles everything anew.
