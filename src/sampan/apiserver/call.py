@@ -12,6 +12,8 @@ ANONYMOUS = "system:anonymous"
 MASTERS = "system:masters"
 AUTHENTICATED = "system:authenticated"
 UNAUTHENTICATED = "system:unauthenticated"
+PASSED_ON = frozenset({"attach", "exec", "portforward", "proxy"})
+"""Subresources that answer with whatever lies behind them, and get the body of the request as it comes."""
 
 
 @dataclass(frozen=True, slots=True)

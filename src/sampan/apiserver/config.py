@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from sampan.apiserver.auth.oidc import JwtIssuer
     from sampan.apiserver.auth.token_webhook import TokenWebhookSettings
     from sampan.apiserver.authz.modes import Mode
+    from sampan.apiserver.proxy.kubelets import KubeletAccess
     from sampan.storage.encryption import Encryption
 
 ISSUER = "https://kubernetes.default.svc"
@@ -99,6 +100,8 @@ class ServerConfig:
     disabled_admission_plugins: Sequence[str] = ()
     admission_configurations: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     """What single plug-ins are told."""
+    kubelets: "KubeletAccess | None" = None
+    """How the server shows itself to kubelets; None: not at all, and it believes them."""
     max_in_flight: int = 400
     """Requests at once that only read."""
     max_mutating_in_flight: int = 200

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Coroutine, Sequence
 from contextlib import suppress
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from sampan.api import times
 from sampan.api.resource import Resource
@@ -28,14 +28,26 @@ from sampan.apiserver.results import Answer, ListAnswer, ObjectAnswer, WatchAnsw
 from sampan.machinery import errors
 from sampan.storage.cacher import Item
 
+if TYPE_CHECKING:
+    from sampan.apiserver.proxy.upstream import Upstream
+
 _AT_A_TIME = 16
 """Deletions of a collection."""
 
 
 class Endpoints:
-    def __init__(self, *, registry: Registry, admission: AdmissionChain, authorizer: Chain | None = None) -> None:
-        """`authorizer` is asked where a request turns out to need another right than its verb says."""
+    def __init__(
+        self,
+        *,
+        registry: Registry,
+        admission: AdmissionChain,
+        authorizer: Chain | None = None,
+        upstream: Upstream | None = None,
+    ) -> None:
+        """`authorizer` is asked where a request turns out to need another right than its verb says; without `upstream`
+        no node, pod or service can be reached."""
         self.registry, self.admission, self._authorizer = registry, admission, authorizer
+        self.upstream = upstream
         self.versions, self.ownership = Versions(registry), Ownership(registry)
         self.scales = ScaleOwnership(self.ownership)
 
@@ -88,7 +100,7 @@ class Endpoints:
             return await self._admitted("UPDATE", call, ctx, obj, present.obj)
 
         async def create() -> Any:
-            await self._authorize_create(call)
+            await self.authorize_create(call)
             obj = self._owned_new(call, ctx, opts, self._default(resource, sent.take(call)))
             return await self._admitted("CREATE", call, ctx, obj, None)
 
@@ -148,7 +160,7 @@ class Endpoints:
 
         async def create() -> Any:
             obj = matched(applied.new())
-            await self._authorize_create(call)
+            await self.authorize_create(call)
             return await self._admitted("CREATE", call, ctx, obj, None)
 
         written = await self.registry.store(resource).replace(
@@ -304,8 +316,8 @@ class Endpoints:
 
         return check
 
-    async def _authorize_create(self, call: Call) -> None:
-        """A PUT or apply that creates needs the right to."""
+    async def authorize_create(self, call: Call) -> None:
+        """A PUT or apply that creates, or whoever begins something in a container, needs the right to."""
         if self._authorizer is not None:
             await self._authorizer.check(call, "create")
 

@@ -24,7 +24,15 @@ from sampan.apiserver.http.storage_errors import translated
 from sampan.apiserver.pipeline import Pipeline
 from sampan.apiserver.registry.codec import ResourceCodec
 from sampan.apiserver.registry.registry import Registry
-from sampan.apiserver.results import Answer, BytesAnswer, ListAnswer, ObjectAnswer, ValueAnswer, WatchAnswer
+from sampan.apiserver.results import (
+    Answer,
+    BytesAnswer,
+    ListAnswer,
+    ObjectAnswer,
+    StreamAnswer,
+    ValueAnswer,
+    WatchAnswer,
+)
 from sampan.machinery import errors
 from sampan.machinery.activity import Activity
 from sampan.machinery.client.codecs import ObjectCodec
@@ -111,6 +119,8 @@ def _response(endpoints: Endpoints, call: Call, answer: Answer) -> Response:
         return _ListResponse(_Shown(endpoints, answer.resource), answer, call.warnings)
     if isinstance(answer, WatchAnswer):
         raise errors.bad_request("the request is a watch")
+    if isinstance(answer, StreamAnswer):
+        raise errors.bad_request("the request needs a connection of its own")
     body = answer.body if isinstance(answer, BytesAnswer) else json_codec.encode(answer.value)
     if answer.code >= 400:
         raise _failure(answer, body)

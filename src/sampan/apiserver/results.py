@@ -1,10 +1,14 @@
 """What carrying out a call gives, before it is put into the form that the client asked for."""
 
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from sampan.api.resource import Resource
 from sampan.storage.cacher import Item, ListResult, Watcher
+
+if TYPE_CHECKING:
+    from aiohttp import web
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +56,15 @@ class BytesAnswer:
     headers: dict[str, str] = field(default_factory=dict)
 
 
-Answer = ObjectAnswer | ListAnswer | WatchAnswer | ValueAnswer | BytesAnswer
+@dataclass(frozen=True, slots=True)
+class StreamAnswer:
+    """What is written to the client's own connection by somebody else: a proxy, a log."""
+
+    serve: "Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]"
+    """Raises ApiError while nothing is written."""
+
+
+Answer = ObjectAnswer | ListAnswer | WatchAnswer | ValueAnswer | BytesAnswer | StreamAnswer
 
 
 def no_such_path() -> BytesAnswer:

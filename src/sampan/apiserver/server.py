@@ -37,11 +37,13 @@ from sampan.apiserver.http.server import HttpServer, Listener
 from sampan.apiserver.http.trust import SortingContext
 from sampan.apiserver.loopback import LoopbackTransport
 from sampan.apiserver.pipeline import Pipeline
+from sampan.apiserver.proxy.kubelets import KubeletAccess, Kubelets
+from sampan.apiserver.proxy.upstream import Upstream
 from sampan.apiserver.registry.allocation import AllocationRepair, ServiceRanges
 from sampan.apiserver.registry.registry import Registry
 from sampan.apiserver.request_metrics import RequestMetrics
 from sampan.apiserver.security import Security
-from sampan.apiserver.special import Check, special_paths
+from sampan.apiserver.special import Check, Special, special_paths
 from sampan.apiserver.special.openid import OpenId
 from sampan.apiserver.storage_metrics import export_storage
 from sampan.machinery.clock import Clock, RealClock
@@ -72,6 +74,8 @@ class ApiServer:
         self.secure_port = self.insecure_port = 0
         self._is_bootstrapped = False
         self.recorder = FlightRecorder(clock=clock)
+        self.debug: dict[str, Special] = {}
+        """What components in this process tell about themselves, by path below /debug."""
         self._tasks: _Background | None = None
         self._running = AsyncExitStack()
         self.registry = Registry(
@@ -92,6 +96,8 @@ class ApiServer:
         self.security = self.registry.security = self._make_security()
         self.metrics = metrics or Metrics()
         self._audit_log = _audit_log(config.audit, clock, self.metrics) if config.audit is not None else None
+        self.kubelets = Kubelets(registry=self.registry, access=config.kubelets or KubeletAccess())
+        self.upstream = Upstream(kubelets=self.kubelets)
         self.pipeline = self._make_pipeline()
         self.fairness = Fairness(
             seats=config.max_in_flight + config.max_mutating_in_flight, width=partial(width, registry=self.registry)
@@ -119,6 +125,7 @@ class ApiServer:
             running.push_async_callback(self.security.authorizer.close)
             for file in followed_files(self.config, self._oidc, self._use_modes, self.clock):
                 self._start(file.run())
+            running.push_async_callback(self.upstream.close)
             running.push_async_callback(self._http.close)
             await self._listen()
             await bootstrap(
@@ -175,7 +182,9 @@ class ApiServer:
 
     def _make_pipeline(self) -> Pipeline:
         authorizer, admission = self.security.authorizer, self._admission()
-        endpoints = Endpoints(registry=self.registry, admission=admission, authorizer=authorizer)
+        endpoints = Endpoints(
+            registry=self.registry, admission=admission, authorizer=authorizer, upstream=self.upstream
+        )
         return Pipeline(
             scheme=self.scheme,
             authenticator=self._authenticator,
@@ -191,6 +200,7 @@ class ApiServer:
                 ],
                 metrics=self.metrics,
                 recorder=self.recorder,
+                debug=self.debug,
             ),
             recorder=self.recorder,
             auditor=self._auditor(endpoints),

@@ -18,7 +18,7 @@ from sampan.apiserver.authz.decisions import Decision
 from sampan.apiserver.authz.decisions import Verdict as AuthorizationVerdict
 from sampan.apiserver.call import Call, User
 from sampan.apiserver.http.storage_errors import translated
-from sampan.apiserver.results import Answer, BytesAnswer, ListAnswer, ObjectAnswer, WatchAnswer
+from sampan.apiserver.results import Answer, BytesAnswer, ListAnswer, ObjectAnswer, StreamAnswer, WatchAnswer
 from sampan.machinery import errors
 from sampan.machinery.clock import Clock
 
@@ -60,10 +60,10 @@ class Trail:
         self._annotations.setdefault(key, value)
 
     def answered(self, answer: Answer) -> None:
-        """The call was carried out; a watch has only begun."""
-        code = 200 if isinstance(answer, ListAnswer | WatchAnswer) else answer.code
+        """The call was carried out; a watch, or a stream, has only begun."""
+        code = 200 if isinstance(answer, ListAnswer | WatchAnswer | StreamAnswer) else answer.code
         self._status = {"metadata": {}, "code": code}
-        if isinstance(answer, WatchAnswer):
+        if isinstance(answer, WatchAnswer | StreamAnswer):
             self._emit(rules.STARTED)
             return
         if self._verdict.level >= Level.REQUEST_RESPONSE:
@@ -106,7 +106,7 @@ class Trail:
             return Body(answer.raw)
         if isinstance(answer, ListAnswer):
             return Body(self._as_json(answer))
-        if isinstance(answer, BytesAnswer | WatchAnswer):
+        if isinstance(answer, BytesAnswer | WatchAnswer | StreamAnswer):
             return None
         return Body(json_codec.encode(answer.value))
 

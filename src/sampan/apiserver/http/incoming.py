@@ -10,7 +10,7 @@ from aiohttp import http_exceptions, web
 from aiohttp.web_protocol import RequestPayloadError
 
 from sampan.api import durations
-from sampan.apiserver.call import Call, Query
+from sampan.apiserver.call import PASSED_ON, Call, Query
 from sampan.apiserver.fairness.flows import Flow
 from sampan.apiserver.fairness.level import Level
 from sampan.apiserver.http.connection import Connection
@@ -117,7 +117,7 @@ class Incoming:
 
     async def receive(self, call: Call) -> None:
         request = self._request
-        if not request.body_exists:
+        if not request.body_exists or (call.resource is not None and call.subresource in PASSED_ON):
             return
         content, most = request.content, self._limits.body_bytes
         wish = request.headers.get("Expect")

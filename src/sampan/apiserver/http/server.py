@@ -25,9 +25,10 @@ from sampan.apiserver.http.watching import Watching
 from sampan.apiserver.pipeline import Pipeline
 from sampan.apiserver.rendering import Rendered, Renderer
 from sampan.apiserver.request_metrics import RequestMetrics
-from sampan.apiserver.results import Answer, WatchAnswer
+from sampan.apiserver.results import Answer, StreamAnswer, WatchAnswer
 from sampan.machinery import errors
 from sampan.machinery.metrics import Metrics
+from sampan.machinery.multiplex.takeover import Taken
 
 log = logging.getLogger(__name__)
 
@@ -129,6 +130,9 @@ class HttpServer:
                 if isinstance(answer, WatchAnswer):
                     limit.reschedule(None)
                     return await self._watch(request, call, answer)
+                if isinstance(answer, StreamAnswer):
+                    limit.reschedule(None)
+                    return await self._stream(request, call, answer, started)
                 rendered = _identified(await self._renderer.render(answer, call.form, call), call, incoming)
                 response = await outgoing.respond(request, call, rendered)
         except errors.ApiError as error:
@@ -168,6 +172,29 @@ class HttpServer:
         finally:
             if call.trail is not None:
                 call.trail.complete()
+
+    async def _stream(
+        self, request: web.BaseRequest, call: Call, answer: StreamAnswer, started: float
+    ) -> web.StreamResponse:
+        """Until it is over, or the client has gone."""
+        connection, task = request.protocol, asyncio.current_task()
+        if isinstance(connection, Connection) and task is not None:
+            connection.on_lost = task.cancel  # type: ignore[assignment]
+        try:
+            response = await answer.serve(request)
+        except asyncio.CancelledError:
+            if task is None or not (isinstance(connection, Connection) and connection.transport is None):
+                raise
+            task.uncancel()
+            raise ConnectionResetError("the client has gone") from None
+        finally:
+            if isinstance(connection, Connection):
+                connection.on_lost = None
+            if call.trail is not None:
+                call.trail.complete()
+        code, size = (response.code, 0) if isinstance(response, Taken) else (response.status, response.body_length)
+        self._metrics.done(call, code, time.perf_counter() - started, size)
+        return response
 
     async def _too_late(self, request: web.BaseRequest, call: Call) -> tuple[Rendered, web.StreamResponse]:
         """The time is over: say so, or break off an answer that has begun."""

@@ -29,6 +29,7 @@ class Head:
 
 
 def request_head(method: str, target: str, headers: Iterable[tuple[str, str]]) -> bytes:
+    headers = list(headers)
     for text in (method, target, *(part for pair in headers for part in pair)):
         if "\r" in text or "\n" in text:
             raise ValueError("a header may not have more than one line")

@@ -110,13 +110,15 @@ async def copied(source: Wire, target: Wire) -> None:
 
 async def joined(left: Wire, right: Wire) -> None:
     """Both ways, until one side has ended; then both are closed."""
-    async with asyncio.TaskGroup() as group:
-        both = (group.create_task(copied(left, right)), group.create_task(copied(right, left)))
-        await asyncio.wait(both, return_when=asyncio.FIRST_COMPLETED)
-        for task in both:
-            task.cancel()
-    await right.close()
-    await left.close()
+    try:
+        async with asyncio.TaskGroup() as group:
+            both = (group.create_task(copied(left, right)), group.create_task(copied(right, left)))
+            await asyncio.wait(both, return_when=asyncio.FIRST_COMPLETED)
+            for task in both:
+                task.cancel()
+    finally:
+        await right.close()
+        await left.close()
 
 
 __all__ = ["MOST_BUFFERED", "PIECE", "Inbox", "StreamWire", "Wire", "copied", "joined"]

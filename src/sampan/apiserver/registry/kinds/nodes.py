@@ -4,6 +4,7 @@ from collections.abc import Iterable
 
 from sampan.api.faults import FieldError
 from sampan.api.types.core_v1 import Node
+from sampan.apiserver.proxy.proxied import proxy_to_node
 from sampan.apiserver.registry.address_rules import cidr_warnings
 from sampan.apiserver.registry.node_rules import change_faults, node_faults
 from sampan.apiserver.registry.podspec.amounts import round_up
@@ -123,4 +124,4 @@ NodeStrategy.columns = (
 )
 
 _strategy = NodeStrategy()
-SERVED = Served(strategy=_strategy, views={"status": NodeStatusStrategy(_strategy)})
+SERVED = Served(strategy=_strategy, views={"status": NodeStatusStrategy(_strategy)}, handlers={"proxy": proxy_to_node})

@@ -1,4 +1,4 @@
-"""Subresources of a pod that lead to its node: log, exec, attach, portforward, and proxy to the pod itself.
+"""Subresources of a pod that lead to its node: log, exec, attach, portforward.
 
 What can be said without the node is decided here: which container is meant, whether the options make sense, whether
 there is a node at all.
@@ -6,21 +6,26 @@ there is a node at all.
 
 from __future__ import annotations
 
-import ipaddress
 from typing import TYPE_CHECKING
+from urllib.parse import urlencode
 
 from sampan.api import times
 from sampan.api.faults import FieldError
 from sampan.api.types.core_v1 import Pod
 from sampan.apiserver import listing
+from sampan.apiserver.proxy import logs
 from sampan.apiserver.registry.podspec.everywhere import containers_of
 from sampan.apiserver.registry.podspec.formats import NEGATIVE
-from sampan.apiserver.results import Answer, BytesAnswer
+from sampan.apiserver.results import Answer, BytesAnswer, StreamAnswer
 from sampan.machinery import errors
+from sampan.machinery.multiplex import handshake
 
 if TYPE_CHECKING:
+    from aiohttp import web
+
     from sampan.apiserver.call import Call, Query
     from sampan.apiserver.endpoints import Endpoints
+    from sampan.apiserver.proxy.upstream import Upstream
 
 
 async def read_log(endpoints: Endpoints, call: Call) -> Answer:
@@ -28,30 +33,55 @@ async def read_log(endpoints: Endpoints, call: Call) -> Answer:
     if faults := _log_faults(call.query):
         raise errors.invalid("PodLogOptions", call.name, faults)
     pod = await _pod(endpoints, call.namespace, call.name)
-    _container(pod, call.query.get("container"))
+    container = _container(pod, call.query.get("container"))
     if not pod.spec.nodeName:
         return BytesAnswer(b"", code=204)
-    return await _to_node(endpoints, pod)
+    upstream = await _to_node(endpoints, pod)
+    return StreamAnswer(lambda request: logs.serve(request, upstream, pod, container, log_query(call.query)))
 
 
 async def connect(endpoints: Endpoints, call: Call) -> Answer:
+    await endpoints.authorize_create(call)
     pod = await _pod(endpoints, call.namespace, call.name)
+    path = [call.namespace, call.name]
     if call.subresource != "portforward":
-        _container(pod, call.query.get("container"))
+        path.append(_container(pod, call.query.get("container")))
     if not pod.spec.nodeName:
         raise errors.bad_request(f"pod {call.name} does not have a host assigned")
-    return await _to_node(endpoints, pod)
+    upstream = await _to_node(endpoints, pod)
+    target = f"/{_KUBELET_PATHS[call.subresource]}/{'/'.join(path)}"
+    if query := urlencode(stream_query(call)):
+        target = f"{target}?{query}"
+
+    async def serve(request: web.BaseRequest) -> web.StreamResponse:
+        if not handshake.is_upgrade(lambda name: request.headers.getall(name, [])):
+            raise errors.bad_request("Upgrade request required")
+        return await upstream.to_kubelet(request, pod.spec.nodeName, target)
+
+    return StreamAnswer(serve)
 
 
-async def proxy(endpoints: Endpoints, call: Call) -> Answer:
-    parts = call.name.split(":")
-    if len(parts) > 3 or (len(parts) == 3 and parts[0] not in ("", "http", "https")):
-        raise errors.bad_request(f'invalid pod request "{call.name}"')
-    pod = await _pod(endpoints, call.namespace, parts[1] if len(parts) == 3 else parts[0])
-    address = pod.status.podIPs[0].ip if pod.status.podIPs else ""
-    if not _may_be_proxied(address):
-        raise errors.bad_request("address not allowed")
-    raise errors.service_unavailable(f"pods cannot be reached from this server: {address}")
+_KUBELET_PATHS = {"exec": "exec", "attach": "attach", "portforward": "portForward"}
+
+
+def stream_query(call: Call) -> list[tuple[str, str]]:
+    """What the kubelet is told, in its words."""
+    query = call.query
+    if call.subresource == "portforward":
+        ports = [port for value in query.all("ports") for port in value.split(",")]
+        for port in ports:
+            if not (port.isascii() and port.isdecimal()):
+                raise errors.bad_request(f'strconv.ParseInt: parsing "{port}": invalid syntax')
+        return [("port", ",".join(ports))] if ports else []
+    names = {"stdin": "input", "stdout": "output", "stderr": "error", "tty": "tty"}
+    found = [(there, "1") for here, there in names.items() if query.flag(here)]
+    return found + [("command", word) for word in query.all("command") if call.subresource == "exec"]
+
+
+def log_query(query: Query) -> dict[str, str]:
+    found = {name: "true" for name in ("follow", "previous", "timestamps") if query.flag(name)}
+    names = ("sinceSeconds", "sinceTime", "tailLines", "limitBytes")
+    return found | {name: query.get(name) for name in names if query.get(name)}
 
 
 async def _pod(endpoints: Endpoints, namespace: str, name: str) -> Pod:
@@ -61,12 +91,14 @@ async def _pod(endpoints: Endpoints, namespace: str, name: str) -> Pod:
     return pod
 
 
-async def _to_node(endpoints: Endpoints, pod: Pod) -> Answer:
+async def _to_node(endpoints: Endpoints, pod: Pod) -> Upstream:
     node = pod.spec.nodeName
     nodes = endpoints.registry.store_of("", "v1", "Node")
     if await nodes.cacher.get("", node) is None:
         raise errors.not_found("pods", node)
-    raise errors.service_unavailable(f"nodes cannot be reached from this server: {node}")
+    if endpoints.upstream is None:
+        raise errors.service_unavailable(f"nodes cannot be reached from this server: {node}")
+    return endpoints.upstream
 
 
 def _container(pod: Pod, asked: str) -> str:
@@ -81,15 +113,6 @@ def _container(pod: Pod, asked: str) -> str:
         return plain[0].name
     text = f"a container name must be specified for pod {pod.metadata.name}"
     raise errors.bad_request(f"{text}, choose one of: [{' '.join(known)}]" if plain else text)
-
-
-def _may_be_proxied(address: str) -> bool:
-    """Whether it is the address of one host that others can reach."""
-    try:
-        found = ipaddress.ip_address(address)
-    except ValueError:
-        return False
-    return not (found.is_unspecified or found.is_loopback or found.is_multicast or found.is_link_local)
 
 
 def _log_faults(query: Query) -> list[FieldError]:

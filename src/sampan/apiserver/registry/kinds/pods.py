@@ -9,9 +9,10 @@ from sampan.api import names
 from sampan.api.pod_qos import qos_class
 from sampan.api.types.core_v1 import Pod, PodStatus
 from sampan.api.types.meta_v1 import ObjectMeta
+from sampan.apiserver.proxy.proxied import proxy_to_pod
 from sampan.apiserver.registry.kinds.pod_binding import bind
 from sampan.apiserver.registry.kinds.pod_columns import COLUMNS, row_conditions
-from sampan.apiserver.registry.kinds.pod_connect import connect, proxy, read_log
+from sampan.apiserver.registry.kinds.pod_connect import connect, read_log
 from sampan.apiserver.registry.kinds.pod_eviction import evict
 from sampan.apiserver.registry.podspec import changes, profiles, resizing, statuses
 from sampan.apiserver.registry.podspec.affinity import join_label_keys
@@ -164,6 +165,6 @@ SERVED = Served(
         "exec": connect,
         "attach": connect,
         "portforward": connect,
-        "proxy": proxy,
+        "proxy": proxy_to_pod,
     },
 )

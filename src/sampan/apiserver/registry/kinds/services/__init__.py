@@ -5,10 +5,13 @@
 table.
 """
 
+from sampan.apiserver.proxy.proxied import proxy_to_service
 from sampan.apiserver.registry.kinds.services.strategy import ServiceStatusStrategy, ServiceStrategy
 from sampan.apiserver.registry.served import Served
 
 _strategy = ServiceStrategy()
-SERVED = Served(strategy=_strategy, views={"status": ServiceStatusStrategy(_strategy)})
+SERVED = Served(
+    strategy=_strategy, views={"status": ServiceStatusStrategy(_strategy)}, handlers={"proxy": proxy_to_service}
+)
 
 __all__ = ["SERVED"]

@@ -1,0 +1,107 @@
+"""How nodes are reached: those that run in this very process directly, all others by HTTPS."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import ssl
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
+
+from sampan.api.types.core_v1 import Node
+from sampan.apiserver.proxy.locations import Location, check_reachable, is_address, kubelet_port, node_address
+from sampan.machinery import errors
+
+if TYPE_CHECKING:
+    from aiohttp import web
+
+    from sampan.apiserver.registry.registry import Registry
+
+ADDRESS_TYPES = ("InternalIP", "ExternalIP", "Hostname", "InternalDNS", "ExternalDNS")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KubeletAccess:
+    """What the server is told of kubelets."""
+
+    certificate: Path | None = None
+    key: Path | None = None
+    """By which kubelets know the server."""
+    ca: Path | None = None
+    """Who vouches for kubelets; without it they are believed."""
+    address_types: Sequence[str] = field(default=ADDRESS_TYPES)
+    timeout_s: float = 5.0
+    """For a connection to be made."""
+
+
+class LocalKubelet(Protocol):
+    """A kubelet in this process. What it refuses it raises before the first piece, with `code` and `text`."""
+
+    async def answer(self, request: web.BaseRequest) -> web.StreamResponse: ...
+
+    def log(
+        self, namespace: str, pod: str, container: str, query: Mapping[str, str]
+    ) -> AsyncGenerator[bytes, None]: ...
+
+    async def summary(self) -> Mapping[str, Any]: ...
+
+
+Locals = Callable[[str], LocalKubelet | None]
+"""By the node's name."""
+
+
+def _nowhere(node: str) -> LocalKubelet | None:
+    return None
+
+
+class Kubelets:
+    def __init__(self, *, registry: Registry, access: KubeletAccess) -> None:
+        self._registry, self.access = registry, access
+        self.local: Locals = _nowhere
+        self._tls: ssl.SSLContext | None = None
+
+    async def node(self, name: str) -> Node:
+        store = self._registry.store_of("", "v1", "Node")
+        item = await store.get("", name)
+        found: Node = item.object(store.codec.decode)
+        return found
+
+    async def location(self, name: str) -> Location:
+        node = await self.node(name)
+        host = node_address(node, self.access.address_types)
+        return Location(host=host, port=kubelet_port(node), is_tls=True, is_kubelet=True)
+
+    async def check_reachable(self, host: str) -> None:
+        if is_address(host):
+            check_reachable([host])
+            return
+        try:
+            found = await asyncio.get_running_loop().getaddrinfo(host, None, type=socket.SOCK_STREAM)
+        except OSError as fault:
+            raise errors.bad_request(f"lookup {host}: {fault.strerror or fault}") from None
+        check_reachable(str(each[4][0]) for each in found)
+
+    def tls(self) -> ssl.SSLContext:
+        if self._tls is None:
+            self._tls = _context(self.access)
+        return self._tls
+
+
+def _context(access: KubeletAccess) -> ssl.SSLContext:
+    context = ssl.create_default_context(cafile=str(access.ca)) if access.ca is not None else believing()
+    if access.certificate is not None:
+        context.load_cert_chain(access.certificate, access.key)
+    return context
+
+
+def believing() -> ssl.SSLContext:
+    """Whoever answers is believed, as the real server believes pods and services."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname = False
+    context.verify_mode = ssl.CERT_NONE
+    return context
+
+
+__all__ = ["ADDRESS_TYPES", "KubeletAccess", "Kubelets", "LocalKubelet", "Locals", "believing"]

@@ -1,0 +1,140 @@
+"""Where a proxied request leads: `name`, `name:port` or `scheme:name:port` of a node, a pod or a service. Pure."""
+
+from __future__ import annotations
+
+import ipaddress
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+from sampan.api.types.core_v1 import Endpoints as CoreEndpoints
+from sampan.api.types.core_v1 import Node, Pod, Service
+from sampan.machinery import errors
+
+KUBELET_PORT = 10250
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Target:
+    scheme: str = ""
+    name: str
+    port: str = ""
+    text: str = field(default="", compare=False)
+    """As it was asked for."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Location:
+    host: str
+    port: int
+    is_tls: bool = False
+    is_kubelet: bool = False
+    """It is spoken to with the certificate that kubelets trust."""
+
+    @property
+    def scheme(self) -> str:
+        return "https" if self.is_tls else "http"
+
+    @property
+    def authority(self) -> str:
+        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+
+
+def target_of(kind: str, text: str) -> Target:
+    parts = text.split(":")
+    scheme, name, port = ("", *parts, "")[:3] if len(parts) < 3 else parts[:3]
+    if len(parts) > 3 or not name or scheme not in ("", "http", "https"):
+        raise errors.bad_request(f'invalid {kind} request "{text}"')
+    return Target(scheme=scheme, name=name, port=port, text=text)
+
+
+def node_address(node: Node, types: Sequence[str]) -> str:
+    """The address that is preferred."""
+    for kind in types:
+        for found in node.status.addresses:
+            if found.type == kind and found.address:
+                return found.address
+    wanted, known = " ".join(types), " ".join(found.type for found in node.status.addresses)
+    text = f"no preferred addresses found; known addresses: [{known}]" if known else "no addresses found"
+    raise errors.ApiError(f"{text} for node {node.metadata.name}, wanted [{wanted}]", code=500, reason="")
+
+
+def kubelet_port(node: Node) -> int:
+    return node.status.daemonEndpoints.kubeletEndpoint.Port or KUBELET_PORT
+
+
+def pod_location(pod: Pod, target: Target) -> Location:
+    port = target.port or next(
+        (str(each.containerPort) for container in pod.spec.containers or () for each in container.ports), ""
+    )
+    address = pod.status.podIPs[0].ip if pod.status.podIPs else pod.status.podIP
+    if not is_reachable(address):
+        raise errors.bad_request("address not allowed")
+    is_tls = target.scheme == "https"
+    return Location(host=address, port=_number(port) if port else 443 if is_tls else 80, is_tls=is_tls)
+
+
+def service_port_name(service: Service, target: Target) -> str:
+    """A port that is given by its number has the name of the service's port."""
+    if not (target.port.isascii() and target.port.isdecimal()):
+        return target.port
+    number = int(target.port)
+    for port in service.spec.ports:
+        if port.port == number:
+            return port.name
+    raise errors.service_unavailable(f'no service port {number} found for service "{target.name}"')
+
+
+def service_locations(endpoints: CoreEndpoints, port_name: str, target: Target) -> list[Location]:
+    """All there are, each an address of a pod; the caller chooses."""
+    found = [
+        Location(host=address.ip, port=port.port, is_tls=target.scheme == "https")
+        for subset in endpoints.subsets
+        for port in subset.ports
+        if port.name == port_name
+        for address in subset.addresses
+        if is_reachable(address.ip)
+    ]
+    if not found:
+        asked = target.text if endpoints.subsets else target.name
+        raise errors.service_unavailable(f'no endpoints available for service "{asked}"')
+    return found
+
+
+def is_address(text: str) -> bool:
+    try:
+        ipaddress.ip_address(text)
+    except ValueError:
+        return False
+    return True
+
+
+def is_reachable(address: str) -> bool:
+    """Whether it is the address of one host that others can reach."""
+    if not is_address(address):
+        return False
+    found = ipaddress.ip_address(address)
+    return not (found.is_unspecified or found.is_loopback or found.is_multicast or found.is_link_local)
+
+
+def check_reachable(addresses: Iterable[str]) -> None:
+    if not all(is_reachable(address) for address in addresses):
+        raise errors.bad_request("address not allowed")
+
+
+def _number(port: str) -> int:
+    if not (port.isascii() and port.isdecimal() and int(port[:6]) < 1 << 16):
+        raise errors.service_unavailable(f"error trying to reach service: dial tcp: unknown port {port}")
+    return int(port)
+
+
+__all__ = [
+    "Location",
+    "Target",
+    "check_reachable",
+    "is_address",
+    "is_reachable",
+    "kubelet_port",
+    "node_address",
+    "pod_location",
+]
+__all__ += ["service_locations", "service_port_name", "target_of"]

@@ -1,0 +1,78 @@
+"""The log of a container, from its node's kubelet to the client, piece by piece."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Mapping
+from typing import TYPE_CHECKING
+from urllib.parse import urlencode
+
+from sampan.machinery import errors
+
+if TYPE_CHECKING:
+    from aiohttp import web
+
+    from sampan.api.types.core_v1 import Pod
+    from sampan.apiserver.proxy.upstream import Upstream
+
+_MOST_TOLD = 100_000
+
+
+async def serve(
+    request: web.BaseRequest, upstream: Upstream, pod: Pod, container: str, query: Mapping[str, str]
+) -> web.StreamResponse:
+    from aiohttp import web
+
+    pieces = _pieces(upstream, pod, container, query)
+    try:
+        first = await anext(pieces, b"")
+        response = web.StreamResponse(headers={"Content-Type": "text/plain", "Cache-Control": "no-cache, private"})
+        if request.version >= (1, 1):
+            response.enable_chunked_encoding()
+        await response.prepare(request)
+        if first:
+            await response.write(first)
+        async for piece in pieces:
+            await response.write(piece)
+        await response.write_eof()
+        return response
+    finally:
+        await pieces.aclose()
+
+
+async def _pieces(
+    upstream: Upstream, pod: Pod, container: str, query: Mapping[str, str]
+) -> AsyncGenerator[bytes, None]:
+    """The first may be empty: then the kubelet has agreed."""
+    meta = pod.metadata
+    local = upstream.kubelets.local(pod.spec.nodeName)
+    if local is not None:
+        found = local.log(meta.namespace, meta.name, container, query)
+        try:
+            async for piece in found:
+                yield piece
+        except Exception as fault:
+            code = getattr(fault, "code", None)
+            if not isinstance(code, int):
+                raise
+            raise refused(code, str(fault), meta.name) from None
+        finally:
+            await found.aclose()
+        return
+    target = f"/containerLogs/{meta.namespace}/{meta.name}/{container}"
+    if query:
+        target = f"{target}?{urlencode(query)}"
+    async for piece in upstream.read_from_kubelet(pod.spec.nodeName, target, meta.name):
+        yield piece
+
+
+def refused(code: int, text: str, name: str) -> errors.ApiError:
+    """A kubelet's refusal as the server tells it."""
+    text = text[:_MOST_TOLD]
+    if code == 500:
+        return errors.internal_error(text)
+    if code == 400:
+        return errors.bad_request(text)
+    return errors.generic(code, text, resource="pods/log", name=name)
+
+
+__all__ = ["refused", "serve"]

@@ -1,0 +1,116 @@
+"""The proxy subresource of nodes, pods and services, by its own path or a classic one."""
+
+from __future__ import annotations
+
+import random
+from typing import TYPE_CHECKING, Any
+
+from sampan.apiserver.proxy.locations import Location, pod_location, service_locations, service_port_name, target_of
+from sampan.apiserver.results import Answer, StreamAnswer
+from sampan.machinery import errors
+from sampan.machinery.multiplex import handshake
+
+if TYPE_CHECKING:
+    from aiohttp import web
+
+    from sampan.apiserver.call import Call
+    from sampan.apiserver.endpoints import Endpoints
+    from sampan.apiserver.proxy.upstream import Upstream
+
+
+async def proxy_to_node(endpoints: Endpoints, call: Call) -> Answer:
+    target, upstream = target_of("node", call.name), _upstream(endpoints)
+    name = await _node_name(endpoints, target.name)
+    if upstream.kubelets.local(name) is not None:
+        if target.port:
+            raise errors.bad_request("address not allowed")
+        return StreamAnswer(lambda request: _local(request, upstream, name))
+    location = await upstream.kubelets.location(name)
+    await upstream.kubelets.check_reachable(location.host)
+    if target.port not in ("", str(location.port)):
+        if not target.port.isdecimal():
+            raise errors.bad_request(f'invalid node request "{call.name}"')
+        location = Location(host=location.host, port=int(target.port), is_tls=target.scheme == "https")
+    return _to(upstream, location)
+
+
+async def proxy_to_pod(endpoints: Endpoints, call: Call) -> Answer:
+    target = target_of("pod", call.name)
+    pod = await _object(endpoints, "Pod", call.namespace, target.name)
+    location = pod_location(pod, target)
+    return _to(_upstream(endpoints), location)
+
+
+async def proxy_to_service(endpoints: Endpoints, call: Call) -> Answer:
+    target = target_of("service", call.name)
+    port = target.port
+    if port.isascii() and port.isdecimal():
+        port = service_port_name(await _object(endpoints, "Service", call.namespace, target.name), target)
+    found = await _object(endpoints, "Endpoints", call.namespace, target.name)
+    location = random.choice(service_locations(found, port, target))
+    return _to(_upstream(endpoints), location)
+
+
+def _to(upstream: Upstream, location: Location) -> StreamAnswer:
+    async def serve(request: web.BaseRequest) -> web.StreamResponse:
+        prefix, path = split_path(request.rel_url.raw_path)
+        if not path and not _is_upgrade(request) and request.method in ("GET", "HEAD"):
+            return _with_slash(request)
+        query = request.rel_url.raw_query_string
+        return await upstream.forward(request, location, f"{path or '/'}{'?' if query else ''}{query}", prefix)
+
+    return StreamAnswer(serve)
+
+
+async def _local(request: web.BaseRequest, upstream: Upstream, node: str) -> web.StreamResponse:
+    _, path = split_path(request.rel_url.raw_path)
+    if not path and not _is_upgrade(request) and request.method in ("GET", "HEAD"):
+        return _with_slash(request)
+    query = request.rel_url.raw_query_string
+    return await upstream.to_kubelet(request, node, f"{path or '/'}{'?' if query else ''}{query}")
+
+
+def split_path(raw: str) -> tuple[str, str]:
+    """What names the object, and the path beyond: /api/v1/nodes/NAME/proxy and /api/v1/proxy/nodes/NAME have five
+    parts, those in a namespace seven."""
+    parts = raw.split("/")
+    count = 1 + (7 if "namespaces" in parts[3:5] else 5)
+    prefix, rest = "/".join(parts[:count]), parts[count:]
+    return prefix, "/" + "/".join(rest) if rest else ""
+
+
+def _is_upgrade(request: web.BaseRequest) -> bool:
+    return handshake.is_upgrade(lambda name: request.headers.getall(name, []))
+
+
+def _with_slash(request: web.BaseRequest) -> web.StreamResponse:
+    from aiohttp import web
+
+    query = request.rel_url.raw_query_string
+    return web.Response(status=301, headers={"Location": f"{request.rel_url.raw_path}/{'?' if query else ''}{query}"})
+
+
+async def _node_name(endpoints: Endpoints, text: str) -> str:
+    """Classic paths may name a node by its address."""
+    nodes = endpoints.registry.store_of("", "v1", "Node")
+    if await nodes.cacher.get("", text) is None:
+        for item in nodes.cacher.peek_all():
+            node = item.object(nodes.codec.decode)
+            if any(found.address == text for found in node.status.addresses):
+                return str(node.metadata.name)
+        raise errors.not_found("nodes", text)
+    return text
+
+
+async def _object(endpoints: Endpoints, kind: str, namespace: str, name: str) -> Any:
+    store = endpoints.registry.store_of("", "v1", kind)
+    return (await store.get(namespace, name)).object(store.codec.decode)
+
+
+def _upstream(endpoints: Endpoints) -> Upstream:
+    if endpoints.upstream is None:
+        raise errors.service_unavailable("nothing can be reached from this server")
+    return endpoints.upstream
+
+
+__all__ = ["proxy_to_node", "proxy_to_pod", "proxy_to_service", "split_path"]

@@ -1,0 +1,318 @@
+"""A request sent on, and its answer sent back; where the protocol changes, both connections joined."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import os
+import ssl
+from collections.abc import AsyncGenerator, Iterable, Iterator
+from contextlib import suppress
+from http import HTTPStatus
+
+import aiohttp
+from aiohttp import web
+from multidict import CIMultiDict
+from yarl import URL
+
+from sampan.apiserver.proxy.kubelets import Kubelets, believing
+from sampan.apiserver.proxy.locations import Location
+from sampan.apiserver.proxy.logs import refused
+from sampan.apiserver.proxy.rewriting import Rewriting, decoded, encoded
+from sampan.machinery import errors
+from sampan.machinery.multiplex import handshake, upgrading
+from sampan.machinery.multiplex.takeover import Taken, taken
+from sampan.machinery.multiplex.wire import StreamWire, joined
+
+_HOP = {
+    *("connection", "keep-alive", "proxy-authenticate", "proxy-authorization", "proxy-connection", "te", "trailer"),
+    *("transfer-encoding", "upgrade"),
+}
+_NOT_OURS_TO_SEND = {"authorization", "host", "expect"}
+"""What was meant for this server alone, or is said anew."""
+_IMPERSONATION = "impersonate-"
+_CORS = {f"access-control-allow-{name}" for name in ("credentials", "headers", "methods", "origin")}
+_LARGEST_PAGE = 16 << 20
+"""Bytes of a page whose links are rewritten."""
+_PIECE = 256 << 10
+_MOST_TOLD = 100_000
+_SILENT_HEADERS = ("Accept", "Accept-Encoding", "User-Agent", "Content-Type")
+
+
+class Upstream:
+    """`close()` at the end."""
+
+    def __init__(self, *, kubelets: Kubelets) -> None:
+        self.kubelets = kubelets
+        self._session: aiohttp.ClientSession | None = None
+        self._believing = believing()
+
+    async def close(self) -> None:
+        if self._session is not None:
+            await self._session.close()
+
+    # -- requests ----------------------------------------------------------------------------------------------------
+
+    async def forward(
+        self, request: web.BaseRequest, location: Location, target: str, prefix: str | None
+    ) -> web.StreamResponse:
+        """`target` is the path and query there; `prefix` what stands before that path here, None where links stay as
+        they are."""
+        if handshake.is_upgrade(lambda name: request.headers.getall(name, [])):
+            return await self.upgrade(request, location, target)
+        headers = _outgoing(request)
+        if prefix is not None:
+            headers["X-Forwarded-Uri"] = prefix + target.partition("?")[0]
+        answer = await self._sent(request, location, target, headers)
+        try:
+            return await _answered(request, answer, _rewriting(request, location, prefix))
+        finally:
+            answer.release()
+
+    async def to_kubelet(self, request: web.BaseRequest, node: str, target: str) -> web.StreamResponse:
+        """To a path of a node's kubelet, as it is."""
+        if (local := self.kubelets.local(node)) is not None:
+            return await local.answer(request.clone(rel_url=URL(target, encoded=True)))
+        return await self.forward(request, await self.kubelets.location(node), target, None)
+
+    async def read_from_kubelet(self, node: str, target: str, name: str) -> AsyncGenerator[bytes, None]:
+        """A log's pieces, of which the first is empty. A refusal is about the pod of that name."""
+        location = await self.kubelets.location(node)
+        try:
+            answer = await self.fetch(location, target)
+        except ConnectionError as fault:
+            url = self._url(location, target)
+            raise errors.internal_error(f'Get "{url}": {fault}') from None
+        try:
+            if not 200 <= answer.status <= 206:
+                raise refused(answer.status, (await answer.content.read(_MOST_TOLD)).decode("utf-8", "replace"), name)
+            yield b""
+            async for piece in answer.content.iter_any():
+                yield piece
+        except aiohttp.ClientPayloadError:
+            return
+        finally:
+            answer.close()
+
+    async def fetch(self, location: Location, target: str) -> aiohttp.ClientResponse:
+        """A GET of the server's own. What is wrong with the way there is an OSError."""
+        try:
+            return await self._open().get(self._url(location, target), ssl=self._context(location))
+        except aiohttp.ClientConnectorError as fault:
+            raise ConnectionError(told(fault.os_error, location)) from None
+        except (aiohttp.ClientError, TimeoutError) as fault:
+            raise ConnectionError(str(fault) or "timeout") from None
+
+    async def _sent(
+        self, request: web.BaseRequest, location: Location, target: str, headers: CIMultiDict[str]
+    ) -> aiohttp.ClientResponse:
+        _let_continue(request)
+        try:
+            return await self._open().request(
+                request.method,
+                self._url(location, target),
+                headers=headers,
+                data=request.content if request.body_exists else None,
+                ssl=self._context(location),
+                allow_redirects=False,
+                skip_auto_headers=_SILENT_HEADERS,
+            )
+        except aiohttp.ClientConnectorError as fault:
+            raise unreachable(told(fault.os_error, location)) from None
+        except (aiohttp.ClientError, TimeoutError, OSError) as fault:
+            raise unreachable(str(fault) or "EOF") from None
+
+    def _open(self) -> aiohttp.ClientSession:
+        if self._session is None:
+            connect = aiohttp.ClientTimeout(total=None, sock_connect=self.kubelets.access.timeout_s)
+            self._session = aiohttp.ClientSession(
+                connector=aiohttp.TCPConnector(limit=0, use_dns_cache=False),
+                cookie_jar=aiohttp.DummyCookieJar(),
+                auto_decompress=False,
+                timeout=connect,
+            )
+        return self._session
+
+    def _url(self, location: Location, target: str) -> URL:
+        return URL(f"{location.scheme}://{location.authority}{target}", encoded=True)
+
+    def _context(self, location: Location) -> ssl.SSLContext | bool:
+        if not location.is_tls:
+            return True
+        return self.kubelets.tls() if location.is_kubelet else self._believing
+
+    # -- other protocols ---------------------------------------------------------------------------------------------
+
+    async def upgrade(self, request: web.BaseRequest, location: Location, target: str) -> web.StreamResponse:
+        """Ask for the change of protocol there as it was asked for here, and join the connections."""
+        reader, writer = await self._dialled(location)
+        try:
+            writer.write(upgrading.request_head(request.method, target, _upgrade_headers(request)))
+            await writer.drain()
+            head = await upgrading.answer_head(reader)
+            if head.code != upgrading.SWITCHING:
+                return await _not_changed(reader, head)
+            wire = taken(request)
+            await wire.write(_raw(head))
+            await joined(wire, StreamWire(reader, writer))
+            return Taken()
+        except upgrading.BadAnswer as fault:
+            raise errors.ApiError(str(fault), code=500, reason="") from None
+        finally:
+            writer.close()
+
+    async def _dialled(self, location: Location) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+        context = self._context(location)
+        try:
+            async with asyncio.timeout(self.kubelets.access.timeout_s):
+                return await asyncio.open_connection(
+                    location.host, location.port, ssl=context if isinstance(context, ssl.SSLContext) else None
+                )
+        except (OSError, TimeoutError) as fault:
+            text = told(fault, location)
+            raise errors.ApiError(f"error dialing backend: {text}", code=500, reason="") from None
+
+
+def unreachable(text: str) -> errors.ApiError:
+    return errors.service_unavailable(f"error trying to reach service: {text}")
+
+
+def told(fault: BaseException, location: Location) -> str:
+    """As the real server words what happens on the way."""
+    where = f"dial tcp {location.authority}"
+    if isinstance(fault, TimeoutError) and not getattr(fault, "errno", None):
+        return f"{where}: i/o timeout"
+    if isinstance(fault, ssl.SSLError):
+        return f"tls: {fault.reason or fault}"
+    number = getattr(fault, "errno", None)
+    if isinstance(number, int) and number in errno.errorcode:
+        return f"{where}: connect: {os.strerror(number).lower()}"
+    return f"{where}: {fault}"
+
+
+# -- heads -----------------------------------------------------------------------------------------------------------
+
+
+def _outgoing(request: web.BaseRequest) -> CIMultiDict[str]:
+    named = {word.strip().lower() for value in request.headers.getall("Connection", []) for word in value.split(",")}
+    headers = CIMultiDict(
+        (name, value)
+        for name, value in request.headers.items()
+        if name.lower() not in _HOP | named and _is_passed(name)
+    )
+    headers["Host"] = request.headers.get("Host", "")
+    _add_forwarded(headers, request)
+    return headers
+
+
+def _upgrade_headers(request: web.BaseRequest) -> Iterator[tuple[str, str]]:
+    headers = CIMultiDict((name, value) for name, value in request.headers.items() if _is_passed(name))
+    protocols = handshake.wished(lambda name: request.headers.getall(name, []))
+    headers.popall(handshake.WEBSOCKET_PROTOCOL, None)
+    if protocols:  # without the token that may have been among them
+        headers[handshake.WEBSOCKET_PROTOCOL] = ", ".join(protocols)
+    yield "Host", request.headers.get("Host", "")
+    _add_forwarded(headers, request)
+    yield from headers.items()
+
+
+def _is_passed(name: str) -> bool:
+    lower = name.lower()
+    return lower not in _NOT_OURS_TO_SEND and not lower.startswith(_IMPERSONATION)
+
+
+def _add_forwarded(headers: CIMultiDict[str], request: web.BaseRequest) -> None:
+    known = [*headers.popall("X-Forwarded-For", []), request.remote or ""]
+    headers["X-Forwarded-For"] = ", ".join(each for each in known if each)
+
+
+def _let_continue(request: web.BaseRequest) -> None:
+    is_asked = request.headers.get("Expect", "").lower() == "100-continue"
+    if is_asked and request.version >= (1, 1) and request.transport is not None:
+        request.transport.write(b"HTTP/1.1 100 Continue\r\n\r\n")
+
+
+def _raw(head: upgrading.Head) -> bytes:
+    lines = [f"HTTP/1.1 {head.code} {head.phrase}", *(f"{name}: {value}" for name, value in head.headers), "", ""]
+    return "\r\n".join(lines).encode("utf-8", "surrogateescape")
+
+
+# -- answers ---------------------------------------------------------------------------------------------------------
+
+
+async def _not_changed(reader: asyncio.StreamReader, head: upgrading.Head) -> web.Response:
+    if head.code < HTTPStatus.BAD_REQUEST:
+        raise errors.ApiError(f"invalid upgrade response: status code {head.code}", code=500, reason="")
+    body = await upgrading.answer_body(reader, head)
+    response = web.Response(status=head.code, reason=head.phrase, body=body, headers=_back(head.headers))
+    response.force_close()
+    return response
+
+
+def _back(headers: Iterable[tuple[str, str]]) -> CIMultiDict[str]:
+    pairs = list(headers)
+    named = {word.strip().lower() for name, value in pairs if name.lower() == "connection" for word in value.split(",")}
+    left_out = _HOP | named | _CORS | {"content-length"}
+    return CIMultiDict((name, value) for name, value in pairs if name.lower() not in left_out)
+
+
+def _rewriting(request: web.BaseRequest, location: Location, prefix: str | None) -> Rewriting | None:
+    if prefix is None:
+        return None
+    return Rewriting(prefix=prefix, host=location.authority, asked_host=request.headers.get("Host", ""))
+
+
+async def _answered(
+    request: web.BaseRequest, answer: aiohttp.ClientResponse, rewriting: Rewriting | None
+) -> web.StreamResponse:
+    headers = _back(answer.headers.items())
+    if rewriting is not None:
+        if "Location" in headers:
+            headers["Location"] = rewriting.link(headers["Location"])
+        elif answer.headers.get("Content-Type", "").partition(";")[0].strip() == "text/html":
+            return await _page(request, answer, headers, rewriting)
+    return await _streamed(request, answer, headers)
+
+
+async def _streamed(
+    request: web.BaseRequest, answer: aiohttp.ClientResponse, headers: CIMultiDict[str], first: bytes = b""
+) -> web.StreamResponse:
+    response = web.StreamResponse(status=answer.status, reason=answer.reason, headers=headers)
+    length = answer.headers.get("Content-Length", "")
+    if length.isdecimal():
+        response.content_length = int(length)
+    elif request.version >= (1, 1) and request.method != "HEAD" and answer.status not in (204, 304):
+        response.enable_chunked_encoding()
+    await response.prepare(request)
+    try:
+        if first:
+            await response.write(first)
+        if request.method != "HEAD":
+            async for piece in answer.content.iter_any():
+                await response.write(piece)
+    except aiohttp.ClientError:
+        if request.transport is not None:  # the client must see that something is missing
+            request.transport.abort()
+        raise ConnectionError("the answer broke off") from None
+    with suppress(ConnectionError):
+        await response.write_eof()
+    return response
+
+
+async def _page(
+    request: web.BaseRequest, answer: aiohttp.ClientResponse, headers: CIMultiDict[str], rewriting: Rewriting
+) -> web.StreamResponse:
+    body = bytearray()
+    async for piece in answer.content.iter_chunked(_PIECE):
+        body += piece
+        if len(body) > _LARGEST_PAGE:
+            return await _streamed(request, answer, headers, bytes(body))
+    encoding = answer.headers.get("Content-Encoding", "")
+    page = decoded(bytes(body), encoding, _LARGEST_PAGE)
+    if page is None:
+        return web.Response(status=answer.status, reason=answer.reason, body=bytes(body), headers=headers)
+    text = rewriting.page(page.decode("utf-8", "surrogateescape")).encode("utf-8", "surrogateescape")
+    return web.Response(status=answer.status, reason=answer.reason, body=encoded(text, encoding), headers=headers)
+
+
+__all__ = ["Upstream", "told", "unreachable"]

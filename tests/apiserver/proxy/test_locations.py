@@ -1,0 +1,102 @@
+"""Where proxied requests lead."""
+
+import pytest
+
+from sampan.api.types.core_v1 import (
+    Container,
+    ContainerPort,
+    EndpointAddress,
+    EndpointPort,
+    Endpoints,
+    EndpointSubset,
+    Node,
+    NodeAddress,
+    NodeStatus,
+    Pod,
+    PodIP,
+    PodSpec,
+    PodStatus,
+    Service,
+    ServicePort,
+    ServiceSpec,
+)
+from sampan.api.types.meta_v1 import ObjectMeta
+from sampan.apiserver.proxy import locations
+from sampan.apiserver.proxy.locations import Location, Target, target_of
+from sampan.apiserver.proxy.proxied import split_path
+from sampan.machinery import errors
+
+
+@pytest.mark.parametrize(
+    ("text", "target"),
+    [
+        ("a", Target(name="a")),
+        ("a:80", Target(name="a", port="80")),
+        ("a:", Target(name="a")),
+        ("https:a:443", Target(scheme="https", name="a", port="443")),
+        (":a:http", Target(name="a", port="http")),
+    ],
+)
+def test_names(text: str, target: Target) -> None:
+    assert target_of("pod", text) == target
+
+
+@pytest.mark.parametrize("text", ["", ":80", "ftp:a:1", "a:b:c:d", "http::80"])
+def test_what_names_nothing(text: str) -> None:
+    with pytest.raises(errors.BadRequest, match="invalid pod request"):
+        target_of("pod", text)
+
+
+def _pod(ip: str, *ports: int) -> Pod:
+    container = Container(name="c", ports=[ContainerPort(containerPort=port) for port in ports])
+    return Pod(spec=PodSpec(containers=[container]), status=PodStatus(podIPs=[PodIP(ip=ip)] if ip else []))
+
+
+def test_pods() -> None:
+    name = Target(name="a")
+    assert locations.pod_location(_pod("10.0.0.1", 8080, 9090), name) == Location(host="10.0.0.1", port=8080)
+    assert locations.pod_location(_pod("10.0.0.1"), name) == Location(host="10.0.0.1", port=80)
+    target = Target(scheme="https", name="a", port="8443")
+    assert locations.pod_location(_pod("fd00::1"), target).authority == "[fd00::1]:8443"
+    for ip in ("", "127.0.0.1", "169.254.169.254", "0.0.0.0", "::1"):
+        with pytest.raises(errors.BadRequest, match="address not allowed"):
+            locations.pod_location(_pod(ip, 80), name)
+
+
+def test_services() -> None:
+    service = Service(spec=ServiceSpec(ports=[ServicePort(name="web", port=80), ServicePort(name="tls", port=443)]))
+    assert locations.service_port_name(service, Target(name="s", port="80")) == "web"
+    assert locations.service_port_name(service, Target(name="s", port="tls")) == "tls"
+    with pytest.raises(errors.ServiceUnavailable, match='no service port 81 found for service "s"'):
+        locations.service_port_name(service, Target(name="s", port="81"))
+    addresses = [EndpointAddress(ip="10.0.0.1"), EndpointAddress(ip="127.0.0.1"), EndpointAddress(ip="10.0.0.2")]
+    subset = EndpointSubset(addresses=addresses, ports=[EndpointPort(name="web", port=8080)])
+    found = locations.service_locations(Endpoints(subsets=[subset]), "web", Target(name="s", port="80"))
+    assert [location.authority for location in found] == ["10.0.0.1:8080", "10.0.0.2:8080"]
+    with pytest.raises(errors.ServiceUnavailable, match='no endpoints available for service "s"'):
+        locations.service_locations(Endpoints(), "web", Target(name="s"))
+
+
+def test_nodes() -> None:
+    addresses = [NodeAddress(type="Hostname", address="n"), NodeAddress(type="InternalIP", address="10.0.0.9")]
+    node = Node(metadata=ObjectMeta(name="n"), status=NodeStatus(addresses=addresses))
+    assert locations.node_address(node, ["InternalIP", "Hostname"]) == "10.0.0.9"
+    assert locations.node_address(node, ["Hostname"]) == "n"
+    assert locations.kubelet_port(node) == 10250
+    with pytest.raises(errors.ApiError, match="no preferred addresses found"):
+        locations.node_address(node, ["ExternalIP"])
+
+
+@pytest.mark.parametrize(
+    ("raw", "parts"),
+    [
+        ("/api/v1/nodes/n/proxy", ("/api/v1/nodes/n/proxy", "")),
+        ("/api/v1/nodes/n/proxy/", ("/api/v1/nodes/n/proxy", "/")),
+        ("/api/v1/nodes/n/proxy/a//b%2Fc/", ("/api/v1/nodes/n/proxy", "/a//b%2Fc/")),
+        ("/api/v1/proxy/nodes/n/logs/", ("/api/v1/proxy/nodes/n", "/logs/")),
+        ("/api/v1/namespaces/x/pods/https:p:1/proxy/y", ("/api/v1/namespaces/x/pods/https:p:1/proxy", "/y")),
+        ("/api/v1/proxy/namespaces/x/services/s", ("/api/v1/proxy/namespaces/x/services/s", "")),
+    ],
+)
+def test_paths(raw: str, parts: tuple[str, str]) -> None:
+    assert split_path(raw) == parts

@@ -1,0 +1,63 @@
+"""Links that must lead through the proxy."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sampan.apiserver.proxy.rewriting import Rewriting, decoded, encoded
+
+_PREFIX = "/api/v1/namespaces/x/services/s/proxy"
+REWRITING = Rewriting(prefix=_PREFIX, host="10.0.0.1:80", asked_host="localhost:8001")
+
+
+@pytest.mark.parametrize(
+    ("link", "found"),
+    [
+        ("/a/b?c=d#e", f"{_PREFIX}/a/b?c=d#e"),
+        ("/a/", f"{_PREFIX}/a/"),
+        ("/", f"{_PREFIX}/"),
+        ("a/b", "a/b"),
+        ("?q=1", "?q=1"),
+        ("http://10.0.0.1:80/a", f"{_PREFIX}/a"),
+        ("http://localhost:8001/a", f"http://localhost:8001{_PREFIX}/a"),
+        ("http://example.com/a", "http://example.com/a"),
+        (f"{_PREFIX}/a", f"{_PREFIX}/a"),
+        ("mailto:a@b", "mailto:a@b"),
+        ("http://[bad/a", "http://[bad/a"),
+    ],
+)
+def test_links(link: str, found: str) -> None:
+    assert REWRITING.link(link) == found
+
+
+@pytest.mark.parametrize(
+    ("page", "found"),
+    [
+        ('<a href="/x">x</a>', f'<a href="{_PREFIX}/x">x</a>'),
+        ("<A class=b HREF='/x?a=1&amp;b=2'>", f'<A class=b HREF="{_PREFIX}/x?a=1&amp;b=2">'),
+        ("<img src=/x alt=/y>", f'<img src="{_PREFIX}/x" alt=/y>'),
+        ('<img src="/x" />', f'<img src="{_PREFIX}/x" />'),
+        ('<p title="/x">/x</p>', '<p title="/x">/x</p>'),
+        ('<!-- <a href="/x"> -->', '<!-- <a href="/x"> -->'),
+        ('<script src="/x">a = "<a href=/y>"</script>', f'<script src="{_PREFIX}/x">a = "<a href=/y>"</script>'),
+        ('<a href="http://other/x">', '<a href="http://other/x">'),
+    ],
+)
+def test_pages(page: str, found: str) -> None:
+    assert REWRITING.page(page) == found
+
+
+@given(st.text(alphabet="<>/ahref='\" !-xscript", max_size=80))
+def test_any_page_stays_readable(page: str) -> None:
+    assert len(REWRITING.page(page)) >= len(page) - page.count("'") * 2 - page.count('"') * 2
+
+
+@given(st.binary(max_size=200), st.sampled_from(["", "gzip", "deflate"]))
+def test_compression(body: bytes, encoding: str) -> None:
+    assert decoded(encoded(body, encoding), encoding, 1 << 20) == body
+
+
+def test_what_is_not_compressed_as_it_says() -> None:
+    assert decoded(b"plain", "gzip", 100) is None
+    assert decoded(b"plain", "br", 100) is None
+    assert decoded(encoded(bytes(1 << 20), "gzip"), "gzip", 1000) is None

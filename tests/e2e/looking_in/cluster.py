@@ -1,0 +1,179 @@
+"""An API server and one node in a thread of this process: real ports, real certificates, containers that are plain
+processes. What is done with it from outside goes the whole way."""
+
+import asyncio
+import threading
+import time
+from collections.abc import Coroutine, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from sampan.api.types.core_v1 import (
+    Binding,
+    Container,
+    DaemonEndpoint,
+    Node,
+    NodeAddress,
+    NodeDaemonEndpoints,
+    NodeStatus,
+    ObjectReference,
+    Pod,
+    PodSpec,
+    ServiceAccount,
+)
+from sampan.api.types.meta_v1 import ObjectMeta
+from sampan.apiserver.call import AUTHENTICATED, MASTERS, User
+from sampan.apiserver.config import ServerConfig, TlsFiles
+from sampan.apiserver.proxy.kubelets import KubeletAccess
+from sampan.apiserver.server import ApiServer, own_address
+from sampan.cli.pki import ACCOUNTS, ADMIN, CA, SERVER, Pki
+from sampan.kubelet.server.access import Access
+from sampan.kubelet.server.listening import listening, tls_context
+from sampan.kubelet.server.server import KubeletServer
+from sampan.machinery.client import Client
+from sampan.machinery.clock import RealClock
+from sampan.machinery.delegation import Delegation
+from sampan.storage.memory import MemoryBackend
+from tests.kubelet.server.plain import PlainNode, plain_node
+
+TOKEN, WEAK_TOKEN = "admin-token", "weak-token"
+_USERS = {TOKEN: User("admin", groups=(MASTERS, AUTHENTICATED)), WEAK_TOKEN: User("weak", groups=(AUTHENTICATED,))}
+ADDRESS = own_address()
+
+
+class LookedInto:
+    """`do` runs something in the cluster's own loop."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.loop = asyncio.new_event_loop()
+        self.node: PlainNode
+        self.server: ApiServer
+        self.client: Client
+        self.kubelet_port = 0
+        self._ready, self._over = threading.Event(), asyncio.Event()
+        self._thread = threading.Thread(target=self._run)
+        self._failure: BaseException | None = None
+
+    def start(self) -> None:
+        self._thread.start()
+        self._ready.wait(30)
+        if self._failure is not None:
+            raise self._failure
+
+    def stop(self) -> None:
+        self.loop.call_soon_threadsafe(self._over.set)
+        self._thread.join(30)
+
+    def do(self, work: Coroutine[Any, Any, Any]) -> Any:
+        return asyncio.run_coroutine_threadsafe(work, self.loop).result(30)
+
+    def _run(self) -> None:
+        try:
+            self.loop.run_until_complete(self._main())
+        except BaseException as failure:
+            self._failure = failure
+        finally:
+            self._ready.set()
+            self.loop.run_until_complete(self.loop.shutdown_asyncgens())
+            self.loop.run_until_complete(self.loop.shutdown_default_executor())
+            self.loop.close()
+
+    async def _main(self) -> None:
+        clock, pki = RealClock(), Pki(self.folder / "pki")
+        pki.ensure(names=["127.0.0.1", "localhost", ADDRESS], now=time.time())
+        tls = TlsFiles(certificate=pki.certificate(SERVER), key=pki.key(SERVER), client_ca=pki.certificate(CA))
+        access = KubeletAccess(certificate=pki.certificate(ADMIN), key=pki.key(ADMIN), ca=pki.certificate(CA))
+        config = ServerConfig(
+            any_secure_port=True,
+            bind_address="127.0.0.1",
+            tls=tls,
+            tokens=_USERS,
+            kubelets=access,
+            service_account_key=pki.key(ACCOUNTS),
+        )
+        async with (
+            MemoryBackend(clock=clock) as backend,
+            ApiServer(config=config, backend=backend, clock=clock) as self.server,
+            plain_node(self.folder) as self.node,
+        ):
+            self.client = Client(transport=self.server.loopback(), clock=clock, component="test")
+            kubelet = KubeletServer(
+                view=self.node,
+                clock=clock,
+                access=Access(node="plain", delegation=Delegation(client=self.client, clock=clock)),
+            )
+            context = tls_context(tls.certificate, tls.key, tls.client_ca)
+            async with listening(kubelet.answer, host="0.0.0.0", port=0, tls=context) as self.kubelet_port:
+                await self._populate()
+                self._ready.set()
+                await self._over.wait()
+
+    async def _populate(self) -> None:
+        port = NodeDaemonEndpoints(kubeletEndpoint=DaemonEndpoint(Port=self.kubelet_port))
+        address = NodeAddress(type="InternalIP", address=ADDRESS)
+        status = NodeStatus(addresses=[address], daemonEndpoints=port, capacity={"cpu": "2", "memory": "4Gi"})
+        await self.client.of(Node).create(Node(metadata=ObjectMeta(name="plain"), status=status))
+        account = ServiceAccount(metadata=ObjectMeta(name="default", namespace="default"))
+        await self.client.of(ServiceAccount).create(account)
+
+    # -- what tests do -----------------------------------------------------------------------------------------------
+
+    @property
+    def url(self) -> str:
+        return f"https://127.0.0.1:{self.server.secure_port}"
+
+    def kubeconfig(self, token: str = TOKEN) -> Path:
+        path = self.folder / f"kubeconfig-{token}"
+        cluster = {"server": self.url, "certificate-authority": str(self.folder / "pki" / "ca.crt")}
+        content = {
+            "apiVersion": "v1",
+            "kind": "Config",
+            "current-context": "c",
+            "clusters": [{"name": "c", "cluster": cluster}],
+            "users": [{"name": "u", "user": {"token": token}}],
+            "contexts": [{"name": "c", "context": {"cluster": "c", "user": "u"}}],
+        }
+        path.write_text(yaml.safe_dump(content))
+        return path
+
+    def pod(self, name: str, *command: str, runs: bool = True, **more: Any) -> Pod:
+        """A pod on the node, and its processes."""
+        container = Container(name="main", image="plain", command=list(command), **more)
+        found: Pod = self.do(self._pod(name, container, runs))
+        return found
+
+    async def _pod(self, name: str, container: Container, runs: bool) -> Pod:
+        spec = PodSpec(containers=[container], automountServiceAccountToken=False)
+        pods = self.client.of(Pod)
+        await pods.create(Pod(metadata=ObjectMeta(name=name, namespace="default"), spec=spec))
+        meta = ObjectMeta(name=name, namespace="default")
+        target = ObjectReference(kind="Node", name="plain")
+        await pods.create_subresource("binding", name, Binding(metadata=meta, target=target), "default")
+        bound = await pods.get(name, "default")
+        if not runs:
+            return bound
+        mine = Pod(metadata=bound.metadata, spec=bound.spec)
+        await self.node.run(mine)
+        return await self.publish(mine)
+
+    async def publish(self, pod: Pod) -> Pod:
+        """What the node knows of the pod becomes its status."""
+        present = await self.client.of(Pod).get(pod.metadata.name, pod.metadata.namespace)
+        status = pod.status
+        status.podIP, status.podIPs[0].ip = ADDRESS, ADDRESS
+        status.qosClass = present.status.qosClass
+        return await self.client.of(Pod).update_status(Pod(metadata=present.metadata, spec=present.spec, status=status))
+
+
+@contextmanager
+def looked_into(folder: Path) -> Iterator[LookedInto]:
+    cluster = LookedInto(folder)
+    cluster.start()
+    try:
+        yield cluster
+    finally:
+        cluster.stop()

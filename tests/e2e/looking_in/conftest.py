@@ -1,0 +1,30 @@
+"""One cluster for all tests of looking in; each makes pods of its own."""
+
+import glob
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.e2e.kubectl.command import Kubectl, find
+from tests.e2e.looking_in.cluster import LookedInto, looked_into
+
+
+def _programs() -> list[str]:
+    """Every kubectl there is: old ones speak SPDY, newer ones WebSocket. SAMPAN_KUBECTLS adds some (a glob)."""
+    more = sorted(glob.glob(os.environ.get("SAMPAN_KUBECTLS", "")))
+    return [each for each in (find(), *more) if each]
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LookedInto]:
+    with looked_into(tmp_path_factory.mktemp("looked")) as made:
+        yield made
+
+
+@pytest.fixture(params=_programs() or ["none"])
+def kubectl_of(request: pytest.FixtureRequest, cluster: LookedInto, tmp_path: Path) -> Kubectl:
+    if request.param == "none":
+        pytest.skip("there is no kubectl here")
+    return Kubectl(program=request.param, kubeconfig=cluster.kubeconfig(), home=tmp_path)

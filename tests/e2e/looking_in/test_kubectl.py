@@ -1,0 +1,148 @@
+"""The real kubectl: logs, exec, attach, port-forward, cp."""
+
+import re
+import socket
+import subprocess
+import threading
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+import pytest
+
+from tests.e2e.kubectl.command import Kubectl
+from tests.e2e.looking_in.cluster import LookedInto
+
+_names = iter(f"pod-{number}" for number in range(10_000))
+
+
+@pytest.fixture
+def name() -> str:
+    return next(_names)
+
+
+def test_exec(cluster: LookedInto, kubectl_of: Kubectl, name: str) -> None:
+    cluster.pod(name, "sleep", "1000")
+    assert kubectl_of("exec", name, "--", "echo", "hello") == "hello\n"
+    assert kubectl_of("exec", "-i", name, "--", "tr", "a-z", "A-Z", stdin="hello" * 20_000) == "HELLO" * 20_000
+    done = kubectl_of.run("exec", name, "--", "sh", "-c", "echo out; echo err >&2; exit 7")
+    assert (done.returncode, done.stdout) == (7, "out\n")
+    assert "err\n" in done.stderr
+    assert "command terminated with exit code 7" in done.stderr
+
+
+def test_exec_in_what_does_not_run(cluster: LookedInto, kubectl_of: Kubectl, name: str) -> None:
+    cluster.pod(name, "sleep", runs=False)
+    assert "pod does not exist" in kubectl_of.fails("exec", name, "--", "ls")
+    assert f'pods "{name}-none" not found' in kubectl_of.fails("exec", f"{name}-none", "--", "ls")
+    assert f"container side is not valid for pod {name}" in kubectl_of.fails("exec", name, "-c", "side", "--", "ls")
+
+
+def test_logs(cluster: LookedInto, kubectl_of: Kubectl, name: str) -> None:
+    cluster.pod(name, "sh", "-c", "for i in 1 2 3; do echo line $i; done; sleep 1000")
+    with kubectl_of.running("logs", "-f", name) as following:
+        assert following.stdout is not None
+        assert [following.stdout.readline() for _ in range(3)] == ["line 1\n", "line 2\n", "line 3\n"]
+    assert kubectl_of("logs", name) == "line 1\nline 2\nline 3\n"
+    assert kubectl_of("logs", name, "--tail=1") == "line 3\n"
+    assert kubectl_of("logs", name, "--limit-bytes=8") == "line 1\nl"
+    stamped = kubectl_of("logs", name, "--timestamps").splitlines()
+    assert all(re.fullmatch(r"\d{4}-\d\d-\d\dT[\d:]{8}\.\d{9}Z line \d", line) for line in stamped)
+    assert kubectl_of("logs", name, "--since-time=2100-01-01T00:00:00Z") == ""
+    refusal = kubectl_of.fails("logs", name, "--previous")
+    assert f'previous terminated container "main" in pod "{name}" not found' in refusal
+    assert "(BadRequest)" in refusal
+
+
+def test_logs_of_what_does_not_run(cluster: LookedInto, kubectl_of: Kubectl, name: str) -> None:
+    pod = cluster.pod(name, "sleep", runs=False)
+    cluster.node.known["default", name] = pod
+    assert f'container "main" in pod "{name}" is not available' in kubectl_of.fails("logs", name)
+
+
+def test_attach(cluster: LookedInto, kubectl_of: Kubectl, name: str) -> None:
+    cluster.pod(name, "sh", "-c", "read a; echo got $a; read b; exit 0", stdin=True, stdinOnce=True)
+    done = kubectl_of.run("attach", "-i", name, stdin="hello\n")
+    assert "got hello\n" in done.stdout
+
+
+@contextmanager
+def _web(folder: Path) -> Iterator[int]:
+    class Quiet(SimpleHTTPRequestHandler):
+        def log_message(self, *said: object) -> None:
+            return
+
+    server = ThreadingHTTPServer(("0.0.0.0", 0), partial(Quiet, directory=str(folder)))
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
+    try:
+        yield server.server_address[1]
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()
+
+
+def test_port_forward(cluster: LookedInto, kubectl_of: Kubectl, name: str, tmp_path: Path) -> None:
+    cluster.pod(name, "sleep", "1000")
+    (tmp_path / "file").write_bytes(b"x" * 3_000_000)
+    with _web(tmp_path) as port, kubectl_of.running("port-forward", name, f":{port}") as forwarding:
+        assert forwarding.stdout is not None
+        said = forwarding.stdout.readline()
+        local = re.search(r"127\.0\.0\.1:(\d+) ->", said)
+        assert local is not None, said
+        for _ in range(3):
+            with urllib.request.urlopen(f"http://127.0.0.1:{local[1]}/file", timeout=20) as answer:
+                assert len(answer.read()) == 3_000_000
+
+
+def test_port_forward_to_nobody(cluster: LookedInto, kubectl_of: Kubectl, name: str) -> None:
+    cluster.pod(name, "sleep", "1000")
+    with socket.socket() as unused:
+        unused.bind(("127.0.0.1", 0))
+        port = unused.getsockname()[1]
+    with kubectl_of.running("port-forward", name, f":{port}") as forwarding:
+        assert forwarding.stdout is not None
+        local = re.search(r"127\.0\.0\.1:(\d+) ->", forwarding.stdout.readline())
+        assert local is not None
+        with socket.create_connection(("127.0.0.1", int(local[1])), timeout=20) as connection:
+            assert connection.recv(1) == b""
+        said = ""
+        while "error forwarding port" not in said:
+            line = forwarding.stdout.readline()
+            assert line, said
+            said += line
+
+
+def test_cp(cluster: LookedInto, kubectl_of: Kubectl, name: str, tmp_path: Path) -> None:
+    cluster.pod(name, "sleep", "1000")
+    here, there, back = tmp_path / "here", tmp_path / "there", tmp_path / "back"
+    here.write_bytes(bytes(range(256)) * 4000)
+    kubectl_of("cp", str(here), f"{name}:{there}")
+    assert there.read_bytes() == here.read_bytes()
+    kubectl_of("cp", f"{name}:{there}", str(back))
+    assert back.read_bytes() == here.read_bytes()
+
+
+def test_who_may_not_is_refused(cluster: LookedInto, kubectl_of: Kubectl, name: str, tmp_path: Path) -> None:
+    cluster.pod(name, "sleep", "1000")
+    weak = Kubectl(program=kubectl_of._program, kubeconfig=cluster.kubeconfig("weak-token"), home=tmp_path)
+    for words in (("logs", name), ("exec", name, "--", "ls")):
+        assert "forbidden" in weak.fails(*words).lower()
+
+
+def test_a_terminal(cluster: LookedInto, kubectl_of: Kubectl, name: str) -> None:
+    cluster.pod(name, "sleep", "1000")
+    words = f"{kubectl_of._program} exec -it {name} -- tty"
+    done = subprocess.run(
+        ["script", "-qec", words, "/dev/null"],
+        env=kubectl_of._environment,
+        stdin=subprocess.PIPE,
+        capture_output=True,
+        text=True,
+        timeout=30,
+    )
+    assert "/dev/pts/" in done.stdout

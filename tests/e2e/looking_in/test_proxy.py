@@ -1,0 +1,199 @@
+"""Nodes, pods and services through the API server, asked by plain HTTP clients."""
+
+import asyncio
+import io
+import json
+import ssl
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+import aiohttp
+import pytest
+from yarl import URL
+
+from sampan.api.types.core_v1 import (
+    ContainerPort,
+    EndpointAddress,
+    EndpointPort,
+    Endpoints,
+    EndpointSubset,
+    Service,
+    ServicePort,
+    ServiceSpec,
+)
+from sampan.api.types.meta_v1 import ObjectMeta
+from tests.e2e.looking_in.cluster import ADDRESS, TOKEN, LookedInto
+
+pytestmark = pytest.mark.skipif(ADDRESS.startswith("127."), reason="this machine has no address but its own")
+
+
+class _Mirror(BaseHTTPRequestHandler):
+    """Tells what it was asked."""
+
+    protocol_version = "HTTP/1.1"
+
+    def _answer(self) -> None:
+        body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
+        if self.path.startswith("/redirect"):
+            self._send(302, b"", Location="/elsewhere")
+        elif self.path.startswith("/page"):
+            self._send(200, b'<a href="/link">x</a>', Content_Type="text/html; charset=utf-8")
+        else:
+            told = {"method": self.command, "path": self.path, "headers": dict(self.headers), "body": body.decode()}
+            self._send(200, json.dumps(told).encode(), Content_Type="application/json", Access_Control_Allow_Origin="*")
+
+    def _send(self, code: int, body: bytes, **headers: str) -> None:
+        self.send_response(code)
+        for name, value in headers.items():
+            self.send_header(name.replace("_", "-"), value)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        if self.command != "HEAD":
+            self.wfile.write(body)
+
+    do_GET = do_POST = do_PUT = do_PATCH = do_DELETE = do_HEAD = do_OPTIONS = _answer
+
+    def log_message(self, *said: object) -> None:
+        return
+
+
+@contextmanager
+def _mirror() -> Iterator[int]:
+    server = ThreadingHTTPServer(("0.0.0.0", 0), _Mirror)
+    server.daemon_threads = True
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
+    try:
+        yield server.server_address[1]
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()
+
+
+@pytest.fixture(scope="module")
+def mirror(cluster: LookedInto) -> Iterator[int]:
+    """A pod and a service in front of it."""
+    with _mirror() as port:
+        cluster.pod("mirror", "sleep", "1000", ports=[ContainerPort(containerPort=port)])
+        meta = ObjectMeta(name="mirror", namespace="default")
+        spec = ServiceSpec(ports=[ServicePort(name="web", port=80)])
+        cluster.do(cluster.client.of(Service).create(Service(metadata=meta, spec=spec)))
+        subset = EndpointSubset(addresses=[EndpointAddress(ip=ADDRESS)], ports=[EndpointPort(name="web", port=port)])
+        cluster.do(cluster.client.of(Endpoints).create(Endpoints(metadata=meta, subsets=[subset])))
+        yield port
+
+
+class _Reply:
+    def __init__(self, status: int, headers: Any, body: bytes) -> None:
+        self.status, self.headers, self.body = status, headers, body
+
+    @property
+    def json(self) -> Any:
+        return json.loads(self.body)
+
+
+def _ask(cluster: LookedInto, path: str, method: str = "GET", **more: Any) -> _Reply:
+    async def main() -> _Reply:
+        context = ssl.create_default_context(cafile=str(cluster.folder / "pki" / "ca.crt"))
+        headers = {"Authorization": f"Bearer {TOKEN}", **more.pop("headers", {})}
+        async with (
+            aiohttp.ClientSession() as session,
+            session.request(
+                method,
+                URL(cluster.url + path, encoded=True),
+                ssl=context,
+                headers=headers,
+                allow_redirects=False,
+                **more,
+            ) as answer,
+        ):
+            return _Reply(answer.status, answer.headers, await answer.read())
+
+    return asyncio.run(main())
+
+
+_PODS, _SERVICES = "/api/v1/namespaces/default/pods", "/api/v1/namespaces/default/services"
+_CLASSIC = "/api/v1/proxy/namespaces/default"
+
+
+@pytest.mark.parametrize(
+    "base",
+    [
+        f"{_PODS}/mirror/proxy",
+        f"{_PODS}/http:mirror:PORT/proxy",
+        f"{_SERVICES}/mirror:web/proxy",
+        f"{_SERVICES}/mirror:80/proxy",
+        f"{_SERVICES}/http:mirror:web/proxy",
+        f"{_CLASSIC}/pods/mirror",
+        f"{_CLASSIC}/services/mirror:80",
+        "/api/v1/nodes/plain:PORT/proxy",
+        "/api/v1/proxy/nodes/http:plain:PORT",
+    ],
+)
+def test_every_method_path_query_and_body(cluster: LookedInto, mirror: int, base: str) -> None:
+    base = base.replace("PORT", str(mirror))
+    for method in ("GET", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"):
+        reply = _ask(cluster, f"{base}/a//b%20c/?x=1&y=%2F", method, data=b"body" if method != "GET" else None)
+        told = reply.json
+        assert (reply.status, told["method"], told["path"]) == (200, method, "/a//b%20c/?x=1&y=%2F")
+        assert told["body"] == ("body" if method != "GET" else "")
+        assert "Authorization" not in told["headers"]
+        assert told["headers"]["X-Forwarded-For"] == "127.0.0.1"
+        assert told["headers"]["X-Forwarded-Uri"].startswith(base)
+        assert "Access-Control-Allow-Origin" not in reply.headers
+    assert _ask(cluster, f"{base}/", "HEAD").status == 200
+    assert (lambda reply: (reply.status, reply.headers["Location"]))(_ask(cluster, f"{base}?q=1")) == (
+        301,
+        f"{base}/?q=1",
+    )
+    assert _ask(cluster, f"{base}/redirect").headers["Location"] == f"{base}/elsewhere"
+    assert _ask(cluster, f"{base}/page").body == f'<a href="{base}/link">x</a>'.encode()
+
+
+def test_bodies_larger_than_the_server_takes_itself(cluster: LookedInto, mirror: int) -> None:
+    body = b"x" * (8 << 20)
+    assert len(_ask(cluster, f"{_PODS}/mirror/proxy/", "POST", data=io.BytesIO(body)).json["body"]) == len(body)
+
+
+def test_what_cannot_be_reached(cluster: LookedInto, mirror: int) -> None:
+    reply = _ask(cluster, f"{_PODS}/mirror:1/proxy/")
+    assert (reply.status, reply.json["message"]) == (
+        503,
+        f"error trying to reach service: dial tcp {ADDRESS}:1: connect: connection refused",
+    )
+    reply = _ask(cluster, f"{_SERVICES}/mirror:81/proxy/")
+    assert (reply.status, reply.json["message"]) == (503, 'no service port 81 found for service "mirror"')
+    reply = _ask(cluster, f"{_SERVICES}/mirror:none/proxy/")
+    assert (reply.status, reply.json["message"]) == (503, 'no endpoints available for service "mirror:none"')
+    assert _ask(cluster, f"{_SERVICES}/other/proxy/").status == 404
+    assert _ask(cluster, f"{_PODS}/ftp:mirror:1/proxy/").status == 400
+
+
+@pytest.mark.parametrize(
+    "base", ["/api/v1/nodes/plain/proxy", "/api/v1/proxy/nodes/plain", f"/api/v1/proxy/nodes/{ADDRESS}"]
+)
+def test_kubelets(cluster: LookedInto, mirror: int, base: str) -> None:
+    pods = _ask(cluster, f"{base}/pods").json
+    assert "mirror" in [pod["metadata"]["name"] for pod in pods["items"]]
+    assert _ask(cluster, f"{base}/healthz").body == b"ok"
+    assert _ask(cluster, f"{base}/stats/summary").json["node"]["nodeName"] == "plain"
+    assert _ask(cluster, f"{base}/nothing").status == 404
+
+
+def test_upgrades_go_through(cluster: LookedInto, mirror: int) -> None:
+    async def main() -> None:
+        context = ssl.create_default_context(cafile=str(cluster.folder / "pki" / "ca.crt"))
+        place = f"{cluster.url}/api/v1/nodes/plain/proxy/exec/default/mirror/main?command=cat&input=1&output=1"
+        async with (
+            aiohttp.ClientSession(headers={"Authorization": f"Bearer {TOKEN}"}) as session,
+            session.ws_connect(place, protocols=["v4.channel.k8s.io"], ssl=context) as socket,
+        ):
+            await socket.receive_bytes()
+            await socket.send_bytes(b"\0hello")
+            assert await socket.receive_bytes() == b"\1hello"
+
+    asyncio.run(main())
