@@ -71,7 +71,6 @@ class Rules:
         self._allowed: dict[str, tuple[int, int]] = {}
         """By the uid of a replicaset: how many it is to have, and before that."""
         self._nodes: dict[str, str] = {}
-        self._succeeded: dict[str, set[str]] = defaultdict(set)
 
     def broken(self, changes: Sequence[Change]) -> Iterator[str]:
         for change in changes:
@@ -106,7 +105,9 @@ class Rules:
             owner = self._now.get(reference.uid)
             if owner is None:
                 continue
-            siblings = [each for each in self._now.values() if isinstance(each, ReplicaSet) and _owner(each) == reference.uid]
+            siblings = [
+                each for each in self._now.values() if isinstance(each, ReplicaSet) and _owner(each) == reference.uid
+            ]
             total, most = sum(each.spec.replicas or 0 for each in siblings), owner.spec.replicas + _surge(owner)
             if total > most:
                 yield f"{owner.metadata.name}: {total} of {most} replicas"
@@ -133,7 +134,11 @@ class Rules:
         elif kind == "Job":
             yield from self._see_new_of_job(pod, self._now.get(owner), active)
         elif kind == "DaemonSet":
-            there = [each for each in pods if _target(each) == _target(pod) and each.status.phase not in ("Failed", "Succeeded")]
+            there = [
+                each
+                for each in pods
+                if _target(each) == _target(pod) and each.status.phase not in ("Failed", "Succeeded")
+            ]
             if len(there) > 1:
                 yield f"{pod.metadata.name} is one of {len(there)} on {_target(pod)}"
 
@@ -167,6 +172,6 @@ def _is_active(pod: Pod) -> bool:
 
 def _target(pod: Pod) -> str:
     """The node that a daemon is meant for."""
-    affinity = pod.spec.affinity
-    wanted = affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution  # type: ignore[union-attr]
-    return wanted.nodeSelectorTerms[0].matchFields[0].values[0]  # type: ignore[union-attr]
+    affinity: Any = pod.spec.affinity
+    terms = affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution.nodeSelectorTerms
+    return str(terms[0].matchFields[0].values[0])

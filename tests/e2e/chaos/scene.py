@@ -109,7 +109,8 @@ class Scene:
 
     async def roll_out(self) -> None:
         """Somebody wants something else."""
-        client, kind = self.cluster.client, self.random.choice([Deployment, StatefulSet])
+        client = self.cluster.client
+        kind: type[Any] = self.random.choice([Deployment, StatefulSet])
         name = self.random.choice((await client.of(kind).list(IN_DEFAULT)).items).metadata.name
         containers = [{"name": "c", "image": f"image-{self.random.random()}"}]
         await client.of(kind).patch(name, {"spec": {"template": {"spec": {"containers": containers}}}}, NAMESPACE)
@@ -146,7 +147,7 @@ class Scene:
         return pod is not None and any(each.state == "running" for each in runtime.pod_report(pod).containers)
 
     async def _any_node(self) -> str:
-        nodes = sorted(node.metadata.name for node in (await self.cluster.client.of(Node).list()).items)
+        nodes: list[str] = sorted(node.metadata.name for node in (await self.cluster.client.of(Node).list()).items)
         return self.random.choice(nodes)
 
     async def _power(self, name: str, state: str | None) -> None:

@@ -2,14 +2,17 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 from sampan.api.codec import json as codec
 from sampan.api.types.apps_v1 import DaemonSet, Deployment, StatefulSet
+from sampan.api.types.base import Struct
 from sampan.api.types.batch_v1 import Job
 from sampan.api.types.core_v1 import Node, Pod
 from sampan.controllers.batch.finished import has_succeeded
 from sampan.machinery.client import Client, Selection
+
+T = TypeVar("T", bound=Struct)
 
 NAMESPACE = "default"
 IN_DEFAULT = Selection(namespace=NAMESPACE)
@@ -27,10 +30,13 @@ class Sizes:
 def template(name: str, image: str = "one", *, run: str = "", **spec: Any) -> dict[str, Any]:
     annotations = {"hollow.sampan.dev/run": run} if run else {}
     containers = [{"name": "c", "image": image}]
-    return {"metadata": {"labels": {"app": name}, "annotations": annotations}, "spec": {"containers": containers, **spec}}
+    return {
+        "metadata": {"labels": {"app": name}, "annotations": annotations},
+        "spec": {"containers": containers, **spec},
+    }
 
 
-def _made(kind: type[Any], name: str, spec: dict[str, Any]) -> Any:
+def _made(kind: type[T], name: str, spec: dict[str, Any]) -> T:
     if kind is not Job:
         spec = {"selector": {"matchLabels": {"app": name}}, **spec}
     return codec.from_value({"metadata": {"name": name, "namespace": NAMESPACE}, "spec": spec}, kind)
