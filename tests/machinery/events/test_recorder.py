@@ -6,6 +6,7 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 
 import pytest
 
+from sampan.api.codec import json as json_codec
 from sampan.api.types.core_v1 import ConfigMap, Event, Namespace
 from sampan.api.types.meta_v1 import ObjectMeta
 from sampan.machinery.client import Client, ConnectionFailed, Events, Request, Response
@@ -138,7 +139,7 @@ def test_nothing_that_goes_wrong_reaches_the_caller(caplog: pytest.LogCaptureFix
             recorder.event(MAP, NORMAL, "Fine", "and on it goes")
             await clock.settle()
             assert [found.reason for found in await told(server)] == ["Fine"]
-            for number in range(2000):
+            for number in range(11_000):
                 recorder.event(MAP, NORMAL, "Flood", f"{number}")
             assert recorder.dropped == 1000
 
@@ -157,3 +158,85 @@ def test_two_recorders_may_speak_at_the_same_moment() -> None:
             assert {found.reason for found in await told(server)} == {"First", "Second"}
 
     asyncio.run(main())
+
+
+class Counting:
+    """Knows how many requests are under way, and lets them overlap."""
+
+    def __init__(self, server: Server) -> None:
+        self._inner, self.now, self.most = server.loopback, 0, 0
+        self.messages: list[str] = []
+
+    async def send(self, request: Request) -> Response:
+        self.now += 1
+        self.most = max(self.most, self.now)
+        try:
+            await asyncio.sleep(0)
+            await asyncio.sleep(0)
+            self.messages.append(json_codec.read_any(request.body).get("message", ""))
+            return await self._inner.send(request)
+        finally:
+            self.now -= 1
+
+    def watch(self, request: Request, codec: ObjectCodec) -> AbstractAsyncContextManager[Events]:
+        return self._inner.watch(request, codec)
+
+    async def close(self) -> None:
+        pass
+
+
+def test_a_burst_is_sent_by_several_at_a_time() -> None:
+    async def main() -> None:
+        clock = VirtualClock()
+        async with serving(clock) as server:
+            counting = Counting(server)
+            client = Client(transport=counting, clock=clock, component="test")
+            async with recording(server, client) as recorder:
+                for number in range(2000):
+                    about = ConfigMap(metadata=ObjectMeta(name=f"m{number}", namespace="a", uid=f"u{number}"))
+                    recorder.event(about, NORMAL, "Made", "it was made")
+                await clock.settle()
+                assert len(await told(server)) == 2000
+            assert recorder.dropped == 0
+            assert counting.most == 8
+
+    asyncio.run(main())
+
+
+def test_what_is_said_of_one_object_stays_in_order() -> None:
+    async def main() -> None:
+        clock = VirtualClock()
+        async with serving(clock) as server:
+            counting = Counting(server)
+            client = Client(transport=counting, clock=clock, component="test")
+            async with recording(server, client) as recorder:
+                for number in range(5):
+                    recorder.event(MAP, NORMAL, "Step", f"{number}")
+                    recorder.event(MAP, NORMAL, "Again", "again")
+                await clock.settle()
+                again = [found for found in await told(server) if found.reason == "Again"]
+            assert [found.count for found in again] == [5]
+            assert [text for text in counting.messages if text.isdecimal()] == ["0", "1", "2", "3", "4"]
+
+    asyncio.run(main())
+
+
+def test_recorders_of_one_process_never_name_events_alike() -> None:
+    async def main() -> None:
+        clock = VirtualClock()
+        async with serving(clock) as server:
+            counting = Counting(server)
+            client = Client(transport=counting, clock=clock, component="test")
+            async with recording(server, client) as one, recording(server, client) as other:
+                for number in range(20):
+                    one.event(MAP, NORMAL, "One", f"{number}")
+                    other.event(MAP, WARNING, "Other", f"{number}")
+                await clock.settle()
+            assert len(counting.messages) == one_each(await told(server)), "none was refused and named anew"
+
+    asyncio.run(main())
+
+
+def one_each(events: Sequence[Event]) -> int:
+    """The requests that these took: one to create each, one for each count more."""
+    return sum(found.count for found in events)

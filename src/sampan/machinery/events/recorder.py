@@ -1,9 +1,10 @@
 """The recorder: takes events from anybody at any time, and sends them when it can."""
 
 import asyncio
+import itertools
 import logging
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
 from typing import Any
 
 import msgspec
@@ -20,11 +21,16 @@ from sampan.machinery.events.correlator import Correlator, CorrelatorConfig, Ver
 log = logging.getLogger(__name__)
 
 NORMAL, WARNING = "Normal", "Warning"
-_MOST_WAITING = 1000
+_MOST_WAITING = 10_000
 """Events that wait to be sent; more are dropped."""
+_MOST_IN_FLIGHT = 8
+"""Objects whose events are on their way at the same time."""
 _ATTEMPTS = 12
 _RETRY_S = 10.0
 _LONGEST_MESSAGE = 1024
+
+_numbers = itertools.count()
+"""Recorders of one process must not name events alike, and nobody else knows of all of them."""
 
 
 class EventRecorder:
@@ -45,8 +51,12 @@ class EventRecorder:
         self._activity = activity or Activity()
         self._correlator = Correlator(config)
         self._waiting: deque[Event] = deque()
+        self._busy: dict[Hashable, deque[Event]] = {}
+        """Objects whose events are being sent, and what was said of them meanwhile: of one object in order."""
+        self._held = 0
+        """Events in `_waiting` and `_busy`."""
         self._more = asyncio.Event()
-        self._serial = 0
+        self._number, self._serial = next(_numbers), 0
         self.dropped = 0
 
     def event(
@@ -61,7 +71,7 @@ class EventRecorder:
     ) -> None:
         """Say something about an object: `type` is NORMAL or WARNING, `reason` one word for machines. `host` is where
         it is said, if not where the recorder is."""
-        if len(self._waiting) >= _MOST_WAITING:
+        if self._held >= _MOST_WAITING:
             self.dropped += 1
             return
         try:
@@ -69,21 +79,41 @@ class EventRecorder:
         except Exception:
             log.exception("an event %s cannot be recorded", reason)
             return
+        self._held += 1
         self._activity.step()
         self._more.set()
 
     async def run(self) -> None:
-        """Send what is recorded, in order, until cancelled."""
-        while True:
-            while self._waiting:
-                await self._send(self._waiting.popleft())
-            self._more.clear()
-            await self._more.wait()
+        """Send what is recorded until cancelled."""
+        async with asyncio.TaskGroup() as group:
+            while True:
+                while self._waiting and len(self._busy) < _MOST_IN_FLIGHT:
+                    event = self._waiting.popleft()
+                    about = _about(event)
+                    if about in self._busy:
+                        self._busy[about].append(event)
+                    else:
+                        self._busy[about] = deque((event,))
+                        group.create_task(self._send_all(about))
+                self._more.clear()
+                await self._more.wait()
+
+    async def _send_all(self, about: Hashable) -> None:
+        """What is said of one object, until nothing is left."""
+        events = self._busy[about]
+        try:
+            while events:
+                self._activity.step()
+                await self._send(events.popleft())
+                self._held -= 1
+        finally:
+            del self._busy[about]
+            self._more.set()
 
     def _made(self, obj: Any, type: str, reason: str, message: str, annotations: Mapping[str, str], host: str) -> Event:
         now, ref = self._clock.now(), reference(obj)
         self._serial += 1
-        stamp = int(now * 1e9) + self._serial % 1000
+        stamp = int(now * 1e9) & ~0xFFFFFFF | (self._number & 0xFFFF) << 12 | self._serial & 0xFFF
         meta = ObjectMeta(
             name=f"{ref.name}.{stamp:x}", namespace=ref.namespace or "default", annotations=dict(annotations)
         )
@@ -130,9 +160,14 @@ class EventRecorder:
         for _ in range(_ATTEMPTS):
             try:
                 return await self._events.create(event)
-            except errors.AlreadyExists:  # two recorders spoke of the object at the same moment
+            except errors.AlreadyExists:  # recorders of two processes spoke of the object at the same moment
                 event = _renamed(event)
         return await self._events.create(event)
+
+
+def _about(event: Event) -> Hashable:
+    ref = event.involvedObject
+    return (ref.kind, ref.namespace, ref.name, ref.uid)
 
 
 def _renamed(event: Event) -> Event:
