@@ -1,0 +1,164 @@
+"""A cluster with one real node, on which the scenarios of a module run beside each other.
+
+A test is a scenario: `@together` on an async function that takes a `RealNode`. All those that were chosen begin with
+the first; each test then tells how its own went.
+"""
+
+import asyncio
+import shutil
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any
+
+from sampan.api.codec import json
+from sampan.api.types.core_v1 import ConfigMap, Namespace, Pod, Secret
+from sampan.machinery.client import Delete, Selection
+from sampan.testing import Cluster
+
+IMAGE = "sampan.local/host"
+NODE = "node-0"
+COMPONENTS = ("apiserver", "controllers", "kubelet")
+_AT_A_TIME = 8
+_PATIENCE_S = 60
+_ENDED = ("Succeeded", "Failed")
+
+Volume = dict[str, Any]
+
+
+class RealNode:
+    """Where one scenario plays: a namespace of its own."""
+
+    def __init__(self, cluster: Cluster, namespace: str) -> None:
+        self.client, self.namespace = cluster.client, namespace
+
+    async def config_map(self, name: str, namespace: str = "", **content: Any) -> None:
+        await self._create(ConfigMap, name, namespace, content)
+
+    async def secret(self, name: str, namespace: str = "", **content: Any) -> None:
+        await self._create(Secret, name, namespace, content)
+
+    async def change(self, kind: type[Any], name: str, **content: Any) -> None:
+        from sampan.machinery.client import PatchType
+
+        await self.client.of(kind).patch(name, content, self.namespace, type=PatchType.MERGE)
+
+    async def output(self, script: str, *volumes: Volume, **options: Any) -> str:
+        """What a pod's script prints, once the pod has succeeded."""
+        return self.said(await self.ended(await self.start(script, *volumes, **options)))
+
+    async def start(
+        self,
+        script: str,
+        *volumes: Volume,
+        name: str = "p",
+        mounts: Sequence[dict[str, Any]] | None = None,
+        container: dict[str, Any] | None = None,
+        metadata: dict[str, Any] | None = None,
+        **spec: Any,
+    ) -> str:
+        """A pod whose container runs the script, with each volume under its name unless told; the pod's name."""
+        mounts = mounts or [{"name": volume["name"], "mountPath": f"/{volume['name']}"} for volume in volumes]
+        command = ["sh", "-c", f"({script}) > /dev/termination-log 2>&1"]
+        first = {"name": "c", "image": IMAGE, "command": command, "volumeMounts": list(mounts), **(container or {})}
+        whole = {"nodeName": NODE, "restartPolicy": "Never", "volumes": list(volumes), "containers": [first]}
+        whole |= {"automountServiceAccountToken": False, "terminationGracePeriodSeconds": 0, **spec}
+        value = {"metadata": {"name": name, "namespace": self.namespace, **(metadata or {})}, "spec": whole}
+        await self.client.of(Pod).create(json.from_value(value, Pod))
+        return name
+
+    async def running(self, name: str) -> Pod:
+        return await self._when(name, lambda pod: pod.status.phase == "Running")
+
+    async def ended(self, name: str) -> Pod:
+        pod = await self._when(name, lambda pod: pod.status.phase in _ENDED)
+        assert pod.status.phase == "Succeeded", self.said(pod)
+        return pod
+
+    def said(self, pod: Pod) -> str:
+        """By its containers, as they ended."""
+        states = [status.state.terminated for status in pod.status.containerStatuses if status.state is not None]
+        return "".join(state.message for state in states if state is not None).strip()
+
+    async def _when(self, name: str, holds: Callable[[Pod], bool]) -> Pod:
+        selection = Selection(namespace=self.namespace, fields=f"metadata.name={name}")
+        async with asyncio.timeout(_PATIENCE_S), self.client.of(Pod).watch(selection) as events:
+            async for batch in events:
+                for event in batch:
+                    if event.type in ("ADDED", "MODIFIED") and holds(event.object):
+                        found: Pod = event.object
+                        return found
+        raise AssertionError("the watch has ended")
+
+    async def _create(self, kind: type[Any], name: str, namespace: str, content: dict[str, Any]) -> None:
+        meta = {"name": name, "namespace": namespace or self.namespace}
+        await self.client.of(kind).create(json.from_value({"metadata": meta, **content}, kind))
+
+
+Scenario = Callable[[RealNode], Awaitable[None]]
+
+
+def together(scenario: Scenario) -> Callable[..., None]:
+    def test(batch: "Batch") -> None:
+        batch.tell(scenario)
+
+    test.__name__, test.__doc__, test.__module__ = scenario.__name__, scenario.__doc__, scenario.__module__  # type: ignore[attr-defined]
+    test.scenario = scenario  # type: ignore[attr-defined]
+    return test
+
+
+class Batch:
+    """The scenarios of a module, played."""
+
+    def __init__(self, cluster: Cluster, scenarios: Sequence[Scenario]) -> None:
+        self._faults: dict[Scenario, BaseException | None] = {}
+        cluster.run(self._play(cluster, scenarios), timeout_s=170)
+
+    def tell(self, scenario: Scenario) -> None:
+        if (fault := self._faults[scenario]) is not None:
+            raise fault
+
+    async def _play(self, cluster: Cluster, scenarios: Sequence[Scenario]) -> None:
+        limit = asyncio.Semaphore(_AT_A_TIME)
+
+        async def one(number: int, scenario: Scenario) -> None:
+            async with limit:
+                try:
+                    await play(cluster, f"test-{number}", scenario)
+                    self._faults[scenario] = None
+                except Exception as fault:
+                    self._faults[scenario] = fault
+
+        async with asyncio.TaskGroup() as group:
+            for number, scenario in enumerate(scenarios):
+                group.create_task(one(number, scenario))
+
+
+async def play(cluster: Cluster, namespace: str, scenario: Scenario) -> None:
+    client = cluster.client
+    await client.of(Namespace).create(json.from_value({"metadata": {"name": namespace}}, Namespace))
+    await service_account(cluster, namespace)
+    try:
+        await scenario(RealNode(cluster, namespace))
+    finally:
+        selection = Selection(namespace=namespace)
+        await client.of(Pod).delete_collection(selection, options=Delete(grace_period_s=0))
+
+
+async def service_account(cluster: Cluster, namespace: str) -> None:
+    """Until the namespace's own is there; pods are refused before."""
+    from sampan.api.types.core_v1 import ServiceAccount
+
+    async with asyncio.timeout(_PATIENCE_S):
+        accounts = cluster.client.of(ServiceAccount)
+        async with accounts.watch(Selection(namespace=namespace, fields="metadata.name=default")) as events:
+            async for batch in events:
+                if any(event.type == "ADDED" for event in batch):
+                    return
+
+
+def why_not() -> str:
+    """Why there can be no real node here, if so."""
+    import os
+
+    if os.geteuid() != 0:
+        return "real pods need root"
+    return "" if shutil.which("crun") or shutil.which("runc") else "there is no crun or runc here"
