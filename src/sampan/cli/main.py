@@ -20,6 +20,7 @@ COMMANDS = {
         "sampan.cli.kube_controller_manager",
         "Run the controllers alone, with the real one's flags.",
     ),
+    "kubelet": ("sampan.cli.kubelet", "Run the agent of this machine alone, with the real one's flags."),
     "kube-scheduler": ("sampan.cli.kube_scheduler", "Run the scheduler alone, with the real one's flags."),
     "kubectl": ("sampan.cli.kubectl", "Work with a cluster, as kubectl does."),
 }

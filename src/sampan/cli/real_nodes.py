@@ -6,20 +6,18 @@ import asyncio
 import hashlib
 import logging
 import os
-from collections.abc import AsyncIterator, Callable
-from contextlib import AsyncExitStack, asynccontextmanager
+from collections.abc import Callable
 from pathlib import Path
 
-from sampan.cli.nodes_config import OCI, NodesConfig
+from sampan.cli.node_runtime import RuntimePlaces, runtime_maker
+from sampan.cli.nodes_config import NodesConfig
 from sampan.kubelet.agent.config import AgentConfig
-from sampan.kubelet.agent.kubelet import Kubelet, MakeRuntime
+from sampan.kubelet.agent.kubelet import Kubelet
 from sampan.kubelet.config import PORT
 from sampan.machinery.activity import Activity
 from sampan.machinery.client import Client
 from sampan.machinery.clock import Clock
 from sampan.machinery.flight_recorder import FlightRecorder
-from sampan.runtimes.contract import Runtime, Told
-from sampan.runtimes.network import NoNetwork, PodNetwork
 
 log = logging.getLogger(__name__)
 
@@ -47,7 +45,7 @@ class RealNodes:
                 clock=clock,
                 activity=activity,
                 recorder=recorder,
-                make_runtime=_runtime_maker(config, config.root / f"node-{number}", clock),
+                make_runtime=runtime_maker(config.runtime, _places(config, config.root / f"node-{number}"), clock),
             )
             for number in range(config.real_count)
         ]
@@ -67,6 +65,11 @@ class RealNodes:
             log.warning("not all nodes run yet")
 
 
+def _places(config: NodesConfig, folder: Path) -> RuntimePlaces:
+    assert config.images is not None
+    return RuntimePlaces(folder=folder, images=config.images, cluster_cidrs=config.cluster_cidrs, ends=True)
+
+
 def _agent_config(config: NodesConfig, root: Path, number: int) -> AgentConfig:
     name = f"node-{number}"
     mark = hashlib.blake2b(str(root).encode(), digest_size=4).hexdigest()
@@ -82,66 +85,6 @@ def _agent_config(config: NodesConfig, root: Path, number: int) -> AgentConfig:
         pod_cidrs=() if config.has_pod_ranges else (f"10.244.{number}.0/24",),
         serializes_pulls=False,
     )
-
-
-def _runtime_maker(config: NodesConfig, folder: Path, clock: Clock) -> MakeRuntime:
-    @asynccontextmanager
-    async def make(told: Told) -> AsyncIterator[Runtime]:
-        if config.runtime == OCI:
-            async with _oci(config, folder, clock, told) as runtime:
-                yield runtime
-        else:
-            raise NotImplementedError(config.runtime)
-
-    return make
-
-
-@asynccontextmanager
-async def _oci(config: NodesConfig, folder: Path, clock: Clock, told: Told) -> AsyncIterator[Runtime]:
-    from sampan.runtimes.images import ImageStore
-    from sampan.runtimes.images.pull import Puller
-    from sampan.runtimes.oci import OciRuntime
-    from sampan.runtimes.oci.binary import find_binary
-
-    assert config.images is not None
-    binary, store = find_binary(), ImageStore(config.images)
-    assert binary is not None
-    async with AsyncExitStack() as stack:
-        puller = await stack.enter_async_context(Puller(store=store, clock=clock))
-        network = await stack.enter_async_context(_network(config, folder, clock))
-        runtime = OciRuntime(
-            folder=folder / OCI,
-            images=store,
-            network=network,
-            binary=binary,
-            clock=clock,
-            told=told,
-            puller=puller,
-        )
-        async with runtime:
-            try:
-                yield runtime
-            finally:
-                await runtime.shut_down()
-
-
-@asynccontextmanager
-async def _network(config: NodesConfig, folder: Path, clock: Clock) -> AsyncIterator[PodNetwork]:
-    """Of a machine that cannot have one, pods have only themselves to talk to."""
-    from sampan.network.pods import BridgeConfig, BridgeNetwork, bridge_for, lacking
-
-    if missing := lacking():
-        log.warning("pods have no network: %s", missing)
-        yield NoNetwork()
-        return
-    settings = BridgeConfig(bridge=bridge_for(str(folder)), cluster_cidrs=config.cluster_cidrs)
-    async with BridgeNetwork(folder=folder / "network", config=settings, clock=clock) as network:
-        checks = asyncio.ensure_future(network.run())
-        try:
-            yield network
-        finally:
-            checks.cancel()
-            await network.remove_all()
 
 
 __all__ = ["RealNodes"]

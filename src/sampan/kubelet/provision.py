@@ -52,8 +52,11 @@ class Provision(Protocol):
     async def sync_running(self, record: PodRecord, report: PodReport) -> float | None:
         """See to what goes on running: its resources; after how many seconds to look again."""
 
+    async def release(self, pod: Pod) -> None:
+        """Nothing of the pod runs any more: take away what was made for it, but for its logs."""
+
     async def clean_up(self, pod: Pod) -> None:
-        """Nothing of the pod runs any more: take away what was made for it."""
+        """The same, with all that is left."""
 
 
 __all__ = ["AlreadyTold", "AnyContainer", "Kill", "Provision"]

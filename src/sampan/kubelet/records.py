@@ -77,8 +77,15 @@ class PodRecord:
     """Containers that were told to stop, and by when."""
     killed: set[str] | None = None
     """The ids of containers that were told to end while the pod goes on."""
+    is_finished: bool = False
+    """Nothing is left of it that the API server's object has to stay for."""
     is_gone: bool = False
     """It is no longer on the API server."""
+    is_static: bool = False
+    """It is the node's own, and the API server has but a mirror of it."""
+    mirror: Pod | None = None
+    is_ending: bool = False
+    """It is to end although its deletion was not asked of the API server."""
     ending: asyncio.Event | None = None
     """Where somebody waits for it: set when the pod is to end."""
     said: PodStatus | None = None
@@ -96,6 +103,11 @@ class PodRecord:
     def status(self) -> PodStatus:
         """What was last said of the pod."""
         return self.said if self.said is not None else self.pod.status
+
+    @property
+    def shown(self) -> Pod | None:
+        """What the API server has of it."""
+        return self.mirror if self.is_static else self.pod
 
     def free(self) -> None:
         """The pod no longer counts on its node."""

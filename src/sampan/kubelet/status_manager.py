@@ -9,7 +9,7 @@ import logging
 
 from sampan.api.types.core_v1 import Pod, PodStatus
 from sampan.kubelet.pod_status import merge
-from sampan.kubelet.records import PodRecord, Records, Stage
+from sampan.kubelet.records import PodRecord, Records
 from sampan.kubelet.status_patch import status_patch
 from sampan.machinery import errors
 from sampan.machinery.activity import Activity
@@ -35,6 +35,7 @@ class StatusManager:
 
     def finish(self, record: PodRecord) -> None:
         """Nothing of the pod is left: it may be removed."""
+        record.is_finished = True
         if record.pod.metadata.deletionTimestamp is not None:
             self.queue.add(record.uid)
 
@@ -74,7 +75,7 @@ class StatusManager:
             return
         try:
             await self._write(record)
-            if record.stage is Stage.TERMINATED and record.pod.metadata.deletionTimestamp is not None:
+            if record.is_finished and record.pod.metadata.deletionTimestamp is not None:
                 await self._remove(record)
         except errors.NotFound:
             pass  # its source tells the rest
@@ -85,18 +86,20 @@ class StatusManager:
             self.queue.forget(uid)
 
     async def _write(self, record: PodRecord) -> None:
-        status = record.said
-        if status is None or status is record.written:
+        status, pod = record.said, record.shown
+        if status is None or status is record.written or pod is None:
             return
-        meta = record.pod.metadata
-        patch = status_patch(record.written or record.pod.status, status)
+        meta = pod.metadata
+        patch = status_patch(record.written or pod.status, status)
         if not patch:
-            record.said = record.written
+            record.said = status if record.is_static else record.written
             return
         body = {"metadata": {"uid": meta.uid}, "status": patch}
         shown = await record.kubelet.client.of(Pod).patch(meta.name, body, meta.namespace, subresource="status")
         version = int(shown.metadata.resourceVersion)
-        if version > int(record.pod.metadata.resourceVersion):
+        if record.is_static:
+            record.written = status
+        elif version > int(record.pod.metadata.resourceVersion):
             record.written, record.version = status, version
         elif record.said is status:
             record.said = None

@@ -8,7 +8,7 @@ ended.
 
 import asyncio
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from sampan.api.types.core_v1 import Container, EphemeralContainer, Pod
 from sampan.kubelet import admission
@@ -48,6 +48,8 @@ class SyncLoop:
         self._records, self._statuses, self._events, self._clock = records, statuses, events, clock
         self._starter = Starter(clock=clock, events=events)
         self._workers = workers
+        self.on_terminated: Callable[[PodRecord], None] | None = None
+        """Told of a pod of which nothing is left."""
         self.queue: WorkQueue[str] = WorkQueue(clock=clock, backoff=Backoff(1, 10), activity=activity)
 
     # -- changes -----------------------------------------------------------------------------------------------------
@@ -66,7 +68,7 @@ class SyncLoop:
         self._records[pod.metadata.uid] = record
         if pod.status.phase in TERMINAL:
             record.stage = Stage.TERMINATED
-            self._statuses.finish(record)
+            self._finish(record)
             return
         kubelet.runtime.adopt(pod)
         wanted = admission.amounts_of(pod)
@@ -83,7 +85,7 @@ class SyncLoop:
         if self._statuses.seen(record):
             return
         if record.stage is Stage.TERMINATED:
-            self._statuses.finish(record)
+            self._finish(record)
         else:
             self.dispatch_work(record.uid)
 
@@ -94,6 +96,13 @@ class SyncLoop:
             record.is_gone = True
             _interrupt(record)
             self.dispatch_work(record.uid)
+
+    def _finish(self, record: PodRecord) -> None:
+        """Of a pod that has ended; of a real node something may be left of it."""
+        if record.kubelet.provision is not None:
+            self.dispatch_work(record.uid)
+        else:
+            self._statuses.finish(record)
 
     def dispatch_work(self, uid: str) -> None:
         self.queue.add(uid)
@@ -198,11 +207,18 @@ class SyncLoop:
         return None
 
     async def sync_terminated_pod(self, record: PodRecord) -> None:
-        """Nothing of the pod runs: let go of everything but its final status."""
-        await _remove(record)
+        """Nothing of the pod runs: let go of everything but its final status, and of its logs too once nobody can ask
+        for them."""
+        provision = record.kubelet.provision
+        if provision is None or record.is_ending or record.pod.metadata.deletionTimestamp is not None:
+            await _remove(record)
+        else:
+            await provision.release(record.pod)
         record.free()
         record.waiting = record.back_offs = record.stopped = record.killed = None
         self._statuses.finish(record)
+        if self.on_terminated is not None:
+            self.on_terminated(record)
 
     async def _let_go(self, record: PodRecord) -> None:
         await _remove(record)
@@ -219,7 +235,7 @@ class SyncLoop:
 
     def _is_to_end(self, record: PodRecord) -> bool:
         is_deleted = record.pod.metadata.deletionTimestamp is not None
-        return is_deleted or record.verdict is not None or record.status.phase in TERMINAL
+        return is_deleted or record.is_ending or record.verdict is not None or record.status.phase in TERMINAL
 
     def _say(self, record: PodRecord, report: PodReport, *, is_terminal: bool = False) -> None:
         kubelet = record.kubelet

@@ -75,6 +75,13 @@ def make_key() -> KeyPair:
     return KeyPair(public, _key_pem(key))
 
 
+def make_request(key: bytes, common_name: str, organizations: Sequence[str] = ()) -> bytes:
+    """A signing request for somebody else to sign, PEM."""
+    name = _name(common_name, organizations)
+    made = x509.CertificateSigningRequestBuilder().subject_name(name).sign(_load_key(key), hashes.SHA256())
+    return made.public_bytes(serialization.Encoding.PEM)
+
+
 def expiry(certificate: bytes) -> float:
     """When a PEM certificate ends, in seconds since the epoch."""
     return x509.load_pem_x509_certificate(certificate).not_valid_after_utc.timestamp()
@@ -144,4 +151,4 @@ def _load_key(pem: bytes) -> ec.EllipticCurvePrivateKey:
     return key
 
 
-__all__ = ["KeyPair", "Request", "covers", "expiry", "issue", "make_ca", "make_key"]
+__all__ = ["KeyPair", "Request", "covers", "expiry", "issue", "make_ca", "make_key", "make_request"]

@@ -56,6 +56,7 @@ class AgentConfig:
     static_url: str = ""
     static_url_headers: Mapping[str, str] = field(default_factory=dict)
     static_period_s: float = 20.0
+    static_url_period_s: float = 20.0
     relist_s: float = 60.0
     """How often every pod is looked at although nobody said that anything had changed."""
     housekeeping_s: float = 2.0

@@ -15,9 +15,12 @@ from sampan.kubelet.agent import registration
 from sampan.kubelet.agent.config import AgentConfig
 from sampan.kubelet.agent.messages import Messages
 from sampan.kubelet.agent.orphans import Orphans
+from sampan.kubelet.agent.own_pods import OwnPods
 from sampan.kubelet.agent.pod_provision import Parts, PodProvision
 from sampan.kubelet.agent.pod_volumes import managed
 from sampan.kubelet.agent.pulling import ImageManager
+from sampan.kubelet.agent.sources import Sources
+from sampan.kubelet.agent.static_pods import is_mirror
 from sampan.kubelet.cgroups import PodGroups
 from sampan.kubelet.environment.dns import DnsConfig, read_resolv_conf
 from sampan.kubelet.environment.environment import Environment, EnvironmentConfig
@@ -93,6 +96,7 @@ class Kubelet:
         """Set once the node is registered and its pods are followed."""
         self._heartbeat = Heartbeat(clock=clock, config=config.kubelet, events=self.events)
         self._beats_now = asyncio.Event()
+        self._own: OwnPods | None = None
         self._runtime: Runtime | None = None
         self._node: NodeRecord | None = None
 
@@ -189,8 +193,19 @@ class Kubelet:
                     nodes.subscribe(self._on_node)
                     for each in (services, classes, nodes):
                         await each.synced.wait()
-                    await self._follow_pods(volumes)
+                    own = self._own = OwnPods(
+                        node=self.node,
+                        records=self.records,
+                        sync_loop=self.sync_loop,
+                        statuses=self.statuses,
+                        clock=self.clock,
+                    )
+                    self.sync_loop.on_terminated = own.on_terminated
+                    sources = Sources(config=self.config, clock=self.clock, update=own.update)
+                    await self._follow_pods(volumes, sources)
                     for work in (
+                        sources.run(),
+                        own.run(),
                         self.sync_loop.run(),
                         self.statuses.run(),
                         probes.run(),
@@ -204,16 +219,25 @@ class Kubelet:
                 if self.config.ends_pods:
                     await asyncio.shield(self._end_pods(volumes))
 
-    async def _follow_pods(self, volumes: VolumeManager) -> None:
+    async def _follow_pods(self, volumes: VolumeManager, sources: Sources) -> None:
         pods = self.informers.of(Pod, Selection(fields=f"spec.nodeName={self.config.name}"))
         await pods.synced.wait()
         config = self.config
         orphans = Orphans(runtime=self.runtime, volumes=volumes, groups=self.groups, root=config.root, logs=config.logs)
         self._orphans = orphans
-        uids = {pod.metadata.uid for pod in pods.lister}
+        await sources.begin()
+        uids = {pod.metadata.uid for pod in pods.lister} | set(self.records)
         for uid in await orphans.remove(uids):
             log.info("pod %s is no longer wanted: removed", uid)
-        pods.subscribe(lambda old, new: self.sync_loop.iteration(self.node, old, new))
+        pods.subscribe(self._on_pod)
+
+    def _on_pod(self, old: Pod | None, new: Pod | None) -> None:
+        pod = new or old
+        assert pod is not None
+        if not is_mirror(pod):
+            self.sync_loop.iteration(self.node, old, new)
+        elif self._own is not None:
+            self._own.on_mirror(old, new)
 
     async def _end_pods(self, volumes: VolumeManager) -> None:
         """Nothing is left of what ran here."""

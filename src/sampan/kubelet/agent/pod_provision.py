@@ -230,19 +230,23 @@ class PodProvision:
 
     # -- the end -----------------------------------------------------------------------------------------------------
 
-    async def clean_up(self, pod: Pod) -> None:
+    async def release(self, pod: Pod) -> None:
         uid, parts = pod.metadata.uid, self._parts
         for key in [key for key in self._stops if key[0] == uid]:
             self._stops.pop(key).cancel()
         parts.probes.forget(uid)
-        parts.messages.forget(uid)
         parts.objects.forget(uid)
         await parts.volumes.unmount(pod)
-        await asyncio.to_thread(self._remove_places, pod)
+        await asyncio.to_thread(parts.groups.remove, uid)
+        self._step(pod, "release")
+
+    async def clean_up(self, pod: Pod) -> None:
+        await self.release(pod)
+        self._parts.messages.forget(pod.metadata.uid)
+        await asyncio.to_thread(self._remove_folders, pod)
         self._step(pod, "clean up")
 
-    def _remove_places(self, pod: Pod) -> None:
-        self._parts.groups.remove(pod.metadata.uid)
+    def _remove_folders(self, pod: Pod) -> None:
         shutil.rmtree(self._parts.environment.log_folder(pod), ignore_errors=True)
         remove_folder(self._parts.environment.pod_folder(pod))
 

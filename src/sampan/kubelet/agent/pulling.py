@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import base64
 import logging
 from contextlib import AbstractAsyncContextManager, nullcontext
 from typing import Any
@@ -102,8 +101,8 @@ class ImageManager:
     async def _ring(self, pod: Pod, name: str) -> Keyring | None:
         try:
             secret = await self._objects.secret(pod.metadata.namespace, name)
-            data = next((secret.data[key] for key in _KEYS if key in secret.data), "") if secret is not None else ""
-            return read_docker_config(base64.b64decode(data)) if data else None
+            data = next((secret.data[key] for key in _KEYS if key in secret.data), b"") if secret is not None else b""
+            return read_docker_config(data) if data else None
         except (NotSynced, ValueError) as fault:
             log.warning("image pull secret %s/%s: %s", pod.metadata.namespace, name, fault)
             return None

@@ -1,0 +1,101 @@
+"""Where pods of the node's own come from: a folder or file that is read again and again, and a URL."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from sampan.api.types.core_v1 import Pod
+from sampan.kubelet.agent.config import AgentConfig
+from sampan.kubelet.agent.static_pods import FILE, HTTP, BadManifest, read_pods
+from sampan.machinery.clock import Clock
+from sampan.machinery.lean_aiohttp import aiohttp
+
+log = logging.getLogger(__name__)
+
+_LOOK_S = 1.0
+"""How often it is looked whether the folder has changed."""
+
+Update = Callable[[str, Sequence[Pod]], None]
+"""Told of a source, and all its pods."""
+
+
+class Sources:
+    def __init__(self, *, config: AgentConfig, clock: Clock, update: Update) -> None:
+        self._config, self._clock, self._update = config, clock, update
+        self._seen: object = None
+
+    async def run(self) -> None:
+        async with asyncio.TaskGroup() as group:
+            if self._config.static_folder is not None:
+                group.create_task(self._follow_folder(self._config.static_folder))
+            if self._config.static_url:
+                group.create_task(self._follow_url())
+
+    async def begin(self) -> None:
+        """Read the folder once."""
+        if self._config.static_folder is not None:
+            await self._look(self._config.static_folder)
+
+    async def _follow_folder(self, place: Path) -> None:
+        while True:
+            await self._clock.sleep(min(_LOOK_S, self._config.static_period_s))
+            await self._look(place)
+
+    async def _look(self, place: Path) -> None:
+        now = await asyncio.to_thread(_state, place)
+        if now != self._seen:
+            self._seen = now
+            self._update(FILE, await asyncio.to_thread(self._read_folder, place))
+
+    def _read_folder(self, place: Path) -> list[Pod]:
+        found = []
+        for path in _files(place):
+            try:
+                found += read_pods(path.read_text(), FILE, self._config.name, self._clock.now())
+            except (OSError, BadManifest) as fault:
+                log.warning("%s: %s", path, fault)
+        return found
+
+    async def _follow_url(self) -> None:
+        before = ""
+        while True:
+            try:
+                text = await self._fetched()
+                if text != before:
+                    self._update(HTTP, read_pods(text, HTTP, self._config.name, self._clock.now()))
+                    before = text
+            except (aiohttp.ClientError, OSError, TimeoutError, BadManifest) as fault:
+                log.warning("%s: %s", self._config.static_url, fault)
+            await self._clock.sleep(self._config.static_url_period_s)
+
+    async def _fetched(self) -> str:
+        async with asyncio.timeout(10), aiohttp.ClientSession() as session:
+            headers = dict(self._config.static_url_headers)
+            async with session.get(self._config.static_url, headers=headers) as answer:
+                answer.raise_for_status()
+                return await answer.text()
+
+
+def _files(place: Path) -> list[Path]:
+    """Hidden ones are somebody's scratch."""
+    if not place.is_dir():
+        return [place] if place.exists() else []
+    return sorted(path for path in place.iterdir() if path.is_file() and not path.name.startswith("."))
+
+
+def _state(place: Path) -> list[tuple[str, int, int]]:
+    found = []
+    for path in _files(place):
+        try:
+            about = os.stat(path)
+        except OSError:
+            continue
+        found.append((str(path), about.st_mtime_ns, about.st_size))
+    return found
+
+
+__all__ = ["Sources"]

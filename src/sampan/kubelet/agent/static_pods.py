@@ -1,0 +1,131 @@
+"""Pods of the node's own, from a folder or a URL: as they stand there, and as the node runs them. Pure."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import msgspec
+import yaml
+
+from sampan.api import times
+from sampan.api.codec import json
+from sampan.api.types.core_v1 import Node, Pod
+from sampan.api.types.meta_v1 import OwnerReference
+
+SOURCE, SEEN, HASH = (f"kubernetes.io/config.{word}" for word in ("source", "seen", "hash"))
+MIRROR = "kubernetes.io/config.mirror"
+FILE, HTTP = "file", "http"
+
+
+class BadManifest(ValueError):
+    """What stands there is no pod; the message says why."""
+
+
+def read_pods(text: str, source: str, node: str, now: float) -> list[Pod]:
+    """One pod, several documents, or a PodList."""
+    try:
+        documents = list(yaml.load_all(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader)))
+    except yaml.YAMLError as fault:
+        raise BadManifest(f"neither JSON nor YAML: {fault}") from None
+    return [_static(item, source, node, now) for document in documents for item in _items(document)]
+
+
+def _items(document: Any) -> Iterator[dict[str, Any]]:
+    if document is None:
+        return
+    if not isinstance(document, dict) or document.get("apiVersion") != "v1":
+        raise BadManifest("want a Pod or a PodList of v1")
+    match document.get("kind"):
+        case "Pod":
+            yield document
+        case "PodList":
+            yield from ({**item, "kind": "Pod", "apiVersion": "v1"} for item in document.get("items") or ())
+        case other:
+            raise BadManifest(f"want a Pod or a PodList, not a {other}")
+
+
+def _static(item: dict[str, Any], source: str, node: str, now: float) -> Pod:
+    meta, spec = dict(item.get("metadata") or {}), _defaulted(item.get("spec") or {})
+    digest = hashlib.md5(
+        msgspec.json.encode([node, source, meta, spec], order="sorted"), usedforsecurity=False
+    ).hexdigest()
+    uid = str(meta.get("uid") or digest)
+    if not meta.get("name"):
+        raise BadManifest("the pod has no name")
+    meta |= {"name": f"{meta['name']}-{node}", "namespace": meta.get("namespace") or "default", "uid": uid}
+    own = {SOURCE: source, HASH: digest, SEEN: times.format_time(now)}
+    meta["annotations"] = {**(meta.get("annotations") or {}), **own}
+    spec["nodeName"] = node
+    spec["tolerations"] = [*(spec.get("tolerations") or ()), {"operator": "Exists", "effect": "NoExecute"}]
+    try:
+        pod, strict = json.decode_value({**item, "metadata": meta, "spec": spec, "status": {}}, Pod)
+    except (ValueError, TypeError) as fault:
+        raise BadManifest(f"pod {meta['name']}: {fault}") from None
+    if strict:
+        raise BadManifest(f"pod {meta['name']}: {'; '.join(strict)}")
+    return pod
+
+
+def _defaulted(spec: Mapping[str, Any]) -> dict[str, Any]:
+    """What the API server would have filled in, as far as the kubelet heeds it."""
+    found = {
+        "restartPolicy": "Always",
+        "terminationGracePeriodSeconds": 30,
+        "dnsPolicy": "ClusterFirst",
+        "enableServiceLinks": True,
+        "schedulerName": "default-scheduler",
+        "securityContext": {},
+        **spec,
+    }
+    for kind in ("containers", "initContainers"):
+        if found.get(kind):
+            found[kind] = [_container(each) for each in found[kind]]
+    return found
+
+
+def _container(container: Mapping[str, Any]) -> dict[str, Any]:
+    image = str(container.get("image", ""))
+    is_latest = "@" not in image and (":" not in image.rpartition("/")[2] or image.endswith(":latest"))
+    found = {
+        "terminationMessagePath": "/dev/termination-log",
+        "terminationMessagePolicy": "File",
+        "imagePullPolicy": "Always" if is_latest else "IfNotPresent",
+        "resources": {},
+        **container,
+    }
+    limits, requests = (found["resources"].get(kind) or {} for kind in ("limits", "requests"))
+    if limits:
+        found["resources"] = {**found["resources"], "requests": {**limits, **requests}}
+    found["ports"] = [{"protocol": "TCP", **port} for port in found.get("ports") or ()]
+    return found
+
+
+# -- mirrors ---------------------------------------------------------------------------------------------------------
+
+
+def is_mirror(pod: Pod) -> bool:
+    return MIRROR in pod.metadata.annotations
+
+
+def mirror_of(pod: Pod, node: Node) -> Pod:
+    """What the API server is shown of a pod of the node's own."""
+    meta = msgspec.structs.replace(
+        pod.metadata,
+        uid="",
+        annotations={**pod.metadata.annotations, MIRROR: pod.metadata.annotations[HASH]},
+        ownerReferences=[
+            OwnerReference(
+                apiVersion="v1", kind="Node", name=node.metadata.name, uid=node.metadata.uid, controller=True
+            )
+        ],
+    )
+    return msgspec.structs.replace(pod, metadata=meta)
+
+
+def is_mirror_of(mirror: Pod, pod: Pod) -> bool:
+    return mirror.metadata.annotations.get(MIRROR) == pod.metadata.annotations[HASH]
+
+
+__all__ = ["FILE", "HTTP", "BadManifest", "is_mirror", "is_mirror_of", "mirror_of", "read_pods"]
