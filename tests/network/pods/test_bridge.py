@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import socket
+import subprocess
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -11,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from sampan.machinery.clock import VirtualClock
-from sampan.network.pods import BridgeConfig, BridgeNetwork
+from sampan.network.pods import BridgeConfig, BridgeNetwork, lacking
 from sampan.network.pods.nft import run_nft
 from sampan.runtimes.config import PortMapping
 from sampan.runtimes.contract import RuntimeFailure
@@ -150,6 +151,22 @@ def test_host_ports(lab: Lab) -> None:
                 with pytest.raises(ConnectionRefusedError):
                     source_seen(web, lab.outside, (NODE_IP, 8080))
             await net.remove_all()
+
+    lab.run(main)
+
+
+def test_a_node_with_one_family(lab: Lab) -> None:
+    pod = lab.space("one")
+
+    async def main() -> None:
+        for cidr, node, outside in (("10.77.0.0/24", NODE_IP, OUTSIDE_IP), ("fd77::/64", NODE_IP6, OUTSIDE_IP6)):
+            async with network(lab, [cidr]) as net:
+                assert len(await net.attach("one", pod, [port(8080)])) == 1
+                with listening(pod, 80) as server:
+                    assert source_seen(server, lab.outside, (node, 8080)) == outside
+                with listening(lab.outside, 82) as server:
+                    assert source_seen(server, pod, (outside, 82)) == node
+                await net.remove_all()
 
     lab.run(main)
 
@@ -395,6 +412,39 @@ def test_a_firewall_like_dockers_lets_pods_through(lab: Lab) -> None:
     lab.run(main)
 
 
+def legacy(*args: str) -> str:
+    programs = (["iptables-legacy", *args], ["ip6tables-legacy", *args])
+    return "".join(subprocess.run(argv, check=True, capture_output=True, text=True).stdout for argv in programs)
+
+
+def can_legacy() -> bool:
+    """Asked in a new network: where the kernel can, this makes tables."""
+    argv = ["unshare", "--net", "sh", "-c", "iptables-legacy -S && ip6tables-legacy -S"]
+    return not lacking() and subprocess.run(argv, capture_output=True, check=False).returncode == 0
+
+
+@pytest.mark.skipif(not can_legacy(), reason="there is no iptables-legacy, or the kernel has no place for its rules")
+def test_a_firewall_outside_nftables_lets_pods_through(lab: Lab) -> None:
+    one, two = lab.space("one"), lab.space("two")
+
+    async def main() -> None:
+        legacy("-P", "FORWARD", "DROP")
+        before = legacy("-S")
+        async with network(lab) as net:
+            ips = await net.attach("one", one, [port(8080)])
+            await net.attach("two", two, [])
+            await net._do(net._machine.check)
+            assert legacy("-S").count("sampan: pods of tst0") == 4
+            with listening(one, 80) as server:
+                assert source_seen(server, lab.outside, (NODE_IP, 8080)) == OUTSIDE_IP
+                for ip in ips:
+                    assert source_seen(server, two, (ip, 80))
+            await net.remove_all()
+        assert legacy("-S") == before
+
+    lab.run(main)
+
+
 def test_what_others_take_away_is_put_back(lab: Lab) -> None:
     pod, clock = lab.space("one"), VirtualClock()
 
@@ -444,7 +494,9 @@ def test_refusals_say_why(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
             with pytest.raises(RuntimeFailure, match="more than one range of one family"):
                 net.use_pod_cidrs(["10.0.0.0/24", "10.0.1.0/24"])
             assert net.known() == ["one"]
+            links = lab.links()
             await _check_other_owner(lab, two)
+            assert lab.links() == links
             await net.remove_all()
         monkeypatch.setattr("shutil.which", lambda *args, **more: None)
         async with network(lab) as net:
@@ -460,3 +512,4 @@ async def _check_other_owner(lab: Lab, pod: Path) -> None:
         net.use_pod_cidrs(["10.79.0.0/24"])
         with pytest.raises(RuntimeFailure, match=r"the link tst0 belongs to 'sampan .*-records'"):
             await net.attach("two", pod, [])
+        await net.remove_all()

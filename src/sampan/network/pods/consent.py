@@ -15,8 +15,8 @@ from sampan.network.pods.nft import listed, run_nft
 log = logging.getLogger(__name__)
 
 _LEGACY = {
-    "iptables-legacy": Path("/proc/net/ip_tables_names"),
-    "ip6tables-legacy": Path("/proc/net/ip6_tables_names"),
+    "iptables-legacy": Path("/proc/thread-self/net/ip_tables_names"),
+    "ip6tables-legacy": Path("/proc/thread-self/net/ip6_tables_names"),
 }
 """iptables without nftables, and where the kernel says which of its tables are in use."""
 

@@ -50,7 +50,9 @@ class Links:
         with _said(f"bridge {self._bridge}"):
             self._check_overlaps(networks)
             self._index = index_of(self._bridge) or self._make_bridge(networks, mtu or self.way_out_mtu())
-            self._mtu = self._check_owner()
+            if whose := self.other_owner():
+                raise failed(f"the link {self._bridge} {whose}: this node needs a bridge of another name")
+            self._mtu = int(self._netlink.link("get", index=self._index)[0].get("mtu"))
             sysctls.for_bridge(self._bridge, {each.version for each in networks})
             self._netlink.link("set", index=self._index, state="up")
             self._ensure_gateways({gateway(each) for each in networks})
@@ -65,12 +67,6 @@ class Links:
                         self._netlink.link("set", index=index, master=self._index, state="up")
                         netlink.say(self._plain, [netlink.hairpin(index)])
 
-    def delete_bridge(self) -> None:
-        self._index = index_of(self._bridge)
-        with _said(f"bridge {self._bridge}"):
-            self._check_owner()
-        self.delete(self._bridge)
-
     def _make_bridge(self, networks: Sequence[Network], mtu: int) -> int:
         hardware = hardware_for(gateway(networks[0]))
         self._netlink.link("add", ifname=self._bridge, kind="bridge", address=hardware, mtu=mtu)
@@ -78,14 +74,13 @@ class Links:
         self._netlink.link("set", index=index, ifalias=self._owner)
         return index
 
-    def _check_owner(self) -> int:
-        """That the bridge is ours; its MTU."""
-        link = self._netlink.link("get", index=self._index)[0]
+    def other_owner(self) -> str:
+        """Whose the link of that name is, if not ours."""
+        link = self._netlink.link("get", index=index_of(self._bridge))[0]
         kind, owner = link.get(("linkinfo", "kind")), link.get("ifalias")
-        if kind != "bridge" or owner not in (None, self._owner):
-            whose = f"belongs to {owner!r}" if owner else f"is a {kind or 'link'} of somebody else"
-            raise failed(f"the link {self._bridge} {whose}: this node needs a bridge of another name")
-        return int(link.get("mtu"))
+        if owner not in (None, self._owner):
+            return f"belongs to {owner!r}"
+        return "" if kind == "bridge" else f"is a {kind or 'link'} of somebody else"
 
     def _check_overlaps(self, networks: Sequence[Network]) -> None:
         own = index_of(self._bridge)
@@ -107,19 +102,18 @@ class Links:
         for address in sorted(present - wanted):
             of = ip_interface(address)
             self._netlink.addr("del", index=self._index, address=str(of.ip), prefixlen=of.network.prefixlen)
-        netlink.say(self._plain, [netlink.new_address(self._index, address) for address in sorted(wanted - present)])
+        netlink.say(self._plain, [netlink.address(self._index, address) for address in sorted(wanted - present)])
 
     # -- pods --------------------------------------------------------------------------------------------------------
 
     def connect(self, record: PodRecord) -> None:
-        """A pair of links: one end on the bridge, the other as eth0 in the pod's network."""
+        """A pair of links: one end on the bridge, the other as eth0 in the pod's network. What is there of it already,
+        in use or half made, is completed."""
         namespace = Path(record.namespace)
         with _said(f"network of pod {record.uid}"):
-            if index_of(record.link):
-                if in_network(namespace, lambda: index_of(POD_LINK)):
-                    return
+            if not (index_of(record.link) and in_network(namespace, lambda: index_of(POD_LINK))):
                 self.delete(record.link)
-            self._make_pair(record, namespace)
+                self._make_pair(record, namespace)
             netlink.say(self._plain, [netlink.hairpin(index_of(record.link))])
             in_network(namespace, lambda: _configure(record))
 
@@ -161,7 +155,7 @@ def _configure(record: PodRecord) -> None:
     messages = [netlink.up(index)]
     for address in record.addresses:
         way = gateway(ip_network(address, strict=False)).partition("/")[0]
-        messages += [netlink.new_address(index, address), netlink.new_default_route(index, way)]
+        messages += [netlink.address(index, address), netlink.default_route(index, way)]
     with netlink.opened() as link:
         netlink.say(link, messages)
 

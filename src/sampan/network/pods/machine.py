@@ -129,7 +129,7 @@ class Machine:
 
     def take_over(self, links: Sequence[str]) -> None:
         """What was made earlier, with the links of pods that are still there."""
-        if links:
+        if links and not self._is_anothers():
             self._clear(links)
             self.set_up()
         else:
@@ -146,12 +146,18 @@ class Machine:
 
     def remove_all(self) -> None:
         self._ready_for = ()
+        if self._is_anothers():
+            log.warning("the bridge %s is not this node's, and stays", self._config.bridge)
+            return
         self._clear(())
         if index_of(self._config.bridge):
-            self._open().delete_bridge()
+            self._open().delete(self._config.bridge)
         if nft_program() is not None:
             run_nft("-f", "-", text=rules.removal(self._config.bridge))
             self._consent.withdraw()
+
+    def _is_anothers(self) -> bool:
+        return bool(index_of(self._config.bridge) and self._open().other_owner())
 
     def _whole(self) -> str:
         wanted = rules.Rules(

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from ipaddress import ip_interface
 from typing import Any
 
-_REQUEST, _ACK, _EXCLUSIVE, _CREATE = 0x1, 0x4, 0x200, 0x400
+_REQUEST, _ACK, _REPLACE, _EXCLUSIVE, _CREATE = 0x1, 0x4, 0x100, 0x200, 0x400
 _NEW_LINK, _DELETE_LINK, _NEW_ADDRESS, _NEW_ROUTE = 16, 17, 20, 24
 _ANSWER = struct.Struct("=IHHIIi")
 _AT_ONCE = 64
@@ -74,7 +74,8 @@ def no_group(group: int) -> Message:
     return Message(type=_DELETE_LINK, attributes=[["IFLA_GROUP", group]])
 
 
-def new_address(index: int, address: str) -> Message:
+def address(index: int, address: str) -> Message:
+    """Also of a link that has it."""
     of, family = ip_interface(address), family_of(address)
     attributes: Attributes = [["IFA_LOCAL", str(of.ip)], ["IFA_ADDRESS", str(of.ip)]]
     return Message(
@@ -86,16 +87,17 @@ def new_address(index: int, address: str) -> Message:
             "index": index,
         },
         attributes=attributes,
-        flags=_CREATE | _EXCLUSIVE,
+        flags=_CREATE | _REPLACE,
     )
 
 
-def new_default_route(index: int, gateway: str) -> Message:
+def default_route(index: int, gateway: str) -> Message:
+    """In place of the one that there is."""
     return Message(
         type=_NEW_ROUTE,
         fields={"family": family_of(gateway), "table": _MAIN_TABLE, "proto": _STATIC, "type": _UNICAST},
         attributes=[["RTA_GATEWAY", gateway], ["RTA_OIF", index]],
-        flags=_CREATE | _EXCLUSIVE,
+        flags=_CREATE | _REPLACE,
     )
 
 
@@ -147,11 +149,11 @@ def _codes(answer: bytes) -> list[int]:
 
 __all__ = [
     "Message",
+    "address",
+    "default_route",
     "family_of",
     "hairpin",
     "in_group",
-    "new_address",
-    "new_default_route",
     "new_pair",
     "no_group",
     "no_link",

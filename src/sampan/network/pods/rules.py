@@ -24,15 +24,20 @@ class Rules:
     """Whether the kernel shows these rules what stays on the bridge (br_netfilter). Where not, the answer to a
     redirected connection between two pods would go straight back, unredirected: they are masqueraded then."""
 
+    @property
+    def versions(self) -> Sequence[int]:
+        """A kernel may have only one."""
+        return sorted({each.version for each in self.pods})
+
 
 def whole(rules: Rules, elements: Iterable[Element]) -> str:
     """Put the table in place of what there was, if anything."""
     name, given = table_for(rules.bridge), sorted(elements)
     lines = [f"add table inet {name}", f"delete table inet {name}", f"table inet {name} {{"]
-    for version in _FAMILIES:
+    for version in rules.versions:
         lines += _sets(rules, version, given)
-    lines += [*_ports_chain(), *_nat_chain("prerouting"), *_nat_chain("output"), *_guard(rules.bridge)]
-    return "\n".join([*lines, *_postrouting(rules), "}", ""])
+    lines += [*_ports_chain(rules.versions), *_nat_chain("prerouting"), *_nat_chain("output")]
+    return "\n".join([*lines, *_guard(rules.bridge), *_postrouting(rules), "}", ""])
 
 
 def removal(bridge: str) -> str:
@@ -72,9 +77,10 @@ def _set(head: str, kind: str, elements: Sequence[str]) -> list[str]:
     return [f"  {head} {{", f"    {kind}", *inside, "  }"]
 
 
-def _ports_chain() -> list[str]:
+def _ports_chain(versions: Sequence[int]) -> list[str]:
     lines = ["  chain ports {", "    meta l4proto != { tcp, udp, sctp } return"]
-    for version, (ip, family, _) in _FAMILIES.items():
+    for version in versions:
+        ip, family, _ = _FAMILIES[version]
         here = f"    meta nfproto {family} dnat {ip} to"
         lines.append(f"{here} {ip} daddr . meta l4proto . th dport map @bound{version}")
         lines.append(f"{here} meta l4proto . th dport map @ports{version}")
@@ -105,7 +111,8 @@ def _guard(bridge: str) -> list[str]:
 def _postrouting(rules: Rules) -> list[str]:
     lines = ["  chain postrouting {", "    type nat hook postrouting priority 100; policy accept;"]
     lines.append(f'    oifname "{rules.bridge}" ip saddr 127.0.0.0/8 masquerade fully-random')
-    for version, (ip, _, _) in _FAMILIES.items():
+    for version in rules.versions:
+        ip = _FAMILIES[version][0]
         from_pods = f"    {ip} saddr @pods{version} {ip} daddr"
         if rules.sees_bridged:
             lines.append(f"    {ip} saddr . {ip} daddr @own{version} ct status dnat masquerade fully-random")

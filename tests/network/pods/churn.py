@@ -1,0 +1,35 @@
+"""Pods that come and go without end, for a test that kills this: FOLDER SEED NAMESPACE..."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import sys
+from pathlib import Path
+
+from sampan.machinery.clock import RealClock
+from sampan.network.pods import BridgeConfig, BridgeNetwork
+from sampan.runtimes.config import PortMapping
+
+CIDRS = ["10.77.0.0/24", "fd77::/64"]
+
+
+async def main(folder: Path, seed: str, spaces: list[Path]) -> None:
+    pick = random.Random(seed)
+    async with BridgeNetwork(folder=folder, config=BridgeConfig(bridge="tst0"), clock=RealClock()) as network:
+        network.use_pod_cidrs(CIDRS)
+        print("begun", flush=True)
+        while True:
+            await asyncio.gather(*(turn(network, space, number, pick) for number, space in enumerate(spaces)))
+
+
+async def turn(network: BridgeNetwork, space: Path, number: int, pick: random.Random) -> None:
+    ports = [PortMapping(container_port=80, host_port=8000 + number)] if pick.random() < 0.5 else []
+    if space.name in network.known() and pick.random() < 0.5:
+        await network.detach(space.name)
+    else:
+        await network.attach(space.name, space, ports)
+
+
+if __name__ == "__main__":
+    asyncio.run(main(Path(sys.argv[1]), sys.argv[2], [Path(each) for each in sys.argv[3:]]))

@@ -1,0 +1,74 @@
+"""kill -9 at any moment: whatever was half done is found again, completed or taken away."""
+
+from __future__ import annotations
+
+import random
+import subprocess
+import sys
+import time
+from ipaddress import ip_address
+from pathlib import Path
+
+from sampan.machinery.clock import VirtualClock
+from sampan.network.pods import BridgeConfig, BridgeNetwork
+from sampan.network.pods.names import is_link_of
+from sampan.network.pods.nft import run_nft
+from sampan.runtimes.kernel import in_network
+from tests.network.pods.churn import CIDRS
+from tests.network.pods.lab import NODE_IP, OUTSIDE_IP, Lab, listening, needs_network, source_seen
+
+pytestmark = needs_network
+
+ROUNDS, PODS = 3, 6
+
+
+def test_killed_again_and_again(lab: Lab, repository: Path) -> None:
+    before, folder = lab.links(), lab.node.parent / "records"
+    spaces = [lab.space(f"pod{number}") for number in range(PODS)]
+    for seed in range(ROUNDS):
+        in_network(lab.node, lambda seed=seed: _churn(repository, folder, seed, spaces))  # type: ignore[misc]
+        lab.run(lambda: _check(lab, folder, spaces))
+    lab.run(lambda: _give_up(folder))
+    assert lab.links() == before
+    assert not list(folder.iterdir())
+
+
+def _churn(repository: Path, folder: Path, seed: int, spaces: list[Path]) -> None:
+    argv: list[str | Path] = [sys.executable, "-m", "tests.network.pods.churn", folder, str(seed), *spaces]
+    with subprocess.Popen(argv, cwd=repository, stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == b"begun\n"
+        time.sleep(random.Random(seed).uniform(0.1, 0.6))  # the moment is what is tried out
+        assert process.poll() is None
+        process.kill()
+
+
+async def _check(lab: Lab, folder: Path, spaces: list[Path]) -> None:
+    async with _network(folder) as net:
+        known = net.known()
+        given = [address for uid in known for address in net.addresses(uid)]
+        assert len(given) == len(set(given)) == 2 * len(known)
+        assert len([name for name in lab.links() if is_link_of("tst0", name)]) <= len(known)
+        net.use_pod_cidrs(CIDRS)
+        for space in spaces:
+            had = net.addresses(space.name)
+            ips = await net.attach(space.name, space, [])
+            assert not had or ips == had
+            with listening(space, 80) as server:
+                for ip in ips:
+                    assert (
+                        source_seen(server, lab.node, (ip, 80)) == ("10.77.0.1", "fd77::1")[ip_address(ip).version == 6]
+                    )
+        assert b"8000" not in run_nft("list", "ruleset")
+        with listening(lab.outside, 82) as world:
+            assert source_seen(world, spaces[0], (OUTSIDE_IP, 82)) == NODE_IP
+
+
+async def _give_up(folder: Path) -> None:
+    async with _network(folder) as net:
+        await net.remove_all()
+    assert run_nft("list", "tables") == b""
+
+
+def _network(folder: Path) -> BridgeNetwork:
+    return BridgeNetwork(folder=folder, config=BridgeConfig(bridge="tst0"), clock=VirtualClock())
