@@ -111,6 +111,8 @@ class LookedInto:
                 await self._populate()
                 self._ready.set()
                 await self._over.wait()
+        for _ in range(20):  # connections that were broken off are closed by and by
+            await asyncio.sleep(0)
 
     async def _populate(self) -> None:
         port = NodeDaemonEndpoints(kubeletEndpoint=DaemonEndpoint(Port=self.kubelet_port))

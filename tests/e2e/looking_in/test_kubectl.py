@@ -137,12 +137,13 @@ def test_who_may_not_is_refused(cluster: LookedInto, kubectl_of: Kubectl, name: 
 def test_a_terminal(cluster: LookedInto, kubectl_of: Kubectl, name: str) -> None:
     cluster.pod(name, "sleep", "1000")
     words = f"{kubectl_of._program} exec -it {name} -- tty"
-    done = subprocess.run(
+    with subprocess.Popen(
         ["script", "-qec", words, "/dev/null"],
         env=kubectl_of._environment,
-        stdin=subprocess.PIPE,
-        capture_output=True,
+        stdin=subprocess.PIPE,  # which stays open
+        stdout=subprocess.PIPE,
         text=True,
-        timeout=30,
-    )
-    assert "/dev/pts/" in done.stdout
+    ) as process:
+        assert process.stdout is not None
+        said = process.stdout.read()
+    assert "/dev/pts/" in said

@@ -111,7 +111,9 @@ def _ask(cluster: LookedInto, path: str, method: str = "GET", **more: Any) -> _R
                 **more,
             ) as answer,
         ):
-            return _Reply(answer.status, answer.headers, await answer.read())
+            reply = _Reply(answer.status, answer.headers, await answer.read())
+        await _settled()
+        return reply
 
     return asyncio.run(main())
 
@@ -195,5 +197,12 @@ def test_upgrades_go_through(cluster: LookedInto, mirror: int) -> None:
             await socket.receive_bytes()
             await socket.send_bytes(b"\0hello")
             assert await socket.receive_bytes() == b"\1hello"
+        await _settled()
 
     asyncio.run(main())
+
+
+async def _settled() -> None:
+    """Connections are closed by and by."""
+    for _ in range(20):
+        await asyncio.sleep(0.001)

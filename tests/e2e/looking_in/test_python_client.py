@@ -1,6 +1,9 @@
-"""The official Python client: streams over WebSocket, the channel form of port-forward."""
+"""The official Python client, in a process of its own: streams over WebSocket, the channel form of port-forward."""
 
-import socket
+import json
+import subprocess
+import sys
+import textwrap
 from pathlib import Path
 from typing import Any
 
@@ -9,72 +12,85 @@ import pytest
 from tests.e2e.looking_in.cluster import LookedInto
 from tests.e2e.looking_in.test_kubectl import _web
 
-kubernetes = pytest.importorskip("kubernetes")
-stream = pytest.importorskip("kubernetes.stream")
+pytest.importorskip("kubernetes")
+
+_BEGINNING = """\
+import json, sys
+from kubernetes import client, config
+from kubernetes.stream import portforward, stream
+config.load_kube_config(sys.argv[1])
+api = client.CoreV1Api()
+"""
 
 
-@pytest.fixture
-def api(cluster: LookedInto) -> Any:
-    configuration = kubernetes.client.Configuration()
-    kubernetes.config.load_kube_config(str(cluster.kubeconfig()), client_configuration=configuration)
-    with kubernetes.client.ApiClient(configuration) as client:
-        yield kubernetes.client.CoreV1Api(client)
+def _python(cluster: LookedInto, code: str) -> Any:
+    """What the code prints, as JSON."""
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", _BEGINNING + textwrap.dedent(code), str(cluster.kubeconfig())],
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
 
 
-def test_exec(cluster: LookedInto, api: Any) -> None:
+def test_exec(cluster: LookedInto) -> None:
     cluster.pod("py-exec", "sleep", "1000")
-    opened = stream.stream(
-        api.connect_get_namespaced_pod_exec,
-        "py-exec",
-        "default",
-        command=["sh", "-c", "read line; echo got $line; exit 3"],
-        stdin=True,
-        stdout=True,
-        stderr=True,
-        tty=False,
-        _preload_content=False,
+    said = _python(
+        cluster,
+        """
+        opened = stream(api.connect_get_namespaced_pod_exec, "py-exec", "default", stdin=True, stdout=True, stderr=True,
+            tty=False, command=["sh", "-c", "read line; echo got $line; exit 3"], _preload_content=False)
+        opened.write_stdin("hello\\n")
+        opened.run_forever(timeout=20)
+        print(json.dumps([opened.read_stdout(), opened.returncode]))
+        """,
     )
-    opened.write_stdin("hello\n")
-    opened.run_forever(timeout=20)
-    assert (opened.read_stdout(), opened.returncode) == ("got hello\n", 3)
+    assert said == ["got hello\n", 3]
 
 
-def test_exec_in_one_go(cluster: LookedInto, api: Any) -> None:
+def test_exec_in_one_go(cluster: LookedInto) -> None:
     cluster.pod("py-go", "sleep", "1000")
-    said = stream.stream(
-        api.connect_get_namespaced_pod_exec,
-        "py-go",
-        "default",
-        command=["seq", "50000"],
-        stdout=True,
-        stderr=True,
-        stdin=False,
-        tty=False,
+    said = _python(
+        cluster,
+        """
+        said = stream(api.connect_get_namespaced_pod_exec, "py-go", "default", stdin=False, stdout=True, stderr=True,
+            tty=False, command=["seq", "50000"])
+        print(json.dumps(said.splitlines()[-1]))
+        """,
     )
-    assert said.splitlines()[-1] == "50000"
+    assert said == "50000"
 
 
-def test_logs(cluster: LookedInto, api: Any) -> None:
+def test_logs(cluster: LookedInto) -> None:
     cluster.pod("py-log", "sh", "-c", "echo hello; sleep 1000")
-    for line in api.read_namespaced_pod_log("py-log", "default", follow=True, _preload_content=False):
-        assert line == b"hello\n"
-        break
-    assert api.read_namespaced_pod_log("py-log", "default") == "hello\n"
+    said = _python(
+        cluster,
+        """
+        following = api.read_namespaced_pod_log("py-log", "default", follow=True, _preload_content=False)
+        first = next(following.stream()).decode()
+        print(json.dumps([first, api.read_namespaced_pod_log("py-log", "default")]))
+        """,
+    )
+    assert said == ["hello\n", "hello\n"]
 
 
-def test_port_forward(cluster: LookedInto, api: Any, tmp_path: Path) -> None:
+def test_port_forward(cluster: LookedInto, tmp_path: Path) -> None:
     cluster.pod("py-port", "sleep", "1000")
     (tmp_path / "file").write_text("content")
     with _web(tmp_path) as port:
-        forwarded = stream.portforward(
-            api.connect_get_namespaced_pod_portforward, "py-port", "default", ports=str(port)
+        said = _python(
+            cluster,
+            f"""
+            forwarded = portforward(api.connect_get_namespaced_pod_portforward, "py-port", "default", ports="{port}")
+            connection = forwarded.socket({port})
+            connection.setblocking(True)
+            connection.sendall(b"GET /file HTTP/1.0\\r\\nHost: x\\r\\n\\r\\n")
+            said = b""
+            while data := connection.recv(4096):
+                said += data
+            print(json.dumps([said.decode()[-7:], forwarded.error({port})]))
+            """,
         )
-        connection: socket.socket = forwarded.socket(port)
-        connection.setblocking(True)
-        connection.sendall(b"GET /file HTTP/1.0\r\nHost: x\r\n\r\n")
-        said = b""
-        while data := connection.recv(4096):
-            said += data
-        forwarded.close()
-        assert said.endswith(b"content")
-        assert forwarded.error(port) is None
+    assert said == ["content", None]
