@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import logging
 from collections.abc import AsyncIterator, Coroutine, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -16,7 +17,11 @@ from sampan.apiserver.auth.accounts import account
 from sampan.apiserver.call import AUTHENTICATED, User
 from sampan.apiserver.config import ServerConfig
 from sampan.apiserver.server import ApiServer
+from sampan.cli.failures import CliError
 from sampan.cli.nodes_config import NodesConfig, with_pod_ranges
+from sampan.cli.scheduler_flags import SchedulerSettings, policy_of_map
+from sampan.cli.terms import Terms, TermsConfig
+from sampan.machinery import errors
 from sampan.machinery.activity import Activity
 from sampan.machinery.client import ADDED, Client, Selection
 from sampan.machinery.clock import Clock, Idle, VirtualClock
@@ -24,8 +29,12 @@ from sampan.storage.backend import Backend
 from sampan.storage.compaction import SharedCompaction
 
 if TYPE_CHECKING:
+    from sampan.apiserver.call import Call
+    from sampan.apiserver.results import Answer
     from sampan.cli.real_nodes import RealNodes
+    from sampan.controllers.manager import ControllerManager
     from sampan.kubelet.fleet import Fleet
+    from sampan.scheduler.config import SchedulerConfig
     from sampan.scheduler.scheduler import Scheduler
 
 log = logging.getLogger(__name__)
@@ -37,6 +46,7 @@ COMPONENTS = (APISERVER, CONTROLLERS, SCHEDULER, KUBELET)
 _ACCOUNT_PATIENCE_S = 10
 _SCHEDULER_USER = "system:kube-scheduler"
 
+_POLICY_RETRY_S = 2.0
 _SHARED_STORE_SETTLE_S = 5.0
 """How long another API server on the same etcd may not have seen that a namespace is deleted."""
 
@@ -85,6 +95,9 @@ class ClusterConfig:
     nodes: NodesConfig = field(default_factory=NodesConfig)
     controller_settings: Mapping[str, Any] = field(default_factory=dict)
     """Fields of ControllerConfig."""
+    scheduler: SchedulerSettings = field(default_factory=SchedulerSettings)
+    leader_election: TermsConfig | None = None
+    """For controllers and scheduler, where several processes share a store."""
 
 
 class Assembly:
@@ -104,7 +117,10 @@ class Assembly:
         self.real_nodes: RealNodes | None = None
         """Those that run real pods, once their code is loaded."""
         self.scheduler: Scheduler | None = None
-        """Once its code is loaded."""
+        """Once its code is loaded, while it leads."""
+        self.controllers: ControllerManager | None = None
+        """While they lead."""
+        self.terms = Terms(config=config.leader_election, clock=clock, metrics=self.server.metrics)
         self._running = AsyncExitStack()
 
     async def __aenter__(self) -> Assembly:
@@ -139,11 +155,33 @@ class Assembly:
         return CONTROLLERS in self.config.components and name in selected(self.config.controllers)
 
     async def _run_controllers(self, running: AsyncExitStack) -> None:
-        from sampan.controllers.descriptor import ControllerConfig
-        from sampan.controllers.manager import ControllerManager
+        from sampan.controllers.manager import COMPONENT
         from sampan.machinery.controller_metrics import export_controllers
 
-        manager = ControllerManager(
+        export_controllers(self.server.metrics, lambda: self.controllers.runners if self.controllers else ())
+        self._tell_clock(running, self._controllers_idle)
+        work = self.terms.run(COMPONENT, self._controller_client(""), self._control)
+        await running.enter_async_context(_beside(work))
+        self.server.registry.components["controller-manager"] = _is_running
+        if self.has_controller("serviceaccount-controller"):
+            await default_account(self.client("up"), "default")
+
+    async def _control(self) -> None:
+        """For one term."""
+        self.controllers = self._make_controllers()
+        try:
+            await self.controllers.run()
+        finally:
+            self.controllers = None
+
+    async def _controllers_idle(self) -> bool:
+        return await self.controllers.activity.idle() if self.controllers is not None else False
+
+    def _make_controllers(self) -> ControllerManager:
+        from sampan.controllers.descriptor import ControllerConfig
+        from sampan.controllers.manager import ControllerManager
+
+        return ControllerManager(
             client_for=self._controller_client,
             clock=self.clock,
             names=self.config.controllers,
@@ -155,12 +193,6 @@ class Assembly:
             ),
             recorder=self.server.recorder,
         )
-        export_controllers(self.server.metrics, lambda: manager.runners)
-        self._tell_clock(running, manager.activity.idle)
-        await running.enter_async_context(_beside(manager.run()))
-        self.server.registry.components["controller-manager"] = _is_running
-        if self.has_controller("serviceaccount-controller"):
-            await default_account(self.client("up"), "default")
 
     def _signing_files(self) -> dict[str, Any]:
         account_key = self.config.server.service_account_key
@@ -231,14 +263,40 @@ class Assembly:
 
     async def _schedule(self, activity: Activity) -> None:
         with activity:
-            module, export = await asyncio.to_thread(_scheduler_modules)
+            module, measuring, serving = await asyncio.to_thread(_scheduler_modules)
         transport = self.transport.acting_as(User(_SCHEDULER_USER, groups=(AUTHENTICATED,)))
         client = Client(transport=transport, clock=self.clock, component=module.COMPONENT)
-        self.scheduler = module.Scheduler(
-            client=client, clock=self.clock, recorder=self.server.recorder, activity=activity, host=gethostname()
-        )
-        export.export_scheduler(self.server.metrics, self.scheduler)
-        await self.scheduler.run()
+        metrics = measuring.SchedulerMetrics(self.server.metrics)
+        desk = serving.Desk(lambda: self.scheduler, self.clock.now)
+        self.server.debug |= dict.fromkeys((serving.WHY, serving.DECISIONS), functools.partial(_told, desk))
+
+        async def term() -> None:
+            self.scheduler = module.Scheduler(
+                client=client,
+                clock=self.clock,
+                config=await self._scheduler_config(client),
+                recorder=self.server.recorder,
+                activity=activity,
+                metrics=metrics,
+                host=gethostname(),
+            )
+            try:
+                await self.scheduler.run()
+            finally:
+                self.scheduler = metrics.scheduler = None
+
+        await self.terms.run(module.COMPONENT, client, term)
+
+    async def _scheduler_config(self, client: Client) -> SchedulerConfig | None:
+        """A policy in a ConfigMap can only be made once the server runs: it is waited for."""
+        settings = self.config.scheduler
+        while settings.policy_map is not None:
+            try:
+                return await policy_of_map(client, settings.policy_map)
+            except (errors.ApiError, CliError) as error:
+                log.warning("no pods are scheduled: %s", error)
+                await self.clock.sleep(_POLICY_RETRY_S)
+        return settings.config
 
     def _tell_clock(self, running: AsyncExitStack, idle: Idle) -> None:
         """A virtual clock does not move on while something is under way."""
@@ -246,8 +304,16 @@ class Assembly:
             running.callback(self.clock.on_idle(idle))
 
 
-def _scheduler_modules() -> tuple[Any, Any]:
-    return import_module("sampan.scheduler.scheduler"), import_module("sampan.scheduler.export")
+def _scheduler_modules() -> list[Any]:
+    return [import_module(f"sampan.scheduler.{name}") for name in ("scheduler", "metrics", "explain.serving")]
+
+
+async def _told(desk: Any, call: Call) -> Answer:
+    """What the scheduler says about a pod, as an answer of the API server."""
+    from sampan.apiserver.results import BytesAnswer
+
+    found = desk.answer(call.method, call.path.rstrip("/"), dict(call.query.pairs()), call.body)
+    return BytesAnswer(found.body, found.content_type, found.code)
 
 
 def _with_pod_ranges(config: ClusterConfig) -> ClusterConfig:

@@ -17,7 +17,7 @@ from typing import Any
 import click
 
 from sampan.cli import flags
-from sampan.cli.component_port import ComponentPort, listening, tls_of
+from sampan.cli.component_port import ComponentPort, Page, listening, tls_of
 from sampan.cli.failures import CliError
 from sampan.cli.serving import on_signals, run_loop
 from sampan.machinery.client import Client
@@ -75,6 +75,8 @@ class Component:
     access: Access
     clock: Clock
     metrics: Metrics = field(default_factory=Metrics)
+    pages: dict[str, Page] = field(default_factory=dict)
+    """More that its port answers to, by path; for those who may."""
 
     def client(self, name: str) -> Client:
         return Client(transport=self.transport, clock=self.clock, component=name)
@@ -149,6 +151,7 @@ def _port(config: ComponentConfig, component: Component, shown: Mapping[str, obj
         delegation=Delegation(client=component.client(config.name), clock=component.clock),
         check=lambda: "",
         config=shown,
+        pages=component.pages,
     )
     tls = tls_of(config.certificate, config.key, name=config.name)
     return listening(served, host=config.host, number=config.port, tls=tls)

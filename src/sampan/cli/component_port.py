@@ -25,12 +25,24 @@ Check = Callable[[], str]
 """Empty if all is well, else what is not."""
 
 
+Page = Callable[[str, str, Mapping[str, str], bytes], web.Response]
+"""Answers a method on a path with a query and a body."""
+
+
 class ComponentPort:
     def __init__(
-        self, *, metrics: Metrics, delegation: Delegation | None, check: Check, config: Mapping[str, object]
+        self,
+        *,
+        metrics: Metrics,
+        delegation: Delegation | None,
+        check: Check,
+        config: Mapping[str, object],
+        pages: Mapping[str, Page] | None = None,
     ) -> None:
-        """Without a `delegation` everybody may see everything."""
+        """Without a `delegation` everybody may see everything. `pages` are the component's own, by path; more may come
+        while it runs."""
         self._metrics, self._delegation, self._check, self._config = metrics, delegation, check, config
+        self._pages = pages if pages is not None else {}
 
     async def answer(self, request: web.BaseRequest) -> web.Response:
         path = request.path
@@ -38,6 +50,8 @@ class ComponentPort:
             refusal = await self._refusal(request)
             if refusal is not None:
                 return refusal
+        if path in self._pages and request.method in ("GET", "POST"):
+            return self._pages[path](request.method, path, request.query, await request.read())
         if request.method not in ("GET", "HEAD"):
             return web.Response(status=405, text="405 method not allowed\n")
         return self._found(path)
@@ -109,4 +123,4 @@ def tls_of(certificate: Path | None, key: Path | None, *, name: str) -> ssl.SSLC
     return context
 
 
-__all__ = ["ComponentPort", "listening", "tls_of"]
+__all__ = ["ComponentPort", "Page", "listening", "tls_of"]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+from collections.abc import Mapping
 from socket import gethostname
 from typing import TYPE_CHECKING, Any
 
@@ -10,51 +10,79 @@ import click
 
 from sampan.cli.component import Component, component_config, component_options, run_component
 from sampan.cli.failures import CliError
+from sampan.cli.scheduler_flags import SchedulerSettings, policy_of_map, scheduler_options, scheduler_settings
 from sampan.cli.serving import set_up_logs
+from sampan.machinery import errors
 
 if TYPE_CHECKING:
+    from aiohttp import web
+
     from sampan.scheduler.config import SchedulerConfig
+    from sampan.scheduler.explain.serving import Desk
 
 NAME = "kube-scheduler"
 
 
 @click.command(NAME)
-@click.option("--config", metavar="F", help="A KubeSchedulerConfiguration (v1): profiles, plug-ins, arguments.")
+@scheduler_options("--config")
 @component_options(10259)
 def command(**given: Any) -> None:
     """Run the scheduler as a process of its own."""
     set_up_logs(given["verbosity"])
-    settings = _settings(given["config"])
+    settings = scheduler_settings("--config", given)
 
     async def work(component: Component) -> None:
-        from sampan.scheduler.export import export_scheduler
+        from sampan.scheduler.explain.serving import DECISIONS, WHY, Desk
+        from sampan.scheduler.metrics import SchedulerMetrics
         from sampan.scheduler.scheduler import Scheduler
 
-        scheduler = Scheduler(client=component.client(NAME), clock=component.clock, config=settings, host=gethostname())
-        export_scheduler(component.metrics, scheduler)
+        scheduler = Scheduler(
+            client=component.client(NAME),
+            clock=component.clock,
+            config=await _config(component, settings),
+            metrics=SchedulerMetrics(component.metrics),
+            host=gethostname(),
+        )
+        page = _page(Desk(lambda: scheduler, component.clock.now))
+        component.pages.update({WHY: page, DECISIONS: page})
         await scheduler.run()
 
-    names = [profile.scheduler_name for profile in settings.profiles] if settings is not None else ["default-scheduler"]
-    run_component(component_config(NAME, given), work, shown={"kubescheduler.config.k8s.io": {"profiles": names}})
+    _take_from_file(given, settings)
+    shown = {"kubescheduler.config.k8s.io": {"profiles": _names(settings)}}
+    run_component(component_config(NAME, given), work, shown=shown)
 
 
-def _settings(path: str | None) -> SchedulerConfig | None:
-    if not path:
-        return None
-    from sampan.scheduler.config_file import ConfigError, read_config
-    from sampan.scheduler.plugin_args import ArgumentError
-    from sampan.scheduler.registry import UnknownPlugin
-    from sampan.scheduler.simulation import Simulation
+def _take_from_file(given: dict[str, Any], settings: SchedulerSettings) -> None:
+    """What the file says counts where no flag says otherwise."""
+    context = click.get_current_context()
+    told = settings.config.flags if settings.config is not None else {}
+    silent = [name for name in told if context.get_parameter_source(name) is click.core.ParameterSource.DEFAULT]
+    given.update({name: told[name] for name in silent})
 
+
+async def _config(component: Component, settings: SchedulerSettings) -> SchedulerConfig | None:
+    if settings.policy_map is None:
+        return settings.config
     try:
-        found = read_config(Path(path))
-        for profile in found.profiles:
-            Simulation(profile=profile)  # so that a plug-in that cannot be made is told now
-    except OSError as error:
-        raise CliError(f"--config: cannot read {path}: {error.strerror}") from None
-    except (ConfigError, ArgumentError, UnknownPlugin) as error:
-        raise CliError(f"--config: {path}: {error}") from None
-    return found
+        return await policy_of_map(component.client(NAME), settings.policy_map)
+    except errors.ApiError as error:
+        raise CliError(f"--policy-configmap: {error}") from None
+
+
+def _page(desk: Desk) -> Any:
+    def page(method: str, path: str, query: Mapping[str, str], body: bytes) -> web.Response:
+        from aiohttp import web
+
+        found = desk.answer(method, path, query, body)
+        return web.Response(status=found.code, body=found.body, content_type=found.content_type)
+
+    return page
+
+
+def _names(settings: SchedulerSettings) -> list[str]:
+    if settings.config is None:
+        return ["default-scheduler"]
+    return [profile.scheduler_name for profile in settings.config.profiles]
 
 
 __all__ = ["command"]

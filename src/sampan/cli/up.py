@@ -21,8 +21,10 @@ from sampan.cli.failures import CliError
 from sampan.cli.node_controller_flags import node_controller_settings, range_options
 from sampan.cli.node_flags import node_options, nodes_config
 from sampan.cli.pki import ACCOUNTS, ADMIN, CA, SERVER, Pki
+from sampan.cli.scheduler_flags import scheduler_options, scheduler_settings
 from sampan.cli.server_flags import advertised, etcd_config, server_config, server_options
 from sampan.cli.serving import leave, serve, set_up_logs
+from sampan.cli.terms import TermsConfig
 
 _SERVICE_NAMES = tuple("kubernetes" + end for end in ("", ".default", ".default.svc", ".default.svc.cluster.local"))
 
@@ -41,6 +43,15 @@ _SERVICE_NAMES = tuple("kubernetes" + end for end in ("", ".default", ".default.
 @click.option("--controllers", default="*", show_default=True, metavar="LIST", help="Controllers: *, NAME, -NAME.")
 @node_options
 @range_options
+@scheduler_options("--scheduler-config")
+@click.option(
+    "--leader-elect",
+    type=bool,
+    is_flag=False,
+    flag_value=True,
+    default=None,
+    help="Controllers and scheduler work only while holding a lease.  [with --etcd-servers]",
+)
 @click.option("-d", "--detach/--no-detach", "is_detached", help="Run in the background.")
 @click.option("--kubeconfig-out", metavar="F", help="Also write the kubeconfig here.")
 @click.option("--merge-kubeconfig", is_flag=True, help="Add the cluster to ~/.kube/config as the current one.")
@@ -115,7 +126,15 @@ def _config(where: ClusterDir, given: dict[str, Any]) -> ClusterConfig:
         signing_ca=(pki.certificate(CA), pki.key(CA)),
         nodes=nodes_config(given, components, where),
         controller_settings=node_controller_settings(given),
+        scheduler=scheduler_settings("--scheduler-config", given),
+        leader_election=_election(given, store),
     )
+
+
+def _election(given: dict[str, Any], store: StoreConfig) -> TermsConfig | None:
+    """A store that others may use too calls for it."""
+    is_wanted = given["leader_elect"] if given["leader_elect"] is not None else bool(store.etcd_servers)
+    return TermsConfig() if is_wanted else None
 
 
 def server_names(given: dict[str, Any]) -> list[str]:

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from sampan.scheduler.extenders.extender_config import ExtenderConfig
 from sampan.scheduler.pod_info import DEFAULT_SCHEDULER
 from sampan.scheduler.queue import QueueConfig
 
@@ -15,6 +16,8 @@ class PluginChoice:
     name: str
     weight: int = 0
     """Of its scores; 0 for the default of 1."""
+    plugin: str = ""
+    """Which plug-in, where it goes by another name here: so one may be used twice with different arguments."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +66,9 @@ class ProfileConfig:
 class SchedulerConfig:
     profiles: Sequence[ProfileConfig] = (ProfileConfig(),)
     queue: QueueConfig = field(default_factory=QueueConfig)
+    extenders: Sequence[ExtenderConfig] = ()
+    flags: Mapping[str, Any] = field(default_factory=dict)
+    """What a file says that flags of `sampan kube-scheduler` say too, by their names."""
     seed: int | None = None
     """Equal best nodes are taken at random by this seed; None: in turn."""
     turn_s: float = 0.01

@@ -1,20 +1,32 @@
-"""KubeSchedulerConfiguration v1 files."""
+"""KubeSchedulerConfiguration v1 files. Every field is read, or refused by its name.
+
+`percentageOfNodesToScore` and `parallelism` are checked and then say nothing: every node is looked at for every pod.
+What it says of the kubeconfig and of leader election is for `sampan kube-scheduler`, whose flags go before it; in
+`sampan up` it says nothing.
+"""
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 import msgspec
 import yaml
 
+from sampan.api.faults import FieldError, Path, joined
 from sampan.scheduler.config import DEFAULT_PLUGINS, PluginChoice, PointChoice, ProfileConfig, SchedulerConfig
+from sampan.scheduler.extenders.extender_config import read_extenders
 from sampan.scheduler.framework.profile import POINTS
 from sampan.scheduler.pod_info import DEFAULT_SCHEDULER
 from sampan.scheduler.queue import QueueConfig
 
+log = logging.getLogger(__name__)
+
 API_VERSION, KIND = "kubescheduler.config.k8s.io/v1", "KubeSchedulerConfiguration"
+
+_GONE = ("AzureDiskLimits", "CinderLimits", "EBSLimits", "GCEPDLimits")
+"""Plug-ins of earlier versions."""
 
 
 class ConfigError(ValueError):
@@ -47,16 +59,33 @@ class _Profile(_Strict):
     pluginConfig: list[_PluginConfig] = []
 
 
+class _LeaderElection(_Strict):
+    leaderElect: bool = True
+    leaseDuration: str = "15s"
+    renewDeadline: str = "10s"
+    retryPeriod: str = "2s"
+    resourceLock: str = "leases"
+    resourceName: str = "kube-scheduler"
+    resourceNamespace: str = "kube-system"
+
+
+class _ClientConnection(_Strict):
+    kubeconfig: str = ""
+    acceptContentTypes: str = ""
+    contentType: str = "application/vnd.kubernetes.protobuf"
+    qps: float = 50
+    burst: int = 100
+
+
 class _File(_Strict):
     apiVersion: str
     kind: str
     parallelism: int = 16
-    leaderElection: dict[str, Any] = {}
-    clientConnection: dict[str, Any] = {}
+    leaderElection: _LeaderElection = msgspec.field(default_factory=_LeaderElection)
+    clientConnection: _ClientConnection = msgspec.field(default_factory=_ClientConnection)
     enableProfiling: bool = True
     enableContentionProfiling: bool = True
     percentageOfNodesToScore: int | None = None
-    """Every node is looked at, whatever this says; likewise `parallelism`."""
     podInitialBackoffSeconds: int = 1
     podMaxBackoffSeconds: int = 10
     profiles: list[_Profile] = []
@@ -64,45 +93,159 @@ class _File(_Strict):
     delayCacheUntilActive: bool = False
 
 
-def read_config(path: Path) -> SchedulerConfig:
-    """Raises OSError for a file that cannot be read, ConfigError for one that makes no sense."""
+def parse_text(text: str) -> SchedulerConfig:
+    """ConfigError for what makes no sense."""
     try:
-        value = yaml.load(path.read_text(), Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
+        value = yaml.load(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
     except yaml.YAMLError as error:
-        raise ConfigError(f"{path}: {error}") from error
+        raise ConfigError(" ".join(str(error).split())) from error
     return parse_config(value)
 
 
 def parse_config(value: Any) -> SchedulerConfig:
+    _check_kind(value)
     try:
         found = msgspec.convert(value, _File)
     except msgspec.ValidationError as error:
-        raise ConfigError(str(error)) from error
-    _check(found)
+        what, at, field = str(error).rpartition(" - at `$.")
+        raise ConfigError(f"{field.rstrip('`')}: {what}" if at else str(error)) from error
+    faults = _faults(found)
+    if faults:
+        raise ConfigError(joined([str(fault) for fault in faults]))
+    _note_idle(found)
     return SchedulerConfig(
         profiles=[_profile(one) for one in found.profiles] or [ProfileConfig()],
         queue=QueueConfig(first_backoff_s=found.podInitialBackoffSeconds, most_backoff_s=found.podMaxBackoffSeconds),
+        extenders=read_extenders(found.extenders, ConfigError),
+        flags=_flags(found),
     )
 
 
-def _check(found: _File) -> None:
-    if (found.apiVersion, found.kind) != (API_VERSION, KIND):
-        raise ConfigError(f"want {KIND} of {API_VERSION}, not {found.kind} of {found.apiVersion}")
-    if found.extenders:
-        raise ConfigError("extenders: there are none yet")
-    if found.podInitialBackoffSeconds <= 0:
-        raise ConfigError("podInitialBackoffSeconds: must be greater than 0")
-    if found.podMaxBackoffSeconds < found.podInitialBackoffSeconds:
-        raise ConfigError("podMaxBackoffSeconds: must be greater than or equal to podInitialBackoffSeconds")
-    names = [profile.schedulerName for profile in found.profiles]
-    if len(set(names)) != len(names):
-        raise ConfigError("profiles: two have the same schedulerName")
+def _flags(found: _File) -> dict[str, Any]:
+    """`resourceLock` can only be "leases", and how often may be asked is the server's business."""
+    election = found.leaderElection
+    return {
+        "kubeconfig": found.clientConnection.kubeconfig or None,
+        "leader_elect": election.leaderElect,
+        "leader_elect_lease_duration": election.leaseDuration,
+        "leader_elect_renew_deadline": election.renewDeadline,
+        "leader_elect_retry_period": election.retryPeriod,
+        "leader_elect_resource_name": election.resourceName,
+        "leader_elect_resource_namespace": election.resourceNamespace,
+    }
+
+
+def _check_kind(value: Any) -> None:
+    given = (value.get("apiVersion"), value.get("kind")) if isinstance(value, dict) else (None, None)
+    if given != (API_VERSION, KIND):
+        raise ConfigError(f"want {KIND} of {API_VERSION}, not {given[1]} of {given[0]}")
+
+
+def _note_idle(found: _File) -> None:
+    given = [found.percentageOfNodesToScore, *(one.percentageOfNodesToScore for one in found.profiles)]
+    if any(one is not None for one in given):
+        log.info("percentageOfNodesToScore: every node is looked at for every pod, whatever it says")
+
+
+# -- what is wrong ---------------------------------------------------------------------------------------------------
+
+
+def _faults(found: _File) -> list[FieldError]:
+    faults = _connection_faults(found)
+    if found.parallelism <= 0:
+        detail = "should be an integer value greater than zero"
+        faults.append(FieldError.invalid("parallelism", found.parallelism, detail))
+    faults += _profiles_faults(found.profiles)
+    faults += _percentage_faults(Path("percentageOfNodesToScore"), found.percentageOfNodesToScore)
+    first, most = found.podInitialBackoffSeconds, found.podMaxBackoffSeconds
+    if first <= 0:
+        faults.append(FieldError.invalid("podInitialBackoffSeconds", first, "must be greater than 0"))
+    if most < first:
+        detail = "must be greater than or equal to PodInitialBackoffSeconds"
+        faults.append(FieldError.invalid("podMaxBackoffSeconds", most, detail))
+    return faults
+
+
+def _connection_faults(found: _File) -> list[FieldError]:
+    faults = []
+    burst = found.clientConnection.burst
+    if burst < 0:
+        faults.append(FieldError.invalid("clientConnection.burst", burst, "must be non-negative"))
+    election = found.leaderElection
+    if election.leaderElect and election.resourceLock != "leases":
+        detail = 'resourceLock value must be "leases"'
+        faults.append(FieldError.invalid("leaderElection.resourceLock", election.resourceLock, detail))
+    return faults
+
+
+def _profiles_faults(profiles: Sequence[_Profile]) -> list[FieldError]:
+    faults: list[FieldError] = []
+    path, seen = Path("profiles"), dict[str, int]()
+    for at, one in enumerate(profiles):
+        faults += _profile_faults(path[at], one)
+        if one.schedulerName in seen:
+            faults.append(
+                FieldError.duplicate(path[at] / "schedulerName", str(path[seen[one.schedulerName]] / "schedulerName"))
+            )
+        seen[one.schedulerName] = at
+    if profiles:
+        faults += _sorting_faults(path, profiles)
+    return faults
+
+
+def _profile_faults(path: Path, one: _Profile) -> list[FieldError]:
+    faults = [] if one.schedulerName else [FieldError.required(path / "schedulerName")]
+    faults += _percentage_faults(path / "percentageOfNodesToScore", one.percentageOfNodesToScore)
+    for point, chosen in one.plugins.items():
+        where = path / "plugins" / point
+        if point not in POINTS and point != "multiPoint":
+            faults.append(FieldError.not_supported(where, point, [*POINTS, "multiPoint"]))
+        faults += [
+            _gone(where / "enabled", at, plugin.name)
+            for at, plugin in enumerate(chosen.enabled)
+            if plugin.name in _GONE
+        ]
+    seen: set[str] = set()
+    for at, config in enumerate(one.pluginConfig):
+        if config.name in seen:
+            faults.append(FieldError.duplicate(path / "pluginConfig", config.name))
+        seen.add(config.name)
+        if config.name in _GONE:
+            faults.append(_gone(path / "pluginConfig", at, config.name))
+    return faults
+
+
+def _gone(path: Path, at: int, name: str) -> FieldError:
+    detail = f'was invalid in version "v1" (KubeSchedulerConfiguration is version "{API_VERSION}")'
+    return FieldError.invalid(path[at], name, detail)
+
+
+def _percentage_faults(path: Path, given: int | None) -> list[FieldError]:
+    if given is None or 0 <= given <= 100:
+        return []
+    return [FieldError.invalid(path, given, "not in valid range [0-100]")]
+
+
+def _sorting_faults(path: Path, profiles: Sequence[_Profile]) -> list[FieldError]:
+    """One queue, so one order."""
+    faults = []
+    first = profiles[0].plugins.get("queueSort", _PluginSet())
+    if len(first.enabled) > 1:
+        detail = "only one queue sort plugin can be enabled"
+        faults.append(FieldError.invalid(path[0] / "plugins" / "queueSort" / "Enabled", len(first.enabled), detail))
+    for at, one in enumerate(profiles[1:], 1):
+        other = one.plugins.get("queueSort", _PluginSet())
+        if other != first:
+            value = msgspec.to_builtins(other)
+            detail = "must be the same for all profiles"
+            faults.append(FieldError.invalid(path[at] / "plugins" / "queueSort", value, detail))
+    return faults
+
+
+# -- what is meant ---------------------------------------------------------------------------------------------------
 
 
 def _profile(given: _Profile) -> ProfileConfig:
-    known = {*POINTS, "multiPoint"}
-    if unknown := sorted(given.plugins.keys() - known):
-        raise ConfigError(f"plugins: there is no extension point {unknown[0]!r}")
     return ProfileConfig(
         scheduler_name=given.schedulerName,
         plugins=_everywhere(given.plugins.get("multiPoint", _PluginSet())),
@@ -129,12 +272,7 @@ def _choices(given: Sequence[_Plugin]) -> list[PluginChoice]:
 
 
 def _args(given: Sequence[_PluginConfig]) -> Mapping[str, Mapping[str, Any]]:
-    found: dict[str, Mapping[str, Any]] = {}
-    for one in given:
-        if one.name in found:
-            raise ConfigError(f"pluginConfig: {one.name} is there twice")
-        found[one.name] = one.args
-    return found
+    return {one.name: one.args for one in given}
 
 
-__all__ = ["ConfigError", "parse_config", "read_config"]
+__all__ = ["API_VERSION", "KIND", "ConfigError", "parse_config", "parse_text"]

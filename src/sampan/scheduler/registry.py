@@ -10,7 +10,9 @@ from typing import Any
 
 from sampan.scheduler.config import DEFAULT_PLUGINS, PluginChoice, ProfileConfig
 from sampan.scheduler.framework.contract import ClusterEvent, Handle, Hint
+from sampan.scheduler.framework.metrics import PointMetrics
 from sampan.scheduler.framework.profile import POINTS, Profile
+from sampan.scheduler.metrics import SchedulerMetrics
 from sampan.scheduler.picking import Picker
 from sampan.scheduler.plugin_args import ArgumentError
 
@@ -24,6 +26,10 @@ PLUGINS: Mapping[str, str] = {
     "NodeAffinity": f"{_PACKAGE}.node_affinity:NodeAffinity",
     "NodePorts": f"{_PACKAGE}.node_ports:NodePorts",
     "NodeResourcesFit": f"{_PACKAGE}.node_resources_fit:NodeResourcesFit",
+    "VolumeRestrictions": f"{_PACKAGE}.volume_restrictions:VolumeRestrictions",
+    "NodeVolumeLimits": f"{_PACKAGE}.node_volume_limits:NodeVolumeLimits",
+    "VolumeBinding": f"{_PACKAGE}.volume_binding:VolumeBinding",
+    "VolumeZone": f"{_PACKAGE}.volume_zone:VolumeZone",
     "PodTopologySpread": f"{_PACKAGE}.pod_topology_spread:PodTopologySpread",
     "InterPodAffinity": f"{_PACKAGE}.inter_pod_affinity:InterPodAffinity",
     "DefaultPreemption": f"{_PACKAGE}.default_preemption:DefaultPreemption",
@@ -32,6 +38,9 @@ PLUGINS: Mapping[str, str] = {
     ),
     "ImageLocality": f"{_PACKAGE}.image_locality:ImageLocality",
     "DefaultBinder": f"{_PACKAGE}.default_binder:DefaultBinder",
+    "NodeLabel": f"{_PACKAGE}.node_label:NodeLabel",
+    "ServiceAffinity": f"{_PACKAGE}.service_affinity:ServiceAffinity",
+    "SelectorSpread": f"{_PACKAGE}.selector_spread:SelectorSpread",
 }
 """By name, `module:Class`."""
 
@@ -59,14 +68,16 @@ def load(name: str) -> Callable[[Handle], Any]:
     raise UnknownPlugin(f"there is no plug-in {name!r}")
 
 
-def make_profile(config: ProfileConfig, handle: Handle, picker: Picker) -> Profile:
+def make_profile(
+    config: ProfileConfig, handle: Handle, picker: Picker, metrics: SchedulerMetrics | None = None
+) -> Profile:
     """Plug-ins that are named for a point go there before those that are named for all."""
     made: dict[str, Any] = {}
     weights: dict[str, int] = {}
 
     def plugin(choice: PluginChoice) -> Any:
         if choice.name not in made:
-            made[choice.name] = _make(choice.name, config, handle)
+            made[choice.name] = _make(choice, config, handle)
         found = made[choice.name]
         weights[found.name] = choice.weight or weights.get(found.name, 0)
         return found
@@ -75,27 +86,43 @@ def make_profile(config: ProfileConfig, handle: Handle, picker: Picker) -> Profi
     points: dict[str, list[Any]] = {}
     for point, method in POINTS.items():
         choice = config.points.get(point)
-        found = [plugin(more) for more in (choice.enabled if choice is not None else ())]
+        found = [_at(point, plugin(more)) for more in (choice.enabled if choice is not None else ())]
         found += [one for one in every if hasattr(one, method) and not _is_off(one.name, choice)]
         points[point] = list({one.name: one for one in found}.values())
     if len(points["queueSort"]) != 1:
         raise ArgumentError(f"profile {config.scheduler_name}: exactly one plug-in sorts the queue")
     if not points["bind"]:
         raise ArgumentError(f"profile {config.scheduler_name}: at least one plug-in must bind")
-    return Profile(name=config.scheduler_name, table=handle.table, points=dict(points), weights=weights, picker=picker)
+    return Profile(
+        name=config.scheduler_name,
+        table=handle.table,
+        points=dict(points),
+        weights=weights,
+        picker=picker,
+        metrics=PointMetrics(profile=config.scheduler_name, metrics=metrics),
+    )
 
 
-def _make(name: str, config: ProfileConfig, handle: Handle) -> Any:
-    own = replace(handle, args=config.args.get(name, {}), scheduler_name=config.scheduler_name)
+def _make(choice: PluginChoice, config: ProfileConfig, handle: Handle) -> Any:
+    own = replace(handle, args=config.args.get(choice.name, {}), scheduler_name=config.scheduler_name)
     try:
-        return load(name)(own)
+        made = load(choice.plugin or choice.name)(own)
     except ArgumentError as error:
-        raise ArgumentError(f"arguments of {name}: {error}") from error
+        raise ArgumentError(f"arguments of {choice.name}: {error}") from error
+    if choice.plugin:
+        made.name = choice.name
+    return made
+
+
+def _at(point: str, plugin: Any) -> Any:
+    if not hasattr(plugin, POINTS[point]):
+        raise ArgumentError(f"plugin {plugin.name!r} does not extend {point} plugin")
+    return plugin
 
 
 def _is_there(choice: PluginChoice) -> bool:
     """The default profile names plug-ins that may not be built yet."""
-    return choice.name in PLUGINS or choice not in DEFAULT_PLUGINS
+    return choice.name in PLUGINS or all(choice.name != one.name for one in DEFAULT_PLUGINS)
 
 
 def _is_off(name: str, choice: Any) -> bool:

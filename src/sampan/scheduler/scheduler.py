@@ -9,7 +9,9 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Coroutine
+from collections.abc import AsyncIterator, Coroutine
+from contextlib import asynccontextmanager
+from dataclasses import replace
 from typing import Any
 
 from sampan.api.types.core_v1 import Namespace, Node, Pod
@@ -18,18 +20,19 @@ from sampan.machinery.client import Client
 from sampan.machinery.clock import Clock
 from sampan.machinery.flight_recorder import FlightRecorder
 from sampan.machinery.informer import InformerFactory
-from sampan.scheduler.config import SchedulerConfig
+from sampan.scheduler.config import ProfileConfig, SchedulerConfig
 from sampan.scheduler.events import NORMAL, WARNING, Events
+from sampan.scheduler.extenders.chain import ExtenderChain
 from sampan.scheduler.feed import LIVING, Feed
-from sampan.scheduler.framework.contract import Cycle, Handle, PostFilterResult, Status
+from sampan.scheduler.framework.contract import Code, Cycle, Handle, PostFilterResult, Status
 from sampan.scheduler.framework.profile import Placed, Profile
 from sampan.scheduler.history import Decision, History
+from sampan.scheduler.metrics import ERROR, SCHEDULED, UNSCHEDULABLE, SchedulerMetrics
 from sampan.scheduler.node_table import NodeTable
 from sampan.scheduler.picking import InTurn, Seeded
 from sampan.scheduler.pod_info import DEFAULT_SCHEDULER, PodInfo, PodTable
 from sampan.scheduler.queue import Nominations, Queued, SchedulingQueue
 from sampan.scheduler.registry import hints_of, make_profile
-from sampan.scheduler.stats import SchedulerStats
 from sampan.scheduler.waiting import WaitingPod, WaitingPods
 from sampan.scheduler.writes import PodWrites
 
@@ -47,6 +50,7 @@ class Scheduler:
         config: SchedulerConfig | None = None,
         recorder: FlightRecorder | None = None,
         activity: Activity | None = None,
+        metrics: SchedulerMetrics | None = None,
         host: str = "",
     ) -> None:
         self.config = config or SchedulerConfig()
@@ -57,7 +61,9 @@ class Scheduler:
         self.pods = PodTable()
         self.table = NodeTable(self.pods)
         self.nominations, self.waiting, self.history = Nominations(), WaitingPods(), History()
-        self.stats = SchedulerStats()
+        self.metrics = metrics or SchedulerMetrics()
+        self.metrics.scheduler = self
+        self.extenders = ExtenderChain(self.config.extenders)
         self.events = Events(client=client, clock=clock, host=host, activity=self.activity)
         handle = Handle(
             table=self.table,
@@ -67,10 +73,12 @@ class Scheduler:
             nominations=self.nominations,
             waiting=self.waiting,
             on_event=lambda event, old, new: self.queue.on_event(event, old, new),
+            extenders=self.extenders,
         )
         picker = InTurn() if self.config.seed is None else Seeded(self.config.seed)
         self.profiles: dict[str, Profile] = {
-            found.scheduler_name: make_profile(found, handle, picker) for found in self.config.profiles
+            found.scheduler_name: make_profile(found, handle, picker, self.metrics)
+            for found in map(self._without_ignored, self.config.profiles)
         }
         self.queue = SchedulingQueue(
             clock=clock,
@@ -94,6 +102,17 @@ class Scheduler:
 
     async def run(self) -> None:
         """Schedule until cancelled."""
+        try:
+            async with self.looking(), asyncio.TaskGroup() as self._tasks:
+                self._tasks.create_task(self.events.run(), name="scheduler events")
+                self._tasks.create_task(self._loop(), name="scheduler loop")
+        finally:
+            self._tasks = None
+            await self.extenders.close()
+
+    @asynccontextmanager
+    async def looking(self) -> AsyncIterator[None]:
+        """Within the block the table is as the cluster is; nothing is decided or written."""
         for kind in (Namespace, Node):
             self.informers.of(kind)
         self.informers.of(Pod, LIVING)
@@ -102,13 +121,10 @@ class Scheduler:
             async with self.informers:
                 await self.informers.wait_synced()
                 stops = self.feed.subscribe(self.informers)
-                async with asyncio.TaskGroup() as self._tasks:
-                    self._tasks.create_task(self.events.run(), name="scheduler events")
-                    self._tasks.create_task(self._loop(), name="scheduler loop")
+                yield
         finally:
             for stop in stops:
                 stop()
-            self._tasks = None
 
     async def _loop(self) -> None:
         while True:
@@ -145,18 +161,31 @@ class Scheduler:
         began = time.perf_counter()
         profile = self._profile(info)
         cycle = profile.cycle(info, self._clock.now())
-        placed = self._place(profile, cycle)
-        self.stats.decided(time.perf_counter() - began, placed.diagnosis is None)
+        placed = await self._placed(profile, cycle)
+        self.metrics.decided(time.perf_counter() - began)
         if placed.diagnosis is not None:
             await self._unplaced(queued, profile, cycle, placed)
+            self.metrics.attempted(UNSCHEDULABLE, profile.name, time.perf_counter() - began)
             return
         node = self.table.names[placed.row]
         self._note(queued, placed, node)
+        self.metrics.attempted(SCHEDULED, profile.name, time.perf_counter() - began)
         await self._commit(queued, profile, cycle, node)
 
-    def _place(self, profile: Profile, cycle: Cycle) -> Placed:
+    async def _placed(self, profile: Profile, cycle: Cycle) -> Placed:
+        if self.extenders.extenders and self.extenders.has_say(cycle.pod):
+            nominated = self._nominated(cycle)
+            return await self.extenders.place(profile, cycle, nominated)
+        return self._place(profile, cycle)
+
+    def _nominated(self, cycle: Cycle) -> list[tuple[int, list[PodInfo]]]:
+        """Pods of the same or a higher priority that room is kept for, by row."""
         nominated = self.nominations.ahead_of(cycle.info, self.table.rows) if self.nominations.by_node else []
         cycle.memo["nominated"] = nominated
+        return nominated
+
+    def _place(self, profile: Profile, cycle: Cycle) -> Placed:
+        nominated = self._nominated(cycle)
         own = self.nominations.node_of(cycle.info.uid)
         row = self.table.rows.get(own, -1) if own else -1
         if (
@@ -208,8 +237,24 @@ class Scheduler:
             self._unbound(queued, profile, cycle, node, status)
             return
         self._say(info, NORMAL, "Scheduled", "Binding", f"Successfully assigned {info.full_name} to {node}")
-        self.stats.bound += 1
+        self.metrics.placed(queued.attempts, max(0.0, self._clock.now() - queued.first))
         profile.post_bind(cycle, node)
+
+    async def _tell(self, profile: Profile, cycle: Cycle, node: str) -> Status | None:
+        """The server, by an extender that binds or by the plug-ins."""
+        if self.extenders.extenders:
+            status = await self.extenders.bind(cycle, node)
+            if status is None or status.code is not Code.SKIP:
+                return status
+        return await profile.bind(cycle, node)
+
+    async def _pre_bind(self, profile: Profile, cycle: Cycle, node: str) -> Status | None:
+        """That may take minutes, which nobody else shall wait for."""
+        self._room.release()
+        try:
+            return await profile.pre_bind(cycle, node)
+        finally:
+            await self._room.acquire()
 
     # -- failures ----------------------------------------------------------------------------------------------------
 
@@ -218,6 +263,7 @@ class Scheduler:
         assert diagnosis is not None
         result = PostFilterResult()
         if diagnosis.count:
+            self.metrics.preemptions.inc()
             result = await profile.post_filter(cycle, diagnosis)
             diagnosis.post_filter = result.message
         message = diagnosis.message
@@ -239,6 +285,7 @@ class Scheduler:
         self.queue.failed(queued, diagnosis.plugins)
         self._tell_failure(queued, message, is_error=False, nominated=result.nominated)
         if result.victims and result.nominated:
+            self.metrics.victims.observe(len(result.victims))
             lower = self._outranked(queued.info, result.nominated)
             self._beside(self._writes.preempt(queued.info, result.nominated, result.victims, lower))
 
@@ -262,7 +309,7 @@ class Scheduler:
             self._errored(queued, f"running Bind plugin {status.plugin!r}: {status.message}")
 
     def _errored(self, queued: Queued, message: str) -> None:
-        self.stats.errors += 1
+        self.metrics.attempted(ERROR, queued.info.pod.spec.schedulerName or DEFAULT_SCHEDULER, 0.0)
         self.queue.errored(queued)
         self._tell_failure(queued, message, is_error=True, nominated="")
 
@@ -276,6 +323,15 @@ class Scheduler:
         self._beside(self._writes.unschedulable(info.pod, message, is_error=is_error, nominated=nominated))
 
     # -- parts -------------------------------------------------------------------------------------------------------
+
+    def _without_ignored(self, profile: ProfileConfig) -> ProfileConfig:
+        """Resources that extenders see to alone are nobody else's."""
+        ignored = self.extenders.ignored_resources
+        if not ignored:
+            return profile
+        fit = profile.args.get("NodeResourcesFit", {})
+        fit = {**fit, "ignoredResources": sorted({*fit.get("ignoredResources", ()), *ignored})}
+        return replace(profile, args={**profile.args, "NodeResourcesFit": fit})
 
     def _note(self, queued: Queued, placed: Placed, node: str) -> None:
         info = queued.info

@@ -85,7 +85,9 @@ def shaped(requested: int, there: int) -> int | None:
     ("kind", "one"), [("LeastAllocated", least), ("MostAllocated", most), ("RequestedToCapacityRatio", shaped)]
 )
 def test_how_full_a_node_would_be(kind: str, one: Any) -> None:
-    strategy = {"type": kind, "resources": RESOURCES, "requestedToCapacityRatio": {"shape": SHAPE}}
+    strategy: dict[str, Any] = {"type": kind, "resources": RESOURCES}
+    if kind == "RequestedToCapacityRatio":
+        strategy["requestedToCapacityRatio"] = {"shape": SHAPE}
     profile = ProfileConfig(args={"NodeResourcesFit": {"scoringStrategy": strategy}})
 
     @few
@@ -193,8 +195,11 @@ def test_images(situation: Situation) -> None:
 @pytest.mark.parametrize(
     ("args", "told"),
     [
-        ({"scoringStrategy": {"type": "Best"}}, "Unsupported value: 'Best'"),
-        ({"scoringStrategy": {"type": "RequestedToCapacityRatio"}}, "at least one point"),
+        ({"scoringStrategy": {"type": "Best"}}, 'Unsupported value: "Best"'),
+        (
+            {"scoringStrategy": {"type": "RequestedToCapacityRatio"}},
+            "must be specified when type is RequestedToCapacityRatio",
+        ),
         ({"scoringStrategie": {}}, "scoringStrategie"),
     ],
 )

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import TYPE_CHECKING
 
+from sampan.apiserver.special.debug import Debug
 from sampan.apiserver.special.discovery import Discovery
+from sampan.apiserver.special.flight import PATH as FLIGHT
 from sampan.apiserver.special.flight import Flight
 from sampan.apiserver.special.health import Check, Health, store_check
 from sampan.apiserver.special.index import Index
@@ -32,10 +34,12 @@ def special_paths(
     ready_checks: Iterable[Check] = (),
     metrics: Metrics | None = None,
     recorder: FlightRecorder | None = None,
+    debug: Mapping[str, Special] | None = None,
     openid: OpenId | None = None,
 ) -> Mapping[str, Special]:
     """The handlers by the first element of their paths. `address` is where clients reach the server (host:port);
-    `checks` are parts of its health, besides those that every server has, `ready_checks` only of its readiness."""
+    `checks` are parts of its health, besides those that every server has, `ready_checks` only of its readiness.
+    `debug` are more handlers below /debug, by their whole paths; it is looked at when somebody asks."""
     discovery = Discovery(scheme=registry.scheme, address=address)
     health = Health(checks=[store_check(registry.backend), *checks], ready_checks=ready_checks)
     handlers: dict[str, Special] = {
@@ -50,7 +54,7 @@ def special_paths(
     if metrics is not None:
         handlers["metrics"] = Scraping(metrics=metrics).handle
     if recorder is not None:
-        handlers["debug"] = Flight(recorder).handle
+        handlers["debug"] = Debug({FLIGHT: Flight(recorder).handle}, debug or {}).handle
     if openid is not None:
         handlers["openid"] = handlers[".well-known"] = openid.handle
     more = (["/metrics"] if metrics is not None else []) + ([CONFIGURATION, KEYS] if openid is not None else [])

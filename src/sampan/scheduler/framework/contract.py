@@ -13,6 +13,7 @@ A plug-in implements the points that it needs and no others:
     reserve(cycle, node) -> Status | None, unreserve(cycle, node)
     permit(cycle, node) -> Status | None        WAIT with `wait_s` holds the pod back before it is bound
     async pre_bind(cycle, node) -> Status | None
+    has_pre_bind(cycle, node) -> bool           whether `pre_bind` has anything to do for this pod; without it, always
     async bind(cycle, node) -> Status | None    SKIP leaves it to the next plug-in
     post_bind(cycle, node)
     events() -> [(ClusterEvent, hint)]          what may make a pod schedulable that this plug-in has refused
@@ -38,6 +39,7 @@ from sampan.scheduler.pod_info import PodInfo
 
 if TYPE_CHECKING:
     from sampan.scheduler.diagnosis import Diagnosis
+    from sampan.scheduler.extenders.chain import ExtenderChain
     from sampan.scheduler.framework.profile import Profile
     from sampan.scheduler.queue import Nominations
     from sampan.scheduler.waiting import WaitingPods
@@ -200,6 +202,10 @@ class Handle:
     args: Mapping[str, Any] = field(default_factory=dict)
     """The plug-in's arguments from the configuration."""
     scheduler_name: str = ""
+    extenders: ExtenderChain | None = None
+    """Those that have a say besides the plug-ins."""
+    reported: set[Resource] = field(default_factory=set)
+    """Kinds whose changes somebody passes on to `on_event` already."""
 
 
 Factory = Callable[[Handle], Any]

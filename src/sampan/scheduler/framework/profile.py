@@ -86,6 +86,12 @@ class Profile:
 
     def place(self, cycle: Cycle, nominated: Sequence[tuple[int, Sequence[PodInfo]]] = ()) -> Placed:
         """`nominated` are pods that other nodes' room is kept for, by row."""
+        if not self.metrics.is_turn():
+            return self._place(cycle, nominated)
+        with self.metrics.sampled(self.points):
+            return self._place(cycle, nominated)
+
+    def _place(self, cycle: Cycle, nominated: Sequence[tuple[int, Sequence[PodInfo]]]) -> Placed:
         kind = self._kind(cycle)
         rejection, narrowed, skipped = self._pre_filter(cycle, kind)
         if rejection is not None:
@@ -132,17 +138,37 @@ class Profile:
         names: frozenset[str],
         nominated: Sequence[tuple[int, Sequence[PodInfo]]],
     ) -> Placed:
-        rows = self._rows_of(names)
-        codes = self.codes(cycle, rows)
-        ok = codes == 0
+        rows = self._fitting(cycle, self._rows_of(names), nominated)
+        if not len(rows):
+            return Placed(diagnosis=self.diagnose(cycle, names=names, nominated=nominated))
+        return self._best(cycle, rows, kind.totals(cycle, rows), kind.relatives(cycle, rows))
+
+    def _fitting(
+        self, cycle: Cycle, rows: NDArray[np.intp], nominated: Sequence[tuple[int, Sequence[PodInfo]]]
+    ) -> NDArray[np.intp]:
+        ok = self.codes(cycle, rows) == 0
         kept = dict(nominated)
         for at, row in enumerate(rows):
             if ok[at] and int(row) in kept:
                 ok[at] = self.fits_with(cycle, int(row), kept[int(row)])
-        rows = rows[ok]
-        if not len(rows):
-            return Placed(diagnosis=self.diagnose(cycle, names=names, nominated=nominated))
-        return self._best(cycle, rows, kind.totals(cycle, rows), kind.relatives(cycle, rows))
+        fitting: NDArray[np.intp] = rows[ok]
+        return fitting
+
+    def feasible(
+        self, cycle: Cycle, nominated: Sequence[tuple[int, Sequence[PodInfo]]] = ()
+    ) -> tuple[NDArray[np.intp], Diagnosis | None]:
+        """The rows that will do, or why there are none: `place` up to the scores, for those who have a say between."""
+        rejection, narrowed, _ = self._pre_filter(cycle, self._kind(cycle))
+        if rejection is not None:
+            return np.zeros(0, dtype=np.intp), self._rejected(rejection)
+        rows = np.flatnonzero(self.table.valid[self.table.every_row]) if narrowed is None else self._rows_of(narrowed)
+        rows = self._fitting(cycle, rows, nominated)
+        return rows, None if len(rows) else self.diagnose(cycle, names=narrowed, nominated=nominated)
+
+    def best(self, cycle: Cycle, rows: NDArray[np.intp], extra: Ints) -> Placed:
+        """The best of rows that will do, with what others add to their scores."""
+        kind = self._kind(cycle)
+        return self._best(cycle, rows, kind.totals(cycle, rows) + extra, kind.relatives(cycle, rows))
 
     def _best(
         self, cycle: Cycle, rows: NDArray[np.intp], total: Ints, relative: Sequence[tuple[Scorer, Ints]]
@@ -188,7 +214,11 @@ class Profile:
         """The verdict of the first plug-in that refuses each row. `again`: the table is not what it was when the cycle
         began, so plug-ins are asked anew whether they have a say."""
         kind = self._kind(cycle)
-        skipped: set[str] = self._pre_filter(cycle, kind)[2] if again else cycle.memo.get(_SKIPPED, kind.skipped)
+        skipped: set[str] = cycle.memo.get(_SKIPPED, kind.skipped)
+        if again:
+            rejection, _, skipped = self._pre_filter(cycle, kind)
+            if rejection is not None:
+                return np.full(count_of(rows), self._code_of(rejection), dtype=np.int32)
         found = np.zeros(count_of(rows), dtype=np.int32)
         for plugin in self._filters:
             if plugin.name not in skipped:
@@ -235,8 +265,7 @@ class Profile:
 
     def _rejected(self, status: Status) -> Diagnosis:
         table = self.table
-        code = self.verdicts.code(status.plugin, *status.reasons, is_final=status.code is Code.UNRESOLVABLE)
-        codes = np.where(table.valid[table.every_row], code, 0).astype(np.int32)
+        codes = np.where(table.valid[table.every_row], self._code_of(status), 0).astype(np.int32)
         return Diagnosis(
             count=table.count,
             codes=codes,
@@ -244,6 +273,9 @@ class Profile:
             pre_filter=status.message,
             plugins={status.plugin},
         )
+
+    def _code_of(self, status: Status) -> int:
+        return self.verdicts.code(status.plugin, *status.reasons, is_final=status.code is Code.UNRESOLVABLE)
 
     # -- before ------------------------------------------------------------------------------------------------------
 
@@ -321,6 +353,13 @@ class Profile:
             waits[plugin.name] = status.wait_s
         return None, waits
 
+    def has_pre_bind(self, cycle: Cycle, node: str) -> bool:
+        """Whether some plug-in has to do before the pod is bound. One that cannot tell may have."""
+        return any(
+            plugin.has_pre_bind(cycle, node) if hasattr(plugin, "has_pre_bind") else True
+            for plugin in self.points.get("preBind", ())
+        )
+
     async def pre_bind(self, cycle: Cycle, node: str) -> Status | None:
         for plugin in self.points.get("preBind", ()):
             with self.metrics.measured("PreBind", plugin.name):
@@ -331,7 +370,8 @@ class Profile:
 
     async def bind(self, cycle: Cycle, node: str) -> Status | None:
         for plugin in self.points.get("bind", ()):
-            status: Status | None = await plugin.bind(cycle, node)
+            with self.metrics.measured("Bind", plugin.name):
+                status: Status | None = await plugin.bind(cycle, node)
             if status is None or status.code is Code.SUCCESS:
                 return None
             if status.code is not Code.SKIP:

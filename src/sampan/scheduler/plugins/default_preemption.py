@@ -17,7 +17,10 @@ import numpy as np
 from sampan.api.label_selector import selector_of
 from sampan.api.types.core_v1 import Pod
 from sampan.api.types.policy_v1 import PodDisruptionBudget
+from sampan.scheduler.arg_faults import preemption, refuse
 from sampan.scheduler.diagnosis import Diagnosis
+from sampan.scheduler.extenders.chain import ExtenderChain
+from sampan.scheduler.extenders.http_extender import ExtenderError
 from sampan.scheduler.framework.contract import Cycle, Handle, PostFilterResult, Scope
 from sampan.scheduler.plugin_args import read_args
 from sampan.scheduler.pod_info import PodInfo
@@ -25,6 +28,7 @@ from sampan.scheduler.pod_info import PodInfo
 NOT_HELPFUL = "Preemption is not helpful for scheduling"
 NO_VICTIMS = "No preemption victims found for incoming pod"
 NEVER = "not eligible due to preemptionPolicy=Never."
+NO_CANDIDATE = "no candidate node for preemption"
 TERMINATING = "not eligible due to a terminating pod on the nominated node."
 BY_SCHEDULER = "PreemptionByScheduler"
 _TURN_S = 0.01
@@ -50,7 +54,9 @@ class DefaultPreemption:
 
     def __init__(self, handle: Handle) -> None:
         self._args = read_args(handle.args, PreemptionArgs)
+        refuse(preemption(self._args.minCandidateNodesPercentage, self._args.minCandidateNodesAbsolute))
         self._budgets = handle.informers.of(PodDisruptionBudget).lister
+        self._extenders = handle.extenders
 
     async def post_filter(self, cycle: Cycle, diagnosis: Diagnosis) -> PostFilterResult:
         if refusal := self._ineligible(cycle, diagnosis):
@@ -58,6 +64,12 @@ class DefaultPreemption:
         found, codes = await self._candidates(cycle, diagnosis)
         if not found:
             return PostFilterResult(nominated="", message=f"preemption: {self._hopeless(cycle, codes)}")
+        try:
+            found = await agreed(cycle, found, self._extenders)
+        except ExtenderError as error:
+            return PostFilterResult(message=f"preemption: {error}")
+        if not found:
+            return PostFilterResult(nominated="", message=f"preemption: {NO_CANDIDATE}")
         best = choose(found)
         return PostFilterResult(nominated=cycle.table.names[best.row], is_success=True, victims=best.victims)
 
@@ -106,6 +118,21 @@ class DefaultPreemption:
         rest = table.valid[: len(codes)] & (codes == 0)
         codes[rest] = cycle.refuse(self.name, NOT_HELPFUL, is_final=True)
         return Diagnosis(count=table.count, codes=codes, verdicts=cycle.verdicts).message
+
+
+async def agreed(cycle: Cycle, found: list[Candidate], extenders: ExtenderChain | None) -> list[Candidate]:
+    """The candidates that extenders leave, with the victims that they choose."""
+    if extenders is None or not extenders.extenders:
+        return found
+    names = cycle.table.names
+    victims = {names[one.row]: (one.victims, one.violations) for one in found}
+    left = await extenders.preempt(cycle, victims)
+    rows = cycle.table.rows
+    return [
+        Candidate(rows[node], tuple(sorted(pods, key=importance)), violations)
+        for node, (pods, violations) in left.items()
+        if node in rows
+    ]
 
 
 def victims_on(cycle: Cycle, row: int, budgets: Sequence[PodDisruptionBudget]) -> Candidate | int:

@@ -9,6 +9,7 @@ import msgspec
 import numpy as np
 
 from sampan.scheduler.affinity_terms import Term, TermKind, of_kind
+from sampan.scheduler.arg_faults import in_range, refuse
 from sampan.scheduler.arrays import Codes, Flags, Ints, Rows, count_of
 from sampan.scheduler.framework.contract import (
     SKIP,
@@ -56,6 +57,7 @@ class InterPodAffinity:
 
     def __init__(self, handle: Handle) -> None:
         args = read_args(handle.args, AffinityArgs)
+        refuse(in_range("hardPodAffinityWeight", args.hardPodAffinityWeight, 0, 100))
         self._hard_weight = args.hardPodAffinityWeight
         self._ignores_others = args.ignorePreferredTermsOfExistingPods
         self._table = handle.table

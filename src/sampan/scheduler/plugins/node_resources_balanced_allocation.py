@@ -6,6 +6,8 @@ from collections.abc import Sequence
 
 import msgspec
 
+from sampan.scheduler import arg_faults
+from sampan.scheduler.arg_faults import refuse
 from sampan.scheduler.arrays import Ints, Rows
 from sampan.scheduler.framework.contract import MAX_SCORE, SKIP, Cycle, Handle, Scope, Status
 from sampan.scheduler.plugin_args import read_args
@@ -22,7 +24,9 @@ class NodeResourcesBalancedAllocation:
     scope = Scope.PODS
 
     def __init__(self, handle: Handle) -> None:
-        self._names: Sequence[str] = [spec.name for spec in read_args(handle.args, BalancedArgs).resources]
+        resources = read_args(handle.args, BalancedArgs).resources
+        refuse(arg_faults.balanced(resources))
+        self._names: Sequence[str] = [spec.name for spec in resources]
 
     def pre_score(self, cycle: Cycle, rows: Rows) -> Status | None:
         return None if any(cycle.needs.requests.get(name) for name in self._names) else SKIP

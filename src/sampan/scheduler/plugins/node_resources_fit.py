@@ -8,11 +8,12 @@ import msgspec
 import numpy as np
 
 from sampan.api.resource_names import is_native
+from sampan.scheduler.arg_faults import fit, refuse
 from sampan.scheduler.arrays import Codes, Ints, Rows, count_of
 from sampan.scheduler.framework.contract import Action, ClusterEvent, Cycle, Events, Handle, Resource, Scope
 from sampan.scheduler.needs import PODS, Needs
 from sampan.scheduler.node_table import PODS_AT, amount_of
-from sampan.scheduler.plugin_args import ArgumentError, read_args
+from sampan.scheduler.plugin_args import read_args
 from sampan.scheduler.pod_info import PodInfo
 from sampan.scheduler.resource_amounts import DEFAULT_RESOURCES, ResourceSpec, considered
 from sampan.scheduler.resource_scoring import Amounts, RequestedToCapacity, Strategy, least_allocated, most_allocated
@@ -47,6 +48,7 @@ class NodeResourcesFit:
 
     def __init__(self, handle: Handle) -> None:
         args = read_args(handle.args, FitArgs)
+        refuse(fit(args))
         self._ignored = frozenset(args.ignoredResources)
         self._ignored_groups = frozenset(args.ignoredResourceGroups)
         self._resources = args.scoringStrategy.resources
@@ -109,16 +111,9 @@ def _codes(cycle: Cycle, plugin: str, short: list[tuple[str, Any]], final: Any) 
 
 
 def _strategy(given: ScoringStrategy) -> Strategy:
-    match given.type:
-        case "LeastAllocated":
-            return least_allocated
-        case "MostAllocated":
-            return most_allocated
-        case "RequestedToCapacityRatio" if given.requestedToCapacityRatio and given.requestedToCapacityRatio.shape:
-            return RequestedToCapacity([(at.utilization, at.score) for at in given.requestedToCapacityRatio.shape])
-        case "RequestedToCapacityRatio":
-            raise ArgumentError("requestedToCapacityRatio.shape: Required value: at least one point is needed")
-    raise ArgumentError(f"scoringStrategy.type: Unsupported value: {given.type!r}")
+    if given.requestedToCapacityRatio is not None:
+        return RequestedToCapacity([(at.utilization, at.score) for at in given.requestedToCapacityRatio.shape])
+    return most_allocated if given.type == "MostAllocated" else least_allocated
 
 
 def _empty_node_fits(info: PodInfo, old: Any, new: Any) -> bool:

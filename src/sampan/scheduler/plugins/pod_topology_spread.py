@@ -9,7 +9,8 @@ import numpy as np
 
 from sampan.api.labels import NOTHING
 from sampan.api.types.core_v1 import TopologySpreadConstraint
-from sampan.scheduler import spread_constraints
+from sampan.scheduler import arg_faults, spread_constraints
+from sampan.scheduler.arg_faults import refuse
 from sampan.scheduler.arrays import Codes, Flags, Ints, Rows, count_of
 from sampan.scheduler.default_selectors import DefaultSelectors
 from sampan.scheduler.framework.contract import (
@@ -25,7 +26,7 @@ from sampan.scheduler.framework.contract import (
     Status,
 )
 from sampan.scheduler.label_columns import MISSING
-from sampan.scheduler.plugin_args import ArgumentError, read_args
+from sampan.scheduler.plugin_args import read_args
 from sampan.scheduler.pod_info import PodInfo
 from sampan.scheduler.spread_constraints import HARD, HOSTNAME, SOFT, Constraint, Spread
 
@@ -49,11 +50,8 @@ class PodTopologySpread:
 
     def __init__(self, handle: Handle) -> None:
         args = read_args(handle.args, SpreadArgs)
-        if args.defaultingType not in ("System", "List"):
-            raise ArgumentError(f"defaultingType: Unsupported value: {args.defaultingType!r}")
-        if args.defaultConstraints and args.defaultingType == "System":
-            raise ArgumentError("defaultingType: must be List where there are defaultConstraints")
-        self._table = handle.table
+        refuse(arg_faults.spread(args.defaultingType, args.defaultConstraints))
+        self._table, self._profile = handle.table, handle.scheduler_name
         self._is_system = args.defaultingType == "System"
         self._defaults = SYSTEM_DEFAULT if self._is_system else tuple(args.defaultConstraints)
         self._selectors = DefaultSelectors(handle.informers) if self._defaults else None
@@ -148,7 +146,7 @@ class PodTopologySpread:
                 return []
             constraints, seen = self._defaults, (str(selector),)
         kept: dict[object, list[Spread]] = info.needs.parsed(self.name, lambda spec: {})
-        key = (action, info.namespace, seen)
+        key = (self._profile, action, info.namespace, seen)
         found = kept.get(key)
         if found is None:
             read = spread_constraints.read(constraints, action, info.group.labels)

@@ -1,0 +1,30 @@
+"""/debug: what components tell about themselves, to those who may ask (a rule for nonResourceURLs)."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from typing import TYPE_CHECKING
+
+from sampan.apiserver.results import no_such_path
+
+if TYPE_CHECKING:
+    from sampan.apiserver.call import Call
+    from sampan.apiserver.results import Answer
+
+Handler = Callable[["Call"], Awaitable["Answer"]]
+
+
+class Debug:
+    def __init__(self, *handlers: Mapping[str, Handler]) -> None:
+        """By their whole paths. A mapping may change: components come and go."""
+        self._handlers = handlers
+
+    async def handle(self, call: Call) -> Answer:
+        path = call.path.rstrip("/")
+        for known in self._handlers:
+            if path in known:
+                return await known[path](call)
+        return no_such_path()
+
+
+__all__ = ["Debug"]

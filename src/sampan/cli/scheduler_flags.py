@@ -1,0 +1,139 @@
+"""The flags that every way of starting the scheduler has, and the configuration that they mean."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from sampan.cli.failures import CliError
+
+if TYPE_CHECKING:
+    from sampan.machinery.client import Client
+    from sampan.scheduler.config import SchedulerConfig
+
+POLICY_KEY = "policy.cfg"
+"""Where in a ConfigMap the policy is."""
+
+_OPTIONS: tuple[tuple[tuple[str, ...], dict[str, Any]], ...] = (
+    (
+        ("--algorithm-provider",),
+        {"default": "", "metavar": "NAME", "help": "DefaultProvider or ClusterAutoscalerProvider."},
+    ),
+    (("--policy-config-file",), {"metavar": "F", "help": "A classic policy: predicates, priorities, extenders."}),
+    (("--policy-configmap",), {"default": "", "metavar": "NAME", "help": "A ConfigMap that has it as policy.cfg."}),
+    (("--policy-configmap-namespace",), {"default": "kube-system", "metavar": "NS", "help": "Where that is."}),
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SchedulerSettings:
+    config: SchedulerConfig | None = None
+    """None: the default."""
+    policy_map: tuple[str, str] | None = None
+    """The namespace and name of the ConfigMap that has the policy."""
+
+
+def scheduler_options(config_flag: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """`config_flag` is what the file with a KubeSchedulerConfiguration is given by."""
+    told = "A KubeSchedulerConfiguration (v1): profiles, plug-ins, arguments, extenders."
+    own = ((config_flag, "scheduler_config"), {"metavar": "F", "help": told})
+
+    def decorate(command: Callable[..., Any]) -> Callable[..., Any]:
+        options = [
+            click.option(*names, show_default=bool(kwargs.get("default")), **kwargs)
+            for names, kwargs in (own, *_OPTIONS)
+        ]
+        return functools.reduce(lambda wrapped, option: option(wrapped), reversed(options), command)
+
+    return decorate
+
+
+def scheduler_settings(config_flag: str, given: Mapping[str, Any]) -> SchedulerSettings:
+    """What cannot be is told here, before anything starts. Nothing of the scheduler is loaded without need."""
+    ways = {
+        config_flag: given["scheduler_config"],
+        "--algorithm-provider": given["algorithm_provider"],
+        "--policy-config-file": given["policy_config_file"],
+        "--policy-configmap": given["policy_configmap"],
+    }
+    chosen = [flag for flag, value in ways.items() if value]
+    if len(chosen) > 1:
+        raise CliError(f"{chosen[1]}: cannot be given together with {chosen[0]}")
+    if given["policy_configmap"]:
+        return SchedulerSettings(policy_map=(given["policy_configmap_namespace"], given["policy_configmap"]))
+    if given["algorithm_provider"]:
+        return SchedulerSettings(config=_provided(given["algorithm_provider"]))
+    if given["policy_config_file"]:
+        return SchedulerSettings(config=_read("--policy-config-file", given["policy_config_file"], policy_config))
+    if given["scheduler_config"]:
+        return SchedulerSettings(config=_read(config_flag, given["scheduler_config"], _file_config))
+    return SchedulerSettings()
+
+
+def policy_config(text: str) -> SchedulerConfig:
+    from sampan.scheduler.policy.policy_file import parse_policy
+    from sampan.scheduler.policy.translation import config_of
+
+    return config_of(parse_policy(text))
+
+
+async def policy_of_map(client: Client, where: tuple[str, str]) -> SchedulerConfig:
+    """CliError for a policy that makes no sense; errors of the API as they are."""
+    from sampan.api.types.core_v1 import ConfigMap
+
+    namespace, name = where
+    flag = f"--policy-configmap: {namespace}/{name}"
+    found = await client.of(ConfigMap).get(name, namespace)
+    if POLICY_KEY not in found.data:
+        raise CliError(f"{flag}: missing policy config map value at key {POLICY_KEY!r}")
+    return _checked(flag, found.data[POLICY_KEY], policy_config)
+
+
+def _provided(name: str) -> SchedulerConfig:
+    from sampan.scheduler.config import SchedulerConfig
+    from sampan.scheduler.policy.providers import PROVIDERS
+
+    if name not in PROVIDERS:
+        known = ", ".join(PROVIDERS)
+        raise CliError(f"--algorithm-provider: there is no {name!r}; known are {known}")
+    return SchedulerConfig(profiles=[PROVIDERS[name]])
+
+
+def _file_config(text: str) -> SchedulerConfig:
+    from sampan.scheduler.config_file import parse_text
+
+    return parse_text(text)
+
+
+def _read(flag: str, path: str, parse: Callable[[str], SchedulerConfig]) -> SchedulerConfig:
+    try:
+        text = Path(path).read_text()
+    except (OSError, UnicodeDecodeError) as error:
+        told = error.strerror if isinstance(error, OSError) else error
+        raise CliError(f"{flag}: cannot read {path}: {told}") from None
+    return _checked(f"{flag}: {path}", text, parse)
+
+
+def _checked(where: str, text: str, parse: Callable[[str], SchedulerConfig]) -> SchedulerConfig:
+    """Plug-ins are made once to no purpose, so that arguments that they cannot use are told now."""
+    from sampan.scheduler.config_file import ConfigError
+    from sampan.scheduler.plugin_args import ArgumentError
+    from sampan.scheduler.policy.policy_file import PolicyError
+    from sampan.scheduler.registry import UnknownPlugin
+    from sampan.scheduler.simulation import Simulation
+
+    try:
+        found = parse(text)
+        for profile in found.profiles:
+            Simulation(profile=profile)
+    except (ConfigError, PolicyError, ArgumentError, UnknownPlugin) as error:
+        raise CliError(f"{where}: {error}") from None
+    return found
+
+
+__all__ = ["SchedulerSettings", "policy_of_map", "scheduler_options", "scheduler_settings"]

@@ -1,0 +1,74 @@
+"""Work that only one of several processes does at a time, in terms: led by a lease, standing by otherwise.
+
+Where a process has nothing else to do it ends when its lease is lost. `sampan up` also serves the API, so it stands by
+again instead.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import socket
+import uuid
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+
+from sampan.machinery.client import Client
+from sampan.machinery.clock import Clock
+from sampan.machinery.leader_election import ElectionConfig, LeaderElector, LeadershipLost
+from sampan.machinery.metrics import Metrics
+
+log = logging.getLogger(__name__)
+
+
+def _identity() -> str:
+    return f"{socket.gethostname()}_{os.getpid()}-{uuid.uuid4()}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TermsConfig:
+    lease_s: int = 15
+    renew_s: float = 10.0
+    retry_s: float = 2.0
+    identity: str = field(default_factory=_identity)
+
+    def election(self, name: str) -> ElectionConfig:
+        return ElectionConfig(
+            name=name, identity=self.identity, lease_s=self.lease_s, renew_s=self.renew_s, retry_s=self.retry_s
+        )
+
+
+class Terms:
+    """`config` None: there is nobody else, the work is done at once and for ever."""
+
+    def __init__(self, *, config: TermsConfig | None, clock: Clock, metrics: Metrics) -> None:
+        self._config, self._clock = config, clock
+        self._electors: dict[str, LeaderElector] = {}
+        if config is not None:
+            metrics.function(
+                "leader_election_master_status",
+                "Whether this process leads.",
+                lambda: (((name,), float(one.is_leader)) for name, one in self._electors.items()),
+                ("name",),
+            )
+
+    @property
+    def leads(self) -> Mapping[str, bool]:
+        """By lease, whether this process has it."""
+        return {name: one.is_leader for name, one in self._electors.items()}
+
+    async def run(self, name: str, client: Client, work: Callable[[], Awaitable[None]]) -> None:
+        """`work` is begun anew in every term."""
+        if self._config is None:
+            return await work()
+        while True:
+            elector = self._electors[name] = LeaderElector(
+                client=client, clock=self._clock, config=self._config.election(name)
+            )
+            try:
+                return await elector.run(work)
+            except LeadershipLost as lost:
+                log.warning("%s; standing by", lost)
+
+
+__all__ = ["Terms", "TermsConfig"]

@@ -1,0 +1,136 @@
+"""What is wrong with plug-ins' arguments, in the real scheduler's words."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from sampan.api import names
+from sampan.api.faults import FieldError, Path, joined
+from sampan.scheduler.plugin_args import ArgumentError
+
+_HIGHEST_SCORE = 10
+_ACTIONS = ("DoNotSchedule", "ScheduleAnyway")
+_STRATEGIES = ("LeastAllocated", "MostAllocated", "RequestedToCapacityRatio")
+
+
+def refuse(faults: Sequence[FieldError]) -> None:
+    """Raise ArgumentError if there are any."""
+    if faults:
+        raise ArgumentError(joined([str(fault) for fault in faults]))
+
+
+def in_range(path: str, value: int, low: int, high: int | None) -> list[FieldError]:
+    if value >= low and (high is None or value <= high):
+        return []
+    told = f"not in valid range [{low}, {high}]" if high is not None else f"not in valid range [{low}, inf)"
+    return [FieldError.invalid(path, value, told)]
+
+
+def preemption(percentage: int, absolute: int) -> list[FieldError]:
+    shares, count = "minCandidateNodesPercentage", "minCandidateNodesAbsolute"
+    faults = in_range(shares, percentage, 0, 100) + in_range(count, absolute, 0, None)
+    if percentage == absolute == 0:
+        for one, other in ((shares, count), (count, shares)):
+            faults.append(FieldError.invalid(one, 0, f"cannot be zero at the same time as {other}"))
+    return faults
+
+
+def balanced(resources: Iterable[Any]) -> list[FieldError]:
+    faults: list[FieldError] = []
+    seen: set[str] = set()
+    for at, one in enumerate(resources):
+        path = Path("resources")[at]
+        if one.name in seen:
+            faults.append(FieldError.duplicate(path / "name", one.name))
+        seen.add(one.name)
+        if one.weight != 1:
+            faults.append(FieldError.invalid(path / "weight", one.weight, "must be 1"))
+    return faults
+
+
+def fit(args: Any) -> list[FieldError]:
+    faults = [
+        FieldError.invalid(Path("ignoredResources")[at], name, told)
+        for at, name in enumerate(args.ignoredResources)
+        for told in names.label_key(name)
+    ]
+    for at, group in enumerate(args.ignoredResourceGroups):
+        path = Path("ignoredResourceGroups")[at]
+        if "/" in group:
+            faults.append(FieldError.invalid(path, group, "resource group name can't contain '/'"))
+        faults += [FieldError.invalid(path, group, told) for told in names.label_key(group)]
+    return faults + _strategy(args.scoringStrategy, Path("scoringStrategy"))
+
+
+def _strategy(given: Any, path: Path) -> list[FieldError]:
+    faults: list[FieldError] = []
+    if given.type not in _STRATEGIES:
+        faults.append(FieldError.not_supported(path / "type", given.type, _STRATEGIES))
+    for at, one in enumerate(given.resources):
+        if not 0 < one.weight <= 100:
+            told = f"resource weight of {one.name} not in valid range (0, 100]"
+            faults.append(FieldError.invalid((path / "resources")[at] / "weight", one.weight, told))
+    ratio = path / "requestedToCapacityRatio"
+    if given.type == _STRATEGIES[2]:
+        if given.requestedToCapacityRatio is None:
+            faults.append(FieldError.required(ratio, "must be specified when type is RequestedToCapacityRatio"))
+        else:
+            faults += shape(given.requestedToCapacityRatio.shape, ratio / "shape")
+    elif given.requestedToCapacityRatio is not None:
+        faults.append(FieldError.forbidden(ratio, "must be nil when type is not RequestedToCapacityRatio"))
+    return faults
+
+
+def shape(points: Sequence[Any], path: Path) -> list[FieldError]:
+    if not points:
+        return [FieldError.required(path, "at least one point must be specified")]
+    faults: list[FieldError] = []
+    for at in range(1, len(points)):
+        if points[at - 1].utilization >= points[at].utilization:
+            told = "values must be sorted in increasing order"
+            faults.append(FieldError.invalid(path[at] / "utilization", points[at].utilization, told))
+            break
+    for at, point in enumerate(points):
+        faults += in_range(str(path[at] / "utilization"), point.utilization, 0, 100)
+        faults += in_range(str(path[at] / "score"), point.score, 0, _HIGHEST_SCORE)
+    return faults
+
+
+def spread(defaulting: str, constraints: Sequence[Any]) -> list[FieldError]:
+    faults: list[FieldError] = []
+    if defaulting not in ("System", "List"):
+        faults.append(FieldError.not_supported("defaultingType", defaulting, ("System", "List")))
+    elif defaulting == "System" and constraints:
+        faults.append(FieldError.invalid("defaultingType", defaulting, "when .defaultConstraints are not empty"))
+    seen: set[tuple[str, str]] = set()
+    for at, one in enumerate(constraints):
+        path = Path("defaultConstraints")[at]
+        faults += _constraint(one, path)
+        key = (one.topologyKey, one.whenUnsatisfiable)
+        if key in seen:
+            faults.append(FieldError.duplicate(path, f"{{{key[0]}, {key[1]}}}"))
+        seen.add(key)
+    return faults
+
+
+def _constraint(one: Any, path: Path) -> list[FieldError]:
+    faults: list[FieldError] = []
+    if one.maxSkew <= 0:
+        faults.append(FieldError.invalid(path / "maxSkew", one.maxSkew, "not in valid range (0, inf)"))
+    if not one.topologyKey:
+        faults.append(FieldError.required(path / "topologyKey", "can not be empty"))
+    else:
+        told = names.label_key(one.topologyKey)
+        faults += [FieldError.invalid(path / "topologyKey", one.topologyKey, text) for text in told]
+    if not one.whenUnsatisfiable:
+        faults.append(FieldError.required(path / "whenUnsatisfiable", "can not be empty"))
+    elif one.whenUnsatisfiable not in _ACTIONS:
+        faults.append(FieldError.not_supported(path / "whenUnsatisfiable", one.whenUnsatisfiable, _ACTIONS))
+    if one.labelSelector is not None:
+        told_why = "constraint must not define a selector, as they deduced for each pod"
+        faults.append(FieldError.forbidden(path / "labelSelector", told_why))
+    return faults
+
+
+__all__ = ["balanced", "fit", "in_range", "preemption", "refuse", "shape", "spread"]

@@ -1,0 +1,150 @@
+"""Answers for one scheduler: a pod that it knows, or one that might come."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+import msgspec
+import numpy as np
+
+from sampan.api.types.core_v1 import Pod
+from sampan.scheduler.diagnosis import NO_NODES, Diagnosis
+from sampan.scheduler.explain.inspection import Inspection, inspect
+from sampan.scheduler.explain.report import Explanation, LastDecision, NodeReport, Score, Verdict, Waiting
+from sampan.scheduler.feed import LIVING
+from sampan.scheduler.framework.contract import Cycle
+from sampan.scheduler.pod_info import DEFAULT_SCHEDULER, PodInfo
+
+if TYPE_CHECKING:
+    from sampan.scheduler.framework.profile import Profile
+    from sampan.scheduler.scheduler import Scheduler
+
+MOST_NODES = 200
+"""Of which is told one by one, the best first."""
+
+
+def known_pod(scheduler: Scheduler, namespace: str, name: str) -> Pod | None:
+    """As the scheduler knows it; pods that have ended are none of its business."""
+    found: Pod | None = scheduler.informers.of(Pod, LIVING).lister.get(name, namespace)
+    return found
+
+
+def explain(scheduler: Scheduler, pod: Pod, *, now: float, most_nodes: int = MOST_NODES) -> Explanation:
+    """Why the pod is where it is, or where it would go; nothing changes by it."""
+    name = pod.spec.schedulerName or DEFAULT_SCHEDULER
+    info = scheduler.pods.info(_unplaced(pod))
+    told = Explanation(pod=info.full_name, scheduler=name, time=now, node=pod.spec.nodeName)
+    told.decision = _decision(scheduler, info)
+    told.waiting = _waiting(scheduler, info) if not pod.spec.nodeName else None
+    profile = scheduler.profiles.get(name)
+    if profile is None:
+        told.isFamiliar = False
+        return told
+    with _taken_off(scheduler, info.uid, pod.spec.nodeName):
+        cycle = profile.cycle(info, now)
+        nominated = scheduler.nominations.ahead_of(info, scheduler.table.rows)
+        found = inspect(profile, cycle, nominated)
+        _tell(told, found, profile, cycle, most_nodes)
+    return told
+
+
+def _tell(told: Explanation, found: Inspection, profile: Profile, cycle: Cycle, most: int) -> None:
+    table = cycle.table
+    told.count, told.feasible = table.count, len(found.rows)
+    told.filters, told.skipped = list(found.codes), found.skipped
+    if len(found.rows):
+        told.best = table.names[int(found.rows[int(np.argmax(found.total))])]
+    else:
+        told.message = _message(found, cycle)
+    told.nodes = [_node(row, found, profile, cycle) for row in _chosen(told, found, cycle, most)]
+
+
+def _chosen(told: Explanation, found: Inspection, cycle: Cycle, most: int) -> list[int]:
+    """The pod's own node, then those that will do by their scores, then those with the fewest refusals."""
+    names, own = cycle.table.names, cycle.table.rows.get(told.node, -1)
+    score = dict(zip(found.rows.tolist(), found.total.tolist(), strict=True))
+    refusals = np.zeros(cycle.table.used, dtype=np.int64)
+    for codes in found.codes.values():
+        refusals += codes != 0
+    rows = np.flatnonzero(cycle.table.valid[cycle.table.every_row]).tolist()
+    rows.sort(key=lambda row: (row != own, row not in score, -score.get(row, 0), int(refusals[row]), names[row]))
+    return rows[:most]
+
+
+def _node(row: int, found: Inspection, profile: Profile, cycle: Cycle) -> NodeReport:
+    refusals = [cycle.verdicts[code] for code in found.refusals(row)]
+    at = int(np.searchsorted(found.rows, row))
+    fits = at < len(found.rows) and int(found.rows[at]) == row
+    return NodeReport(
+        name=cycle.table.names[row],
+        fits=fits,
+        refusals=[Verdict(one.plugin, list(one.reasons), one.is_final) for one in refusals],
+        scores=[
+            Score(plugin, int(scores[at]), profile.weights.get(plugin) or 1) for plugin, scores in found.scores.items()
+        ]
+        if fits
+        else [],
+        total=int(found.total[at]) if fits else 0,
+    )
+
+
+def _message(found: Inspection, cycle: Cycle) -> str:
+    """In the words of the event: of each node the first plug-in that refuses it."""
+    if not cycle.table.count:
+        return NO_NODES
+    codes = np.zeros(cycle.table.used, dtype=np.int32)
+    for one in found.codes.values():
+        codes = np.where(codes == 0, one, codes).astype(np.int32)
+    codes[~cycle.table.valid[cycle.table.every_row]] = 0
+    return Diagnosis(count=cycle.table.count, codes=codes, verdicts=cycle.verdicts).message
+
+
+@contextmanager
+def _taken_off(scheduler: Scheduler, uid: str, node: str) -> Iterator[None]:
+    """As if the pod were not on its node."""
+    there = scheduler.table.remove_pod(uid, node) if node else None
+    try:
+        yield
+    finally:
+        if there is not None:
+            scheduler.table.add_pod(there, node)
+
+
+def _unplaced(pod: Pod) -> Pod:
+    """The pod as it was before it had a node."""
+    if not pod.spec.nodeName:
+        return pod
+    return msgspec.structs.replace(pod, spec=msgspec.structs.replace(pod.spec, nodeName=""))
+
+
+def _decision(scheduler: Scheduler, info: PodInfo) -> LastDecision | None:
+    found = scheduler.history.of(info.uid)
+    if found is None:
+        return None
+    return LastDecision(
+        time=found.time,
+        attempt=found.attempt,
+        node=found.node,
+        feasible=found.feasible,
+        score=found.score,
+        message=found.message,
+        nominated=found.nominated,
+    )
+
+
+def _waiting(scheduler: Scheduler, info: PodInfo) -> Waiting | None:
+    queued = scheduler.queue.get(info.uid)
+    if queued is None:
+        return None
+    return Waiting(
+        queue=queued.where,
+        since=queued.first,
+        attempts=queued.attempts,
+        plugins=sorted(queued.plugins),
+        gate=queued.gate_message,
+    )
+
+
+__all__ = ["MOST_NODES", "explain", "known_pod"]

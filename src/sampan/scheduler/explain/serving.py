@@ -1,0 +1,93 @@
+"""Explanations and decisions for whoever asks over HTTP, whatever server brings the question.
+
+`GET /debug/scheduler/why?namespace=NS&name=NAME` tells about a pod that there is, `POST` with a Pod about one that
+might come; `GET /debug/scheduler/decisions` gives the last decisions, oldest first, one to a line.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, NamedTuple
+
+import msgspec
+
+from sampan.api.codec import json
+from sampan.api.codec.errors import DecodeError
+from sampan.api.types.core_v1 import Pod
+from sampan.scheduler.explain.asking import MOST_NODES, explain, known_pod
+from sampan.scheduler.explain.report import LastDecision
+
+if TYPE_CHECKING:
+    from sampan.scheduler.scheduler import Scheduler
+
+WHY, DECISIONS = "/debug/scheduler/why", "/debug/scheduler/decisions"
+
+
+class Answer(NamedTuple):
+    code: int
+    body: bytes
+    content_type: str = "application/json"
+
+
+class Desk:
+    def __init__(self, scheduler: Callable[[], Scheduler | None], now: Callable[[], float]) -> None:
+        """`scheduler` gives the one that works at present: None while another process leads."""
+        self._scheduler, self._now = scheduler, now
+
+    def answer(self, method: str, path: str, query: Mapping[str, str], body: bytes) -> Answer:
+        scheduler = self._scheduler()
+        if scheduler is None:
+            return _refusal(503, "the scheduler is not running here")
+        if path == DECISIONS:
+            return _decisions(scheduler)
+        limit = query.get("limit", str(MOST_NODES))
+        if not limit.isdecimal():
+            return _refusal(400, f"limit: {limit!r} is not a number")
+        if method == "POST":
+            return self._might_come(scheduler, body, int(limit))
+        namespace, name = query.get("namespace", ""), query.get("name", "")
+        pod = known_pod(scheduler, namespace, name)
+        if pod is None:
+            return _refusal(404, f"the scheduler knows no pod {namespace}/{name}")
+        return self._told(scheduler, pod, int(limit))
+
+    def _might_come(self, scheduler: Scheduler, body: bytes, limit: int) -> Answer:
+        try:
+            pod = json.read(body, Pod)
+        except DecodeError as error:
+            return _refusal(400, f"the body is no Pod: {error}")
+        return self._told(scheduler, pod, limit)
+
+    def _told(self, scheduler: Scheduler, pod: Pod, limit: int) -> Answer:
+        found = explain(scheduler, pod, now=self._now(), most_nodes=limit)
+        return Answer(200, msgspec.json.encode(found))
+
+
+class DecisionLine(LastDecision):
+    pod: str = ""
+    uid: str = ""
+
+
+def _decisions(scheduler: Scheduler) -> Answer:
+    lines = [
+        DecisionLine(
+            pod=one.pod,
+            uid=one.uid,
+            time=one.time,
+            attempt=one.attempt,
+            node=one.node,
+            feasible=one.feasible,
+            score=one.score,
+            message=one.message,
+            nominated=one.nominated,
+        )
+        for one in scheduler.history.last()
+    ]
+    return Answer(200, b"".join(msgspec.json.encode(line) + b"\n" for line in lines), "application/x-ndjson")
+
+
+def _refusal(code: int, message: str) -> Answer:
+    return Answer(code, msgspec.json.encode({"kind": "Status", "status": "Failure", "message": message, "code": code}))
+
+
+__all__ = ["DECISIONS", "WHY", "Answer", "Desk"]

@@ -1,0 +1,185 @@
+"""All extenders in the course of a decision: each is asked about the nodes that those before it have left."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from functools import partial
+from typing import TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sampan.api.types.core_v1 import Node, Pod
+from sampan.scheduler.arrays import Codes, Ints
+from sampan.scheduler.diagnosis import Diagnosis
+from sampan.scheduler.extenders.extender_config import ExtenderConfig
+from sampan.scheduler.extenders.http_extender import ExtenderError, HttpExtender
+from sampan.scheduler.extenders.messages import FilterResult
+from sampan.scheduler.framework.contract import MAX_SCORE, Code, Cycle, Status
+from sampan.scheduler.framework.profile import Placed, Profile
+from sampan.scheduler.pod_info import PodInfo
+
+log = logging.getLogger(__name__)
+
+NAME = "Extender"
+"""In verdicts, where the plug-in's name is otherwise."""
+_HIGHEST = 10
+"""The best score that an extender gives."""
+
+T = TypeVar("T")
+NominatedPods = Sequence[tuple[int, Sequence[PodInfo]]]
+
+
+class ExtenderChain:
+    def __init__(self, configs: Sequence[ExtenderConfig]) -> None:
+        self.extenders = [HttpExtender(config) for config in configs]
+        self.ignored_resources = frozenset[str]().union(*(config.ignored_resources for config in configs))
+
+    def has_say(self, pod: Pod) -> bool:
+        """Whether one of them filters or scores nodes for the pod."""
+        return any(
+            (one.config.filter_verb or one.config.prioritize_verb) and one.concerns(pod) for one in self.extenders
+        )
+
+    async def close(self) -> None:
+        for extender in self.extenders:
+            await extender.close()
+
+    # -- a node ------------------------------------------------------------------------------------------------------
+
+    async def place(self, profile: Profile, cycle: Cycle, nominated: NominatedPods = ()) -> Placed:
+        """As `Profile.place`, with a say of the extenders. The table may change while they think."""
+        rows, diagnosis = profile.feasible(cycle, nominated)
+        if diagnosis is not None:
+            return Placed(diagnosis=diagnosis)
+        names, refused = await self._filtered(cycle, rows)
+        if not names:
+            return Placed(diagnosis=self._diagnosis(profile, cycle, refused, nominated))
+        rows = _rows_of(cycle, names)
+        if len(rows) == 1:
+            return Placed(int(rows[0]), 1)
+        more = await self._scores(cycle, [cycle.table.node_of(int(row)) for row in rows])
+        rows = _rows_of(cycle, names)
+        extra: Ints = np.array([more.get(cycle.table.names[row], 0) for row in rows], dtype=np.int64)
+        return profile.best(cycle, rows, extra)
+
+    async def _filtered(self, cycle: Cycle, rows: NDArray[np.intp]) -> tuple[list[str], dict[str, tuple[str, bool]]]:
+        """The names of the nodes that are left, and by name why others are not."""
+        nodes = [cycle.table.node_of(int(row)) for row in rows]
+        refused: dict[str, tuple[str, bool]] = {}
+        for extender in self._concerned(cycle.pod, "filter_verb"):
+            if not nodes:
+                break
+            found = await self._asked(extender, partial(extender.filter, cycle.pod, nodes))
+            if found is not None:
+                nodes = _left(nodes, found, refused)
+        return [node.metadata.name for node in nodes], refused
+
+    async def _scores(self, cycle: Cycle, nodes: Sequence[Node]) -> dict[str, int]:
+        """What extenders add to the nodes' scores. One that fails adds nothing, whether or not it may."""
+        concerned = self._concerned(cycle.pod, "prioritize_verb")
+        answers = await asyncio.gather(*(_scores_of(one, cycle.pod, nodes) for one in concerned))
+        total: dict[str, int] = {}
+        for extender, scores in zip(concerned, answers, strict=True):
+            for name, score in scores.items():
+                total[name] = total.get(name, 0) + score * extender.config.weight * (MAX_SCORE // _HIGHEST)
+        return total
+
+    def _diagnosis(
+        self, profile: Profile, cycle: Cycle, refused: dict[str, tuple[str, bool]], nominated: NominatedPods
+    ) -> Diagnosis:
+        found = profile.diagnose(cycle, nominated=nominated)
+        codes: Codes = found.codes
+        for name, (reason, is_final) in refused.items():
+            row = cycle.table.rows.get(name, -1)
+            if 0 <= row < len(codes):
+                codes[row] = cycle.verdicts.code(NAME, reason, is_final=is_final)
+        found.plugins = {verdict.plugin for verdict, _ in found.tallied()} | {NAME}
+        return found
+
+    # -- preemption, binding -----------------------------------------------------------------------------------------
+
+    async def preempt(
+        self, cycle: Cycle, victims: Mapping[str, tuple[Sequence[PodInfo], int]]
+    ) -> Mapping[str, tuple[Sequence[PodInfo], int]]:
+        """The candidates that extenders leave, with the victims that they choose. ExtenderError if one fails."""
+        for extender in self._concerned(cycle.pod, "preempt_verb"):
+            if not victims:
+                break
+            found = await self._asked(extender, partial(extender.preempt, cycle.pod, victims))
+            if found is None:
+                continue
+            chosen: dict[str, tuple[Sequence[PodInfo], int]] = {}
+            for node, picked in found.items():
+                pods = _pods_of(cycle, extender.name, node, picked.uids)
+                if pods:
+                    chosen[node] = (pods, picked.violations)
+                elif not extender.config.is_ignorable:
+                    raise ExtenderError(f'expected at least one victim pod on node "{node}"')
+            victims = chosen
+        return victims
+
+    async def bind(self, cycle: Cycle, node: str) -> Status | None:
+        """SKIP if binding is left to the plug-ins."""
+        for extender in self._concerned(cycle.pod, "bind_verb"):
+            try:
+                await extender.bind(cycle.pod, node)
+            except ExtenderError as error:
+                if extender.config.is_ignorable:
+                    log.info("extender %s is left out: %s", extender.name, error)
+                    continue
+                return Status(Code.ERROR, (str(error),), NAME)
+            return None
+        return Status(Code.SKIP)
+
+    # -- parts -------------------------------------------------------------------------------------------------------
+
+    def _concerned(self, pod: Pod, verb: str) -> list[HttpExtender]:
+        return [one for one in self.extenders if getattr(one.config, verb) and one.concerns(pod)]
+
+    async def _asked(self, extender: HttpExtender, ask: Callable[[], Awaitable[T]]) -> T | None:
+        """None if it failed and may."""
+        try:
+            return await ask()
+        except ExtenderError as error:
+            if not extender.config.is_ignorable:
+                raise
+            log.info("extender %s is left out: %s", extender.name, error)
+            return None
+
+
+async def _scores_of(extender: HttpExtender, pod: Pod, nodes: Sequence[Node]) -> dict[str, int]:
+    try:
+        return await extender.prioritize(pod, nodes)
+    except ExtenderError as error:
+        log.info("extender %s gives no scores: %s", extender.name, error)
+        return {}
+
+
+def _left(nodes: Sequence[Node], found: FilterResult, refused: dict[str, tuple[str, bool]]) -> list[Node]:
+    refused.update({name: (reason, True) for name, reason in found.unresolvable.items()})
+    for name, reason in found.failed.items():
+        if name not in found.unresolvable:
+            refused[name] = (reason, False)
+    kept = set(found.nodes or ())
+    return [node for node in nodes if node.metadata.name in kept]
+
+
+def _rows_of(cycle: Cycle, names: Sequence[str]) -> NDArray[np.intp]:
+    rows = cycle.table.rows
+    return np.array(sorted(rows[name] for name in names if name in rows), dtype=np.intp)
+
+
+def _pods_of(cycle: Cycle, extender: str, node: str, uids: Sequence[str]) -> list[PodInfo]:
+    row = cycle.table.rows.get(node, -1)
+    there = cycle.table.pods[row] if row >= 0 else {}
+    for uid in uids:
+        if uid not in there:
+            told = f"claims to preempt pod (UID: {uid}) on node: {node}, but the pod is not found on that node"
+            raise ExtenderError(f"extender: {extender} {told}")
+    return [there[uid] for uid in uids]
+
+
+__all__ = ["NAME", "ExtenderChain"]

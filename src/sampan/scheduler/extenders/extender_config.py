@@ -1,0 +1,173 @@
+"""Extenders as configuration files describe them, the same in KubeSchedulerConfiguration and in a classic policy."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+
+from sampan.api import durations, names, resource_names
+from sampan.api.faults import FieldError, Path
+
+_TIMEOUT_S = 5.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TlsSettings:
+    insecure: bool = False
+    server_name: str = ""
+    cert_file: str = ""
+    key_file: str = ""
+    ca_file: str = ""
+    cert_data: bytes = b""
+    key_data: bytes = b""
+    ca_data: bytes = b""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExtenderConfig:
+    url_prefix: str
+    filter_verb: str = ""
+    preempt_verb: str = ""
+    prioritize_verb: str = ""
+    bind_verb: str = ""
+    weight: int = 0
+    tls: TlsSettings | None = None
+    timeout_s: float = _TIMEOUT_S
+    is_node_cache_capable: bool = False
+    """It knows the nodes: names are enough."""
+    managed_resources: frozenset[str] = frozenset()
+    """Only pods that ask for one of these concern it; empty: all."""
+    ignored_resources: frozenset[str] = frozenset()
+    """Those of them that the scheduler itself does not count."""
+    is_ignorable: bool = False
+    """If it fails, decisions go on without it."""
+
+
+class _Strict(msgspec.Struct, forbid_unknown_fields=True):
+    pass
+
+
+class _Tls(_Strict):
+    insecure: bool = False
+    serverName: str = ""
+    certFile: str = ""
+    keyFile: str = ""
+    caFile: str = ""
+    certData: str = ""
+    keyData: str = ""
+    caData: str = ""
+
+
+class _Resource(_Strict):
+    name: str
+    ignoredByScheduler: bool = False
+
+
+class _Extender(_Strict):
+    urlPrefix: str
+    filterVerb: str = ""
+    preemptVerb: str = ""
+    prioritizeVerb: str = ""
+    bindVerb: str = ""
+    weight: int = 0
+    enableHTTPS: bool = False
+    tlsConfig: _Tls | None = None
+    httpTimeout: str | int = 0
+    nodeCacheCapable: bool = False
+    managedResources: list[_Resource] = []
+    ignorable: bool = False
+
+
+def read_extenders(given: Sequence[Any], error: Callable[[str], Exception]) -> list[ExtenderConfig]:
+    """What is wrong is raised as the caller's kind of error, with the field's name."""
+    path = Path("extenders")
+    read = [_read(one, path[at], error) for at, one in enumerate(given)]
+    faults = _faults(read, path)
+    if faults:
+        raise error("; ".join(map(str, faults)))
+    return [_made(one, path[at], error) for at, one in enumerate(read)]
+
+
+def _read(given: Any, path: Path, error: Callable[[str], Exception]) -> _Extender:
+    try:
+        return msgspec.convert(given, _Extender)
+    except msgspec.ValidationError as fault:
+        what, _, where = str(fault).rpartition(" - at `$")
+        raise error(f"{path}{where.rstrip('`')}: {what}" if what else f"{path}: {fault}") from None
+
+
+def _faults(given: Sequence[_Extender], path: Path) -> list[FieldError]:
+    faults: list[FieldError] = []
+    seen: set[str] = set()
+    for at, one in enumerate(given):
+        if one.prioritizeVerb and one.weight <= 0:
+            faults.append(
+                FieldError.invalid(path[at] / "weight", one.weight, "must have a positive weight applied to it")
+            )
+        for number, resource in enumerate(one.managedResources):
+            faults += _resource_faults(resource.name, path[at] / "managedResources", number, seen)
+            seen.add(resource.name)
+    binders = sum(bool(one.bindVerb) for one in given)
+    if binders > 1:
+        told = f"found {binders} extenders implementing bind"
+        faults.append(FieldError.invalid(path, told, "only one extender can implement bind"))
+    return faults
+
+
+def _resource_faults(name: str, path: Path, number: int, seen: set[str]) -> list[FieldError]:
+    where = path[number] / "name"
+    faults = [FieldError.invalid(where, name, told) for told in names.label_key(name)]
+    if not faults and not resource_names.is_extended(name):
+        faults.append(FieldError.invalid(where, name, "is an invalid extended resource name"))
+    if name in seen:
+        faults.append(FieldError.invalid(where, name, "duplicate extender managed resource name"))
+    return faults
+
+
+def _made(given: _Extender, path: Path, error: Callable[[str], Exception]) -> ExtenderConfig:
+    try:
+        timeout_s = durations.parse_duration(str(given.httpTimeout)) / 1e9 if given.httpTimeout else _TIMEOUT_S
+        tls = _tls(given)
+    except ValueError as fault:
+        raise error(f"{path}: {fault}") from None
+    resources = given.managedResources
+    return ExtenderConfig(
+        url_prefix=given.urlPrefix,
+        filter_verb=given.filterVerb,
+        preempt_verb=given.preemptVerb,
+        prioritize_verb=given.prioritizeVerb,
+        bind_verb=given.bindVerb,
+        weight=given.weight,
+        tls=tls,
+        timeout_s=timeout_s,
+        is_node_cache_capable=given.nodeCacheCapable,
+        managed_resources=frozenset(one.name for one in resources),
+        ignored_resources=frozenset(one.name for one in resources if one.ignoredByScheduler),
+        is_ignorable=given.ignorable,
+    )
+
+
+def _tls(given: _Extender) -> TlsSettings | None:
+    """With `enableHTTPS` and no CA the server's certificate is not looked at."""
+    found = given.tlsConfig
+    if found is None and not given.enableHTTPS:
+        return None
+    found = found or _Tls()
+    ca = base64.b64decode(found.caData, validate=True)
+    return TlsSettings(
+        insecure=found.insecure or (given.enableHTTPS and not found.caFile and not ca),
+        server_name=found.serverName,
+        cert_file=found.certFile,
+        key_file=found.keyFile,
+        ca_file=found.caFile,
+        cert_data=base64.b64decode(found.certData, validate=True),
+        key_data=base64.b64decode(found.keyData, validate=True),
+        ca_data=ca,
+    )
+
+
+__all__ = ["ExtenderConfig", "TlsSettings", "read_extenders"]

@@ -1,0 +1,131 @@
+"""One extender, asked over HTTP."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from sampan.api.types.core_v1 import Node, Pod
+from sampan.machinery.client.access import Access, tls_context
+from sampan.scheduler.extenders import messages
+from sampan.scheduler.extenders.extender_config import ExtenderConfig, TlsSettings
+from sampan.scheduler.pod_info import PodInfo
+
+if TYPE_CHECKING:
+    import aiohttp
+
+
+class ExtenderError(Exception):
+    """An extender that does not answer, or says that it failed."""
+
+
+class HttpExtender:
+    def __init__(self, config: ExtenderConfig) -> None:
+        self.config = config
+        self._session: aiohttp.ClientSession | None = None
+
+    @property
+    def name(self) -> str:
+        return self.config.url_prefix
+
+    def concerns(self, pod: Pod) -> bool:
+        """Whether the pod asks for something that is the extender's to manage."""
+        wanted = self.config.managed_resources
+        if not wanted:
+            return True
+        containers = (*(pod.spec.containers or ()), *pod.spec.initContainers)
+        amounts = (one.resources for one in containers)
+        return any(not wanted.isdisjoint((*found.requests, *found.limits)) for found in amounts)
+
+    async def filter(self, pod: Pod, nodes: Sequence[Node]) -> messages.FilterResult:
+        names_only = self.config.is_node_cache_capable
+        body = messages.node_args(pod, nodes, names_only=names_only)
+        found: messages.FilterResult = self._read(
+            messages.filter_result, await self._post(self.config.filter_verb, body)
+        )
+        if found.error:
+            raise ExtenderError(found.error)
+        known = {node.metadata.name for node in nodes}
+        for name in found.nodes or ():
+            if name not in known:
+                told = (
+                    f'extender "{self.name}" claims a filtered node "{name}" which is not found in the input node list'
+                )
+                raise ExtenderError(told)
+        return found
+
+    async def prioritize(self, pod: Pod, nodes: Sequence[Node]) -> dict[str, int]:
+        body = messages.node_args(pod, nodes, names_only=self.config.is_node_cache_capable)
+        found: dict[str, int] = self._read(messages.priorities, await self._post(self.config.prioritize_verb, body))
+        return found
+
+    async def preempt(
+        self, pod: Pod, victims: Mapping[str, tuple[Sequence[PodInfo], int]]
+    ) -> dict[str, messages.Victims]:
+        body = messages.preemption_args(pod, victims, names_only=self.config.is_node_cache_capable)
+        answer = await self._post(self.config.preempt_verb, body)
+        found: dict[str, messages.Victims] = self._read(messages.preemption_result, answer)
+        return found
+
+    async def bind(self, pod: Pod, node: str) -> None:
+        answer = await self._post(self.config.bind_verb, messages.binding_args(pod, node))
+        if error := self._read(messages.binding_error, answer):
+            raise ExtenderError(error)
+
+    async def close(self) -> None:
+        if self._session is not None:
+            await self._session.close()
+            self._session = None
+
+    async def _post(self, verb: str, body: bytes) -> Any:
+        import aiohttp  # only where there are extenders
+
+        url = f"{self.name.rstrip('/')}/{verb}"
+        try:
+            async with self._opened().post(url, data=body, headers={"Content-Type": "application/json"}) as answer:
+                if answer.status != 200:
+                    raise ExtenderError(f"failed {verb} with extender at URL {url}, code {answer.status}")
+                return msgspec.json.decode(await answer.read() or b"null")
+        except (aiohttp.ClientError, TimeoutError, OSError) as fault:
+            raise ExtenderError(f'Post "{url}": {fault or "context deadline exceeded"}') from fault
+        except msgspec.DecodeError as fault:
+            raise ExtenderError(f"extender at URL {url}: {fault}") from fault
+
+    def _read(self, read: Any, answer: Any) -> Any:
+        try:
+            return read(answer)
+        except (ValueError, TypeError, KeyError, AttributeError) as fault:
+            raise ExtenderError(f"extender at URL {self.name}: {fault}") from fault
+
+    def _opened(self) -> aiohttp.ClientSession:
+        import aiohttp
+
+        if self._session is None:
+            context = tls_context(access_of(self.config)) if self.config.tls is not None else True
+            self._session = aiohttp.ClientSession(
+                connector=aiohttp.TCPConnector(ssl=context),
+                timeout=aiohttp.ClientTimeout(total=self.config.timeout_s),
+            )
+        return self._session
+
+
+def access_of(config: ExtenderConfig) -> Access:
+    tls = config.tls or TlsSettings()
+    return Access(
+        server=config.url_prefix,
+        ca_pem=tls.ca_data or _file(tls.ca_file),
+        is_insecure=tls.insecure,
+        tls_server_name=tls.server_name,
+        client_cert_pem=tls.cert_data or _file(tls.cert_file),
+        client_key_pem=tls.key_data or _file(tls.key_file),
+    )
+
+
+def _file(name: str) -> bytes:
+    return Path(name).read_bytes() if name else b""
+
+
+__all__ = ["ExtenderError", "HttpExtender", "access_of"]

@@ -1,0 +1,109 @@
+"""What goes to and fro between the scheduler and an extender: Go's field names, of which the case does not count."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from sampan.api.codec import json
+from sampan.api.types.core_v1 import Node, Pod
+from sampan.scheduler.pod_info import PodInfo
+
+
+class FilterResult(msgspec.Struct):
+    nodes: list[str] | None = None
+    """The names of those that will do; None if the extender did not say."""
+    failed: Mapping[str, str] = {}
+    unresolvable: Mapping[str, str] = {}
+    error: str = ""
+
+
+class Victims(msgspec.Struct):
+    uids: list[str]
+    violations: int
+
+
+def node_args(pod: Pod, nodes: Sequence[Node], *, names_only: bool) -> bytes:
+    """ExtenderArgs."""
+    listed: Any = None
+    names: Any = None
+    if names_only:
+        names = [node.metadata.name for node in nodes]
+    else:
+        listed = {"metadata": {}, "items": [msgspec.Raw(json.encode(node)) for node in nodes]}
+    return msgspec.json.encode({"Pod": msgspec.Raw(json.encode(pod)), "Nodes": listed, "NodeNames": names})
+
+
+def preemption_args(pod: Pod, victims: Mapping[str, tuple[Sequence[PodInfo], int]], *, names_only: bool) -> bytes:
+    """ExtenderPreemptionArgs; by node the victims and how many budgets they would break."""
+    whole = {node: _victims(infos, count, names_only) for node, (infos, count) in victims.items()}
+    return msgspec.json.encode(
+        {
+            "Pod": msgspec.Raw(json.encode(pod)),
+            "NodeNameToVictims": None if names_only else whole,
+            "NodeNameToMetaVictims": whole if names_only else None,
+        }
+    )
+
+
+def _victims(infos: Iterable[PodInfo], count: int, names_only: bool) -> dict[str, Any]:
+    pods: list[Any] = [{"UID": info.uid} if names_only else msgspec.Raw(json.encode(info.pod)) for info in infos]
+    return {"Pods": pods, "NumPDBViolations": count}
+
+
+def binding_args(pod: Pod, node: str) -> bytes:
+    meta = pod.metadata
+    return msgspec.json.encode({"PodName": meta.name, "PodNamespace": meta.namespace, "PodUID": meta.uid, "Node": node})
+
+
+def filter_result(value: Any) -> FilterResult:
+    found = _lowered(value)
+    names, listed = found.get("nodenames"), found.get("nodes")
+    if names is None and listed is not None:
+        names = [item["metadata"]["name"] for item in _lowered(listed).get("items") or ()]
+    return FilterResult(
+        nodes=names,
+        failed=found.get("failednodes") or {},
+        unresolvable=found.get("failedandunresolvablenodes") or {},
+        error=found.get("error") or "",
+    )
+
+
+def priorities(value: Any) -> dict[str, int]:
+    """Scores by node."""
+    return {found["host"]: int(found.get("score") or 0) for found in map(_lowered, value or ())}
+
+
+def preemption_result(value: Any) -> dict[str, Victims]:
+    nodes = _lowered(value).get("nodenametometavictims") or {}
+    return {node: _read_victims(_lowered(found or {})) for node, found in nodes.items()}
+
+
+def _read_victims(found: Mapping[str, Any]) -> Victims:
+    uids = [_lowered(pod).get("uid", "") for pod in found.get("pods") or ()]
+    return Victims(uids=uids, violations=int(found.get("numpdbviolations") or 0))
+
+
+def binding_error(value: Any) -> str:
+    return str(_lowered(value or {}).get("error") or "")
+
+
+def _lowered(value: Any) -> dict[str, Any]:
+    if not isinstance(value, dict):
+        raise ValueError("the answer is not an object")
+    return {key.lower(): found for key, found in value.items()}
+
+
+__all__ = [
+    "FilterResult",
+    "Victims",
+    "binding_args",
+    "binding_error",
+    "filter_result",
+    "node_args",
+    "preemption_args",
+    "preemption_result",
+    "priorities",
+]

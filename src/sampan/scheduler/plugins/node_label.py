@@ -1,0 +1,49 @@
+"""NodeLabel: nodes that have some labels, or have them not, whatever their values; required and preferred.
+
+For the classic policy (CheckNodeLabelPresence and priorities with a labelPreference); no default profile has it.
+"""
+
+from __future__ import annotations
+
+import msgspec
+import numpy as np
+
+from sampan.scheduler.arrays import Codes, Ints, Rows, count_of
+from sampan.scheduler.framework.contract import MAX_SCORE, Action, ClusterEvent, Cycle, Events, Handle, Resource, Scope
+from sampan.scheduler.plugin_args import read_args
+
+REASON = "node(s) didn't have the requested labels"
+
+
+class LabelArgs(msgspec.Struct, forbid_unknown_fields=True):
+    labels: list[str] = []
+    presence: bool = True
+    """Whether the nodes are to have all of the labels, or none."""
+
+
+class NodeLabel:
+    name = "NodeLabel"
+    scope = Scope.NODE
+
+    def __init__(self, handle: Handle) -> None:
+        self._args = read_args(handle.args, LabelArgs)
+
+    def filter(self, cycle: Cycle, rows: Rows) -> Codes:
+        found = np.zeros(count_of(rows), dtype=np.int32)
+        found[~self._fits(cycle, rows)] = cycle.refuse(self.name, REASON, is_final=True)
+        return found
+
+    def score(self, cycle: Cycle, rows: Rows) -> Ints:
+        return np.where(self._fits(cycle, rows), MAX_SCORE, 0).astype(np.int64)
+
+    def events(self) -> Events:
+        return [
+            (ClusterEvent(Resource.NODE, Action.ADD), None),
+            (ClusterEvent(Resource.NODE, Action.UPDATE_LABELS), None),
+        ]
+
+    def _fits(self, cycle: Cycle, rows: Rows) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
+        fits = np.ones(count_of(rows), dtype=np.bool_)
+        for label in self._args.labels:
+            fits &= cycle.table.column(label).exists(rows) == self._args.presence
+        return fits

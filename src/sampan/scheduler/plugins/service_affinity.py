@@ -1,0 +1,120 @@
+"""ServiceAffinity: pods of one service on nodes with the same values of some labels, or spread over those values.
+
+For the classic policy (CheckServiceAffinity and priorities with a serviceAntiAffinity); no default profile has it.
+"""
+
+from __future__ import annotations
+
+import msgspec
+import numpy as np
+
+from sampan.api.labels import from_labels
+from sampan.scheduler.arrays import Codes, Ints, Rows, count_of
+from sampan.scheduler.framework.contract import (
+    MAX_SCORE,
+    SKIP,
+    Action,
+    ClusterEvent,
+    Cycle,
+    Events,
+    Handle,
+    Resource,
+    Scope,
+    Status,
+)
+from sampan.scheduler.label_columns import MISSING
+from sampan.scheduler.plugin_args import ArgumentError, read_args
+from sampan.scheduler.pod_info import PodInfo
+from sampan.scheduler.pod_sorts import PodSelector, Sort
+from sampan.scheduler.service_lookup import ServiceLookup
+from sampan.scheduler.tally import Tally
+
+REASON = "node(s) didn't match service affinity"
+_MOST = 1024
+
+
+class ServiceArgs(msgspec.Struct, forbid_unknown_fields=True):
+    labels: list[str] = []
+    """Nodes of one service's pods have the same values of these."""
+    antiAffinityLabel: str = ""
+    """The pods of a service are spread over the values of this."""
+
+
+class ServiceAffinity:
+    name = "ServiceAffinity"
+    scope = Scope.CLUSTER
+
+    def __init__(self, handle: Handle) -> None:
+        self._args = read_args(handle.args, ServiceArgs)
+        if not self._args.labels and not self._args.antiAffinityLabel:
+            raise ArgumentError("labels: Required value: at least one label is needed")
+        self._services = ServiceLookup(handle.informers)
+        self._table = handle.table
+        self._tallies: dict[Sort, Tally] = {}
+
+    # -- together ----------------------------------------------------------------------------------------------------
+
+    def pre_filter(self, cycle: Cycle) -> Status | None:
+        wanted = self._wanted(cycle)
+        cycle.memo[self.name] = wanted
+        return None if wanted else SKIP
+
+    def filter(self, cycle: Cycle, rows: Rows) -> Codes:
+        fits = np.ones(count_of(rows), dtype=np.bool_)
+        for label, value in cycle.memo[self.name].items():
+            fits &= cycle.table.column(label).is_one_of((value,), rows)
+        found = np.zeros(count_of(rows), dtype=np.int32)
+        found[~fits] = cycle.refuse(self.name, REASON)
+        return found
+
+    def _wanted(self, cycle: Cycle) -> dict[str, str]:
+        """The values that the pod's nodeSelector names, the others as on a node that has such a pod already."""
+        labels, own = self._args.labels, cycle.needs.spec.nodeSelector
+        found = {label: own[label] for label in labels if label in own}
+        if len(found) == len(labels) or not self._services.selectors(cycle.info):
+            return found
+        row = self._first_row(cycle.info)
+        there = self._table.node_of(row).metadata.labels if row >= 0 else {}
+        return {label: there[label] for label in labels if label in there} | found
+
+    def _first_row(self, info: PodInfo) -> int:
+        """The first node with a pod of the same labels; -1 if there is none."""
+        pods = PodSelector(from_labels(info.group.labels), frozenset((info.namespace,)))
+        tally = self._tally(Sort((pods,)))
+        rows = np.flatnonzero(tally.per_node)
+        return int(rows[0]) if len(rows) else -1
+
+    # -- apart -------------------------------------------------------------------------------------------------------
+
+    def pre_score(self, cycle: Cycle, rows: Rows) -> Status | None:
+        return None if self._args.antiAffinityLabel else SKIP
+
+    def score(self, cycle: Cycle, rows: Rows) -> Ints:
+        """The fewer of the first service's pods have the node's value of the label, the better."""
+        column = self._table.column(self._args.antiAffinityLabel)
+        codes = column.codes[rows]
+        selectors = self._services.selectors(cycle.info)
+        if not selectors:
+            return np.where(codes == MISSING, 0, MAX_SCORE).astype(np.int64)
+        pods = PodSelector(selectors[0], frozenset((cycle.info.namespace,)))
+        tally = self._tally(Sort((pods,), with_terminating=False))
+        total = max(tally.total, 1)
+        near = tally.by_domain(column, self._table.shape).of_nodes(codes)
+        return np.where(codes == MISSING, 0, MAX_SCORE * (total - near) // total).astype(np.int64)
+
+    def events(self) -> Events:
+        return [
+            (ClusterEvent(Resource.ASSIGNED_POD, Action.DELETE), None),
+            (ClusterEvent(Resource.ASSIGNED_POD, Action.UPDATE_LABELS), None),
+            (ClusterEvent(Resource.NODE, Action.ADD), None),
+            (ClusterEvent(Resource.NODE, Action.UPDATE_LABELS), None),
+            (ClusterEvent(Resource.POD, Action.UPDATE_LABELS), None),
+        ]
+
+    def _tally(self, sort: Sort) -> Tally:
+        found = self._tallies.get(sort)
+        if found is None:
+            if len(self._tallies) >= _MOST:
+                self._tallies.clear()
+            found = self._tallies[sort] = self._table.counts.tally(sort)
+        return found

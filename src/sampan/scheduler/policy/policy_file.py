@@ -1,0 +1,106 @@
+"""Policy files (kind Policy, apiVersion v1; JSON or YAML), read with errors that name the field."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import yaml
+
+
+class PolicyError(ValueError):
+    """A policy that makes no sense; the message names the field."""
+
+
+class _Strict(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True):
+    pass
+
+
+class ServiceAffinity(_Strict):
+    labels: list[str]
+
+
+class LabelsPresence(_Strict):
+    labels: list[str]
+    presence: bool = False
+
+
+class PredicateArgument(_Strict):
+    serviceAffinity: ServiceAffinity | None = None
+    labelsPresence: LabelsPresence | None = None
+
+
+class Predicate(_Strict):
+    name: str
+    argument: PredicateArgument | None = None
+
+
+class ServiceAntiAffinity(_Strict):
+    label: str
+
+
+class LabelPreference(_Strict):
+    label: str
+    presence: bool = False
+
+
+class RatioPoint(_Strict):
+    utilization: int
+    score: int
+
+
+class RatioResource(_Strict):
+    name: str
+    weight: int = 1
+
+
+class RequestedToCapacityRatio(_Strict):
+    shape: list[RatioPoint]
+    resources: list[RatioResource] = []
+
+
+class PriorityArgument(_Strict):
+    serviceAntiAffinity: ServiceAntiAffinity | None = None
+    labelPreference: LabelPreference | None = None
+    requestedToCapacityRatioArguments: RequestedToCapacityRatio | None = None
+
+
+class Priority(_Strict):
+    name: str
+    weight: int
+    argument: PriorityArgument | None = None
+
+
+class Policy(_Strict):
+    kind: str = "Policy"
+    apiVersion: str = "v1"
+    predicates: list[Predicate] | None = None
+    """Without the field the default ones; an empty list means none but those that are always there."""
+    priorities: list[Priority] | None = None
+    extenders: list[dict[str, Any]] = []
+    hardPodAffinitySymmetricWeight: int | None = None
+    alwaysCheckAllPredicates: bool = False
+    """All are looked at for `sampan why` in any case."""
+
+
+def parse_policy(text: str) -> Policy:
+    try:
+        value = yaml.load(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
+    except yaml.YAMLError as error:
+        raise PolicyError(" ".join(str(error).split())) from error
+    try:
+        found = msgspec.convert(value, Policy)
+    except msgspec.ValidationError as error:
+        raise PolicyError(_with_field(str(error))) from error
+    if (found.kind, found.apiVersion) != ("Policy", "v1"):
+        raise PolicyError(f"kind: want Policy of v1, not {found.kind} of {found.apiVersion}")
+    return found
+
+
+def _with_field(text: str) -> str:
+    """`what - at `$.field`` as `field: what`."""
+    what, at, field = text.rpartition(" - at `$.")
+    return f"{field.rstrip('`')}: {what}" if at else text
+
+
+__all__ = ["Policy", "PolicyError", "Predicate", "Priority", "parse_policy"]
