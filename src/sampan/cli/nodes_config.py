@@ -9,8 +9,6 @@ from typing import Any
 
 AUTO, HOLLOW, OCI, PROCESS = "auto", "hollow", "oci", "process"
 RUNTIMES = (AUTO, "cri", "docker", OCI, PROCESS, HOLLOW)
-POD_RANGE = "10.244.0.0/16"
-"""What the pods' addresses are taken from unless told."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,13 +45,18 @@ def with_pod_ranges(
     nodes: NodesConfig, settings: Mapping[str, Any], has_ipam: bool
 ) -> tuple[NodesConfig, dict[str, Any]]:
     """Real nodes of which Sampan makes the network need a range for their pods each: see that they are given one, where
-    the controller that does so runs (`has_ipam`). Pure."""
+    the controller that does so runs (`has_ipam`), from a range that the cluster keeps unless it is told one."""
     settings = dict(settings)
     if nodes.real_count and nodes.runtime == OCI and has_ipam and not settings.get("allocate_node_cidrs"):
-        settings |= {"allocate_node_cidrs": True, "cluster_cidr": settings.get("cluster_cidr") or [POD_RANGE]}
+        from sampan.cli.pod_range import pod_range
+
+        settings |= {
+            "allocate_node_cidrs": True,
+            "cluster_cidr": settings.get("cluster_cidr") or [pod_range(nodes.root)],
+        }
     has_ranges = bool(settings.get("allocate_node_cidrs")) and has_ipam
     cidrs = list(settings.get("cluster_cidr") or ())
     return replace(nodes, has_pod_ranges=has_ranges, cluster_cidrs=cidrs), settings
 
 
-__all__ = ["AUTO", "HOLLOW", "OCI", "POD_RANGE", "PROCESS", "RUNTIMES", "NodesConfig", "with_pod_ranges"]
+__all__ = ["AUTO", "HOLLOW", "OCI", "PROCESS", "RUNTIMES", "NodesConfig", "with_pod_ranges"]

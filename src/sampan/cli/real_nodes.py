@@ -11,6 +11,7 @@ from pathlib import Path
 
 from sampan.cli.node_runtime import RuntimePlaces, runtime_maker
 from sampan.cli.nodes_config import NodesConfig
+from sampan.cli.pod_range import node_range, pod_range
 from sampan.kubelet.agent.config import AgentConfig
 from sampan.kubelet.agent.kubelet import Kubelet
 from sampan.kubelet.config import PORT
@@ -82,7 +83,7 @@ def _agent_config(config: NodesConfig, root: Path, number: int) -> AgentConfig:
         has_cgroups_per_qos=os.geteuid() == 0,
         ends_pods=True,
         needs_pod_cidr=config.has_pod_ranges,
-        pod_cidrs=() if config.has_pod_ranges else (f"10.244.{number}.0/24",),
+        pod_cidrs=() if config.has_pod_ranges else (node_range(pod_range(config.root), number),),
         serializes_pulls=False,
     )
 

@@ -1,0 +1,40 @@
+"""Which range a cluster with real nodes takes its pods' addresses from, unless told: one that no other cluster on the
+machine uses, and the same again at the next start, as the nodes keep what they were given."""
+
+from __future__ import annotations
+
+import hashlib
+from ipaddress import IPv4Network
+from itertools import islice
+from pathlib import Path
+
+_FILE = "pod-range"
+_RANGES = [f"10.{second}.0.0/16" for second in range(200, 256)]
+
+
+def pod_range(root: Path | None) -> str:
+    """`root` is where the nodes keep their data, the range among it."""
+    file = root / _FILE if root is not None else None
+    if file is not None and file.exists():
+        return file.read_text().strip()
+    from sampan.network.pods import free_range
+
+    found = free_range(candidates(str(root)), bridge="")
+    if file is not None:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(f"{found}\n")
+    return found
+
+
+def candidates(identity: str) -> list[str]:
+    """All, but clusters that begin at the same moment, when none has a route yet, begin at different ones."""
+    begin = int(hashlib.sha256(identity.encode()).hexdigest(), 16) % len(_RANGES)
+    return _RANGES[begin:] + _RANGES[:begin]
+
+
+def node_range(cluster: str, number: int) -> str:
+    """Of a node that nobody gives one: the range of its number."""
+    return str(next(islice(IPv4Network(cluster).subnets(new_prefix=24), number, None)))
+
+
+__all__ = ["candidates", "node_range", "pod_range"]
