@@ -95,6 +95,19 @@ class Fleet:
         """Those of all nodes that run."""
         return list(self._running.values())
 
+    # -- for those who look in ---------------------------------------------------------------------------------------
+
+    def node(self, name: str) -> NodeRecord | None:
+        """One that runs."""
+        return self._running.get(name)
+
+    def pods_of(self, name: str) -> Sequence[Pod]:
+        """Those that are bound to the node."""
+        return self._pods.lister.find(by_node, name) if self._pods is not None else ()
+
+    def find_pod(self, namespace: str, name: str) -> Pod | None:
+        return self._pods.lister.get(name, namespace) if self._pods is not None else None
+
     # -- life --------------------------------------------------------------------------------------------------------
 
     async def run(self) -> None:

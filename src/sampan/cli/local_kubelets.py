@@ -1,0 +1,60 @@
+"""Kubelets in the API server's own process, which it asks without HTTP: those of hollow nodes listen nowhere."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from sampan.cli.real_nodes import RealNodes
+    from sampan.kubelet.agent.kubelet import Kubelet
+    from sampan.kubelet.fleet import Fleet
+    from sampan.kubelet.records import NodeRecord
+    from sampan.kubelet.server.server import KubeletServer
+    from sampan.machinery.clock import Clock
+
+
+class LocalKubelets:
+    """By the node's name. The nodes may come later."""
+
+    def __init__(
+        self, *, clock: Clock, fleet: Callable[[], Fleet | None], real: Callable[[], RealNodes | None]
+    ) -> None:
+        self._clock, self._fleet, self._real = clock, fleet, real
+        self._servers: dict[str, tuple[object, KubeletServer]] = {}
+        """With what each was made for."""
+
+    def __call__(self, name: str) -> KubeletServer | None:
+        fleet, nodes = self._fleet(), self._real()
+        if nodes is not None:
+            for kubelet in nodes.kubelets:
+                if kubelet.config.name == name and kubelet.ready.is_set():
+                    return self._kept(name, kubelet, partial(self._of_agent, kubelet))
+        if fleet is not None and (record := fleet.node(name)) is not None:
+            return self._kept(name, record, partial(self._of_hollow, fleet, record))
+        self._servers.pop(name, None)
+        return None
+
+    def _kept(self, name: str, owner: object, make: Callable[[], KubeletServer]) -> KubeletServer:
+        found = self._servers.get(name)
+        if found is None or found[0] is not owner:
+            found = self._servers[name] = owner, make()
+        return found[1]
+
+    def _of_agent(self, kubelet: Kubelet) -> KubeletServer:
+        from sampan.kubelet.server.agent_view import AgentView
+        from sampan.kubelet.server.server import KubeletServer
+
+        return KubeletServer(view=AgentView(kubelet), clock=self._clock)
+
+    def _of_hollow(self, fleet: Fleet, record: NodeRecord) -> KubeletServer:
+        from sampan.kubelet.server.hollow_view import HollowView
+        from sampan.kubelet.server.server import KubeletServer
+
+        pods = partial(fleet.pods_of, record.name)
+        view = HollowView(record=record, pods=pods, find=fleet.find_pod, clock=self._clock)
+        return KubeletServer(view=view, clock=self._clock)
+
+
+__all__ = ["LocalKubelets"]

@@ -1,0 +1,66 @@
+"""The ports of a real node's kubelet, and the keeping of its logs: what runs beside the agent."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import ssl
+from contextlib import AsyncExitStack
+from dataclasses import dataclass, field
+
+from sampan.kubelet.agent.kubelet import Kubelet
+from sampan.kubelet.logs.rotation import LogKeeper, RotationPolicy
+from sampan.kubelet.server.access import Access
+from sampan.kubelet.server.agent_view import AgentView
+from sampan.kubelet.server.cadvisor import CadvisorPort
+from sampan.kubelet.server.listening import listening
+from sampan.kubelet.server.server import KubeletServer
+from sampan.kubelet.server.view import ServerSettings
+from sampan.machinery.delegation import Delegation
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PortsConfig:
+    tls: ssl.SSLContext
+    address: str = "0.0.0.0"
+    port: int = 10250
+    """0: none."""
+    read_only_port: int = 0
+    """Plain HTTP, for everybody, without looking into containers; 0: none."""
+    cadvisor_port: int = 0
+    """0: none."""
+    allows_anonymous: bool = False
+    settings: ServerSettings = field(default_factory=ServerSettings)
+
+
+async def serve_kubelet(kubelet: Kubelet, config: PortsConfig) -> None:
+    """Until cancelled. A port that is taken is told of, and the node goes on without it."""
+    await kubelet.ready.wait()
+    view, clock = AgentView(kubelet), kubelet.clock
+    delegation = Delegation(client=kubelet.client, clock=clock)
+    access = Access(node=view.node, delegation=delegation, allows_anonymous=config.allows_anonymous)
+    main = KubeletServer(view=view, clock=clock, access=access, settings=config.settings)
+    plain = KubeletServer(view=view, clock=clock, settings=ServerSettings(has_debugging=False))
+    policy = RotationPolicy(
+        max_bytes=kubelet.config.container_log_max_bytes, files=kubelet.config.container_log_max_files
+    )
+    keeper = LogKeeper(runtime=view.runtime, running=view.running, clock=clock, policy=policy)
+    async with AsyncExitStack() as stack:
+        for answer, port, tls in (
+            (main.answer, config.port, config.tls),
+            (plain.answer, config.read_only_port, None),
+            (CadvisorPort(view=view).answer, config.cadvisor_port, None),
+        ):
+            if not port:
+                continue
+            try:
+                await stack.enter_async_context(listening(answer, host=config.address, port=port, tls=tls))
+            except OSError as fault:
+                log.error("node %s: port %d cannot be served: %s", view.node, port, fault.strerror or fault)
+        await keeper.run()
+        await asyncio.Event().wait()  # where logs are not kept, the ports are served all the same
+
+
+__all__ = ["PortsConfig", "serve_kubelet"]
