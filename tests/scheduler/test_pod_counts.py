@@ -11,7 +11,7 @@ from sampan.api.labels import NOTHING, Selector
 from sampan.api.types.core_v1 import Pod
 from sampan.api.types.meta_v1 import LabelSelector, ObjectMeta
 from sampan.scheduler.pod_counts import PodCounts
-from sampan.scheduler.pod_info import PodTable
+from sampan.scheduler.pod_info import PodInfo, PodTable
 from sampan.scheduler.pod_sorts import LabelGroup, PodSelector, Sort
 from sampan.scheduler.sort_index import bucket_of, buckets_of
 from tests.scheduler.clusters import few, labels, selectors
@@ -56,9 +56,10 @@ def test_counts_while_pods_come_and_go(
     for name, found in SPACES.items():
         counts.set_namespace(name, found)
     early = [counts.tally(sort) for sort in wanted]
-    there = []
+    there: list[tuple[PodInfo, int]] = []
     for number, (namespace, own, row) in enumerate(steps):
-        if there and data.draw(st.booleans()):
+        one_goes: bool = data.draw(st.booleans())
+        if there and one_goes:
             info, at = there.pop(data.draw(st.integers(0, len(there) - 1)))
             counts.remove(info, at)
         info = table.info(pod(f"p{number}", namespace, own))

@@ -47,13 +47,13 @@ def matches(table: NodeTable, term: NodeSelectorTerm, rows: Rows) -> Flags:
         return np.zeros(count_of(rows), dtype=np.bool_)
     found = np.ones(count_of(rows), dtype=np.bool_)
     for requirement in term.matchExpressions:
-        found &= _matches_label(table, requirement, rows)
+        found &= matches_label(table, requirement, rows)
     for requirement in term.matchFields:
         found &= _matches_field(table, requirement, rows)
     return found
 
 
-def _matches_label(table: NodeTable, wanted: NodeSelectorRequirement, rows: Rows) -> Flags:
+def matches_label(table: NodeTable, wanted: NodeSelectorRequirement, rows: Rows) -> Flags:
     column = table.column(wanted.key)
     match wanted.operator:
         case "In":
@@ -95,4 +95,12 @@ def named_nodes(spec: PodSpec) -> frozenset[str] | None:
     return frozenset(found)
 
 
-__all__ = ["has_requirements", "matches", "matches_any", "named_nodes", "required_nodes", "required_terms"]
+__all__ = [
+    "has_requirements",
+    "matches",
+    "matches_any",
+    "matches_label",
+    "named_nodes",
+    "required_nodes",
+    "required_terms",
+]

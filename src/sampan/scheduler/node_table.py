@@ -19,6 +19,7 @@ from sampan.scheduler.needs import CPU, EPHEMERAL_STORAGE, MEMORY, PODS, Needs
 from sampan.scheduler.node_extras import Images, TaintSets, UsedPorts, host_ports
 from sampan.scheduler.pod_counts import PodCounts
 from sampan.scheduler.pod_info import PodInfo, PodTable
+from sampan.scheduler.used_claims import UsedClaims
 
 _FIRST_SIZE = 64
 _AMOUNTS = (CPU, MEMORY, EPHEMERAL_STORAGE, PODS)
@@ -48,6 +49,7 @@ class NodeTable:
         self.taints = TaintSets(size)
         self.images = Images()
         self.ports = UsedPorts()
+        self.claims = UsedClaims()
         self.counts = PodCounts(pods, size)
         self.node_log, self.pod_log = ChangeLog(), ChangeLog()
         self.shape = 0
@@ -203,6 +205,7 @@ class NodeTable:
         self.nonzero[1, row] += sign * memory
         for port in needs.parsed("ports", host_ports):
             self.ports.add(row, port, sign)
+        self.claims.add(info, row, sign)
         self.pod_log.note(row)
 
     # -- parts -------------------------------------------------------------------------------------------------------

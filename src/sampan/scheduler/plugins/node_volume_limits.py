@@ -1,0 +1,139 @@
+"""NodeVolumeLimits: a node takes no more volumes of a CSI driver than its CSINode says."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from sampan.api.types.core_v1 import PersistentVolume, PersistentVolumeClaim
+from sampan.api.types.storage_v1 import CSINode, StorageClass, VolumeAttachment
+from sampan.machinery.volumes.claims_of_pods import claim_name_of
+from sampan.scheduler.arrays import Codes, Flags, Ints, Rows, count_of
+from sampan.scheduler.framework.contract import (
+    SKIP,
+    Action,
+    ClusterEvent,
+    Cycle,
+    Events,
+    Handle,
+    Resource,
+    Scope,
+    Status,
+)
+from sampan.scheduler.pod_info import PodInfo
+from sampan.scheduler.reports import followed
+from sampan.scheduler.used_claims import claiming_volumes
+from sampan.scheduler.volumes.attached import AttachedVolumes, CsiVolumes
+from sampan.scheduler.volumes.claims import has_claims, named_claims, not_found, uses
+
+TOO_MANY = "node(s) exceed max volume count"
+_NO_LIMIT = 2**62
+
+
+class NodeVolumeLimits:
+    name = "NodeVolumeLimits"
+    scope = Scope.CLUSTER
+
+    def __init__(self, handle: Handle) -> None:
+        self._table = handle.table
+        claims = followed(handle, PersistentVolumeClaim, Resource.PVC)
+        volumes = followed(handle, PersistentVolume, Resource.PV)
+        classes = followed(handle, StorageClass, Resource.STORAGE_CLASS)
+        nodes = followed(handle, CSINode, Resource.CSI_NODE)
+        self._claims, self._nodes = claims.lister, nodes.lister
+        self._csi = CsiVolumes(claims.lister, volumes.lister, classes.lister)
+        self._attached = AttachedVolumes(
+            table=handle.table,
+            csi=self._csi,
+            claims=claims,
+            volumes=volumes,
+            attachments=followed(handle, VolumeAttachment, Resource.VOLUME_ATTACHMENT),
+        )
+        self._limits: dict[str, dict[str, int]] = {}
+        """By driver and node."""
+        self._columns: dict[str, tuple[int, Ints]] = {}
+        """By driver, the limits by row, as of which shape of the table."""
+        nodes.subscribe(self._node_changed)
+
+    def pre_filter(self, cycle: Cycle) -> Status | None:
+        if not has_claims(cycle.needs):
+            return SKIP
+        volumes = cycle.needs.parsed("claiming volumes", claiming_volumes)
+        names = [claim_name_of(cycle.pod, volume) for volume in volumes]
+        missing = next((name for name in names if self._claims.get(name, cycle.info.namespace) is None), "")
+        wanted = set(self._csi.of_pod(cycle.pod, volumes))
+        cycle.memo[self.name] = (missing, wanted)
+        return None if missing or any(driver in self._limits for driver, _ in wanted) else SKIP
+
+    def filter(self, cycle: Cycle, rows: Rows) -> Codes:
+        found = np.zeros(count_of(rows), dtype=np.int32)
+        missing, wanted = cycle.memo[self.name]
+        if missing:
+            why = f"looking up PVC {cycle.info.namespace}/{missing}: {not_found(missing)}"
+            found[:] = cycle.refuse(self.name, why, is_final=True)
+            return found
+        full = np.zeros(count_of(rows), dtype=np.bool_)
+        for driver in {driver for driver, _ in wanted if driver in self._limits}:
+            full |= self._is_full(driver, [one for one in wanted if one[0] == driver], rows)
+        found[full] = cycle.refuse(self.name, TOO_MANY)
+        return found
+
+    def _is_full(self, driver: str, wanted: Sequence[tuple[str, str]], rows: Rows) -> Flags:
+        more = np.full(count_of(rows), len(wanted), dtype=np.int64)
+        for handle in wanted:
+            more -= self._attached.having(handle, rows)
+        full: Flags = (more > 0) & (self._attached.count(driver, rows) + more > self._limit(driver)[rows])
+        return full
+
+    def events(self) -> Events:
+        return [
+            (ClusterEvent(Resource.CSI_NODE, Action.ADD), None),
+            (ClusterEvent(Resource.CSI_NODE, Action.UPDATE), _limit_raised),
+            (ClusterEvent(Resource.ASSIGNED_POD, Action.DELETE), _had_claims),
+            (ClusterEvent(Resource.PVC, Action.ADD), lambda info, old, new: uses(info, new)),
+            (ClusterEvent(Resource.VOLUME_ATTACHMENT, Action.DELETE), _names_claims),
+        ]
+
+    def _limit(self, driver: str) -> Ints:
+        """By row."""
+        shape, found = self._columns.get(driver, (-1, None))
+        if found is None or shape != self._table.shape:
+            found = np.full(self._table.size, _NO_LIMIT, dtype=np.int64)
+            for node, limit in self._limits[driver].items():
+                if node in self._table.rows:
+                    found[self._table.rows[node]] = limit
+            self._columns[driver] = (self._table.shape, found)
+        return found
+
+    def _node_changed(self, old: Any, new: Any) -> None:
+        name = (new or old).metadata.name
+        self._columns.clear()
+        for driver in list(self._limits):
+            self._limits[driver].pop(name, None)
+            if not self._limits[driver]:
+                del self._limits[driver]
+        for driver, limit in limits_of(new).items() if new is not None else ():
+            self._limits.setdefault(driver, {})[name] = limit
+
+
+def limits_of(node: CSINode) -> dict[str, int]:
+    found = {}
+    for driver in node.spec.drivers or ():
+        if driver.allocatable is not None and driver.allocatable.count is not None:
+            found[driver.name] = driver.allocatable.count
+    return found
+
+
+def _limit_raised(info: PodInfo, old: Any, new: Any) -> bool:
+    before = limits_of(old)
+    return any(limit > before.get(driver, 0) for driver, limit in limits_of(new).items())
+
+
+def _had_claims(info: PodInfo, old: Any, new: Any) -> bool:
+    return bool(claiming_volumes(old.spec))
+
+
+def _names_claims(info: PodInfo, old: Any, new: Any) -> bool:
+    return bool(named_claims(info.needs))

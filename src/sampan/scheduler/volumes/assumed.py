@@ -1,0 +1,48 @@
+"""Objects as they will be: what the informer has, but for those that were decided on and are not written yet."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from typing import Any, Generic, TypeVar
+
+from sampan.machinery.informer import IndexFunction, Lister
+from sampan.machinery.object_key import Key, key_of
+
+T = TypeVar("T")
+
+
+class Assumed(Generic[T]):
+    def __init__(self, lister: Lister[T]) -> None:
+        self._lister = lister
+        self._assumed: dict[Key, tuple[str, T]] = {}
+        """With the version that each was made from: a newer one from the server is right, whatever was assumed."""
+
+    def get(self, name: str, namespace: str = "") -> T | None:
+        real = self._lister.get(name, namespace)
+        return None if real is None else self._shown(real)
+
+    def find(self, index: IndexFunction, value: Hashable) -> list[T]:
+        """By an index over what is real."""
+        return [self._shown(real) for real in self._lister.find(index, value)]
+
+    def assume(self, changed: Any) -> None:
+        """The object will be so; it still has the version that it was made from."""
+        self._assumed[key_of(changed)] = (changed.metadata.resourceVersion, changed)
+
+    def restore(self, obj: Any) -> None:
+        self._assumed.pop(key_of(obj), None)
+
+    def _shown(self, real: Any) -> T:
+        if not self._assumed:
+            return real  # type: ignore[no-any-return]
+        key = key_of(real)
+        found = self._assumed.get(key)
+        if found is None:
+            return real  # type: ignore[no-any-return]
+        if found[0] != real.metadata.resourceVersion:
+            del self._assumed[key]
+            return real  # type: ignore[no-any-return]
+        return found[1]
+
+
+__all__ = ["Assumed"]

@@ -1,0 +1,86 @@
+"""Which nodes reach a volume, may have one made for them, or have the room for it: as arrays over rows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+
+from sampan.api.label_selector import selector_of
+from sampan.api.labels import Operator, Requirement
+from sampan.api.quantity import parse
+from sampan.api.types.core_v1 import NodeSelectorRequirement, PersistentVolume, TopologySelectorTerm
+from sampan.api.types.storage_v1 import CSIStorageCapacity
+from sampan.scheduler.arrays import Flags, Rows, count_of
+from sampan.scheduler.node_selection import matches_any, matches_label
+from sampan.scheduler.node_table import NodeTable
+
+_OPERATORS = {
+    Operator.IN: "In",
+    Operator.EQUALS: "In",
+    Operator.DOUBLE_EQUALS: "In",
+    Operator.NOT_IN: "NotIn",
+    Operator.NOT_EQUALS: "NotIn",
+    Operator.EXISTS: "Exists",
+    Operator.DOES_NOT_EXIST: "DoesNotExist",
+}
+
+
+def everywhere(rows: Rows) -> Flags:
+    return np.ones(count_of(rows), dtype=np.bool_)
+
+
+def nowhere(rows: Rows) -> Flags:
+    return np.zeros(count_of(rows), dtype=np.bool_)
+
+
+def reached(table: NodeTable, volume: PersistentVolume, rows: Rows) -> Flags:
+    """By the volume's node affinity."""
+    required = volume.spec.nodeAffinity.required if volume.spec.nodeAffinity is not None else None
+    return everywhere(rows) if required is None else matches_any(table, required.nodeSelectorTerms or (), rows)
+
+
+def allowed(table: NodeTable, terms: Sequence[TopologySelectorTerm], rows: Rows) -> Flags:
+    """By a class's allowedTopologies; none at all allow every node."""
+    if not terms:
+        return everywhere(rows)
+    found = nowhere(rows)
+    for term in terms:
+        if term.matchLabelExpressions:
+            one = everywhere(rows)
+            for wanted in term.matchLabelExpressions:
+                one &= table.column(wanted.key).is_one_of(wanted.values or (), rows)
+            found |= one
+    return found
+
+
+def has_room(
+    table: NodeTable, capacities: Iterable[CSIStorageCapacity], class_name: str, size: int, rows: Rows
+) -> Flags:
+    """Where some pool of the class has that many bytes."""
+    found = nowhere(rows)
+    for capacity in capacities:
+        if capacity.storageClassName == class_name and capacity.nodeTopology is not None and _limit(capacity) >= size:
+            found |= _matches(table, selector_of(capacity.nodeTopology).requirements, rows)
+    return found
+
+
+def _limit(capacity: CSIStorageCapacity) -> int:
+    """The largest volume that can be had."""
+    limit = capacity.capacity if capacity.maximumVolumeSize is None else capacity.maximumVolumeSize
+    return -1 if limit is None else parse(limit).value()
+
+
+def grew(old: CSIStorageCapacity | None, new: CSIStorageCapacity) -> bool:
+    return old is None or _limit(new) > _limit(old)
+
+
+def _matches(table: NodeTable, requirements: Iterable[Requirement], rows: Rows) -> Flags:
+    found = everywhere(rows)
+    for one in requirements:
+        wanted = NodeSelectorRequirement(key=one.key, operator=_OPERATORS[one.operator], values=list(one.values))
+        found &= matches_label(table, wanted, rows)
+    return found
+
+
+__all__ = ["allowed", "everywhere", "grew", "has_room", "nowhere", "reached"]
