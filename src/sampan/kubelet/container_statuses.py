@@ -12,6 +12,7 @@ from sampan.api.types.core_v1 import (
     ContainerStatus,
     EphemeralContainer,
     Pod,
+    ResourceRequirements,
     VolumeMountStatus,
 )
 from sampan.kubelet.restarts import is_sidecar, restarts
@@ -20,6 +21,7 @@ from sampan.runtimes.contract import ContainerReport, PodReport
 
 CONTAINER_CREATING, POD_INITIALIZING = "ContainerCreating", "PodInitializing"
 
+NOTHING: Mapping[str, ResourceRequirements] = {}
 Waiting = Mapping[str, tuple[str, str]]
 """Why containers could not be started when it was last tried: reason and message by name."""
 
@@ -30,6 +32,7 @@ def container_statuses(
     report: PodReport,
     old: Sequence[ContainerStatus],
     waiting: Waiting,
+    actuated: Mapping[str, ResourceRequirements] = NOTHING,
     *,
     is_init: bool = False,
 ) -> list[ContainerStatus]:
@@ -37,7 +40,7 @@ def container_statuses(
     before = {status.name: status for status in old}
     found = []
     for container in containers:
-        status = _status(pod, container, report, before.get(container.name))
+        status = _status(pod, container, report, before.get(container.name), actuated.get(container.name))
         if (why := waiting.get(container.name)) is not None and _is_to_start(pod, container, report):
             _wait(status, why)
         _judge(status, container, report.container(container.name), is_init=is_init)
@@ -46,7 +49,11 @@ def container_statuses(
 
 
 def _status(
-    pod: Pod, container: Container | EphemeralContainer, report: PodReport, old: ContainerStatus | None
+    pod: Pod,
+    container: Container | EphemeralContainer,
+    report: PodReport,
+    old: ContainerStatus | None,
+    actuated: ResourceRequirements | None,
 ) -> ContainerStatus:
     present = report.container(container.name)
     status = _blank(pod, container)
@@ -61,7 +68,8 @@ def _status(
         _remember(status, report, old)
         return status
     status.imageID, status.containerID = present.image_ref, present.id
-    status.resources, status.allocatedResources = container.resources, container.resources.requests
+    present_resources = actuated if actuated is not None else container.resources
+    status.resources, status.allocatedResources = present_resources, present_resources.requests
     status.state = _state(present)
     _remember(status, report, old)
     return status

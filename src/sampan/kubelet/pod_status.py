@@ -4,7 +4,7 @@
 and ends only when nothing of it runs any more.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import msgspec
@@ -19,6 +19,7 @@ from sampan.api.types.core_v1 import (
     Pod,
     PodIP,
     PodStatus,
+    ResourceRequirements,
 )
 from sampan.kubelet import conditions
 from sampan.kubelet.container_statuses import Waiting, container_statuses
@@ -51,12 +52,18 @@ class Facts:
     is_terminal: bool = False
     """Nothing of the pod is started again."""
     verdict: Verdict | None = None
+    actuated: Mapping[str, ResourceRequirements] = field(default_factory=dict)
+    """What containers run with, where that is not what the spec says."""
+    resize: tuple[str, str, str] | None = None
+    """A resize that is not done: condition, reason, message."""
 
 
 def generate(pod: Pod, facts: Facts, now: float) -> PodStatus:
     report, old, spec = facts.report, facts.old, pod.spec
-    inits = container_statuses(pod, spec.initContainers, report, old.initContainerStatuses, facts.waiting, is_init=True)
-    mains = container_statuses(pod, spec.containers or (), report, old.containerStatuses, facts.waiting)
+    inits = container_statuses(
+        pod, spec.initContainers, report, old.initContainerStatuses, facts.waiting, facts.actuated, is_init=True
+    )
+    mains = container_statuses(pod, spec.containers or (), report, old.containerStatuses, facts.waiting, facts.actuated)
     statuses = {status.name: status for status in (*inits, *mains)}
     phase = pod_phase(pod, statuses, is_terminal=facts.is_terminal, has_started=_has_started(pod, report))
     reason, message = "", ""
@@ -107,6 +114,8 @@ def _set_conditions(
     status: PodStatus, pod: Pod, facts: Facts, statuses: dict[str, ContainerStatus], now: float
 ) -> None:
     said = conditions.own_conditions(pod, statuses, status.phase, has_sandbox=facts.report.is_sandbox_ready)
+    if facts.resize is not None:
+        said[facts.resize[0]] = ("True", *facts.resize[1:])
     status.conditions = conditions.merged(pod, facts.old.conditions, said, now)
 
 

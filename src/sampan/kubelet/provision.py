@@ -36,7 +36,7 @@ class Provision(Protocol):
     def report(self, pod: Pod) -> PodReport:
         """What the runtime has of the pod, with what probes and termination messages say."""
 
-    def to_kill(self, pod: Pod, report: PodReport) -> Sequence[Kill]: ...
+    def to_kill(self, record: PodRecord, report: PodReport) -> Sequence[Kill]: ...
 
     async def prepare(self, record: PodRecord) -> None:
         """Everything before the sandbox: checks, groups, folders, volumes. Quick where all is there already."""

@@ -8,7 +8,7 @@ from enum import Enum
 from typing import TYPE_CHECKING
 
 from sampan.api.types.coordination_v1 import Lease
-from sampan.api.types.core_v1 import Node, Pod, PodStatus
+from sampan.api.types.core_v1 import Node, Pod, PodStatus, ResourceRequirements
 from sampan.kubelet.admission import Amounts
 from sampan.kubelet.backoff import BackOff
 from sampan.kubelet.node_status import Machine
@@ -75,6 +75,12 @@ class PodRecord:
     """When all of it must have ended; 0 while it is to run."""
     stopped: dict[str, float] | None = None
     """Containers that were told to stop, and by when."""
+    actuated: dict[str, ResourceRequirements] | None = None
+    """What containers run with, where that is known; else what the spec says."""
+    resize: tuple[str, str, str] | None = None
+    """Of a resize that is not done: the condition that tells it, its reason and message."""
+    restarts: set[str] | None = None
+    """Containers that have to be begun anew to have other resources."""
     killed: set[str] | None = None
     """The ids of containers that were told to end while the pod goes on."""
     is_finished: bool = False

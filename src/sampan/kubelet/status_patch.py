@@ -7,6 +7,7 @@ import msgspec
 
 from sampan.api.codec import json
 from sampan.api.types.core_v1 import PodCondition, PodStatus
+from sampan.kubelet.conditions import PASSING
 
 _FIELDS = msgspec.structs.fields(PodStatus)
 _BY_IP = ("podIPs", "hostIPs")
@@ -35,7 +36,11 @@ def status_patch(old: PodStatus, new: PodStatus) -> dict[str, Any]:
 
 def _conditions(old: Sequence[PodCondition], new: Sequence[PodCondition]) -> dict[str, Any]:
     before = {found.type: found for found in old}
-    changed = [_changed(before.get(found.type), found) for found in new if before.get(found.type) != found]
+    changed: list[dict[str, Any]] = [
+        _changed(before.get(found.type), found) for found in new if before.get(found.type) != found
+    ]
+    gone = [name for name in PASSING if name in before and all(found.type != name for found in new)]
+    changed += [{"$patch": "delete", "type": name} for name in gone]
     if not changed:
         return {}
     return {"$setElementOrder/conditions": [{"type": found.type} for found in new], "conditions": changed}

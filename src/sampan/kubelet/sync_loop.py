@@ -173,8 +173,8 @@ class SyncLoop:
             report = kubelet.report(pod)
         running_s = None
         if kubelet.provision is not None:
-            await self._kill(record, kubelet.provision.to_kill(pod, report))
             running_s = await kubelet.provision.sync_running(record, report)
+            await self._kill(record, kubelet.provision.to_kill(record, report))
         self._say(record, report)
         deadline_s = deadline_left_s(pod, record.status, self._clock.now())
         return min((s for s in (retry_s, running_s, report.changes_in_s, deadline_s) if s is not None), default=None)
@@ -246,6 +246,8 @@ class SyncLoop:
             host_ips=(kubelet.machine.address,),
             is_terminal=is_terminal,
             verdict=record.verdict,
+            actuated=record.actuated or {},
+            resize=record.resize,
         )
         status = generate(record.pod, facts, self._clock.now())
         if is_terminal:

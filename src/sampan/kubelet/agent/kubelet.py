@@ -19,6 +19,7 @@ from sampan.kubelet.agent.own_pods import OwnPods
 from sampan.kubelet.agent.pod_provision import Parts, PodProvision
 from sampan.kubelet.agent.pod_volumes import managed
 from sampan.kubelet.agent.pulling import ImageManager
+from sampan.kubelet.agent.resizer import Resizer
 from sampan.kubelet.agent.sources import Sources
 from sampan.kubelet.agent.static_pods import is_mirror
 from sampan.kubelet.cgroups import PodGroups
@@ -180,6 +181,9 @@ class Kubelet:
                 hooks=Hooks(runtime=self.runtime, clock=self.clock),
                 messages=Messages(environment=environment, runtime=self.runtime),
                 events=self.events,
+                resizer=Resizer(
+                    runtime=self.runtime, groups=self.groups, events=self.events, node_memory=facts.memory_bytes
+                ),
                 recorder=self.recorder,
             )
             provision = PodProvision(config=self.config, parts=parts, clock=self.clock)

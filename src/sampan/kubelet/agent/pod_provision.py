@@ -17,6 +17,7 @@ from sampan.kubelet.agent.config import AgentConfig
 from sampan.kubelet.agent.messages import Messages
 from sampan.kubelet.agent.orphans import remove_folder
 from sampan.kubelet.agent.pulling import ImageManager
+from sampan.kubelet.agent.resizer import Resizer
 from sampan.kubelet.cgroups import PodGroups
 from sampan.kubelet.environment.environment import Environment
 from sampan.kubelet.hooks import HookFailed, Hooks
@@ -56,6 +57,7 @@ class Parts:
     hooks: Hooks
     messages: Messages
     events: PodEvents
+    resizer: Resizer
     recorder: FlightRecorder | None = None
 
 
@@ -74,7 +76,8 @@ class PodProvision:
         parts = self._parts
         return parts.probes.seen(pod, parts.messages.added(pod, parts.runtime.pod_report(pod)))
 
-    def to_kill(self, pod: Pod, report: PodReport) -> Sequence[Kill]:
+    def to_kill(self, record: PodRecord, report: PodReport) -> Sequence[Kill]:
+        pod = record.pod
         if pod.metadata.deletionTimestamp is not None:
             return ()
         sidecars = [each for each in pod.spec.initContainers if is_sidecar(each)]
@@ -83,7 +86,10 @@ class PodProvision:
             present = report.container(container.name)
             if present is None or present.state != contract.RUNNING:
                 continue
-            if (kill := self._kill(pod, container, present, is_init=container in sidecars)) is not None:
+            if container.name in (record.restarts or ()):
+                text = f"Container {container.name} resize requires restart"
+                found.append(Kill(container, present.id, text))
+            elif (kill := self._kill(pod, container, present, is_init=container in sidecars)) is not None:
                 found.append(kill)
         return found
 
@@ -162,6 +168,8 @@ class PodProvision:
             self._step(pod, "start", f"{container.name}: {failure.reason}")
             parts.events.failed(kubelet, pod, container, failure.message)
             raise
+        if isinstance(container, Container):
+            parts.resizer.started(record, container)
         self._step(pod, "start", f"{container.name} {attempt}")
         parts.events.created(kubelet, pod, container)
         parts.events.started(kubelet, pod, container)
@@ -226,7 +234,8 @@ class PodProvision:
 
     async def sync_running(self, record: PodRecord, report: PodReport) -> float | None:
         self._parts.volumes.follow(record.pod)
-        return None
+        again_s = await self._parts.resizer.sync(record, report)
+        return again_s
 
     # -- the end -----------------------------------------------------------------------------------------------------
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from sampan.api.pod_amounts import effective_limits, effective_requests
 from sampan.api.pod_qos import BEST_EFFORT, GUARANTEED, qos_class
 from sampan.api.types.core_v1 import Container, Pod
@@ -32,6 +34,16 @@ def pod_limits(pod: Pod, *, pids: int = 0) -> Resources:
     )
 
 
+def wider(one: Resources, other: Resources) -> Resources:
+    """In each the larger; no limit is the largest."""
+    return replace(
+        other,
+        cpu_shares=max(one.cpu_shares, other.cpu_shares),
+        cpu_quota=max(one.cpu_quota, other.cpu_quota) if one.cpu_quota and other.cpu_quota else 0,
+        memory_bytes=max(one.memory_bytes, other.memory_bytes) if one.memory_bytes and other.memory_bytes else 0,
+    )
+
+
 def _is_limited(pod: Pod, name: str) -> bool:
     if pod.spec.resources is not None and name in pod.spec.resources.limits:
         return True
@@ -39,4 +51,4 @@ def _is_limited(pod: Pod, name: str) -> bool:
     return all(name in each.resources.limits for each in every)
 
 
-__all__ = ["group_of", "pod_limits"]
+__all__ = ["group_of", "pod_limits", "wider"]

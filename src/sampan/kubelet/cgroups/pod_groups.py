@@ -9,7 +9,7 @@ from collections.abc import Iterable
 
 from sampan.api.types.core_v1 import Pod
 from sampan.kubelet.cgroups.hierarchy import Hierarchy
-from sampan.kubelet.cgroups.limits import group_of, pod_limits
+from sampan.kubelet.cgroups.limits import group_of, pod_limits, wider
 from sampan.kubelet.environment.amounts import shares
 from sampan.runtimes.config import Resources
 
@@ -70,6 +70,15 @@ class PodGroups:
         self._hierarchy.limit(*wanted)
         self._written[uid] = wanted
         self._weigh()
+
+    def widen(self, pod: Pod) -> None:
+        """Before containers change: the larger of what the group has and what it is to have. OSError."""
+        before = self._written.get(pod.metadata.uid)
+        if not self.is_usable or before is None:
+            return
+        wanted = pod_limits(pod, pids=self._pids)
+        self._hierarchy.limit(before[0], wider(before[1], wanted))
+        self._written[pod.metadata.uid] = (before[0], wider(before[1], wanted))
 
     def remove(self, uid: str) -> None:
         """With all that still runs in it."""

@@ -1,0 +1,114 @@
+"""Carries out in-place resizes, one pod at a time."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+
+from sampan.api.types.core_v1 import Container, ResourceRequirements
+from sampan.kubelet import admission
+from sampan.kubelet.agent import resizing
+from sampan.kubelet.cgroups import PodGroups
+from sampan.kubelet.environment.amounts import container_resources
+from sampan.kubelet.pod_events import PodEvents
+from sampan.kubelet.records import PodRecord
+from sampan.machinery.events import NORMAL, WARNING
+from sampan.runtimes import contract
+from sampan.runtimes.contract import PodReport, Runtime, RuntimeFailure
+
+log = logging.getLogger(__name__)
+
+_RETRY_S = 30.0
+
+
+class Resizer:
+    def __init__(self, *, runtime: Runtime, groups: PodGroups, events: PodEvents, node_memory: int) -> None:
+        self._runtime, self._groups, self._events, self._node_memory = runtime, groups, events, node_memory
+
+    def started(self, record: PodRecord, container: Container) -> None:
+        """A container runs with what the pod says now."""
+        (record.restarts or set()).discard(container.name)
+        record.actuated = {**(record.actuated or {}), container.name: container.resources}
+
+    async def sync(self, record: PodRecord, report: PodReport) -> float | None:
+        """Give running containers what the pod says; after how many seconds to try again."""
+        pending = self._pending(record, report)
+        if not pending:
+            self._done(record)
+            return None
+        pod, kubelet = record.pod, record.kubelet
+        free = resizing.others(kubelet.used, record.wanted)
+        if (refused := resizing.refusal(pod, kubelet.node, free)) is not None:
+            self._refuse(record, refused)
+            return _RETRY_S if refused[0] == resizing.DEFERRED else None
+        if record.resize is None or record.resize[0] == resizing.PENDING:
+            record.resize = (resizing.IN_PROGRESS, "", "")
+            text = f"Pod resize started: {resizing.summary(pod)}"
+            self._events.pod(kubelet, pod, NORMAL, "ResizeStarted", text)
+        record.free()
+        record.count(admission.amounts_of(pod))
+        try:
+            await self._carry_out(record, pending)
+        except (RuntimeFailure, OSError) as fault:
+            self._fail(record, str(fault))
+            return _RETRY_S
+        if not self._pending(record, report):
+            self._done(record)
+        return None
+
+    def _pending(self, record: PodRecord, report: PodReport) -> list[tuple[Container, set[str]]]:
+        found = []
+        for container in resizing.resizable_containers(record.pod):
+            present = report.container(container.name)
+            if present is None or present.state != contract.RUNNING:
+                continue
+            if names := resizing.changed(container.resources, self._present(record, container)):
+                found.append((container, names))
+        return found
+
+    def _present(self, record: PodRecord, container: Container) -> ResourceRequirements:
+        """What the container runs with, as far as this kubelet or the one before it said."""
+        known = (record.actuated or {}).get(container.name)
+        if known is None:
+            statuses = (*record.pod.status.containerStatuses, *record.pod.status.initContainerStatuses)
+            said = next((each.resources for each in statuses if each.name == container.name), None)
+            known = said if said is not None else container.resources
+            record.actuated = {**(record.actuated or {}), container.name: known}
+        return known
+
+    async def _carry_out(self, record: PodRecord, pending: list[tuple[Container, set[str]]]) -> None:
+        """The pod's group first is as large as before and after, so that neither is ever too small."""
+        pod = record.pod
+        await asyncio.to_thread(self._groups.widen, pod)
+        for container, names in pending:
+            if resizing.needs_restart(container, names):
+                record.restarts = {*(record.restarts or ()), container.name}
+                continue
+            wanted = container_resources(pod, container, node_memory=self._node_memory)
+            await self._runtime.update_resources(pod, container.name, wanted)
+            self.started(record, container)
+        if not record.restarts:
+            await asyncio.to_thread(self._groups.ensure, pod)
+
+    def _refuse(self, record: PodRecord, refused: tuple[str, str]) -> None:
+        said = (resizing.PENDING, *refused)
+        if record.resize == said:
+            return
+        record.resize = said
+        reason, message = refused
+        text = f"Pod resize {reason}: {resizing.summary(record.pod, message)}"
+        self._events.pod(record.kubelet, record.pod, WARNING, f"Resize{reason}", text)
+
+    def _fail(self, record: PodRecord, message: str) -> None:
+        record.resize = (resizing.IN_PROGRESS, resizing.ERROR, message)
+        text = f"Pod resize error: {resizing.summary(record.pod, message)}"
+        self._events.pod(record.kubelet, record.pod, WARNING, "ResizeError", text)
+
+    def _done(self, record: PodRecord) -> None:
+        if record.resize is not None and record.resize[0] == resizing.IN_PROGRESS:
+            text = f"Pod resize completed: {resizing.summary(record.pod)}"
+            self._events.pod(record.kubelet, record.pod, NORMAL, "ResizeCompleted", text)
+        record.resize = None
+
+
+__all__ = ["Resizer"]

@@ -1,0 +1,93 @@
+"""In-place resize: other resources for containers that run. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from sampan.api.codec import json
+from sampan.api.quantity import parse
+from sampan.api.types.core_v1 import Container, Node, Pod, ResourceRequirements
+from sampan.kubelet.admission import Amounts, allocatable_of, amounts_of
+from sampan.kubelet.restarts import is_sidecar
+
+PENDING, IN_PROGRESS = "PodResizePending", "PodResizeInProgress"
+INFEASIBLE, DEFERRED, ERROR = "Infeasible", "Deferred", "Error"
+_RESIZABLE = ("cpu", "memory")
+
+Actuated = Mapping[str, ResourceRequirements]
+"""What containers run with, by name."""
+
+
+def resizable_containers(pod: Pod) -> list[Container]:
+    return [*(pod.spec.containers or ()), *(each for each in pod.spec.initContainers if is_sidecar(each))]
+
+
+def changed(wanted: ResourceRequirements, present: ResourceRequirements) -> set[str]:
+    """Which resources a container is to have more or less of."""
+    return {
+        name
+        for name in _RESIZABLE
+        if _amount(wanted.limits, name) != _amount(present.limits, name)
+        or _amount(wanted.requests, name) != _amount(present.requests, name)
+    }
+
+
+def _amount(amounts: Mapping[str, str], name: str) -> int:
+    return int(parse(amounts[name]).milli_value()) if name in amounts else 0
+
+
+def needs_restart(container: Container, names: set[str]) -> bool:
+    return any(
+        each.resourceName in names and each.restartPolicy == "RestartContainer" for each in container.resizePolicy
+    )
+
+
+def refusal(pod: Pod, node: Node, used_by_others: Mapping[str, int]) -> tuple[str, str] | None:
+    """Why the pod cannot have what it asks for: never on this node, or not while others are there. Reason and
+    message."""
+    wanted, has = amounts_of(pod), allocatable_of(node)
+    for name in _RESIZABLE:
+        if wanted.get(name, 0) > has.get(name, 0):
+            text = f"Node didn't have enough capacity: {name}, requested: {wanted[name]}, capacity: {has.get(name, 0)}"
+            return INFEASIBLE, text
+    for name in _RESIZABLE:
+        used = used_by_others.get(name, 0)
+        if used + wanted.get(name, 0) > has.get(name, 0):
+            asked = f"requested: {wanted[name]}, used: {used}, capacity: {has.get(name, 0)}"
+            return DEFERRED, f"Node didn't have enough resource: {name}, {asked}"
+    return None
+
+
+def others(used: Amounts, own: Amounts | None) -> Amounts:
+    return {name: amount - (own or {}).get(name, 0) for name, amount in used.items()}
+
+
+def summary(pod: Pod, error: str = "") -> str:
+    """The pod's resources as events show them."""
+    value = {
+        "initContainers": [_allocation(each) for each in pod.spec.initContainers],
+        "containers": [_allocation(each) for each in pod.spec.containers or ()],
+        "generation": pod.metadata.generation,
+        "error": error,
+    }
+    return json.encode({key: found for key, found in value.items() if found or key == "generation"}).decode()
+
+
+def _allocation(container: Container) -> dict[str, object]:
+    return {"name": container.name, "resources": json.to_value(container.resources)}
+
+
+__all__ = [
+    "DEFERRED",
+    "ERROR",
+    "INFEASIBLE",
+    "IN_PROGRESS",
+    "PENDING",
+    "Actuated",
+    "changed",
+    "needs_restart",
+    "others",
+    "refusal",
+    "resizable_containers",
+    "summary",
+]
