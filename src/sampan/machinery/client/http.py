@@ -59,7 +59,7 @@ class HttpTransport:
                 raise _failure(request, answer.status, answer.headers, await answer.read())
             yield _HttpEvents(request, answer, codec)
         finally:
-            answer.close()
+            _break_off(answer)
 
     async def close(self) -> None:
         await self._session.close()
@@ -117,6 +117,13 @@ class _HttpEvents:
             return read_event(line, self._codec)
         except (msgspec.MsgspecError, json.DecodeError) as fault:
             raise ConnectionFailed(f"an event cannot be read: {fault}", may_have_happened=False) from fault
+
+
+def _break_off(answer: aiohttp.ClientResponse) -> None:
+    """End a watch at once: a farewell of TLS would wait for a server that has nothing more to say."""
+    if answer.connection is not None and answer.connection.transport is not None:
+        answer.connection.transport.abort()
+    answer.close()
 
 
 def _timeout_of(request: Request) -> float | None:
