@@ -380,6 +380,23 @@ def test_another_range(lab: Lab) -> None:
     lab.run(main)
 
 
+def test_a_pod_that_runs_keeps_its_network_when_a_repetition_fails(lab: Lab) -> None:
+    pod = lab.space("one")
+
+    async def main() -> None:
+        async with network(lab) as net:
+            ips = await net.attach("one", pod, [])
+            with pytest.raises(RuntimeFailure, match="network of pod one"):
+                await net.attach("one", lab.node.parent / "nowhere", [])
+        async with network(lab) as net:
+            assert net.addresses("one") == ips
+            with listening(pod, 80) as server:
+                assert source_seen(server, lab.node, (ips[0], 80))
+            await net.remove_all()
+
+    lab.run(main)
+
+
 # -- others on the machine ---------------------------------------------------------------------------------------------
 
 DOCKER = """

@@ -100,9 +100,18 @@ class BridgeNetwork:
         try:
             await self._do(self._machine.connect, record, self._port_change(before, record))
         except RuntimeFailure:
-            await self.detach(uid)
+            await self._undo(before, record)
             raise
         return self.addresses(uid)
+
+    async def _undo(self, before: PodRecord | None, record: PodRecord) -> None:
+        """A pod that was there before keeps what it has."""
+        if before is None:
+            await self.detach(record.uid)
+        elif self._pods.get(record.uid) is record:
+            self._records.save(before)
+            self._pods[record.uid] = before
+            self._port_change(record, before)  # goes with the next
 
     async def detach(self, uid: str) -> None:
         before = self._pods.get(uid)

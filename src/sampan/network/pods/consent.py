@@ -48,7 +48,7 @@ class Consent:
         if len(handles) != forwarding.RULES:
             text = forwarding.withdrawal(chain, handles) + forwarding.consent(chain, self._bridge)
             run_nft("-f", "-", text=text)
-            log.info("packet rules of %s let %s through", chain, self._bridge)
+            log.warning("packet rules of %s, which drop what they do not know, now let %s through", chain, self._bridge)
 
     def _legacy(self, check: str, change: str, *, when: int = 1) -> None:
         """Where the check ends with `when` (0: the rule is there), make the change."""

@@ -78,7 +78,7 @@ def put(name: str, value: str, *, is_said: bool = True) -> None:
     except OSError as error:
         raise failed(f"net.{name.replace('/', '.')} must be {value}, and cannot be set: {error.strerror}") from None
     if is_said:
-        log.info("set net.%s = %s for pods", name.replace("/", "."), value)
+        log.warning("set net.%s = %s: pods need it", name.replace("/", "."), value)
 
 
 __all__ = ["for_bridge", "for_link", "forward", "get", "put", "show_bridged"]
