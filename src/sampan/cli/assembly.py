@@ -18,6 +18,7 @@ from sampan.apiserver.call import AUTHENTICATED, User
 from sampan.apiserver.config import ServerConfig
 from sampan.apiserver.server import ApiServer
 from sampan.cli.failures import CliError
+from sampan.cli.local_kubelets import LocalKubelets
 from sampan.cli.nodes_config import NodesConfig, with_pod_ranges
 from sampan.cli.scheduler_flags import SchedulerSettings, policy_of_map
 from sampan.cli.terms import Terms, TermsConfig
@@ -31,6 +32,7 @@ from sampan.storage.compaction import SharedCompaction
 if TYPE_CHECKING:
     from sampan.apiserver.call import Call
     from sampan.apiserver.results import Answer
+    from sampan.cli.kubelet_ports import MakePorts
     from sampan.cli.real_nodes import RealNodes
     from sampan.controllers.manager import ControllerManager
     from sampan.kubelet.fleet import Fleet
@@ -121,6 +123,7 @@ class Assembly:
         self.controllers: ControllerManager | None = None
         """While they lead."""
         self.terms = Terms(config=config.leader_election, clock=clock, metrics=self.server.metrics)
+        self.server.kubelets.local = LocalKubelets(clock=clock, fleet=lambda: self.fleet, real=lambda: self.real_nodes)
         self._running = AsyncExitStack()
 
     async def __aenter__(self) -> Assembly:
@@ -250,9 +253,17 @@ class Assembly:
             clock=self.clock,
             activity=activity,
             recorder=self.server.recorder,
+            make_ports=self._make_ports(),
         )
         await running.enter_async_context(_beside(self.real_nodes.run()))
         await self.real_nodes.ready()
+
+    def _make_ports(self) -> MakePorts | None:
+        if self.config.signing_ca is None or self.config.server.tls is None:
+            return None
+        from sampan.cli.kubelet_ports import cluster_ports
+
+        return cluster_ports(self.config.signing_ca, self.config.server.tls.client_ca)
 
     async def _run_scheduler(self, running: AsyncExitStack) -> None:
         """Its code is loaded beside the loop, so that nobody waits for it."""

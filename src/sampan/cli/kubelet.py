@@ -15,9 +15,11 @@ from sampan.cli import kubeconfig
 from sampan.cli.cluster_dir import write_private
 from sampan.cli.failures import CliError
 from sampan.cli.kubelet_flags import agent_config, flags_file, kubelet_options, read_config, settings
+from sampan.cli.kubelet_ports import flag_ports
 from sampan.cli.nodes_config import AUTO, HOLLOW, RUNTIMES
 from sampan.cli.serving import on_signals, run_loop, set_up_logs
 from sampan.kubelet.agent.config import AgentConfig
+from sampan.kubelet.server.ports import PortsConfig
 from sampan.machinery.client import Client
 from sampan.machinery.client.access import Access
 from sampan.machinery.client.http import HttpTransport
@@ -54,7 +56,7 @@ def command(**given: Any) -> None:
     config = agent_config(found, root, _logs(given, root))
     runtime = _runtime(given["runtime"])
     access = _access(given, config)
-    run_loop(_run(config, access, runtime, given))
+    run_loop(_run(config, access, runtime, given, flag_ports(found, config)))
 
 
 def _logs(given: Mapping[str, Any], root: Path) -> Path:
@@ -118,9 +120,12 @@ def _keep(access: Access, given: Mapping[str, Any], config: AgentConfig) -> None
     write_private(folder / "kubelet-client-current.pem", access.client_cert_pem + access.client_key_pem)
 
 
-async def _run(config: AgentConfig, access: Access | None, runtime: str, given: Mapping[str, Any]) -> None:
+async def _run(
+    config: AgentConfig, access: Access | None, runtime: str, given: Mapping[str, Any], ports: PortsConfig
+) -> None:
     from sampan.cli.node_runtime import RuntimePlaces, runtime_maker
     from sampan.kubelet.agent.kubelet import Kubelet
+    from sampan.kubelet.server.ports import serve_kubelet
 
     assert access is not None
     loop, task, clock = asyncio.get_running_loop(), asyncio.current_task(), RealClock()
@@ -137,6 +142,7 @@ async def _run(config: AgentConfig, access: Access | None, runtime: str, given: 
             )
             async with asyncio.TaskGroup() as group:
                 group.create_task(_tell(kubelet))
+                group.create_task(serve_kubelet(kubelet, ports))
                 await kubelet.run()
     except asyncio.CancelledError:
         return

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
 _RENEW_BEFORE_S = 60 * 24 * 3600
 CA, SERVER, ADMIN, ACCOUNTS = "ca", "apiserver", "admin", "sa"
+KUBELET_CLIENT = "apiserver-kubelet-client"
+"""By which kubelets know the API server."""
 
 
 class _Kept(msgspec.Struct):
@@ -40,7 +42,8 @@ class Pki:
         """Make what is missing, about to expire, or does not name what the server is called (`names`)."""
         self.folder.mkdir(mode=0o700, exist_ok=True)
         kept = self._kept()
-        if self._is_good(CA, kept, now) and self._is_good(ADMIN, kept, now) and self._is_good(SERVER, kept, now, names):
+        clients = all(self._is_good(name, kept, now) for name in (CA, ADMIN, KUBELET_CLIENT))
+        if clients and self._is_good(SERVER, kept, now, names):
             return
         self._make(kept, sorted(names), now)
 
@@ -64,7 +67,10 @@ class Pki:
             is_server=True,
         )
         admin = made.Request(common_name="kubernetes-admin", organizations=["system:masters"], is_client=True)
-        for name, request, called in ((SERVER, server, names), (ADMIN, admin, [])):
+        kubelets = made.Request(
+            common_name="kube-apiserver-kubelet-client", organizations=["system:masters"], is_client=True
+        )
+        for name, request, called in ((SERVER, server, names), (ADMIN, admin, []), (KUBELET_CLIENT, kubelets, [])):
             pair = made.issue(ca, request, now=now)
             self._write(name, pair, kept, made.expiry(pair.certificate), called)
         if not self.key(ACCOUNTS).exists():

@@ -9,12 +9,14 @@ import os
 from collections.abc import Callable
 from pathlib import Path
 
+from sampan.cli.kubelet_ports import MakePorts
 from sampan.cli.node_runtime import RuntimePlaces, runtime_maker
 from sampan.cli.nodes_config import NodesConfig
 from sampan.cli.pod_range import node_range, pod_range
 from sampan.kubelet.agent.config import AgentConfig
 from sampan.kubelet.agent.kubelet import Kubelet
 from sampan.kubelet.config import PORT
+from sampan.kubelet.server.ports import serve_kubelet
 from sampan.machinery.activity import Activity
 from sampan.machinery.client import Client
 from sampan.machinery.clock import Clock
@@ -36,7 +38,10 @@ class RealNodes:
         clock: Clock,
         activity: Activity,
         recorder: FlightRecorder | None,
+        make_ports: MakePorts | None = None,
     ) -> None:
+        """Without `make_ports` nobody looks in but the API server of the same process."""
+        self._make_ports = make_ports
         assert config.root is not None
         self._config = config
         self.kubelets = [
@@ -55,6 +60,14 @@ class RealNodes:
         async with asyncio.TaskGroup() as group:
             for kubelet in self.kubelets:
                 group.create_task(kubelet.run())
+                if self._make_ports is not None:
+                    group.create_task(self._serve(kubelet, self._make_ports))
+
+    async def _serve(self, kubelet: Kubelet, make_ports: MakePorts) -> None:
+        await kubelet.ready.wait()
+        status = kubelet.node.node.status
+        addresses = [each.address for each in status.addresses if each.type == "InternalIP"]
+        await serve_kubelet(kubelet, await asyncio.to_thread(make_ports, kubelet.config, addresses))
 
     async def ready(self) -> None:
         """Until they are registered, if that does not take too long."""

@@ -17,6 +17,7 @@ from sampan.apiserver.auth.account_keys import KeyFileError, read_keys
 from sampan.apiserver.authz.abac import AbacPolicy, PolicyError, read_policies
 from sampan.apiserver.authz.modes import ABAC
 from sampan.apiserver.config import ISSUER, AuditConfig, ServerConfig, TlsFiles
+from sampan.apiserver.proxy.kubelets import ADDRESS_TYPES, KubeletAccess
 from sampan.apiserver.server import own_address
 from sampan.cli import flags, identity_flags
 from sampan.cli.assembly import StoreConfig
@@ -46,6 +47,14 @@ _OPTIONS: tuple[tuple[tuple[str, ...], dict[str, Any]], ...] = (
     (("--service-account-key-file",), {"multiple": True, "metavar": "F", "help": "Also verifies them; repeatable."}),
     (("--api-audiences",), {"default": "", "metavar": "A,…", "help": "What the server goes by.  [the issuer]"}),
     (("--authorization-mode",), {"default": "", "metavar": "LIST", "help": "Who decides, in order.  [Node,RBAC]"}),
+    (("--kubelet-client-certificate",), {"metavar": "F", "help": "By which kubelets know the server."}),
+    (("--kubelet-client-key",), {"metavar": "F", "help": "Its key."}),
+    (("--kubelet-certificate-authority",), {"metavar": "F", "help": "Who vouches for kubelets.  [they are believed]"}),
+    (
+        ("--kubelet-preferred-address-types",),
+        {"default": "", "metavar": "LIST", "help": "Which address of a node is used.  [InternalIP,ExternalIP,…]"},
+    ),
+    (("--kubelet-timeout",), {"default": "5s", "metavar": "T", "help": "For connections to kubelets."}),
     (("--etcd-servers",), {"default": "", "metavar": "URL,…", "help": "Use etcd instead of the embedded store."}),
     (("--etcd-cafile",), {"metavar": "F", "help": "The CA of etcd's certificate."}),
     (("--etcd-certfile",), {"metavar": "F", "help": "The client certificate for etcd."}),
@@ -90,6 +99,7 @@ def server_config(given: Mapping[str, Any], *, tls: TlsFiles | None) -> ServerCo
     enabled = _plugins("--enable-admission-plugins", given["enable_admission_plugins"])
     disabled = _plugins("--disable-admission-plugins", given["disable_admission_plugins"])
     return ServerConfig(
+        kubelets=_kubelets(given),
         bind_address=flags.address("--bind-address", given["bind_address"]),
         secure_port=flags.port("--secure-port", given["secure_port"]),
         insecure_bind_address=flags.address("--insecure-bind-address", given["insecure_bind_address"]),
@@ -169,6 +179,24 @@ def _key_files(paths: Sequence[str]) -> tuple[Path, ...]:
         except KeyFileError as error:
             raise CliError(f"{flag}: {path}: {error}") from None
     return found
+
+
+def _kubelets(given: Mapping[str, Any]) -> KubeletAccess | None:
+    certificate = flags.file("--kubelet-client-certificate", given["kubelet_client_certificate"])
+    key = flags.file("--kubelet-client-key", given["kubelet_client_key"])
+    ca = flags.file("--kubelet-certificate-authority", given["kubelet_certificate_authority"])
+    types = given["kubelet_preferred_address_types"]
+    if (certificate is None) != (key is None):
+        raise CliError("--kubelet-client-certificate and --kubelet-client-key go together")
+    if not (certificate or ca or types):
+        return None
+    return KubeletAccess(
+        certificate=certificate,
+        key=key,
+        ca=ca,
+        address_types=[each.strip() for each in types.split(",")] if types else ADDRESS_TYPES,
+        timeout_s=flags.duration_s("--kubelet-timeout", given["kubelet_timeout"]),
+    )
 
 
 def _max_token_s(text: str) -> float:

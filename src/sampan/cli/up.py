@@ -14,13 +14,14 @@ import click
 
 from sampan.apiserver.bootstrap import first_address
 from sampan.apiserver.config import TlsFiles
+from sampan.apiserver.proxy.kubelets import KubeletAccess
 from sampan.cli import detach, flags, kubeconfig
 from sampan.cli.assembly import APISERVER, COMPONENTS, Assembly, ClusterConfig, StoreConfig
 from sampan.cli.cluster_dir import ClusterDir, Running, cluster_dir
 from sampan.cli.failures import CliError
 from sampan.cli.node_controller_flags import node_controller_settings, range_options
 from sampan.cli.node_flags import node_options, nodes_config
-from sampan.cli.pki import ACCOUNTS, ADMIN, CA, SERVER, Pki
+from sampan.cli.pki import ACCOUNTS, ADMIN, CA, KUBELET_CLIENT, SERVER, Pki
 from sampan.cli.scheduler_flags import scheduler_options, scheduler_settings
 from sampan.cli.server_flags import advertised, etcd_config, server_config, server_options
 from sampan.cli.serving import leave, serve, set_up_logs
@@ -113,7 +114,14 @@ def _config(where: ClusterDir, given: dict[str, Any]) -> ClusterConfig:
     pki.ensure(names=server_names(given), now=time.time())
     tls = TlsFiles(certificate=pki.certificate(SERVER), key=pki.key(SERVER), client_ca=pki.certificate(CA))
     server = server_config(given, tls=tls)
-    server = dataclasses.replace(server, service_account_key=server.service_account_key or pki.key(ACCOUNTS))
+    kubelets = KubeletAccess(
+        certificate=pki.certificate(KUBELET_CLIENT), key=pki.key(KUBELET_CLIENT), ca=pki.certificate(CA)
+    )
+    server = dataclasses.replace(
+        server,
+        service_account_key=server.service_account_key or pki.key(ACCOUNTS),
+        kubelets=server.kubelets or kubelets,
+    )
     store = etcd_config(given)
     if not store.etcd_servers and given["store"] == "sqlite":
         store = StoreConfig(sqlite=where.database)

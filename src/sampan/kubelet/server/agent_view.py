@@ -19,11 +19,13 @@ class AgentView:
 
     def __init__(self, kubelet: Kubelet) -> None:
         self._kubelet = kubelet
+        machine = Machine(folder=kubelet.config.root)
+        machine.figures(kubelet.clock.now())  # how busy the cores are is told against an earlier look
         self._collector = StatsCollector(
             node=self.node,
             runtime=kubelet.runtime,
             pods=kubelet.pods,
-            machine=Machine(folder=kubelet.config.root).figures,
+            machine=machine.figures,
             clock=kubelet.clock,
         )
         self._metrics = self._exported()

@@ -133,7 +133,8 @@ def _memory(time: str, usage: Usage) -> dict[str, Any]:
 
 def _network(time: str, found: Sequence[Interface]) -> dict[str, Any]:
     each = [_interface(interface) for interface in found]
-    return {"time": time, **(each[0] if each else {"name": ""}), **({"interfaces": each} if each else {})}
+    busiest = max(each, key=lambda one: one["rxBytes"], default={"name": ""})
+    return {"time": time, **busiest, **({"interfaces": each} if each else {})}
 
 
 def _interface(found: Interface) -> Mapping[str, Any]:
