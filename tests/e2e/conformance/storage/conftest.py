@@ -1,6 +1,5 @@
 """One cluster with a real node for each module, and a look at what it leaves behind."""
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -15,13 +14,15 @@ def mounted() -> set[str]:
 
 
 @pytest.fixture(scope="module")
-def batch(request: pytest.FixtureRequest) -> Iterator[Batch]:
-    """All scenarios of this module that were chosen."""
+def batch(request: pytest.FixtureRequest) -> Batch:
+    """All scenarios of this module that were chosen, played to their end."""
     if reason := why_not():
         pytest.skip(reason)
-    items = [item for item in request.session.items if getattr(item, "module", None) is request.module]
-    chosen = [getattr(item, "function").scenario for item in items if hasattr(getattr(item, "function"), "scenario")]  # noqa: B009
+    functions = [item for item in request.session.items if isinstance(item, pytest.Function)]
+    items = [item for item in functions if item.module is request.module]
+    chosen = [item.function.scenario for item in items if hasattr(item.function, "scenario")]
     before = mounted()
     with Cluster(nodes=1, runtime="oci", components=COMPONENTS) as cluster:
-        yield Batch(cluster, chosen)
+        played = Batch(cluster, chosen)
     assert sorted(mounted() - before) == []
+    return played

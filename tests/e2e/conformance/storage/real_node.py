@@ -5,13 +5,14 @@ the first; each test then tells how its own went.
 """
 
 import asyncio
+import os
 import shutil
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
 from sampan.api.codec import json
-from sampan.api.types.core_v1 import ConfigMap, Namespace, Pod, Secret
-from sampan.machinery.client import Delete, Selection
+from sampan.api.types.core_v1 import ConfigMap, Namespace, Pod, Secret, ServiceAccount
+from sampan.machinery.client import Delete, PatchType, Selection
 from sampan.testing import Cluster
 
 IMAGE = "sampan.local/host"
@@ -37,9 +38,10 @@ class RealNode:
         await self._create(Secret, name, namespace, content)
 
     async def change(self, kind: type[Any], name: str, **content: Any) -> None:
-        from sampan.machinery.client import PatchType
-
         await self.client.of(kind).patch(name, content, self.namespace, type=PatchType.MERGE)
+
+    async def remove(self, kind: type[Any], name: str) -> None:
+        await self.client.of(kind).delete(name, self.namespace)
 
     async def output(self, script: str, *volumes: Volume, **options: Any) -> str:
         """What a pod's script prints, once the pod has succeeded."""
@@ -59,17 +61,22 @@ class RealNode:
         mounts = mounts or [{"name": volume["name"], "mountPath": f"/{volume['name']}"} for volume in volumes]
         command = ["sh", "-c", f"({script}) > /dev/termination-log 2>&1"]
         first = {"name": "c", "image": IMAGE, "command": command, "volumeMounts": list(mounts), **(container or {})}
-        whole = {"nodeName": NODE, "restartPolicy": "Never", "volumes": list(volumes), "containers": [first]}
+        whole: dict[str, Any] = {
+            "nodeName": NODE,
+            "restartPolicy": "Never",
+            "volumes": list(volumes),
+            "containers": [first],
+        }
         whole |= {"automountServiceAccountToken": False, "terminationGracePeriodSeconds": 0, **spec}
         value = {"metadata": {"name": name, "namespace": self.namespace, **(metadata or {})}, "spec": whole}
         await self.client.of(Pod).create(json.from_value(value, Pod))
         return name
 
     async def running(self, name: str) -> Pod:
-        return await self._when(name, lambda pod: pod.status.phase == "Running")
+        return await self.when(name, lambda pod: pod.status.phase == "Running")
 
     async def ended(self, name: str) -> Pod:
-        pod = await self._when(name, lambda pod: pod.status.phase in _ENDED)
+        pod = await self.when(name, lambda pod: pod.status.phase in _ENDED)
         assert pod.status.phase == "Succeeded", self.said(pod)
         return pod
 
@@ -78,7 +85,7 @@ class RealNode:
         states = [status.state.terminated for status in pod.status.containerStatuses if status.state is not None]
         return "".join(state.message for state in states if state is not None).strip()
 
-    async def _when(self, name: str, holds: Callable[[Pod], bool]) -> Pod:
+    async def when(self, name: str, holds: Callable[[Pod], bool]) -> Pod:
         selection = Selection(namespace=self.namespace, fields=f"metadata.name={name}")
         async with asyncio.timeout(_PATIENCE_S), self.client.of(Pod).watch(selection) as events:
             async for batch in events:
@@ -100,9 +107,13 @@ def together(scenario: Scenario) -> Callable[..., None]:
     def test(batch: "Batch") -> None:
         batch.tell(scenario)
 
-    test.__name__, test.__doc__, test.__module__ = scenario.__name__, scenario.__doc__, scenario.__module__  # type: ignore[attr-defined]
+    test.__name__, test.__doc__, test.__module__ = _name(scenario), scenario.__doc__, scenario.__module__
     test.scenario = scenario  # type: ignore[attr-defined]
     return test
+
+
+def _name(scenario: Scenario) -> str:
+    return str(getattr(scenario, "__name__", scenario))
 
 
 class Batch:
@@ -145,8 +156,6 @@ async def play(cluster: Cluster, namespace: str, scenario: Scenario) -> None:
 
 async def service_account(cluster: Cluster, namespace: str) -> None:
     """Until the namespace's own is there; pods are refused before."""
-    from sampan.api.types.core_v1 import ServiceAccount
-
     async with asyncio.timeout(_PATIENCE_S):
         accounts = cluster.client.of(ServiceAccount)
         async with accounts.watch(Selection(namespace=namespace, fields="metadata.name=default")) as events:
@@ -157,8 +166,6 @@ async def service_account(cluster: Cluster, namespace: str) -> None:
 
 def why_not() -> str:
     """Why there can be no real node here, if so."""
-    import os
-
     if os.geteuid() != 0:
         return "real pods need root"
     return "" if shutil.which("crun") or shutil.which("runc") else "there is no crun or runc here"

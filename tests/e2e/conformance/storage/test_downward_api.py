@@ -1,0 +1,205 @@
+"""The conformance descriptions of what a pod may know of itself as files, by itself and projected, and of projections
+of all kinds; each a test whose first line is its name."""
+
+from collections.abc import Callable
+from typing import Any
+
+from sampan.api import quantity
+from sampan.api.types.core_v1 import Node, Pod
+from tests.e2e.conformance.storage.real_node import NODE, RealNode, together
+
+Make = Callable[..., dict[str, Any]]
+NAME = {"path": "podname", "fieldRef": {"fieldPath": "metadata.name"}}
+RESOURCES = {"requests": {"cpu": "10m", "memory": "32Mi"}, "limits": {"cpu": "1250m", "memory": "64Mi"}}
+
+
+def plain(*items: dict[str, Any], mode: int | None = None) -> dict[str, Any]:
+    source: dict[str, Any] = {"items": list(items)}
+    return {"name": "v", "downwardAPI": source | ({"defaultMode": mode} if mode is not None else {})}
+
+
+def projected(*items: dict[str, Any], mode: int | None = None) -> dict[str, Any]:
+    source: dict[str, Any] = {"sources": [{"downwardAPI": {"items": list(items)}}]}
+    return {"name": "v", "projected": source | ({"defaultMode": mode} if mode is not None else {})}
+
+
+def resource(name: str, path: str = "value") -> dict[str, Any]:
+    return {"path": path, "resourceFieldRef": {"containerName": "c", "resource": name}}
+
+
+async def tells_name(node: RealNode, make: Make, *, mode: int | None = None, item: int | None = None) -> list[str]:
+    wanted = {**NAME, **({"mode": item} if item is not None else {})}
+    said = await node.output("cat /v/podname; echo; stat -L -c %A /v/podname", make(wanted, mode=mode))
+    name, shown = said.splitlines()
+    assert name == "p"
+    return [shown]
+
+
+async def tells_resource(node: RealNode, make: Make, name: str, value: str) -> None:
+    assert await node.output("cat /v/value", make(resource(name)), container={"resources": RESOURCES}) == value
+
+
+async def tells_allocatable(node: RealNode, make: Make, name: str) -> None:
+    found = quantity.parse((await node.client.of(Node).get(NODE)).status.allocatable[name])
+    assert await node.output("cat /v/value", make(resource(f"limits.{name}"))) == str(found.value())
+
+
+async def is_updated(node: RealNode, make: Make, what: str) -> None:
+    item = {"path": what, "fieldRef": {"fieldPath": f"metadata.{what}"}}
+    script = f"until grep -q key3 /v/{what}; do sleep 0.1; done; cat /v/{what}"
+    metadata = {what: {"key1": "value1", "key2": "value2"}}
+    await node.running(await node.start(script, make(item), metadata=metadata))
+    await node.change(Pod, "p", metadata={what: {"key3": "value3"}})
+    lines = node.said(await node.ended("p")).splitlines()
+    assert [line for line in lines if line.startswith("key")] == ['key1="value1"', 'key2="value2"', 'key3="value3"']
+
+
+@together
+async def test_name(node: RealNode) -> None:
+    """[sig-storage] Downward API volume should provide podname only [NodeConformance] [Conformance]"""
+    await tells_name(node, plain)
+
+
+@together
+async def test_default_mode(node: RealNode) -> None:
+    """[sig-storage] Downward API volume should set DefaultMode on files [LinuxOnly] [NodeConformance] [Conformance]"""
+    assert await tells_name(node, plain, mode=0o400) == ["-r--------"]
+
+
+@together
+async def test_item_mode(node: RealNode) -> None:
+    """[sig-storage] Downward API volume should set mode on item file [LinuxOnly] [NodeConformance] [Conformance]"""
+    assert await tells_name(node, plain, item=0o400) == ["-r--------"]
+
+
+@together
+async def test_labels(node: RealNode) -> None:
+    """[sig-storage] Downward API volume should update labels on modification [NodeConformance] [Conformance]"""
+    await is_updated(node, plain, "labels")
+
+
+@together
+async def test_annotations(node: RealNode) -> None:
+    """[sig-storage] Downward API volume should update annotations on modification [NodeConformance] [Conformance]"""
+    await is_updated(node, plain, "annotations")
+
+
+@together
+async def test_cpu_limit(node: RealNode) -> None:
+    """[sig-storage] Downward API volume should provide container's cpu limit [NodeConformance] [Conformance]"""
+    await tells_resource(node, plain, "limits.cpu", "2")
+
+
+@together
+async def test_cpu_request(node: RealNode) -> None:
+    """[sig-storage] Downward API volume should provide container's cpu request [NodeConformance] [Conformance]"""
+    await tells_resource(node, plain, "requests.cpu", "1")
+
+
+@together
+async def test_memory_limit(node: RealNode) -> None:
+    """[sig-storage] Downward API volume should provide container's memory limit [NodeConformance] [Conformance]"""
+    await tells_resource(node, plain, "limits.memory", "67108864")
+
+
+@together
+async def test_memory_request(node: RealNode) -> None:
+    """[sig-storage] Downward API volume should provide container's memory request [NodeConformance] [Conformance]"""
+    await tells_resource(node, plain, "requests.memory", "33554432")
+
+
+@together
+async def test_allocatable_cpu(node: RealNode) -> None:
+    """[sig-storage] Downward API volume should provide node allocatable (cpu) as default cpu limit if the limit is not set [NodeConformance]"""  # noqa: E501
+    await tells_allocatable(node, plain, "cpu")
+
+
+@together
+async def test_allocatable_memory(node: RealNode) -> None:
+    """[sig-storage] Downward API volume should provide node allocatable (memory) as default memory limit if the limit is not set [NodeConformance]"""  # noqa: E501
+    await tells_allocatable(node, plain, "memory")
+
+
+@together
+async def test_projected_name(node: RealNode) -> None:
+    """[sig-storage] Projected downwardAPI should provide podname only [NodeConformance] [Conformance]"""
+    await tells_name(node, projected)
+
+
+@together
+async def test_projected_default_mode(node: RealNode) -> None:
+    """[sig-storage] Projected downwardAPI should set DefaultMode on files [LinuxOnly] [NodeConformance]"""
+    assert await tells_name(node, projected, mode=0o400) == ["-r--------"]
+
+
+@together
+async def test_projected_item_mode(node: RealNode) -> None:
+    """[sig-storage] Projected downwardAPI should set mode on item file [LinuxOnly] [NodeConformance] [Conformance]"""
+    assert await tells_name(node, projected, item=0o400) == ["-r--------"]
+
+
+@together
+async def test_projected_labels(node: RealNode) -> None:
+    """[sig-storage] Projected downwardAPI should update labels on modification [NodeConformance] [Conformance]"""
+    await is_updated(node, projected, "labels")
+
+
+@together
+async def test_projected_annotations(node: RealNode) -> None:
+    """[sig-storage] Projected downwardAPI should update annotations on modification [NodeConformance] [Conformance]"""
+    await is_updated(node, projected, "annotations")
+
+
+@together
+async def test_projected_cpu_limit(node: RealNode) -> None:
+    """[sig-storage] Projected downwardAPI should provide container's cpu limit [NodeConformance] [Conformance]"""
+    await tells_resource(node, projected, "limits.cpu", "2")
+
+
+@together
+async def test_projected_cpu_request(node: RealNode) -> None:
+    """[sig-storage] Projected downwardAPI should provide container's cpu request [NodeConformance] [Conformance]"""
+    await tells_resource(node, projected, "requests.cpu", "1")
+
+
+@together
+async def test_projected_memory_limit(node: RealNode) -> None:
+    """[sig-storage] Projected downwardAPI should provide container's memory limit [NodeConformance] [Conformance]"""
+    await tells_resource(node, projected, "limits.memory", "67108864")
+
+
+@together
+async def test_projected_memory_request(node: RealNode) -> None:
+    """[sig-storage] Projected downwardAPI should provide container's memory request [NodeConformance] [Conformance]"""
+    await tells_resource(node, projected, "requests.memory", "33554432")
+
+
+@together
+async def test_projected_allocatable_cpu(node: RealNode) -> None:
+    """[sig-storage] Projected downwardAPI should provide node allocatable (cpu) as default cpu limit if the limit is not set [NodeConformance]"""  # noqa: E501
+    await tells_allocatable(node, projected, "cpu")
+
+
+@together
+async def test_projected_allocatable_memory(node: RealNode) -> None:
+    """[sig-storage] Projected downwardAPI should provide node allocatable (memory) as default memory limit if the limit is not set [NodeConformance]"""  # noqa: E501
+    await tells_allocatable(node, projected, "memory")
+
+
+@together
+async def test_projected_together(node: RealNode) -> None:
+    """[sig-storage] Projected combined should project all components that make up the projection API [Projection] [NodeConformance]"""  # noqa: E501
+    await node.config_map("m", data={"configmap-data": "configmap-value-1"})
+    await node.secret("s", stringData={"secret-data": "secret-value-1"})
+    items = [
+        NAME,
+        *(resource(name, name) for name in ("limits.cpu", "requests.cpu", "limits.memory", "requests.memory")),
+    ]
+    sources = [{"secret": {"name": "s"}}, {"configMap": {"name": "m"}}, {"downwardAPI": {"items": items}}]
+    script = (
+        "for f in podname secret-data configmap-data limits.cpu requests.cpu limits.memory requests.memory; "
+        "do cat /v/$f; echo; done"
+    )
+    volume = {"name": "v", "projected": {"sources": sources}}
+    said = await node.output(script, volume, container={"resources": RESOURCES})
+    assert said.splitlines() == ["p", "secret-value-1", "configmap-value-1", "2", "1", "67108864", "33554432"]

@@ -1,0 +1,56 @@
+"""The conformance descriptions of parts of volumes, each a test whose first line is its name."""
+
+from typing import Any
+
+from tests.e2e.conformance.storage.real_node import RealNode, together
+
+CONTENT = {"configmap-key": "configmap content", "secret-key": "secret content"}
+
+
+async def read(node: RealNode, volume: dict[str, Any], subpath: str, target: str = "/part/file") -> str:
+    """What is there, while the whole of the volume is somewhere else."""
+    mounts = [{"name": "v", "mountPath": target, "subPath": subpath}, {"name": "v", "mountPath": "/whole"}]
+    return await node.output(f"cat {target}; echo; cat /whole/{subpath}", volume, mounts=mounts)
+
+
+@together
+async def test_secret(node: RealNode) -> None:
+    """[sig-storage] Subpath Atomic writer volumes should support subpaths with secret pod [Conformance]"""
+    await node.secret("s", stringData=CONTENT)
+    said = await read(node, {"name": "v", "secret": {"secretName": "s"}}, "secret-key")
+    assert said.splitlines() == ["secret content"] * 2
+
+
+@together
+async def test_config_map(node: RealNode) -> None:
+    """[sig-storage] Subpath Atomic writer volumes should support subpaths with configmap pod [Conformance]"""
+    await node.config_map("m", data=CONTENT)
+    said = await read(node, {"name": "v", "configMap": {"name": "m"}}, "configmap-key")
+    assert said.splitlines() == ["configmap content"] * 2
+
+
+@together
+async def test_a_file_that_is_there(node: RealNode) -> None:
+    """[sig-storage] Subpath Atomic writer volumes should support subpaths with configmap pod with mountPath of existing file [Conformance]"""  # noqa: E501
+    await node.config_map("m", data=CONTENT)
+    volume = {"name": "v", "configMap": {"name": "m"}}
+    said = await read(node, volume, "configmap-key", "/etc/resolv.conf")
+    assert said.splitlines() == ["configmap content"] * 2
+
+
+@together
+async def test_downward_api(node: RealNode) -> None:
+    """[sig-storage] Subpath Atomic writer volumes should support subpaths with downward pod [Conformance]"""
+    item = {"path": "downward/podname", "fieldRef": {"fieldPath": "metadata.name"}}
+    said = await read(node, {"name": "v", "downwardAPI": {"items": [item]}}, "downward/podname")
+    assert said.splitlines() == ["p", "p"]
+
+
+@together
+async def test_projected(node: RealNode) -> None:
+    """[sig-storage] Subpath Atomic writer volumes should support subpaths with projected pod [Conformance]"""
+    await node.config_map("m", data=CONTENT)
+    item = {"key": "configmap-key", "path": "projected/configmap-key"}
+    source = {"sources": [{"configMap": {"name": "m", "items": [item]}}]}
+    said = await read(node, {"name": "v", "projected": source}, "projected/configmap-key")
+    assert said.splitlines() == ["configmap content"] * 2
