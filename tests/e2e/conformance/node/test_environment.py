@@ -1,0 +1,301 @@
+"""The conformance descriptions of sig-node for what containers find in their environment, each a test whose first line
+is its name. On a real node, with the programs of the host."""
+
+import base64
+from typing import Any
+
+import pytest
+
+from sampan.api.codec import json
+from sampan.api.types.core_v1 import ConfigMap, Node, Secret, Service
+from sampan.machinery.client import PatchType
+from sampan.machinery.errors import Invalid
+from tests.e2e.conformance.storage.real_node import NODE, RealNode, together
+
+
+def field(path: str) -> dict[str, Any]:
+    return {"fieldRef": {"fieldPath": path}}
+
+
+def variables(**sources: Any) -> list[dict[str, Any]]:
+    return [
+        {"name": name, "value": source} if isinstance(source, str) else {"name": name, "valueFrom": source}
+        for name, source in sources.items()
+    ]
+
+
+async def printed(node: RealNode, env: list[dict[str, Any]], **container: Any) -> dict[str, str]:
+    """The variables that a container is begun with, also those that a shell does not pass on."""
+    said = await node.output("tr '\\0' '\\n' < /proc/1/environ", container={"env": env, **container})
+    return dict(line.partition("=")[::2] for line in said.splitlines())
+
+
+# -- config maps -----------------------------------------------------------------------------------------------------
+
+
+@together
+async def test_config_map_in_a_variable(node: RealNode) -> None:
+    """[sig-node] ConfigMap should be consumable via environment variable [NodeConformance] [Conformance]"""
+    await node.config_map("m", data={"data-1": "value-1"})
+    found = await printed(node, variables(CONFIG_DATA_1={"configMapKeyRef": {"name": "m", "key": "data-1"}}))
+    assert found["CONFIG_DATA_1"] == "value-1"
+
+
+@together
+async def test_config_map_as_environment(node: RealNode) -> None:
+    """[sig-node] ConfigMap should be consumable via the environment [NodeConformance] [Conformance]"""
+    await node.config_map("m", data={"data_1": "value-1", "data_2": "value-2"})
+    sources = [{"configMapRef": {"name": "m"}}, {"prefix": "p_", "configMapRef": {"name": "m"}}]
+    found = await printed(node, [], envFrom=sources)
+    assert {name: value for name, value in found.items() if "data" in name} == {
+        "data_1": "value-1",
+        "data_2": "value-2",
+        "p_data_1": "value-1",
+        "p_data_2": "value-2",
+    }
+
+
+@together
+async def test_config_map_with_prefixes(node: RealNode) -> None:
+    """[sig-node] ConfigMap should be consumable as environment variable names with various prefixes [Conformance]"""
+    await node.config_map("m", data={"data_1": "value-1"})
+    prefixes = ("p_", "#_", "1-", "$_", "-")
+    found = await printed(node, [], envFrom=[{"prefix": each, "configMapRef": {"name": "m"}} for each in prefixes])
+    assert {name for name in found if name.endswith("data_1")} == {f"{each}data_1" for each in prefixes}
+
+
+@together
+async def test_config_map_with_an_empty_key(node: RealNode) -> None:
+    """[sig-node] ConfigMap should fail to create ConfigMap with empty key [Conformance]"""
+    with pytest.raises(Invalid):
+        await node.config_map("m", data={"": "value-1"})
+
+
+@together
+async def test_config_map_is_updated(node: RealNode) -> None:
+    """[sig-node] ConfigMap should update ConfigMap successfully [NodeConformance] [Conformance]"""
+    await node.config_map("m", data={})
+    await node.change(ConfigMap, "m", data={"data": "value"})
+    found = await node.client.of(ConfigMap).get("m", node.namespace)
+    assert found.data == {"data": "value"}
+
+
+# -- secrets ---------------------------------------------------------------------------------------------------------
+
+
+@together
+async def test_secret_in_a_variable(node: RealNode) -> None:
+    """[sig-node] Secrets should be consumable from pods in env vars [NodeConformance] [Conformance]"""
+    await node.secret("s", stringData={"data-1": "value-1"})
+    found = await printed(node, variables(SECRET_DATA={"secretKeyRef": {"name": "s", "key": "data-1"}}))
+    assert found["SECRET_DATA"] == "value-1"
+
+
+@together
+async def test_secret_as_environment(node: RealNode) -> None:
+    """[sig-node] Secrets should be consumable via the environment [NodeConformance] [Conformance]"""
+    await node.secret("s", stringData={"data_1": "value-1"})
+    sources = [{"secretRef": {"name": "s"}}, {"prefix": "p_", "secretRef": {"name": "s"}}]
+    found = await printed(node, [], envFrom=sources)
+    assert (found["data_1"], found["p_data_1"]) == ("value-1", "value-1")
+
+
+@together
+async def test_secret_with_prefixes(node: RealNode) -> None:
+    """[sig-node] Secrets should be consumable as environment variable names variable names with various prefixes
+    [Conformance]"""
+    await node.secret("s", stringData={"data_1": "value-1"})
+    prefixes = ("p_", "#_", "1-", "$_", "-")
+    found = await printed(node, [], envFrom=[{"prefix": each, "secretRef": {"name": "s"}} for each in prefixes])
+    assert {name for name in found if name.endswith("data_1")} == {f"{each}data_1" for each in prefixes}
+
+
+@together
+async def test_secret_with_an_empty_key(node: RealNode) -> None:
+    """[sig-node] Secrets should fail to create secret due to empty secret key [Conformance]"""
+    with pytest.raises(Invalid):
+        await node.secret("s", stringData={"": "value-1"})
+
+
+@together
+async def test_secret_is_patched(node: RealNode) -> None:
+    """[sig-node] Secrets should patch a secret [Conformance]"""
+    await node.secret("s", stringData={"key": "value"})
+    patch = {"metadata": {"labels": {"a": "b"}}, "data": {"key": base64.b64encode(b"value1").decode()}}
+    secrets = node.client.of(Secret)
+    await secrets.patch("s", patch, node.namespace)
+    found = await secrets.get("s", node.namespace)
+    assert (found.metadata.labels, found.data) == ({"a": "b"}, {"key": b"value1"})
+
+
+# -- what a pod may know of itself -----------------------------------------------------------------------------------
+
+
+@together
+async def test_name_namespace_and_address(node: RealNode) -> None:
+    """[sig-node] Downward API should provide pod name, namespace and IP address as env vars [NodeConformance]
+    [Conformance]"""
+    env = variables(N=field("metadata.name"), S=field("metadata.namespace"), IP=field("status.podIP"))
+    found = await printed(node, env)
+    assert (found["N"], found["S"]) == ("p", node.namespace)
+    assert found["IP"].count(".") == 3
+
+
+@together
+async def test_address_of_the_host(node: RealNode) -> None:
+    """[sig-node] Downward API should provide host IP as an env var [NodeConformance] [Conformance]"""
+    host = (await node.client.of(Node).get(NODE)).status.addresses[0].address
+    assert (await printed(node, variables(HOST=field("status.hostIP"))))["HOST"] == host
+
+
+@together
+async def test_addresses_of_the_host(node: RealNode) -> None:
+    """[sig-node] Downward API should provide hostIPs as an env var [NodeConformance] [Conformance]"""
+    found = (await node.client.of(Node).get(NODE)).status.addresses
+    hosts = ",".join(each.address for each in found if each.type == "InternalIP")
+    assert (await printed(node, variables(HOSTS=field("status.hostIPs"))))["HOSTS"] == hosts
+
+
+@together
+async def test_uid(node: RealNode) -> None:
+    """[sig-node] Downward API should provide pod UID as env vars [NodeConformance] [Conformance]"""
+    name = await node.start("echo $UID_OF_POD", container={"env": variables(UID_OF_POD=field("metadata.uid"))})
+    pod = await node.ended(name)
+    assert node.said(pod) == pod.metadata.uid
+
+
+@together
+async def test_requests_and_limits(node: RealNode) -> None:
+    """[sig-node] Downward API should provide container's limits.cpu/memory and requests.cpu/memory as env vars
+    [NodeConformance] [Conformance]"""
+    words = ("requests.cpu", "requests.memory", "limits.cpu", "limits.memory")
+    env = variables(**{word.replace(".", "_"): {"resourceFieldRef": {"resource": word}} for word in words})
+    amounts = {"requests": {"cpu": "250m", "memory": "32Mi"}, "limits": {"cpu": "1250m", "memory": "64Mi"}}
+    found = await printed(node, env, resources=amounts)
+    assert [found[word.replace(".", "_")] for word in words] == ["1", str(32 << 20), "2", str(64 << 20)]
+
+
+@together
+async def test_limits_of_the_node(node: RealNode) -> None:
+    """[sig-node] Downward API should provide default limits.cpu/memory from node allocatable [NodeConformance]
+    [Conformance]"""
+    words = ("limits.cpu", "limits.memory")
+    env = variables(**{word.replace(".", "_"): {"resourceFieldRef": {"resource": word}} for word in words})
+    found = await printed(node, env)
+    assert int(found["limits_cpu"]) >= 1
+    assert int(found["limits_memory"]) > 64 << 20
+
+
+# -- expansion -------------------------------------------------------------------------------------------------------
+
+
+@together
+async def test_composed_variables(node: RealNode) -> None:
+    """[sig-node] Variable Expansion should allow composing env vars into new env vars [NodeConformance]
+    [Conformance]"""
+    found = await printed(node, variables(FOO="foo-value", BAR="bar-value", FOOBAR="$(FOO);;$(BAR)"))
+    assert found["FOOBAR"] == "foo-value;;bar-value"
+
+
+@together
+async def test_variables_in_a_command(node: RealNode) -> None:
+    """[sig-node] Variable Expansion should allow substituting values in a container's command [NodeConformance]
+    [Conformance]"""
+    command = ["sh", "-c", 'TEST_VAR=wrong; echo "$(TEST_VAR)" > /dev/termination-log']
+    said = await node.output("", container={"env": variables(TEST_VAR="test-value"), "command": command})
+    assert said == "test-value"
+
+
+@together
+async def test_variables_in_arguments(node: RealNode) -> None:
+    """[sig-node] Variable Expansion should allow substituting values in a container's args [NodeConformance]
+    [Conformance]"""
+    args = ['TEST_VAR=wrong; echo "$(TEST_VAR)" > /dev/termination-log']
+    container = {"env": variables(TEST_VAR="test-value"), "command": ["sh", "-c"], "args": args}
+    assert await node.output("", container=container) == "test-value"
+
+
+VOLUME: dict[str, Any] = {"name": "v", "emptyDir": {}}
+
+
+def mounted_at(expression: str) -> list[dict[str, str]]:
+    return [{"name": "v", "mountPath": "/logs", "subPathExpr": expression}, {"name": "v", "mountPath": "/all"}]
+
+
+@together
+async def test_variables_in_a_sub_path(node: RealNode) -> None:
+    """[sig-node] Variable Expansion should allow substituting values in a volume subpath [Conformance]"""
+    script = "touch /logs/file; cd /all; find . -type f"
+    env = variables(POD_NAME=field("metadata.name"))
+    said = await node.output(script, VOLUME, mounts=mounted_at("$(POD_NAME)"), container={"env": env})
+    assert said == "./p/file"
+
+
+@together
+async def test_writing_in_a_sub_path(node: RealNode) -> None:
+    """[sig-node] Variable Expansion should succeed in writing subpaths in container [Conformance]"""
+    env = variables(POD_NAME=field("metadata.annotations['mysubpath']"))
+    said = await node.output(
+        "touch /logs/test.log; ls /all/mypath/foo",
+        VOLUME,
+        mounts=mounted_at("$(POD_NAME)"),
+        container={"env": env},
+        metadata={"annotations": {"mysubpath": "mypath/foo"}},
+    )
+    assert said == "test.log"
+
+
+async def refused(node: RealNode, env: list[dict[str, Any]], **options: Any) -> str:
+    name = await node.start("true", VOLUME, mounts=mounted_at("$(POD_NAME)"), container={"env": env}, **options)
+    pod = await node.when(name, lambda pod: any(each.state.waiting for each in pod.status.containerStatuses))
+    pod = await node.when(name, lambda pod: _reason(pod) == "CreateContainerConfigError")
+    return str(pod.status.containerStatuses[0].state.waiting.message)
+
+
+def _reason(pod: Any) -> str:
+    return next((each.state.waiting.reason for each in pod.status.containerStatuses if each.state.waiting), "")
+
+
+@together
+async def test_backticks_in_a_sub_path(node: RealNode) -> None:
+    """[sig-node] Variable Expansion should fail substituting values in a volume subpath with backticks
+    [Conformance]"""
+    assert await refused(node, variables(POD_NAME="..")) != ""
+
+
+@together
+async def test_an_absolute_sub_path(node: RealNode) -> None:
+    """[sig-node] Variable Expansion should fail substituting values in a volume subpath with absolute path
+    [Conformance]"""
+    assert await refused(node, variables(POD_NAME="/tmp")) != ""
+
+
+@together
+async def test_a_sub_path_that_is_mended(node: RealNode) -> None:
+    """[sig-node] Variable Expansion should verify that a failing subpath expansion can be modified during the
+    lifecycle of a container [Slow] [Conformance]"""
+    from sampan.api.types.core_v1 import Pod
+
+    env = variables(POD_NAME=field("metadata.annotations['mysubpath']"))
+    await refused(node, env, metadata={"annotations": {"notmysubpath": "mypath"}})
+    patch = {"metadata": {"annotations": {"mysubpath": "mypath"}}}
+    await node.client.of(Pod).patch("p", patch, node.namespace, type=PatchType.MERGE)
+    await node.ended("p")
+
+
+# -- services --------------------------------------------------------------------------------------------------------
+
+
+@together
+async def test_variables_for_services(node: RealNode) -> None:
+    """[sig-node] Pods should contain environment variables for services [NodeConformance] [Conformance]"""
+    value = {
+        "metadata": {"name": "fooservice", "namespace": node.namespace},
+        "spec": {"ports": [{"port": 8765, "targetPort": 8080}], "selector": {"name": "srv"}},
+    }
+    made = await node.client.of(Service).create(json.from_value(value, Service))
+    found = await printed(node, [])
+    assert found["FOOSERVICE_SERVICE_HOST"] == made.spec.clusterIP
+    assert found["FOOSERVICE_SERVICE_PORT"] == "8765"
+    assert found["FOOSERVICE_PORT"] == f"tcp://{made.spec.clusterIP}:8765"
+    assert found["FOOSERVICE_PORT_8765_TCP_PROTO"] == "tcp"
