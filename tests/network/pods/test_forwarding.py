@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from sampan.network.pods import forwarding
+from sampan.network.pods.consent import Consent
 from sampan.network.pods.forwarding import Chain
 
 FORWARD = {"name": "FORWARD", "type": "filter", "hook": "forward", "prio": 0}
@@ -27,6 +30,21 @@ def test_only_chains_that_refuse_count() -> None:
     assert refusing == [Chain("ip", "filter", "FORWARD"), Chain("inet", "firewall", "forward")]
     assert [chain.is_of_iptables for chain in refusing] == [True, False]
     assert [str(chain) for chain in forwarding.iptables_chains(found)] == ["ip filter FORWARD", "ip6 filter FORWARD"]
+
+
+def test_others_firewalls_are_named_once(caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch) -> None:
+    found = listing(
+        {"family": "inet", "table": "firewall", "name": "forward", "hook": "forward", "policy": "drop"},
+        {"family": "inet", "table": "firewalld", "name": "filter_FORWARD", "hook": "forward", "policy": "accept"},
+    )
+    monkeypatch.setattr("shutil.which", lambda name: None)  # of iptables nothing is asked
+    consent = Consent("tst0")
+    for _ in range(2):
+        consent.ensure(found)
+    assert [record.message for record in caplog.records] == [
+        "the packet rules of inet firewall forward drop what they do not know, perhaps packets of pods too",
+        "firewalld runs here, and lets pods through only after: firewall-cmd --zone=trusted --add-interface=tst0",
+    ]
 
 
 def test_rules_with_our_mark() -> None:

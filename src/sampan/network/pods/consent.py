@@ -24,16 +24,18 @@ _LEGACY = {
 class Consent:
     def __init__(self, bridge: str) -> None:
         self._bridge = bridge
-        self._warned: set[forwarding.Chain] = set()
+        self._warned: set[str] = set()
 
     def ensure(self, chains: Mapping[str, Any]) -> None:
         """With what `nft -j list chains` says."""
         for chain in forwarding.refusing(chains, self._bridge):
             if chain.is_of_iptables:
                 self._consent(chain)
-            elif chain not in self._warned:
-                self._warned.add(chain)
-                log.warning("the packet rules of %s drop what they do not know, perhaps packets of pods too", chain)
+            else:
+                self._warn(f"the packet rules of {chain} drop what they do not know, perhaps packets of pods too")
+        if forwarding.has_firewalld(chains):
+            how = f"firewall-cmd --zone=trusted --add-interface={self._bridge}"
+            self._warn(f"firewalld runs here, and lets pods through only after: {how}")
         self._legacy("-C", "-A")
 
     def withdraw(self) -> None:
@@ -49,6 +51,12 @@ class Consent:
             text = forwarding.withdrawal(chain, handles) + forwarding.consent(chain, self._bridge)
             run_nft("-f", "-", text=text)
             log.warning("packet rules of %s, which drop what they do not know, now let %s through", chain, self._bridge)
+
+    def _warn(self, text: str) -> None:
+        """Once."""
+        if text not in self._warned:
+            self._warned.add(text)
+            log.warning("%s", text)
 
     def _legacy(self, check: str, change: str, *, when: int = 1) -> None:
         """Where the check ends with `when` (0: the rule is there), make the change."""

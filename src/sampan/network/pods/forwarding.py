@@ -39,6 +39,11 @@ def refusing(listing: Mapping[str, Any], bridge: str) -> Iterator[Chain]:
             yield Chain(chain["family"], chain["table"], chain["name"])
 
 
+def has_firewalld(listing: Mapping[str, Any]) -> bool:
+    """It refuses by a rule, not by policy, unless the bridge is in a zone that lets it through."""
+    return any(entry.get("chain", {}).get("table") == "firewalld" for entry in listing.get("nftables", ()))
+
+
 def iptables_chains(listing: Mapping[str, Any]) -> Iterator[Chain]:
     for entry in listing.get("nftables", ()):
         if (chain := entry.get("chain")) is not None:
@@ -68,4 +73,14 @@ def legacy_rules(bridge: str) -> list[list[str]]:
     return [["FORWARD", "-i", bridge, *mark], ["FORWARD", "-o", bridge, *mark]]
 
 
-__all__ = ["RULES", "Chain", "consent", "iptables_chains", "legacy_rules", "marked", "refusing", "withdrawal"]
+__all__ = [
+    "RULES",
+    "Chain",
+    "consent",
+    "has_firewalld",
+    "iptables_chains",
+    "legacy_rules",
+    "marked",
+    "refusing",
+    "withdrawal",
+]
