@@ -15,6 +15,8 @@ COMMANDS = {
     "status": ("sampan.cli.status", "Show what runs and where."),
     "node": ("sampan.cli.node", "Add, remove, stop and start nodes."),
     "image": ("sampan.cli.image", "Load, fetch, list and remove images."),
+    "why": ("sampan.cli.why", "Tell why a pod is pending, or why it is where it is."),
+    "trace": ("sampan.cli.trace", "Show what happened to an object lately, and who did it."),
     "kube-apiserver": ("sampan.cli.kube_apiserver", "Run the API server alone, with the real one's flags."),
     "kube-controller-manager": (
         "sampan.cli.kube_controller_manager",

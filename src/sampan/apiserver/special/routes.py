@@ -54,7 +54,7 @@ def special_paths(
     if metrics is not None:
         handlers["metrics"] = Scraping(metrics=metrics).handle
     if recorder is not None:
-        handlers["debug"] = Debug({FLIGHT: Flight(recorder).handle}, debug or {}).handle
+        handlers["debug"] = Debug({FLIGHT: Flight(recorder).handle}, debug if debug is not None else {}).handle
     if openid is not None:
         handlers["openid"] = handlers[".well-known"] = openid.handle
     more = (["/metrics"] if metrics is not None else []) + ([CONFIGURATION, KEYS] if openid is not None else [])

@@ -80,7 +80,7 @@ def _invalid_text(error: errors.ApiError) -> str:
 class Session:
     def __init__(self, access: Access, namespace: str) -> None:
         self.namespace = namespace
-        self._access = access
+        self.access = self._access = access
         self._url = urlsplit(access.server)
         self._connection: http.client.HTTPConnection | None = None
 

@@ -75,7 +75,7 @@ class PointMetrics:
         self, method: Callable[..., Any], point: str, plugin: str, spent: dict[str, float]
     ) -> Callable[..., Any]:
         assert self._metrics is not None
-        distribution = self._metrics.plugins.labels(plugin, point, _SUCCESS)
+        family = self._metrics.plugins
 
         def timed(*given: Any) -> Any:
             began = time.perf_counter()
@@ -83,7 +83,7 @@ class PointMetrics:
                 return method(*given)
             finally:
                 took = time.perf_counter() - began
-                distribution.observe(took)
+                family.labels(plugin, point, _SUCCESS).observe(took)
                 spent[point] = spent.get(point, 0.0) + took
 
         return timed

@@ -1,0 +1,58 @@
+"""`sampan trace`: what the flight recorder has about an object, oldest first."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import click
+
+from sampan.api.ages import human
+from sampan.cli.failures import CliError
+from sampan.cli.kubectl.kinds import Kinds
+from sampan.cli.kubectl.printing import as_json, table_lines
+from sampan.cli.kubectl.session import open_session
+from sampan.cli.kubectl.targets import targets
+
+_RECORDS = "/debug/flightrecorder"
+
+
+@click.command("trace")
+@click.argument("words", nargs=-1, required=True, metavar="KIND/NAME")
+@click.option("-n", "--namespace", default="", metavar="NS", help="The namespace to look in.")
+@click.option("-o", "--output", default="", metavar="FORM", help="json.")
+@click.option("--kubeconfig", metavar="F", help="The kubeconfig file.")
+@click.option("--context", "context_name", metavar="NAME", default="", help="The context in it.")
+@click.option("-s", "--server", metavar="URL", default="", help="The API server.")
+@click.option("--token", metavar="T", default="", help="A bearer token.")
+@click.option("--insecure-skip-tls-verify", "insecure", is_flag=True, help="Do not check the server's certificate.")
+def command(words: tuple[str, ...], output: str, **given: Any) -> None:
+    """Show what happened to an object lately, and who did it: `trace pod/NAME`."""
+    if output not in ("", "json"):
+        raise CliError(f"-o: there is no {output!r}; known is json")
+    session = open_session(given)
+    for target in targets(Kinds(session), words):
+        for name in target.names:
+            found = session.get(target.kind.object(session.namespace, name))
+            records = list(session.lines(_RECORDS, {"uid": found["metadata"]["uid"]}))
+            click.echo(as_json(records) if output == "json" else "\n".join(_lines(records)))
+
+
+def _lines(records: list[dict[str, Any]]) -> list[str]:
+    if not records:
+        return ["nothing is recorded of it"]
+    now = time.time()
+    rows = [["AGO", "WHO", "DID", "FOR", "OUTCOME"]]
+    rows += [
+        [human(max(0.0, now - one["time"])), one["component"], one["action"], one.get("actor", ""), _outcome(one)]
+        for one in records
+    ]
+    return [line.rstrip() for line in table_lines(rows)]
+
+
+def _outcome(record: dict[str, Any]) -> str:
+    revision = record.get("revision")
+    return str(record.get("outcome", "")) + (f" (version {revision})" if revision else "")
+
+
+__all__ = ["command"]

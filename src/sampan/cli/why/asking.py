@@ -1,0 +1,71 @@
+"""Who knows why: the scheduler inside the API server's process, one on its own port, or else we ourselves.
+
+Without a scheduler that can be asked, one is made here that looks at the cluster through the API and decides nothing.
+It has the default profile, and knows nothing of what was decided before.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from typing import Any
+
+import click
+import msgspec
+
+from sampan.cli.kubectl.session import ServerError, Session
+from sampan.machinery.client.access import Access
+
+WHY = "/debug/scheduler/why"
+
+
+def explained(session: Session, pod: Mapping[str, Any], *, is_there: bool, scheduler: str, limit: int) -> Any:
+    """About a pod that there is, or one that might come."""
+    server = _at(session, scheduler) if scheduler else session
+    try:
+        return _asked(server, pod, is_there, limit)
+    except ServerError as error:
+        if scheduler or error.error.code not in (403, 404, 503):
+            raise
+    click.echo("(the scheduler cannot be asked here; worked out from what the API server tells)", err=True)
+    return _worked_out(session.access, pod, limit)
+
+
+def _asked(server: Session, pod: Mapping[str, Any], is_there: bool, limit: int) -> Any:
+    query = {"limit": str(limit)}
+    if not is_there:
+        return server.send("POST", WHY, query, body=pod)
+    metadata = pod["metadata"]
+    return server.get(WHY, query | {"namespace": metadata["namespace"], "name": metadata["name"]})
+
+
+def _at(session: Session, url: str) -> Session:
+    """As the same user, whose token the scheduler has the API server look at; its certificate is its own."""
+    access = Access(server=url, is_insecure=True, token=session.access.token, token_file=session.access.token_file)
+    found = Session(access, session.namespace)
+    click.get_current_context().call_on_close(found.close)
+    return found
+
+
+def _worked_out(access: Access, pod: Mapping[str, Any], limit: int) -> Any:
+    return asyncio.run(_look(access, pod, limit))
+
+
+async def _look(access: Access, value: Mapping[str, Any], limit: int) -> Any:
+    from sampan.api.codec import json
+    from sampan.api.types.core_v1 import Pod
+    from sampan.machinery.client import Client
+    from sampan.machinery.client.http import HttpTransport
+    from sampan.machinery.clock import RealClock
+    from sampan.scheduler.explain.asking import explain
+    from sampan.scheduler.scheduler import Scheduler
+
+    clock = RealClock()
+    async with HttpTransport(access) as transport:
+        scheduler = Scheduler(client=Client(transport=transport, clock=clock, component="sampan-why"), clock=clock)
+        async with scheduler.looking():
+            found = explain(scheduler, json.from_value(value, Pod), now=clock.now(), most_nodes=limit)
+    return msgspec.json.decode(msgspec.json.encode(found))
+
+
+__all__ = ["explained"]

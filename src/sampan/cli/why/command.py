@@ -1,0 +1,197 @@
+"""The command itself."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import click
+
+from sampan.cli.failures import CliError
+from sampan.cli.kubectl.kinds import Kinds
+from sampan.cli.kubectl.manifests import Manifest, read_manifests
+from sampan.cli.kubectl.printing import as_json, table_lines
+from sampan.cli.kubectl.session import ServerError, Session, open_session
+from sampan.cli.kubectl.targets import targets
+from sampan.cli.why import verdicts
+from sampan.cli.why.asking import explained
+from sampan.cli.why.members import complaints, pods_of
+from sampan.cli.why.waiting_for import is_placed, is_well, missing, state_of
+
+_LIMIT, _WIDE_LIMIT = 200, 5000
+_ENDED = ("Succeeded", "Failed")
+
+
+@click.command("why")
+@click.argument("words", nargs=-1, metavar="[KIND/NAME]")
+@click.option("-f", "--filename", "files", multiple=True, metavar="F", help="Pods that are only in a file yet.")
+@click.option("-n", "--namespace", default="", metavar="NS", help="The namespace to look in.")
+@click.option("-o", "--output", default="", metavar="FORM", help="wide: every plug-in and node; json.")
+@click.option("--scheduler", default="", metavar="URL", help="Ask the scheduler at its own port, with a token.")
+@click.option("--kubeconfig", metavar="F", help="The kubeconfig file.")
+@click.option("--context", "context_name", metavar="NAME", default="", help="The context in it.")
+@click.option("-s", "--server", metavar="URL", default="", help="The API server.")
+@click.option("--token", metavar="T", default="", help="A bearer token.")
+@click.option("--insecure-skip-tls-verify", "insecure", is_flag=True, help="Do not check the server's certificate.")
+def command(words: tuple[str, ...], files: tuple[str, ...], output: str, scheduler: str, **given: Any) -> None:
+    """Tell why a pod is pending, or why it is where it is: `why pod/NAME`, `why deployment/NAME`, `why -f pod.yaml`."""
+    if output not in ("", "wide", "json"):
+        raise CliError(f"-o: there is no {output!r}; known are wide, json")
+    if bool(words) == bool(files):
+        raise CliError("want either KIND/NAME or -f FILE")
+    teller = Teller(open_session(given), output, scheduler)
+    if files:
+        for manifest in read_manifests(files, action="tell of"):
+            teller.might_come(manifest)
+    else:
+        teller.there(words)
+
+
+class Teller:
+    def __init__(self, session: Session, output: str, scheduler: str) -> None:
+        self._session, self._output, self._scheduler = session, output, scheduler
+        self._told = 0
+
+    # -- what there is -----------------------------------------------------------------------------------------------
+
+    def there(self, words: Sequence[str]) -> None:
+        words = ("pod", *words) if len(words) == 1 and "/" not in words[0] else words
+        for target in targets(Kinds(self._session), words):
+            if not target.names:
+                raise CliError(f"{target.kind.plural}: want the name of one, as in {target.kind.singular}/NAME")
+            for name in target.names:
+                found = self._session.get(target.kind.object(self._session.namespace, name))
+                if target.kind.plural == "pods" and not target.kind.group:
+                    self._pod(found)
+                else:
+                    self._members(found, f"{target.kind.qualified}/{name}")
+
+    def _members(self, obj: Mapping[str, Any], name: str) -> None:
+        """Of a workload: all pods in a line each, and more of the first that is not well."""
+        pods = sorted(pods_of(self._session, obj), key=lambda pod: str(pod["metadata"]["name"]))
+        if self._output == "json":
+            for pod in pods:
+                self._pod(pod)
+            return
+        click.echo(f"{name}: {len(pods)} pods" if pods else f"{name}: there are no pods")
+        for line in [*complaints(obj), *([] if pods else missing(_NOBODY, self._events(obj)))]:
+            click.echo(f"  {line}")
+        rows = [[_name(pod), state_of(pod), pod["spec"].get("nodeName", ""), _first(pod)] for pod in pods]
+        for line in table_lines([["POD", "STATE", "NODE", "LACKS"], *rows]) if rows else ():
+            click.echo(line.rstrip())
+        ill = next((pod for pod in pods if not is_well(pod)), None)
+        if ill is not None:
+            click.echo("")
+            self._pod(ill)
+
+    def _pod(self, pod: Mapping[str, Any]) -> None:
+        told = None
+        if pod.get("status", {}).get("phase") not in _ENDED and not pod["metadata"].get("deletionTimestamp"):
+            told = self._explained(pod, is_there=True)
+        lacks = missing(pod, self._events(pod), self._claims(pod))
+        if self._output == "json":
+            click.echo(as_json({"pod": _name(pod), "state": state_of(pod), "lacks": lacks, "scheduling": told}))
+            return
+        self._begin()
+        where = f" on {pod['spec']['nodeName']}" if is_placed(pod) else ": no node yet"
+        click.echo(f"pod {_name(pod)} is {state_of(pod)}{where}")
+        for line in lacks:
+            click.echo(f"  {line}")
+        self._tell(told)
+
+    # -- what might come ---------------------------------------------------------------------------------------------
+
+    def might_come(self, manifest: Manifest) -> None:
+        pod = self._as_made(_pod_in(manifest), manifest.namespace or self._session.namespace)
+        told = self._explained(pod, is_there=False)
+        name = f"{pod['metadata']['namespace']}/{manifest.name}"
+        if self._output == "json":
+            click.echo(as_json({"pod": name, "state": "not created", "lacks": [], "scheduling": told}))
+            return
+        self._begin()
+        click.echo(f"{manifest.kind.lower()} {name} of {manifest.source} is not in the cluster")
+        self._tell(told)
+
+    def _as_made(self, pod: dict[str, Any], namespace: str) -> dict[str, Any]:
+        """As the server would make it: with defaults, a priority, tolerations. Nothing is kept."""
+        metadata = dict(pod.get("metadata") or {})
+        name = metadata.pop("name", "") or "pod"
+        body = {**pod, "metadata": {**metadata, "namespace": namespace, "generateName": f"{name}-"}}
+        try:
+            made: dict[str, Any] = self._session.send(
+                "POST", f"/api/v1/namespaces/{namespace}/pods", {"dryRun": "All"}, body=body
+            )
+        except ServerError as error:
+            if error.error.code != 403:
+                raise
+            click.echo(f"(the server would not make it: {error.error.message})", err=True)
+            made = body | {"metadata": body["metadata"] | {"name": name, "uid": "none"}}
+        return made
+
+    # -- parts -------------------------------------------------------------------------------------------------------
+
+    def _explained(self, pod: Mapping[str, Any], *, is_there: bool) -> Any:
+        limit = _LIMIT if self._output != "wide" else _WIDE_LIMIT
+        return explained(self._session, pod, is_there=is_there, scheduler=self._scheduler, limit=limit)
+
+    def _tell(self, told: Any) -> None:
+        for line in verdicts.lines(told, is_wide=self._output == "wide") if told else ():
+            click.echo(line.rstrip())
+
+    def _begin(self) -> None:
+        if self._told:
+            click.echo("\n---\n")
+        self._told += 1
+
+    def _events(self, obj: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+        metadata = obj["metadata"]
+        path = f"/api/v1/namespaces/{metadata['namespace']}/events"
+        found: list[Mapping[str, Any]] = (
+            self._session.get(path, {"fieldSelector": f"involvedObject.uid={metadata['uid']}"})["items"] or []
+        )
+        return sorted(found, key=lambda event: str(event.get("lastTimestamp") or event.get("eventTime") or ""))
+
+    def _claims(self, pod: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+        volumes = pod["spec"].get("volumes") or ()
+        names = [(volume.get("persistentVolumeClaim") or {}).get("claimName") for volume in volumes]
+        return [self._claim(pod["metadata"]["namespace"], name) for name in names if name]
+
+    def _claim(self, namespace: str, name: str) -> Mapping[str, Any]:
+        try:
+            found: Mapping[str, Any] = self._session.get(
+                f"/api/v1/namespaces/{namespace}/persistentvolumeclaims/{name}"
+            )
+        except ServerError as error:
+            if error.error.code != 404:
+                raise
+            return {"metadata": {"name": name}, "status": {"phase": "not there"}}
+        return found
+
+
+_NOBODY: Mapping[str, Any] = {"metadata": {}}
+
+
+def _name(pod: Mapping[str, Any]) -> str:
+    return f"{pod['metadata']['namespace']}/{pod['metadata']['name']}"
+
+
+def _first(pod: Mapping[str, Any]) -> str:
+    lacks = missing(pod)
+    return lacks[0] if lacks else ("" if is_placed(pod) else "a node")
+
+
+def _pod_in(manifest: Manifest) -> dict[str, Any]:
+    """A Pod, or that of a workload's template."""
+    if manifest.kind == "Pod":
+        return manifest.value
+    spec = manifest.value.get("spec") or {}
+    if manifest.kind == "CronJob":
+        spec = (spec.get("jobTemplate") or {}).get("spec") or {}
+    template = spec.get("template")
+    if not template:
+        raise CliError(f"{manifest.source}: {manifest.kind} {manifest.name} has no pods to tell of")
+    metadata = {**(template.get("metadata") or {}), "name": manifest.name}
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": template.get("spec") or {}}
+
+
+__all__ = ["command"]

@@ -1,0 +1,61 @@
+"""The pods of a workload or service, and why it may have none."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from sampan.cli.failures import CliError
+from sampan.cli.kubectl.session import Session
+
+Object = Mapping[str, Any]
+
+
+def selector_text(obj: Object) -> str:
+    """The label selector of the object's pods, as a query has it."""
+    selector = obj.get("spec", {}).get("selector")
+    if not selector:
+        kind = obj.get("kind", "it")
+        raise CliError(f"{kind.lower()}/{obj['metadata']['name']}: it has no selector, so it has no pods to tell of")
+    if "matchLabels" not in selector and "matchExpressions" not in selector:
+        return ",".join(f"{key}={value}" for key, value in selector.items())
+    parts = [f"{key}={value}" for key, value in (selector.get("matchLabels") or {}).items()]
+    return ",".join([*parts, *(_expression(one) for one in selector.get("matchExpressions") or ())])
+
+
+def _expression(one: Object) -> str:
+    key, operator, values = one["key"], one["operator"], ",".join(one.get("values") or ())
+    match operator:
+        case "Exists":
+            return str(key)
+        case "DoesNotExist":
+            return f"!{key}"
+        case "In":
+            return f"{key} in ({values})"
+    return f"{key} notin ({values})"
+
+
+def pods_of(session: Session, obj: Object) -> list[dict[str, Any]]:
+    namespace = obj["metadata"]["namespace"]
+    path = f"/api/v1/namespaces/{namespace}/pods"
+    items: list[dict[str, Any]] = session.get(path, {"labelSelector": selector_text(obj)})["items"] or []
+    return items
+
+
+def complaints(obj: Object) -> list[str]:
+    """What the object's own conditions speak of."""
+    bad = {
+        "ReplicaFailure": "True",
+        "Progressing": "False",
+        "Available": "False",
+        "Failed": "True",
+        "Suspended": "True",
+    }
+    return [
+        f"{one['type']}={one['status']}: {one.get('message') or one.get('reason', '')}"
+        for one in obj.get("status", {}).get("conditions") or ()
+        if bad.get(one["type"]) == one["status"]
+    ]
+
+
+__all__ = ["complaints", "pods_of", "selector_text"]

@@ -1,0 +1,141 @@
+"""A scheduler's explanation as lines: what was decided, each node's verdicts, the scores."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from sampan.api.ages import human
+from sampan.cli.kubectl.printing import table_lines
+
+Explained = Mapping[str, Any]
+"""`sampan.scheduler.explain.report.Explanation` as JSON."""
+
+_MOST_NODES = 20
+"""In the short form."""
+
+
+def lines(told: Explained, *, is_wide: bool) -> list[str]:
+    if not told.get("isFamiliar", True):
+        return [f"no scheduler named {told['scheduler']} answers here: that one has to place it"]
+    found = [*_decided(told), *_queue(told)]
+    if told.get("waiting", {}).get("gate"):
+        return found
+    found += ["", _heading(told), ""]
+    nodes = told.get("nodes", [])
+    shown = nodes if is_wide else nodes[:_MOST_NODES]
+    if any(node["fits"] for node in shown):
+        found += _scores(told, [node for node in shown if node["fits"]], is_wide)
+    refused = [node for node in shown if not node["fits"]]
+    if refused:
+        found += [""] * any(node["fits"] for node in shown) + _refusals(refused, is_wide)
+    found += _left_out(told, len(shown), is_wide)
+    return found + (_matrix(told, shown) if is_wide else [])
+
+
+# -- what happened ---------------------------------------------------------------------------------------------------
+
+
+def _decided(told: Explained) -> list[str]:
+    decision = told.get("decision")
+    if not decision:
+        return []
+    ago = human(max(0.0, told["time"] - decision["time"]))
+    if decision.get("message"):
+        found = [f"last tried {ago} ago (attempt {decision['attempt']}): {decision['message']}"]
+        if decision.get("nominated"):
+            found.append(f"room is being made on {decision['nominated']}: pods of lower priority are evicted there")
+        return found
+    score = f", score {decision['score']}" if decision.get("score") else ""
+    return [f"decided {ago} ago (attempt {decision['attempt']}): {decision['node']}{score}"]
+
+
+def _queue(told: Explained) -> list[str]:
+    waiting = told.get("waiting")
+    if not waiting:
+        return []
+    since = human(max(0.0, told["time"] - waiting["since"]))
+    if waiting.get("gate"):
+        return [f"held back for {since}: {waiting['gate']}"]
+    found = f"in the queue for {since} ({waiting['queue']})"
+    plugins = waiting.get("plugins") or []
+    if plugins:
+        found += f"; tried again when something changes that concerns {', '.join(plugins)}"
+    return [found]
+
+
+def _heading(told: Explained) -> str:
+    count, feasible = told.get("count", 0), told.get("feasible", 0)
+    if told.get("node"):
+        start = "As things are now, were it not there yet:"
+        return f"{start} {feasible} of {count} nodes would do" + (f", the best {told['best']}" * bool(told.get("best")))
+    if not count:
+        return "There are no nodes."
+    if not feasible:
+        return f"As things are now none of {count} nodes will do:"
+    return f"As things are now {feasible} of {count} nodes will do, the best {told['best']}:"
+
+
+# -- tables ----------------------------------------------------------------------------------------------------------
+
+
+def _scores(told: Explained, nodes: Sequence[Mapping[str, Any]], is_wide: bool) -> list[str]:
+    """Weighted; plug-ins that score all nodes alike are left out of the short form."""
+    columns = [(one["plugin"], one["weight"]) for one in nodes[0].get("scores", [])]
+    if not is_wide and len(nodes) > 1:
+        columns = [column for column in columns if len({_score(node, column[0]) for node in nodes}) > 1]
+    head = ["NODE", "TOTAL", *(f"{plugin} x{weight}" for plugin, weight in columns)]
+    rows = [
+        [_marked(told, node["name"]), str(node.get("total", 0)), *(str(_score(node, one) * by) for one, by in columns)]
+        for node in nodes
+    ]
+    alike = [one["plugin"] for one in nodes[0].get("scores", []) if one["plugin"] not in dict(columns)]
+    return [*table_lines([head, *rows]), *([f"the same for all: {', '.join(alike)}"] if alike else [])]
+
+
+def _score(node: Mapping[str, Any], plugin: str) -> int:
+    return next((int(one["score"]) for one in node.get("scores", ()) if one["plugin"] == plugin), 0)
+
+
+def _marked(told: Explained, name: str) -> str:
+    return f"{name} *" if name == told.get("node") else name
+
+
+def _refusals(nodes: Sequence[Mapping[str, Any]], is_wide: bool) -> list[str]:
+    rows = [["NODE", "REFUSED BY", "BECAUSE", *(["EVICTING PODS"] * is_wide)]]
+    for node in nodes:
+        name = node["name"]
+        for one in node.get("refusals", ()):
+            for reason in one["reasons"]:
+                may = "would not help" if one.get("isFinal") else "may help"
+                rows.append([name, one["plugin"], reason, *([may] * is_wide)])
+                name = ""
+    return list(table_lines(rows))
+
+
+def _left_out(told: Explained, shown: int, is_wide: bool) -> list[str]:
+    found = []
+    if told.get("count", 0) > shown:
+        more = "" if is_wide else "; -o wide shows more, -o json all that were told"
+        found.append(f"… and {told['count'] - shown} more nodes{more}")
+    refusing = {one["plugin"] for node in told.get("nodes", ()) for one in node.get("refusals", ())}
+    passed = [plugin for plugin in told.get("filters", ()) if plugin not in refusing]
+    if passed:
+        found += ["", f"no objection to any node: {', '.join(passed)}"]
+    return found
+
+
+def _matrix(told: Explained, nodes: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Every filter's verdict on every node."""
+    filters = told.get("filters", [])
+    if not filters or not nodes:
+        return []
+    rows = [["NODE", *filters]]
+    for node in nodes:
+        refusing = {one["plugin"] for one in node.get("refusals", ())}
+        rows.append([node["name"], *("no" if plugin in refusing else "ok" for plugin in filters)])
+    skipped = told.get("skipped", [])
+    return ["", *table_lines(rows), *([f"nothing to say: {', '.join(skipped)}"] if skipped else [])]
+
+
+__all__ = ["Explained", "lines"]

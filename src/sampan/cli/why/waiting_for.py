@@ -1,0 +1,106 @@
+"""What a pod that has a node still lacks, from its status, its events and its claims."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+Object = Mapping[str, Any]
+
+_FINE = ("Ready", "PodReadyToStartContainers")
+
+
+def state_of(pod: Object) -> str:
+    """In a word or two."""
+    status, metadata = pod.get("status", {}), pod["metadata"]
+    if metadata.get("deletionTimestamp"):
+        return "Terminating"
+    phase = status.get("phase", "Pending")
+    if phase != "Running":
+        return str(phase)
+    return "Running" if _condition(pod, "Ready") == "True" else "Running, not ready"
+
+
+def is_placed(pod: Object) -> bool:
+    return bool(pod.get("spec", {}).get("nodeName"))
+
+
+def is_well(pod: Object) -> bool:
+    return state_of(pod) in ("Running", "Succeeded")
+
+
+def missing(pod: Object, events: Sequence[Object] = (), claims: Sequence[Object] = ()) -> list[str]:
+    """One line each; empty if nothing is known to be missing."""
+    if pod["metadata"].get("deletionTimestamp"):
+        return _going(pod)
+    found = [*_claims(claims), *_containers(pod), *_gates(pod)]
+    warnings = _warnings(events) if not is_well(pod) else []
+    return found + [line for line in warnings if line not in found]
+
+
+def _going(pod: Object) -> list[str]:
+    finalizers = pod["metadata"].get("finalizers")
+    since = pod["metadata"]["deletionTimestamp"]
+    held = f"; held by the finalizers {', '.join(finalizers)}" if finalizers else ""
+    return [f"it is to be gone by {since}{held}"]
+
+
+def _claims(claims: Sequence[Object]) -> list[str]:
+    return [
+        f"claim {one['metadata']['name']}: {one.get('status', {}).get('phase', 'Pending')}, not bound to a volume"
+        for one in claims
+        if one.get("status", {}).get("phase") != "Bound"
+    ]
+
+
+def _containers(pod: Object) -> list[str]:
+    status = pod.get("status", {})
+    both = (("initContainerStatuses", "init container"), ("containerStatuses", "container"))
+    found = [_container(what, one) for key, what in both for one in status.get(key) or ()]
+    return [line for line in found if line]
+
+
+def _container(what: str, one: Object) -> str:
+    state = one.get("state") or {}
+    name = f"{what} {one['name']}"
+    if waiting := state.get("waiting"):
+        told = waiting.get("message")
+        return f"{name}: {waiting.get('reason', 'waiting')}" + (f": {told}" if told else _tries(one))
+    if (ended := state.get("terminated")) and ended.get("exitCode"):
+        return f"{name}: ended with code {ended['exitCode']} ({ended.get('reason', 'Error')}){_tries(one)}"
+    if state.get("running") and not one.get("ready") and what == "container":
+        return f"{name}: runs, but is not ready"
+    if state.get("running") and what == "init container" and not one.get("started"):
+        return f"{name}: still at work"
+    return ""
+
+
+def _tries(one: Object) -> str:
+    return f", restarted {one['restartCount']} times" if one.get("restartCount") else ""
+
+
+def _gates(pod: Object) -> list[str]:
+    wanted = [gate["conditionType"] for gate in pod.get("spec", {}).get("readinessGates") or ()]
+    return [
+        f"readiness gate {name}: {_condition(pod, name) or 'not set'}"
+        for name in wanted
+        if _condition(pod, name) != "True"
+    ]
+
+
+def _warnings(events: Sequence[Object]) -> list[str]:
+    """The last of each reason; what the scheduler said is told by itself."""
+    last = {one.get("reason", ""): one for one in events if one.get("type") == "Warning"}
+    return [
+        f"{reason}: {one.get('message', '').strip()}" for reason, one in last.items() if reason != "FailedScheduling"
+    ]
+
+
+def _condition(pod: Object, name: str) -> str:
+    for one in pod.get("status", {}).get("conditions") or ():
+        if one["type"] == name:
+            return str(one["status"])
+    return ""
+
+
+__all__ = ["is_placed", "is_well", "missing", "state_of"]
