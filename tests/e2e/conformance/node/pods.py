@@ -1,0 +1,52 @@
+"""Pods of more than one container, and looking at how they fare."""
+
+from typing import Any
+
+from sampan.api.codec import json
+from sampan.api.types.core_v1 import ContainerStatus, Pod
+from sampan.machinery.client import Delete, Selection
+from sampan.machinery.errors import NotFound
+from tests.e2e.conformance.storage.real_node import IMAGE, NODE, RealNode
+
+
+def container(name: str = "c", script: str = "sleep 1000", **more: Any) -> dict[str, Any]:
+    return {"name": name, "image": IMAGE, "command": ["sh", "-c", script], **more}
+
+
+async def run(node: RealNode, *containers: dict[str, Any], name: str = "p", meta: Any = None, **spec: Any) -> Pod:
+    """Create a pod on the node."""
+    whole = {"nodeName": NODE, "containers": list(containers), "terminationGracePeriodSeconds": 0, **spec}
+    value = {"metadata": {"name": name, "namespace": node.namespace, **(meta or {})}, "spec": whole}
+    return await node.client.of(Pod).create(json.from_value(value, Pod))
+
+
+def is_ready(pod: Pod) -> bool:
+    return any(each.type == "Ready" and each.status == "True" for each in pod.status.conditions)
+
+
+async def ready(node: RealNode, name: str = "p") -> Pod:
+    return await node.when(name, is_ready)
+
+
+def status(pod: Pod, name: str = "c") -> ContainerStatus:
+    return next(each for each in pod.status.containerStatuses if each.name == name)
+
+
+def restarts(pod: Pod) -> int:
+    return sum(each.restartCount for each in pod.status.containerStatuses)
+
+
+async def delete(node: RealNode, name: str = "p", grace_s: int | None = None) -> None:
+    await node.client.of(Pod).delete(name, node.namespace, options=Delete(grace_period_s=grace_s))
+
+
+async def gone(node: RealNode, name: str = "p") -> None:
+    selection = Selection(namespace=node.namespace, fields=f"metadata.name={name}")
+    try:
+        await node.client.of(Pod).get(name, node.namespace)
+    except NotFound:
+        return
+    async with node.client.of(Pod).watch(selection) as events:
+        async for batch in events:
+            if any(event.type == "DELETED" for event in batch):
+                return
