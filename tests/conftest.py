@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
-pytest.register_assert_rewrite("sampan.testing.backend_conformance")
+pytest.register_assert_rewrite("sampan.testing.backend_conformance", "sampan.testing.runtime_conformance")
 
 ROOT = Path(__file__).resolve().parent.parent
 

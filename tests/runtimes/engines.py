@@ -1,4 +1,4 @@
-"""Real containerd and real Docker for tests: in folders of their own, gone when the test is, with all that they made."""
+"""Real containerd and real Docker for tests: in folders of their own, gone when the test is, with what they made."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from pathlib import Path
 from sampan.runtimes import kernel
 from sampan.runtimes.docker.client import DockerClient
 from sampan.runtimes.images import pause
-from tests.runtimes.images.made import MadeImage, docker_archive
+from tests.runtimes.images.made import Files, MadeImage, docker_archive
 
 BUSYBOX = "sampan.local/busybox:1"
 _START_S = 30.0
@@ -45,13 +45,13 @@ def _is_static(program: Path) -> bool:
     return b"ld-linux" not in program.read_bytes()[:4096]
 
 
-def busybox_image() -> MadeImage:
+def busybox_image(says: str = "image") -> MadeImage:
     program = Path(shutil.which("busybox") or "").read_bytes()
-    files = {"bin": None, "etc": None, "tmp": None, "bin/busybox": program}
+    files: Files = {"bin": None, "etc": None, "tmp": None, "bin/busybox": program}
     files |= {f"bin/{name}": "busybox" for name in _APPLETS}
     files["etc/passwd"] = b"root:x:0:0:root:/root:/bin/sh\napp:x:1234:1234:app:/tmp:/bin/sh\n"
     files["etc/group"] = b"root:x:0:\napp:x:1234:\nmore:x:4321:app\n"
-    return MadeImage(files, pack=bytes, Env=["PATH=/bin", "FROM=image"], Cmd=["/bin/sh"])
+    return MadeImage(files, pack=bytes, Env=["PATH=/bin", f"FROM={says}"], Cmd=["/bin/sh"])
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -100,16 +100,17 @@ def docker() -> Iterator[Engine]:
         (folder / "none.json").write_text("{}")
         argv += ["--oom-score-adjust", "0"]
         with _running(argv, folder / "dockerd.log", socket_path):
-            for archive in (_archive(folder),):
-                _load(socket_path, archive)
+            _load(socket_path, _archive(folder))
             yield Engine(folder=folder, socket=socket_path)
 
 
 def _load(socket_path: Path, archive: Path) -> None:
+    content = archive.read_bytes()
+
     async def main() -> None:
         client = DockerClient(str(socket_path))
         try:
-            await client.post("/images/load", {"quiet": "true"}, archive.read_bytes())
+            await client.post("/images/load", {"quiet": "true"}, content)
         finally:
             await client.close()
 

@@ -9,7 +9,7 @@ _SYS_RESOURCE = 24
 
 def allowed(score: int) -> int:
     """The score, or the least that this process may give others: without the capability none below its own."""
-    if score >= 0 or _may_lower():
+    if score >= 0 or may_lower():
         return score
     try:
         return max(score, int(Path("/proc/self/oom_score_adj").read_text()))
@@ -17,7 +17,8 @@ def allowed(score: int) -> int:
         return max(score, 0)
 
 
-def _may_lower() -> bool:
+def may_lower() -> bool:
+    """Whether this process may do what the kernel wants CAP_SYS_RESOURCE for."""
     try:
         lines = Path("/proc/self/status").read_text().splitlines()
     except OSError:
@@ -26,4 +27,4 @@ def _may_lower() -> bool:
     return bool(int(held, 16) >> _SYS_RESOURCE & 1)
 
 
-__all__ = ["allowed"]
+__all__ = ["allowed", "may_lower"]

@@ -129,7 +129,8 @@ class PodTable:
             attempt=seen.attempt,
             image=seen.image,
             image_ref=seen.image_ref,
-            started_at=seen.started_at,
+            # Engines note a quick container's end before they note that it began.
+            started_at=min(seen.started_at, seen.finished_at) if is_over else seen.started_at,
             finished_at=seen.finished_at if is_over else 0,
             exit_code=seen.exit_code if is_over else 0,
             reason=seen.reason if is_over else "",

@@ -36,6 +36,7 @@ _PULL_REASONS = {
     "SignatureValidationFailed": "SignatureValidationFailed",
 }
 _UNKNOWN_CODE = 255
+_LOOKS, _LOOK_AGAIN_S = 40, 0.025
 
 
 class CriRuntime:
@@ -340,12 +341,20 @@ class CriRuntime:
         answer = await self._client.runtime("Attach", request)
 
         async def ended() -> int:
-            status = await self._status(id)
-            return int(status.exit_code) if status is not None else _UNKNOWN_CODE
+            return await self._exit_code(id)
 
         stream = AttachedStream(answer.url, has_stdin=has_stdin, has_tty=has_tty, ended=ended)
         await stream.begin(self._begin)
         return stream
+
+    async def _exit_code(self, id: str) -> int:
+        """The output may end a moment before the runtime has noticed the container's end; or the container goes on."""
+        for _ in range(_LOOKS):
+            status = await self._status(id)
+            if status is None or seen.state(status.state) == contract.EXITED:
+                return int(status.exit_code) if status is not None else _UNKNOWN_CODE
+            await asyncio.sleep(_LOOK_AGAIN_S)
+        return 0
 
     async def connect(self, pod: Pod, port: int) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
         sandbox = self._table.ready_sandbox(pod.metadata.uid)
@@ -392,9 +401,11 @@ class CriRuntime:
                 log.warning("pod %s cannot be looked at: %s", uid, fault)
 
     async def _look_often(self, every_s: float) -> None:
+        """At first soon: what happens before the first event is told of is not told."""
+        await asyncio.sleep(self._relist_s)
         while True:
-            await asyncio.sleep(every_s)
             await self._look()
+            await asyncio.sleep(every_s)
 
     async def _look(self) -> None:
         try:

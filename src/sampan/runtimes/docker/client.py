@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import io
 import json
 from collections.abc import AsyncIterator, Mapping
 from typing import Any
@@ -68,7 +69,7 @@ class DockerClient:
     async def _call(
         self, method: str, path: str, query: Query | None, body: Any, reason: str, timeout_s: float | None
     ) -> Any:
-        content = {"data": body} if isinstance(body, bytes) else {"json": body} if body is not None else {}
+        content = {"data": io.BytesIO(body)} if isinstance(body, bytes) else {"json": body} if body is not None else {}
         try:
             async with (
                 asyncio.timeout(timeout_s),

@@ -70,10 +70,12 @@ class LogFile:
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        self.since, self._known = _last(path)
-        """The time of what was written last, and how many entries of that very time there are."""
         path.parent.mkdir(parents=True, exist_ok=True)
         _cut(path)
+        self.since, self._count = _last(path)
+        """The time of what was written last, and how many entries of that very time there are."""
+        self._known = self._count
+        """How many entries of that time are still to come again."""
         self._file = self._opened()
 
     def _opened(self) -> io.FileIO:
@@ -85,12 +87,16 @@ class LogFile:
             self._file.write(b"".join(new))
 
     def _is_new(self, entry: Entry) -> bool:
-        if entry.time < self.since:
+        if entry.time < self.since or (entry.time == self.since and self._known):
+            self._known -= entry.time == self.since
             return False
-        if entry.time == self.since and self._known:
-            self._known -= 1
-            return False
+        self._count = self._count + 1 if entry.time == self.since else 1
+        self.since, self._known = entry.time, 0
         return True
+
+    def again(self) -> None:
+        """What comes next begins with the entries of the time of the last."""
+        self._known = self._count
 
     def reopen(self) -> None:
         self._file.close()

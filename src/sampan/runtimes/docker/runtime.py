@@ -81,12 +81,12 @@ class DockerRuntime:
     async def __aenter__(self) -> DockerRuntime:
         self._client = DockerClient(self._socket)
         try:
-            self.version = (await self._client.get("/version"))["Version"]
+            self.version, began_at = (await self._client.get("/version"))["Version"], self._clock.now()
             await self._relist()
         except BaseException:
             await self._client.close()
             raise
-        self._begin(self._follow())
+        self._begin(self._follow(began_at))
         self._begin(self._look_often())
         return self
 
@@ -347,7 +347,7 @@ class DockerRuntime:
             if not fault.is_missing:
                 log.warning("container %s is not stopped: %s", id, fault)
         self._stops.pop(id, None)
-        await self._happened(uid, id)
+        await self._happened(uid)
 
     async def remove_container(self, pod: Pod, id: str) -> None:
         uid = pod.metadata.uid
@@ -456,19 +456,26 @@ class DockerRuntime:
 
     # -- logs --------------------------------------------------------------------------------------------------------
 
-    def _write_log(self, found: Mapping[str, Any], container: SeenContainer) -> None:
-        is_known = container.id in self._written or not container.log_path or container.state == contract.CREATED
-        if not is_known:
+    async def _see_to_log(self, found: Mapping[str, Any], container: SeenContainer) -> None:
+        """That it is written; of a container that has ended, to its end."""
+        task = self._written.get(container.id)
+        if task is None and container.log_path and container.state != contract.CREATED:
             has_tty = bool(found["Config"]["Tty"])
-            self._written[container.id] = self._begin(self._copy_log(container, has_tty=has_tty))
+            task = self._written[container.id] = self._begin(self._copy_log(container, has_tty=has_tty))
+        if task is not None and container.is_over:
+            await asyncio.wait((task,), timeout=_LAST_WORDS_S)
 
     async def _copy_log(self, container: SeenContainer, *, has_tty: bool) -> None:
+        """Twice: who follows a log may miss what was said at the very end."""
         file = self._logs[container.id] = LogFile(Path(container.log_path))
-        query: Query = {"follow": 1, "stdout": 1, "stderr": 1, "timestamps": 1}
         try:
-            if file.since:
-                query = {**query, "since": _seconds(file.since)}
-            await follow(self._client.pieces("GET", f"/containers/{container.id}/logs", query), file, has_tty=has_tty)
+            for follows in (1, 0):
+                query: Query = {"follow": follows, "stdout": 1, "stderr": 1, "timestamps": 1}
+                if file.since:
+                    query = {**query, "since": _seconds(file.since)}
+                    file.again()
+                pieces = self._client.pieces("GET", f"/containers/{container.id}/logs", query)
+                await follow(pieces, file, has_tty=has_tty)
         except DockerError as fault:
             if not fault.is_missing:
                 log.warning("the log of container %s is not complete: %s", container.id, fault)
@@ -478,22 +485,23 @@ class DockerRuntime:
 
     # -- looking at what there is ------------------------------------------------------------------------------------
 
-    async def _follow(self) -> None:
-        """Tell of what changes, for as long as the runtime runs."""
+    async def _follow(self, since: float) -> None:
+        """Tell of what changes from that time on, for as long as the runtime runs."""
         wanted = {"type": ["container"], "event": list(_EVENTS), "label": [f"{labels.NODE}={self._node}"]}
         while True:
+            query: Query = {"filters": json.dumps(wanted), "since": f"{since:.3f}"}
             try:
-                async for event in self._client.lines("GET", "/events", {"filters": json.dumps(wanted)}):
-                    about = event["Actor"]
-                    await self._happened(about["Attributes"].get(labels.POD_UID, ""), about["ID"])
+                async for event in self._client.lines("GET", "/events", query):
+                    about, since = event["Actor"], event["timeNano"] / 1e9
+                    await self._happened(about["Attributes"].get(labels.POD_UID, ""))
             except DockerError as fault:
                 log.warning("no events from the engine: %s", fault)
             await asyncio.sleep(_RECONNECT_S)
             await self._look()
 
-    async def _happened(self, uid: str, id: str) -> None:
+    async def _happened(self, uid: str) -> None:
         try:
-            if uid and await self._refresh(uid, ended=id):
+            if uid and await self._refresh(uid):
                 self._told(uid)
         except DockerError as fault:
             log.warning("pod %s cannot be looked at: %s", uid, fault)
@@ -515,14 +523,10 @@ class DockerRuntime:
         ticket = self._table.ticket()
         found = await self._listed(labels.of_node(self._node))
         uids = dict.fromkeys([*found, *self._table.uids()])
-        return [uid for uid in uids if await self._see(uid, found.get(uid, ()), ticket)]
+        return [uid for uid in uids if await self._see(uid, found.get(uid, ()), ticket, is_settled=True)]
 
-    async def _refresh(self, uid: str, *, ended: str = "") -> bool:
-        """Whether something has changed. Of a container that has just ended the log is completed first."""
-        if (task := self._written.get(ended)) is not None:
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(_LAST_WORDS_S):
-                    await asyncio.wait((task,))
+    async def _refresh(self, uid: str) -> bool:
+        """Whether something has changed."""
         ticket = self._table.ticket()
         found = await self._listed(labels.of_node(self._node, uid))
         return await self._see(uid, found.get(uid, ()), ticket)
@@ -535,10 +539,11 @@ class DockerRuntime:
             found.setdefault(seen.uid(row), []).append(row)
         return found
 
-    async def _see(self, uid: str, rows: Sequence[Mapping[str, Any]], ticket: int) -> bool:
-        """Only what is not known to be as it was is asked for by itself."""
+    async def _see(self, uid: str, rows: Sequence[Mapping[str, Any]], ticket: int, *, is_settled: bool = False) -> bool:
+        """Only what is not known to be as it was is asked for by itself. The engine's lists lag behind its events: only
+        where nothing has just happened are they believed."""
         before = self._table.get(uid) or SeenPod()
-        known = {each.id: each for each in before.containers}
+        known = {each.id: each for each in before.containers if each.is_over or is_settled}
         sandboxes, containers = [], []
         for row in rows:
             if not seen.is_sandbox(row) and row["Id"] in known and known[row["Id"]].state == seen.state(row["State"]):
@@ -548,8 +553,8 @@ class DockerRuntime:
                     sandboxes.append(self._sandbox(uid, found))
                 else:
                     containers.append(seen.container(found))
-                    self._write_log(found, containers[-1])
-        for id in known.keys() - {each.id for each in containers}:
+                    await self._see_to_log(found, containers[-1])
+        for id in {each.id for each in before.containers} - {each.id for each in containers}:
             self._written.pop(id, None)
         return self._table.put(uid, sandboxes, containers, ticket)
 

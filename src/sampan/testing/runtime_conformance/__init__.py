@@ -1,0 +1,31 @@
+"""Checks that every `sampan.runtimes.contract.Runtime` passes.
+
+For a runtime of your own, with pytest:
+
+    pytest.register_assert_rewrite("sampan.testing.runtime_conformance")
+    from sampan.testing.runtime_conformance import CHECKS, Check, Subject, missing, run
+
+    @pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.name)
+    def test_conformance(check: Check, tmp_path: Path) -> None:
+        subject = Subject(open=MyRuntime, folder=tmp_path, image="busybox")
+        if why := missing(check, subject):
+            pytest.skip(why)
+        run(check, subject)
+
+A check says what of a runtime it needs; a runtime that is without it says so, with a reason (`Subject.lacks`), and must
+answer such a wish with `Unsupported`. The image has the programs of busybox. After each check the runtime and the
+machine must have nothing left of its pods.
+"""
+
+from sampan.testing.runtime_conformance.containers import CHECKS as CONTAINERS
+from sampan.testing.runtime_conformance.images import CHECKS as IMAGES
+from sampan.testing.runtime_conformance.lasting import CHECKS as LASTING
+from sampan.testing.runtime_conformance.logs import CHECKS as LOGS
+from sampan.testing.runtime_conformance.looking_in import CHECKS as LOOKING_IN
+from sampan.testing.runtime_conformance.sandboxes import CHECKS as SANDBOXES
+from sampan.testing.runtime_conformance.subject import Check, Feature, Subject, missing, run
+from sampan.testing.runtime_conformance.surroundings import CHECKS as SURROUNDINGS
+
+CHECKS: tuple[Check, ...] = (*SANDBOXES, *CONTAINERS, *SURROUNDINGS, *LOGS, *LOOKING_IN, *IMAGES, *LASTING)
+
+__all__ = ["CHECKS", "Check", "Feature", "Subject", "missing", "run"]

@@ -1,0 +1,162 @@
+"""A runtime at work, and pods on it: what most checks begin with."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+import uuid
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from typing import Any
+
+from sampan.api.types.core_v1 import Container, Pod, PodSpec
+from sampan.api.types.meta_v1 import ObjectMeta
+from sampan.runtimes import contract
+from sampan.runtimes.config import ContainerConfig, SandboxConfig
+from sampan.runtimes.contract import ContainerReport, Runtime, RuntimeFailure
+from sampan.runtimes.streams import collected
+from sampan.testing.runtime_conformance.subject import Subject
+
+_PATIENCE_S = 20.0
+_AGAIN_S = 0.05
+FOREVER = ("/bin/sh", "-c", "exec sleep 1000000")
+NAME = "c"
+
+
+class Bench:
+    def __init__(self, subject: Subject, runtime: Runtime, told: list[str]) -> None:
+        self.subject, self.runtime, self.told = subject, runtime, told
+        self.uids: list[str] = []
+
+    # -- making ------------------------------------------------------------------------------------------------------
+
+    def pod(self, *names: str, **container: Any) -> Pod:
+        """One of which the runtime has nothing yet."""
+        uid = str(uuid.uuid4())
+        self.uids.append(uid)
+        made = [Container(name=name, image=self.subject.image, **container) for name in names or (NAME,)]
+        return Pod(metadata=ObjectMeta(name="boat", namespace="checks", uid=uid), spec=PodSpec(containers=made))
+
+    def sandbox_config(self, pod: Pod, **fields: Any) -> SandboxConfig:
+        meta = pod.metadata
+        made = SandboxConfig(
+            uid=meta.uid,
+            namespace=meta.namespace,
+            name=meta.name,
+            hostname="boat",
+            log_folder=self.subject.folder / "logs" / meta.uid,
+            cgroup_parent=cgroup_parent(meta.uid),
+        )
+        return replace(made, **fields)
+
+    async def sandbox(self, *names: str, **fields: Any) -> Pod:
+        """A pod whose sandbox is there."""
+        pod = self.pod(*names)
+        await self.runtime.run_sandbox(pod, self.sandbox_config(pod, **fields))
+        return pod
+
+    def config(self, pod: Pod, command: Sequence[str], name: str = NAME, attempt: int = 0, **fields: Any) -> Any:
+        made = ContainerConfig(
+            name=name,
+            attempt=attempt,
+            image=self.subject.image,
+            command=list(command),
+            log_path=self.subject.folder / "logs" / pod.metadata.uid / name / f"{attempt}.log",
+        )
+        return replace(made, **fields)
+
+    async def start(
+        self,
+        pod: Pod,
+        command: str | Sequence[str],
+        name: str = NAME,
+        attempt: int = 0,
+        *,
+        ends: int | None = None,
+        **fields: Any,
+    ) -> str:
+        """Text is for the shell. `ends`: the code it is going to end with by itself."""
+        argv = ("/bin/sh", "-c", command) if isinstance(command, str) else command
+        self.subject.prepare(pod, name, ends)
+        spec = next(each for each in pod.spec.containers or () if each.name == name)
+        config = self.config(pod, argv, name, attempt, **fields)
+        return await self.runtime.start_container(pod, spec, attempt, config)
+
+    async def run(self, pod: Pod, command: str | Sequence[str], name: str = NAME, **fields: Any) -> list[str]:
+        """Let a container run to its end, which must be a good one; what it said."""
+        await self.start(pod, command, name, **fields)
+        report = await self.ended(pod, name)
+        lines = self.log(pod, name)
+        assert report.exit_code == 0, f"{command!r} ended with {report.exit_code} ({report.reason}): {lines}"
+        return lines
+
+    # -- looking -----------------------------------------------------------------------------------------------------
+
+    def report(self, pod: Pod, name: str = NAME) -> ContainerReport:
+        found = self.runtime.pod_report(pod).container(name)
+        assert found is not None, f"there is no container {name}"
+        return found
+
+    async def ended(self, pod: Pod, name: str = NAME) -> ContainerReport:
+        await until(lambda: self.report(pod, name).state == contract.EXITED, f"{name} does not end")
+        return self.report(pod, name)
+
+    def log(self, pod: Pod, name: str = NAME, *, previous: bool = False) -> list[str]:
+        """The lines that were said, without what stands before them."""
+        path = self.runtime.log_file(pod, name, previous=previous)
+        assert path is not None, f"{name} has no log"
+        return [line.split(" ", 3)[3] for line in path.read_text().splitlines()] if path.exists() else []
+
+    async def exec(self, pod: Pod, command: str | Sequence[str], name: str = NAME) -> tuple[int, str, str]:
+        argv = ("/bin/sh", "-c", command) if isinstance(command, str) else command
+        code, out, err = await collected(await self.runtime.exec(pod, name, argv))
+        return code, out.decode(), err.decode()
+
+    async def answer(self, pod: Pod, command: str, name: str = NAME) -> str:
+        """What a command says that must succeed."""
+        code, out, err = await self.exec(pod, command, name)
+        assert code == 0, f"{command!r} ended with {code}: {out} {err}"
+        return out.strip()
+
+
+async def until(holds: Callable[[], bool], otherwise: str, *, patience_s: float = _PATIENCE_S) -> None:
+    end = time.monotonic() + patience_s
+    while not holds():
+        assert time.monotonic() < end, otherwise
+        await asyncio.sleep(_AGAIN_S)
+
+
+async def refused(work: Awaitable[Any]) -> RuntimeFailure:
+    faults: list[RuntimeFailure] = []
+    try:
+        await work
+    except RuntimeFailure as fault:
+        faults.append(fault)
+    assert faults, "RuntimeFailure was not raised"
+    assert faults[0].message, "a failure must say what is wrong"
+    assert faults[0].reason, "a failure must have a reason"
+    return faults[0]
+
+
+@asynccontextmanager
+async def bench(subject: Subject, *, keeps: bool = False) -> AsyncIterator[Bench]:
+    """Afterwards nothing is left of the pods that were made; unless it keeps them for another."""
+    told: list[str] = []
+    async with subject.open(told.append) as runtime:
+        made = Bench(subject, runtime, told)
+        try:
+            yield made
+        finally:
+            for uid in made.uids if not keeps else ():
+                await runtime.remove_pod(uid)
+        for uid in made.uids if not keeps else ():
+            assert uid not in runtime.known_pods(), f"pod {uid} is still known"
+            await until(lambda uid=uid: not subject.left(uid), f"left behind: {subject.left(uid)}")  # type: ignore[misc]
+
+
+def cgroup_parent(uid: str) -> str:
+    return f"/sampan-checks/{uid}"
+
+
+__all__ = ["FOREVER", "NAME", "Bench", "bench", "cgroup_parent", "refused", "until"]

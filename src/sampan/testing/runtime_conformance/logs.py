@@ -1,0 +1,67 @@
+"""What containers say is written down in CRI's form."""
+
+from __future__ import annotations
+
+import re
+
+from sampan.testing.runtime_conformance.bench import bench, until
+from sampan.testing.runtime_conformance.subject import Checks, Feature, Subject
+
+CHECKS = Checks()
+_LINE = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{1,9}(Z|[+-]\d\d:\d\d) (stdout|stderr) ([PF]) (.*)", re.DOTALL)
+_LONG = 40_000
+
+
+@CHECKS.add(Feature.PROGRAMS)
+async def both_outputs_line_by_line(subject: Subject) -> None:
+    async with bench(subject) as at:
+        pod = await at.sandbox()
+        await at.run(pod, "echo one; sleep 0.1; echo two >&2; sleep 0.1; echo; printf '%s' unfinished")
+        path = at.runtime.log_file(pod, "c")
+        assert path is not None
+        found = [_LINE.fullmatch(line) for line in path.read_text().splitlines()]
+        assert all(found), path.read_text()
+        said = [(match[2], match[4]) for match in found if match]
+        assert said == [("stdout", "one"), ("stderr", "two"), ("stdout", ""), ("stdout", "unfinished")]
+
+
+@CHECKS.add(Feature.PROGRAMS)
+async def long_lines_in_parts(subject: Subject) -> None:
+    async with bench(subject) as at:
+        pod = await at.sandbox()
+        await at.run(pod, f"head -c {_LONG} /dev/zero | tr '\\0' x; echo end; echo next")
+        path = at.runtime.log_file(pod, "c")
+        assert path is not None
+        rows = [match for match in map(_LINE.fullmatch, path.read_text().splitlines()) if match]
+        marks = "".join(match[3] for match in rows)
+        assert re.fullmatch("P+FF", marks), marks
+        assert "".join(match[4] for match in rows[:-1]) == "x" * _LONG + "end"
+        assert rows[-1][4] == "next"
+
+
+@CHECKS.add(Feature.PROGRAMS)
+async def a_log_is_moved_away(subject: Subject) -> None:
+    """It goes on in a new file, and nothing is lost."""
+    async with bench(subject) as at:
+        pod = await at.sandbox()
+        await at.start(pod, "i=0; while :; do echo $i; i=$((i+1)); sleep 0.05; done")
+        await until(lambda: len(at.log(pod)) > 2, "the container says nothing")
+        path = at.runtime.log_file(pod, "c")
+        assert path is not None
+        moved = path.with_name("moved.log")
+        path.rename(moved)
+        await at.runtime.reopen_log(pod, "c")
+        await until(lambda: len(at.log(pod)) > 2, "the log does not go on")
+        lines = [*moved.read_text().splitlines(), *path.read_text().splitlines()]
+        numbers = [int(line.split(" ", 3)[3]) for line in lines]
+        assert numbers == list(range(len(numbers)))
+        moved.unlink()
+
+
+@CHECKS.add(Feature.PROGRAMS)
+async def a_terminals_output(subject: Subject) -> None:
+    async with bench(subject) as at:
+        pod = at.pod(tty=True)
+        await at.runtime.run_sandbox(pod, at.sandbox_config(pod))
+        said = await at.run(pod, "test -t 1 && echo terminal; echo error >&2", has_tty=True)
+        assert [line.rstrip("\r") for line in said] == ["terminal", "error"]

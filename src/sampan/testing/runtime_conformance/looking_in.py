@@ -1,0 +1,213 @@
+"""Commands beside a container, connections to it and to its ports, and what it uses."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+
+from sampan.api.types.core_v1 import Pod
+from sampan.runtimes.contract import RuntimeFailure, Unsupported
+from sampan.runtimes.streams import ProcessStream, collected
+from sampan.testing.runtime_conformance.bench import FOREVER, Bench, bench, refused, until
+from sampan.testing.runtime_conformance.subject import Checks, Feature, Subject
+
+CHECKS = Checks()
+_MUCH = 300_000
+_PORT = 8097
+
+
+@CHECKS.add()
+async def what_cannot_be_done_is_said(subject: Subject) -> None:
+    async with bench(subject) as at:
+        pod = await at.sandbox()
+        await at.start(pod, FOREVER)
+        calls: dict[Feature, Callable[[], Awaitable[object]]] = {
+            Feature.EXEC: lambda: at.runtime.exec(pod, "c", ["true"]),
+            Feature.ATTACH: lambda: at.runtime.attach(pod, "c"),
+            Feature.CONNECT: lambda: at.runtime.connect(pod, 80),
+        }
+        for feature, call in calls.items():
+            if feature in subject.lacks:
+                assert isinstance(await refused(call()), Unsupported)
+
+
+@CHECKS.add(Feature.EXEC)
+async def a_command(subject: Subject) -> None:
+    async with bench(subject) as at:
+        pod = await at.sandbox()
+        await at.start(pod, FOREVER, env=[("OF", "the container")], working_folder="/tmp")
+        code, out, err = await at.exec(pod, 'echo "$OF"; pwd; echo wrong >&2; exit 5')
+        assert (code, out, err) == (5, "the container\n/tmp\n", "wrong\n")
+        codes = await asyncio.gather(*(at.exec(pod, f"sleep 0.1; exit {number}") for number in range(4)))
+        assert [code for code, _, _ in codes] == [0, 1, 2, 3]
+        try:
+            code, _, _ = await at.exec(pod, ["/no/such/program"])
+        except RuntimeFailure:
+            code = 127  # some runtimes cannot even begin it
+        assert code != 0
+        await refused(at.runtime.exec(pod, "nobody", ["true"]))
+
+
+@CHECKS.add(Feature.EXEC)
+async def a_command_with_input(subject: Subject) -> None:
+    async with bench(subject) as at:
+        pod = await at.sandbox()
+        await at.start(pod, FOREVER)
+        stream = await at.runtime.exec(pod, "c", ["/bin/cat"], has_stdin=True)
+        content = bytes(range(256)) * (_MUCH // 256)
+        whole = asyncio.ensure_future(collected(stream))
+        await stream.write(content)
+        await stream.close_input()
+        code, out, err = await whole
+        assert (code, len(out), err) == (0, len(content), b"")
+        assert out == content
+
+
+@CHECKS.add(Feature.EXEC)
+async def a_command_with_a_terminal(subject: Subject) -> None:
+    async with bench(subject) as at:
+        pod = await at.sandbox()
+        await at.start(pod, FOREVER)
+        script = "test -t 0 && echo terminal; while read line; do stty size; done"
+        stream = await at.runtime.exec(pod, "c", ["/bin/sh", "-c", script], has_stdin=True, has_tty=True)
+        try:
+            await heard(stream, b"terminal")
+            await stream.resize(123, 45)
+            await _asked_until(stream, b"45 123")
+            await stream.write(b"\x04")
+            assert await stream.wait() == 0
+        finally:
+            await stream.close()
+
+
+@CHECKS.add(Feature.EXEC, Feature.ENDS_ABANDONED)
+async def a_command_that_is_left_alone(subject: Subject) -> None:
+    async with bench(subject) as at:
+        pod = await at.sandbox()
+        await at.start(pod, FOREVER)
+        stream = await at.runtime.exec(pod, "c", ["/bin/sh", "-c", "echo ready; exec sleep 1000009"])
+        await heard(stream, b"ready")
+        await stream.close()
+        for _ in range(100):
+            if await at.answer(pod, "ps | grep -c 'sleep 100000[9]' || true") == "0":
+                return
+            await asyncio.sleep(0.05)
+        raise AssertionError("the command goes on")
+
+
+@CHECKS.add(Feature.ATTACH)
+async def connected_to_a_container(subject: Subject) -> None:
+    """What is said to it reaches it, who leaves does not end it, and the end is told with its code."""
+    async with bench(subject) as at:
+        pod = await _listening(at, tty=False)
+        first = await at.runtime.attach(pod, "c")
+        await first.write(b"one\n")
+        await heard(first, b"got one")
+        await first.close()
+        second = await at.runtime.attach(pod, "c")
+        try:
+            await second.write(b"two\n")
+            await heard(second, b"got two")
+            await second.write(b"end\n")
+            assert await second.wait() == 9
+        finally:
+            await second.close()
+        assert (await at.ended(pod)).exit_code == 9
+        assert {"got one", "got two"} <= set(at.log(pod))
+
+
+@CHECKS.add(Feature.ATTACH)
+async def connected_to_a_terminal(subject: Subject) -> None:
+    async with bench(subject) as at:
+        pod = await _listening(at, tty=True)
+        stream = await at.runtime.attach(pod, "c")
+        try:
+            await stream.resize(99, 33)
+            await _asked_until(stream, b"33 99", b"size\n")
+        finally:
+            await stream.close()
+
+
+async def _listening(at: Bench, *, tty: bool) -> Pod:
+    pod = at.pod(stdin=True, tty=tty)
+    await at.runtime.run_sandbox(pod, at.sandbox_config(pod))
+    script = (
+        'while read line; do case "$line" in end) exit 9;; size) stty size;; *) echo "got $line"; echo log >&2;; '
+        "esac; done"
+    )
+    await at.start(pod, script, has_stdin=True, has_tty=tty)
+    return pod
+
+
+async def heard(stream: ProcessStream, wanted: bytes) -> bytes:
+    said = b""
+    while wanted not in said:
+        piece = await stream.read()
+        assert piece is not None, f"the stream ends after {said!r}"
+        said += piece[1]
+    return said
+
+
+async def _asked_until(stream: ProcessStream, wanted: bytes, question: bytes = b"\n") -> None:
+    """A terminal's size changes some time after it was said."""
+    said = b""
+    for _ in range(40):
+        await stream.write(question)
+        piece = await stream.read()
+        assert piece is not None, f"the stream ends after {said!r}"
+        said += piece[1]
+        if wanted in said:
+            return
+        await asyncio.sleep(0.05)
+    raise AssertionError(f"{wanted!r} was not said, but {said!r}")
+
+
+@CHECKS.add(Feature.CONNECT)
+async def a_port_of_the_pod(subject: Subject) -> None:
+    async with bench(subject) as at:
+        pod = await at.sandbox()
+        await at.start(pod, f"echo ready; exec nc -ll -p {_PORT} -e cat")
+        await until(lambda: bool(at.log(pod)), "the server does not begin")
+        for text in (b"one\n", b"two\n"):
+            assert await _echoed(at, pod, text) == text
+        with suppress(RuntimeFailure):  # or what is got is at its end at once
+            reader, writer = await at.runtime.connect(pod, 9)
+            said = await reader.read()
+            writer.close()
+            await writer.wait_closed()
+            assert said == b""
+
+
+async def _echoed(at: Bench, pod: Pod, text: bytes) -> bytes:
+    """The server may still be about to listen."""
+    for _ in range(40):
+        try:
+            reader, writer = await at.runtime.connect(pod, _PORT)
+        except RuntimeFailure:
+            await asyncio.sleep(0.05)
+            continue
+        writer.write(text)
+        answer = await reader.readline()
+        writer.close()
+        await writer.wait_closed()
+        if answer:
+            return answer
+        await asyncio.sleep(0.05)
+    raise AssertionError("nothing listens")
+
+
+@CHECKS.add(Feature.STATS)
+async def what_it_uses(subject: Subject) -> None:
+    async with bench(subject) as at:
+        pod = await at.sandbox("busy", "idle")
+        await at.start(pod, "while :; do :; done", "busy")
+        await at.start(pod, FOREVER, "idle")
+        await at.runtime.stats(pod)
+        await asyncio.sleep(0.5)
+        found = {usage.name: usage for usage in await at.runtime.stats(pod)}
+        assert {"busy", "idle"} <= set(found)
+        assert found["busy"].memory_bytes > 0
+        assert (found["busy"].cpu_s or 0) > (found["idle"].cpu_s or 0)
+        assert found["busy"].cpu_cores > 0
+        assert await at.runtime.stats(at.pod()) in ([], ())

@@ -1,0 +1,75 @@
+"""Sandboxes come, go, and are made anew."""
+
+from __future__ import annotations
+
+import ipaddress
+
+from sampan.runtimes import contract
+from sampan.testing.runtime_conformance.bench import FOREVER, bench
+from sampan.testing.runtime_conformance.subject import Checks, Feature, Subject
+
+CHECKS = Checks()
+
+
+@CHECKS.add()
+async def a_sandbox_comes_and_goes(subject: Subject) -> None:
+    async with bench(subject) as at:
+        pod = at.pod()
+        uid = pod.metadata.uid
+        assert at.runtime.pod_report(pod) == contract.NOTHING
+        await at.runtime.run_sandbox(pod, at.sandbox_config(pod))
+        report = at.runtime.pod_report(pod)
+        assert (report.is_sandbox_ready, report.sandboxes, list(report.containers)) == (True, 1, [])
+        assert uid in at.runtime.known_pods()
+        await at.runtime.stop_sandbox(pod)
+        report = at.runtime.pod_report(pod)
+        assert (report.is_sandbox_ready, list(report.ips)) == (False, [])
+        await at.runtime.stop_sandbox(pod)
+        await at.runtime.remove_pod(uid)
+        assert at.runtime.pod_report(pod) == contract.NOTHING
+        assert uid not in at.runtime.known_pods()
+        await at.runtime.remove_pod(uid)
+
+
+@CHECKS.add(Feature.ADDRESS)
+async def sandboxes_have_addresses(subject: Subject) -> None:
+    async with bench(subject) as at:
+        pods = [await at.sandbox(), await at.sandbox()]
+        found = [at.runtime.pod_report(pod).ips for pod in pods]
+        assert all(ipaddress.ip_address(ip) for ips in found for ip in ips)
+        assert found[0], "a pod has no address"
+        if Feature.NETWORK not in subject.lacks:
+            assert found[0] != found[1], "two pods have the same address"
+
+
+@CHECKS.add()
+async def a_sandbox_is_made_anew(subject: Subject) -> None:
+    """What ran in the old one is over; it is known as what was before."""
+    async with bench(subject) as at:
+        pod = await at.sandbox()
+        old = await at.start(pod, FOREVER)
+        subject.prepare(pod, "c", 0)
+        await at.runtime.run_sandbox(pod, at.sandbox_config(pod, attempt=1))
+        report = at.runtime.pod_report(pod)
+        assert (report.is_sandbox_ready, report.sandboxes) == (True, 2)
+        present = report.container("c")
+        assert present is None or Feature.PROGRAMS in subject.lacks or present.state == contract.EXITED
+        new = await at.start(pod, FOREVER, attempt=1)
+        report = at.runtime.pod_report(pod)
+        before = report.previous("c")
+        assert new != old
+        assert at.report(pod).attempt == 1
+        assert at.report(pod).state == contract.RUNNING
+        assert before is not None
+        assert (before.id, before.attempt) == (old, 0)
+
+
+@CHECKS.add()
+async def pods_do_not_mind_each_other(subject: Subject) -> None:
+    async with bench(subject) as at:
+        one, other = await at.sandbox(), await at.sandbox()
+        await at.start(one, FOREVER)
+        id = await at.start(other, FOREVER)
+        await at.runtime.remove_pod(one.metadata.uid)
+        assert at.runtime.pod_report(one) == contract.NOTHING
+        assert (at.report(other).id, at.report(other).state) == (id, contract.RUNNING)

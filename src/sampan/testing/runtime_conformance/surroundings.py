@@ -1,0 +1,148 @@
+"""What a container finds when it begins: all that its configuration says."""
+
+from __future__ import annotations
+
+from sampan.api.types.core_v1 import Pod
+from sampan.runtimes.config import Dns, Mount, Namespaces, Security
+from sampan.testing.runtime_conformance.bench import Bench, bench, until
+from sampan.testing.runtime_conformance.subject import Checks, Feature, Subject
+
+CHECKS = Checks()
+_NET_BIND_SERVICE = 1 << 10
+_SYS_ADMIN = 1 << 21
+_RANGE = "net.ipv4.ip_local_port_range"
+
+
+@CHECKS.add(Feature.PROGRAMS)
+async def variables_arguments_and_folder(subject: Subject) -> None:
+    async with bench(subject) as at:
+        pod = await at.sandbox()
+        script = 'echo "$ODD"; echo "$0 $1"; pwd'
+        env = [("ODD", "a b=c 'd' \"e\" $f"), ("PATH", "/bin:/usr/bin")]
+        said = await at.run(pod, ["/bin/sh", "-c"], args=[script, "zero", "one two"], env=env, working_folder="/tmp")
+        assert said == [env[0][1], "zero one two", "/tmp"]
+
+
+@CHECKS.add(Feature.FILES)
+async def the_image_says_the_rest(subject: Subject) -> None:
+    """Its variables, and what its own user's groups are."""
+    async with bench(subject) as at:
+        pod = await at.sandbox("a", "b")
+        assert await at.run(pod, "echo $FROM", "a") == ["image"]
+        assert await at.run(pod, "echo $FROM", "b", env=[("FROM", "pod")]) == ["pod"]
+
+
+@CHECKS.add(Feature.HOSTNAME)
+async def the_pods_name(subject: Subject) -> None:
+    async with bench(subject) as at:
+        assert await at.run(await at.sandbox(hostname="dinghy"), "hostname") == ["dinghy"]
+
+
+@CHECKS.add(Feature.DNS)
+async def the_pods_resolver(subject: Subject) -> None:
+    async with bench(subject) as at:
+        dns = Dns(servers=["10.1.2.3", "10.1.2.4"], searches=["a.test", "b.test"], options=["ndots:5"])
+        said = await at.run(await at.sandbox(dns=dns), "cat /etc/resolv.conf")
+        wanted = ["search a.test b.test", "nameserver 10.1.2.3", "nameserver 10.1.2.4", "options ndots:5"]
+        assert sorted(filter(None, said)) == sorted(wanted)
+
+
+@CHECKS.add(Feature.SYSCTLS)
+async def the_pods_kernel_settings(subject: Subject) -> None:
+    async with bench(subject) as at:
+        pod = await at.sandbox(sysctls={_RANGE: "30000 40000"})
+        said = await at.run(pod, f"cat /proc/sys/{_RANGE.replace('.', '/')}")
+        assert said[0].split() == ["30000", "40000"]
+
+
+@CHECKS.add(Feature.MOUNTS)
+async def files_of_the_machine(subject: Subject) -> None:
+    async with bench(subject) as at:
+        pod = await at.sandbox()
+        folder = subject.folder / pod.metadata.uid
+        (folder / "rw").mkdir(parents=True)
+        (folder / "inner").mkdir()
+        (folder / "file").write_text("from the machine\n")
+        mounts = [
+            Mount(source=folder / "rw", target="/data"),
+            Mount(source=folder / "inner", target="/data/inner"),
+            Mount(source=folder / "file", target="/etc/told", is_read_only=True),
+        ]
+        script = "cat /etc/told; echo x > /data/made; echo y > /data/inner/made; "
+        script += "(echo z > /etc/told) 2>/dev/null || echo refused"
+        said = await at.run(pod, script, mounts=mounts)
+        assert [said[0], said[-1]] == ["from the machine", "refused"]
+        assert (folder / "rw/made").read_text() == "x\n"
+        assert (folder / "inner/made").read_text() == "y\n"
+        assert (folder / "file").read_text() == "from the machine\n"
+
+
+@CHECKS.add(Feature.USERS)
+async def users_and_groups(subject: Subject) -> None:
+    async with bench(subject) as at:
+        pod = await at.sandbox("numbers", "image")
+        security = Security(user=1234, group=77, supplemental_groups=[88, 99])
+        script = "id -u; id -g; id -G; touch /etc/x 2>/dev/null || echo refused"
+        user, group, groups, refused = await at.run(pod, script, "numbers", security=security)
+        assert (user, group, refused) == ("1234", "77", "refused")
+        assert {"77", "88", "99"} <= set(groups.split())
+        assert await at.run(pod, "id -u", "image") == ["0"]
+
+
+@CHECKS.add(Feature.CAPABILITIES)
+async def capabilities(subject: Subject) -> None:
+    async with bench(subject) as at:
+        pod = await at.sandbox("plain", "few")
+        assert not await _held(at, pod, "plain", Security()) & _SYS_ADMIN
+        few = Security(dropped=["ALL"], added=["NET_BIND_SERVICE"], may_not_gain_privileges=True)
+        assert await _held(at, pod, "few", few) == _NET_BIND_SERVICE
+        assert at.log(pod, "few")[1].split() == ["NoNewPrivs:", "1"]
+
+
+@CHECKS.add(Feature.PRIVILEGED)
+async def privileges(subject: Subject) -> None:
+    async with bench(subject) as at:
+        every = Security(is_privileged=True)
+        assert await _held(at, await at.sandbox(security=every), "c", every) & _SYS_ADMIN
+
+
+async def _held(at: Bench, pod: Pod, name: str, security: Security) -> int:
+    said = await at.run(pod, "grep -E 'CapEff|NoNewPrivs' /proc/self/status", name, security=security)
+    return int(said[0].split()[1], 16)
+
+
+@CHECKS.add(Feature.FILES)
+async def files_of_its_own(subject: Subject) -> None:
+    """Which another container does not see, and which may be read-only."""
+    async with bench(subject) as at:
+        pod = await at.sandbox("writes", "looks", "reads")
+        await at.run(pod, "echo mine > /made; cat /made", "writes")
+        assert await at.run(pod, "cat /made 2>/dev/null || echo none", "looks") == ["none"]
+        fixed = Security(is_root_read_only=True)
+        assert (await at.run(pod, "(echo x > /made) 2>/dev/null || echo refused", "reads", security=fixed))[-1:] == [
+            "refused"
+        ]
+
+
+@CHECKS.add(Feature.SHARED_PROCESSES)
+async def processes_of_the_pod(subject: Subject) -> None:
+    async with bench(subject) as at:
+        for mode, wanted in (("pod", "1"), ("container", "0")):
+            spaces = Namespaces(pid=mode)  # type: ignore[arg-type]
+            pod = await at.sandbox("sleeps", "looks", namespaces=spaces)
+            await at.start(pod, ["/bin/sleep", "1000007"], "sleeps", namespaces=spaces)
+            said = await at.run(pod, "ps | grep -c 'sleep 100000[7]' || true", "looks", namespaces=spaces)
+            assert said == [wanted], f"with the mode {mode}"
+
+
+@CHECKS.add(Feature.NETWORK)
+async def a_loopback_of_the_pod(subject: Subject) -> None:
+    """Containers of a pod reach each other there; others do not."""
+    async with bench(subject) as at:
+        pod = await at.sandbox("serves", "asks")
+        await at.start(pod, "echo ready; exec nc -ll -p 8099 -e cat", "serves")
+        await until(lambda: bool(at.log(pod, "serves")), "the server does not begin")
+        script = "for i in 1 2 3 4 5 6 7 8 9; do echo hello | nc -w 2 127.0.0.1 8099 && exit 0; sleep 0.2; done; exit 1"
+        assert (await at.run(pod, script, "asks"))[-1:] == ["hello"]
+        other = await at.sandbox()
+        assert await at.run(other, "nc -w 1 127.0.0.1 8099 </dev/null 2>/dev/null || echo refused") == ["refused"]

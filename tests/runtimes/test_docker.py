@@ -1,0 +1,59 @@
+"""Real Docker passes the suite that every runtime passes."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from sampan.machinery.clock import RealClock
+from sampan.runtimes import oom_scores
+from sampan.runtimes.contract import Told
+from sampan.runtimes.docker import DockerRuntime
+from sampan.runtimes.network import NoNetwork
+from sampan.testing.runtime_conformance import CHECKS, Check, Feature, Subject, missing, run
+from tests.runtimes import engines, leftovers, registry
+from tests.runtimes.engines import BUSYBOX, Engine
+
+pytestmark = pytest.mark.skipif(
+    bool(engines.missing("dockerd", "containerd", "runc")), reason=engines.missing("dockerd", "containerd", "runc")
+)
+_LACKS = {Feature.ADDRESS: "these pods are connected to nothing"}
+if not oom_scores.may_lower():
+    _LACKS[Feature.PRIVILEGED] = "Docker gives all capabilities, and there are not all of them here"
+
+
+@pytest.fixture(scope="module")
+def engine() -> Iterator[Engine]:
+    with engines.docker() as made:
+        yield made
+
+
+@pytest.fixture(scope="module")
+def address() -> Iterator[str]:
+    with registry.serving(engines.busybox_image("registry"), "busybox", "pulled") as found:
+        yield found
+
+
+@pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.name)
+def test_conformance(check: Check, engine: Engine, address: str, tmp_path: Path) -> None:
+    def opened(told: Told) -> DockerRuntime:
+        return DockerRuntime(
+            socket=str(engine.socket),
+            folder=engine.folder / "node",
+            node="checks",
+            clock=RealClock(),
+            told=told,
+            network=NoNetwork(),
+        )
+
+    subject = Subject(
+        open=opened,
+        folder=tmp_path,
+        image=BUSYBOX,
+        lacks=_LACKS,
+        left=lambda uid: leftovers.of_pod(uid, engine.folder),
+        registry=address,
+    )
+    if why := missing(check, subject):
+        pytest.skip(why)
+    run(check, subject)
