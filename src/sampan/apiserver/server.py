@@ -155,6 +155,14 @@ class ApiServer:
         """Where others reach the server."""
         return self.config.advertise_address or own_address()
 
+    def serve_metrics(self) -> None:
+        """Serve the metrics API from the kubelets' figures, from now on."""
+        from sampan.apiserver.metrics_api.api import MetricsApi
+        from sampan.apiserver.metrics_api.source import Summaries
+
+        summaries = Summaries(upstream=self.upstream, clock=self.clock)
+        self._start(MetricsApi(registry=self.registry, summaries=summaries).run())
+
     def loopback(self, user: User = SYSTEM) -> LoopbackTransport:
         """A way in for a client in this process."""
         return LoopbackTransport(pipeline=self.pipeline, user=user)

@@ -216,6 +216,7 @@ class Assembly:
 
     async def _run_nodes(self, running: AsyncExitStack) -> None:
         """The nodes that there are to be at first are waited for; without any, nobody waits for the code either."""
+        self.server.serve_metrics()
         activity, begun = Activity(), asyncio.Event()
         self._tell_clock(running, activity.idle)
         await running.enter_async_context(_beside(self._run_fleet(activity, begun)))

@@ -1,0 +1,155 @@
+"""The metrics API as resources of the server, while no APIService gives it to somebody else."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from sampan.api.resource import Resource
+from sampan.api.schema import from_openapi
+from sampan.api.types.apiregistration_v1 import APIService
+from sampan.api.types.core_v1 import Node, Pod
+from sampan.apiserver import listing
+from sampan.apiserver.metrics_api import forms
+from sampan.apiserver.metrics_api.forms import GROUP, VERSION, Value
+from sampan.apiserver.metrics_api.source import Summaries
+from sampan.apiserver.negotiation import TABLE
+from sampan.apiserver.registry.served import Served
+from sampan.apiserver.results import Answer, ValueAnswer
+from sampan.machinery import errors
+from sampan.storage.backend import StorageError
+from sampan.storage.cacher import CacheError, ListQuery, Selection, WatchQuery
+
+if TYPE_CHECKING:
+    from sampan.apiserver.call import Call
+    from sampan.apiserver.endpoints import Endpoints
+    from sampan.apiserver.registry.registry import Registry
+
+log = logging.getLogger(__name__)
+
+_RETRY_S = 1.0
+SERVICE = f"{VERSION}.{GROUP}"
+_VERBS = ("get", "list")
+_QUANTITIES: dict[str, Any] = {
+    "type": "object",
+    "additionalProperties": {"x-kubernetes-int-or-string": True},
+}
+_TIMES: dict[str, Any] = {"timestamp": {"type": "string", "format": "date-time"}, "window": {"type": "string"}}
+
+
+def _schema(**properties: Any) -> Any:
+    title = {"apiVersion": {"type": "string"}, "kind": {"type": "string"}, "metadata": {"type": "object"}}
+    return from_openapi({"type": "object", "properties": {**title, **_TIMES, **properties}})
+
+
+_CONTAINERS = {
+    "type": "array",
+    "items": {"type": "object", "properties": {"name": {"type": "string"}, "usage": _QUANTITIES}},
+}
+NODES = Resource(
+    group=GROUP,
+    version=VERSION,
+    kind="NodeMetrics",
+    plural="nodes",
+    singular="",
+    namespaced=False,
+    verbs=_VERBS,
+    schema=_schema(usage=_QUANTITIES),
+)
+PODS = Resource(
+    group=GROUP,
+    version=VERSION,
+    kind="PodMetrics",
+    plural="pods",
+    singular="",
+    verbs=_VERBS,
+    schema=_schema(containers=_CONTAINERS),
+)
+
+
+class MetricsApi:
+    def __init__(self, *, registry: Registry, summaries: Summaries) -> None:
+        self._registry, self._summaries = registry, summaries
+
+    async def run(self) -> None:
+        """Serve, or leave it to an APIService, as those come and go."""
+        services = self._registry.store_of("apiregistration.k8s.io", "v1", "APIService")
+        chosen = Selection(name=SERVICE)
+        while True:
+            try:
+                found = await services.cacher.list(ListQuery(chosen))
+                self._use([services.cacher.object(item) for item in found.items])
+                query = WatchQuery(chosen, resource_version=str(found.revision))
+                async with services.cacher.watch(query) as watcher:
+                    await anext(watcher, None)  # whatever has changed: look again
+            except (CacheError, StorageError) as fault:
+                log.warning("APIServices: %s; they are read again", fault)
+                await asyncio.sleep(_RETRY_S)
+
+    def _use(self, found: Sequence[APIService]) -> None:
+        is_elsewhere = any(service.spec.service is not None for service in found)
+        scheme = self._registry.scheme
+        is_served = scheme.resource(GROUP, VERSION, NODES.plural) is not None
+        if is_elsewhere and is_served:
+            for resource in (NODES, PODS):
+                scheme.remove(resource)
+        elif not is_elsewhere and not is_served:
+            for resource, handler in ((NODES, self._serve_nodes), (PODS, self._serve_pods)):
+                scheme.add(resource)
+                self._registry.serve(resource, Served(handlers={"": handler}))
+
+    async def _serve_nodes(self, endpoints: Endpoints, call: Call) -> Answer:
+        items = await self._found("Node", call)
+        nodes: list[Node] = list(items)
+        summaries = await self._summaries.of(node.metadata.name for node in nodes)
+        found = []
+        for node in nodes:
+            summary = summaries.get(node.metadata.name)
+            made = forms.node_metrics(node.metadata.name, node.metadata.labels, summary) if summary else None
+            if made is not None:
+                found.append(made)
+        return _answer(call, NODES, found, call.name)
+
+    async def _serve_pods(self, endpoints: Endpoints, call: Call) -> Answer:
+        items = await self._found("Pod", call)
+        pods: list[Pod] = [pod for pod in items if pod.spec.nodeName and pod.status.phase == "Running"]
+        summaries = await self._summaries.of({pod.spec.nodeName for pod in pods})
+        stats = {node: _by_pod(summary) for node, summary in summaries.items()}
+        found = []
+        for pod in pods:
+            meta = pod.metadata
+            own = stats.get(pod.spec.nodeName, {}).get((meta.namespace, meta.name))
+            made = forms.pod_metrics(meta.namespace, meta.name, meta.labels, own) if own is not None else None
+            if made is not None:
+                found.append(made)
+        return _answer(call, PODS, found, f"{call.namespace}/{call.name}")
+
+    async def _found(self, kind: str, call: Call) -> list[Any]:
+        store = self._registry.store_of("", "v1", kind)
+        if call.name:
+            item = await store.cacher.get(call.namespace, call.name)
+            items = [item] if item is not None else []
+        else:
+            items = list((await store.cacher.list(listing.list_query(call))).items)
+        return [store.cacher.object(item) for item in items]
+
+
+def _by_pod(summary: Mapping[str, Any]) -> dict[tuple[str, str], Mapping[str, Any]]:
+    found = {}
+    for stats in summary.get("pods") or ():
+        ref = stats["podRef"]
+        found[ref["namespace"], ref["name"]] = stats
+    return found
+
+
+def _answer(call: Call, resource: Resource, found: Sequence[Value], name: str) -> Answer:
+    if call.name and not found:
+        raise errors.not_found(resource.kind.lower(), name, group=GROUP)
+    if call.form.as_kind == TABLE:
+        return ValueAnswer(forms.as_table(found, call.form.api_version))
+    return ValueAnswer(found[0] if call.name else forms.as_list(resource.kind, found))
+
+
+__all__ = ["NODES", "PODS", "SERVICE", "MetricsApi"]

@@ -1,0 +1,87 @@
+"""NodeMetrics and PodMetrics from a kubelet's summary. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+GROUP, VERSION = "metrics.k8s.io", "v1beta1"
+API_VERSION = f"{GROUP}/{VERSION}"
+_WINDOW = "10s"
+
+Value = dict[str, Any]
+
+
+def node_metrics(name: str, labels: Mapping[str, str], summary: Mapping[str, Any]) -> Value | None:
+    """None while there are no figures."""
+    node = summary.get("node") or {}
+    usage = _usage(node)
+    return _object("NodeMetrics", {"name": name}, labels, node, {"usage": usage}) if usage is not None else None
+
+
+def pod_metrics(namespace: str, name: str, labels: Mapping[str, str], stats: Mapping[str, Any]) -> Value | None:
+    """None if something of it is not known: half of it would mislead."""
+    containers = []
+    for container in stats.get("containers") or ():
+        usage = _usage(container)
+        if usage is None:
+            return None
+        containers.append({"name": container["name"], "usage": usage})
+    if not containers:
+        return None
+    where = {"name": name, "namespace": namespace}
+    return _object("PodMetrics", where, labels, stats["containers"][0], {"containers": containers})
+
+
+def _object(
+    kind: str, where: Mapping[str, str], labels: Mapping[str, str], timed: Mapping[str, Any], content: Value
+) -> Value:
+    time = (timed.get("cpu") or {}).get("time", "")
+    metadata: Value = {**where, "creationTimestamp": time, **({"labels": dict(labels)} if labels else {})}
+    title = {"kind": kind, "apiVersion": API_VERSION}
+    return {**title, "metadata": metadata, "timestamp": time, "window": _WINDOW, **content}
+
+
+def _usage(stats: Mapping[str, Any]) -> Value | None:
+    cpu = (stats.get("cpu") or {}).get("usageNanoCores")
+    memory = (stats.get("memory") or {}).get("workingSetBytes")
+    if cpu is None or memory is None:
+        return None
+    return {"cpu": f"{cpu}n" if cpu else "0", "memory": f"{memory // 1024}Ki" if memory >= 1024 else str(memory)}
+
+
+def as_list(kind: str, items: Sequence[Value]) -> Value:
+    plain = [{key: part for key, part in item.items() if key not in ("kind", "apiVersion")} for item in items]
+    return {"kind": f"{kind}List", "apiVersion": API_VERSION, "metadata": {}, "items": plain}
+
+
+def as_table(items: Sequence[Value], api_version: str) -> Value:
+    columns = [
+        {"name": "Name", "type": "string", "format": "name", "description": "Name of the resource", "priority": 0},
+        *(
+            {"name": name, "type": "string", "format": "", "description": f"Usage of {name}", "priority": 0}
+            for name in ("cpu", "memory")
+        ),
+        {"name": "Window", "type": "string", "format": "duration", "description": "Of the figures", "priority": 0},
+    ]
+    rows = [{"cells": _cells(item), "object": _partial(item, api_version)} for item in items]
+    title = {"kind": "Table", "apiVersion": api_version, "metadata": {}}
+    return {**title, "columnDefinitions": columns, "rows": rows}
+
+
+def _cells(item: Value) -> list[str]:
+    parts = [item["usage"]] if "usage" in item else [each["usage"] for each in item["containers"]]
+    cpu = sum(int(part["cpu"].removesuffix("n")) for part in parts)
+    memory = sum(_bytes(part["memory"]) for part in parts)
+    return [item["metadata"]["name"], f"{cpu}n", f"{memory // 1024}Ki", item["window"]]
+
+
+def _bytes(text: str) -> int:
+    return int(text[:-2]) * 1024 if text.endswith("Ki") else int(text)
+
+
+def _partial(item: Value, api_version: str) -> Value:
+    return {"kind": "PartialObjectMetadata", "apiVersion": api_version, "metadata": item["metadata"]}
+
+
+__all__ = ["API_VERSION", "GROUP", "VERSION", "Value", "as_list", "as_table", "node_metrics", "pod_metrics"]

@@ -1,0 +1,100 @@
+"""The metrics API over hollow nodes, and giving way to an APIService."""
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from sampan.api.codec import json
+from sampan.api.types.apiregistration_v1 import APIService, APIServiceSpec, ServiceReference
+from sampan.api.types.core_v1 import Binding, Container, Namespace, ObjectReference, Pod, PodSpec, ServiceAccount
+from sampan.api.types.meta_v1 import ObjectMeta
+from sampan.apiserver.metrics_api import forms
+from sampan.cli.local_kubelets import LocalKubelets
+from sampan.machinery import errors
+from sampan.machinery.client.transport import Request
+from tests.controllers.cluster import Cluster, cluster
+
+_PATH = "/apis/metrics.k8s.io/v1beta1"
+_USED = {"hollow.sampan.dev/cpu": "250m", "hollow.sampan.dev/memory": "64Mi", "hollow.sampan.dev/log": "hello\n"}
+
+
+async def _get(made: Cluster, path: str, *query: tuple[str, str]) -> Any:
+    response = await made.transport.send(Request(method="GET", path=path, query=query, headers={}))
+    return json.read_any(response.body())
+
+
+async def _pod(made: Cluster, name: str, node: str, **labels: str) -> None:
+    meta = ObjectMeta(name=name, namespace="ns", annotations=_USED, labels=labels)
+    spec = PodSpec(containers=[Container(name="c", image="x")], automountServiceAccountToken=False)
+    pods = made.client.of(Pod)
+    await pods.create(Pod(metadata=meta, spec=spec))
+    target = ObjectReference(kind="Node", name=node)
+    binding = Binding(metadata=ObjectMeta(name=name, namespace="ns"), target=target)
+    await pods.create_subresource("binding", name, binding, "ns")
+
+
+def test_figures_of_hollow_nodes() -> None:
+    async def main() -> None:
+        async with cluster() as made:
+            await made.client.of(Namespace).create(Namespace(metadata=ObjectMeta(name="ns")))
+            account = ServiceAccount(metadata=ObjectMeta(name="default", namespace="ns"))
+            await made.client.of(ServiceAccount).create(account)
+            async with made.nodes("n1", "n2") as fleet:
+                made.server.kubelets.local = LocalKubelets(clock=made.clock, fleet=lambda: fleet, real=lambda: None)
+                made.server.serve_metrics()
+                for name, node in (("a", "n1"), ("b", "n1"), ("c", "n2")):
+                    await _pod(made, name, node, app=name)
+                await made.clock.advance(10)
+                nodes = await _get(made, f"{_PATH}/nodes")
+                assert (nodes["kind"], [item["metadata"]["name"] for item in nodes["items"]]) == (
+                    "NodeMetricsList",
+                    ["n1", "n2"],
+                )
+                assert nodes["items"][0]["usage"] == {"cpu": "500000000n", "memory": "131072Ki"}
+                pods = await _get(made, f"{_PATH}/namespaces/ns/pods", ("labelSelector", "app in (a,c)"))
+                assert [item["metadata"]["name"] for item in pods["items"]] == ["a", "c"]
+                assert pods["items"][0]["containers"] == [
+                    {"name": "c", "usage": {"cpu": "250000000n", "memory": "65536Ki"}}
+                ]
+                one = await _get(made, f"{_PATH}/namespaces/ns/pods/b")
+                assert (one["kind"], one["metadata"]["namespace"]) == ("PodMetrics", "ns")
+                with pytest.raises(errors.NotFound) as missing:
+                    await _get(made, f"{_PATH}/namespaces/ns/pods/x")
+                assert missing.value.message == 'podmetrics.metrics.k8s.io "ns/x" not found'
+                group = await _get(made, "/apis/metrics.k8s.io")
+                assert group["preferredVersion"]["groupVersion"] == "metrics.k8s.io/v1beta1"
+                await _give_way(made)
+
+    asyncio.run(main())
+
+
+async def _give_way(made: Cluster) -> None:
+    services, name = made.client.of(APIService), "v1beta1.metrics.k8s.io"
+    spec = APIServiceSpec(
+        group="metrics.k8s.io",
+        version="v1beta1",
+        groupPriorityMinimum=100,
+        versionPriority=100,
+        insecureSkipTLSVerify=True,
+        service=ServiceReference(name="metrics-server", namespace="kube-system"),
+    )
+    await services.create(APIService(metadata=ObjectMeta(name=name), spec=spec))
+    await made.clock.settle()
+    with pytest.raises(errors.ApiError):
+        await _get(made, f"{_PATH}/nodes")
+    await services.delete(name)
+    await made.clock.settle()
+    assert (await _get(made, f"{_PATH}/nodes"))["items"]
+
+
+def test_forms() -> None:
+    stats = {"name": "c", "cpu": {"time": "t", "usageNanoCores": 5}, "memory": {"workingSetBytes": 100}}
+    made = forms.pod_metrics("ns", "p", {}, {"containers": [stats]})
+    assert made is not None
+    assert made["containers"] == [{"name": "c", "usage": {"cpu": "5n", "memory": "100"}}]
+    assert forms.pod_metrics("ns", "p", {}, {"containers": [stats, {"name": "d"}]}) is None
+    assert forms.pod_metrics("ns", "p", {}, {"containers": []}) is None
+    assert forms.node_metrics("n", {}, {"node": {"nodeName": "n"}}) is None
+    table = forms.as_table([made], "meta.k8s.io/v1")
+    assert table["rows"][0]["cells"] == ["p", "5n", "0Ki", "10s"]
