@@ -59,7 +59,7 @@ def _most_files() -> int:
 class LoopLag:
     """Wakes up at even intervals and measures how late: that long something else held the event loop."""
 
-    def __init__(self, *, metrics: Metrics, interval_s: float = 0.025) -> None:
+    def __init__(self, *, metrics: Metrics, interval_s: float = 0.1) -> None:
         self._interval_s = interval_s
         self._lag = metrics.histogram(
             "sampan_loop_lag_seconds", "How late the event loop came to what was due.", buckets=_LAG_BUCKETS
