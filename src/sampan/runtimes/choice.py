@@ -1,0 +1,148 @@
+"""Which runtime runs pods on this machine: the best there is, or the one that was asked for.
+
+`look` finds out what there is; `choose` decides, and says why. In the order of `auto`: a runtime that speaks CRI and
+answers on its socket, the Docker Engine, crun or runc where Sampan runs as root, plain processes.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+AUTO, CRI, DOCKER, OCI, PROCESS = "auto", "cri", "docker", "oci", "process"
+ORDER = (CRI, DOCKER, OCI, PROCESS)
+CRI_SOCKETS = ("/run/containerd/containerd.sock", "/run/crio/crio.sock", "/run/k3s/containerd/containerd.sock")
+DOCKER_SOCKETS = ("/var/run/docker.sock",)
+_PATIENCE_S = 2.0
+
+_Ask = Callable[[str], Awaitable[str]]
+"""What answers at a socket."""
+
+
+class NoRuntime(Exception):
+    """What was asked for cannot be had; the message says why."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Found:
+    """What there is on the machine: for each runtime that can be used the place where, for each other one why not."""
+
+    usable: Mapping[str, tuple[str, str]] = field(default_factory=dict)
+    """The socket or program, and what answers there."""
+    faults: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Choice:
+    runtime: str
+    place: str = ""
+    """Of cri and docker the socket, of oci the program."""
+    why: str = ""
+    """A line for whoever starts Sampan."""
+
+
+def choose(found: Found, wanted: str = AUTO) -> Choice:
+    """NoRuntime if it cannot be."""
+    if wanted != AUTO:
+        if wanted not in found.usable:
+            raise NoRuntime(f"{wanted}: {found.faults.get(wanted, 'there is no such runtime')}")
+        place, what = found.usable[wanted]
+        return Choice(runtime=wanted, place=place, why=f"{wanted}, as was asked for: {what}")
+    name = next((each for each in ORDER if each in found.usable), None)
+    if name is None:
+        raise NoRuntime(_told(found, ORDER))
+    place, what = found.usable[name]
+    others = _told(found, ORDER[: ORDER.index(name)])
+    return Choice(runtime=name, place=place, why=f"{name}: {what}{f' ({others})' if others else ''}")
+
+
+def _told(found: Found, names: Sequence[str]) -> str:
+    return "; ".join(f"not {name}: {found.faults[name]}" for name in names if name in found.faults)
+
+
+async def look(
+    wanted: str = AUTO,
+    *,
+    cri_sockets: Sequence[str] = CRI_SOCKETS,
+    docker_sockets: Sequence[str] = DOCKER_SOCKETS,
+) -> Found:
+    """Only as far as it must: what comes behind the first that can be used is not looked at."""
+    usable: dict[str, tuple[str, str]] = {}
+    faults: dict[str, str] = {}
+    looks: dict[str, Callable[[], Awaitable[tuple[str, str]]]] = {
+        CRI: lambda: _first(_cri, cri_sockets, "no socket of containerd or CRI-O"),
+        DOCKER: lambda: _first(_docker, docker_sockets, "no socket of the Docker Engine"),
+        OCI: _oci,
+        PROCESS: _process,
+    }
+    for name in ORDER if wanted == AUTO else (wanted,):
+        if name not in looks:
+            continue
+        place, what = await looks[name]()
+        if place:
+            usable[name] = (place, what)
+            break
+        faults[name] = what
+    return Found(usable=usable, faults=faults)
+
+
+async def chosen(wanted: str = AUTO) -> Choice:
+    return choose(await look(wanted), wanted)
+
+
+async def _first(ask: _Ask, sockets: Sequence[str], otherwise: str) -> tuple[str, str]:
+    """The first socket that answers, and what does; else nothing, and why."""
+    faults = []
+    for path in sockets:
+        place = path.removeprefix("unix://")
+        if not Path(place).exists():  # noqa: ASYNC240 - a look at one name
+            continue
+        try:
+            async with asyncio.timeout(_PATIENCE_S):
+                return path, await ask(place)
+        except TimeoutError:
+            faults.append(f"{path} does not answer")
+        except Exception as fault:
+            faults.append(f"{path}: {fault}")
+    return "", "; ".join(faults) or otherwise
+
+
+async def _cri(path: str) -> str:
+    from sampan.runtimes.cri.client import CriClient
+
+    client = CriClient(path)
+    try:
+        about = await client.runtime("Version", timeout_s=_PATIENCE_S)
+        return f"{about.runtime_name} {about.runtime_version} at {path}"
+    finally:
+        await client.close()
+
+
+async def _docker(path: str) -> str:
+    from sampan.runtimes.docker.client import DockerClient
+
+    client = DockerClient(path)
+    try:
+        return f"Docker {(await client.get('/version'))['Version']} at {path}"
+    finally:
+        await client.close()
+
+
+async def _oci() -> tuple[str, str]:
+    from sampan.runtimes.oci.binary import find_binary
+
+    binary = find_binary()
+    if os.geteuid() != 0:
+        return "", "containers need root"
+    return (binary, binary) if binary is not None else ("", "there is neither crun nor runc")
+
+
+async def _process() -> tuple[str, str]:
+    return "/proc", "plain processes of this machine, which isolates nothing"
+
+
+__all__ = ["AUTO", "CRI", "DOCKER", "OCI", "ORDER", "PROCESS", "Choice", "Found", "NoRuntime", "choose", "chosen"]
+__all__ += ["look"]
