@@ -7,6 +7,7 @@ import contextlib
 import os
 import secrets
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ import msgspec
 
 from sampan.api.types.core_v1 import Container, Pod
 from sampan.machinery.clock import Clock
-from sampan.runtimes import contract, kernel
+from sampan.runtimes import contract, kernel, oom_scores
 from sampan.runtimes.config import ContainerConfig, Resources, SandboxConfig, Security
 from sampan.runtimes.contract import ImageInfo, RuntimeFailure, Told, Usage
 from sampan.runtimes.images import BadReference, Image, ImageStore, ImageUnknown, host, parse_reference
@@ -240,6 +241,7 @@ class OciRuntime(MonitoredRuntime):
         image, root = await asyncio.to_thread(self._mount, record, config, folder)
         record.stop_signal = config.stop_signal or image.stop_signal
         around = await asyncio.to_thread(self._around, pod, record, config, image, root)
+        config = _with_allowed_score(config)
         spec = container_spec(config, pod.config, image, around)
         pod.specs[record.id] = process(config, pod.config, image, around)
         (folder / "config.json").write_bytes(msgspec.json.encode(spec))
@@ -419,6 +421,13 @@ def _info(image: Image) -> ImageInfo:
         user=run.user,
         volumes=list(run.volumes or ()),
     )
+
+
+def _with_allowed_score(config: ContainerConfig) -> ContainerConfig:
+    score = oom_scores.allowed(config.resources.oom_score_adjust)
+    if score == config.resources.oom_score_adjust:
+        return config
+    return replace(config, resources=replace(config.resources, oom_score_adjust=score))
 
 
 def _write_json(path: Path, value: Any) -> None:
