@@ -1,7 +1,7 @@
 """A whole API server in this process with some of the controllers, on a virtual clock."""
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -182,9 +182,9 @@ class Binder:
 
 
 @asynccontextmanager
-async def cluster() -> AsyncIterator[Cluster]:
+async def cluster(runtime_config: Mapping[str, bool] | None = None) -> AsyncIterator[Cluster]:
     clock = VirtualClock()
-    server_config = ServerConfig(secure_port=0, advertise_address="192.0.2.1")
+    server_config = ServerConfig(secure_port=0, advertise_address="192.0.2.1", runtime_config=runtime_config or {})
     async with (
         asyncio.timeout(60),
         MemoryBackend(clock=clock) as backend,

@@ -9,8 +9,9 @@ from typing import Any
 from sampan.api.types.core_v1 import Namespace, Node, Pod, ResourceRequirements, ServiceAccount, Taint
 from sampan.api.types.events_v1 import Event
 from sampan.api.types.meta_v1 import ObjectMeta
+from sampan.apiserver.call import AUTHENTICATED, User
 from sampan.machinery import errors
-from sampan.machinery.client import PatchType
+from sampan.machinery.client import Client, PatchType
 from sampan.scheduler.config import SchedulerConfig
 from sampan.scheduler.scheduler import Scheduler
 from sampan.testing import builders
@@ -77,11 +78,15 @@ class Running:
 
 
 @asynccontextmanager
-async def running(config: SchedulerConfig | None = None) -> AsyncIterator[Running]:
-    async with cluster() as made:
+async def running(
+    config: SchedulerConfig | None = None, runtime_config: Mapping[str, bool] | None = None
+) -> AsyncIterator[Running]:
+    async with cluster(runtime_config) as made:
         client = made.client
         await client.of(ServiceAccount).create(ServiceAccount(metadata=ObjectMeta(name="default", namespace=NAMESPACE)))
-        scheduler = Scheduler(client=made.make_client("kube-scheduler"), clock=made.clock, config=config)
+        user = User("system:kube-scheduler", groups=(AUTHENTICATED,))
+        own = Client(transport=made.transport.acting_as(user), clock=made.clock, component="kube-scheduler")
+        scheduler = Scheduler(client=own, clock=made.clock, config=config)
         forget = made.clock.on_idle(scheduler.activity.idle)
         try:
             async with asyncio.TaskGroup() as group:

@@ -45,11 +45,13 @@ DEFAULT_PLUGINS = (
     PluginChoice("InterPodAffinity", 2),
     PluginChoice("DynamicResources", 2),
     PluginChoice("DefaultPreemption"),
+    PluginChoice("GangScheduling"),
     PluginChoice("NodeResourcesBalancedAllocation", 1),
     PluginChoice("ImageLocality", 1),
     PluginChoice("DefaultBinder"),
 )
-"""Those of the v1.36 default profile, in their order; those that are not in the registry are left out."""
+"""Those of the v1.36 default profile in their order, with that for groups of pods; those that are not in the registry
+are left out."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

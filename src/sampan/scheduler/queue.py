@@ -115,6 +115,7 @@ class SchedulingQueue:
         """Those of the pods that back off whose attempt failed by an error."""
         self._unschedulable: dict[str, Queued] = {}
         """The one that waits longest first."""
+        self._gated: dict[str, Queued] = {}
         self._order = itertools.count()
         self._more = asyncio.Event()
         self._moves = 0
@@ -159,16 +160,29 @@ class SchedulingQueue:
         queued = self._pods.pop(uid, None)
         if queued is not None:
             self._unschedulable.pop(uid, None)
+            self._gated.pop(uid, None)
             queued.where = ""
 
     def pop(self) -> Queued | None:
         """The next pod to try; None if there is none now. `done`, `failed` or `errored` ends the attempt."""
         self._ripen()
         queued = self._next_active() or self._next_backing_off()
-        if queued is not None:
-            queued.where = TAKEN
-            queued.attempts += 1
-            queued.moves = self._moves
+        return None if queued is None else self._taken(queued)
+
+    def take(self, uids: Iterable[str]) -> list[Queued]:
+        """Those of the pods that are in the queue, to be tried now."""
+        found = []
+        for uid in uids:
+            queued = self._pods.get(uid)
+            if queued is not None and queued.where in (ACTIVE, BACKOFF, UNSCHEDULABLE):
+                self._unschedulable.pop(uid, None)
+                found.append(self._taken(queued))
+        return found
+
+    def _taken(self, queued: Queued) -> Queued:
+        queued.where = TAKEN
+        queued.attempts += 1
+        queued.moves = self._moves
         return queued
 
     def done(self, uid: str) -> None:
@@ -205,6 +219,8 @@ class SchedulingQueue:
         if not concerned:
             return 0
         self._moves += 1
+        if self._gated:
+            self._reconsider(concerned, old, new)
         if not self._unschedulable:
             return 0
         is_node = event.resource is Resource.NODE
@@ -225,6 +241,14 @@ class SchedulingQueue:
             if _may_help(queued, self._hints.get(event, ()), old, new):
                 self._wake(queued)
                 return
+
+    def _reconsider(self, concerned: Sequence[tuple[str, Hint | None]], old: Any, new: Any) -> None:
+        """Pods that are kept out may be let in."""
+        for queued in list(self._gated.values()):
+            if any(
+                plugin == queued.gated_by and (not hint or hint(queued.info, old, new)) for plugin, hint in concerned
+            ):
+                self._enter(queued)
 
     def activate(self, uid: str) -> None:
         """Have the pod tried now."""
@@ -281,16 +305,18 @@ class SchedulingQueue:
         config = self._config
         if not queued.failures:
             return queued.since
-        return queued.since + min(config.first_backoff_s * 2.0 ** (queued.failures - 1), config.most_backoff_s)
+        return queued.since + min(config.first_backoff_s * 2.0 ** min(queued.failures - 1, 60), config.most_backoff_s)
 
     # -- parts -------------------------------------------------------------------------------------------------------
 
     def _enter(self, queued: Queued) -> None:
         status = self._gate(queued.info)
         if status is None:
+            self._gated.pop(queued.uid, None)
             queued.gated_by = queued.gate_message = ""
             self._push_active(queued)
         else:
+            self._gated[queued.uid] = queued
             queued.where, queued.gated_by, queued.gate_message = GATED, status.plugin, status.message
 
     def _push_active(self, queued: Queued) -> None:

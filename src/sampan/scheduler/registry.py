@@ -33,6 +33,7 @@ PLUGINS: Mapping[str, str] = {
     "PodTopologySpread": f"{_PACKAGE}.pod_topology_spread:PodTopologySpread",
     "InterPodAffinity": f"{_PACKAGE}.inter_pod_affinity:InterPodAffinity",
     "DefaultPreemption": f"{_PACKAGE}.default_preemption:DefaultPreemption",
+    "GangScheduling": f"{_PACKAGE}.gang_scheduling:GangScheduling",
     "NodeResourcesBalancedAllocation": (
         f"{_PACKAGE}.node_resources_balanced_allocation:NodeResourcesBalancedAllocation"
     ),

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import AsyncIterator, Coroutine
+from collections.abc import AsyncIterator, Collection, Coroutine
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from typing import Any
@@ -23,9 +23,11 @@ from sampan.machinery.informer import InformerFactory
 from sampan.scheduler.config import ProfileConfig, SchedulerConfig
 from sampan.scheduler.events import NORMAL, WARNING, Events
 from sampan.scheduler.extenders.chain import ExtenderChain
+from sampan.scheduler.extenders.http_extender import ExtenderError
 from sampan.scheduler.feed import LIVING, Feed
 from sampan.scheduler.framework.contract import Code, Cycle, Handle, PostFilterResult, Status
 from sampan.scheduler.framework.profile import Placed, Profile
+from sampan.scheduler.group_cycle import GroupCycle
 from sampan.scheduler.history import Decision, History
 from sampan.scheduler.metrics import ERROR, SCHEDULED, UNSCHEDULABLE, SchedulerMetrics
 from sampan.scheduler.node_table import NodeTable
@@ -144,6 +146,8 @@ class Scheduler:
     async def _guarded(self, queued: Queued) -> None:
         try:
             await self.schedule(queued)
+        except ExtenderError as error:
+            self._errored(queued, str(error))
         except Exception as fault:
             log.exception("pod %s cannot be scheduled", queued.info.full_name)
             self._errored(queued, str(fault) or type(fault).__name__)
@@ -160,19 +164,22 @@ class Scheduler:
             return
         began = time.perf_counter()
         profile = self._profile(info)
+        if (group := profile.together(info)) is not None:
+            await GroupCycle(self, profile, group).run(queued)
+            return
         cycle = profile.cycle(info, self._clock.now())
-        placed = await self._placed(profile, cycle)
+        placed = await self.placed(profile, cycle)
         self.metrics.decided(time.perf_counter() - began)
         if placed.diagnosis is not None:
             await self._unplaced(queued, profile, cycle, placed)
             self.metrics.attempted(UNSCHEDULABLE, profile.name, time.perf_counter() - began)
             return
         node = self.table.names[placed.row]
-        self._note(queued, placed, node)
+        self.note(queued, placed, node)
         self.metrics.attempted(SCHEDULED, profile.name, time.perf_counter() - began)
         await self._commit(queued, profile, cycle, node)
 
-    async def _placed(self, profile: Profile, cycle: Cycle) -> Placed:
+    async def placed(self, profile: Profile, cycle: Cycle) -> Placed:
         if self.extenders.extenders and self.extenders.has_say(cycle.pod):
             nominated = self._nominated(cycle)
             return await self.extenders.place(profile, cycle, nominated)
@@ -198,15 +205,25 @@ class Scheduler:
 
     async def _commit(self, queued: Queued, profile: Profile, cycle: Cycle, node: str) -> None:
         """The decision stands: count the pod on the node, and bind it beside the loop."""
-        info = queued.info
-        self.feed.assume(info, node)
+        if (status := self.hold(profile, cycle, node)) is not None:
+            self._refused(queued, status)
+            return
+        await self.let_go(queued, profile, cycle, node)
+
+    def hold(self, profile: Profile, cycle: Cycle, node: str) -> Status | None:
+        """Count the pod on the node; None if all plug-ins agree."""
+        self.feed.assume(cycle.info, node)
         status = profile.reserve(cycle, node)
-        waits: dict[str, float] = {}
-        if status is None:
-            status, waits = profile.permit(cycle, node)
-            if status is not None:
-                profile.unreserve(cycle, node)
         if status is not None:
+            self.feed.forget(cycle.info.uid)
+        return status
+
+    async def let_go(self, queued: Queued, profile: Profile, cycle: Cycle, node: str) -> None:
+        """Have a pod that is counted on the node bound, as soon as plug-ins permit."""
+        info = queued.info
+        status, waits = profile.permit(cycle, node)
+        if status is not None:
+            profile.unreserve(cycle, node)
             self.feed.forget(info.uid)
             self._refused(queued, status)
             return
@@ -229,7 +246,9 @@ class Scheduler:
             await self._room.acquire()
         try:
             self.activity.step()
-            status = status or await profile.pre_bind(cycle, node) or await profile.bind(cycle, node)
+            if status is None and profile.has_pre_bind(cycle, node):
+                status = await self._pre_bind(profile, cycle, node)
+            status = status or await self._tell(profile, cycle, node)
         finally:
             self.activity.step()
             self._room.release()
@@ -243,7 +262,8 @@ class Scheduler:
     async def _tell(self, profile: Profile, cycle: Cycle, node: str) -> Status | None:
         """The server, by an extender that binds or by the plug-ins."""
         if self.extenders.extenders:
-            status = await self.extenders.bind(cycle, node)
+            with self.activity:
+                status = await self.extenders.bind(cycle, node)
             if status is None or status.code is not Code.SKIP:
                 return status
         return await profile.bind(cycle, node)
@@ -289,6 +309,18 @@ class Scheduler:
             lower = self._outranked(queued.info, result.nominated)
             self._beside(self._writes.preempt(queued.info, result.nominated, result.victims, lower))
 
+    async def lost(self, queued: Queued, profile: Profile, cycle: Cycle, why: Placed | Status) -> None:
+        """A pod of a group that found no node, or was not allowed to have it."""
+        if isinstance(why, Status):
+            self._refused(queued, why)
+        else:
+            await self._unplaced(queued, profile, cycle, why)
+
+    def apart(self, queued: Queued, plugins: Collection[str], message: str) -> None:
+        """A pod that could have a node, but others that it belongs to cannot."""
+        self.queue.failed(queued, plugins)
+        self._tell_failure(queued, message, is_error=False, nominated="")
+
     def _refused(self, queued: Queued, status: Status) -> None:
         """By a plug-in that had to agree to the node."""
         if not status.is_rejected:
@@ -333,7 +365,7 @@ class Scheduler:
         fit = {**fit, "ignoredResources": sorted({*fit.get("ignoredResources", ()), *ignored})}
         return replace(profile, args={**profile.args, "NodeResourcesFit": fit})
 
-    def _note(self, queued: Queued, placed: Placed, node: str) -> None:
+    def note(self, queued: Queued, placed: Placed, node: str) -> None:
         info = queued.info
         now = self._clock.now()
         self.history.put(
@@ -352,6 +384,9 @@ class Scheduler:
             self.nominations.drop(other.uid)
             self.queue.activate(other.uid)
         return lower
+
+    def now(self) -> float:
+        return self._clock.now()
 
     def _gate(self, info: PodInfo) -> Status | None:
         for plugin in self._profile(info).points["preEnqueue"]:

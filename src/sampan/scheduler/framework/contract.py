@@ -4,6 +4,7 @@ A plug-in implements the points that it needs and no others:
 
     pre_enqueue(info) -> Status | None          may the pod enter the queue?
     less(first, second) -> bool                 which pod goes first (one plug-in per scheduler)
+    together(info) -> Together | None           pods that get nodes in one go with this one, or not at all
     pre_filter(cycle) -> Status | Narrowed | None   once per pod: SKIP leaves out `filter`, a rejection ends the cycle
     filter(cycle, rows) -> codes                0 where the node will do, else a code of `cycle.refuse(...)`
     async post_filter(cycle, diagnosis) -> PostFilterResult    no node will do: can something be done?
@@ -23,7 +24,7 @@ A plug-in implements the points that it needs and no others:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum, IntEnum
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
@@ -103,6 +104,15 @@ class PostFilterResult:
     is_success: bool = False
     victims: tuple[PodInfo, ...] = ()
     """Pods to be evicted from the nominated node."""
+
+
+class Together(NamedTuple):
+    """Pods that are to have nodes all at once."""
+
+    uids: Sequence[str]
+    """Of those that have none yet."""
+    is_enough: Callable[[], bool]
+    """Whether those that a node is reserved for will do."""
 
 
 class Resource(Enum):
@@ -233,4 +243,5 @@ __all__ = [
     "Resource",
     "Scope",
     "Status",
+    "Together",
 ]

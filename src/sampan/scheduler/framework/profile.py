@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from sampan.scheduler.arrays import Codes, Ints, Rows, count_of
 from sampan.scheduler.diagnosis import Diagnosis
-from sampan.scheduler.framework.contract import Code, Cycle, Narrowed, PostFilterResult, Scope, Status
+from sampan.scheduler.framework.contract import Code, Cycle, Narrowed, PostFilterResult, Scope, Status, Together
 from sampan.scheduler.framework.kinds import REFUSED, Kind, Scorer
 from sampan.scheduler.framework.metrics import PointMetrics
 from sampan.scheduler.framework.verdicts import Verdicts
@@ -70,6 +70,7 @@ class Profile:
         self._far_filters = [found for found in self._filters if found.scope is Scope.CLUSTER]
         self._far_pre_filters = [found for found in points.get("preFilter", ()) if found.scope is Scope.CLUSTER]
         self._far_scorers = [found for found in self._scorers if found.plugin.scope is Scope.CLUSTER]
+        self._joining = [found for found in self.plugins if hasattr(found, "together")]
         self._kinds: OrderedDict[Needs, Kind] = OrderedDict()
 
     @property
@@ -81,6 +82,13 @@ class Profile:
 
     def cycle(self, info: PodInfo, now: float) -> Cycle:
         return Cycle(info=info, table=self.table, verdicts=self.verdicts, profile=self, now=now)
+
+    def together(self, info: PodInfo) -> Together | None:
+        for plugin in self._joining:
+            found: Together | None = plugin.together(info)
+            if found is not None:
+                return found
+        return None
 
     # -- finding a node ----------------------------------------------------------------------------------------------
 

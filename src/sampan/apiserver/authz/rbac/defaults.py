@@ -6,7 +6,7 @@ parts (`whole`); of each binding its role and its subjects. Lists are words; `co
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from importlib import resources
 from typing import Any
@@ -39,6 +39,8 @@ class _Rule(msgspec.Struct):
     resources: str = ""
     names: str = ""
     urls: str = ""
+    when: str = ""
+    """Only where this group and version is served."""
 
 
 class _Role(msgspec.Struct):
@@ -59,10 +61,12 @@ class _Data(msgspec.Struct):
     roleBindings: dict[str, _Binding]
 
 
-def default_objects() -> Iterator[Any]:
-    """Roles before the bindings that refer to them."""
+def default_objects(served: Callable[[str, str], Any] | None = None) -> Iterator[Any]:
+    """Roles before the bindings that refer to them. `served` tells whether a group and version is."""
     text = resources.files(__package__).joinpath("bootstrap.json").read_bytes()
     data = msgspec.json.decode(text, type=_Data)
+    for one in data.clusterRoles.values():
+        one.rules = [rule for rule in one.rules if not rule.when or _is_served(rule.when, served)]
     for name, role in data.clusterRoles.items():
         yield _cluster_role(name, role)
     for name, role in data.roles.items():
@@ -71,6 +75,11 @@ def default_objects() -> Iterator[Any]:
         yield ClusterRoleBinding(metadata=_meta(name), roleRef=_ref(binding), subjects=_subjects(binding))
     for name, binding in data.roleBindings.items():
         yield RoleBinding(metadata=_meta(name), roleRef=_ref(binding), subjects=_subjects(binding))
+
+
+def _is_served(when: str, served: Callable[[str, str], Any] | None) -> bool:
+    group, _, version = when.partition("/")
+    return served is not None and bool(served(group, version))
 
 
 def _meta(name: str, labels: Mapping[str, str] | None = None) -> ObjectMeta:
@@ -121,11 +130,11 @@ class Plan:
     """Bindings to another role, which cannot be changed."""
 
 
-def plan(index: RbacIndex) -> Plan:
+def plan(index: RbacIndex, served: Callable[[str, str], Any] | None = None) -> Plan:
     """What brings a cluster with these roles and bindings up to date. Whatever was added to them stays; those that are
     marked as not to be updated are left alone."""
     found = Plan([], [], [])
-    for wanted in default_objects():
+    for wanted in default_objects(served):
         present = index.get(wanted.kind, wanted.metadata.namespace, wanted.metadata.name)
         if present is None:
             found.create.append(wanted)

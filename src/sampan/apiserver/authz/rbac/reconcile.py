@@ -22,7 +22,7 @@ _SYSTEM = User("system:apiserver", groups=(MASTERS, AUTHENTICATED))
 async def reconcile(pipeline: Pipeline, index: RbacIndex) -> None:
     """`index` must know what is there, and knows the new as soon as this is done. All at once, so that the writes share
     a commit; what another server of this store does at the same time is as good."""
-    found = plan(index)
+    found = plan(index, pipeline.endpoints.registry.scheme.resources)
     await asyncio.gather(
         *(_create(pipeline, obj) for obj in found.create),
         *(_update(pipeline, obj) for obj in found.update),

@@ -1,0 +1,171 @@
+"""GangScheduling: pods of one group get nodes all together, or none of them.
+
+A pod waits outside the queue until its group is there and has as many pods as it needs. Then all of them are tried in
+one go, so that no group holds a part of the cluster that another waits for. Where some are not to be had (another
+scheduler has them), those with a node wait for them before they are bound, for a time.
+
+PodGroups are followed from the first pod on that names one: a server that does not serve them drops that field.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable
+from typing import Any
+
+import msgspec
+
+from sampan.api.types.core_v1 import Pod
+from sampan.api.types.scheduling_v1alpha2 import PodGroup
+from sampan.machinery.informer import Lister
+from sampan.machinery.object_key import Key
+from sampan.scheduler.feed import LIVING
+from sampan.scheduler.framework.contract import (
+    Action,
+    ClusterEvent,
+    Code,
+    Cycle,
+    Events,
+    Handle,
+    Resource,
+    Scope,
+    Status,
+    Together,
+)
+from sampan.scheduler.plugin_args import read_args
+from sampan.scheduler.pod_info import PodInfo
+from sampan.scheduler.reports import followed
+
+NO_QUORUM = "waiting for minCount pods from a gang to appear in scheduling queue"
+WAITING = "waiting for minCount pods from a gang to be scheduled"
+APART = "another pod of the gang could not be scheduled"
+_POD_ADDED = ClusterEvent(Resource.POD, Action.ADD)
+
+
+class GangArgs(msgspec.Struct, forbid_unknown_fields=True):
+    permitTimeoutSeconds: float = 300
+
+
+def group_of(pod: Pod) -> Key | None:
+    group = pod.spec.schedulingGroup
+    return Key(pod.metadata.namespace, group.podGroupName) if group is not None and group.podGroupName else None
+
+
+def by_group(pod: Pod) -> Iterable[Hashable]:
+    found = group_of(pod)
+    return () if found is None else (found,)
+
+
+class GangScheduling:
+    name = "GangScheduling"
+    scope = Scope.CLUSTER
+
+    def __init__(self, handle: Handle) -> None:
+        self._args = read_args(handle.args, GangArgs)
+        self._handle = handle
+        self._groups: Lister[PodGroup] | None = None
+        self._placed: dict[Key, set[str]] = {}
+        """By group, the pods that have a node, bound or not."""
+        pods = handle.informers.of(Pod, LIVING)
+        self._pods = pods.lister
+        pods.subscribe(self._pod_changed)
+
+    def pre_enqueue(self, info: PodInfo) -> Status | None:
+        key = group_of(info.pod)
+        if key is None:
+            return None
+        group = self._group(key)
+        if group is None:
+            why = f'waiting for pods\'s pod group "{key.name}" to appear in scheduling queue'
+            return Status(Code.UNRESOLVABLE, (why,))
+        gang = group.spec.schedulingPolicy.gang
+        if gang is not None and len(self._pods.find(by_group, key)) < gang.minCount:
+            return Status(Code.UNRESOLVABLE, (NO_QUORUM,))
+        return None
+
+    def together(self, info: PodInfo) -> Together | None:
+        """A group that has not enough pods on nodes yet gets them in one go."""
+        key = group_of(info.pod)
+        if key is None or self._is_complete(key):
+            return None
+        mates = (pod for pod in self._pods.find(by_group, key) if not pod.spec.nodeName)
+        return Together([pod.metadata.uid for pod in mates], lambda: self._is_complete(key))
+
+    def reserve(self, cycle: Cycle, node: str) -> Status | None:
+        key = group_of(cycle.pod)
+        if key is not None:
+            self._placed.setdefault(key, set()).add(cycle.info.uid)
+        return None
+
+    def unreserve(self, cycle: Cycle, node: str) -> None:
+        key = group_of(cycle.pod)
+        if key is None:
+            return
+        self._drop(key, cycle.info.uid)
+        if not self._is_complete(key):
+            self._dissolve(key)
+
+    def permit(self, cycle: Cycle, node: str) -> Status | None:
+        key = group_of(cycle.pod)
+        if key is None:
+            return None
+        group = self._group(key)
+        if group is None:
+            return Status(
+                Code.ERROR, (f'failed to get podGroup {key}: podgroup.scheduling.k8s.io "{key.name}" not found',)
+            )
+        if group.spec.schedulingPolicy.gang is None:
+            return None
+        if not self._is_complete(key):
+            return Status(Code.WAIT, (WAITING,), wait_s=self._args.permitTimeoutSeconds)
+        for uid in self._placed[key]:
+            if (waiting := self._handle.waiting.get(uid)) is not None:
+                waiting.allow(self.name)
+        return None
+
+    def events(self) -> Events:
+        return [
+            (_POD_ADDED, _is_mate),
+            (ClusterEvent(Resource.POD_GROUP, Action.ADD), _is_own_group),
+        ]
+
+    def _group(self, key: Key) -> PodGroup | None:
+        if self._groups is None:
+            self._groups = followed(self._handle, PodGroup, Resource.POD_GROUP).lister
+        return self._groups.get(key.name, key.namespace)
+
+    def _is_complete(self, key: Key) -> bool:
+        group = self._group(key)
+        gang = group.spec.schedulingPolicy.gang if group is not None else None
+        return gang is None or len(self._placed.get(key, ())) >= gang.minCount
+
+    def _dissolve(self, key: Key) -> None:
+        """Those that wait give their nodes back."""
+        for uid in tuple(self._placed.get(key, ())):
+            if (waiting := self._handle.waiting.get(uid)) is not None:
+                waiting.reject(self.name, APART)
+
+    def _drop(self, key: Key, uid: str) -> None:
+        placed = self._placed.get(key)
+        if placed is not None:
+            placed.discard(uid)
+            if not placed:
+                del self._placed[key]
+
+    def _pod_changed(self, old: Any, new: Any) -> None:
+        key = group_of(new or old)
+        if key is None:
+            return
+        if new is None:
+            self._drop(key, old.metadata.uid)
+        elif new.spec.nodeName:
+            self._placed.setdefault(key, set()).add(new.metadata.uid)
+        elif old is None:
+            self._handle.on_event(_POD_ADDED, None, new)
+
+
+def _is_mate(info: PodInfo, old: Any, new: Any) -> bool:
+    return group_of(info.pod) == group_of(new)
+
+
+def _is_own_group(info: PodInfo, old: Any, new: Any) -> bool:
+    return group_of(info.pod) == Key(new.metadata.namespace, new.metadata.name)

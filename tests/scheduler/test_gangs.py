@@ -1,0 +1,147 @@
+"""Gangs: pods of a group that get nodes all together or not at all."""
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from sampan.api.types.core_v1 import Pod, PodSchedulingGroup
+from sampan.api.types.meta_v1 import ObjectMeta
+from sampan.api.types.scheduling_v1alpha2 import (
+    GangSchedulingPolicy,
+    PodGroup,
+    PodGroupSchedulingPolicy,
+    PodGroupSpec,
+)
+from sampan.machinery.client import Delete
+from sampan.scheduler.config import ProfileConfig, SchedulerConfig
+from tests.scheduler.running import NAMESPACE, Running, running
+
+ON = {"scheduling.k8s.io/v1alpha2": True}
+
+
+def group(name: str, least: int) -> PodGroup:
+    policy = PodGroupSchedulingPolicy(gang=GangSchedulingPolicy(minCount=least))
+    return PodGroup(metadata=ObjectMeta(name=name, namespace=NAMESPACE), spec=PodGroupSpec(schedulingPolicy=policy))
+
+
+def member(cluster: Running, name: str, of: str, cpu: str = "1") -> Pod:
+    made = cluster.pod(name, cpu=cpu)
+    made.spec.schedulingGroup = PodSchedulingGroup(podGroupName=of)
+    return made
+
+
+async def bound(cluster: Running) -> dict[str, int]:
+    """How many pods of each group have nodes."""
+    found: dict[str, int] = {}
+    for pod in (await cluster.cluster.client.of(Pod).list()).items:
+        name = pod.spec.schedulingGroup.podGroupName
+        found[name] = found.get(name, 0) + bool(pod.spec.nodeName)
+    return found
+
+
+def why(cluster: Running, pod: Any) -> str:
+    queued = cluster.scheduler.queue.get(pod.metadata.uid)
+    return queued.gate_message if queued is not None else ""
+
+
+def test_nobody_comes_before_the_group_is_whole() -> None:
+    async def main() -> None:
+        async with running(runtime_config=ON) as cluster:
+            await cluster.node("a")
+            first = await cluster.create(member(cluster, "p0", "g"))
+            await cluster.settle()
+            assert why(cluster, first) == 'waiting for pods\'s pod group "g" to appear in scheduling queue'
+            await cluster.cluster.client.of(PodGroup).create(group("g", 3))
+            await cluster.settle()
+            assert why(cluster, first) == "waiting for minCount pods from a gang to appear in scheduling queue"
+            await cluster.create(member(cluster, "p1", "g"))
+            assert await cluster.where("p0", "p1") == ["", ""]
+            await cluster.create(member(cluster, "p2", "g"))
+            assert await cluster.where("p0", "p1", "p2") == ["a", "a", "a"]
+            await cluster.create(member(cluster, "p3", "g"))
+            assert await cluster.where("p3") == ["a"], "more than the least come one by one"
+
+    asyncio.run(main())
+
+
+def test_all_or_none() -> None:
+    async def main() -> None:
+        async with running(runtime_config=ON) as cluster:
+            await cluster.node("a", cpu="2")
+            await cluster.cluster.client.of(PodGroup).create(group("g", 3))
+            for number in range(3):
+                await cluster.create(member(cluster, f"p{number}", "g"))
+            await cluster.cluster.clock.advance(30)
+            assert await bound(cluster) == {"g": 0}
+            table = cluster.scheduler.table
+            assert not table.pods[table.rows["a"]], "what the others held is free again"
+            await cluster.create(cluster.pod("alone", cpu="2"))
+            assert await cluster.where("alone") == ["a"]
+            await cluster.node("b", cpu="3")
+            await cluster.cluster.clock.advance(30)
+            assert await cluster.where("p0", "p1", "p2") == ["b", "b", "b"]
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize(("slots", "least"), [(4, 3), (10, 6), (12, 12)])
+def test_two_gangs_that_each_need_more_than_half(slots: int, least: int) -> None:
+    """They come mixed, and one of them gets what it needs; when it goes, the other does."""
+
+    async def main() -> None:
+        async with running(runtime_config=ON) as cluster:
+            for number in range(slots):
+                await cluster.node(f"n{number}", cpu="1")
+            for name in ("a", "b"):
+                await cluster.cluster.client.of(PodGroup).create(group(name, least))
+            for number in range(least):
+                for name in ("a", "b"):
+                    await cluster.create(member(cluster, f"{name}{number}", name))
+            await cluster.cluster.clock.advance(60)
+            found = await bound(cluster)
+            assert sorted(found.values()) == [0, least]
+            winner = max(found, key=lambda name: found[name])
+            for number in range(least):
+                client = cluster.cluster.client.of(Pod)
+                await client.delete(f"{winner}{number}", NAMESPACE, options=Delete(grace_period_s=0))
+            await cluster.cluster.clock.advance(60)
+            other = "b" if winner == "a" else "a"
+            assert await bound(cluster) == {other: least}
+
+    asyncio.run(main())
+
+
+def test_a_gang_does_not_hold_nodes_for_ever() -> None:
+    """One of them is kept out by a gate of its own: those with a node give it back when their time is over."""
+
+    async def main() -> None:
+        args = {"GangScheduling": {"permitTimeoutSeconds": 20}}
+        config = SchedulerConfig(profiles=(ProfileConfig(args=args),))
+        async with running(config, ON) as cluster:
+            await cluster.node("a", cpu="2")
+            await cluster.cluster.client.of(PodGroup).create(group("g", 2))
+            await cluster.create(member(cluster, "p0", "g"))
+            other = member(cluster, "p1", "g")
+            other.spec.schedulerName = "somebody-else"
+            await cluster.create(other)
+            await cluster.settle()
+            table = cluster.scheduler.table
+            assert table.pods[table.rows["a"]]
+            await cluster.cluster.clock.advance(21)
+            notes = [event.note for event in await cluster.events("FailedScheduling")]
+            assert any("rejected due to timeout after waiting 20s at plugin GangScheduling" in note for note in notes)
+            assert await bound(cluster) == {"g": 0}
+
+    asyncio.run(main())
+
+
+def test_a_server_that_serves_no_groups_drops_the_field() -> None:
+    async def main() -> None:
+        async with running() as cluster:
+            await cluster.node("a")
+            made = await cluster.create(member(cluster, "p", "g"))
+            assert made.spec.schedulingGroup is None
+            assert await cluster.where("p") == ["a"]
+
+    asyncio.run(main())
