@@ -1,0 +1,43 @@
+"""A little extender: a real HTTP server that answers as told and remembers what it was asked."""
+
+import ssl
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+from aiohttp import web
+
+Answer = Callable[[dict[str, Any]], Any]
+
+
+@dataclass
+class LittleExtender:
+    answers: dict[str, Answer]
+    """By verb; an int is a status code."""
+    asked: list[tuple[str, dict[str, Any]]] = field(default_factory=list)
+    url: str = ""
+
+    async def answer(self, request: web.BaseRequest) -> web.Response:
+        verb = request.path.rpartition("/")[2]
+        body = await request.json()
+        self.asked.append((verb, body))
+        found = self.answers[verb](body)
+        return web.Response(status=found) if isinstance(found, int) else web.json_response(found)
+
+    def bodies(self, verb: str) -> list[dict[str, Any]]:
+        return [body for asked, body in self.asked if asked == verb]
+
+
+@asynccontextmanager
+async def serving(tls: ssl.SSLContext | None = None, **answers: Answer) -> AsyncIterator[LittleExtender]:
+    found = LittleExtender(answers)
+    runner = web.ServerRunner(web.Server(found.answer, access_log=None), shutdown_timeout=1)
+    await runner.setup()
+    try:
+        await web.TCPSite(runner, "127.0.0.1", 0, ssl_context=tls).start()
+        port = runner.addresses[0][1]
+        found.url = f"{'https' if tls else 'http'}://127.0.0.1:{port}/ext"
+        yield found
+    finally:
+        await runner.cleanup()

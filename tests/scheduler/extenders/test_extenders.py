@@ -1,0 +1,212 @@
+"""Extenders over HTTP: what they are asked, and what their answers do to decisions."""
+
+import asyncio
+import base64
+import ssl
+import time
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+from sampan.api.types.core_v1 import ResourceRequirements
+from sampan.api.types.meta_v1 import ObjectMeta
+from sampan.api.types.scheduling_v1 import PriorityClass
+from sampan.machinery import certificates
+from sampan.scheduler.config import SchedulerConfig
+from sampan.scheduler.config_file import API_VERSION, KIND, parse_config
+from tests.scheduler.extenders.little_extender import LittleExtender, serving
+from tests.scheduler.running import Running, running
+
+GPU = "example.com/gpu"
+Scenario = Callable[[Running, LittleExtender], Awaitable[None]]
+
+
+def config(extender: dict[str, Any]) -> SchedulerConfig:
+    return parse_config({"apiVersion": API_VERSION, "kind": KIND, "extenders": [extender]})
+
+
+def play(scenario: Scenario, extender: dict[str, Any], **answers: Any) -> None:
+    async def main() -> None:
+        async with serving(**answers) as server, running(config({"urlPrefix": server.url, **extender})) as found:
+            for name in ("a", "b", "c"):
+                await found.node(name)
+            await scenario(found, server)
+
+    asyncio.run(main())
+
+
+def only(*names: str) -> Any:
+    """Filters by whole nodes."""
+
+    def answer(body: dict[str, Any]) -> Any:
+        items = body["Nodes"]["items"]
+        kept = [item for item in items if item["metadata"]["name"] in names]
+        failed = {item["metadata"]["name"]: "not today" for item in items if item not in kept}
+        return {"Nodes": {"items": kept}, "FailedNodes": failed}
+
+    return answer
+
+
+def test_nodes_are_filtered() -> None:
+    async def scenario(found: Running, server: LittleExtender) -> None:
+        await found.create(found.pod("p"))
+        assert await found.where("p") == ["b"]
+        (body,) = server.bodies("filter")
+        assert body["Pod"]["metadata"]["name"] == "p"
+        assert [item["metadata"]["name"] for item in body["Nodes"]["items"]] == ["a", "b", "c"]
+        assert body["NodeNames"] is None
+
+    play(scenario, {"filterVerb": "filter"}, filter=only("b"))
+
+
+def test_names_are_enough_for_one_that_knows_the_nodes() -> None:
+    async def scenario(found: Running, server: LittleExtender) -> None:
+        await found.create(found.pod("p"))
+        assert await found.where("p") == ["c"]
+        (body,) = server.bodies("filter")
+        assert (body["Nodes"], body["NodeNames"]) == (None, ["a", "b", "c"])
+
+    play(scenario, {"filterVerb": "filter", "nodeCacheCapable": True}, filter=lambda body: {"nodenames": ["c"]})
+
+
+def test_what_it_says_of_nodes_is_in_the_event() -> None:
+    async def scenario(found: Running, server: LittleExtender) -> None:
+        await found.create(found.pod("p"))
+        assert await found.where("p") == [""]
+        (event,) = await found.events("FailedScheduling")
+        assert event.note.startswith("0/3 nodes are available: 1 never, 2 not today.")
+
+    def answer(body: dict[str, Any]) -> Any:
+        failed = {"a": "not today", "b": "not today"}
+        return {"NodeNames": [], "FailedNodes": failed, "FailedAndUnresolvableNodes": {"c": "never"}}
+
+    play(scenario, {"filterVerb": "filter", "nodeCacheCapable": True}, filter=answer)
+
+
+def test_scores_are_added_with_their_weight() -> None:
+    async def scenario(found: Running, server: LittleExtender) -> None:
+        for name in ("p", "q", "r"):
+            await found.create(found.pod(name))
+        assert await found.where("p", "q", "r") == ["b", "b", "b"]
+
+    def scores(body: dict[str, Any]) -> Any:
+        return [{"Host": name, "Score": 10 if name == "b" else 0} for name in body["NodeNames"]]
+
+    play(scenario, {"prioritizeVerb": "score", "weight": 5, "nodeCacheCapable": True}, score=scores)
+
+
+def test_one_that_fails_fails_the_attempt_unless_it_may() -> None:
+    async def failing(found: Running, server: LittleExtender) -> None:
+        await found.create(found.pod("p"))
+        assert await found.where("p") == [""]
+        condition = await found.condition("p")
+        assert condition.reason == "SchedulerError"
+        assert condition.message == f"failed filter with extender at URL {server.url}/filter, code 500"
+
+    async def ignored(found: Running, server: LittleExtender) -> None:
+        await found.create(found.pod("p"))
+        assert await found.where("p") != [""]
+        assert server.bodies("filter")
+
+    play(failing, {"filterVerb": "filter"}, filter=lambda body: 500)
+    play(ignored, {"filterVerb": "filter", "ignorable": True}, filter=lambda body: 500)
+
+
+def test_an_error_in_the_answer() -> None:
+    async def scenario(found: Running, server: LittleExtender) -> None:
+        await found.create(found.pod("p"))
+        await found.settle()
+        assert (await found.condition("p")).message == "out of coffee"
+
+    play(scenario, {"filterVerb": "filter"}, filter=lambda body: {"Error": "out of coffee"})
+
+
+def test_only_pods_that_ask_for_its_resources_concern_it() -> None:
+    async def scenario(found: Running, server: LittleExtender) -> None:
+        await found.create(found.pod("plain"))
+        assert await found.where("plain") != [""]
+        assert server.asked == []
+        wanting = found.pod("wanting")
+        assert wanting.spec.containers
+        wanting.spec.containers[0].resources = ResourceRequirements(requests={GPU: "1"}, limits={GPU: "1"})
+        await found.create(wanting)
+        assert await found.where("wanting") == ["a"]  # although no node is known to have any
+
+    resources = [{"name": GPU, "ignoredByScheduler": True}]
+    play(scenario, {"filterVerb": "filter", "managedResources": resources}, filter=only("a"))
+
+
+def test_it_may_bind() -> None:
+    async def scenario(found: Running, server: LittleExtender) -> None:
+        made = await found.create(found.pod("p"))
+        await found.settle()
+        (body,) = server.bodies("bind")
+        node = body.pop("Node")
+        assert node in ("a", "b", "c")
+        assert body == {"PodName": "p", "PodNamespace": "default", "PodUID": made.metadata.uid}
+        (event,) = await found.events("Scheduled")
+        assert event.note == f"Successfully assigned default/p to {node}"
+
+    play(scenario, {"bindVerb": "bind"}, bind=lambda body: {})
+
+
+def test_a_binding_that_it_refuses() -> None:
+    async def scenario(found: Running, server: LittleExtender) -> None:
+        await found.create(found.pod("p"))
+        await found.settle()
+        assert "no such luck" in (await found.condition("p")).message
+        assert all(not pods for pods in found.scheduler.table.pods)
+
+    play(scenario, {"bindVerb": "bind"}, bind=lambda body: {"Error": "no such luck"})
+
+
+def test_it_chooses_among_candidates_for_preemption() -> None:
+    async def scenario(found: Running, server: LittleExtender) -> None:
+        for number in range(3):
+            await found.create(found.pod(f"low-{number}", cpu="4"))
+        before = await found.where("low-0", "low-1", "low-2")
+        assert sorted(before) == ["a", "b", "c"]
+        high = PriorityClass(metadata=ObjectMeta(name="high"), value=10)
+        await found.cluster.client.of(PriorityClass).create(high)
+        pod = found.pod("high", cpu="4")
+        pod.spec.priorityClassName = "high"
+        await found.create(pod)
+        after = await found.where("low-0", "low-1", "low-2")
+        assert [node for node, now in zip(before, after, strict=True) if now == "gone"] == ["c"]
+        (body,) = server.bodies("preempt")
+        assert set(body["NodeNameToMetaVictims"]) == {"a", "b", "c"}
+        assert all(len(one["Pods"]) == 1 for one in body["NodeNameToMetaVictims"].values())
+
+    def answer(body: dict[str, Any]) -> Any:
+        return {"NodeNameToMetaVictims": {"c": body["NodeNameToMetaVictims"]["c"]}}
+
+    play(scenario, {"preemptVerb": "preempt", "nodeCacheCapable": True}, preempt=answer)
+
+
+def test_tls(tmp_path: Path) -> None:
+    """The server's certificate is checked by the CA that the configuration has; a wrong one is an error."""
+    now = time.time()
+    ca, other = (certificates.make_ca(name, now=now) for name in ("ca", "other"))
+    wanted = certificates.Request(common_name="x", addresses=("127.0.0.1",), is_server=True)
+    pair = certificates.issue(ca, wanted, now=now)
+    file = tmp_path / "both.pem"
+    file.write_bytes(pair.certificate + pair.key)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(file)
+
+    async def placed(tls: dict[str, Any]) -> str:
+        async with (
+            serving(context, filter=only("b")) as server,
+            running(config({"urlPrefix": server.url, "filterVerb": "filter", **tls})) as found,
+        ):
+            for name in ("a", "b"):
+                await found.node(name)
+            await found.create(found.pod("p"))
+            return (await found.where("p"))[0]
+
+    def trusting(authority: Any) -> dict[str, Any]:
+        return {"enableHTTPS": True, "tlsConfig": {"caData": base64.b64encode(authority.certificate).decode()}}
+
+    assert asyncio.run(placed(trusting(ca))) == "b"
+    assert asyncio.run(placed(trusting(other))) == ""
+    assert asyncio.run(placed({"enableHTTPS": True})) == "b"
