@@ -228,6 +228,11 @@ CONTROLLERS = (
         runner=RunnerConfig(workers=10),
     ),
     Descriptor(
+        name="device-taint-eviction-controller",
+        factory="sampan.controllers.devices.taint_eviction:make",
+        runner=RunnerConfig(workers=8),
+    ),
+    Descriptor(
         name="ttl-controller",
         aliases=("ttl",),
         factory="sampan.controllers.nodes.ttl:make",

@@ -17,7 +17,9 @@ from tests.controllers.ownership.pod_cluster import pod_cluster
 CONTROLLER = "resourceclaim-controller"
 NOW = Delete(grace_period_s=0)
 DEVICES = {"requests": [{"name": "gpu", "exactly": {"deviceClassName": "gpu"}}]}
-ALLOCATION = {"devices": {"results": [{"request": "gpu", "driver": "d.example", "pool": "p", "device": "0"}]}}
+ALLOCATION: dict[str, Any] = {
+    "devices": {"results": [{"request": "gpu", "driver": "d.example", "pool": "p", "device": "0"}]}
+}
 
 
 def claiming(name: str = "p", *, node: str = "", claim: str = "", template: str = "") -> Pod:
@@ -50,12 +52,13 @@ class Stage:
     async def settle(self) -> None:
         await self.cluster.clock.advance(1)
 
-    async def allocate(self, name: str, *pods: Pod) -> None:
+    async def allocate(self, name: str, *pods: Pod, results: list[Any] | None = None) -> None:
         """As the scheduler does it."""
         await self.claims.patch(name, {"metadata": {"finalizers": [FINALIZER]}}, "default")
         found = await self.claims.get(name, "default")
         consumers = [{"resource": "pods", "name": pod.metadata.name, "uid": pod.metadata.uid} for pod in pods]
-        value = {"allocation": ALLOCATION, "reservedFor": consumers}
+        allocation = {"devices": {"results": results}} if results else ALLOCATION
+        value = {"allocation": allocation, "reservedFor": consumers}
         found = codec.from_value({**codec.to_value(found), "status": value}, ResourceClaim)
         await self.claims.update_status(found)
         await self.settle()

@@ -1,0 +1,141 @@
+"""device-taint-eviction-controller: pods leave devices whose NoExecute taints their claims do not tolerate."""
+
+from collections.abc import Hashable, Iterable
+from typing import NamedTuple
+
+from sampan.api.types.core_v1 import ObjectReference, Pod
+from sampan.api.types.resource_v1 import ResourceClaim, ResourceSlice
+from sampan.controllers.descriptor import Parts
+from sampan.controllers.devices import pod_claims
+from sampan.controllers.devices.taints import device_of, drives_out, leaves_at, soonest
+from sampan.controllers.nodes.conditions import DISRUPTION_TARGET, TRUE, pod_condition_patch
+from sampan.machinery import errors
+from sampan.machinery.client import Client, Delete, resource_of
+from sampan.machinery.clock import Clock
+from sampan.machinery.controller import Watch
+from sampan.machinery.events import NORMAL, EventRecorder
+from sampan.machinery.informer import InformerFactory
+from sampan.machinery.object_key import Key, key_of
+
+EVICTION = "DeviceTaintManagerEviction"
+
+
+class _Planned(NamedTuple):
+    uid: str
+    is_done: bool
+
+
+def by_pool(obj: ResourceClaim | ResourceSlice) -> Iterable[Hashable]:
+    """The pools that a claim has devices of, or the one that a slice is of: driver and name."""
+    if isinstance(obj, ResourceSlice):
+        return ((obj.spec.driver, obj.spec.pool.name),)
+    if obj.status.allocation is None:
+        return ()
+    return {(each.driver, each.pool) for each in obj.status.allocation.devices.results}
+
+
+def _pod_key(pod: Pod) -> Iterable[Hashable]:
+    return (key_of(pod),) if pod.spec.resourceClaims and pod.spec.nodeName else ()
+
+
+def _consumers(claim: ResourceClaim) -> Iterable[Hashable]:
+    pods = [each for each in claim.status.reservedFor if each.resource == "pods" and not each.apiGroup]
+    return [Key(claim.metadata.namespace, each.name) for each in pods]
+
+
+class DeviceTaintEviction:
+    name = "device-taint-eviction-controller"
+
+    def __init__(self, *, client: Client, informers: InformerFactory, events: EventRecorder, clock: Clock) -> None:
+        self._client, self._events, self._clock = client.of(Pod), events, clock
+        self._pods, self._claims = informers.of(Pod).lister, informers.of(ResourceClaim).lister
+        self._slices = informers.of(ResourceSlice).lister
+        self._claims.add_index(by_pool)
+        self._slices.add_index(by_pool)
+        self._planned: dict[Key, _Planned] = {}
+        self.watches = (
+            Watch(resource_of(Pod), _pod_key),
+            Watch(resource_of(ResourceClaim), _consumers),
+            Watch(resource_of(ResourceSlice), self._users),
+        )
+
+    def _users(self, slice: ResourceSlice) -> Iterable[Hashable]:
+        if not drives_out(slice):
+            return ()
+        claims = self._claims.find(by_pool, (slice.spec.driver, slice.spec.pool.name))
+        return [key for claim in claims for key in _consumers(claim)]
+
+    async def reconcile(self, key: Key) -> float | None:
+        pod, planned = self._pods.by_key(key), self._planned.get(key)
+        if pod is None:
+            self._planned.pop(key, None)
+            return None
+        if planned is not None and planned.uid == pod.metadata.uid and planned.is_done:
+            return None
+        at, now = self._leaves_at(pod), self._clock.now()
+        if at is None:
+            if self._planned.pop(key, None) is not None:
+                self._say(pod, "Cancelling deletion")
+            return None
+        self._planned[key] = _Planned(pod.metadata.uid, is_done=at <= now and await self._evict(key, pod.metadata.uid))
+        return at - now if at > now else None
+
+    def _leaves_at(self, pod: Pod) -> float | None:
+        if not pod.spec.nodeName:
+            return None
+        return soonest(self._claim_leaves_at(claim) for claim in self._claims_of(pod))
+
+    def _claims_of(self, pod: Pod) -> Iterable[ResourceClaim]:
+        for wanted in pod.spec.resourceClaims:
+            name = pod_claims.claim_name(pod, wanted)
+            claim = self._claims.get(name, pod.metadata.namespace) if name else None
+            if claim is None or not pod_claims.is_reserved_for(claim, pod):
+                continue
+            if wanted.resourceClaimTemplateName is None or pod_claims.is_made_for(claim, pod):
+                yield claim
+
+    def _claim_leaves_at(self, claim: ResourceClaim) -> float | None:
+        if claim.status.allocation is None:
+            return None
+        moments = []
+        for allocated in claim.status.allocation.devices.results:
+            device = device_of(self._slices.find(by_pool, (allocated.driver, allocated.pool)), allocated.device)
+            if device is not None:
+                moments.append(leaves_at(device, allocated))
+        return soonest(moments)
+
+    async def _evict(self, key: Key, uid: str) -> bool:
+        try:
+            pod = await self._client.get(key.name, key.namespace)
+            if pod.metadata.uid != uid or pod.metadata.deletionTimestamp is not None:
+                return True
+            self._say(pod, "Marking for deletion")
+            patch = pod_condition_patch(
+                pod,
+                DISRUPTION_TARGET,
+                self._clock.now(),
+                status=TRUE,
+                reason="DeletionByDeviceTaintManager",
+                message="Device Taint manager: deleting due to NoExecute taint",
+            )
+            if patch is not None:
+                await self._client.patch(key.name, patch, key.namespace, subresource="status")
+            await self._client.delete(key.name, key.namespace, options=Delete(uid=uid))
+        except errors.NotFound:
+            return True
+        return True
+
+    def _say(self, pod: Pod, message: str) -> None:
+        meta = pod.metadata
+        about = ObjectReference(apiVersion="v1", kind="Pod", name=meta.name, namespace=meta.namespace, uid=meta.uid)
+        self._events.event(about, NORMAL, EVICTION, message)
+
+
+def make(parts: Parts) -> DeviceTaintEviction:
+    name = DeviceTaintEviction.name
+    return DeviceTaintEviction(
+        client=parts.client_for(name),
+        informers=parts.informers,
+        events=parts.events_for(name, name),
+        clock=parts.clock,
+    )

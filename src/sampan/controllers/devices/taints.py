@@ -1,0 +1,52 @@
+"""When the taints of devices drive out the pods that use them. Pure."""
+
+from collections.abc import Iterable, Sequence
+
+from sampan.api import times
+from sampan.api.types.resource_v1 import (
+    Device,
+    DeviceRequestAllocationResult,
+    DeviceTaint,
+    DeviceToleration,
+    ResourceSlice,
+)
+
+NO_EXECUTE = "NoExecute"
+
+
+def drives_out(slice: ResourceSlice) -> bool:
+    return any(taint.effect == NO_EXECUTE for device in slice.spec.devices for taint in device.taints)
+
+
+def device_of(slices: Sequence[ResourceSlice], name: str) -> Device | None:
+    """Of a pool's slices those of the latest generation count."""
+    latest = max((slice.spec.pool.generation for slice in slices), default=0)
+    current = [slice for slice in slices if slice.spec.pool.generation == latest]
+    return next((device for slice in current for device in slice.spec.devices if device.name == name), None)
+
+
+def is_tolerated(taint: DeviceTaint, toleration: DeviceToleration) -> bool:
+    if toleration.effect != NO_EXECUTE or (toleration.key and toleration.key != taint.key):
+        return False
+    if toleration.operator in ("", "Equal"):
+        return toleration.value == taint.value
+    return toleration.operator == "Exists"
+
+
+def leaves_at(device: Device, allocated: DeviceRequestAllocationResult) -> float | None:
+    """When who was given the device must leave; None if they may stay."""
+    return soonest(_leaves_at(taint, allocated.tolerations) for taint in device.taints)
+
+
+def _leaves_at(taint: DeviceTaint, tolerations: Sequence[DeviceToleration]) -> float | None:
+    if taint.effect != NO_EXECUTE or taint.timeAdded is None:
+        return None
+    allowed = [each.tolerationSeconds for each in tolerations if is_tolerated(taint, each)]
+    if None in allowed:
+        return None
+    seconds = [max(each, 0) for each in allowed if each is not None]
+    return times.parse_time(taint.timeAdded) + min(seconds, default=0)
+
+
+def soonest(moments: Iterable[float | None]) -> float | None:
+    return min((moment for moment in moments if moment is not None), default=None)

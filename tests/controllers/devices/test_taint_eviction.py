@@ -1,0 +1,109 @@
+"""Pods leave devices that are tainted, at once, later, or not at all."""
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from sampan.api.codec import json as codec
+from sampan.api.types.core_v1 import Event, Pod
+from sampan.api.types.resource_v1 import Device, DeviceRequestAllocationResult, ResourceSlice
+from sampan.controllers.devices.taints import device_of, leaves_at
+from tests.controllers.cluster import Cluster
+from tests.controllers.devices.test_resource_claims import ALLOCATION, Stage, claim, claiming
+from tests.controllers.ownership.pod_cluster import pod_cluster
+
+CONTROLLER = "device-taint-eviction-controller"
+BEGAN, BEGAN_S = "2026-01-01T00:00:00Z", 1_767_225_600.0
+TAINT = {"key": "broken", "value": "yes", "effect": "NoExecute", "timeAdded": BEGAN}
+
+
+@pytest.mark.parametrize(
+    ("taint", "tolerations", "after_s"),
+    [
+        ({}, [], 0),
+        ({"effect": "NoSchedule"}, [], None),
+        ({}, [{"operator": "Exists", "effect": "NoExecute"}], None),
+        ({}, [{"operator": "Exists", "effect": "NoSchedule"}], 0),
+        ({}, [{"operator": "Exists", "effect": "NoExecute", "key": "other"}], 0),
+        ({}, [{"operator": "Equal", "effect": "NoExecute", "key": "broken", "value": "no"}], 0),
+        ({}, [{"effect": "NoExecute", "key": "broken", "value": "yes", "tolerationSeconds": 60}], 60),
+        ({}, [{"operator": "Exists", "effect": "NoExecute", "tolerationSeconds": -5}], 0),
+        ({}, [{"operator": "Exists", "effect": "NoExecute", "tolerationSeconds": each} for each in (9, 7)], 7),
+    ],
+)
+def test_when(taint: dict[str, Any], tolerations: list[Any], after_s: float | None) -> None:
+    device = codec.from_value({"name": "0", "taints": [{**TAINT, **taint}]}, Device)
+    allocated = codec.from_value({"device": "0", "tolerations": tolerations}, DeviceRequestAllocationResult)
+    assert leaves_at(device, allocated) == (None if after_s is None else BEGAN_S + after_s)
+
+
+def slice(name: str = "s", generation: int = 1, taints: list[Any] | None = None) -> ResourceSlice:
+    pool = {"name": "p", "generation": generation, "resourceSliceCount": 1}
+    devices = [{"name": "0", "taints": taints or []}]
+    spec = {"driver": "d.example", "nodeName": "n", "pool": pool, "devices": devices}
+    return codec.from_value({"metadata": {"name": name}, "spec": spec}, ResourceSlice)
+
+
+def test_old_generations_do_not_count() -> None:
+    found = device_of([slice("old", 1, [TAINT]), slice("new", 2)], "0")
+    assert found is not None
+    assert found.taints == []
+    assert device_of([slice()], "1") is None
+
+
+async def started(c: Cluster, *tolerations: dict[str, Any]) -> Stage:
+    s = Stage(c)
+    await s.claims.create(claim())
+    pod = await s.pods.create(claiming(claim="c", node="n"))
+    (result,) = ALLOCATION["devices"]["results"]
+    await s.allocate("c", pod, results=[{**result, "tolerations": list(tolerations)}])
+    await c.client.of(ResourceSlice).create(slice())
+    await s.settle()
+    return s
+
+
+async def taint(s: Stage, *taints: dict[str, Any]) -> None:
+    slices = s.cluster.client.of(ResourceSlice)
+    found = await slices.get("s")
+    changed = slice(taints=list(taints))
+    changed.metadata = found.metadata
+    await slices.update(changed)
+    await s.settle()
+
+
+async def told(s: Stage) -> list[str]:
+    events = (await s.cluster.client.of(Event).list()).items
+    return [event.message for event in events if event.reason == "DeviceTaintManagerEviction"]
+
+
+def test_a_pod_goes_at_once() -> None:
+    async def main() -> None:
+        async with pod_cluster() as c, c.running(CONTROLLER):
+            s = await started(c)
+            assert (await s.pods.get("p", "default")).metadata.deletionTimestamp is None
+            await taint(s, TAINT)
+            pod: Pod = await s.pods.get("p", "default")
+            assert pod.metadata.deletionTimestamp is not None
+            (condition,) = [each for each in pod.status.conditions if each.type == "DisruptionTarget"]
+            assert (condition.status, condition.reason) == ("True", "DeletionByDeviceTaintManager")
+            assert await told(s) == ["Marking for deletion"]
+
+    asyncio.run(main())
+
+
+def test_a_pod_that_is_given_time_and_reprieved() -> None:
+    async def main() -> None:
+        async with pod_cluster() as c, c.running(CONTROLLER):
+            s = await started(c, {"operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 300})
+            await taint(s, TAINT)
+            await c.clock.advance(200)
+            assert await told(s) == []
+            await taint(s)
+            assert await told(s) == ["Cancelling deletion"]
+            await c.clock.advance(200)
+            assert (await s.pods.get("p", "default")).metadata.deletionTimestamp is None
+            await taint(s, TAINT)
+            assert (await s.pods.get("p", "default")).metadata.deletionTimestamp is not None
+
+    asyncio.run(main())
