@@ -18,7 +18,7 @@ from sampan.machinery.clock import Clock
 from sampan.runtimes import contract
 from sampan.runtimes.config import SandboxConfig
 from sampan.runtimes.contract import ContainerReport, PodReport, RuntimeFailure, Told
-from sampan.runtimes.monitor.client import MonitorClient, MonitorError
+from sampan.runtimes.monitor.client import MonitorClient, MonitorError, MonitorStream
 from sampan.runtimes.records import ContainerRecord, Records, SandboxRecord
 from sampan.runtimes.streams import ProcessStream
 
@@ -27,6 +27,7 @@ log = logging.getLogger(__name__)
 _RECONNECT_S = 1.0
 KILLED = 137
 _ALIVE = (contract.RUNNING, contract.CREATED)
+_LOOKS, _LOOK_AGAIN_S = 40, 0.025
 
 Self = TypeVar("Self", bound="MonitoredRuntime")
 
@@ -107,18 +108,24 @@ class MonitoredRuntime(ABC):
         return list(self._pods)
 
     def pod_report(self, pod: Pod) -> PodReport:
+        """In a new sandbox init containers have their turn again, and what was lost with the old one is of before."""
         found = self._pods.get(pod.metadata.uid)
         if found is None:
             return contract.NOTHING
+        record, inits = found.sandbox, {each.name for each in pod.spec.initContainers}
         names = dict.fromkeys(each.name for each in found.containers.values() if each.name)
-        runs = [found.runs_of(name) for name in names]
-        record = found.sandbox
+        present, before = [], []
+        for runs in (found.runs_of(name) for name in names):
+            is_left = runs[0].created_at < record.created_at and (runs[0].name in inits or runs[0].exit_code != 0)
+            older = runs if is_left else runs[1:]
+            present += [] if is_left else runs[:1]
+            before += older[:1]
         return PodReport(
             is_sandbox_ready=record.is_ready,
             sandboxes=record.made,
             ips=record.ips if record.is_ready else (),
-            containers=[self._report(each[0]) for each in runs],
-            before=[self._report(each[1]) for each in runs if len(each) > 1],
+            containers=[self._report(each) for each in present],
+            before=[self._report(each) for each in before],
         )
 
     def _report(self, record: ContainerRecord) -> ContainerReport:
@@ -173,7 +180,7 @@ class MonitoredRuntime(ABC):
 
     async def attach(self, pod: Pod, container: str) -> ProcessStream:
         _, record = self._running(pod, container)
-        return await self._monitor.attach(record.id)
+        return _Attached(await self._monitor.attach(record.id), record)
 
     def log_file(self, pod: Pod, container: str, *, previous: bool = False) -> Path | None:
         found = self._pods.get(pod.metadata.uid)
@@ -214,7 +221,8 @@ class MonitoredRuntime(ABC):
     def _note_end(self, pod: PodState, record: ContainerRecord, code: int, finished_at: float) -> None:
         record.state, record.exit_code = contract.EXITED, code
         record.finished_at = finished_at or self._clock.now()
-        record.started_at = record.started_at or record.finished_at
+        # One that ends at once is seen to end before it is seen to have begun.
+        record.started_at = min(record.started_at or record.finished_at, record.finished_at)
         is_oom = code == KILLED and self._was_out_of_memory(record)
         record.reason = contract.OOM_KILLED if is_oom else contract.ERROR if code else contract.COMPLETED
         self._records.save_container(pod.sandbox.uid, record)
@@ -285,6 +293,24 @@ class MonitoredRuntime(ABC):
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
         return task
+
+
+class _Attached:
+    """Output ends a moment before the process does; how that ended is known from its record."""
+
+    def __init__(self, stream: MonitorStream, record: ContainerRecord) -> None:
+        self._stream, self._record = stream, record
+        self.read, self.write, self.close_input = stream.read, stream.write, stream.close_input
+        self.resize, self.close = stream.resize, stream.close
+
+    async def wait(self) -> int:
+        if (code := await self._stream.code()) is not None:
+            return code
+        for _ in range(_LOOKS):
+            if self._record.state not in _ALIVE:
+                return self._record.exit_code
+            await asyncio.sleep(_LOOK_AGAIN_S)
+        return 0
 
 
 def _noted(folder: Path) -> tuple[int, float]:
