@@ -1,0 +1,116 @@
+"""The conformance descriptions of sig-node for probes, each a test whose first line is its name."""
+
+import asyncio
+from typing import Any
+
+from sampan.api import times
+from sampan.api.types.core_v1 import Pod
+from tests.e2e.conformance.node.pods import container, is_ready, ready, restarts, run, status
+from tests.e2e.conformance.storage.real_node import RealNode, together
+
+HEALTH = "import http.server,time,sys\nT=time.time()\nclass H(http.server.BaseHTTPRequestHandler):\n def do_GET(s):\n  ok=time.time()-T<float(sys.argv[1])\n  s.send_response(200 if ok else 500); s.end_headers()\n def log_message(*a): pass\nhttp.server.HTTPServer(('',8080),H).serve_forever()"
+"""Answers well for so many seconds, and badly after."""
+NEVER = 4.0
+"""Seconds in which what must not happen would have happened several times."""
+
+
+def healthy(seconds: float) -> dict[str, Any]:
+    return {"command": ["python3", "-c", HEALTH, str(seconds)]}
+
+
+def every_second(failures: int = 1, **how: Any) -> dict[str, Any]:
+    return {"periodSeconds": 1, "failureThreshold": failures, "initialDelaySeconds": 2, **how}
+
+
+async def is_restarted(node: RealNode, **more: Any) -> None:
+    await run(node, container(**more))
+    await node.when("p", lambda pod: restarts(pod) == 1)
+
+
+async def is_not_restarted(node: RealNode, **more: Any) -> None:
+    await run(node, container(**more))
+    await node.running("p")
+    await asyncio.sleep(NEVER)
+    assert restarts(await node.client.of(Pod).get("p", node.namespace)) == 0
+
+
+CAT = {"exec": {"command": ["cat", "/tmp/health"]}}
+HEALTHZ = {"httpGet": {"path": "/healthz", "port": 8080}}
+
+
+@together
+async def test_command_that_fails(node: RealNode) -> None:
+    """[sig-node] Probing container should be restarted with a exec "cat /tmp/health" liveness probe [NodeConformance]
+    [Conformance]"""
+    script = "echo ok > /tmp/health; sleep 3; rm /tmp/health; sleep 600"
+    await is_restarted(node, script=script, livenessProbe=every_second(**CAT))
+
+
+@together
+async def test_command_that_succeeds(node: RealNode) -> None:
+    """[sig-node] Probing container should *not* be restarted with a exec "cat /tmp/health" liveness probe
+    [NodeConformance] [Conformance]"""
+    await is_not_restarted(node, script="echo ok > /tmp/health; sleep 600", livenessProbe=every_second(**CAT))
+
+
+@together
+async def test_answer_that_is_bad(node: RealNode) -> None:
+    """[sig-node] Probing container should be restarted with a /healthz http liveness probe [NodeConformance]
+    [Conformance]"""
+    await is_restarted(node, **healthy(3), livenessProbe=every_second(**HEALTHZ))
+
+
+@together
+async def test_answer_that_is_good(node: RealNode) -> None:
+    """[sig-node] Probing container should *not* be restarted with a /healthz http liveness probe [NodeConformance]
+    [Conformance]"""
+    await is_not_restarted(node, **healthy(1000), livenessProbe=every_second(5, **HEALTHZ))
+
+
+@together
+async def test_port_that_is_open(node: RealNode) -> None:
+    """[sig-node] Probing container should *not* be restarted with a tcp:8080 liveness probe [NodeConformance]
+    [Conformance]"""
+    probe = every_second(5, tcpSocket={"port": 8080})
+    await is_not_restarted(node, **healthy(1000), livenessProbe=probe)
+
+
+@together
+async def test_restarts_are_counted(node: RealNode) -> None:
+    """[sig-node] Probing container should have monotonically increasing restart count [NodeConformance]
+    [Conformance]"""
+    script = "echo ok > /tmp/health; sleep 1; rm /tmp/health; sleep 600"
+    seen: list[int] = []
+
+    def enough(pod: Pod) -> bool:
+        seen.append(restarts(pod))
+        return seen[-1] == 2
+
+    await run(node, container(script=script, livenessProbe=every_second(**CAT)))
+    await node.when("p", enough)
+    assert seen == sorted(seen)
+
+
+@together
+async def test_not_ready_before_its_delay(node: RealNode) -> None:
+    """[sig-node] Probing container with readiness probe should not be ready before initial delay and never restart
+    [NodeConformance] [Conformance]"""
+    probe = {**HEALTHZ, "initialDelaySeconds": 3, "periodSeconds": 1}
+    await run(node, container(**healthy(1000), readinessProbe=probe))
+    pod = await ready(node)
+    state = status(pod).state.running
+    since = next(each.lastTransitionTime for each in pod.status.conditions if each.type == "Ready")
+    assert state is not None
+    assert times.parse_time(str(since)) - times.parse_time(str(state.startedAt)) >= 3
+    assert restarts(pod) == 0
+
+
+@together
+async def test_never_ready(node: RealNode) -> None:
+    """[sig-node] Probing container with readiness probe that fails should never be ready and never restart
+    [NodeConformance] [Conformance]"""
+    await run(node, container(readinessProbe=every_second(exec={"command": ["false"]})))
+    await node.running("p")
+    await asyncio.sleep(NEVER)
+    pod = await node.client.of(Pod).get("p", node.namespace)
+    assert (is_ready(pod), restarts(pod)) == (False, 0)

@@ -1,0 +1,132 @@
+"""The conformance descriptions of sig-node for what containers may do and see, each a test whose first line is its
+name."""
+
+from typing import Any
+
+import pytest
+
+from sampan.api.types.core_v1 import Pod
+from sampan.machinery.errors import Invalid
+from tests.e2e.conformance.node.pods import container, ready, run
+from tests.e2e.conformance.storage.real_node import RealNode, together
+
+
+@together
+async def test_user_of_a_container(node: RealNode) -> None:
+    """[sig-node] Security Context When creating a container with runAsUser should run the container with uid 65534
+    [LinuxOnly] [NodeConformance] [Conformance]"""
+    assert await node.output("id -u", container={"securityContext": {"runAsUser": 65534}}) == "65534"
+
+
+@together
+async def test_unprivileged(node: RealNode) -> None:
+    """[sig-node] Security Context When creating a pod with privileged should run the container as unprivileged when
+    false [LinuxOnly] [NodeConformance] [Conformance]"""
+    script = "ip link add dummy0 type dummy || true"
+    said = await node.output(script, container={"securityContext": {"privileged": False}})
+    assert "Operation not permitted" in said
+
+
+@together
+async def test_writable_root(node: RealNode) -> None:
+    """[sig-node] Security Context When creating a pod with readOnlyRootFilesystem should run the container with
+    writable rootfs when readOnlyRootFilesystem=false [NodeConformance] [Conformance]"""
+    context = {"securityContext": {"readOnlyRootFilesystem": False}}
+    assert await node.output("echo checking > /checkfile && cat /checkfile", container=context) == "checking"
+
+
+@together
+async def test_read_only_root(node: RealNode) -> None:
+    """[sig-node] Kubelet when scheduling a read only busybox container should not write to root filesystem [LinuxOnly]
+    [NodeConformance] [Conformance]"""
+    context = {"securityContext": {"readOnlyRootFilesystem": True}}
+    said = await node.output("echo test > /file; echo checked; sleep 0.1", container=context)
+    assert "Read-only file system" in said
+
+
+@together
+async def test_user_and_group_of_a_container(node: RealNode) -> None:
+    """[sig-node] Security Context should support container.SecurityContext.RunAsUser And
+    container.SecurityContext.RunAsGroup [LinuxOnly] [Conformance]"""
+    context = {"securityContext": {"runAsUser": 1001, "runAsGroup": 2002}}
+    assert await node.output("id -u; id -g", container=context) == "1001\n2002"
+
+
+@together
+async def test_user_and_group_of_a_pod(node: RealNode) -> None:
+    """[sig-node] Security Context should support pod.Spec.SecurityContext.RunAsUser And
+    pod.Spec.SecurityContext.RunAsGroup [LinuxOnly] [Conformance]"""
+    said = await node.output("id -u; id -g", securityContext={"runAsUser": 1001, "runAsGroup": 2002})
+    assert said == "1001\n2002"
+
+
+@together
+async def test_no_privileges_are_gained(node: RealNode) -> None:
+    """[sig-node] Security Context when creating containers with AllowPrivilegeEscalation should not allow privilege
+    escalation when false [LinuxOnly] [NodeConformance] [Conformance]"""
+    context = {"runAsUser": 1000, "allowPrivilegeEscalation": False}
+    said = await node.output("grep NoNewPrivs /proc/self/status", container={"securityContext": context})
+    assert said.split() == ["NoNewPrivs:", "1"]
+
+
+# -- sysctls ---------------------------------------------------------------------------------------------------------
+
+
+@together
+async def test_sysctl(node: RealNode) -> None:
+    """[sig-node] Sysctls [LinuxOnly] [NodeConformance] should support sysctls [Environment:NotInUserNS]
+    [Conformance]"""
+    sysctls = [{"name": "kernel.shm_rmid_forced", "value": "1"}]
+    said = await node.output("cat /proc/sys/kernel/shm_rmid_forced", securityContext={"sysctls": sysctls})
+    assert said == "1"
+
+
+@together
+async def test_bad_sysctls(node: RealNode) -> None:
+    """[sig-node] Sysctls [LinuxOnly] [NodeConformance] should reject invalid sysctls [Conformance]"""
+    names = ("foo-", "kernel.shmmax", "safe-and-unsafe", "bar..")
+    sysctls = [{"name": name, "value": "1"} for name in names]
+    with pytest.raises(Invalid) as refusal:
+        await run(node, container(), securityContext={"sysctls": sysctls})
+    for name in ("foo-", "bar.."):
+        assert name in str(refusal.value)
+    for name in ("kernel.shmmax", "safe-and-unsafe"):
+        assert f'"{name}"' not in str(refusal.value)
+
+
+# -- hosts -----------------------------------------------------------------------------------------------------------
+
+
+@together
+async def test_host_aliases(node: RealNode) -> None:
+    """[sig-node] Kubelet when scheduling an agnhost Pod with hostAliases should write entries to /etc/hosts
+    [NodeConformance] [Conformance]"""
+    aliases = [{"ip": "123.45.67.89", "hostnames": ["foo", "bar"]}]
+    said = await node.output("cat /etc/hosts", hostAliases=aliases)
+    assert "123.45.67.89\tfoo\tbar" in said
+
+
+@together
+async def test_hosts_file_of_the_kubelet(node: RealNode) -> None:
+    """[sig-node] KubeletManagedEtcHosts should test kubelet managed /etc/hosts file [NodeConformance] [Conformance]"""
+    said = await node.output("head -1 /etc/hosts")
+    assert said == "# Kubernetes-managed hosts file."
+    own = {"name": "hosts", "hostPath": {"path": "/etc/hosts", "type": "File"}}
+    mounts = [{"name": "hosts", "mountPath": "/etc/hosts"}]
+    said = await node.output("head -1 /etc/hosts", own, name="own", mounts=mounts)
+    assert "Kubernetes-managed" not in said
+    said = await node.output("head -1 /etc/hosts", name="of-host", hostNetwork=True)
+    assert said == "# Kubernetes-managed hosts file (host network)."
+
+
+# -- quality of service ----------------------------------------------------------------------------------------------
+
+
+@together
+async def test_class_of_service(node: RealNode) -> None:
+    """[sig-node] Pods Extended Pods Set QOS Class should be set on Pods with matching resource requests and limits for
+    memory and cpu [Conformance]"""
+    amounts: dict[str, Any] = {"cpu": "100m", "memory": "100Mi"}
+    await run(node, container(resources={"requests": amounts, "limits": amounts}))
+    pod: Pod = await ready(node)
+    assert pod.status.qosClass == "Guaranteed"
