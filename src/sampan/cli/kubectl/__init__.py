@@ -19,6 +19,12 @@ COMMANDS = {
     "create": "Create objects from files.",
     "apply": "Bring objects into the state that files describe.",
     "delete": "Delete objects by name, label or file.",
+    "logs": "Show what a container wrote.",
+    "exec": "Run a command in a container.",
+    "attach": "Connect to a container's own process.",
+    "port-forward": "Lead ports of this machine to a pod.",
+    "cp": "Copy files to and from a container.",
+    "top": "Show what nodes or pods use.",
 }
 
 
@@ -44,7 +50,7 @@ class Commands(click.Group):
     def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
         if name not in COMMANDS:
             return None
-        found: click.Command = import_module(f"sampan.cli.kubectl.{name}").command
+        found: click.Command = import_module(f"sampan.cli.kubectl.{name.replace('-', '_')}").command
         return found
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:

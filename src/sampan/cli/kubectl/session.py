@@ -83,6 +83,7 @@ class Session:
         self.access = self._access = access
         self._url = urlsplit(access.server)
         self._connection: http.client.HTTPConnection | None = None
+        self._patience_s: float | None = _TIMEOUT_S
 
     def close(self) -> None:
         if self._connection is not None:
@@ -118,12 +119,39 @@ class Session:
         while line := answer.readline():
             yield msgspec.json.decode(line)
 
+    def pieces(self, path: str, query: Mapping[str, str], *, is_lines: bool = False) -> Iterator[bytes]:
+        """A log as it comes, however long nothing does; in whole lines if that is asked for."""
+        self._patience_s = None
+        self.close()
+        answer = self._open("GET", path, query, None, JSON, "*/*")
+        if answer.status >= 400:
+            raise ServerError(_failure(answer.status, answer.read()))
+        while piece := answer.readline() if is_lines else answer.read1(1 << 16):
+            yield piece
+
+    def another(self) -> Session:
+        """A connection of its own to the same server."""
+        return Session(self._access, self.namespace)
+
+    # -- for connections that are no requests ------------------------------------------------------------------------
+
+    def place(self) -> tuple[str, int, ssl.SSLContext | None]:
+        is_plain = self._url.scheme == "http"
+        return self._url.hostname or "", self._url.port or (80 if is_plain else 443), None if is_plain else self._tls()
+
+    def target(self, path: str) -> str:
+        return self._url.path.rstrip("/") + quote(path, safe="/:@")
+
+    def identity(self) -> list[tuple[str, str]]:
+        """Headers that say who is asking."""
+        return list(self._access.headers())
+
     def _open(
         self, method: str, path: str, query: Mapping[str, str] | None, body: Any, content_type: str, accept: str
     ) -> http.client.HTTPResponse:
         if self._connection is None:
             self._connection = self._connect()
-        target = self._url.path.rstrip("/") + quote(path, safe="/:@") + (f"?{urlencode(query)}" if query else "")
+        target = self.target(path) + (f"?{urlencode(query)}" if query else "")
         headers = dict(self._access.headers()) | {"Accept": accept, "User-Agent": "sampan-kubectl"}
         data = None
         if body is not None:
@@ -138,13 +166,16 @@ class Session:
     def _connect(self) -> http.client.HTTPConnection:
         host, port = self._url.hostname or "", self._url.port
         if self._url.scheme == "http":
-            return http.client.HTTPConnection(host, port, timeout=_TIMEOUT_S)
+            return http.client.HTTPConnection(host, port, timeout=self._patience_s)
+        return http.client.HTTPSConnection(host, port, timeout=self._patience_s, context=self._tls())
+
+    def _tls(self) -> ssl.SSLContext:
         try:
             context = tls_context(self._access)
         except AccessError as error:
             raise CliError(str(error)) from None
         assert isinstance(context, ssl.SSLContext)
-        return http.client.HTTPSConnection(host, port, timeout=_TIMEOUT_S, context=context)
+        return context
 
 
 def _failure(code: int, body: bytes) -> errors.ApiError:

@@ -1,0 +1,35 @@
+"""`kubectl attach`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from sampan.cli.kubectl.chosen_pods import chosen_container, chosen_pod, pod_and_rest
+from sampan.cli.kubectl.running import run
+from sampan.cli.kubectl.session import open_session
+
+
+@click.command("attach")
+@click.argument("words", nargs=-1)
+@click.option("-c", "--container", default="", metavar="C", help="The container; without it the first.")
+@click.option("-i", "--stdin", is_flag=True, help="Give it this command's input.")
+@click.option("-t", "--tty", is_flag=True, help="Its terminal is this one.")
+@click.option("-q", "--quiet", is_flag=True, help="Only what the container itself says.")
+@click.option("-n", "--namespace", default="", metavar="NS", help="The namespace to work in.")
+@click.pass_obj
+def command(flags: dict[str, Any], /, words: tuple[str, ...], **given: Any) -> None:
+    """Connect to a container's own process: `attach POD -i`."""
+    name, _ = pod_and_rest(words)
+    session = open_session(flags | ({"namespace": given["namespace"]} if given["namespace"] else {}))
+    pod = chosen_pod(session, name)
+    container = chosen_container(pod, given["container"], is_quiet=given["quiet"])
+    if given["stdin"] and not given["quiet"]:
+        click.echo("If you don't see a command prompt, try pressing enter.", err=True)
+    query = [("container", container), ("stdout", "true")]
+    query += [("stdin", "true")] if given["stdin"] else []
+    query += [("tty", "true")] if given["tty"] else [("stderr", "true")]
+    meta = pod["metadata"]
+    path = f"/api/v1/namespaces/{meta['namespace']}/pods/{meta['name']}/attach"
+    run(session, path, query, has_stdin=given["stdin"], has_tty=given["tty"])

@@ -1,0 +1,108 @@
+"""Which pod and container of it a command means: NAME, pod/NAME, or something that selects pods, like deploy/NAME."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import click
+
+from sampan.cli.failures import CliError
+from sampan.cli.kubectl.kinds import Kinds
+from sampan.cli.kubectl.session import Session
+
+_DEFAULT = "kubectl.kubernetes.io/default-container"
+
+Value = dict[str, Any]
+
+
+def chosen_pod(session: Session, word: str) -> Value:
+    kind, slash, name = word.partition("/")
+    if not slash:
+        return pod(session, word)
+    found = Kinds(session).named(kind)
+    if (found.group, found.plural) == ("", "pods"):
+        return pod(session, name)
+    owner = session.get(found.object(session.namespace, name))
+    pods = pods_of(session, selector_of(owner, word))
+    if not pods:
+        raise CliError(f"no pods found for {word}")
+    return sorted(pods, key=_rank)[0]
+
+
+def pod(session: Session, name: str) -> Value:
+    found: Value = session.get(f"/api/v1/namespaces/{session.namespace}/pods/{name}")
+    return found
+
+
+def pods_of(session: Session, selector: str) -> list[Value]:
+    answer = session.get(f"/api/v1/namespaces/{session.namespace}/pods", {"labelSelector": selector})
+    return list(answer.get("items") or [])
+
+
+def selector_of(owner: Mapping[str, Any], word: str) -> str:
+    selector = (owner.get("spec") or {}).get("selector") or {}
+    labels = (
+        selector.get("matchLabels", {}) if "matchLabels" in selector or "matchExpressions" in selector else selector
+    )
+    terms = [f"{key}={value}" for key, value in labels.items()]
+    terms += [_expression(each) for each in selector.get("matchExpressions") or ()]
+    if not terms:
+        raise CliError(f"cannot attach to {word}: selector for it not implemented")
+    return ",".join(terms)
+
+
+def _expression(each: Mapping[str, Any]) -> str:
+    key, values = str(each["key"]), ",".join(each.get("values") or ())
+    forms = {"In": f"{key} in ({values})", "NotIn": f"{key} notin ({values})", "Exists": key, "DoesNotExist": f"!{key}"}
+    return forms[str(each["operator"])]
+
+
+def _rank(found: Mapping[str, Any]) -> tuple[bool, bool, str]:
+    """Those that run and are ready come first."""
+    status = found.get("status") or {}
+    ready = any(each["type"] == "Ready" and each["status"] == "True" for each in status.get("conditions") or ())
+    return status.get("phase") != "Running", not ready, found["metadata"].get("creationTimestamp") or ""
+
+
+def container_names(found: Mapping[str, Any]) -> list[str]:
+    """Those that run beside each other first, as kubectl lists them."""
+    spec = found["spec"]
+    every = (
+        *(spec.get("containers") or ()),
+        *(spec.get("ephemeralContainers") or ()),
+        *(spec.get("initContainers") or ()),
+    )
+    return [each["name"] for each in every]
+
+
+def chosen_container(found: Mapping[str, Any], asked: str, *, is_quiet: bool = False) -> str:
+    names, name = container_names(found), found["metadata"]["name"]
+    if asked:
+        if asked not in names:
+            raise CliError(f"container {asked} not found in pod {name}_{found['metadata']['namespace']}")
+        return asked
+    wished = str((found["metadata"].get("annotations") or {}).get(_DEFAULT, ""))
+    if wished in names:
+        return wished
+    plain = [str(each["name"]) for each in found["spec"]["containers"]]
+    if len(names) > 1 and not is_quiet:
+        click.echo(f'Defaulted container "{plain[0]}" out of: {_listed(found)}', err=True)
+    return plain[0]
+
+
+def _listed(found: Mapping[str, Any]) -> str:
+    spec = found["spec"]
+    parts = [each["name"] for each in spec.get("containers") or ()]
+    parts += [f"{each['name']} (ephem)" for each in spec.get("ephemeralContainers") or ()]
+    parts += [f"{each['name']} (init)" for each in spec.get("initContainers") or ()]
+    return ", ".join(parts)
+
+
+def pod_and_rest(words: Sequence[str]) -> tuple[str, list[str]]:
+    if not words:
+        raise CliError("pod, type/name or --filename must be specified")
+    return words[0], list(words[1:])
+
+
+__all__ = ["chosen_container", "chosen_pod", "container_names", "pod", "pod_and_rest", "pods_of", "selector_of"]

@@ -1,0 +1,146 @@
+"""`kubectl cp`: files to and from a container, by way of tar in both places."""
+
+from __future__ import annotations
+
+import asyncio
+import io
+import os
+import posixpath
+import tarfile
+from collections.abc import AsyncIterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import click
+
+from sampan.cli.failures import CliError
+from sampan.cli.kubectl.chosen_pods import chosen_container, pod
+from sampan.cli.kubectl.running import finish
+from sampan.cli.kubectl.session import Session, open_session
+from sampan.cli.kubectl.sockets import open_socket
+from sampan.machinery.multiplex import remote_command_client as client
+
+_PIECE = 32 << 10
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    path: str
+    pod: str = ""
+    namespace: str = ""
+
+
+@click.command("cp")
+@click.argument("source")
+@click.argument("target")
+@click.option("-c", "--container", default="", metavar="C", help="The container; without it the first.")
+@click.option("--no-preserve", is_flag=True, help="Owner and mode of the files need not stay.")
+@click.option("-n", "--namespace", default="", metavar="NS", help="The namespace to work in.")
+@click.pass_obj
+def command(flags: dict[str, Any], /, source: str, target: str, **given: Any) -> None:
+    """Copy files: `cp FILE POD:PATH`, `cp NS/POD:PATH FOLDER`."""
+    here, there = place(source), place(target)
+    if bool(here.pod) == bool(there.pod):
+        raise CliError("one of src or dest must be a local file specification")
+    remote = here if here.pod else there
+    namespace = remote.namespace or given["namespace"]
+    session = open_session(flags | ({"namespace": namespace} if namespace else {}))
+    found = pod(session, remote.pod)
+    container = chosen_container(found, given["container"])
+    if here.pod:
+        _fetch(session, found, container, here.path, Path(there.path))
+    else:
+        _send(session, found, container, Path(here.path), there.path, given["no_preserve"])
+
+
+def place(text: str) -> Place:
+    """`path`, `pod:path` or `namespace/pod:path`; what begins like a path is one."""
+    name, colon, path = text.partition(":")
+    if not colon or name.startswith((".", "/")) or "\\" in name:
+        return Place(text)
+    parts = name.split("/")
+    if len(parts) > 2 or not path:
+        raise CliError("filespec must match the canonical format: [[namespace/]pod:]file/path")
+    return Place(path, parts[-1], parts[0] if len(parts) == 2 else "")
+
+
+def _send(
+    session: Session, found: Mapping[str, Any], container: str, source: Path, target: str, no_preserve: bool
+) -> None:
+    if not source.exists():
+        raise CliError(f"{source} doesn't exist in local filesystem")
+    if target.endswith("/") or _run(session, found, container, ["test", "-d", target])[0] == 0:
+        target = posixpath.join(target, source.name)
+    folder, name = posixpath.split(target.rstrip("/"))
+    command = ["tar", "--no-same-permissions", "--no-same-owner", "-xmf", "-"] if no_preserve else ["tar", "-xmf", "-"]
+    archive = io.BytesIO()
+    with tarfile.open(fileobj=archive, mode="w") as tar:
+        tar.add(source, arcname=name)
+    words = [*command, "-C", folder] if folder else command
+    code, _, err = _run(session, found, container, words, archive.getvalue())
+    if code:
+        raise CliError(err.decode("utf-8", "replace").strip() or f"tar ended with code {code}")
+
+
+def _fetch(session: Session, found: Mapping[str, Any], container: str, source: str, target: Path) -> None:
+    source = source.rstrip("/") or "/"
+    code, out, err = _run(session, found, container, ["tar", "cf", "-", source])
+    if code:
+        raise CliError(err.decode("utf-8", "replace").strip() or f"tar ended with code {code}")
+    if target.is_dir():
+        target = target / posixpath.basename(source)
+    prefix = posixpath.normpath(source).lstrip("/")
+    with tarfile.open(fileobj=io.BytesIO(out)) as tar:
+        for member in tar:
+            _unpack(tar, member, prefix, target)
+
+
+def _unpack(tar: tarfile.TarFile, member: tarfile.TarInfo, prefix: str, target: Path) -> None:
+    """Nothing lands outside of the target, whatever the archive says; links are left out, as kubectl does."""
+    name = posixpath.normpath(member.name.lstrip("/"))
+    rest = posixpath.relpath(name, prefix)
+    path = Path(os.path.normpath(target / rest)) if rest != "." else target
+    if rest.startswith("..") or not (path == target or path.is_relative_to(target)):
+        click.echo(f"warning: file {name} is outside target destination, skipping", err=True)
+        return
+    if member.issym() or member.islnk():
+        click.echo(f'warning: skipping symlink: "{path}" -> "{member.linkname}"', err=True)
+    elif member.isdir():
+        path.mkdir(parents=True, exist_ok=True)
+    elif (content := tar.extractfile(member)) is not None:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(content.read())
+        path.chmod(member.mode & 0o777)
+
+
+def _run(
+    session: Session, found: Mapping[str, Any], container: str, words: list[str], stdin: bytes | None = None
+) -> tuple[int, bytes, bytes]:
+    return asyncio.run(_exec(session, found, container, words, stdin))
+
+
+async def _exec(
+    session: Session, found: Mapping[str, Any], container: str, words: list[str], stdin: bytes | None
+) -> tuple[int, bytes, bytes]:
+    meta, said = found["metadata"], {1: bytearray(), 2: bytearray()}
+    query = [*(("command", word) for word in words), ("container", container), ("stdout", "true"), ("stderr", "true")]
+    if stdin is not None:
+        query.append(("stdin", "true"))
+    path = f"/api/v1/namespaces/{meta['namespace']}/pods/{meta['name']}/exec"
+    socket = await open_socket(session, path, query, client.PROTOCOLS)
+
+    def output(number: int, data: bytes) -> None:
+        said[number] += data
+
+    given = _pieces(stdin) if stdin is not None else None
+    status = await client.run(socket, output, stdin=given)
+    code = client.exit_code(status)
+    if code is None:
+        finish(status)
+    return code or 0, bytes(said[1]), bytes(said[2])
+
+
+async def _pieces(data: bytes) -> AsyncIterator[bytes]:
+    for at in range(0, len(data), _PIECE):
+        yield data[at : at + _PIECE]

@@ -1,0 +1,39 @@
+"""`kubectl exec`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from sampan.cli.failures import CliError
+from sampan.cli.kubectl.chosen_pods import chosen_container, chosen_pod, pod_and_rest
+from sampan.cli.kubectl.running import run
+from sampan.cli.kubectl.session import open_session
+
+
+@click.command("exec", context_settings={"allow_interspersed_args": True})
+@click.argument("words", nargs=-1, type=click.UNPROCESSED)
+@click.option("-c", "--container", default="", metavar="C", help="The container; without it the first.")
+@click.option("-i", "--stdin", is_flag=True, help="Give it this command's input.")
+@click.option("-t", "--tty", is_flag=True, help="Give it a terminal.")
+@click.option("-q", "--quiet", is_flag=True, help="Only what the command itself says.")
+@click.option("-n", "--namespace", default="", metavar="NS", help="The namespace to work in.")
+@click.pass_obj
+def command(flags: dict[str, Any], /, words: tuple[str, ...], **given: Any) -> None:
+    """Run a command in a container: `exec POD -- ls -l`, `exec -it deploy/web -- sh`."""
+    name, command_words = pod_and_rest(words)
+    if not command_words:
+        raise CliError("you must specify at least one command for the container")
+    session = open_session(flags | ({"namespace": given["namespace"]} if given["namespace"] else {}))
+    pod = chosen_pod(session, name)
+    if pod.get("status", {}).get("phase") in ("Succeeded", "Failed"):
+        told = f"cannot exec into a container in a completed pod; current phase is {pod['status']['phase']}"
+        raise CliError(told)
+    container = chosen_container(pod, given["container"], is_quiet=given["quiet"])
+    meta = pod["metadata"]
+    query = [*(("command", word) for word in command_words), ("container", container), ("stdout", "true")]
+    query += [("stdin", "true")] if given["stdin"] else []
+    query += [("tty", "true")] if given["tty"] else [("stderr", "true")]
+    path = f"/api/v1/namespaces/{meta['namespace']}/pods/{meta['name']}/exec"
+    run(session, path, query, has_stdin=given["stdin"], has_tty=given["tty"])

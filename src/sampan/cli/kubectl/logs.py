@@ -1,0 +1,121 @@
+"""`kubectl logs`."""
+
+from __future__ import annotations
+
+import sys
+import threading
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import click
+
+from sampan.api import durations
+from sampan.cli.failures import CliError
+from sampan.cli.kubectl.chosen_pods import chosen_container, chosen_pod, container_names, pods_of
+from sampan.cli.kubectl.session import Session, open_session
+
+_TAIL_OF_SELECTED = 10
+_AT_ONCE = 5
+_USAGE = """\
+expected 'logs [-f] [-p] (POD | TYPE/NAME) [-c CONTAINER]'.
+POD or TYPE/NAME is a required argument for the logs command"""
+
+
+@click.command("logs")
+@click.argument("words", nargs=-1)
+@click.option("-c", "--container", default="", metavar="C", help="The container; without it the first.")
+@click.option("-f", "--follow", is_flag=True, help="Go on and show what comes.")
+@click.option("-p", "--previous", is_flag=True, help="Of the container before this one.")
+@click.option("--tail", type=int, metavar="N", help="Only the last so many lines.")
+@click.option("--since", default="", metavar="T", help="Only of the last so long: 5s, 2m, 3h.")
+@click.option("--since-time", default="", metavar="TIME", help="Only from a time on.")
+@click.option("--timestamps", is_flag=True, help="With the time of each line.")
+@click.option("--limit-bytes", type=int, default=0, metavar="N", help="No more than so many bytes.")
+@click.option("-l", "--selector", default="", help="Of all pods with these labels.")
+@click.option("--all-containers", is_flag=True, help="Of all containers of the pod.")
+@click.option("--prefix", is_flag=True, help="Say before each line where it comes from.")
+@click.option("--max-log-requests", type=int, default=_AT_ONCE, show_default=True, help="To follow at the same time.")
+@click.option("-n", "--namespace", default="", metavar="NS", help="The namespace to work in.")
+@click.pass_obj
+def command(flags: dict[str, Any], /, words: tuple[str, ...], **given: Any) -> None:
+    """Show what a container wrote: `logs POD`, `logs deploy/web -f`, `logs -l app=web`."""
+    session = open_session(flags | ({"namespace": given["namespace"]} if given["namespace"] else {}))
+    if not (words or given["selector"]):
+        raise CliError(_USAGE)
+    if len(words) == 2 and not given["container"]:
+        given["container"] = words[1]
+    sources = list(_sources(session, words, given))
+    query = _query(given, is_selected=bool(given["selector"]))
+    if given["follow"] and len(sources) > 1:
+        if len(sources) > given["max_log_requests"]:
+            raise CliError(
+                f"you are attempting to follow {len(sources)} log streams, but maximum allowed concurrency is "
+                f"{given['max_log_requests']}, use --max-log-requests to increase the limit"
+            )
+        _together(session, sources, query, given["prefix"])
+        return
+    for path, prefix in sources:
+        _show(session, path, query, prefix if given["prefix"] else "")
+
+
+def _sources(session: Session, words: tuple[str, ...], given: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """Paths, with what is said before their lines."""
+    pods = pods_of(session, given["selector"]) if given["selector"] else [chosen_pod(session, words[0])]
+    for pod in pods:
+        if given["all_containers"]:
+            names = container_names(pod)
+        else:
+            names = [chosen_container(pod, given["container"], is_quiet=bool(given["selector"]))]
+        for name in names:
+            where = pod["metadata"]
+            path = f"/api/v1/namespaces/{where['namespace']}/pods/{where['name']}/log?container={name}"
+            yield path, f"[pod/{where['name']}/{name}] "
+
+
+def _query(given: Mapping[str, Any], *, is_selected: bool) -> dict[str, str]:
+    if given["since"] and given["since_time"]:
+        raise CliError("at most one of `sinceTime` or `sinceSeconds` may be specified")
+    query = {name: "true" for name in ("follow", "previous", "timestamps") if given[name]}
+    tail = given["tail"] if given["tail"] is not None else _TAIL_OF_SELECTED if is_selected else -1
+    if tail >= 0:
+        query["tailLines"] = str(tail)
+    if given["since"]:
+        try:
+            seconds = durations.parse_duration(given["since"]) / durations.SECOND
+        except durations.DurationError as fault:
+            raise CliError(f'invalid argument "{given["since"]}" for "--since" flag: {fault}') from None
+        query["sinceSeconds"] = str(max(int(seconds + 0.999), 1))
+    if given["since_time"]:
+        query["sinceTime"] = given["since_time"]
+    if given["limit_bytes"]:
+        query["limitBytes"] = str(given["limit_bytes"])
+    return query
+
+
+def _show(session: Session, path: str, query: Mapping[str, str], prefix: str) -> None:
+    out = sys.stdout.buffer
+    for piece in session.pieces(*_split(path, query), is_lines=bool(prefix)):
+        out.write(prefix.encode() + piece)
+        out.flush()
+
+
+def _split(path: str, query: Mapping[str, str]) -> tuple[str, dict[str, str]]:
+    plain, _, container = path.partition("?container=")
+    return plain, {"container": container, **query}
+
+
+def _together(session: Session, sources: list[tuple[str, str]], query: Mapping[str, str], has_prefix: bool) -> None:
+    """Each has a connection of its own."""
+    lock = threading.Lock()
+
+    def follow(path: str, prefix: str) -> None:
+        for piece in session.another().pieces(*_split(path, query), is_lines=True):
+            with lock:
+                sys.stdout.buffer.write((prefix.encode() if has_prefix else b"") + piece)
+                sys.stdout.buffer.flush()
+
+    threads = [threading.Thread(target=follow, args=source, daemon=True) for source in sources]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()

@@ -1,0 +1,126 @@
+"""`kubectl port-forward`."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from contextlib import AsyncExitStack, suppress
+from functools import partial
+from typing import Any
+
+import click
+
+from sampan.cli.failures import CliError
+from sampan.cli.kubectl.chosen_pods import chosen_pod, pod_and_rest
+from sampan.cli.kubectl.kinds import Kinds
+from sampan.cli.kubectl.session import Session, open_session
+from sampan.cli.kubectl.sockets import open_socket
+from sampan.machinery.multiplex.port_forward_client import PROTOCOLS, Forwarding
+from sampan.machinery.multiplex.spdy import SpdyConnection
+from sampan.machinery.multiplex.tunnel import Tunnel
+
+Ports = list[tuple[int, int]]
+"""Local and remote."""
+
+
+@click.command("port-forward")
+@click.argument("words", nargs=-1)
+@click.option("--address", default="localhost", show_default=True, metavar="LIST", help="Where to listen.")
+@click.option("-n", "--namespace", default="", metavar="NS", help="The namespace to work in.")
+@click.pass_obj
+def command(flags: dict[str, Any], /, words: tuple[str, ...], **given: Any) -> None:
+    """Ports of this machine lead to ports of a pod: `port-forward POD 8080:80`, `port-forward svc/web :80`."""
+    name, texts = pod_and_rest(words)
+    if not texts:
+        raise CliError("TYPE/NAME and list of ports are required for port-forward")
+    session = open_session(flags | ({"namespace": given["namespace"]} if given["namespace"] else {}))
+    pod = chosen_pod(session, name)
+    if (phase := pod.get("status", {}).get("phase")) != "Running":
+        raise CliError(f"unable to forward port because pod is not running. Current status={phase}")
+    service = _service(session, name)
+    ports = [_port(text, pod, service) for text in texts]
+    with suppress(KeyboardInterrupt):
+        asyncio.run(_forward(session, pod, ports, _hosts(given["address"])))
+
+
+def _service(session: Session, word: str) -> Mapping[str, Any] | None:
+    kind, slash, name = word.partition("/")
+    if not slash or (found := Kinds(session).named(kind)).plural != "services" or found.group:
+        return None
+    service: Mapping[str, Any] = session.get(found.object(session.namespace, name))
+    return service
+
+
+def _port(text: str, pod: Mapping[str, Any], service: Mapping[str, Any] | None) -> tuple[int, int]:
+    local, colon, remote = text.partition(":")
+    if not colon:
+        remote = local
+    number = _remote(remote, pod, service)
+    if not colon:
+        return (int(local) if local.isdecimal() else number), number
+    return (_number(local) if local else 0), number
+
+
+def _remote(text: str, pod: Mapping[str, Any], service: Mapping[str, Any] | None) -> int:
+    if service is not None:
+        for port in service["spec"].get("ports") or ():
+            if text in (str(port["port"]), port.get("name")):
+                target = port.get("targetPort", port["port"])
+                return target if isinstance(target, int) and target else _named(str(target or port["port"]), pod)
+        raise CliError(f"Service {service['metadata']['name']} does not have a service port {text}")
+    return int(text) if text.isdecimal() else _named(text, pod)
+
+
+def _named(text: str, pod: Mapping[str, Any]) -> int:
+    if text.isdecimal():
+        return int(text)
+    for container in pod["spec"]["containers"]:
+        for port in container.get("ports") or ():
+            if port.get("name") == text:
+                return int(port["containerPort"])
+    raise CliError(f"Pod '{pod['metadata']['name']}' does not have a named port '{text}'")
+
+
+def _number(text: str) -> int:
+    if not text.isdecimal():
+        raise CliError(f"error parsing local port '{text}'")
+    return int(text)
+
+
+def _hosts(text: str) -> list[str]:
+    found = [each.strip() for each in text.split(",")]
+    return [host for each in found for host in (("127.0.0.1", "::1") if each == "localhost" else (each,))]
+
+
+async def _forward(session: Session, pod: Mapping[str, Any], ports: Ports, hosts: list[str]) -> None:
+    meta = pod["metadata"]
+    path = f"/api/v1/namespaces/{meta['namespace']}/pods/{meta['name']}/portforward"
+    socket = await open_socket(session, path, [], PROTOCOLS)
+    async with SpdyConnection(Tunnel(socket), is_server=False) as connection, AsyncExitStack() as listening:
+        forwarding = Forwarding(connection, lambda text: click.echo(f"E {text}", err=True))
+        for local, remote in ports:
+            await _listen(listening, forwarding, local, remote, hosts)
+        await connection.gone.wait()
+        raise CliError("lost connection to pod")
+
+
+async def _listen(listening: AsyncExitStack, forwarding: Forwarding, local: int, remote: int, hosts: list[str]) -> None:
+    join = partial(_join, forwarding, remote)
+    for place, host in enumerate(hosts):
+        try:
+            server = await asyncio.start_server(join, host, local)
+        except OSError as fault:
+            if place and host == "::1":  # a machine without IPv6
+                continue
+            raise CliError(f"unable to listen on port {local}: {fault.strerror or fault}") from None
+        await listening.enter_async_context(server)
+        local = server.sockets[0].getsockname()[1]
+        click.echo(f"Forwarding from {f'[{host}]' if ':' in host else host}:{local} -> {remote}")
+
+
+async def _join(
+    forwarding: Forwarding, remote: int, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+) -> None:
+    local = writer.get_extra_info("sockname")[1]
+    click.echo(f"Handling connection for {local}")
+    await forwarding.join(reader, writer, local, remote)

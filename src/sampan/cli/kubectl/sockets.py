@@ -1,0 +1,76 @@
+"""A WebSocket to the API server, for commands that talk with something in a container."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+import threading
+from collections.abc import AsyncIterator, Sequence
+from urllib.parse import urlencode
+
+import msgspec
+
+from sampan.cli.failures import CliError
+from sampan.cli.kubectl.session import ServerError, Session
+from sampan.machinery import errors
+from sampan.machinery.multiplex import upgrading
+from sampan.machinery.multiplex.websocket import WebSocket
+
+_PIECE = 32 << 10
+
+
+async def open_socket(
+    session: Session, path: str, query: Sequence[tuple[str, str]], protocols: Sequence[str]
+) -> WebSocket:
+    host, port, context = session.place()
+    try:
+        reader, writer = await asyncio.open_connection(host, port, ssl=context)
+    except OSError as fault:
+        raise CliError(f"cannot reach the server: {fault}") from None
+    target = session.target(path) + (f"?{urlencode(query)}" if query else "")
+    headers = [("Host", f"{host}:{port}"), ("User-Agent", "sampan-kubectl"), *session.identity()]
+    try:
+        wire, protocol = await upgrading.open_websocket(reader, writer, target, headers, protocols)
+    except upgrading.NotUpgraded as refused:
+        writer.close()
+        raise _refusal(refused) from None
+    except ConnectionError as fault:
+        writer.close()
+        raise CliError(f"error sending request: {fault}") from None
+    return WebSocket(wire, is_server=False, protocol=protocol)
+
+
+def _refusal(refused: upgrading.NotUpgraded) -> Exception:
+    try:
+        return ServerError(errors.from_status(msgspec.json.decode(refused.body)))
+    except (msgspec.MsgspecError, AttributeError):
+        return CliError(f"unable to upgrade connection: {refused}")
+
+
+async def standard_input() -> AsyncIterator[bytes]:
+    """What comes on it, read beside the loop by a thread that nobody waits for."""
+    loop, queue = asyncio.get_running_loop(), asyncio.Queue[bytes](maxsize=16)
+    room = threading.Semaphore(16)
+
+    def read() -> None:
+        while True:
+            room.acquire()
+            try:
+                data = os.read(sys.stdin.fileno(), _PIECE)
+            except OSError:
+                data = b""
+            try:
+                loop.call_soon_threadsafe(queue.put_nowait, data)
+            except RuntimeError:
+                return
+            if not data:
+                return
+
+    threading.Thread(target=read, daemon=True).start()
+    while data := await queue.get():
+        room.release()
+        yield data
+
+
+__all__ = ["open_socket", "standard_input"]

@@ -1,0 +1,46 @@
+"""The terminal in raw mode while something in a container has it, and its size as it changes."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import sys
+from collections.abc import AsyncIterator, Iterator
+from contextlib import contextmanager
+
+
+def is_terminal() -> bool:
+    return sys.stdin.isatty()
+
+
+@contextmanager
+def raw() -> Iterator[None]:
+    """Every key goes through as it is; afterwards everything is as before."""
+    import termios
+    import tty
+
+    file = sys.stdin.fileno()
+    before = termios.tcgetattr(file)
+    try:
+        tty.setraw(file)
+        yield
+    finally:
+        termios.tcsetattr(file, termios.TCSADRAIN, before)
+
+
+async def sizes() -> AsyncIterator[tuple[int, int]]:
+    """The present one, and each that follows."""
+    changed, loop = asyncio.Event(), asyncio.get_running_loop()
+    loop.add_signal_handler(signal.SIGWINCH, changed.set)
+    try:
+        while True:
+            found = os.get_terminal_size(sys.stdin.fileno())
+            yield found.columns, found.lines
+            await changed.wait()
+            changed.clear()
+    finally:
+        loop.remove_signal_handler(signal.SIGWINCH)
+
+
+__all__ = ["is_terminal", "raw", "sizes"]

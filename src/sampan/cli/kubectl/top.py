@@ -1,0 +1,131 @@
+"""`kubectl top`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import click
+
+from sampan.api import quantity
+from sampan.cli.failures import CliError
+from sampan.cli.kubectl.printing import print_table
+from sampan.cli.kubectl.session import ServerError, Session, open_session
+
+_PATH = "/apis/metrics.k8s.io/v1beta1"
+_MIB = 1 << 20
+
+Value = Mapping[str, Any]
+
+
+@click.command("top")
+@click.argument("words", nargs=-1, required=True)
+@click.option("-l", "--selector", default="", help="Labels to select by.")
+@click.option("-A", "--all-namespaces", "everywhere", is_flag=True, help="In all namespaces.")
+@click.option("--containers", is_flag=True, help="Each container by itself.")
+@click.option("--sort-by", type=click.Choice(["cpu", "memory"]), help="The highest first.")
+@click.option("--no-headers", is_flag=True, help="Leave out the heading.")
+@click.option("--sum", "has_sum", is_flag=True, help="The sum at the end.")
+@click.option("-n", "--namespace", default="", metavar="NS", help="The namespace to work in.")
+@click.pass_obj
+def command(flags: dict[str, Any], /, words: tuple[str, ...], **given: Any) -> None:
+    """Show what nodes or pods use: `top nodes`, `top pods -A`."""
+    session = open_session(flags | ({"namespace": given["namespace"]} if given["namespace"] else {}))
+    kind, name = words[0], words[1] if len(words) > 1 else ""
+    if kind in ("node", "nodes", "no"):
+        _nodes(session, name, given)
+    elif kind in ("pod", "pods", "po"):
+        _pods(session, name, given)
+    else:
+        raise CliError(f'unknown command "{kind}" for "kubectl top"')
+
+
+def _found(session: Session, path: str, name: str, selector: str) -> list[Value]:
+    try:
+        if name:
+            return [session.get(f"{path}/{name}")]
+        return list(session.get(path, {"labelSelector": selector} if selector else None)["items"] or ())
+    except ServerError as error:
+        if error.error.code == 404 and not name:
+            raise CliError("Metrics API not available") from None
+        raise
+
+
+def _nodes(session: Session, name: str, given: Mapping[str, Any]) -> None:
+    metrics = _found(session, f"{_PATH}/nodes", name, given["selector"])
+    nodes = [session.get(f"/api/v1/nodes/{name}")] if name else session.get("/api/v1/nodes")["items"]
+    room = {node["metadata"]["name"]: node["status"].get("allocatable") or {} for node in nodes}
+    rows = [(item["metadata"]["name"], *_usage(item["usage"])) for item in metrics]
+    heading = ["NAME", "CPU(cores)", "CPU(%)", "MEMORY(bytes)", "MEMORY(%)"]
+    table = [heading] if not given["no_headers"] else []
+    for node, cpu, memory in _sorted(rows, given["sort_by"]):
+        have = room.get(node, {})
+        table.append(
+            [
+                node,
+                f"{cpu}m",
+                _share(cpu, _milli(have.get("cpu"))),
+                f"{memory // _MIB}Mi",
+                _share(memory, _bytes(have.get("memory"))),
+            ]
+        )
+    _print(table)
+
+
+def _pods(session: Session, name: str, given: Mapping[str, Any]) -> None:
+    where = "" if given["everywhere"] else f"/namespaces/{session.namespace}"
+    metrics = _found(session, f"{_PATH}{where}/pods", name, given["selector"])
+    if not metrics:
+        what = "" if given["everywhere"] else f" in {session.namespace} namespace"
+        click.echo(f"No resources found{what}.", err=True)
+        return
+    heading = ["NAMESPACE"] * given["everywhere"] + ["POD", "NAME"] * given["containers"]
+    heading += [] if given["containers"] else ["NAME"]
+    table = [[*heading, "CPU(cores)", "MEMORY(bytes)"]] if not given["no_headers"] else []
+    total_cpu = total_memory = 0
+    for names, cpu, memory in _sorted(_rows(metrics, given), given["sort_by"]):
+        table.append([*names, f"{cpu}m", f"{memory // _MIB}Mi"])
+        total_cpu, total_memory = total_cpu + cpu, total_memory + memory
+    if given["has_sum"]:
+        blank = [""] * len(heading)
+        table += [[*blank, "________", "________"], [*blank, f"{total_cpu}m", f"{total_memory // _MIB}Mi"]]
+    _print(table)
+
+
+def _rows(metrics: Sequence[Value], given: Mapping[str, Any]) -> list[tuple[Any, int, int]]:
+    rows: list[tuple[Any, int, int]] = []
+    for item in metrics:
+        meta = item["metadata"]
+        before = [meta["namespace"]] * given["everywhere"]
+        each = [(container["name"], *_usage(container["usage"])) for container in item["containers"]]
+        if given["containers"]:
+            rows += [([*before, meta["name"], name], cpu, memory) for name, cpu, memory in each]
+        else:
+            rows.append(([*before, meta["name"]], sum(one[1] for one in each), sum(one[2] for one in each)))
+    return rows
+
+
+def _sorted(rows: Sequence[tuple[Any, int, int]], by: str | None) -> list[tuple[Any, int, int]]:
+    if by is None:
+        return sorted(rows, key=lambda row: row[0])
+    return sorted(rows, key=lambda row: row[1 if by == "cpu" else 2], reverse=True)
+
+
+def _usage(usage: Value) -> tuple[int, int]:
+    return _milli(usage.get("cpu")), _bytes(usage.get("memory"))
+
+
+def _milli(text: Any) -> int:
+    return quantity.from_json(text or "0").milli_value()
+
+
+def _bytes(text: Any) -> int:
+    return -(-quantity.from_json(text or "0").milli_value() // 1000)
+
+
+def _share(used: int, room: int) -> str:
+    return f"{used * 100 // room}%" if room else "<unknown>"
+
+
+def _print(table: Sequence[Sequence[str]]) -> None:
+    print_table(table)

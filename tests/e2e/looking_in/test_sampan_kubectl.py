@@ -1,0 +1,110 @@
+"""`sampan kubectl`: the same with our own."""
+
+import os
+import re
+import subprocess
+import sys
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from tests.e2e.looking_in.cluster import LookedInto
+from tests.e2e.looking_in.test_kubectl import _web
+
+_PROGRAM = [sys.executable, "-m", "sampan", "kubectl"]
+
+
+class Ours:
+    def __init__(self, kubeconfig: Path) -> None:
+        self._environment = {**os.environ, "KUBECONFIG": str(kubeconfig)}
+
+    def __call__(self, *words: str, stdin: str = "", code: int = 0) -> "subprocess.CompletedProcess[str]":
+        done = subprocess.run(
+            [*_PROGRAM, *words], input=stdin, capture_output=True, text=True, timeout=60, env=self._environment
+        )
+        assert done.returncode == code, done
+        return done
+
+    @contextmanager
+    def running(self, *words: str) -> Iterator["subprocess.Popen[str]"]:
+        with subprocess.Popen(
+            [*_PROGRAM, *words],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            env={**self._environment, "PYTHONUNBUFFERED": "1"},
+        ) as process:
+            try:
+                yield process
+            finally:
+                process.kill()
+
+
+@pytest.fixture
+def ours(cluster: LookedInto) -> Ours:
+    return Ours(cluster.kubeconfig())
+
+
+def test_exec(cluster: LookedInto, ours: Ours) -> None:
+    cluster.pod("own-exec", "sleep", "1000")
+    assert ours("exec", "own-exec", "--", "echo", "-n", "hello").stdout == "hello"
+    assert ours("exec", "-i", "pod/own-exec", "--", "cat", stdin="x" * 100_000).stdout == "x" * 100_000
+    done = ours("exec", "own-exec", "--", "sh", "-c", "echo err >&2; exit 5", code=5)
+    assert done.stderr == "err\ncommand terminated with exit code 5\n"
+    assert "own-none" in ours("exec", "own-none", "--", "ls", code=1).stderr
+    assert "container side not found" in ours("exec", "-c", "side", "own-exec", "--", "ls", code=1).stderr
+
+
+def test_logs(cluster: LookedInto, ours: Ours) -> None:
+    cluster.pod("own-logs", "sh", "-c", "echo one; echo two; sleep 1000")
+    with ours.running("logs", "-f", "own-logs") as following:
+        assert following.stdout is not None
+        assert [following.stdout.readline() for _ in range(2)] == ["one\n", "two\n"]
+    assert ours("logs", "own-logs", "--tail", "1").stdout == "two\n"
+    assert ours("logs", "own-logs", "--prefix").stdout.startswith("[pod/own-logs/main] one\n")
+    assert ours("logs", "own-logs", "--since", "1h", "--limit-bytes", "2").stdout == "on"
+    refusal = ours("logs", "-p", "own-logs", code=1).stderr
+    assert refusal.startswith('Error from server (BadRequest): previous terminated container "main" in pod')
+
+
+def test_attach(cluster: LookedInto, ours: Ours) -> None:
+    cluster.pod("own-attach", "sh", "-c", "read a; echo got $a; read b", stdin=True, stdinOnce=True)
+    assert "got hello\n" in ours("attach", "-i", "own-attach", stdin="hello\n").stdout
+
+
+def test_port_forward(cluster: LookedInto, ours: Ours, tmp_path: Path) -> None:
+    cluster.pod("own-port", "sleep", "1000")
+    (tmp_path / "file").write_bytes(b"x" * 1_000_000)
+    with _web(tmp_path) as port, ours.running("port-forward", "own-port", f":{port}") as forwarding:
+        assert forwarding.stdout is not None
+        local = re.search(r"127\.0\.0\.1:(\d+) ->", forwarding.stdout.readline())
+        assert local is not None
+        for _ in range(2):
+            with urllib.request.urlopen(f"http://127.0.0.1:{local[1]}/file", timeout=20) as answer:
+                assert len(answer.read()) == 1_000_000
+
+
+def test_cp(cluster: LookedInto, ours: Ours, tmp_path: Path) -> None:
+    cluster.pod("own-cp", "sleep", "1000")
+    folder, there, back = tmp_path / "folder", tmp_path / "there", tmp_path / "back"
+    (folder / "below").mkdir(parents=True)
+    (folder / "below" / "file").write_bytes(bytes(range(256)) * 1000)
+    there.mkdir()
+    ours("cp", str(folder), f"own-cp:{there}")
+    assert (there / "folder" / "below" / "file").read_bytes() == bytes(range(256)) * 1000
+    ours("cp", f"default/own-cp:{there}/folder", str(back))
+    assert (back / "below" / "file").read_bytes() == bytes(range(256)) * 1000
+    assert "one of src or dest must be" in ours("cp", "a", "b", code=1).stderr
+
+
+def test_top(cluster: LookedInto, ours: Ours) -> None:
+    cluster.loop.call_soon_threadsafe(cluster.server.serve_metrics)
+    cluster.pod("own-top", "sleep", "1000")
+    nodes = ours("top", "nodes").stdout.splitlines()
+    assert nodes[0].split() == ["NAME", "CPU(cores)", "CPU(%)", "MEMORY(bytes)", "MEMORY(%)"]
+    assert nodes[1].split()[0] == "plain"
+    pods = ours("top", "pods", "own-top", "--containers", "--no-headers").stdout.split()
+    assert pods == ["own-top", "main", "250m", "20Mi"]
