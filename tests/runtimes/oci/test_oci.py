@@ -141,7 +141,7 @@ def test_a_pod(tmp_path: Path) -> None:
 def test_nothing_of_the_machine_that_is_private(tmp_path: Path) -> None:
     async def work(n: Node) -> None:
         await n.runtime.run_sandbox(POD, n.sandbox())
-        places = "/etc/shadow /root/.ssh /var/lib/dpkg /etc/ssh"
+        places = "/etc/shadow $HOME/.ssh /var/lib/dpkg /etc/ssh"
         script = f"for f in {places}; do test -e $f && echo $f; done; cat /proc/1/comm"
         code, lines = await n.run(*shell(script))
         assert (code, lines) == (0, ["sh"])
