@@ -217,6 +217,26 @@ def test_a_kubelet_that_comes_back_unstages(tmp_path: Path) -> None:
     play(tmp_path, scenario)
 
 
+def test_a_driver_that_is_away_while_its_volume_goes(tmp_path: Path) -> None:
+    async def scenario(scene: Scene) -> None:
+        driver = FolderDriver(tmp_path / "data")
+        await driver_object(scene, attachRequired=False)
+        await volume(scene)
+        pod = await scene.pod(volumes=CLAIM)
+        async with driver.serving(scene.root / "plugins_registry"):
+            async with scene.managing() as manager:
+                await driver.registered.wait()
+                await manager.mount(pod)
+                driver.faults = {"NodeUnstageVolume": "not now"}
+                async with asyncio.timeout(20):
+                    await manager.unmount(pod)
+            driver.faults = {}
+            async with scene.managing() as manager:
+                await eventually(lambda: len(driver.of("NodeUnstageVolume")) > 1 and not manager.in_use())
+
+    play(tmp_path, scenario)
+
+
 def test_a_driver_that_goes(tmp_path: Path) -> None:
     async def scenario(scene: Scene) -> None:
         driver = FolderDriver(tmp_path / "data")

@@ -6,6 +6,7 @@ of what the volume is made of, after a restart of the kubelet. Plug-ins keep no 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
@@ -125,6 +126,9 @@ class Plugin(Protocol):
     def device_on_disk(self, uid: str, inner: str) -> Device | None:
         """Of a volume that a kubelet before this one has set up."""
 
+    def devices_on_disk(self) -> Sequence[Device]:
+        """All that a kubelet before this one has mounted."""
+
 
 class PluginBase:
     """For plug-ins without a device, whose volumes change with nothing."""
@@ -146,6 +150,9 @@ class PluginBase:
 
     def device_on_disk(self, uid: str, inner: str) -> Device | None:
         return None
+
+    def devices_on_disk(self) -> Sequence[Device]:
+        return ()
 
 
 __all__ = ["BLOCK", "MOUNT_DEVICE", "SET_UP", "WAIT_FOR_ATTACH"]

@@ -134,6 +134,7 @@ class VolumeManager:
             group.create_task(self._queue.run())
             group.create_task(registration.run())
             group.create_task(self._watch_sizes())
+            self._let_go_of_devices()
             while True:
                 group.create_task(self._work(await self._queue.get()))
 
@@ -174,7 +175,8 @@ class VolumeManager:
 
     async def unmount(self, pod: Pod | str) -> None:
         """Take down all volumes of a pod, or of the uid of one that nobody knows any more: nothing of it runs.
-        RuntimeFailure if that takes too long; it goes on nevertheless."""
+        RuntimeFailure if that takes too long; it goes on nevertheless. What is mounted on the node and now idle is
+        waited for too, but nobody has to fail for it."""
         uid = pod if isinstance(pod, str) else pod.metadata.uid
         self._desired.pop(uid, None)
         self._changes.tell(uid)
@@ -185,6 +187,8 @@ class VolumeManager:
             if not await happens_by(self._clock, self._changes.of(uid), until):
                 names = " ".join(key.name for key in left)
                 raise RuntimeFailure(FAILED_UNMOUNT, f"mounted volumes=[{names}]: {_TOO_LATE}")
+        while self._leaving_devices() and await happens_by(self._clock, self._changes.of(""), until):
+            pass
         await asyncio.to_thread(self._clean_up, uid)
 
     def mounts(self, pod: Pod, container: AnyContainer, variables: Mapping[str, str] | None = None) -> Sequence[Mount]:
@@ -241,14 +245,26 @@ class VolumeManager:
 
     async def _reconcile(self, key: Key) -> float | None:
         desired = self._desired.get(key.uid)
+        if not key.uid:
+            await self._reconciler.tear_down_device(key.name)
+            return None
         if desired is None or key.name not in desired.volumes:
             await self._reconciler.tear_down(key)
+            self._let_go_of_devices()
             return None
         was_missing = self._actual.ready(key) is None
         again_s = await self._reconciler.set_up(key, desired, lambda: self._desired.get(key.uid) is desired)
         if was_missing and not self._missing(desired):
             self._told_pod(key.uid)
         return again_s
+
+    def _leaving_devices(self) -> list[Key]:
+        """Those that no pod uses any more, but for those that are in trouble."""
+        return [key for unique in self._actual.idle_devices() if not self._queue.failures(key := Key("", unique))]
+
+    def _let_go_of_devices(self) -> None:
+        for key in self._leaving_devices():
+            self._queue.add(key)
 
     def _note(self, key: Key, fault: Exception) -> None:
         pause_s = self._queue.retry(key)
@@ -299,6 +315,8 @@ class VolumeManager:
             for key in self._actual.of_pod(uid) if uid not in self._desired else ():
                 if self._queue.failures(key):
                     self._queue.add(key)
+        for unique in self._actual.idle_devices():
+            self._queue.add(Key("", unique))
 
     def _missing(self, desired: DesiredPod) -> list[Key]:
         uid = desired.pod.metadata.uid
@@ -330,6 +348,9 @@ class VolumeManager:
                     device = plugin.device_on_disk(uid, inner)
                     volume = ActualVolume(plugin=plugin, inner=inner, device=device)
                     self._actual.put(Key(uid, f"{name}/{inner}"), volume)
+        for plugin in self._plugins:
+            for device in plugin.devices_on_disk():
+                self._actual.put_device(plugin, device)
 
     def _clean_up(self, uid: str) -> None:
         """What is left when all volumes are down."""

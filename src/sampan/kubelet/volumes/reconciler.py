@@ -71,7 +71,7 @@ class Reconciler:
 
     async def _mount_device(self, spec: Spec, plugin: Plugin, device: Device) -> None:
         async with self._locked(device.unique):
-            self._actual.devices[device.unique] = device
+            self._actual.put_device(plugin, device)
             if device.is_attachable:
                 await self.report_in_use()
                 self._check_attached(device)
@@ -105,16 +105,16 @@ class Reconciler:
         await found.plugin.tear_down(key.uid, found.inner)
         self._actual.remove(key)
         remove_empty(layout.volume(key.uid, found.plugin.name, found.inner).parent, layout.pod(key.uid))
-        if found.device is not None:
-            await self.tear_down_device(found.plugin, found.device)
 
-    async def tear_down_device(self, plugin: Plugin, device: Device) -> None:
+    async def tear_down_device(self, unique: str) -> None:
         """Unless a pod uses it."""
-        async with self._locked(device.unique):
-            if self._actual.users(device.unique) or device.unique not in self._actual.devices:
+        async with self._locked(unique):
+            found = self._actual.device(unique)
+            if found is None or self._actual.users(unique):
                 return
+            plugin, device = found
             await plugin.unmount_device(device)
-            self._actual.forget_device(device.unique)
+            self._actual.forget_device(unique)
         if device.is_attachable:
             with contextlib.suppress(errors.ApiError, ConnectionFailed):
                 await self.report_in_use()

@@ -16,7 +16,7 @@ AnyContainer = Container | EphemeralContainer
 
 class Key(NamedTuple):
     """A volume of a pod. One that was found on disk, of which the pod's name for it is not known, has a name with a
-    slash: plug-in and name on disk."""
+    slash: plug-in and name on disk. Without a uid it is a device, by its unique name."""
 
     uid: str
     name: str
@@ -53,7 +53,7 @@ class Actual:
         self._volumes: dict[Key, ActualVolume] = {}
         self._of_pod: dict[str, set[Key]] = {}
         self._users: dict[str, set[Key]] = {}
-        self.devices: dict[str, Device] = {}
+        self._devices: dict[str, tuple[Plugin, Device]] = {}
         """What is, or may be, mounted on the node."""
 
     def get(self, key: Key) -> ActualVolume | None:
@@ -68,7 +68,7 @@ class Actual:
         self._of_pod.setdefault(key.uid, set()).add(key)
         if volume.device is not None:
             self._users.setdefault(volume.device.unique, set()).add(key)
-            self.devices[volume.device.unique] = volume.device
+            self.put_device(volume.plugin, volume.device)
 
     def remove(self, key: Key) -> None:
         volume = self._volumes.pop(key, None)
@@ -83,8 +83,18 @@ class Actual:
         """Of a device."""
         return sorted(self._users.get(unique, ()))
 
+    def put_device(self, plugin: Plugin, device: Device) -> None:
+        self._devices[device.unique] = plugin, device
+
+    def device(self, unique: str) -> tuple[Plugin, Device] | None:
+        return self._devices.get(unique)
+
+    def idle_devices(self) -> Sequence[str]:
+        """Those that no pod uses."""
+        return [unique for unique in self._devices if not self._users.get(unique)]
+
     def forget_device(self, unique: str) -> None:
-        self.devices.pop(unique, None)
+        self._devices.pop(unique, None)
         if not self._users.get(unique):
             self._users.pop(unique, None)
 
@@ -95,7 +105,7 @@ class Actual:
         return sorted(self._of_pod)
 
     def in_use(self) -> list[str]:
-        return sorted(device.unique for device in self.devices.values() if device.is_attachable)
+        return sorted(device.unique for _, device in self._devices.values() if device.is_attachable)
 
 
 def desired_pod(pod: Pod) -> DesiredPod:

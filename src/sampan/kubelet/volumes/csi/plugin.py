@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -104,6 +104,10 @@ class Csi(PluginBase):
         if data is None or data.get("volumeLifecycleMode") != _PERSISTENT:
             return None
         return self._device(data["driverName"], data["volumeHandle"], is_attachable=True)
+
+    def devices_on_disk(self) -> Sequence[Device]:
+        found = (load(path) for path in sorted(self._host.layout.plugin(NAME).glob(f"*/*/{_DATA}")))
+        return [self._device(data["driverName"], data["volumeHandle"], is_attachable=True) for data in found if data]
 
     # -- in the pod --------------------------------------------------------------------------------------------------
 

@@ -83,6 +83,8 @@ class Iscsi(PluginBase):
         return {key: value.decode() for key, value in found.data.items()}
 
     async def unmount_device(self, device: Device) -> None:
+        if not await asyncio.to_thread(device.path.is_dir):
+            return
         await asyncio.to_thread(self._host.mounter.take_away, device.path)
         interface, (portal, iqn) = device.path.parent.name.removeprefix("iface-"), _portal_and_iqn(device.path.name)
         others = list(device.path.parent.glob(f"{portal}-{iqn}-lun-*"))

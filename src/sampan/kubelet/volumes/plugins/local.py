@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import stat
+from collections.abc import Sequence
 from pathlib import Path
 
 from sampan.api.types.core_v1 import LocalVolumeSource
@@ -51,6 +52,11 @@ class Local(PluginBase):
     def device_on_disk(self, uid: str, inner: str) -> Device | None:
         path = self._host.layout.plugin(NAME) / "mounts" / inner
         return Device(unique=f"{NAME}/{inner}", path=path) if path.is_dir() else None
+
+    def devices_on_disk(self) -> Sequence[Device]:
+        folder = self._host.layout.plugin(NAME) / "mounts"
+        found = sorted(folder.iterdir()) if folder.is_dir() else ()
+        return [Device(unique=f"{NAME}/{path.name}", path=path) for path in found]
 
     async def set_up(self, spec: Spec) -> Ready:
         source = spec.source.local or LocalVolumeSource()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from sampan.kubelet.volumes.contract import Plugin, Spec
 from sampan.kubelet.volumes.csi.plugin import Csi
 from sampan.kubelet.volumes.host import Host
@@ -42,6 +44,9 @@ class Plugins:
             if plugin.supports(spec):
                 return plugin
         raise unknown(spec)
+
+    def __iter__(self) -> Iterator[Plugin]:
+        return iter(self._all)
 
     def named(self, name: str) -> Plugin | None:
         return self._by_name.get(name)

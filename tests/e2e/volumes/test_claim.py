@@ -1,0 +1,132 @@
+"""A claim's whole way: from a class to a file in a container, past the pod's end, and away."""
+
+import asyncio
+import hashlib
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sampan.api.codec import json
+from sampan.api.types.core_v1 import Node, PersistentVolume, PersistentVolumeClaim, Pod
+from sampan.api.types.storage_v1 import CSIDriver, CSINode, StorageClass, VolumeAttachment
+from sampan.machinery import errors
+from sampan.machinery.client import Selection
+from sampan.runtimes import kernel
+from sampan.testing import Cluster
+from tests.e2e.conformance.storage.real_node import IMAGE, NODE, why_not
+from tests.e2e.volumes.storage_vendor import ZONE, Vendor
+from tests.kubelet.volumes.driver import NAME, FolderDriver
+
+
+class Scene:
+    def __init__(self, cluster: Cluster) -> None:
+        self.client, self.root = cluster.client, cluster.kubeconfig.parent / "nodes" / NODE / "kubelet"
+
+    async def create(self, kind: type[Any], name: str, namespace: str = "", **content: Any) -> Any:
+        meta = {"name": name, "namespace": namespace}
+        return await self.client.of(kind).create(json.from_value({"metadata": meta, **content}, kind))
+
+    async def when(self, kind: type[Any], name: str, holds: Callable[[Any], bool], namespace: str = "") -> Any:
+        selection = Selection(namespace=namespace, fields=f"metadata.name={name}")
+        async with asyncio.timeout(60), self.client.of(kind).watch(selection) as events:
+            async for batch in events:
+                for event in batch:
+                    if event.type in ("ADDED", "MODIFIED") and holds(event.object):
+                        return event.object
+
+    async def gone(self, kind: type[Any], name: str, namespace: str = "") -> None:
+        selection = Selection(namespace=namespace, fields=f"metadata.name={name}")
+        async with asyncio.timeout(60), self.client.of(kind).watch(selection, resource_version="") as events:
+            try:
+                await self.client.of(kind).get(name, namespace)
+            except errors.NotFound:
+                return
+            async for batch in events:
+                if any(event.type == "DELETED" for event in batch):
+                    return
+
+    async def pod(self, name: str, script: str) -> Pod:
+        container = {
+            "name": "c",
+            "image": IMAGE,
+            "command": ["sh", "-c", f"({script}) > /dev/termination-log 2>&1"],
+            "volumeMounts": [{"name": "data", "mountPath": "/data"}],
+        }
+        volume = {"name": "data", "persistentVolumeClaim": {"claimName": "c"}}
+        spec = {"containers": [container], "volumes": [volume], "restartPolicy": "Never"}
+        return await self.create(Pod, name, "default", spec={**spec, "terminationGracePeriodSeconds": 0})  # type: ignore[no-any-return]
+
+
+def said(pod: Pod) -> str:
+    states = [status.state.terminated for status in pod.status.containerStatuses if status.state is not None]
+    return "".join(state.message for state in states if state is not None).strip()
+
+
+def test_the_whole_way(tmp_path: Path) -> None:
+    if reason := why_not():
+        pytest.skip(reason)
+
+    async def main() -> None:
+        async with asyncio.timeout(150), Cluster(nodes=1, runtime="oci") as cluster:
+            scene, driver = Scene(cluster), FolderDriver(tmp_path / "data", topology={ZONE: "z1"})
+            vendor = Vendor(client=cluster.client, driver=NAME, data=tmp_path / "data")
+            async with driver.serving(scene.root / "plugins_registry"), vendor.running():
+                await walk(scene, driver, tmp_path / "data")
+        assert kernel.mounts_below(scene.root) == []
+
+    asyncio.run(main())
+
+
+async def walk(scene: Scene, driver: FolderDriver, data: Path) -> None:
+    await driver.registered.wait()
+    await scene.when(CSINode, NODE, lambda found: bool(found.spec.drivers))
+    await scene.create(CSIDriver, NAME, spec={"attachRequired": True, "fsGroupPolicy": "File"})
+    await scene.create(StorageClass, "folders", provisioner=NAME, volumeBindingMode="WaitForFirstConsumer")
+    wanted = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Mi"}}}
+    claim = await scene.create(PersistentVolumeClaim, "c", "default", spec={**wanted, "storageClassName": "folders"})
+    name = f"pvc-{claim.metadata.uid}"
+
+    # Scheduled with its topology, and provisioned.
+    pod = await scene.pod("first", "echo kept > /data/file; until [ -e /data/end ]; do sleep 0.1; done")
+    bound = await scene.when(PersistentVolumeClaim, "c", lambda found: found.status.phase == "Bound", "default")
+    assert (bound.spec.volumeName, bound.metadata.annotations["volume.kubernetes.io/selected-node"]) == (name, NODE)
+    pod = await scene.when(Pod, "first", lambda found: found.status.phase == "Running", "default")
+    assert pod.spec.nodeName == NODE
+
+    # Attached, with the node's word for it.
+    attachment = f"csi-{hashlib.sha256(f'{name}{NAME}{NODE}'.encode()).hexdigest()}"
+    assert (await scene.client.of(VolumeAttachment).get(attachment)).status.attached
+    unique = f"kubernetes.io/csi/{NAME}^{name}"
+    node = await scene.client.of(Node).get(NODE)
+    assert (node.status.volumesInUse, [one.name for one in node.status.volumesAttached]) == ([unique], [unique])
+
+    # Mounted at the global path, and from there in the pod, and in its container.
+    staged = scene.root / f"plugins/kubernetes.io/csi/{NAME}/{hashlib.sha256(name.encode()).hexdigest()}/globalmount"
+    published = scene.root / f"pods/{pod.metadata.uid}/volumes/kubernetes.io~csi/{name}/mount"
+    assert {staged, published} <= set(kernel.mounts_below(scene.root))
+    assert dict(driver.of("NodeStageVolume")[0].publish_context) == {"device": "/dev/vdx"}
+    async with asyncio.timeout(20):
+        while not (data / name / "file").exists():  # noqa: ASYNC110 - files tell nobody
+            await asyncio.sleep(0.05)
+    (data / name / "end").touch()
+    await scene.when(Pod, "first", lambda found: found.status.phase == "Succeeded", "default")
+
+    # It survives the pod; nobody has it then.
+    await scene.client.of(Pod).delete("first", "default")
+    await scene.gone(Pod, "first", "default")
+    await scene.gone(VolumeAttachment, attachment)
+    assert {staged, published} & set(kernel.mounts_below(scene.root)) == set()
+    assert (await scene.client.of(Node).get(NODE)).status.volumesInUse == []
+    assert (data / name / "file").read_text() == "kept\n"
+    await scene.pod("second", "cat /data/file")
+    second = await scene.when(Pod, "second", lambda found: found.status.phase == "Succeeded", "default")
+    assert said(second) == "kept"
+    await scene.client.of(Pod).delete("second", "default")
+    await scene.gone(VolumeAttachment, attachment)
+
+    # Reclaimed by policy.
+    await scene.client.of(PersistentVolumeClaim).delete("c", "default")
+    await scene.gone(PersistentVolume, name)
+    assert not (data / name).exists()
