@@ -97,5 +97,15 @@ def loopback_up() -> None:
         fcntl.ioctl(link, _SIOCSIFFLAGS, struct.pack("16sH14s", b"lo", flags, b""))
 
 
+def held_capabilities() -> int:
+    """This process's own, as a set of bits."""
+    try:
+        lines = Path("/proc/self/status").read_text().splitlines()
+    except OSError:
+        return 0
+    return int(next((line.split()[1] for line in lines if line.startswith("CapEff:")), "0"), 16)
+
+
 __all__ = ["MNT_DETACH", "MS_BIND", "MS_NODEV", "MS_NOEXEC", "MS_NOSUID", "MS_PRIVATE", "MS_RDONLY", "MS_REC"]
-__all__ += ["MS_REMOUNT", "MS_SHARED", "MS_SLAVE", "in_network", "loopback_up", "mount", "mounts_below", "unmount"]
+__all__ += ["MS_REMOUNT", "MS_SHARED", "MS_SLAVE", "held_capabilities", "in_network", "loopback_up", "mount"]
+__all__ += ["mounts_below", "unmount"]

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from sampan.runtimes.kernel import held_capabilities
+
 _SYS_RESOURCE = 24
 
 
@@ -18,13 +20,7 @@ def allowed(score: int) -> int:
 
 
 def may_lower() -> bool:
-    """Whether this process may do what the kernel wants CAP_SYS_RESOURCE for."""
-    try:
-        lines = Path("/proc/self/status").read_text().splitlines()
-    except OSError:
-        return False
-    held = next((line.split()[1] for line in lines if line.startswith("CapEff:")), "0")
-    return bool(int(held, 16) >> _SYS_RESOURCE & 1)
+    return bool(held_capabilities() >> _SYS_RESOURCE & 1)
 
 
 __all__ = ["allowed", "may_lower"]

@@ -186,9 +186,13 @@ class MonitorStream:
         self._writer.write(protocol.frame(protocol.RESIZE, json.dumps([width, height]).encode()))
 
     async def wait(self) -> int:
+        return await self.code() or 0
+
+    async def code(self) -> int | None:
+        """At the end of the output; None if the process goes on, or has not been seen to end yet."""
         while await self.read() is not None:
             pass
-        return self._code if self._code is not None else 0
+        return self._code
 
     async def close(self) -> None:
         self._writer.close()

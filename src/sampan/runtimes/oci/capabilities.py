@@ -18,23 +18,30 @@ DEFAULT = (
 )
 
 
-def effective(added: Sequence[str], dropped: Sequence[str], *, is_privileged: bool, last: int) -> list[str]:
-    """`last` is the number of the last one that the kernel knows."""
-    known = ALL[: last + 1]
+EVERY = -1
+"""As a set of bits."""
+
+
+def effective(
+    added: Sequence[str], dropped: Sequence[str], *, is_privileged: bool, last: int, held: int = EVERY
+) -> list[str]:
+    """`last` is the number of the last one that the kernel knows, `held` a set of bits: those that Sampan has itself.
+    Others can be given to nobody, and are left out where they were not asked for by name."""
+    known = [name for number, name in enumerate(ALL[: last + 1]) if held >> number & 1]
     if is_privileged:
-        return list(known)
-    found = set(DEFAULT)
+        return known
+    found = set(DEFAULT) & set(known)
     plus, minus = {_name(each) for each in added}, {_name(each) for each in dropped}
     if "ALL" in plus:
         found |= set(known)
     if "ALL" in minus:
         found = set()
     found = (found | (plus - {"ALL"})) - (minus - {"ALL"} if "ALL" not in minus else minus - plus - {"ALL"})
-    return [name for name in known if name in found]
+    return [name for name in ALL[: last + 1] if name in found]
 
 
 def _name(text: str) -> str:
     return text.upper().removeprefix("CAP_")
 
 
-__all__ = ["ALL", "DEFAULT", "effective"]
+__all__ = ["ALL", "DEFAULT", "EVERY", "effective"]

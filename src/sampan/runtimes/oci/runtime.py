@@ -294,6 +294,7 @@ class OciRuntime(MonitoredRuntime):
             files=files,
             identity=identity(config.security, image.user, root),
             last_capability=int(_LATEST_CAPABILITY.read_text()),
+            held_capabilities=kernel.held_capabilities(),
             seccomp=local,
             has_unified_cgroups=cgroups.is_unified(),
         )
@@ -327,11 +328,26 @@ class OciRuntime(MonitoredRuntime):
         folder = self._records.container(found.sandbox.uid, record.id)
         spec = found.specs.get(record.id) or msgspec.json.decode((folder / "config.json").read_bytes())["process"]
         asked = {**spec, "args": list(command), "terminal": has_tty}
-        id = f"exec-{secrets.token_hex(8)}"
-        path = folder / f"{id}.json"
-        path.write_bytes(msgspec.json.encode(asked))
-        words = ["exec", *(["--tty"] if has_tty else []), "--process", str(path), record.id]
-        return await self._monitor.exec(id, self._binary.argv(*words), stdin=has_stdin, tty=has_tty)
+        scratch = folder / f"exec-{secrets.token_hex(8)}"
+        scratch.mkdir()
+        try:
+            (scratch / "process.json").write_bytes(msgspec.json.encode(asked))
+            return await self._begin_exec(record.id, scratch, has_stdin=has_stdin, has_tty=has_tty)
+        finally:
+            self._records.remove(scratch)
+
+    async def _begin_exec(self, id: str, scratch: Path, *, has_stdin: bool, has_tty: bool) -> ProcessStream:
+        """Detached, so that it is the command itself that the monitor has, and ends with the stream."""
+        request: dict[str, Any] = {"stdin": has_stdin, "tty": has_tty, "pid_file": str(scratch / "pid")}
+        words = ["exec", "--detach", "--pid-file", request["pid_file"], "--process", str(scratch / "process.json")]
+        if has_tty:
+            request["console"] = str(self._folder / f"tty-{scratch.name}")
+            words += ["--tty", "--console-socket", request["console"]]
+        argv = self._binary.argv(*words, id, log=scratch / "log")
+        try:
+            return await self._monitor.exec(scratch.name, argv, **request)
+        except MonitorError as fault:
+            raise RuntimeFailure("ExecError", logged_fault(scratch / "log") or fault.message) from None
 
     async def connect(self, pod: Pod, port: int) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
         import socket

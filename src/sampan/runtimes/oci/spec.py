@@ -32,6 +32,8 @@ class Around:
     """The sandbox's: resolv.conf, hostname, shared memory."""
     identity: Identity = field(default_factory=Identity)
     last_capability: int = 40
+    held_capabilities: int = capabilities.EVERY
+    """Sampan's own, which alone it can give to others; a set of bits."""
     seccomp: Mapping[str, Any] | None = None
     """A local profile."""
     has_unified_cgroups: bool = True
@@ -100,7 +102,11 @@ def environment(config: ContainerConfig, sandbox: SandboxConfig, image: RunConfi
 
 def _capabilities(security: Security, around: Around) -> list[str]:
     return capabilities.effective(
-        security.added, security.dropped, is_privileged=security.is_privileged, last=around.last_capability
+        security.added,
+        security.dropped,
+        is_privileged=security.is_privileged,
+        last=around.last_capability,
+        held=around.held_capabilities,
     )
 
 

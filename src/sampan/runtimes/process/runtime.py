@@ -15,6 +15,7 @@ from sampan.machinery.clock import Clock
 from sampan.runtimes import contract
 from sampan.runtimes.config import ContainerConfig, Resources, SandboxConfig
 from sampan.runtimes.contract import ImageInfo, RuntimeFailure, Told, Unsupported, Usage
+from sampan.runtimes.cpu_rates import CpuRates
 from sampan.runtimes.images import host
 from sampan.runtimes.images.credentials import Keyring
 from sampan.runtimes.monitor.client import MonitorError
@@ -26,6 +27,7 @@ from sampan.runtimes.streams import ProcessStream
 
 _KEPT = ("PATH", "HOME", "LANG", "TZ", "TMPDIR")
 """Of Sampan's own environment, what its containers may have; tokens and the like stay out."""
+_ONLY_IMAGE = f"the runtime process has no files of images, only the machine's own programs: use {host.NAME}"
 
 
 class ProcessRuntime(MonitoredRuntime):
@@ -36,13 +38,19 @@ class ProcessRuntime(MonitoredRuntime):
     def __init__(self, *, folder: Path, clock: Clock, told: Told, address: str = "127.0.0.1") -> None:
         super().__init__(folder=folder, clock=clock, told=told)
         self._address = address
+        self._rates = CpuRates()
         self._requests: dict[str, dict[str, Any]] = {}
         """How each container was begun, for commands that are run beside it."""
 
     async def stats(self, pod: Pod) -> Sequence[Usage]:
         found = self._pods.get(pod.metadata.uid)
         running = [each for each in found.containers.values() if each.state == contract.RUNNING] if found else []
-        return [await asyncio.to_thread(groups.usage, each.name, each.pid) for each in running]
+        return [await asyncio.to_thread(self._usage, each) for each in running]
+
+    def _usage(self, record: ContainerRecord) -> Usage:
+        used = groups.usage(record.name, record.pid)
+        used.cpu_cores = self._rates.rate(record.id, used.cpu_s or 0.0, self._clock.now())
+        return used
 
     # -- sandboxes ---------------------------------------------------------------------------------------------------
 
@@ -99,8 +107,7 @@ class ProcessRuntime(MonitoredRuntime):
     async def pull_image(self, pod: Pod, container: Container, keyring: Keyring | None) -> str:
         if host.is_host(container.image):
             return host.ID
-        text = f"the runtime process has no files of images, only the machine's own programs: use {host.NAME}"
-        raise RuntimeFailure("ErrImagePull", f"{container.image}: {text}")
+        raise RuntimeFailure("ErrImagePull", f"{container.image}: {_ONLY_IMAGE}")
 
     async def remove_image(self, name: str) -> None:
         return
@@ -114,6 +121,8 @@ class ProcessRuntime(MonitoredRuntime):
         found = self._pods.get(pod.metadata.uid)
         if found is None or not found.sandbox.is_ready:
             raise RuntimeFailure("CreateContainerError", "the pod has no sandbox")
+        if not host.is_host(config.image):
+            raise RuntimeFailure("CreateContainerError", f"{config.image}: {_ONLY_IMAGE}")
         if lacking := told(obstacles(config)):
             raise RuntimeFailure("CreateContainerError", lacking)
         record = self._record(config, attempt)

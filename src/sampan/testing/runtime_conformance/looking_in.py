@@ -167,7 +167,7 @@ async def _asked_until(stream: ProcessStream, wanted: bytes, question: bytes = b
 async def a_port_of_the_pod(subject: Subject) -> None:
     async with bench(subject) as at:
         pod = await at.sandbox()
-        await at.start(pod, f"echo ready; exec nc -ll -p {_PORT} -e cat")
+        await at.start(pod, f"echo ready; exec busybox nc -ll -p {_PORT} -e busybox cat")
         await until(lambda: bool(at.log(pod)), "the server does not begin")
         for text in (b"one\n", b"two\n"):
             assert await _echoed(at, pod, text) == text

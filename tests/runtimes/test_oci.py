@@ -1,0 +1,79 @@
+"""Containers by crun or runc pass the suite that every runtime passes."""
+
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+
+from sampan.machinery.clock import RealClock
+from sampan.runtimes.contract import Runtime, Told
+from sampan.runtimes.images import ImageStore
+from sampan.runtimes.images.archives import load
+from sampan.runtimes.images.pull import Puller
+from sampan.runtimes.monitor.client import MonitorClient
+from sampan.runtimes.network import NoNetwork
+from sampan.runtimes.oci import OciRuntime
+from sampan.runtimes.oci.binary import find_binary
+from sampan.testing.runtime_conformance import CHECKS, Check, Feature, Subject, missing, run
+from tests.runtimes import engines, leftovers, registry
+from tests.runtimes.engines import BUSYBOX
+from tests.runtimes.images.made import docker_archive
+
+BINARY = find_binary() or ""
+pytestmark = pytest.mark.skipif(bool(engines.missing()) or not BINARY, reason=engines.missing() or "no crun, no runc")
+_LACKS = {Feature.ADDRESS: "these pods are connected to nothing"}
+
+
+@pytest.fixture(scope="module")
+def images() -> Iterator[ImageStore]:
+    with engines.scratch() as folder:
+        store = ImageStore(folder / "store")
+        archive = docker_archive(folder / "busybox.tar", engines.busybox_image(), BUSYBOX)
+        load(store, archive, now=0)
+        yield store
+
+
+@pytest.fixture(scope="module")
+def address() -> Iterator[str]:
+    with registry.serving(engines.busybox_image("registry"), "busybox", "pulled") as found:
+        yield found
+
+
+@pytest.fixture
+def node() -> Iterator[Path]:
+    with engines.scratch() as folder:
+        yield folder
+
+
+@pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.name)
+def test_conformance(check: Check, images: ImageStore, address: str, node: Path, tmp_path: Path) -> None:
+    @asynccontextmanager
+    async def opened(told: Told) -> AsyncIterator[Runtime]:
+        async with (
+            Puller(store=images, clock=RealClock()) as puller,
+            OciRuntime(
+                folder=node,
+                images=images,
+                network=NoNetwork(),
+                binary=BINARY,
+                clock=RealClock(),
+                told=told,
+                puller=puller,
+            ) as runtime,
+        ):
+            yield runtime
+            if not runtime.known_pods():
+                await MonitorClient(node / "monitor").quit()
+
+    subject = Subject(
+        open=opened,
+        folder=tmp_path,
+        image=BUSYBOX,
+        lacks=_LACKS,
+        left=lambda uid: leftovers.of_pod(uid, node),
+        registry=address,
+    )
+    if why := missing(check, subject):
+        pytest.skip(why)
+    run(check, subject)
