@@ -6,19 +6,24 @@ from collections.abc import AsyncIterator, Coroutine, Iterator, Mapping, Sequenc
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from sampan.apiserver.config import ServerConfig, TlsFiles
 from sampan.cli import kubeconfig
 from sampan.cli.assembly import COMPONENTS, Assembly, ClusterConfig, StoreConfig
 from sampan.cli.nodes_config import HOLLOW, NodesConfig
 from sampan.cli.pki import ACCOUNTS, ADMIN, CA, SERVER, Pki
+from sampan.cli.scheduler_flags import SchedulerSettings
+from sampan.cli.terms import TermsConfig
 from sampan.machinery.client import Client
 from sampan.machinery.clock import Clock, RealClock
 from sampan.testing import namespaces
 from sampan.testing.folder import TemporaryFolder
 from sampan.testing.keys import KEYS
 from sampan.testing.loop_thread import LoopThread
+
+if TYPE_CHECKING:
+    from sampan.scheduler.config import SchedulerConfig
 
 T = TypeVar("T")
 
@@ -37,9 +42,10 @@ class Cluster:
 
     `store` is "memory", "sqlite" (a file that goes away with the cluster), the path of a SQLite file, or the URLs of
     etcd, separated by commas. `nodes` is how many nodes there are, node-0 and so on. They are hollow, and what their
-    pods do is told by annotations or the file `hollow_stages` (docs/nodes.md), unless `runtime` says what is to run real
-    pods: "oci" needs root and crun or runc. With a `VirtualClock` object time stands still until
-    `cluster.run(clock.advance(60))`.
+    pods do is told by annotations or the file `hollow_stages` (docs/nodes.md), unless `runtime` says what is to run
+    real pods: "oci" needs root and crun or runc. `scheduler` sets up profiles and plug-ins (docs/scheduler.md); with
+    `leader_election` it and the controllers work only while they hold a lease. With a `VirtualClock` object time stands
+    still until `cluster.run(clock.advance(60))`.
     """
 
     def __init__(
@@ -54,11 +60,14 @@ class Cluster:
         nodes: int = 0,
         runtime: str = HOLLOW,
         hollow_stages: Path | None = None,
+        scheduler: SchedulerConfig | None = None,
+        leader_election: TermsConfig | None = None,
     ) -> None:
         self._components, self._controllers = components, controllers
         self._store, self._insecure = store, insecure
         self._runtime_config = runtime_config or {}
         self._nodes = NodesConfig(count=nodes, runtime=runtime, stages=hollow_stages)
+        self._scheduler, self._leader_election = SchedulerSettings(config=scheduler), leader_election
         self.clock: Clock = clock or RealClock()
         self._thread: LoopThread | None = None
         self._assembly: Assembly | None = None
@@ -198,6 +207,8 @@ class Cluster:
             controllers=self._controllers,
             root_ca=pki.certificate(CA).read_bytes(),
             signing_ca=(pki.certificate(CA), pki.key(CA)),
+            scheduler=self._scheduler,
+            leader_election=self._leader_election,
             nodes=replace(self._nodes, root=self._home / "nodes", images=self._home / "images"),
         )
 

@@ -68,9 +68,9 @@ def _container(what: str, one: Object) -> str:
         return f"{name}: {waiting.get('reason', 'waiting')}" + (f": {told}" if told else _tries(one))
     if (ended := state.get("terminated")) and ended.get("exitCode"):
         return f"{name}: ended with code {ended['exitCode']} ({ended.get('reason', 'Error')}){_tries(one)}"
-    if state.get("running") and not one.get("ready") and what == "container":
+    if "running" in state and not one.get("ready") and what == "container":
         return f"{name}: runs, but is not ready"
-    if state.get("running") and what == "init container" and not one.get("started"):
+    if "running" in state and what == "init container" and not one.get("started"):
         return f"{name}: still at work"
     return ""
 

@@ -1,0 +1,136 @@
+"""What `sampan why` prints of an explanation, and what it finds that a pod lacks."""
+
+from typing import Any
+
+from sampan.cli.why import verdicts
+from sampan.cli.why.members import complaints, selector_text
+from sampan.cli.why.waiting_for import missing, state_of
+
+
+def refusal(plugin: str, *reasons: str, final: bool = False) -> dict[str, Any]:
+    return {"plugin": plugin, "reasons": list(reasons), "isFinal": final}
+
+
+REFUSED = {
+    "pod": "default/big",
+    "scheduler": "default-scheduler",
+    "time": 100.0,
+    "decision": {"time": 95.0, "attempt": 2, "message": "0/2 nodes are available: …"},
+    "waiting": {"queue": "unschedulable", "since": 40.0, "plugins": ["NodeResourcesFit"]},
+    "count": 2,
+    "filters": ["NodeUnschedulable", "TaintToleration", "NodeResourcesFit"],
+    "skipped": ["NodePorts"],
+    "nodes": [
+        {"name": "a", "fits": False, "refusals": [refusal("NodeResourcesFit", "Insufficient cpu", "Too many pods")]},
+        {"name": "b", "fits": False, "refusals": [refusal("TaintToleration", "node(s) had taints", final=True)]},
+    ],
+}
+
+
+def test_a_pod_that_no_node_will_do_for() -> None:
+    assert [line.rstrip() for line in verdicts.lines(REFUSED, is_wide=False)] == [
+        "last tried 5s ago (attempt 2): 0/2 nodes are available: …",
+        "in the queue for 60s (unschedulable); tried again when something changes that concerns NodeResourcesFit",
+        "",
+        "As things are now none of 2 nodes will do:",
+        "",
+        "NODE   REFUSED BY         BECAUSE",
+        "a      NodeResourcesFit   Insufficient cpu",
+        "       NodeResourcesFit   Too many pods",
+        "b      TaintToleration    node(s) had taints",
+        "",
+        "no objection to any node: NodeUnschedulable",
+    ]
+
+
+def test_every_verdict_in_the_wide_form() -> None:
+    found = "\n".join(line.rstrip() for line in verdicts.lines(REFUSED, is_wide=True))
+    assert "a      NodeResourcesFit   Insufficient cpu     may help" in found
+    assert "b      TaintToleration    node(s) had taints   would not help" in found
+    assert "b      ok                  no                ok" in found
+    assert found.endswith("nothing to say: NodePorts")
+
+
+def test_scores_of_a_pod_that_is_somewhere() -> None:
+    def node(name: str, total: int, fit: int) -> dict[str, Any]:
+        scores = [
+            {"plugin": "NodeResourcesFit", "score": fit, "weight": 1},
+            {"plugin": "TaintToleration", "score": 100, "weight": 3},
+        ]
+        return {"name": name, "fits": True, "total": total, "scores": scores}
+
+    told = {
+        "scheduler": "s",
+        "time": 10.0,
+        "node": "a",
+        "best": "b",
+        "count": 30,
+        "feasible": 30,
+        "decision": {"time": 9.0, "attempt": 1, "node": "a", "score": 370},
+        "nodes": [node("a", 350, 50), node("b", 390, 90)],
+        "filters": [],
+    }
+    assert [line.rstrip() for line in verdicts.lines(told, is_wide=False)] == [
+        "decided 1s ago (attempt 1): a, score 370",
+        "",
+        "As things are now, were it not there yet: 30 of 30 nodes would do, the best b",
+        "",
+        "NODE   TOTAL   NodeResourcesFit x1",
+        "a *    350     50",
+        "b      390     90",
+        "the same for all: TaintToleration",
+        "… and 28 more nodes; -o wide shows more, -o json all that were told",
+    ]
+
+
+def test_gates_and_strangers() -> None:
+    gated = {"scheduler": "s", "time": 10.0, "waiting": {"queue": "gated", "since": 5.0, "gate": "waiting for x"}}
+    assert verdicts.lines(gated, is_wide=False) == ["held back for 5s: waiting for x"]
+    (line,) = verdicts.lines({"scheduler": "other", "isFamiliar": False}, is_wide=False)
+    assert "no scheduler named other" in line
+
+
+def pod(**status: Any) -> dict[str, Any]:
+    return {"metadata": {"name": "p", "namespace": "n"}, "spec": {"nodeName": "a"}, "status": status}
+
+
+def test_what_a_pod_lacks() -> None:
+    waiting = {"waiting": {"reason": "ImagePullBackOff", "message": "Back-off pulling"}}
+    assert missing(pod(phase="Pending", containerStatuses=[{"name": "c", "state": waiting}])) == [
+        "container c: ImagePullBackOff: Back-off pulling"
+    ]
+    ended = {"terminated": {"exitCode": 3, "reason": "Error"}}
+    assert missing(pod(initContainerStatuses=[{"name": "i", "state": ended, "restartCount": 2}])) == [
+        "init container i: ended with code 3 (Error), restarted 2 times"
+    ]
+    running = pod(phase="Running", containerStatuses=[{"name": "c", "state": {"running": {}}, "ready": False}])
+    assert (state_of(running), missing(running)) == ("Running, not ready", ["container c: runs, but is not ready"])
+    claim = {"metadata": {"name": "data"}, "status": {"phase": "Pending"}}
+    assert missing(pod(phase="Pending"), claims=[claim]) == ["claim data: Pending, not bound to a volume"]
+    events = [
+        {"type": "Warning", "reason": "FailedMount", "message": "old"},
+        {"type": "Normal", "reason": "Pulled", "message": "fine"},
+        {"type": "Warning", "reason": "FailedMount", "message": "new"},
+        {"type": "Warning", "reason": "FailedScheduling", "message": "told elsewhere"},
+    ]
+    assert missing(pod(phase="Pending"), events) == ["FailedMount: new"]
+    gated = pod(phase="Running")
+    gated["spec"]["readinessGates"] = [{"conditionType": "x/y"}]
+    assert missing(gated) == ["readiness gate x/y: not set"]
+    going = pod(phase="Running")
+    going["metadata"] |= {"deletionTimestamp": "2026-01-01T00:00:00Z", "finalizers": ["a/b"]}
+    assert (state_of(going), missing(going)) == (
+        "Terminating",
+        ["it is to be gone by 2026-01-01T00:00:00Z; held by the finalizers a/b"],
+    )
+
+
+def test_selectors_and_complaints_of_workloads() -> None:
+    expressions = [{"key": "a", "operator": "In", "values": ["x", "y"]}, {"key": "b", "operator": "DoesNotExist"}]
+    workload = {"spec": {"selector": {"matchLabels": {"app": "web"}, "matchExpressions": expressions}}}
+    assert selector_text(workload) == "app=web,a in (x,y),!b"
+    assert selector_text({"spec": {"selector": {"app": "web"}}}) == "app=web"
+    condition = {"type": "ReplicaFailure", "status": "True", "message": "quota"}
+    assert complaints({"status": {"conditions": [condition, {"type": "Available", "status": "True"}]}}) == [
+        "ReplicaFailure=True: quota"
+    ]

@@ -1,0 +1,128 @@
+"""`sampan why` and `sampan trace` against a cluster."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+
+from sampan.api.types.core_v1 import Pod, ResourceRequirements
+from sampan.cli.main import cli
+from sampan.machinery.client import Selection
+from sampan.testing import Cluster, builders
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[Cluster]:
+    with Cluster(nodes=2) as found:
+        yield found
+
+
+def sampan(cluster: Cluster, *words: str) -> Result:
+    return CliRunner().invoke(cli, [*words, "--kubeconfig", str(cluster.kubeconfig)])
+
+
+def printed(cluster: Cluster, *words: str) -> str:
+    done = sampan(cluster, *words)
+    assert done.exit_code == 0, done.output
+    return done.stdout
+
+
+def make(cluster: Cluster, name: str, *, cpu: str = "100m", **labels: str) -> None:
+    pod = builders.pod(name, namespace="default", labels=labels)
+    assert pod.spec.containers
+    pod.spec.containers[0].resources = ResourceRequirements(requests={"cpu": cpu})
+    cluster.run(cluster.client.of(Pod).create(pod))
+    cluster.run(decided(cluster, name))
+
+
+async def decided(cluster: Cluster, name: str) -> None:
+    """Once the scheduler has said what it thinks of the pod."""
+    chosen = Selection(namespace="default", fields=f"metadata.name={name}")
+    async with cluster.client.of(Pod).watch(chosen, initial_events=True) as events:
+        async for batch in events:
+            for event in batch:
+                if event.key.name and any(one.type == "PodScheduled" for one in event.object.status.conditions):
+                    return
+
+
+def test_a_pod_that_waits(cluster: Cluster) -> None:
+    make(cluster, "big", cpu="1000")
+    found = printed(cluster, "why", "pod/big")
+    assert found.startswith("pod default/big is Pending: no node yet\nlast tried ")
+    assert "0/2 nodes are available: 2 Insufficient cpu." in found
+    assert "node-0   NodeResourcesFit   Insufficient cpu" in found
+    value = json.loads(printed(cluster, "why", "big", "-o", "json"))
+    assert (value["state"], value["scheduling"]["count"]) == ("Pending", 2)
+    assert "kube-scheduler   schedule" in printed(cluster, "trace", "pod/big")
+
+
+def test_a_pod_that_is_somewhere_and_a_workload(cluster: Cluster) -> None:
+    make(cluster, "small", app="web")
+    found = printed(cluster, "why", "pod/small", "-o", "wide")
+    assert "pod default/small is " in found
+    assert "decided " in found
+    assert "NodeResourcesFit x1" in found
+    spec: dict[str, Any] = {"selector": {"app": "web"}, "ports": [{"port": 80}]}
+    service = {"apiVersion": "v1", "kind": "Service", "metadata": {"name": "web", "namespace": "default"}, "spec": spec}
+    CliRunner().invoke(
+        cli,
+        ["kubectl", "--kubeconfig", str(cluster.kubeconfig), "apply", "-f", "-"],
+        input=json.dumps(service),
+    )
+    assert printed(cluster, "why", "service/web").startswith("service/web: 1 pods\nPOD ")
+
+
+def test_a_pod_that_is_only_a_file(cluster: Cluster, tmp_path: Path) -> None:
+    file = tmp_path / "web.json"
+    container = {"name": "c", "image": "i", "resources": {"requests": {"cpu": "100"}}}
+    template: dict[str, Any] = {"metadata": {"labels": {"a": "b"}}, "spec": {"containers": [container]}}
+    deployment = {
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": {"name": "w"},
+        "spec": {"template": template},
+    }
+    file.write_text(json.dumps(deployment))
+    found = printed(cluster, "why", "-f", str(file))
+    assert found.startswith(f"deployment default/w of {file} is not in the cluster")
+    assert "As things are now none of 2 nodes will do:" in found
+    assert cluster.run(cluster.client.of(Pod).list(Selection(labels="a=b"))).items == []
+    template["spec"]["containers"][0]["resources"]["requests"]["cpu"] = "1m"
+    file.write_text(json.dumps(deployment))
+    assert "As things are now 2 of 2 nodes will do" in printed(cluster, "why", "-f", str(file))
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (["why"], "want either KIND/NAME or -f FILE"),
+        (["why", "pod/gone"], 'pods "gone" not found'),
+        (["why", "pod/gone", "-o", "xml"], "-o: there is no 'xml'"),
+        (["why", "configmap/kube-root-ca.crt"], "it has no selector"),
+        (["why", "-f", "/nowhere.yaml"], "does not exist"),
+    ],
+)
+def test_mistakes(cluster: Cluster, words: list[str], told: str) -> None:
+    done = sampan(cluster, *words)
+    assert done.exit_code != 0
+    assert told in done.output
+
+
+def test_without_a_scheduler_to_ask() -> None:
+    with Cluster(components=["apiserver", "controllers", "kubelet"], nodes=2) as cluster:
+        cluster.run(cluster.client.of(Pod).create(builders.pod("p", namespace="default")))
+        done = sampan(cluster, "why", "pod/p")
+        assert done.exit_code == 0, done.output
+        assert "worked out from what the API server tells" in done.stderr
+        assert "As things are now 2 of 2 nodes will do" in done.stdout
+
+
+def test_not_everybody_may_ask(cluster: Cluster) -> None:
+    done = CliRunner().invoke(
+        cli, ["why", "pod/p", "-s", cluster.url, "--insecure-skip-tls-verify"], env={"KUBECONFIG": "/nowhere"}
+    )
+    assert done.exit_code != 0
+    assert "Forbidden" in done.output

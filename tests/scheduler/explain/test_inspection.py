@@ -1,0 +1,127 @@
+"""Explanations agree with decisions: what they say of every node is what the scheduler would do."""
+
+import asyncio
+
+import msgspec
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sampan.api.codec import json
+from sampan.api.types.core_v1 import Pod, Taint
+from sampan.scheduler.explain.asking import explain
+from sampan.scheduler.explain.inspection import inspect
+from sampan.scheduler.explain.report import Explanation
+from sampan.scheduler.explain.serving import DECISIONS, WHY, Desk
+from tests.scheduler.clusters import Situation, few, refusals, situations
+from tests.scheduler.running import Running, running
+
+
+@few
+@given(situations())
+def test_verdicts_and_scores_are_those_of_decisions(situation: Situation) -> None:
+    simulation = situation.simulation()
+    profile, table = simulation.profile, simulation.table
+    found = inspect(profile, simulation.cycle(situation.pod))
+    placed = situation.simulation().place(situation.pod)
+    assert (placed.diagnosis is None) == bool(len(found.rows))
+    if placed.diagnosis is None:
+        best = found.rows[found.total == found.total.max()]
+        assert placed.row in best
+    else:
+        assert np.array_equal(found.rows, [])
+    for name in found.codes:
+        wanted = refusals(situation.simulation(), name, situation.pod)
+        told = {node for node, row in table.rows.items() if found.codes[name][row]}
+        assert wanted.keys() <= told  # besides, nodes that a plug-in has narrowed away
+
+
+@few
+@given(situations(), st.data())
+def test_nothing_changes_by_asking(situation: Situation, data: st.DataObject) -> None:
+    simulation = situation.simulation()
+    before = simulation.table.requested.copy()
+    inspect(simulation.profile, simulation.cycle(situation.pod))
+    assert (simulation.table.requested == before).all()
+
+
+def told(cluster: Running, pod: Pod) -> Explanation:
+    return explain(cluster.scheduler, pod, now=cluster.cluster.clock.now())
+
+
+def test_a_pod_that_waits() -> None:
+    async def main() -> None:
+        async with running() as cluster:
+            await cluster.node("a", cpu="1")
+            await cluster.node("b", cpu="1", taints=[Taint(key="k", value="v", effect="NoSchedule")])
+            pod = await cluster.create(cluster.pod("big", cpu="8"))
+            await cluster.settle()
+            found = told(cluster, pod)
+            assert found.waiting is not None
+            assert (found.waiting.queue, found.waiting.plugins) == (
+                "unschedulable",
+                ["NodeResourcesFit", "TaintToleration"],
+            )
+            assert found.decision is not None
+            assert found.decision.message.startswith(found.message.removesuffix("."))
+            by_name = {node.name: [one.plugin for one in node.refusals] for node in found.nodes}
+            assert by_name == {"a": ["NodeResourcesFit"], "b": ["TaintToleration", "NodeResourcesFit"]}
+            assert (found.count, found.feasible, found.best) == (2, 0, "")
+
+    asyncio.run(main())
+
+
+def test_a_pod_that_is_somewhere() -> None:
+    async def main() -> None:
+        async with running() as cluster:
+            await cluster.node("a", cpu="2")
+            await cluster.node("b", cpu="1")
+            await cluster.create(cluster.pod("p", cpu="1"))
+            assert await cluster.where("p") == ["a"]
+            pod = await cluster.get("p")
+            assert pod is not None
+            requested = cluster.scheduler.table.requested.copy()
+            found = told(cluster, pod)
+            assert (found.node, found.best, found.feasible) == ("a", "a", 2)
+            assert found.decision is not None
+            assert found.decision.node == "a"
+            own, other = found.nodes
+            assert own.name == "a"
+            assert own.total == sum(one.score * one.weight for one in own.scores) > other.total
+            assert (cluster.scheduler.table.requested == requested).all()
+
+    asyncio.run(main())
+
+
+def test_a_pod_of_another_scheduler() -> None:
+    async def main() -> None:
+        async with running() as cluster:
+            await cluster.node("a")
+            other = cluster.pod("other")
+            other.spec.schedulerName = "somebody"
+            assert not told(cluster, await cluster.create(other)).isFamiliar
+
+    asyncio.run(main())
+
+
+def test_answers_over_http() -> None:
+    async def main() -> None:
+        async with running() as cluster:
+            await cluster.node("a")
+            await cluster.create(cluster.pod("p"))
+            await cluster.settle()
+            desk = Desk(lambda: cluster.scheduler, cluster.cluster.clock.now)
+            found = desk.answer("GET", WHY, {"namespace": "default", "name": "p"}, b"")
+            assert found.code == 200
+            assert msgspec.json.decode(found.body, type=Explanation).node == "a"
+            assert desk.answer("GET", WHY, {"namespace": "default", "name": "gone"}, b"").code == 404
+            assert desk.answer("GET", WHY, {"limit": "many"}, b"").code == 400
+            assert desk.answer("POST", WHY, {}, b"[]").code == 400
+            might = desk.answer("POST", WHY, {"limit": "0"}, json.encode(cluster.pod("q")))
+            read = msgspec.json.decode(might.body, type=Explanation)
+            assert (read.best, read.nodes) == ("a", [])
+            lines = desk.answer("GET", DECISIONS, {}, b"").body.splitlines()
+            assert [msgspec.json.decode(line)["pod"] for line in lines] == ["default/p"]
+            assert Desk(lambda: None, cluster.cluster.clock.now).answer("GET", WHY, {}, b"").code == 503
+
+    asyncio.run(main())
