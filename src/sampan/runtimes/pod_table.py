@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from sampan.api.types.core_v1 import Pod
 from sampan.runtimes import contract
 from sampan.runtimes.contract import NOTHING, ContainerReport, PodReport, RuntimeFailure
 
@@ -106,18 +107,25 @@ class PodTable:
 
     # -- what the kubelet asks ---------------------------------------------------------------------------------------
 
-    def report(self, uid: str) -> PodReport:
-        pod = self._pods.get(uid)
-        if pod is None:
+    def report(self, pod: Pod) -> PodReport:
+        """In a new sandbox init containers have their turn again, and what was lost with the old one is of before."""
+        found = self._pods.get(pod.metadata.uid)
+        if found is None:
             return NOTHING
-        sandbox = pod.sandbox
-        runs = [pod.runs_of(name) for name in dict.fromkeys(each.name for each in reversed(pod.containers))]
+        sandbox, inits = found.sandbox, {each.name for each in pod.spec.initContainers}
+        present, before = [], []
+        for name in dict.fromkeys(each.name for each in reversed(found.containers)):
+            runs = found.runs_of(name)
+            is_of_old = sandbox is not None and runs[0].sandbox != sandbox.id
+            is_left = is_of_old and (name in inits or runs[0].exit_code != 0)
+            present += [] if is_left else runs[:1]
+            before += runs[:1] if is_left else runs[1:2]
         return PodReport(
             is_sandbox_ready=sandbox is not None and sandbox.is_ready,
             sandboxes=sandbox.attempt + 1 if sandbox is not None else 0,
             ips=sandbox.ips if sandbox is not None and sandbox.is_ready else (),
-            containers=[self._container(each[0]) for each in runs],
-            before=[self._container(each[1]) for each in runs if len(each) > 1],
+            containers=[self._container(each) for each in present],
+            before=[self._container(each) for each in before],
         )
 
     def _container(self, seen: SeenContainer) -> ContainerReport:

@@ -106,7 +106,7 @@ class DockerRuntime:
         return self._table.uids()
 
     def pod_report(self, pod: Pod) -> PodReport:
-        return self._table.report(pod.metadata.uid)
+        return self._table.report(pod)
 
     async def stats(self, pod: Pod) -> Sequence[Usage]:
         found = self._table.get(pod.metadata.uid)

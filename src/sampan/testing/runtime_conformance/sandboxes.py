@@ -42,26 +42,40 @@ async def sandboxes_have_addresses(subject: Subject) -> None:
             assert found[0] != found[1], "two pods have the same address"
 
 
-@CHECKS.add()
+@CHECKS.add(Feature.PROGRAMS)
 async def a_sandbox_is_made_anew(subject: Subject) -> None:
     """What ran in the old one is over; it is known as what was before."""
     async with bench(subject) as at:
         pod = await at.sandbox()
         old = await at.start(pod, FOREVER)
-        subject.prepare(pod, "c", 0)
         await at.runtime.run_sandbox(pod, at.sandbox_config(pod, attempt=1))
         report = at.runtime.pod_report(pod)
-        assert (report.is_sandbox_ready, report.sandboxes) == (True, 2)
-        present = report.container("c")
-        assert present is None or Feature.PROGRAMS in subject.lacks or present.state == contract.EXITED
-        new = await at.start(pod, FOREVER, attempt=1)
-        report = at.runtime.pod_report(pod)
+        assert (report.is_sandbox_ready, report.sandboxes, report.container("c")) == (True, 2, None)
         before = report.previous("c")
-        assert new != old
-        assert at.report(pod).attempt == 1
-        assert at.report(pod).state == contract.RUNNING
         assert before is not None
-        assert (before.id, before.attempt) == (old, 0)
+        assert (before.id, before.state, before.exit_code) == (old, contract.EXITED, 137)
+        new = await at.start(pod, FOREVER, attempt=1)
+        assert (at.report(pod).id, at.report(pod).attempt, at.report(pod).state) == (new, 1, contract.RUNNING)
+        again = at.runtime.pod_report(pod).previous("c")
+        assert again is not None
+        assert again.id == old
+
+
+@CHECKS.add()
+async def what_is_done_in_a_new_sandbox(subject: Subject) -> None:
+    """A container that ended well has; one that did not has still to; so has an init container, however it ended."""
+    async with bench(subject) as at:
+        pod = await at.sandbox("good", "bad", "init")
+        await at.start(pod, "exit 0", "good", ends=0)
+        await at.start(pod, "exit 3", "bad", ends=3)
+        await at.start(pod, "exit 0", "init", ends=0)
+        for name in ("good", "bad", "init"):
+            await at.ended(pod, name)
+        pod.spec.initContainers = [(pod.spec.containers or []).pop()]
+        await at.runtime.run_sandbox(pod, at.sandbox_config(pod, attempt=1))
+        report = at.runtime.pod_report(pod)
+        assert [each.name for each in report.containers] == ["good"]
+        assert sorted(each.name for each in report.before) == ["bad", "init"]
 
 
 @CHECKS.add()
