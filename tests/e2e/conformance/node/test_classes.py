@@ -1,0 +1,111 @@
+"""The conformance descriptions of sig-node for runtime classes and ephemeral containers, each a test whose first line is
+its name."""
+
+from typing import Any
+
+import pytest
+
+from sampan.api.codec import json
+from sampan.api.types.core_v1 import Pod
+from sampan.api.types.node_v1 import RuntimeClass
+from sampan.machinery.errors import Forbidden
+from tests.e2e.conformance.node.pods import container, ready, run
+from tests.e2e.conformance.storage.real_node import IMAGE, RealNode, together
+
+
+async def runtime_class(node: RealNode, **more: Any) -> str:
+    name = f"class-of-{node.namespace}"
+    value = {"metadata": {"name": name}, "handler": "runc", **more}
+    await node.client.of(RuntimeClass).create(json.from_value(value, RuntimeClass))
+    return name
+
+
+@together
+async def test_class_that_does_not_exist(node: RealNode) -> None:
+    """[sig-node] RuntimeClass should reject a Pod requesting a non-existent RuntimeClass [NodeConformance]
+    [Conformance]"""
+    with pytest.raises(Forbidden, match="not found"):
+        await run(node, container(), runtimeClassName=f"{node.namespace}-nonexistent")
+
+
+@together
+async def test_class_that_was_deleted(node: RealNode) -> None:
+    """[sig-node] RuntimeClass should reject a Pod requesting a deleted RuntimeClass [NodeConformance] [Conformance]"""
+    name = await runtime_class(node)
+    await node.client.of(RuntimeClass).delete(name)
+    with pytest.raises(Forbidden, match="not found"):
+        await run(node, container(), runtimeClassName=name)
+
+
+@together
+async def test_class_without_overhead(node: RealNode) -> None:
+    """[sig-node] RuntimeClass should schedule a Pod requesting a RuntimeClass without PodOverhead [NodeConformance]
+    [Conformance]"""
+    await run(node, container(), runtimeClassName=await runtime_class(node))
+    pod = await ready(node)
+    assert not pod.spec.overhead
+
+
+@together
+async def test_class_with_overhead(node: RealNode) -> None:
+    """[sig-node] RuntimeClass should schedule a Pod requesting a RuntimeClass and initialize its Overhead
+    [NodeConformance] [Conformance]"""
+    overhead = {"podFixed": {"cpu": "10m", "memory": "1Mi"}}
+    await run(node, container(), runtimeClassName=await runtime_class(node, overhead=overhead))
+    pod = await ready(node)
+    assert pod.spec.overhead == {"cpu": "10m", "memory": "1Mi"}
+
+
+def debugger(name: str, script: str, **more: Any) -> dict[str, Any]:
+    return {"name": name, "image": IMAGE, "command": ["sh", "-c", script], **more}
+
+
+async def debug(node: RealNode, *containers: dict[str, Any]) -> None:
+    patch = {"spec": {"ephemeralContainers": list(containers)}}
+    await node.client.of(Pod).patch("p", patch, node.namespace, subresource="ephemeralcontainers")
+
+
+@together
+async def test_ephemeral_container(node: RealNode) -> None:
+    """[sig-node] Ephemeral Containers [NodeConformance] will start an ephemeral container in an existing pod
+    [Conformance]"""
+    await run(node, container(script="exec sleep 4711"))
+    await ready(node)
+    script = "cat /proc/1/cmdline | tr '\\0' ' ' > /dev/termination-log; sleep 1000"
+    await debug(node, debugger("debugger", script, targetContainerName="c", tty=True, stdin=True))
+    await node.when(
+        "p", lambda pod: any(each.state.running is not None for each in pod.status.ephemeralContainerStatuses)
+    )
+
+
+@together
+async def test_ephemeral_containers_are_updated(node: RealNode) -> None:
+    """[sig-node] Ephemeral Containers [NodeConformance] should update the ephemeral containers in an existing pod
+    [Conformance]"""
+    await run(node, container())
+    await ready(node)
+    first = debugger("debugger", "exit 0")
+    await debug(node, first)
+    await node.when(
+        "p", lambda pod: any(each.state.terminated is not None for each in pod.status.ephemeralContainerStatuses)
+    )
+    await debug(node, debugger("debugger2", "exit 0"))
+    pod = await node.when(
+        "p", lambda pod: sum(each.state.terminated is not None for each in pod.status.ephemeralContainerStatuses) == 2
+    )
+    assert {each.name for each in pod.spec.ephemeralContainers} == {"debugger", "debugger2"}
+
+
+@together
+async def test_ephemeral_container_sees_its_target(node: RealNode) -> None:
+    """Its processes are those of the container that it looks into."""
+    await run(node, container(script="exec sleep 4711"))
+    await ready(node)
+    script = "tr '\\0' ' ' < /proc/1/cmdline > /dev/termination-log"
+    await debug(node, debugger("debugger", script, targetContainerName="c"))
+    pod = await node.when(
+        "p", lambda pod: any(each.state.terminated is not None for each in pod.status.ephemeralContainerStatuses)
+    )
+    state = pod.status.ephemeralContainerStatuses[0].state.terminated
+    assert state is not None
+    assert state.message.strip() in ("sleep 4711", "")

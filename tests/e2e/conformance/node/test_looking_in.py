@@ -1,0 +1,218 @@
+"""The conformance descriptions of looking into pods, on a real node: logs, commands, proxies. The first line of each
+test is its name."""
+
+import asyncio
+import re
+import ssl
+from collections.abc import Iterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+import pytest
+
+from sampan.api.codec import json
+from sampan.api.types.core_v1 import Endpoints, Service
+from sampan.testing import Cluster
+from tests.e2e.conformance.node.conftest import left_of
+from tests.e2e.conformance.node.pods import container, ready, run
+from tests.e2e.conformance.storage.real_node import COMPONENTS, RealNode, service_account, why_not
+from tests.e2e.kubectl.command import Kubectl, find
+
+_SERVER = """
+import http.server
+class Porter(http.server.BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    def answer(self):
+        self.rfile.read(int(self.headers.get("Content-Length") or 0))
+        body = f"{self.command} {self.path}".encode()
+        self.send_response(200)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        if self.command != "HEAD":
+            self.wfile.write(body)
+    do_GET = do_HEAD = do_POST = do_PUT = do_PATCH = do_DELETE = do_OPTIONS = answer
+http.server.ThreadingHTTPServer(("", 8080), Porter).serve_forever()
+"""
+_METHODS = ("DELETE", "OPTIONS", "PATCH", "POST", "PUT", "GET", "HEAD")
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[Cluster]:
+    if reason := why_not():
+        pytest.skip(reason)
+    with Cluster(nodes=1, runtime="oci", components=COMPONENTS) as made:
+        assert made.assembly.real_nodes is not None
+        config = made.assembly.real_nodes.kubelets[0].config
+        yield made
+    assert left_of(config.root.parents[2], config.cgroup_root) == []
+
+
+@pytest.fixture
+def node(cluster: Cluster) -> Iterator[RealNode]:
+    with cluster.namespace() as namespace:
+        cluster.run(service_account(cluster, namespace))
+        yield RealNode(cluster, namespace)
+
+
+def _tls(cluster: Cluster) -> ssl.SSLContext:
+    context = ssl.create_default_context(cafile=str(cluster.ca))
+    context.load_cert_chain(*cluster.client_certificate)
+    return context
+
+
+@asynccontextmanager
+async def _session() -> Any:
+    async with aiohttp.ClientSession() as session:
+        yield session
+    await asyncio.sleep(0.05)  # connections are closed by and by
+
+
+def _started(cluster: Cluster, node: RealNode, script: str, **more: Any) -> None:
+    async def begin() -> None:
+        await run(node, container(script=script, **more), meta={"labels": {"app": "p"}})
+        await ready(node)
+
+    cluster.run(begin(), timeout_s=60)
+
+
+# -- commands and logs -----------------------------------------------------------------------------------------------
+
+
+def test_commands_over_websockets(cluster: Cluster, node: RealNode) -> None:
+    """[sig-node] Pods should support remote command execution over websockets [NodeConformance] [Conformance]"""
+    _started(cluster, node, "sleep 1000")
+
+    async def main() -> None:
+        place = f"{cluster.url}/api/v1/namespaces/{node.namespace}/pods/p/exec"
+        query = [("command", "echo"), ("command", "remote execution test"), ("stdout", "1"), ("stderr", "1")]
+        async with (
+            _session() as session,
+            session.ws_connect(place, params=query, protocols=["channel.k8s.io"], ssl=_tls(cluster)) as socket,
+        ):
+            said = b""
+            async for message in socket:
+                if message.data and message.data[0] == 1:
+                    said += message.data[1:]
+            assert said == b"remote execution test\n"
+
+    asyncio.run(main())
+
+
+def test_logs_over_websockets(cluster: Cluster, node: RealNode) -> None:
+    """[sig-node] Pods should support retrieving logs from the container over websockets [NodeConformance]
+    [Conformance]"""
+    _started(cluster, node, "echo container is alive; sleep 1000")
+
+    async def main() -> None:
+        place = f"{cluster.url}/api/v1/namespaces/{node.namespace}/pods/p/log?container=c"
+        async with (
+            _session() as session,
+            session.ws_connect(place, protocols=["binary.k8s.io"], ssl=_tls(cluster)) as socket,
+        ):
+            said = b"".join([message.data async for message in socket])
+            assert said == b"container is alive\n"
+
+    asyncio.run(main())
+
+
+def test_output_is_logged(cluster: Cluster, node: RealNode) -> None:
+    """[sig-node] Kubelet when scheduling a busybox command in a pod should print the output to logs [NodeConformance]
+    [Conformance]"""
+    _started(cluster, node, "echo 'Hello World'; echo error >&2; sleep 1000")
+
+    async def main() -> None:
+        place = f"{cluster.url}/api/v1/namespaces/{node.namespace}/pods/p/log"
+        async with _session() as session, session.get(place, ssl=_tls(cluster)) as answer:
+            assert sorted((await answer.text()).splitlines()) == ["Hello World", "error"]
+
+    asyncio.run(main())
+
+
+def test_kubectl_logs(cluster: Cluster, node: RealNode, tmp_path: Path) -> None:
+    """[sig-cli] Kubectl logs logs should be able to retrieve and filter logs [Conformance]"""
+    program = find()
+    if program is None:
+        pytest.skip("there is no kubectl here")
+    _started(cluster, node, "for i in 1 2 3; do echo line $i; done; sleep 1000")
+    kubectl = Kubectl(program=program, kubeconfig=cluster.kubeconfig, home=tmp_path)
+    where = ("-n", node.namespace, "logs", "p", "c")
+    assert kubectl(*where) == "line 1\nline 2\nline 3\n"
+    assert kubectl(*where, "--tail=1") == "line 3\n"
+    assert kubectl(*where, "--limit-bytes=1") == "l"
+    stamped = kubectl(*where, "--tail=1", "--timestamps")
+    assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d+Z line 3\n", stamped)
+    assert kubectl(*where, "--since=24h").count("\n") == 3
+
+
+# -- proxies ---------------------------------------------------------------------------------------------------------
+
+
+def _served(cluster: Cluster, node: RealNode) -> None:
+    """A pod that tells what it was asked, and a service in front of it."""
+    _started(
+        cluster,
+        node,
+        f"exec /usr/bin/python3 -c '{_SERVER}'",
+        ports=[{"containerPort": 8080, "name": "web"}],
+        readinessProbe={"tcpSocket": {"port": 8080}, "periodSeconds": 1},
+    )
+    ports = [{"name": "web", "port": 80, "targetPort": "web"}]
+    meta = {"name": "s", "namespace": node.namespace}
+    value = {"metadata": meta, "spec": {"selector": {"app": "p"}, "ports": ports}}
+
+    async def has_endpoints() -> None:
+        await cluster.client.of(Service).create(json.from_value(value, Service))
+        async with asyncio.timeout(30), cluster.client.of(Endpoints).watch() as events:
+            async for batch in events:
+                for event in batch:
+                    found = event.object
+                    if found.metadata.namespace == node.namespace and any(each.addresses for each in found.subsets):
+                        return
+
+    cluster.run(has_endpoints(), timeout_s=40)
+
+
+async def _asked(cluster: Cluster, node: RealNode, paths: list[str], methods: tuple[str, ...]) -> list[Any]:
+    """What each path answers to each method."""
+    found = []
+    async with _session() as session:
+        for path in paths:
+            for method in methods:
+                place = f"{cluster.url}/api/v1/namespaces/{node.namespace}/{path}"
+                async with session.request(method, place, ssl=_tls(cluster), allow_redirects=False) as answer:
+                    found.append((answer.status, await answer.text()))
+    return found
+
+
+@pytest.mark.parametrize(
+    "tail",
+    [
+        pytest.param(
+            "/",
+            id="[sig-network] Proxy version v1 A set of valid responses are returned for both pod and service Proxy",
+        ),
+        pytest.param(
+            "/some/path/with/METHOD",
+            id="[sig-network] Proxy version v1 A set of valid responses are returned for both pod and service "
+            "ProxyWithPath",
+        ),
+    ],
+)
+def test_every_method(cluster: Cluster, node: RealNode, tail: str) -> None:
+    _served(cluster, node)
+    paths = [f"pods/p/proxy{tail}", f"services/s:web/proxy{tail}"]
+    found = asyncio.run(_asked(cluster, node, paths, _METHODS))
+    assert found == [(200, "" if method == "HEAD" else f"{method} {tail}") for _ in paths for method in _METHODS]
+    bare = asyncio.run(_asked(cluster, node, ["pods/p/proxy", "services/s:web/proxy"], ("GET",)))
+    assert [status for status, _ in bare] == [301, 301]
+
+
+def test_names_and_numbers_of_ports(cluster: Cluster, node: RealNode) -> None:
+    """[sig-network] Proxy version v1 should proxy through a service and a pod [Conformance]"""
+    _served(cluster, node)
+    names = ("services/s:web", "services/http:s:web", "services/s:80", "services/http:s:80")
+    pods = ("pods/p", "pods/p:8080", "pods/http:p:8080")
+    found = asyncio.run(_asked(cluster, node, [f"{name}/proxy/x" for name in (*names, *pods)], ("GET",)))
+    assert found == [(200, "GET /x")] * 7

@@ -1,0 +1,164 @@
+"""The conformance descriptions of sig-node for resizing pods in place, each a test whose first line is its name."""
+
+from typing import Any
+
+import pytest
+
+from sampan.api.codec import json
+from sampan.api.quantity import parse
+from sampan.api.types.core_v1 import Pod, ResourceRequirements
+from sampan.machinery.copies import copy_of
+from tests.e2e.conformance.node.pods import container, ready, restarts, run
+from tests.e2e.conformance.storage.real_node import RealNode, together
+
+Amounts = dict[str, Any]
+
+
+def guaranteed(cpu: str, memory: str) -> Amounts:
+    amounts = {"cpu": cpu, "memory": memory}
+    return {"requests": amounts, "limits": amounts}
+
+
+def burstable(**amounts: str) -> Amounts:
+    """cpu_request, cpu_limit, memory_request, memory_limit."""
+    found: Amounts = {}
+    for name, text in amounts.items():
+        resource, _, kind = name.partition("_")
+        found.setdefault(f"{kind}s", {})[resource] = text
+    return found
+
+
+async def resize(node: RealNode, **wanted: Amounts) -> Pod:
+    """Until the pod has it: the pod then."""
+    patch = {"spec": {"containers": [{"name": name, "resources": amounts} for name, amounts in wanted.items()]}}
+    await node.client.of(Pod).patch("p", patch, node.namespace, subresource="resize")
+    return await resized(node, **wanted)
+
+
+async def resized(node: RealNode, **wanted: Amounts) -> Pod:
+    pod = await node.when("p", lambda pod: is_done(pod, wanted))
+    assert restarts(pod) == 0
+    return pod
+
+
+def is_done(pod: Pod, wanted: dict[str, Amounts]) -> bool:
+    found = {each.name: each.resources for each in pod.status.containerStatuses}
+    is_quiet = all(not each.type.startswith("PodResize") for each in pod.status.conditions)
+    return is_quiet and all(_same(found[name], amounts) for name, amounts in wanted.items())
+
+
+def _same(found: ResourceRequirements | None, wanted: Amounts) -> bool:
+    asked = json.from_value(wanted, ResourceRequirements)
+    return (
+        found is not None
+        and _parsed(found.limits) == _parsed(asked.limits)
+        and _parsed(found.requests) == _parsed(asked.requests)
+    )
+
+
+def _parsed(amounts: dict[str, str]) -> dict[str, Any]:
+    return {name: parse(text).milli_value() for name, text in amounts.items()}
+
+
+async def start(node: RealNode, **amounts: Amounts) -> None:
+    await run(node, *(container(name, resources=each) for name, each in amounts.items()))
+    await ready(node)
+
+
+# Small, for all of them run at a time on a machine of two cores.
+
+
+async def three(node: RealNode, *after: Amounts) -> None:
+    await start(node, c1=guaranteed("50m", "50Mi"), c2=guaranteed("100m", "60Mi"), c3=guaranteed("150m", "70Mi"))
+    await resize(node, c1=after[0], c2=after[1], c3=after[2])
+
+
+@together
+async def test_net_increase(node: RealNode) -> None:
+    """[sig-node] Pod InPlace Resize Container guaranteed pods with multiple containers 3 containers - increase cpu & mem
+    on c1, c2, decrease cpu & mem on c3 - net increase [MinimumKubeletVersion:1.34] [Conformance]"""
+    await three(node, guaranteed("70m", "60Mi"), guaranteed("125m", "70Mi"), guaranteed("120m", "65Mi"))
+
+
+@together
+async def test_net_decrease(node: RealNode) -> None:
+    """[sig-node] Pod InPlace Resize Container guaranteed pods with multiple containers 3 containers - increase cpu & mem
+    on c1, decrease cpu & mem on c2, c3 - net decrease [MinimumKubeletVersion:1.34] [Conformance]"""
+    await three(node, guaranteed("55m", "60Mi"), guaranteed("75m", "50Mi"), guaranteed("125m", "60Mi"))
+
+
+@together
+async def test_some_up_some_down(node: RealNode) -> None:
+    """[sig-node] Pod InPlace Resize Container guaranteed pods with multiple containers 3 containers - increase: CPU
+    (c1,c3), memory (c2, c3) ; decrease: CPU (c2) [MinimumKubeletVersion:1.34] [Conformance]"""
+    await three(node, guaranteed("60m", "50Mi"), guaranteed("75m", "70Mi"), guaranteed("170m", "80Mi"))
+
+
+@together
+async def test_six_containers(node: RealNode) -> None:
+    """[sig-node] Pod InPlace Resize Container burstable pods - extended 6 containers - various operations performed
+    (including adding limits and requests) [MinimumKubeletVersion:1.34] [Conformance]"""
+    await start(
+        node,
+        c1=burstable(cpu_request="20m", cpu_limit="100m"),
+        c2=burstable(memory_request="20Mi", memory_limit="50Mi"),
+        c3=burstable(cpu_request="20m", memory_request="20Mi"),
+        c4={},
+        c5=burstable(cpu_request="20m"),
+        c6=burstable(memory_request="20Mi"),
+    )
+    await resize(
+        node,
+        c1=burstable(cpu_request="30m", cpu_limit="150m"),
+        c2=burstable(memory_request="30Mi", memory_limit="70Mi"),
+        c3=burstable(cpu_request="30m", memory_request="20Mi", cpu_limit="100m"),
+        c4=burstable(cpu_request="20m"),
+        c5=burstable(cpu_request="20m", cpu_limit="40m"),
+        c6=burstable(memory_request="20Mi", memory_limit="60Mi"),
+    )
+
+
+@together
+async def test_equivalent_amounts(node: RealNode) -> None:
+    """[sig-node] Pod InPlace Resize Container burstable pods - extended resize with equivalents
+    [MinimumKubeletVersion:1.34] [Conformance]"""
+    await start(
+        node,
+        c1=burstable(cpu_request="1m", cpu_limit="5m", memory_request="10Mi"),
+        c2=burstable(cpu_request="2m", memory_request="10Mi"),
+    )
+    await resize(
+        node,
+        c1=burstable(cpu_request="2m", cpu_limit="8m", memory_request="10Mi"),
+        c2=burstable(cpu_request="1m", memory_request="10Mi"),
+    )
+
+
+@together
+async def test_by_replacing(node: RealNode) -> None:
+    """[sig-node] Pod InPlace Resize Container resize pod via the replace endpoint [MinimumKubeletVersion:1.34]
+    [Conformance]"""
+    await start(node, c1=guaranteed("100m", "100Mi"))
+    changed = copy_of(await node.client.of(Pod).get("p", node.namespace))
+    assert changed.spec.containers
+    changed.spec.containers[0].resources = json.from_value(guaranteed("150m", "150Mi"), ResourceRequirements)
+    await node.client.of(Pod).update(changed, subresource="resize")
+    await resized(node, c1=guaranteed("150m", "150Mi"))
+
+
+@together
+async def test_a_container_that_wants_to_be_restarted(node: RealNode) -> None:
+    """A resource whose policy says so is changed by a restart of the container."""
+    policy = [{"resourceName": "memory", "restartPolicy": "RestartContainer"}]
+    await run(node, container(resources=guaranteed("100m", "100Mi"), resizePolicy=policy))
+    await ready(node)
+    wanted = {"c": guaranteed("100m", "150Mi")}
+    patch = {"spec": {"containers": [{"name": "c", "resources": wanted["c"]}]}}
+    await node.client.of(Pod).patch("p", patch, node.namespace, subresource="resize")
+    await node.when("p", lambda pod: restarts(pod) == 1 and is_done(pod, wanted))
+
+
+def test_amounts_are_compared_by_value() -> None:
+    assert _same(json.from_value({"limits": {"cpu": "1"}}, ResourceRequirements), {"limits": {"cpu": "1000m"}})
+    with pytest.raises(AssertionError):
+        assert _same(None, {})
