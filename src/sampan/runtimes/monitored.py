@@ -255,11 +255,13 @@ class MonitoredRuntime(ABC):
         """And wait until it is gone."""
         with contextlib.suppress(MonitorError):
             stream = await self._monitor.attach(id)
-            await self._monitor.kill(id, signal.SIGKILL)
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(10):
-                    await stream.wait()
-            await stream.close()
+            try:
+                await self._monitor.kill(id, signal.SIGKILL)
+                with contextlib.suppress(TimeoutError):
+                    async with asyncio.timeout(10):
+                        await stream.wait()
+            finally:
+                await stream.close()
             await self._monitor.forget(id)
 
     # -- taking over -------------------------------------------------------------------------------------------------
