@@ -107,9 +107,13 @@ class FolderDriver:
         return wire.csi().NodeUnstageVolumeResponse()
 
     def NodePublishVolume(self, request: Message) -> Message:
+        target = Path(request.target_path)
+        if request.volume_capability.HasField("block"):
+            target.touch()
+            self._bind(Path("/dev/null"), target)
+            return wire.csi().NodePublishVolumeResponse()
         source = Path(request.staging_target_path or self.data / request.volume_id)
         source.mkdir(parents=True, exist_ok=True)
-        target = Path(request.target_path)
         target.mkdir(exist_ok=True)
         self._bind(source, target)
         return wire.csi().NodePublishVolumeResponse()
@@ -118,6 +122,8 @@ class FolderDriver:
         kernel.unmount(request.target_path)
         if os.path.isdir(request.target_path):
             os.rmdir(request.target_path)
+        elif os.path.exists(request.target_path):
+            os.unlink(request.target_path)
         return wire.csi().NodeUnpublishVolumeResponse()
 
     def _bind(self, source: Path, target: Path) -> None:

@@ -25,6 +25,7 @@ async def volume(scene: Scene, *, pv: dict[str, Any] | None = None, **csi: Any) 
     """A bound pair: claim c, volume v."""
     source = {"driver": NAME, "volumeHandle": "handle", "volumeAttributes": {"color": "red"}, **csi}
     claim = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}, "volumeName": "v"}
+    claim["volumeMode"] = (pv or {}).get("volumeMode", "Filesystem")
     made = await scene.create(PersistentVolumeClaim, "c", spec={**claim, "storageClassName": ""})
     spec = {"capacity": {"storage": "1Gi"}, "accessModes": ["ReadWriteOnce"], "csi": source, **(pv or {})}
     ref = {"kind": "PersistentVolumeClaim", "namespace": "default", "name": "c", "uid": made.metadata.uid}
@@ -196,6 +197,27 @@ def test_inline_volumes(tmp_path: Path) -> None:
             assert call.volume_id.startswith("csi-")
             await manager.unmount(pod)
             assert driver.of("NodeStageVolume") == driver.of("NodeUnstageVolume") == []
+
+    play(tmp_path, scenario)
+
+
+def test_block_devices(tmp_path: Path) -> None:
+    async def scenario(scene: Scene) -> None:
+        driver = FolderDriver(tmp_path / "data")
+        await driver_object(scene, attachRequired=False)
+        await volume(scene, pv={"volumeMode": "Block"})
+        container = {"name": "c", "image": "i", "volumeDevices": [{"name": "data", "devicePath": "/dev/x"}]}
+        pod = await scene.pod(volumes=CLAIM, containers=[container])
+        async with driver.serving(scene.root / "plugins_registry"), scene.managing() as manager:
+            await driver.registered.wait()
+            await manager.mount(pod)
+            assert driver.of("NodeStageVolume")[0].volume_capability.HasField("block")
+            path = scene.root / "plugins/kubernetes.io/csi/volumeDevices/publish/v" / pod.metadata.uid
+            [device] = manager.devices(pod, (pod.spec.containers or [])[0])
+            assert (device.host_path, path.is_char_device()) == (str(path), True)
+            await manager.unmount(pod)
+            assert not path.exists()
+            assert len(driver.of("NodeUnstageVolume")) == 1
 
     play(tmp_path, scenario)
 

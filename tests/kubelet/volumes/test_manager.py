@@ -254,6 +254,25 @@ def test_a_kubelet_that_comes_back(tmp_path: Path) -> None:
     play(tmp_path, scenario)
 
 
+def test_a_container_that_comes_later(tmp_path: Path) -> None:
+    async def scenario(scene: Scene) -> None:
+        volumes = [{"name": "a", "emptyDir": {}}, {"name": "b", "emptyDir": {}}]
+        pod = await scene.pod(volumes=volumes, mounts=[{"name": "a", "mountPath": "/a"}])
+        async with scene.managing(mounter=Mounter(can_mount=False)) as manager:
+            await manager.mount(pod)
+            assert not scene.folder(pod, "empty-dir", "b").exists()
+            more = {"name": "d", "image": "i", "volumeMounts": [{"name": "b", "mountPath": "/b"}]}
+            patch = {"spec": {"ephemeralContainers": [more]}}
+            pod = await scene.client.of(Pod).patch("p", patch, "default", subresource="ephemeralcontainers")
+            manager.follow(pod)
+            await manager.mount(pod)
+            [mount] = manager.mounts(pod, pod.spec.ephemeralContainers[0])
+            assert mount.source == scene.folder(pod, "empty-dir", "b")
+            await manager.unmount(pod)
+
+    play(tmp_path, scenario)
+
+
 @needs_root
 def test_groups(tmp_path: Path) -> None:
     async def scenario(scene: Scene) -> None:

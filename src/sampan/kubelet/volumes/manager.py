@@ -148,12 +148,8 @@ class VolumeManager:
             for key in self._missing(self._want(pod)):
                 self._queue.add(key)
             return
-        if desired.pod is pod:
-            return
-        before, desired.pod = desired.pod, pod
-        if is_other(before, pod):
-            for name in desired.volumes:
-                self._queue.add(Key(pod.metadata.uid, name))
+        if desired.pod is not pod:
+            self._renew(desired, pod)
 
     async def mount(self, pod: Pod) -> None:
         """Until all its volumes are there; at once if they are. StillWaiting after some time; RuntimeFailure if what
@@ -291,10 +287,18 @@ class VolumeManager:
             desired = self._desired[uid] = desired_pod(pod)
             self._objects.follow(pod)
         elif desired.pod is not pod:
-            self.follow(pod)
+            self._renew(desired, pod)
+        return desired
+
+    def _renew(self, desired: DesiredPod, pod: Pod) -> None:
+        """The pod has changed; a new ephemeral container may use volumes that none before did."""
+        before, desired.pod = desired.pod, pod
+        if before.spec.ephemeralContainers != pod.spec.ephemeralContainers:
             fresh = desired_pod(pod)
             desired.volumes, desired.mounts, desired.devices = fresh.volumes, fresh.mounts, fresh.devices
-        return desired
+        if is_other(before, pod):
+            for name in desired.volumes:
+                self._queue.add(Key(pod.metadata.uid, name))
 
     def _on_object(self, key: ObjectKey) -> None:
         for uid in self._objects.users(key):

@@ -38,7 +38,9 @@ class Mounter:
         """Whether something is mounted at that very place."""
         if not self.can_mount:
             return False
-        return f" {_escaped(path)} " in _MOUNTINFO.read_text()
+        place = _escaped(path)
+        lines = (line for line in _MOUNTINFO.read_text().splitlines() if f" {place} " in line)
+        return any(line.split(" ", 5)[4] == place for line in lines)
 
     def kind(self, path: Path) -> str:
         """Of the file system that is mounted there last; empty if none is."""
