@@ -1,0 +1,169 @@
+"""A kubelet that is killed at any moment: what ran goes on, and nothing is left behind of what was deleted."""
+
+import asyncio
+import os
+import random
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from sampan.api.codec import json
+from sampan.api.types.core_v1 import Node, Pod
+from sampan.machinery.client import Client, Delete, Selection
+from sampan.machinery.clock import RealClock
+from sampan.network.pods import BridgeConfig, BridgeNetwork, bridge_for
+from sampan.runtimes import kernel
+from sampan.runtimes.monitor.client import MonitorClient
+from sampan.testing import Cluster
+
+GROUP = "/sampan-test-killed"
+NODE = "victim"
+AT_A_TIME = 3
+pytestmark = pytest.mark.skipif(
+    os.geteuid() != 0 or not (shutil.which("crun") or shutil.which("runc")), reason="needs root, and crun or runc"
+)
+
+
+class Agent:
+    """`sampan kubelet` as a process of its own."""
+
+    def __init__(self, root: Path, kubeconfig: Path) -> None:
+        self.root, self._kubeconfig = root, kubeconfig
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def start(self) -> None:
+        words = ["kubelet", "--kubeconfig", str(self._kubeconfig), "--root-dir", str(self.root)]
+        words += ["--hostname-override", NODE, "--cgroup-root", GROUP, "--pod-cidr", "10.77.0.0/24", "--port", "0"]
+        with (self.root.parent / "log").open("ab") as log:
+            self._process = subprocess.Popen([sys.executable, "-m", "sampan", *words], stdout=log, stderr=log)
+
+    def end(self, number: int) -> None:
+        if self._process is not None:
+            self._process.send_signal(number)
+            self._process.wait()
+            self._process = None
+
+
+@contextmanager
+def agent(cluster: Cluster, folder: Path) -> Iterator[Agent]:
+    found = Agent(folder / "kubelet", cluster.kubeconfig)
+    try:
+        yield found
+    finally:
+        found.end(signal.SIGKILL)
+        if (found.root / "runtime").exists():
+            asyncio.run(tidy(found.root / "runtime"))
+        for path in kernel.mounts_below(folder):
+            kernel.unmount(path)
+
+
+async def tidy(folder: Path) -> None:
+    """What a node keeps for its kubelet's return: the monitor and the bridge."""
+    await MonitorClient(folder / "oci" / "monitor").quit(kill=True)
+    settings = BridgeConfig(bridge=bridge_for(str(folder)))
+    async with BridgeNetwork(folder=folder / "network", config=settings, clock=RealClock()) as network:
+        await network.remove_all()
+
+
+def pod(name: str) -> Pod:
+    container = {"name": "c", "image": "sampan.local/host", "command": ["sleep", "1000"]}
+    spec = {"nodeName": NODE, "containers": [container], "terminationGracePeriodSeconds": 0}
+    return json.from_value({"metadata": {"name": name, "namespace": "default"}, "spec": spec}, Pod)
+
+
+async def running(client: Client) -> dict[str, tuple[str, int]]:
+    """The pods that run: the id of the container of each, and how often it was restarted."""
+    items = (await client.of(Pod).list(Selection(namespace="default"))).items
+    found = {}
+    for each in items:
+        statuses = each.status.containerStatuses
+        if each.metadata.deletionTimestamp is None and statuses and statuses[0].state.running is not None:
+            found[each.metadata.name] = (statuses[0].containerID, statuses[0].restartCount)
+    return found
+
+
+async def settled(client: Client, names: set[str]) -> dict[str, tuple[str, int]]:
+    """Until just these pods are there, and run."""
+    async with asyncio.timeout(60):
+        while True:
+            items = (await client.of(Pod).list(Selection(namespace="default"))).items
+            found = await running(client)
+            if {each.metadata.name for each in items} == names == set(found):
+                return found
+            await asyncio.sleep(0.1)
+
+
+async def registered(client: Client) -> None:
+    async with asyncio.timeout(30):
+        while True:
+            if NODE in [each.metadata.name for each in (await client.of(Node).list()).items]:
+                return
+            await asyncio.sleep(0.05)
+
+
+async def rounds(cluster: Cluster, agent: Agent, count: int) -> None:
+    client, dice = cluster.client, random.Random(8)
+    alive: set[str] = set()
+    known: dict[str, tuple[str, int]] = {}
+    agent.start()
+    await registered(client)
+    for number in range(count):
+        for name in [f"p{number}-{each}" for each in range(AT_A_TIME)]:
+            await client.of(Pod).create(pod(name))
+            alive.add(name)
+        for name in dice.sample(sorted(alive), min(2, len(alive) - 1)):
+            await client.of(Pod).delete(name, "default", options=Delete(grace_period_s=dice.choice((0, 1))))
+            alive.discard(name)
+            known.pop(name, None)
+        known |= {name: found for name, found in (await running(client)).items() if name in alive}
+        await asyncio.sleep(dice.uniform(0, 2.5))
+        known |= {name: found for name, found in (await running(client)).items() if name in alive and name not in known}
+        await asyncio.to_thread(agent.end, signal.SIGKILL)
+        agent.start()
+    found = await settled(client, alive)
+    assert {name: found[name] for name in known} == known
+    for name in alive:
+        await client.of(Pod).delete(name, "default", options=Delete(grace_period_s=0))
+    await settled(client, set())
+
+
+def left(folder: Path) -> list[str]:
+    """Mounts, groups, folders of pods."""
+    groups = [str(path) for path in Path("/sys/fs/cgroup").glob(f"*{GROUP}/kubepods/**/pod*")]
+    mounts = [str(path) for path in kernel.mounts_below(folder) if "/host/" not in str(path)]
+    places = [folder / "kubelet" / name for name in ("pods", "logs", "runtime/oci/pods")]
+    return groups + mounts + [str(path) for place in places if place.exists() for path in place.iterdir()]
+
+
+async def until_nothing_is_left(folder: Path) -> list[str]:
+    for _ in range(100):
+        if not left(folder):
+            return []
+        await asyncio.sleep(0.1)
+    return left(folder)
+
+
+def play(folder: Path, count: int) -> None:
+    with Cluster(components=("apiserver", "controllers")) as cluster, agent(cluster, folder) as victim:
+        cluster.run(rounds(cluster, victim, count), timeout_s=30 + 15 * count)
+        assert cluster.run(until_nothing_is_left(folder)) == []
+    for path in Path("/sys/fs/cgroup").glob(f"*{GROUP}"):
+        for each in sorted(path.rglob("*"), key=lambda found: -len(found.parts)):
+            if each.is_dir():
+                each.rmdir()
+        path.rmdir()
+
+
+def test_what_ran_goes_on_and_nothing_is_left(tmp_path: Path) -> None:
+    play(tmp_path, 4)
+
+
+@pytest.mark.soak
+def test_twenty_rounds(tmp_path: Path) -> None:
+    play(tmp_path, 20)
