@@ -5,9 +5,16 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 from sampan.api.codec import json as codec
-from sampan.api.types.core_v1 import PersistentVolume, PersistentVolumeClaim, PersistentVolumeClaimCondition
-from sampan.api.types.storage_v1 import CSIStorageCapacity, StorageClass, VolumeAttachment, VolumeAttributesClass
-from sampan.machinery.client import PatchType, Selection
+from sampan.api.types.core_v1 import PersistentVolume, PersistentVolumeClaim, PersistentVolumeClaimCondition, Pod
+from sampan.api.types.storage_v1 import (
+    CSIDriver,
+    CSINode,
+    CSIStorageCapacity,
+    StorageClass,
+    VolumeAttachment,
+    VolumeAttributesClass,
+)
+from sampan.machinery.client import Delete, PatchType, Selection
 from sampan.machinery.clock import VirtualClock
 from sampan.machinery.copies import copy_of
 from sampan.machinery.errors import NotFound
@@ -181,6 +188,46 @@ def test_capacities() -> None:
 
 
 ATTACHMENT = {"attacher": "e2e-test.com", "nodeName": "node", "source": {"persistentVolumeName": "v"}}
+
+
+def test_drivers() -> None:
+    """[sig-storage] CSIInlineVolumes should run through the lifecycle of a CSIDriver [Conformance]"""
+
+    async def scenario(of: Callable[..., Scene]) -> None:
+        await lifecycle(of(CSIDriver), spec={"attachRequired": False, "volumeLifecycleModes": ["Ephemeral"]})
+
+    play(scenario)
+
+
+def test_volumes_inside_pods() -> None:
+    """[sig-storage] CSIInlineVolumes should support CSIVolumeSource in Pod API [Conformance]"""
+
+    async def scenario(of: Callable[..., Scene]) -> None:
+        drivers, pods = of(CSIDriver), of(Pod, "default")
+        await drivers.create("inline.example.com", spec={"volumeLifecycleModes": ["Ephemeral"]})
+        volume = {"name": "v", "csi": {"driver": "inline.example.com", "volumeAttributes": {"size": "1"}}}
+        container = {"name": "c", "image": "i", "volumeMounts": [{"name": "v", "mountPath": "/v"}]}
+        made = await pods.create("p", spec={"containers": [container], "volumes": [volume]})
+        for found in (made, await pods.get("p")):
+            [source] = [each.csi for each in found.spec.volumes if each.csi is not None]
+            assert (source.driver, source.volumeAttributes) == ("inline.example.com", {"size": "1"})
+        await pods.patch_label("p", "patched")
+        assert await pods.names("word=patched") == ["p"]
+        await pods.objects.delete("p", "default", options=Delete(grace_period_s=0))
+        assert await pods.is_gone("p")
+        await drivers.delete("inline.example.com")
+
+    play(scenario)
+
+
+def test_drivers_of_nodes() -> None:
+    """[sig-storage] CSINodes CSI Conformance should run through the lifecycle of a csinode [Conformance]"""
+
+    async def scenario(of: Callable[..., Scene]) -> None:
+        driver = {"name": "e2e.example.com", "nodeID": "e2e-node", "topologyKeys": ["example.com/zone"]}
+        await lifecycle(of(CSINode), spec={"drivers": [driver]})
+
+    play(scenario)
 
 
 def test_attachments() -> None:
