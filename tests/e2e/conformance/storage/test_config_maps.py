@@ -101,7 +101,8 @@ async def test_consumable_as_non_root(node: RealNode) -> None:
 
 @together
 async def test_default_mode(node: RealNode) -> None:
-    """[sig-storage] ConfigMap should be consumable from pods in volume with defaultMode set [LinuxOnly] [NodeConformance]"""  # noqa: E501
+    """[sig-storage] ConfigMap should be consumable from pods in volume with defaultMode set [LinuxOnly]
+    [NodeConformance]"""
     await has_default_mode(node, plain)
 
 
@@ -119,7 +120,8 @@ async def test_mappings_as_non_root(node: RealNode) -> None:
 
 @together
 async def test_item_mode(node: RealNode) -> None:
-    """[sig-storage] ConfigMap should be consumable from pods in volume with mappings and Item mode set [LinuxOnly] [NodeConformance]"""  # noqa: E501
+    """[sig-storage] ConfigMap should be consumable from pods in volume with mappings and Item mode set [LinuxOnly]
+    [NodeConformance]"""
     await has_item_mode(node, plain)
 
 
@@ -177,7 +179,8 @@ async def test_projected_consumable_as_non_root(node: RealNode) -> None:
 
 @together
 async def test_projected_default_mode(node: RealNode) -> None:
-    """[sig-storage] Projected configMap should be consumable from pods in volume with defaultMode set [LinuxOnly] [NodeConformance]"""  # noqa: E501
+    """[sig-storage] Projected configMap should be consumable from pods in volume with defaultMode set [LinuxOnly]
+    [NodeConformance]"""
     await has_default_mode(node, projected)
 
 
@@ -189,13 +192,15 @@ async def test_projected_mappings(node: RealNode) -> None:
 
 @together
 async def test_projected_mappings_as_non_root(node: RealNode) -> None:
-    """[sig-storage] Projected configMap should be consumable from pods in volume with mappings as non-root [NodeConformance]"""  # noqa: E501
+    """[sig-storage] Projected configMap should be consumable from pods in volume with mappings as non-root
+    [NodeConformance]"""
     await has_mappings(node, projected, user=1000)
 
 
 @together
 async def test_projected_item_mode(node: RealNode) -> None:
-    """[sig-storage] Projected configMap should be consumable from pods in volume with mappings and Item mode set [LinuxOnly] [NodeConformance]"""  # noqa: E501
+    """[sig-storage] Projected configMap should be consumable from pods in volume with mappings and Item mode set
+    [LinuxOnly] [NodeConformance]"""
     await has_item_mode(node, projected)
 
 

@@ -110,13 +110,15 @@ async def test_memory_request(node: RealNode) -> None:
 
 @together
 async def test_allocatable_cpu(node: RealNode) -> None:
-    """[sig-storage] Downward API volume should provide node allocatable (cpu) as default cpu limit if the limit is not set [NodeConformance]"""  # noqa: E501
+    """[sig-storage] Downward API volume should provide node allocatable (cpu) as default cpu limit if the limit is not
+    set [NodeConformance]"""
     await tells_allocatable(node, plain, "cpu")
 
 
 @together
 async def test_allocatable_memory(node: RealNode) -> None:
-    """[sig-storage] Downward API volume should provide node allocatable (memory) as default memory limit if the limit is not set [NodeConformance]"""  # noqa: E501
+    """[sig-storage] Downward API volume should provide node allocatable (memory) as default memory limit if the limit
+    is not set [NodeConformance]"""
     await tells_allocatable(node, plain, "memory")
 
 
@@ -176,19 +178,22 @@ async def test_projected_memory_request(node: RealNode) -> None:
 
 @together
 async def test_projected_allocatable_cpu(node: RealNode) -> None:
-    """[sig-storage] Projected downwardAPI should provide node allocatable (cpu) as default cpu limit if the limit is not set [NodeConformance]"""  # noqa: E501
+    """[sig-storage] Projected downwardAPI should provide node allocatable (cpu) as default cpu limit if the limit is
+    not set [NodeConformance]"""
     await tells_allocatable(node, projected, "cpu")
 
 
 @together
 async def test_projected_allocatable_memory(node: RealNode) -> None:
-    """[sig-storage] Projected downwardAPI should provide node allocatable (memory) as default memory limit if the limit is not set [NodeConformance]"""  # noqa: E501
+    """[sig-storage] Projected downwardAPI should provide node allocatable (memory) as default memory limit if the
+    limit is not set [NodeConformance]"""
     await tells_allocatable(node, projected, "memory")
 
 
 @together
 async def test_projected_together(node: RealNode) -> None:
-    """[sig-storage] Projected combined should project all components that make up the projection API [Projection] [NodeConformance]"""  # noqa: E501
+    """[sig-storage] Projected combined should project all components that make up the projection API [Projection]
+    [NodeConformance]"""
     await node.config_map("m", data={"configmap-data": "configmap-value-1"})
     await node.secret("s", stringData={"secret-data": "secret-value-1"})
     items = [

@@ -92,7 +92,8 @@ async def test_non_root_0777_default(node: RealNode) -> None:
 
 @together
 async def test_mode_of_the_default_medium(node: RealNode) -> None:
-    """[sig-storage] EmptyDir volumes volume on default medium should have the correct mode [LinuxOnly] [NodeConformance]"""  # noqa: E501
+    """[sig-storage] EmptyDir volumes volume on default medium should have the correct mode [LinuxOnly]
+    [NodeConformance]"""
     assert await node.output("stat -c %A /v", DISK) == "drwxrwxrwx"
 
 

@@ -87,13 +87,15 @@ async def test_consumable(node: RealNode) -> None:
 
 @together
 async def test_default_mode(node: RealNode) -> None:
-    """[sig-storage] Secrets should be consumable from pods in volume with defaultMode set [LinuxOnly] [NodeConformance]"""  # noqa: E501
+    """[sig-storage] Secrets should be consumable from pods in volume with defaultMode set [LinuxOnly]
+    [NodeConformance]"""
     await has_default_mode(node, plain)
 
 
 @together
 async def test_non_root_with_a_group(node: RealNode) -> None:
-    """[sig-storage] Secrets should be consumable from pods in volume as non-root with defaultMode and fsGroup set [LinuxOnly] [NodeConformance]"""  # noqa: E501
+    """[sig-storage] Secrets should be consumable from pods in volume as non-root with defaultMode and fsGroup set
+    [LinuxOnly] [NodeConformance]"""
     await serves_a_group(node, plain)
 
 
@@ -105,7 +107,8 @@ async def test_mappings(node: RealNode) -> None:
 
 @together
 async def test_item_mode(node: RealNode) -> None:
-    """[sig-storage] Secrets should be consumable from pods in volume with mappings and Item Mode set [LinuxOnly] [NodeConformance]"""  # noqa: E501
+    """[sig-storage] Secrets should be consumable from pods in volume with mappings and Item Mode set [LinuxOnly]
+    [NodeConformance]"""
     await has_mappings(node, plain, 0o400, "-r--------")
 
 
@@ -123,7 +126,8 @@ async def test_optional_updates(node: RealNode) -> None:
 
 @together
 async def test_the_same_name_elsewhere(node: RealNode) -> None:
-    """[sig-storage] Secrets should be able to mount in a volume regardless of a different secret existing with same name in different namespace [NodeConformance]"""  # noqa: E501
+    """[sig-storage] Secrets should be able to mount in a volume regardless of a different secret existing with same
+    name in different namespace [NodeConformance]"""
     other = f"{node.namespace}-other"
     await node.client.of(Namespace).create(json.from_value({"metadata": {"name": other}}, Namespace))
     await node.secret("s", other, stringData={"this_should_not_match_content_of_other_secret": "similarly"})
@@ -151,13 +155,15 @@ async def test_projected_consumable(node: RealNode) -> None:
 
 @together
 async def test_projected_default_mode(node: RealNode) -> None:
-    """[sig-storage] Projected secret should be consumable from pods in volume with defaultMode set [LinuxOnly] [NodeConformance]"""  # noqa: E501
+    """[sig-storage] Projected secret should be consumable from pods in volume with defaultMode set [LinuxOnly]
+    [NodeConformance]"""
     await has_default_mode(node, projected)
 
 
 @together
 async def test_projected_non_root_with_a_group(node: RealNode) -> None:
-    """[sig-storage] Projected secret should be consumable from pods in volume as non-root with defaultMode and fsGroup set [LinuxOnly] [NodeConformance]"""  # noqa: E501
+    """[sig-storage] Projected secret should be consumable from pods in volume as non-root with defaultMode and fsGroup
+    set [LinuxOnly] [NodeConformance]"""
     await serves_a_group(node, projected)
 
 
@@ -169,7 +175,8 @@ async def test_projected_mappings(node: RealNode) -> None:
 
 @together
 async def test_projected_item_mode(node: RealNode) -> None:
-    """[sig-storage] Projected secret should be consumable from pods in volume with mappings and Item Mode set [LinuxOnly] [NodeConformance]"""  # noqa: E501
+    """[sig-storage] Projected secret should be consumable from pods in volume with mappings and Item Mode set
+    [LinuxOnly] [NodeConformance]"""
     await has_mappings(node, projected, 0o400, "-r--------")
 
 

@@ -31,7 +31,8 @@ async def test_config_map(node: RealNode) -> None:
 
 @together
 async def test_a_file_that_is_there(node: RealNode) -> None:
-    """[sig-storage] Subpath Atomic writer volumes should support subpaths with configmap pod with mountPath of existing file [Conformance]"""  # noqa: E501
+    """[sig-storage] Subpath Atomic writer volumes should support subpaths with configmap pod with mountPath of
+    existing file [Conformance]"""
     await node.config_map("m", data=CONTENT)
     volume = {"name": "v", "configMap": {"name": "m"}}
     said = await read(node, volume, "configmap-key", "/etc/resolv.conf")
