@@ -43,6 +43,7 @@ def test_why_a_pod_waits_and_what_wakes_it() -> None:
             assert (found.status, found.reason) == ("False", "Unschedulable")
             assert found.message == (
                 "0/2 nodes are available: 1 Insufficient cpu, 1 node(s) had untolerated taint(s). "
+                "no new claims to deallocate, "
                 "preemption: 0/2 nodes are available: 2 Preemption is not helpful for scheduling."
             )
             told = [event.note for event in await cluster.events("FailedScheduling")]

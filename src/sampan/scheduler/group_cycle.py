@@ -1,7 +1,7 @@
 """One attempt to find nodes for all pods of a group.
 
-They are counted on their nodes one after the other, and stay there if there are enough of them; else all leave again, and
-nobody else has seen them there.
+They are counted on their nodes one after the other, and stay there if there are enough of them; else all leave again,
+and nobody else has seen them there.
 """
 
 from __future__ import annotations

@@ -32,6 +32,7 @@ PLUGINS: Mapping[str, str] = {
     "VolumeZone": f"{_PACKAGE}.volume_zone:VolumeZone",
     "PodTopologySpread": f"{_PACKAGE}.pod_topology_spread:PodTopologySpread",
     "InterPodAffinity": f"{_PACKAGE}.inter_pod_affinity:InterPodAffinity",
+    "DynamicResources": f"{_PACKAGE}.dynamic_resources:DynamicResources",
     "DefaultPreemption": f"{_PACKAGE}.default_preemption:DefaultPreemption",
     "GangScheduling": f"{_PACKAGE}.gang_scheduling:GangScheduling",
     "NodeResourcesBalancedAllocation": (

@@ -324,16 +324,17 @@ class Profile:
     # -- after -------------------------------------------------------------------------------------------------------
 
     async def post_filter(self, cycle: Cycle, diagnosis: Diagnosis) -> PostFilterResult:
-        """The first plug-in that can help; else what they say."""
-        last = PostFilterResult()
+        """The first plug-in that can help; else what all of them say."""
+        nominated: str | None = None
+        told: list[str] = []
         for plugin in self.points.get("postFilter", ()):
             with self.metrics.measured("PostFilter", plugin.name):
                 found: PostFilterResult = await plugin.post_filter(cycle, diagnosis)
             if found.is_success:
                 return found
-            if found.message or found.nominated is not None:
-                last = found
-        return last
+            told += [found.message] if found.message else []
+            nominated = nominated if found.nominated is None else found.nominated
+        return PostFilterResult(nominated=nominated, message=", ".join(told))
 
     def reserve(self, cycle: Cycle, node: str) -> Status | None:
         """None if all agree; what is reserved is given back otherwise."""

@@ -1,6 +1,7 @@
 """Random pods: nothing that has the right types makes the server fail, and what it accepts it leaves alone."""
 
 from copy import deepcopy
+from types import SimpleNamespace
 from typing import Any
 
 import msgspec
@@ -9,6 +10,7 @@ from hypothesis import strategies as st
 
 from sampan.api import schemas
 from sampan.api.codec import json as codec
+from sampan.api.scheme import builtin_scheme
 from sampan.api.types.core_v1 import Pod, PodSpec, PodStatus
 from sampan.apiserver.call import User
 from sampan.apiserver.registry.kinds.pods import PodStatusStrategy, PodStrategy
@@ -19,7 +21,8 @@ from tests.api.schema_values import values
 from tests.apiserver.pods import CONTAINER
 
 SPEC, STATUS = schemas.of(PodSpec), schemas.of(PodStatus)
-CTX = Context(registry=None, user=User("u"), now="2026-01-01T00:00:00Z", namespace="default")  # type: ignore[arg-type]
+REGISTRY: Any = SimpleNamespace(scheme=builtin_scheme())
+CTX = Context(registry=REGISTRY, user=User("u"), now="2026-01-01T00:00:00Z", namespace="default")
 STRATEGY, ON_STATUS = PodStrategy(), PodStatusStrategy()
 
 LABELS = st.dictionaries(st.sampled_from(["a", "b.io/c"]), st.sampled_from(["", "x", "1"]), max_size=2)

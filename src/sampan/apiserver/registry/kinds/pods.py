@@ -41,7 +41,7 @@ class PodStrategy(Strategy):
     def prepare_create(self, ctx: Context, obj: Pod) -> None:
         spec = obj.spec
         obj.status = PodStatus(phase="Pending", qosClass=qos_class(spec))
-        drop_disabled_fields(spec, ctx.registry.scheme)
+        drop_disabled_fields(spec, ctx)
         if spec.schedulingGates:
             text = "Scheduling is blocked due to non-empty scheduling gates"
             set_condition(obj.status, "PodScheduled", "False", now=ctx.now, reason="SchedulingGated", message=text)
@@ -56,7 +56,7 @@ class PodStrategy(Strategy):
 
     def prepare_update(self, ctx: Context, obj: Pod, old: Pod) -> None:
         obj.status = old.status
-        drop_disabled_fields(obj.spec, ctx.registry.scheme)
+        drop_disabled_fields(obj.spec, ctx)
 
     def validate_update(self, ctx: Context, obj: Pod, old: Pod) -> Iterable[FieldError]:
         return changes.change_faults(obj, old, _lenient(old))
@@ -129,7 +129,7 @@ class EphemeralContainersStrategy(PodStrategy):
     """Everything but the ephemeral containers stays as it is."""
 
     def prepare_update(self, ctx: Context, obj: Pod, old: Pod) -> None:
-        drop_disabled_fields(obj.spec, ctx.registry.scheme)
+        drop_disabled_fields(obj.spec, ctx)
         wanted = obj.spec.ephemeralContainers
         obj.spec, obj.status = copy(old.spec), old.status
         obj.spec.ephemeralContainers = wanted
@@ -143,7 +143,7 @@ class ResizeStrategy(PodStrategy):
     """Everything but the resources of containers stays as it is."""
 
     def prepare_update(self, ctx: Context, obj: Pod, old: Pod) -> None:
-        drop_disabled_fields(obj.spec, ctx.registry.scheme)
+        drop_disabled_fields(obj.spec, ctx)
         if resizing.keep_all_but_resources(obj, old):
             _keep_metadata(obj.metadata, old.metadata)
 

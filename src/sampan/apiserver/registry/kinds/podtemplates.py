@@ -45,7 +45,7 @@ class PodTemplateStrategy(Strategy):
         default_template(obj.template)
 
     def prepare_create(self, ctx: Context, obj: PodTemplate) -> None:
-        drop_disabled_fields(obj.template.spec, ctx.registry.scheme)
+        drop_disabled_fields(obj.template.spec, ctx)
 
     def validate_create(self, ctx: Context, obj: PodTemplate) -> Iterable[FieldError]:
         return template_faults(obj.template, NEW_TEMPLATE, "template")

@@ -44,7 +44,7 @@ class ReplicationControllerStrategy(Strategy):
     def prepare_create(self, ctx: Context, obj: ReplicationController) -> None:
         obj.status = ReplicationControllerStatus()
         if obj.spec.template is not None:
-            drop_disabled_fields(obj.spec.template.spec, ctx.registry.scheme)
+            drop_disabled_fields(obj.spec.template.spec, ctx)
 
     def validate_create(self, ctx: Context, obj: ReplicationController) -> Iterable[FieldError]:
         return _spec_faults(obj.spec, NEW_TEMPLATE)

@@ -1,16 +1,16 @@
 """Fields that the API has but a default server has switched off: they are dropped without a word."""
 
-from sampan.api.scheme import Scheme
 from sampan.api.types.core_v1 import PodSpec, PodStatus
 from sampan.apiserver.registry.podspec.everywhere import containers_of
+from sampan.apiserver.registry.strategy import Context
 
 _POD_GROUPS = ("scheduling.k8s.io", "v1alpha2", "podgroups")
 _OFF_PROJECTIONS = ("clusterTrustBundle", "podCertificate")
 
 
-def drop_disabled_fields(spec: PodSpec, scheme: Scheme) -> None:
+def drop_disabled_fields(spec: PodSpec, ctx: Context) -> None:
     """Groups of pods are kept by a server that serves PodGroups."""
-    if spec.schedulingGroup is not None and scheme.resource(*_POD_GROUPS) is None:
+    if spec.schedulingGroup is not None and ctx.registry.scheme.resource(*_POD_GROUPS) is None:
         spec.schedulingGroup = None
     for volume in spec.volumes:
         if volume.projected is not None:

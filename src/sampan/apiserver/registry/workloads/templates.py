@@ -49,11 +49,11 @@ class TemplateStrategy(Strategy):
 
     def prepare_create(self, ctx: Context, obj: Any) -> None:
         obj.status = type(obj.status)()
-        drop_disabled_fields(self.template_of(obj).spec, ctx.registry.scheme)
+        drop_disabled_fields(self.template_of(obj).spec, ctx)
 
     def prepare_update(self, ctx: Context, obj: Any, old: Any) -> None:
         obj.status = old.status
-        drop_disabled_fields(self.template_of(obj).spec, ctx.registry.scheme)
+        drop_disabled_fields(self.template_of(obj).spec, ctx)
 
     def warnings(self, ctx: Context, obj: Any, old: Any | None) -> Iterable[str]:
         if old is None and self.warns_of_names:

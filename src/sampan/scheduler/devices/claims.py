@@ -1,0 +1,73 @@
+"""The resource claims of a pod: which they are, and for whom they are reserved."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from sampan.api.types.core_v1 import Pod
+from sampan.api.types.resource_v1 import AllocationResult, ResourceClaim, ResourceClaimConsumerReference
+from sampan.scheduler.devices.pools import DeviceId
+
+FINALIZER = "resource.kubernetes.io/delete-protection"
+MOST_RESERVED = 256
+
+Find = Callable[[str, str], ResourceClaim | None]
+"""By name and namespace."""
+
+
+class ClaimAmiss(Exception):
+    """Why a pod cannot be scheduled yet; the message is the event's."""
+
+
+def claims_of(pod: Pod, find: Find) -> list[ResourceClaim]:
+    """In the order of the spec; a claim that none was needed for is left out. Raises ClaimAmiss."""
+    found = []
+    for name, is_made in _names(pod):
+        claim = find(name, pod.metadata.namespace)
+        if claim is None:
+            raise ClaimAmiss(f'could not find ResourceClaim "{pod.metadata.namespace}/{name}"')
+        if claim.metadata.deletionTimestamp is not None:
+            raise ClaimAmiss(f'resourceclaim "{name}" is being deleted')
+        if is_made and not any(
+            owner.controller and owner.uid == pod.metadata.uid for owner in claim.metadata.ownerReferences
+        ):
+            space = pod.metadata.namespace
+            what = f"ResourceClaim {space}/{name} was not created for pod {space}/{pod.metadata.name}"
+            raise ClaimAmiss(f"{what} (pod is not owner)")
+        found.append(claim)
+    return found
+
+
+def _names(pod: Pod) -> Iterator[tuple[str, bool]]:
+    """With whether it was made for the pod."""
+    for one in pod.spec.resourceClaims:
+        if one.resourceClaimName:
+            yield one.resourceClaimName, False
+            continue
+        made = next((found for found in pod.status.resourceClaimStatuses if found.name == one.name), None)
+        if made is None:
+            raise ClaimAmiss(f'pod "{pod.metadata.namespace}/{pod.metadata.name}": ResourceClaim not created yet')
+        if made.resourceClaimName:
+            yield made.resourceClaimName, True
+
+
+def is_reserved_for(claim: ResourceClaim, pod: Pod) -> bool:
+    return any(one.uid == pod.metadata.uid for one in claim.status.reservedFor)
+
+
+def can_be_reserved(claim: ResourceClaim) -> bool:
+    return len(claim.status.reservedFor) < MOST_RESERVED
+
+
+def reference_to(pod: Pod) -> ResourceClaimConsumerReference:
+    return ResourceClaimConsumerReference(resource="pods", name=pod.metadata.name, uid=pod.metadata.uid)
+
+
+def devices_of(allocation: AllocationResult | None) -> list[DeviceId]:
+    """Those that nobody else may have."""
+    if allocation is None:
+        return []
+    return [DeviceId(one.driver, one.pool, one.device) for one in allocation.devices.results if not one.adminAccess]
+
+
+__all__ = ["FINALIZER", "ClaimAmiss", "can_be_reserved", "claims_of", "devices_of", "is_reserved_for", "reference_to"]
