@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import base64
 from collections.abc import AsyncGenerator, Mapping
 from typing import TYPE_CHECKING
 from urllib.parse import urlencode
 
 from sampan.machinery import errors
+from sampan.machinery.multiplex import handshake
+from sampan.machinery.multiplex.websocket import WebSocket
+from sampan.machinery.multiplex.websocket_frames import BINARY, TEXT
 
 if TYPE_CHECKING:
     from aiohttp import web
@@ -15,6 +19,7 @@ if TYPE_CHECKING:
     from sampan.apiserver.proxy.upstream import Upstream
 
 _MOST_TOLD = 100_000
+_BINARY, _BASE64 = "binary.k8s.io", "base64.binary.k8s.io"
 
 
 async def serve(
@@ -25,6 +30,8 @@ async def serve(
     pieces = _pieces(upstream, pod, container, query)
     try:
         first = await anext(pieces, b"")
+        if handshake.is_websocket(lambda name: request.headers.getall(name, [])):
+            return await _over_websocket(request, first, pieces)
         response = web.StreamResponse(headers={"Content-Type": "text/plain", "Cache-Control": "no-cache, private"})
         if request.version >= (1, 1):
             response.enable_chunked_encoding()
@@ -37,6 +44,34 @@ async def serve(
         return response
     finally:
         await pieces.aclose()
+
+
+async def _over_websocket(
+    request: web.BaseRequest, first: bytes, pieces: AsyncGenerator[bytes, None]
+) -> web.StreamResponse:
+    """Each piece is a message, as bytes or as base64."""
+    from sampan.machinery.multiplex.takeover import Taken, taken
+
+    try:
+        agreement = handshake.agreed(
+            lambda name: request.headers.getall(name, []), spdy=(), websocket=("", _BINARY, _BASE64)
+        )
+    except handshake.Refused as refused:
+        raise errors.ApiError(refused.text, code=refused.code) from None
+    wire = taken(request)
+    await wire.write(agreement.head)
+    socket = WebSocket(wire, is_server=True, protocol=agreement.protocol)
+    is_text = agreement.protocol == _BASE64
+
+    async def send(piece: bytes) -> None:
+        if piece:
+            await socket.send(base64.b64encode(piece) if is_text else piece, TEXT if is_text else BINARY)
+
+    await send(first)
+    async for piece in pieces:
+        await send(piece)
+    await socket.close()
+    return Taken()
 
 
 async def _pieces(
