@@ -58,7 +58,7 @@ def test_make_alone_explains_every_target(repository: Path) -> None:
     )
 
 
-@pytest.mark.parametrize("script", [".ci/run", "tools/setup.sh", "tools/check.sh"])
+@pytest.mark.parametrize("script", [".ci/run", "tools/setup.sh", "tools/engines.sh", "tools/check.sh"])
 def test_scripts_can_be_run(repository: Path, script: str) -> None:
     path = repository / script
     assert path.stat().st_mode & 0o111

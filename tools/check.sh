@@ -18,6 +18,7 @@ check "mypy" $bin/python -m mypy
 check "import contracts" $bin/lint-imports --no-logo
 
 printf '\n== pytest\n'
+tools/engines.sh
 # tests/conftest.py repeats the failed checkers above pytest's last line, which is the last line of all.
 FAILED_CHECKS=$(IFS=,; echo "${failed[*]-}") $bin/python -m pytest -n auto --dist loadfile "$@" || exit
 [ ${#failed[@]} = 0 ]

@@ -38,6 +38,8 @@ def missing(*programs: str) -> str:
     absent = [name for name in ("busybox", *programs) if shutil.which(name) is None]
     if absent:
         return f"not installed: {', '.join(absent)}"
+    if "containerd" in programs and not (_PLUGINS / "bridge").exists():
+        return "not installed: containernetworking-plugins"
     return "" if _is_static(Path(shutil.which("busybox") or "")) else "busybox is not static (busybox-static)"
 
 
@@ -166,7 +168,7 @@ def _write_network(folder: Path) -> None:
         "ipam": {
             "type": "host-local",
             "dataDir": str(folder / "addresses"),
-            "ranges": [[{"subnet": "198.18.77.0/24"}]],
+            "ranges": [[{"subnet": f"198.18.{os.getpid() % 256}.0/24"}]],
         },
     }
     (folder / "cni").mkdir()

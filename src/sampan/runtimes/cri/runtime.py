@@ -83,6 +83,11 @@ class CriRuntime:
         await asyncio.gather(*self._tasks, return_exceptions=True)
         await self._client.close()
 
+    async def shut_down(self) -> None:
+        """End everything, for a node that is given up."""
+        for uid in self._table.uids():
+            await self.remove_pod(uid)
+
     # -- what there is -----------------------------------------------------------------------------------------------
 
     def adopt(self, pod: Pod) -> None:

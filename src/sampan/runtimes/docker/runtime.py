@@ -97,6 +97,11 @@ class DockerRuntime:
         await asyncio.gather(*self._tasks, return_exceptions=True)
         await self._client.close()
 
+    async def shut_down(self) -> None:
+        """End everything, for a node that is given up."""
+        for uid in self._table.uids():
+            await self.remove_pod(uid)
+
     # -- what there is -----------------------------------------------------------------------------------------------
 
     def adopt(self, pod: Pod) -> None:
@@ -113,7 +118,8 @@ class DockerRuntime:
         if found is None or found.sandbox is None or not found.sandbox.is_ready:
             return []
         running = [each for each in found.containers if each.state == contract.RUNNING]
-        used = [each for each in [await self._usage(container) for container in running] if each is not None]
+        looks = await asyncio.gather(*(self._usage(container) for container in running))
+        used = [each for each in looks if each is not None]
         return [self._sandbox_usage(found.sandbox, used), *used]
 
     async def _usage(self, container: SeenContainer) -> Usage | None:

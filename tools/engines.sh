@@ -1,0 +1,25 @@
+#!/usr/bin/env bash
+# Installs, as root on Debian or Ubuntu, the engines that tests of runtimes use: containerd, Docker, crun, runc, CNI
+# plug-ins, a static busybox for their images. Tests start them in folders of their own; no service is started here. Where
+# they cannot be had, those tests are skipped.
+set -uo pipefail
+
+declare -A packages=(
+    [containerd]=containerd [dockerd]=docker.io [crun]=crun [runc]=runc [busybox]=busybox-static [nft]=nftables [ip]=iproute2
+)
+
+missing=()
+for program in "${!packages[@]}"; do
+    PATH=$PATH:/usr/sbin:/sbin command -v "$program" >/dev/null || missing+=("${packages[$program]}")
+done
+[ -e /usr/lib/cni/bridge ] || missing+=(containernetworking-plugins)
+[ ${#missing[@]} = 0 ] && exit 0
+
+if [ "$(id -u)" != 0 ] || ! command -v apt-get >/dev/null; then
+    printf 'engines: not here, and not to be installed: %s; some tests will be skipped\n' "${missing[*]}"
+    exit 0
+fi
+printf 'engines: installing %s\n' "${missing[*]}"
+export DEBIAN_FRONTEND=noninteractive RUNLEVEL=1
+(apt-get update && apt-get install --yes --no-install-recommends "${missing[@]}") >/dev/null 2>&1 ||
+    printf 'engines: that failed; some tests will be skipped\n'
