@@ -131,7 +131,7 @@ async def _run(
     loop, task, clock = asyncio.get_running_loop(), asyncio.current_task(), RealClock()
     assert task is not None
     places = RuntimePlaces(folder=config.root / "runtime", images=Path(given["image_dir"] or config.root / "images"))
-    on_signals(loop, task.cancel)
+    stop = asyncio.Event()
     try:
         async with HttpTransport(access) as transport:
             kubelet = Kubelet(
@@ -140,10 +140,14 @@ async def _run(
                 clock=clock,
                 make_runtime=runtime_maker(runtime, places, clock),
             )
+            on_signals(loop, stop.set)
             async with asyncio.TaskGroup() as group:
                 group.create_task(_tell(kubelet))
                 group.create_task(serve_kubelet(kubelet, ports))
-                await kubelet.run()
+                group.create_task(kubelet.run())
+                await stop.wait()
+                await kubelet.shut_down()
+                task.cancel()
     except asyncio.CancelledError:
         return
 

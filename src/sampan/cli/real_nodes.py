@@ -25,6 +25,8 @@ from sampan.machinery.flight_recorder import FlightRecorder
 log = logging.getLogger(__name__)
 
 _PATIENCE_S = 30
+_EVICTION = {"memory.available": "100Mi", "nodefs.available": "1%", "imagefs.available": "1%"}
+"""On somebody's own machine, whose disk is often rather full."""
 
 
 class RealNodes:
@@ -94,6 +96,7 @@ def _agent_config(config: NodesConfig, root: Path, number: int) -> AgentConfig:
         port=PORT + number,
         cgroup_root=f"/sampan-{mark}-{name}",
         has_cgroups_per_qos=os.geteuid() == 0,
+        eviction_hard=_EVICTION,
         ends_pods=True,
         needs_pod_cidr=config.has_pod_ranges,
         pod_cidrs=() if config.has_pod_ranges else (node_range(pod_range(config.root), number),),

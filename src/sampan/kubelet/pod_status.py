@@ -29,6 +29,7 @@ from sampan.runtimes import contract
 from sampan.runtimes.contract import PodReport
 
 _UNKNOWN = "ContainerStatusUnknown"
+_DISRUPTIONS = ("Evicted", "Terminated")
 _NOT_FOUND = "The container could not be located when the pod was terminated"
 
 
@@ -114,6 +115,8 @@ def _set_conditions(
     status: PodStatus, pod: Pod, facts: Facts, statuses: dict[str, ContainerStatus], now: float
 ) -> None:
     said = conditions.own_conditions(pod, statuses, status.phase, has_sandbox=facts.report.is_sandbox_ready)
+    if facts.verdict is not None and facts.verdict.reason in _DISRUPTIONS:
+        said["DisruptionTarget"] = ("True", "TerminationByKubelet", facts.verdict.message)
     if facts.resize is not None:
         said[facts.resize[0]] = ("True", *facts.resize[1:])
     status.conditions = conditions.merged(pod, facts.old.conditions, said, now)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 from sampan.api.types.core_v1 import Container, EphemeralContainer, Pod
+from sampan.kubelet.pod_status import Verdict
 from sampan.runtimes.contract import PodReport, RuntimeFailure
 
 if TYPE_CHECKING:
@@ -32,6 +33,9 @@ class AlreadyTold(RuntimeFailure):
 
 class Provision(Protocol):
     """What it raises is RuntimeFailure, whose reason is that of the pod's event or of the container's waiting state."""
+
+    def refusal(self, pod: Pod) -> Verdict | None:
+        """Why the node does not take the pod; None if it does."""
 
     def report(self, pod: Pod) -> PodReport:
         """What the runtime has of the pod, with what probes and termination messages say."""

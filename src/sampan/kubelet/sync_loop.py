@@ -256,6 +256,8 @@ class SyncLoop:
 
     def _refusal(self, record: PodRecord, wanted: admission.Amounts) -> Verdict | None:
         kubelet = record.kubelet
+        if kubelet.provision is not None and (refused := kubelet.provision.refusal(record.pod)) is not None:
+            return refused
         ports = frozenset[tuple[str, str, int]]()
         if admission.ports_of(record.pod):
             others = [self._records[uid].pod for uid in kubelet.pods if uid in self._records]

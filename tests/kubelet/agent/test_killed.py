@@ -135,7 +135,8 @@ async def rounds(cluster: Cluster, agent: Agent, count: int) -> None:
 
 def left(folder: Path) -> list[str]:
     """Mounts, groups, folders of pods."""
-    groups = [str(path) for path in Path("/sys/fs/cgroup").glob(f"*{GROUP}/kubepods/**/pod*")]
+    tops = [f"{tree.path}{GROUP}/kubepods" for tree in os.scandir("/sys/fs/cgroup") if tree.is_dir()]
+    groups = [place for top in tops for place, _, _ in os.walk(top) if "/pod" in place.removeprefix(top)]
     mounts = [str(path) for path in kernel.mounts_below(folder) if "/host/" not in str(path)]
     places = [folder / "kubelet" / name for name in ("pods", "logs", "runtime/oci/pods")]
     return groups + mounts + [str(path) for place in places if place.exists() for path in place.iterdir()]

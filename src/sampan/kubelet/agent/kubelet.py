@@ -10,16 +10,20 @@ from dataclasses import replace
 
 from sampan.api.types.core_v1 import Node, NodeSystemInfo, Pod, Service
 from sampan.api.types.node_v1 import RuntimeClass
+from sampan.kubelet.agent import checks, pressure, registration
 from sampan.kubelet.agent import machine as machines
-from sampan.kubelet.agent import registration
 from sampan.kubelet.agent.config import AgentConfig
+from sampan.kubelet.agent.eviction import Eviction
+from sampan.kubelet.agent.image_gc import ImageCollector
 from sampan.kubelet.agent.messages import Messages
 from sampan.kubelet.agent.orphans import Orphans
 from sampan.kubelet.agent.own_pods import OwnPods
 from sampan.kubelet.agent.pod_provision import Parts, PodProvision
 from sampan.kubelet.agent.pod_volumes import managed
+from sampan.kubelet.agent.pressure import EVICTED
 from sampan.kubelet.agent.pulling import ImageManager
 from sampan.kubelet.agent.resizer import Resizer
+from sampan.kubelet.agent.shutdown import NOT_READY, REJECTED, Shutdown
 from sampan.kubelet.agent.sources import Sources
 from sampan.kubelet.agent.static_pods import is_mirror
 from sampan.kubelet.cgroups import PodGroups
@@ -48,7 +52,6 @@ from sampan.runtimes.contract import Runtime, RuntimeFailure, Told
 log = logging.getLogger(__name__)
 
 COMPONENT = "kubelet"
-EVICTED = "Evicted"
 _NO_NETWORK = (
     "container runtime network not ready: NetworkReady=false reason:NetworkPluginNotReady "
     "message:Network plugin returns error: cni plugin not initialized"
@@ -98,6 +101,8 @@ class Kubelet:
         self._heartbeat = Heartbeat(clock=clock, config=config.kubelet, events=self.events)
         self._beats_now = asyncio.Event()
         self._own: OwnPods | None = None
+        self._eviction: Eviction | None = None
+        self._shutdown = Shutdown(config=config, records=self.records, sync_loop=self.sync_loop, clock=clock)
         self._runtime: Runtime | None = None
         self._node: NodeRecord | None = None
 
@@ -186,7 +191,11 @@ class Kubelet:
                 ),
                 recorder=self.recorder,
             )
-            provision = PodProvision(config=self.config, parts=parts, clock=self.clock)
+            collector = ImageCollector(
+                config=self.config, runtime=self.runtime, clock=self.clock, in_use=self._images_in_use
+            )
+            self._eviction = self._make_eviction(collector)
+            provision = PodProvision(config=self.config, parts=parts, clock=self.clock, refusal=self._refusal)
             stack.push_async_callback(provision.close)
             await stack.enter_async_context(volumes.running())
             self.node.provision = provision
@@ -213,6 +222,8 @@ class Kubelet:
                         self.sync_loop.run(),
                         self.statuses.run(),
                         probes.run(),
+                        self._eviction.run(),
+                        collector.run(),
                         self._beat(),
                         self._relist(),
                         self._keep_house(),
@@ -261,13 +272,29 @@ class Kubelet:
         if uid in self.records:
             self.sync_loop.dispatch_work(uid)
 
-    def evict(self, pod: Pod, message: str) -> None:
+    def evict(self, pod: Pod, message: str, grace_s: float = 0.0) -> None:
         """It takes more than it may: it ends."""
         record = self.records.get(pod.metadata.uid)
         if record is not None and record.stage is Stage.SYNC and record.verdict is None:
             self.events.pod(self.node, pod, WARNING, EVICTED, message)
             record.verdict = Verdict(reason=EVICTED, message=message)
+            record.stop_by = self.clock.now() + grace_s
             self.sync_loop.dispatch_work(record.uid)
+
+    def _refusal(self, pod: Pod) -> Verdict | None:
+        """Why the node does not take the pod, besides what the pod asks for."""
+        if self._shutdown.is_under_way:
+            return REJECTED
+        under_pressure = self._eviction.types if self._eviction is not None else ()
+        return pressure.refused(pod, under_pressure) or checks.refused(pod, self.config)
+
+    async def shut_down(self) -> None:
+        """The machine goes down: pods end in time, and the API server is told."""
+        if self.config.shutdown_grace_s > 0 and self._node is not None:
+            self.events.node(self.node, "Shutdown", "Shutdown manager detected shutdown event")
+            work = asyncio.ensure_future(self._shutdown.run())
+            self._beats_now.set()
+            await work
 
     def _on_node(self, old: Node | None, new: Node | None) -> None:
         if new is None:
@@ -350,10 +377,28 @@ class Kubelet:
 
     def _conditions(self, node: Node | None) -> dict[str, Said]:
         """Those that are not as they should be."""
+        if self._shutdown.is_under_way:
+            return dict(NOT_READY)
+        found = self._eviction.conditions() if self._eviction is not None else {}
         has_range = self.config.pod_cidrs or (node is not None and node.spec.podCIDRs)
         if self.config.needs_pod_cidr and not has_range:
-            return {READY: ("False", "KubeletNotReady", _NO_NETWORK)}
-        return {}
+            found[READY] = ("False", "KubeletNotReady", _NO_NETWORK)
+        return found
+
+    def _make_eviction(self, collector: ImageCollector) -> Eviction:
+        return Eviction(
+            config=self.config,
+            runtime=self.runtime,
+            clock=self.clock,
+            pods=lambda: [each.pod for each in self.records.values() if each.stage is Stage.SYNC],
+            evict=self.evict,
+            tell=lambda text: self.events.node(self.node, "EvictionThresholdMet", text, WARNING),
+            make_room=collector.remove_unused,
+        )
+
+    def _images_in_use(self) -> set[str]:
+        reports = [self.runtime.pod_report(record.pod) for record in self.records.values()]
+        return {name for report in reports for each in report.containers for name in (each.image, each.image_ref)}
 
     def _pods_memory(self, memory_bytes: int) -> int:
         """What pods together may have: not what is reserved."""

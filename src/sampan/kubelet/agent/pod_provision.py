@@ -6,7 +6,7 @@ import asyncio
 import logging
 import os
 import shutil
-from collections.abc import Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, TypeVar
@@ -23,6 +23,7 @@ from sampan.kubelet.environment.environment import Environment
 from sampan.kubelet.hooks import HookFailed, Hooks
 from sampan.kubelet.objects import PodObjects
 from sampan.kubelet.pod_events import PodEvents
+from sampan.kubelet.pod_status import Verdict
 from sampan.kubelet.probes import ProbeManager
 from sampan.kubelet.provision import AlreadyTold, AnyContainer, Kill
 from sampan.kubelet.records import PodRecord
@@ -64,11 +65,17 @@ class Parts:
 class PodProvision:
     """`begin` runs work beside the sync loop: hooks before the end of containers."""
 
-    def __init__(self, *, config: AgentConfig, parts: Parts, clock: Clock) -> None:
+    def __init__(
+        self, *, config: AgentConfig, parts: Parts, clock: Clock, refusal: Callable[[Pod], Verdict | None]
+    ) -> None:
+        self._refusal = refusal
         self._config, self._parts, self._clock = config, parts, clock
         self._stops: dict[tuple[str, str], asyncio.Task[None]] = {}
         """By the pod's uid and the container's id."""
         self._tasks: set[asyncio.Task[None]] = set()
+
+    def refusal(self, pod: Pod) -> Verdict | None:
+        return self._refusal(pod)
 
     # -- how things are ----------------------------------------------------------------------------------------------
 
