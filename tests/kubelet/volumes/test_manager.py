@@ -9,9 +9,12 @@ from pathlib import Path
 import jwt
 import pytest
 
+from sampan.api.types.certificates_v1beta1 import ClusterTrustBundle
 from sampan.api.types.core_v1 import ConfigMap, Pod, Secret
+from sampan.api.types.rbac_v1 import ClusterRole, ClusterRoleBinding
 from sampan.kubelet.volumes import VolumeManager
 from sampan.kubelet.volumes.mounting import Mounter
+from sampan.machinery.certificates import make_ca
 from sampan.machinery.client import PatchType
 from sampan.machinery.clock import VirtualClock
 from sampan.runtimes.contract import RuntimeFailure
@@ -214,6 +217,34 @@ def test_tokens_are_bound_and_renewed(tmp_path: Path) -> None:
             await manager.unmount(pod)
 
     play(tmp_path, scenario, clock=VirtualClock())
+
+
+def test_trust_bundles(tmp_path: Path) -> None:
+    async def scenario(scene: Scene) -> None:
+        for name in "ab":
+            pair = make_ca(name, now=scene.cluster.clock.now())
+            await scene.create(ClusterTrustBundle, name, "", spec={"trustBundle": pair.certificate.decode()})
+        rule = {"apiGroups": ["certificates.k8s.io"], "resources": ["clustertrustbundles"], "verbs": ["get", "list"]}
+        await scene.create(ClusterRole, "bundles", "", rules=[rule])
+        ref = {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "bundles"}
+        nodes = {"apiGroup": "rbac.authorization.k8s.io", "kind": "Group", "name": "system:nodes"}
+        await scene.create(ClusterRoleBinding, "bundles", "", roleRef=ref, subjects=[nodes])
+        sources = [
+            {"clusterTrustBundle": {"name": "a", "path": "a.pem"}},
+            {"clusterTrustBundle": {"name": "b", "path": "b.pem"}},
+            {"clusterTrustBundle": {"name": "none", "path": "none.pem", "optional": True}},
+            {"clusterTrustBundle": {"signerName": "x.io/y", "labelSelector": {}, "path": "y.pem", "optional": True}},
+        ]
+        pod = await scene.pod(volumes=[{"name": "v", "projected": {"sources": sources}}])
+        async with scene.managing(mounter=Mounter(can_mount=False)) as manager:
+            await manager.mount(pod)
+            folder = scene.folder(pod, "projected", "v")
+            found = {name: (folder / f"{name}.pem").read_text() for name in ("a", "b", "none", "y")}
+            assert [text.count("BEGIN CERTIFICATE") for text in found.values()] == [1, 1, 0, 0]
+            assert found["a"] != found["b"]
+            await manager.unmount(pod)
+
+    play(tmp_path, scenario, runtime_config={"certificates.k8s.io/v1beta1": True})
 
 
 @needs_root
