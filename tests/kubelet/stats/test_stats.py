@@ -1,0 +1,69 @@
+"""What a node and its pods use, in each form."""
+
+from pathlib import Path
+
+from sampan.api.types.core_v1 import Pod
+from sampan.api.types.meta_v1 import ObjectMeta
+from sampan.kubelet.stats import cadvisor, texts
+from sampan.kubelet.stats.collector import NodeFigures, PodFigures
+from sampan.kubelet.stats.machine import Machine, MachineFigures, interfaces
+from sampan.kubelet.stats.summary import summary, total
+from sampan.runtimes.contract import RUNNING, ContainerReport, PodReport, Usage
+
+_POD = Pod(metadata=ObjectMeta(name='p"1', namespace="ns", uid="u"))
+_REPORT = PodReport(containers=[ContainerReport("c", "x://id", RUNNING, 0, "image", "", started_at=5.0)])
+
+
+def _figures(*usages: Usage) -> NodeFigures:
+    machine = MachineFigures(at=10.0, cores=2, cpu_cores=0.5, cpu_s=100.0, memory=1 << 30, working_set=1 << 20)
+    return NodeFigures(node="n", machine=machine, pods=[PodFigures(pod=_POD, report=_REPORT, usages=usages, at=10.0)])
+
+
+def test_a_pod_is_its_sandbox_or_the_sum_of_its_containers() -> None:
+    one, two = Usage("a", 0.1, 10, cpu_s=1.0, processes=1), Usage("b", 0.2, 20, cpu_s=None, processes=2)
+    found = total([one, two])
+    assert (round(found.cpu_cores, 3), found.memory_bytes, found.cpu_s, found.processes) == (0.3, 30, 1.0, 3)
+    assert total([Usage("", 1.0, 99), one]).memory_bytes == 99
+
+
+def test_the_summary() -> None:
+    found = summary(_figures(Usage("c", 0.25, 2048, cpu_s=3.0, disk_bytes=7, log_bytes=5)))
+    assert found["node"]["cpu"]["usageNanoCores"] == 500_000_000
+    (pod,) = found["pods"]
+    assert pod["containers"][0]["memory"]["workingSetBytes"] == 2048
+    assert pod["containers"][0]["rootfs"]["usedBytes"] == 7
+    assert pod["ephemeral-storage"]["usedBytes"] == 12
+    assert pod["cpu"]["usageCoreNanoSeconds"] == 3_000_000_000
+    short = summary(_figures(Usage("c", 0.25, 2048)), only_cpu_and_memory=True)
+    assert set(short["node"]) == {"nodeName", "startTime", "cpu", "memory"}
+    assert set(short["pods"][0]) == {"podRef", "startTime", "containers", "cpu", "memory"}
+
+
+def test_the_texts() -> None:
+    figures = _figures(Usage("c", 0.25, 2048, cpu_s=3.0, received_bytes=1))
+    text = texts.resource_text(figures)
+    assert 'container_cpu_usage_seconds_total{container="c",namespace="ns",pod="p\\"1"} 3.0 10000\n' in text
+    assert 'container_start_time_seconds{container="c",namespace="ns",pod="p\\"1"} 5.0 10000\n' in text
+    assert text.count("# TYPE container_cpu_usage_seconds_total counter") == 1
+    assert 'id="/kubepods/podu/id",image="image",name="id"' in texts.cadvisor_text(figures)
+
+
+def test_cadvisors_form() -> None:
+    found = cadvisor.containers(_figures(Usage("c", 0.25, 2048)))
+    assert sorted(found) == ["/", "/kubepods/podu", "/kubepods/podu/id"]
+    assert found["/"]["subcontainers"] == [{"name": "/kubepods/podu"}]
+    assert found["/kubepods/podu"]["subcontainers"] == [{"name": "/kubepods/podu/id"}]
+
+
+def test_this_machine(tmp_path: Path) -> None:
+    machine = Machine(folder=tmp_path)
+    first = machine.figures(1000.0)
+    assert first.memory > first.working_set > 0
+    assert (first.cpu_cores, first.cores > 0, first.processes > 0, first.root.capacity > 0) == (0.0, True, True, True)
+    assert machine.figures(1010.0).cpu_cores >= 0
+
+
+def test_interfaces() -> None:
+    text = "head|x\n lo: 1 0 0 0 0 0 0 0 2 0 0 0 0 0 0 0\n eth0: 5 0 1 0 0 0 0 0 7 0 2 0 0 0 0 0\n"
+    (found,) = interfaces(text)
+    assert (found.name, found.received, found.receive_errors, found.sent, found.send_errors) == ("eth0", 5, 1, 7, 2)
