@@ -9,14 +9,16 @@ from pathlib import Path
 import jwt
 import pytest
 
+from sampan.api.codec import json
 from sampan.api.types.certificates_v1beta1 import ClusterTrustBundle
-from sampan.api.types.core_v1 import ConfigMap, Pod, Secret
+from sampan.api.types.core_v1 import ConfigMap, Pod, Secret, Volume
 from sampan.api.types.rbac_v1 import ClusterRole, ClusterRoleBinding
 from sampan.kubelet.volumes import VolumeManager
 from sampan.kubelet.volumes.mounting import Mounter
 from sampan.machinery.certificates import make_ca
 from sampan.machinery.client import PatchType
 from sampan.machinery.clock import VirtualClock
+from sampan.machinery.copies import copy_of
 from sampan.runtimes.contract import RuntimeFailure
 from tests.kubelet.volumes.made import Scene, eventually, needs_root, play
 
@@ -235,7 +237,10 @@ def test_trust_bundles(tmp_path: Path) -> None:
             {"clusterTrustBundle": {"name": "none", "path": "none.pem", "optional": True}},
             {"clusterTrustBundle": {"signerName": "x.io/y", "labelSelector": {}, "path": "y.pem", "optional": True}},
         ]
-        pod = await scene.pod(volumes=[{"name": "v", "projected": {"sources": sources}}])
+        pod = copy_of(await scene.pod(volumes=[{"name": "v", "emptyDir": {}}]))
+        # A server without the feature drops such sources; a pod from a file has them nevertheless.
+        source = {"name": "v", "projected": {"sources": sources, "defaultMode": 0o644}}
+        pod.spec.volumes = [json.from_value(source, Volume)]
         async with scene.managing(mounter=Mounter(can_mount=False)) as manager:
             await manager.mount(pod)
             folder = scene.folder(pod, "projected", "v")
