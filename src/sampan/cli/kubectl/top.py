@@ -128,4 +128,4 @@ def _share(used: int, room: int) -> str:
 
 
 def _print(table: Sequence[Sequence[str]]) -> None:
-    print_table(table)
+    print_table([[*row, ""] for row in table])
