@@ -41,3 +41,9 @@ def test_all_of_sig_apps_are_there(names: set[str]) -> None:
     wanted = {name for name in names if name.startswith(f"{GROUP}apps]")}
     assert len(wanted) == 60
     assert sorted(wanted - set(told())) == []
+
+
+def test_all_of_sig_scheduling_are_there(names: set[str]) -> None:
+    wanted = {name for name in names if name.startswith(f"{GROUP}scheduling]")}
+    assert len(wanted) == 11
+    assert sorted(wanted - set(told())) == []

@@ -1,0 +1,29 @@
+"""One cluster for a module of tests, and a namespace for each."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from sampan.testing import Cluster
+from tests.e2e.conformance.scheduling.scene import NODES, Scene
+from tests.e2e.kubectl.command import Kubectl, find
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[Cluster]:
+    with Cluster(nodes=len(NODES)) as found:
+        found.warm_up()
+        yield found
+
+
+@pytest.fixture
+def scene(cluster: Cluster, kubectl_home: Path) -> Iterator[Scene]:
+    program = find()
+    if program is None:
+        pytest.skip("there is no kubectl here")
+    with cluster.namespace("sched") as namespace:
+        kubectl = Kubectl(program=program, kubeconfig=cluster.kubeconfig_for(namespace), home=kubectl_home)
+        made = Scene(cluster, kubectl, namespace)
+        yield made
+        made.clear()

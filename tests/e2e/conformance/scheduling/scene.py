@@ -1,0 +1,109 @@
+"""A cluster of two hollow nodes and the real kubectl, for what the scheduler must do."""
+
+import json
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from sampan.testing import Cluster
+from tests.e2e.kubectl.command import Kubectl
+
+NODES = ("node-0", "node-1")
+CPUS = 32
+"""Of each node."""
+PATIENCE_S = 30.0
+
+Object = dict[str, Any]
+
+
+def eventually(holds: Callable[[], bool]) -> None:
+    end = time.monotonic() + PATIENCE_S
+    while not holds():
+        assert time.monotonic() < end
+        time.sleep(0.05)
+
+
+@dataclass
+class Scene:
+    cluster: Cluster
+    kubectl: Kubectl
+    namespace: str
+
+    def apply(self, *objects: Object) -> None:
+        self.kubectl("apply", "-f", "-", stdin=json.dumps({"apiVersion": "v1", "kind": "List", "items": list(objects)}))
+
+    def pod(self, name: str) -> Object:
+        found: Object = self.kubectl.json("get", "pod", name)
+        return found
+
+    def is_there(self, name: str) -> bool:
+        return bool(self.kubectl("get", "pod", name, "--ignore-not-found", "-o", "name"))
+
+    def node_of(self, name: str) -> str:
+        return str(self.pod(name)["spec"].get("nodeName", ""))
+
+    def runs(self, *names: str) -> None:
+        """Wait until they are ready."""
+        self.kubectl("wait", "--for=condition=Ready", "--timeout=30s", *(f"pod/{name}" for name in names))
+
+    def events_of(self, name: str, reason: str) -> list[str]:
+        found = self.kubectl.json("get", "events", "--field-selector", f"involvedObject.name={name},reason={reason}")
+        return [event["message"] for event in found["items"]]
+
+    def refused(self, name: str, message: str) -> None:
+        """Wait until the pod is told that no node will do, in these words."""
+        eventually(lambda: any(text.startswith(message) for text in self.events_of(name, "FailedScheduling")))
+        assert self.node_of(name) == ""
+        (condition,) = [one for one in self.pod(name)["status"]["conditions"] if one["type"] == "PodScheduled"]
+        assert (condition["status"], condition["reason"]) == ("False", "Unschedulable")
+        assert condition["message"].startswith(message)
+
+    def clear(self) -> None:
+        """No pods, so that the nodes are empty again."""
+        self.kubectl("delete", "pods,replicasets", "--all", "--force", "--grace-period=0", "--wait=false")
+        eventually(lambda: not self.kubectl("get", "pods", "-o", "name"))
+
+    @contextmanager
+    def labelled(self, node: str, key: str, value: str) -> Iterator[None]:
+        self.kubectl("label", "node", node, f"{key}={value}")
+        try:
+            yield
+        finally:
+            self.kubectl("label", "node", node, f"{key}-")
+
+    @contextmanager
+    def classes(self, **values: int) -> Iterator[None]:
+        """Priority classes with these values."""
+        self.apply(
+            *(
+                {
+                    "apiVersion": "scheduling.k8s.io/v1",
+                    "kind": "PriorityClass",
+                    "metadata": {"name": name},
+                    "value": value,
+                }
+                for name, value in values.items()
+            )
+        )
+        try:
+            yield
+        finally:
+            self.kubectl("delete", "priorityclass", *values)
+
+
+def pod_spec(*, cpus: float = 0, priority: str = "", **more: Any) -> Object:
+    resources = {"requests": {"cpu": f"{int(cpus * 1000)}m"}, "limits": {"cpu": f"{int(cpus * 1000)}m"}} if cpus else {}
+    container = {"name": "pause", "image": "pause:3", "resources": resources, **more.pop("container", {})}
+    return {
+        "terminationGracePeriodSeconds": 0,
+        "containers": [container],
+        **({"priorityClassName": priority} if priority else {}),
+        **more,
+    }
+
+
+def pod(name: str, *, finalizers: Sequence[str] = (), **spec: Any) -> Object:
+    metadata = {"name": name, "finalizers": list(finalizers)}
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": pod_spec(**spec)}

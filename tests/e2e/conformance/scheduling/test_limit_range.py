@@ -1,0 +1,83 @@
+"""The conformance descriptions of sig-scheduling for limit ranges, each a test whose first line is its name."""
+
+import json
+from typing import Any
+
+from tests.e2e.conformance.scheduling.scene import Scene, eventually
+
+
+def limit_range(name: str, least: dict[str, str], most: dict[str, str], **more: Any) -> dict[str, Any]:
+    item = {
+        "type": "Container",
+        "min": least,
+        "max": most,
+        "default": {"cpu": "500m", "memory": "500Mi", "ephemeral-storage": "500Gi"},
+        "defaultRequest": {"cpu": "100m", "memory": "200Mi", "ephemeral-storage": "200Gi"},
+        "maxLimitRequestRatio": {},
+    }
+    metadata = {"name": name, "labels": more.pop("labels", {})}
+    return {"apiVersion": "v1", "kind": "LimitRange", "metadata": metadata, "spec": {"limits": [item]}}
+
+
+LEAST = {"cpu": "50m", "memory": "100Mi", "ephemeral-storage": "100Gi"}
+MOST = {"cpu": "500m", "memory": "500Mi", "ephemeral-storage": "500Gi"}
+
+
+def pod(name: str, requests: dict[str, str], limits: dict[str, str]) -> dict[str, Any]:
+    container = {"name": "c", "image": "pause:3", "resources": {"requests": requests, "limits": limits}}
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name}, "spec": {"containers": [container]}}
+
+
+def amounts(scene: Scene, name: str) -> Any:
+    return scene.pod(name)["spec"]["containers"][0]["resources"]
+
+
+def test_defaults_are_given_and_bounds_kept(scene: Scene) -> None:
+    """[sig-scheduling] LimitRange should create a LimitRange with defaults and ensure pod has those defaults applied.
+    [Conformance]"""
+    given = limit_range("limit-range", LEAST, MOST)
+    scene.apply(given)
+    item = scene.kubectl.json("get", "limitrange", "limit-range")["spec"]["limits"][0]
+    assert (item["min"], item["max"]) == (LEAST, MOST)
+    eventually(lambda: bool(scene.kubectl("get", "limitrange", "limit-range", "-o", "name")))
+    scene.apply(pod("pod-no-resources", {}, {}))
+    assert amounts(scene, "pod-no-resources") == {
+        "requests": {"cpu": "100m", "memory": "200Mi", "ephemeral-storage": "200Gi"},
+        "limits": MOST,
+    }
+    scene.apply(pod("pod-partial-resources", {"cpu": "150m", "memory": "150Mi"}, {"cpu": "300m"}))
+    assert amounts(scene, "pod-partial-resources") == {
+        "requests": {"cpu": "150m", "memory": "150Mi", "ephemeral-storage": "200Gi"},
+        "limits": {"cpu": "300m", "memory": "500Mi", "ephemeral-storage": "500Gi"},
+    }
+    refuses(scene, pod("few", {"cpu": "10m"}, {}), "minimum cpu usage per Container is 50m, but request is 10m")
+    refuses(scene, pod("many", {}, {"cpu": "600m"}), "maximum cpu usage per Container is 500m, but limit is 600m")
+    given["spec"]["limits"][0]["min"] = {"cpu": "9m", "memory": "49Mi", "ephemeral-storage": "49Gi"}
+    scene.apply(given)
+    scene.apply(pod("few", {"cpu": "10m", "memory": "50Mi", "ephemeral-storage": "50Gi"}, {}))
+    refuses(scene, pod("many", {}, {"cpu": "600m"}), "maximum cpu usage per Container is 500m, but limit is 600m")
+    scene.kubectl("delete", "limitrange", "limit-range")
+    scene.apply(pod("many", {"cpu": "600m"}, {"cpu": "600m"}))
+
+
+def refuses(scene: Scene, made: dict[str, Any], told: str) -> None:
+    assert told in scene.kubectl.fails("apply", "-f", "-", stdin=json.dumps(made))
+
+
+def test_collections(scene: Scene) -> None:
+    """[sig-scheduling] LimitRange should list, patch and delete a LimitRange by collection [Conformance]"""
+    kubectl = scene.kubectl
+    with scene.cluster.namespace("sched-other") as other:
+        scene.apply(limit_range("first", LEAST, MOST, labels={"e2e": "both"}))
+        second = limit_range("second", LEAST, MOST, labels={"e2e": "both"})
+        kubectl("apply", "-n", other, "-f", "-", stdin=json.dumps(second))
+        assert len(kubectl.json("get", "limitranges", "-A", "-l", "e2e=both")["items"]) == 2
+        limits = [{"type": "Container", "min": {"cpu": "10m"}}]
+        patch = {"metadata": {"labels": {"first": "patched"}}, "spec": {"limits": limits}}
+        kubectl("patch", "limitrange", "first", "--type=merge", "-p", json.dumps(patch))
+        found = kubectl.json("get", "limitrange", "first")
+        assert found["metadata"]["labels"]["first"] == "patched"
+        assert found["spec"]["limits"][0]["min"] == {"cpu": "10m"}
+        kubectl("delete", "limitranges", "-l", "first=patched")
+        eventually(lambda: not kubectl("get", "limitranges", "-o", "name"))
+        assert kubectl("get", "limitranges", "-n", other, "-o", "name") == "limitrange/second\n"

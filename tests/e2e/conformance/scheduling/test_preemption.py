@@ -1,0 +1,118 @@
+"""The conformance descriptions of sig-scheduling for preemption, each a test whose first line is its name."""
+
+import json
+from functools import partial
+from typing import Any
+
+from tests.e2e.conformance.scheduling.scene import CPUS, NODES, Scene, eventually, pod, pod_spec
+
+MOST = CPUS * 0.7
+
+
+def fill(scene: Scene) -> list[str]:
+    """A pod of low priority on the first node, one of middle priority on the second, each with most of it."""
+    scene.apply(pod("low", cpus=MOST, priority="p-low", nodeSelector={"kubernetes.io/hostname": NODES[0]}))
+    scene.apply(pod("medium", cpus=MOST, priority="p-medium", nodeSelector={"kubernetes.io/hostname": NODES[1]}))
+    scene.runs("low", "medium")
+    return ["low", "medium"]
+
+
+def test_basic_preemption(scene: Scene) -> None:
+    """[sig-scheduling] SchedulerPreemption [Serial] validates basic preemption works [Conformance]"""
+    with scene.classes(**{"p-low": 1, "p-medium": 100, "p-high": 1000}):
+        fill(scene)
+        scene.apply(pod("preemptor", cpus=MOST, priority="p-high"))
+        scene.runs("preemptor")
+        assert scene.node_of("preemptor") == NODES[0]
+        assert not scene.is_there("low")
+        assert scene.is_there("medium")
+        (told,) = scene.events_of("low", "Preempted")
+        assert told.startswith("Preempted by pod ")
+        assert told.endswith(f" on node {NODES[0]}")
+
+
+def test_preemption_by_a_critical_pod(scene: Scene) -> None:
+    """[sig-scheduling] SchedulerPreemption [Serial] validates lower priority pod preemption by critical pod
+    [Conformance]"""
+    with scene.classes(**{"p-low": 1, "p-medium": 100}):
+        fill(scene)
+        critical = pod("critical", cpus=MOST, priority="system-cluster-critical")
+        scene.kubectl("apply", "-n", "kube-system", "-f", "-", stdin=json.dumps(critical))
+        try:
+            scene.kubectl("wait", "-n", "kube-system", "--for=condition=Ready", "--timeout=30s", "pod/critical")
+            assert not scene.is_there("low")
+            assert scene.is_there("medium")
+        finally:
+            scene.kubectl("delete", "pod", "critical", "-n", "kube-system", "--force", "--grace-period=0")
+
+
+def test_the_condition_of_a_victim(scene: Scene) -> None:
+    """[sig-scheduling] SchedulerPreemption [Serial] validates pod disruption condition is added to the preempted pod
+    [Conformance]"""
+    here = {"kubernetes.io/hostname": NODES[0]}
+    with scene.classes(**{"p-low": 1, "p-high": 1000}):
+        victim = pod(
+            "victim", cpus=MOST, priority="p-low", nodeSelector=here, finalizers=["example.com/test-finalizer"]
+        )
+        scene.apply(victim)
+        scene.runs("victim")
+        scene.apply(pod("preemptor", cpus=MOST, priority="p-high", nodeSelector=here))
+        eventually(lambda: "deletionTimestamp" in scene.pod("victim")["metadata"])
+        conditions = scene.pod("victim")["status"]["conditions"]
+        (found,) = [one for one in conditions if one["type"] == "DisruptionTarget"]
+        assert (found["status"], found["reason"]) == ("True", "PreemptionByScheduler")
+        assert found["message"] == "default-scheduler: preempting to accommodate a higher priority pod"
+        scene.kubectl("patch", "pod", "victim", "--type=merge", "-p", '{"metadata":{"finalizers":null}}')
+        scene.runs("preemptor")
+
+
+def test_replica_sets_of_rising_priority(scene: Scene) -> None:
+    """[sig-scheduling] SchedulerPreemption [Serial] PreemptionExecutionPath runs ReplicaSets to verify preemption
+    running path [Conformance]"""
+    share, here = CPUS / 10, {"kubernetes.io/hostname": NODES[0]}
+    with scene.classes(p1=1, p2=2, p3=3, p4=4):
+        for name, replicas, each in (("rs-pod1", 1, 2), ("rs-pod2", 2, 2), ("rs-pod3", 1, 3)):
+            scene.apply(replica_set(name, replicas, share * each, f"p{name[-1]}", here))
+            eventually(partial(is_ready, scene, name, replicas))
+        scene.apply(replica_set("rs-pod4", 1, share * 4, "p4", here))
+        eventually(lambda: ready(scene, "rs-pod4") == 1)
+        eventually(lambda: [ready(scene, f"rs-pod{number}") for number in (1, 2, 3)] == [0, 1, 1])
+        victims = scene.kubectl.json("get", "events", "--field-selector", "reason=Preempted")["items"]
+        assert {event["involvedObject"]["name"][:7] for event in victims} <= {"rs-pod1", "rs-pod2"}
+
+
+def replica_set(name: str, replicas: int, cpus: float, priority: str, here: dict[str, str]) -> dict[str, Any]:
+    labels = {"name": name}
+    template = {"metadata": {"labels": labels}, "spec": pod_spec(cpus=cpus, priority=priority, nodeSelector=here)}
+    return {
+        "apiVersion": "apps/v1",
+        "kind": "ReplicaSet",
+        "metadata": {"name": name},
+        "spec": {"replicas": replicas, "selector": {"matchLabels": labels}, "template": template},
+    }
+
+
+def is_ready(scene: Scene, name: str, replicas: int) -> bool:
+    return ready(scene, name) == replicas
+
+
+def ready(scene: Scene, name: str) -> int:
+    return int(scene.kubectl.json("get", "replicaset", name)["status"].get("readyReplicas", 0))
+
+
+def test_priority_classes(scene: Scene) -> None:
+    """[sig-scheduling] SchedulerPreemption [Serial] PriorityClass endpoints verify PriorityClass endpoints can be
+    operated with different HTTP methods [Conformance]"""
+    kubectl = scene.kubectl
+    with scene.classes(p1=1, p2=2):
+        listed = {one["metadata"]["name"]: one["value"] for one in kubectl.json("get", "priorityclasses")["items"]}
+        assert (listed["p1"], listed["p2"]) == (1, 2)
+        for name in ("p1", "p2"):
+            kubectl("patch", "priorityclass", name, "--type=merge", "-p", '{"description":"patched"}')
+            found = kubectl.json("get", "priorityclass", name)
+            assert found["description"] == "patched"
+            kubectl("replace", "-f", "-", stdin=json.dumps(found | {"description": "updated"}))
+            assert kubectl.json("get", "priorityclass", name)["description"] == "updated"
+            told = kubectl.fails("patch", "priorityclass", name, "--type=merge", "-p", '{"value":20}')
+            assert "may not be changed in an update" in told
+            assert kubectl.json("get", "priorityclass", name)["value"] == listed[name]

@@ -1,0 +1,117 @@
+"""What the real kubectl does to nodes and priorities, and what it shows of the scheduler's decisions."""
+
+import json
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sampan.testing import Cluster
+from tests.e2e.kubectl.command import Kubectl, find
+
+PATIENCE_S = 30.0
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[Cluster]:
+    with Cluster(nodes=2) as found:
+        found.warm_up()
+        yield found
+
+
+@pytest.fixture
+def kubectl(cluster: Cluster, kubectl_home: Path) -> Iterator[Kubectl]:
+    program = find()
+    if program is None:
+        pytest.skip("there is no kubectl here")
+    with cluster.namespace("nodes") as namespace:
+        yield Kubectl(program=program, kubeconfig=cluster.kubeconfig_for(namespace), home=kubectl_home)
+
+
+def eventually(holds: Callable[[], bool]) -> None:
+    end = time.monotonic() + PATIENCE_S
+    while not holds():
+        assert time.monotonic() < end
+        time.sleep(0.05)
+
+
+def run(kubectl: Kubectl, name: str, **spec: Any) -> None:
+    kubectl("run", name, "--image=pause:3", f"--overrides={json.dumps({'spec': spec})}")
+
+
+def node_of(kubectl: Kubectl, name: str) -> str:
+    return kubectl.jsonpath("get", "pod", name, "{.spec.nodeName}")
+
+
+def described(kubectl: Kubectl, name: str) -> list[str]:
+    """The lines of a pod's events that tell of scheduling, with single spaces."""
+    lines = kubectl("describe", "pod", name).partition("Events:")[2].splitlines()
+    return [" ".join(line.split()) for line in lines if "cheduling" in line or "Scheduled" in line]
+
+
+def test_a_taint_keeps_pods_off_until_it_goes(kubectl: Kubectl) -> None:
+    for node in ("node-0", "node-1"):
+        kubectl("taint", "node", node, "team=red:NoSchedule")
+    run(kubectl, "blue")
+    eventually(lambda: bool(described(kubectl, "blue")))
+    (line,) = described(kubectl, "blue")
+    kind, reason, _, sender, message = line.split(" ", 4)
+    assert (kind, reason, sender) == ("Warning", "FailedScheduling", "default-scheduler")
+    assert message == (
+        "0/2 nodes are available: 2 node(s) had untolerated taint(s). no new claims to deallocate, preemption: "
+        "0/2 nodes are available: 2 Preemption is not helpful for scheduling."
+    )
+    toleration = {"key": "team", "operator": "Equal", "value": "red", "effect": "NoSchedule"}
+    run(kubectl, "red", tolerations=[toleration])
+    kubectl("wait", "--for=condition=Ready", "pod/red", "--timeout=30s")
+    assert node_of(kubectl, "blue") == ""
+    kubectl("taint", "node", "node-1", "team=red:NoSchedule-")
+    kubectl("wait", "--for=condition=Ready", "pod/blue", "--timeout=30s")
+    assert node_of(kubectl, "blue") == "node-1"
+    assert described(kubectl, "blue")[-1].endswith("/blue to node-1")
+    kubectl("taint", "node", "node-0", "team:NoSchedule-")
+
+
+def test_a_cordoned_node_gets_nothing_new(kubectl: Kubectl) -> None:
+    kubectl("cordon", "node-0")
+    for name in ("a", "b", "c"):
+        run(kubectl, name)
+    kubectl("wait", "--for=condition=Ready", "pod/a", "pod/b", "pod/c", "--timeout=30s")
+    assert {node_of(kubectl, name) for name in ("a", "b", "c")} == {"node-1"}
+    kubectl("cordon", "node-1")
+    run(kubectl, "d")
+    eventually(lambda: bool(described(kubectl, "d")))
+    assert "0/2 nodes are available: 2 node(s) were unschedulable." in described(kubectl, "d")[0]
+    kubectl("uncordon", "node-0")
+    kubectl("wait", "--for=condition=Ready", "pod/d", "--timeout=30s")
+    assert node_of(kubectl, "d") == "node-0"
+    kubectl("uncordon", "node-1")
+
+
+def test_what_a_drain_sets_free_goes_elsewhere(kubectl: Kubectl) -> None:
+    kubectl("create", "deployment", "web", "--image=web:1", "--replicas=4")
+    kubectl("rollout", "status", "deployment/web", "--timeout=30s")
+    kubectl("drain", "node-1", "--force", "--ignore-daemonsets", "--pod-selector=app=web", "--timeout=30s")
+    kubectl("rollout", "status", "deployment/web", "--timeout=30s")
+    found = kubectl.json("get", "pods", "-l", "app=web")["items"]
+    assert {pod["spec"]["nodeName"] for pod in found if not pod["metadata"].get("deletionTimestamp")} == {"node-0"}
+    kubectl("uncordon", "node-1")
+
+
+def test_priority_classes_by_name_and_by_default(kubectl: Kubectl) -> None:
+    kubectl("create", "priorityclass", "high", "--value=1000", "--description=important")
+    kubectl("create", "priorityclass", "usual", "--value=10", "--global-default=true", "--preemption-policy=Never")
+    try:
+        run(kubectl, "plain")
+        run(kubectl, "important", priorityClassName="high")
+        path = "{.spec.priority} {.spec.priorityClassName} {.spec.preemptionPolicy}"
+        assert kubectl.jsonpath("get", "pod", "plain", path) == "10 usual Never"
+        assert kubectl.jsonpath("get", "pod", "important", path) == "1000 high PreemptLowerPriority"
+        assert ["high", "1000", "false"] in [row[:3] for row in kubectl.table("get", "priorityclasses")]
+        assert "no PriorityClass with name gone was found" in kubectl.fails(
+            "run", "lost", "--image=i", '--overrides={"spec":{"priorityClassName":"gone"}}'
+        )
+    finally:
+        kubectl("delete", "priorityclass", "high", "usual")
