@@ -6,6 +6,7 @@ from weakref import WeakValueDictionary
 
 from sampan.api.types.core_v1 import Pod
 from sampan.scheduler.affinity_terms import Term, TermTable
+from sampan.scheduler.granted import spec_as_granted
 from sampan.scheduler.needs import Needs, NeedsTable
 from sampan.scheduler.pod_sorts import LabelGroup
 
@@ -44,7 +45,7 @@ class PodTable:
         self.groups: WeakValueDictionary[object, LabelGroup] = WeakValueDictionary()
 
     def info(self, pod: Pod) -> PodInfo:
-        needs, namespace = self.needs.of(pod.spec), pod.metadata.namespace
+        needs, namespace = self.needs.of(spec_as_granted(pod)), pod.metadata.namespace
         return PodInfo(pod, needs, self._group(pod), self._terms(needs, namespace))
 
     def refreshed(self, info: PodInfo, pod: Pod) -> PodInfo:
@@ -55,6 +56,8 @@ class PodTable:
             new.generation == old.generation
             and new.labels == old.labels
             and (new.deletionTimestamp is None) == (old.deletionTimestamp is None)
+            and spec_as_granted(pod) is pod.spec
+            and spec_as_granted(info.pod) is info.pod.spec
         ):
             return PodInfo(pod, info.needs, info.group, info.terms)
         return self.info(pod)

@@ -3,13 +3,24 @@
 from collections.abc import Sequence
 from typing import Any
 
+import hypothesis
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sampan.api.types.core_v1 import Node, Pod
+from sampan.api.types.core_v1 import (
+    Affinity,
+    Container,
+    Node,
+    Pod,
+    PodAffinity,
+    PodAffinityTerm,
+    PodAntiAffinity,
+    PodSpec,
+)
+from sampan.api.types.meta_v1 import LabelSelector, ObjectMeta
 from sampan.scheduler.config import ProfileConfig
-from tests.scheduler.clusters import Refusals, Situation, few, refusals, scores, situations
+from tests.scheduler.clusters import HOSTNAME, ZONE, Refusals, Situation, few, refusals, scores, situations
 from tests.scheduler.plugins.matching import term_matches
 
 AFFINITY = (("node(s) didn't match pod affinity rules",), True)
@@ -62,8 +73,49 @@ def judged(situation: Situation, node: Node) -> Any:
     return None
 
 
-@few
-@given(situations())
+near_terms = st.builds(
+    PodAffinityTerm,
+    labelSelector=st.sampled_from([LabelSelector(matchLabels={"app": one}) for one in "aab"]),
+    topologyKey=st.sampled_from([ZONE, HOSTNAME]),
+    namespaceSelector=st.sampled_from([None, None, LabelSelector(), LabelSelector(matchLabels={"team": "one"})]),
+)
+
+
+@st.composite
+def dense(draw: Any) -> Situation:
+    """Few sorts of pods on labelled nodes, so that terms are about somebody; sometimes about the pod alone."""
+
+    def pod(name: str, node: str, near: int, away: int) -> Pod:
+        affinity = Affinity(
+            podAffinity=PodAffinity(
+                requiredDuringSchedulingIgnoredDuringExecution=draw(st.lists(near_terms, max_size=near))
+            ),
+            podAntiAffinity=PodAntiAffinity(
+                requiredDuringSchedulingIgnoredDuringExecution=draw(st.lists(near_terms, max_size=away))
+            ),
+        )
+        meta = ObjectMeta(
+            name=name,
+            namespace=draw(st.sampled_from("xxy")),
+            uid=name,
+            labels={"app": draw(st.sampled_from("aab"))},
+        )
+        return Pod(metadata=meta, spec=PodSpec(nodeName=node, containers=[Container(name="c")], affinity=affinity))
+
+    nodes = [
+        Node(metadata=ObjectMeta(name=f"n{at}", labels={ZONE: "ab"[at % 2], HOSTNAME: f"n{at}"}))
+        for at in range(draw(st.integers(2, 4)))
+    ]
+    there = [pod(f"p{at}", f"n{at % len(nodes)}", 0, 1) for at in range(draw(st.integers(0, 3)))]
+    teams = st.sampled_from([{"team": "one"}, {"team": "two"}])
+    return Situation(nodes, there, pod("new", "", 2, 1), {"x": draw(teams), "y": draw(teams)})
+
+
+many = hypothesis.settings(max_examples=150, deadline=None)
+
+
+@many
+@given(st.one_of(dense(), dense(), situations()))
 def test_required_terms(situation: Situation) -> None:
     wanted: Refusals = {}
     for node in situation.nodes:
@@ -110,13 +162,14 @@ def test_preferred_terms(hard: int, ignores: bool) -> None:
     check()
 
 
-@few
-@given(situations(), st.data())
+@many
+@given(st.one_of(dense(), dense(), situations()), st.data())
 def test_a_namespace_that_changes_its_labels(situation: Situation, data: st.DataObject) -> None:
     simulation = situation.simulation()
     refusals(simulation, "InterPodAffinity", situation.pod)
-    situation.namespaces["y"] = {"team": data.draw(st.sampled_from(["one", "two"]))}
-    simulation.table.counts.set_namespace("y", situation.namespaces["y"])
+    which: str = data.draw(st.sampled_from("xy"))
+    situation.namespaces[which] = {"team": data.draw(st.sampled_from(["one", "two"]))}
+    simulation.table.counts.set_namespace(which, situation.namespaces[which])
     fresh = situation.simulation()
     names = [node.metadata.name for node in situation.nodes]
     assert refusals(simulation, "InterPodAffinity", situation.pod) == refusals(fresh, "InterPodAffinity", situation.pod)

@@ -1,0 +1,78 @@
+"""What a pod takes of its node while it is being resized.
+
+That is the most of what it asks for, what the kubelet has granted and what it has; of a resize that can never be, only
+the latter two.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import msgspec
+
+from sampan.api import quantity
+from sampan.api.types.core_v1 import Container, ContainerStatus, Pod, PodSpec
+
+_PENDING, _INFEASIBLE = "PodResizePending", "Infeasible"
+_Requests = Mapping[str, str]
+
+
+def spec_as_granted(pod: Pod) -> PodSpec:
+    """The pod's own spec unless what it takes is something else."""
+    containers = _as_granted(pod, pod.spec.containers or (), pod.status.containerStatuses)
+    sidecars = _as_granted(pod, pod.spec.initContainers, pod.status.initContainerStatuses, only_sidecars=True)
+    if containers is None and sidecars is None:
+        return pod.spec
+    return msgspec.structs.replace(
+        pod.spec,
+        containers=containers if containers is not None else pod.spec.containers,
+        initContainers=sidecars if sidecars is not None else pod.spec.initContainers,
+    )
+
+
+def _as_granted(
+    pod: Pod, containers: Sequence[Container], statuses: Sequence[ContainerStatus], *, only_sidecars: bool = False
+) -> list[Container] | None:
+    """None if nothing differs."""
+    told = {status.name: status for status in statuses if status.resources is not None}
+    if not told:
+        return None
+    found, differs = [], False
+    for container in containers:
+        status = told.get(container.name)
+        if status is None or (only_sidecars and container.restartPolicy != "Always"):
+            found.append(container)
+            continue
+        requests = container.resources.requests
+        taken = _taken(pod, requests, status)
+        if taken != requests:
+            differs = True
+            resources = msgspec.structs.replace(container.resources, requests=taken)
+            container = msgspec.structs.replace(container, resources=resources)
+        found.append(container)
+    return found if differs else None
+
+
+def _taken(pod: Pod, wanted: _Requests, status: ContainerStatus) -> _Requests:
+    actual = status.resources.requests if status.resources is not None else {}
+    if actual == wanted and status.allocatedResources in ({}, wanted):
+        return wanted
+    lists = [actual, status.allocatedResources]
+    return _most(lists if _is_infeasible(pod) else [wanted, *lists])
+
+
+def _is_infeasible(pod: Pod) -> bool:
+    pending = next((one for one in pod.status.conditions if one.type == _PENDING), None)
+    return pending is not None and pending.reason == _INFEASIBLE
+
+
+def _most(lists: Sequence[_Requests]) -> dict[str, str]:
+    found: dict[str, str] = {}
+    for amounts in lists:
+        for name, amount in amounts.items():
+            if name not in found or quantity.parse(amount) > quantity.parse(found[name]):
+                found[name] = amount
+    return found
+
+
+__all__ = ["spec_as_granted"]
