@@ -15,7 +15,7 @@ from sampan.api.scheme import Scheme
 from sampan.apiserver.admission.chain import Plugin
 from sampan.apiserver.call import Call, Query
 from sampan.apiserver.rendering import Renderer
-from sampan.apiserver.results import WatchAnswer
+from sampan.apiserver.results import StreamAnswer, WatchAnswer
 from sampan.machinery import errors
 from sampan.machinery.clock import VirtualClock
 from tests.serving import ADMIN, Server, serving
@@ -54,7 +54,7 @@ class Asking:
         call = self.call(method, target, body, headers)
         try:
             answer = await self.pipeline.serve_as(call)
-            assert not isinstance(answer, WatchAnswer)
+            assert not isinstance(answer, WatchAnswer | StreamAnswer)
             rendered = await self.renderer.render(answer, call.form, call)
         except errors.ApiError as error:
             rendered = await self.renderer.error(error, call)

@@ -18,7 +18,7 @@ from sampan.apiserver.pipeline import Pipeline
 from sampan.apiserver.registry.allocation import ServiceRanges
 from sampan.apiserver.registry.registry import Registry
 from sampan.apiserver.rendering import Renderer
-from sampan.apiserver.results import WatchAnswer
+from sampan.apiserver.results import StreamAnswer, WatchAnswer
 from sampan.machinery import errors
 from sampan.machinery.clock import VirtualClock
 from sampan.machinery.token_signer import TokenSigner
@@ -57,7 +57,7 @@ class ApiServer:
         call = Call(method=method, path=path, query=Query(query), headers=headers, body=body, user=ADMIN)
         try:
             answer = await self.pipeline.serve_as(call)
-            assert not isinstance(answer, WatchAnswer)
+            assert not isinstance(answer, WatchAnswer | StreamAnswer)
             rendered = await self._renderer.render(answer, call.form, call)
         except errors.ApiError as error:
             rendered = await self._renderer.error(error, call)
