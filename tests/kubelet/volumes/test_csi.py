@@ -10,7 +10,7 @@ from sampan.api.codec import json
 from sampan.api.types.core_v1 import Node, PersistentVolume, PersistentVolumeClaim, Pod, Secret
 from sampan.api.types.storage_v1 import CSIDriver, CSINode, VolumeAttachment
 from sampan.kubelet.volumes import VolumeManager
-from sampan.kubelet.volumes.csi.plugin import attachment_name
+from sampan.kubelet.volumes.csi.facts import attachment_name
 from sampan.machinery.client import PatchType
 from sampan.machinery.clock import VirtualClock
 from sampan.runtimes.contract import RuntimeFailure

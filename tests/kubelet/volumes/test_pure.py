@@ -22,8 +22,8 @@ from sampan.kubelet.volumes import env_files
 from sampan.kubelet.volumes.container_mounts import chosen_subpath, is_recursive, propagation
 from sampan.kubelet.volumes.contract import Spec, VolumeFault
 from sampan.kubelet.volumes.csi.client import NodeInfo
+from sampan.kubelet.volumes.csi.facts import has_groups
 from sampan.kubelet.volumes.csi.node_info import changed, changes
-from sampan.kubelet.volumes.csi.plugin import has_groups
 from sampan.kubelet.volumes.csi.registration import refusal
 from sampan.kubelet.volumes.plugins import host_path, iscsi
 from sampan.kubelet.volumes.plugins.empty_dir import memory_size, page_size

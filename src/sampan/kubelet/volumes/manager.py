@@ -13,23 +13,23 @@ from contextlib import asynccontextmanager
 
 from sampan.api.types.core_v1 import FileKeySelector, Node, Pod
 from sampan.kubelet.objects import ObjectKey, PodObjects
-from sampan.kubelet.volumes import env_files, sizes, subpaths
-from sampan.kubelet.volumes.claims import Claims, claimed
+from sampan.kubelet.volumes import env_files, sizes
+from sampan.kubelet.volumes.claims import Claims
 from sampan.kubelet.volumes.container_mounts import ContainerMounts
 from sampan.kubelet.volumes.contract import SET_UP, ClaimFault, NotAttached, VolumeFault
 from sampan.kubelet.volumes.csi.client import Drivers
 from sampan.kubelet.volumes.csi.node_info import NodeInfos
 from sampan.kubelet.volumes.csi.plugin import Csi
 from sampan.kubelet.volumes.csi.registration import Registration
+from sampan.kubelet.volumes.disk import Disk
 from sampan.kubelet.volumes.host import Host, VolumeConfig
 from sampan.kubelet.volumes.layout import Layout
 from sampan.kubelet.volumes.mounting import Mounter
 from sampan.kubelet.volumes.plugins.table import Plugins
-from sampan.kubelet.volumes.reconciler import Reconciler, remove_empty
+from sampan.kubelet.volumes.reconciler import Reconciler
 from sampan.kubelet.volumes.sizes import VolumeUsage
 from sampan.kubelet.volumes.state import (
     Actual,
-    ActualVolume,
     AnyContainer,
     Changes,
     DesiredPod,
@@ -107,11 +107,12 @@ class VolumeManager:
             actual=self._actual,
             node=lambda: self._node.get(config.node_name),
         )
+        self._disk = Disk(host=self._host, plugins=self._plugins, actual=self._actual)
         self._mounts = ContainerMounts(host=self._host, actual=self._actual)
         self._queue: WorkQueue[Key] = WorkQueue(clock=clock, backoff=_BACKOFF, activity=self._activity)
         objects.subscribe(self._on_object)
         informers.of(Node, Selection(fields=f"metadata.name={config.node_name}")).subscribe(self._on_node)
-        self._restore()
+        self._disk.restore()
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[VolumeManager]:
@@ -185,7 +186,8 @@ class VolumeManager:
                 raise RuntimeFailure(FAILED_UNMOUNT, f"mounted volumes=[{names}]: {_TOO_LATE}")
         while self._leaving_devices() and await happens_by(self._clock, self._changes.of(""), until):
             pass
-        await asyncio.to_thread(self._clean_up, uid)
+        await asyncio.to_thread(self._disk.clean_up, uid)
+        self._host.tokens.forget(uid)
 
     def mounts(self, pod: Pod, container: AnyContainer, variables: Mapping[str, str] | None = None) -> Sequence[Mount]:
         """What the container mounts. `variables` are those of its environment, for subPathExpr. RuntimeFailure."""
@@ -217,7 +219,7 @@ class VolumeManager:
 
     async def usage(self, pod: Pod) -> Sequence[VolumeUsage]:
         """Of those volumes that can be measured."""
-        return await asyncio.to_thread(self._measured, pod)
+        return await asyncio.to_thread(self._disk.measured, pod)
 
     # -- work --------------------------------------------------------------------------------------------------------
 
@@ -326,6 +328,14 @@ class VolumeManager:
         uid = desired.pod.metadata.uid
         return [key for name in desired.volumes if self._actual.ready(key := Key(uid, name)) is None]
 
+    async def _watch_sizes(self) -> None:
+        while True:
+            await self._clock.sleep(self._config.size_period_s)
+            for desired in list(self._desired.values()):
+                if sizes.limited(desired.pod):
+                    for message in await asyncio.to_thread(self._disk.excesses, desired.pod):
+                        self._on_excess(desired.pod, message)
+
     # -- words -------------------------------------------------------------------------------------------------------
 
     def _told(self, desired: DesiredPod, missing: Sequence[Key], why: str) -> str:
@@ -340,54 +350,6 @@ class VolumeManager:
         if found is None or found.device is None or not found.device.is_attachable:
             return False
         return node is None or all(one.name != found.device.unique for one in node.status.volumesAttached)
-
-    # -- disk --------------------------------------------------------------------------------------------------------
-
-    def _restore(self) -> None:
-        """Take note of what is set up already; whose volumes are wanted is adopted, the rest waits for `unmount`."""
-        for uid in self._host.layout.pods():
-            for _, name, inner in self._host.layout.of_pod(uid):
-                plugin = self._plugins.named(name)
-                if plugin is not None:
-                    device = plugin.device_on_disk(uid, inner)
-                    volume = ActualVolume(plugin=plugin, inner=inner, device=device)
-                    self._actual.put(Key(uid, f"{name}/{inner}"), volume)
-        for plugin in self._plugins:
-            for device in plugin.devices_on_disk():
-                self._actual.put_device(plugin, device)
-
-    def _clean_up(self, uid: str) -> None:
-        """What is left when all volumes are down."""
-        layout = self._host.layout
-        subpaths.clean(self._host.mounter, layout.subpaths(uid))
-        self._host.tokens.forget(uid)
-        for folder in (layout.volumes(uid), layout.pod(uid) / "volumeDevices", layout.pod(uid) / "plugins"):
-            for path in sorted(folder.glob("*")):
-                remove_empty(path, layout.pod(uid))
-            remove_empty(folder, layout.pod(uid))
-
-    async def _watch_sizes(self) -> None:
-        while True:
-            await self._clock.sleep(self._config.size_period_s)
-            for desired in list(self._desired.values()):
-                for volume, limit in sizes.limited(desired.pod):
-                    ready = self._actual.ready(Key(desired.pod.metadata.uid, volume.name))
-                    if ready is None:
-                        continue
-                    used, _ = await asyncio.to_thread(sizes.disk_usage, ready.path)
-                    if message := sizes.excess(volume, limit, used):
-                        self._on_excess(desired.pod, message)
-
-    def _measured(self, pod: Pod) -> list[VolumeUsage]:
-        found = []
-        for volume in pod.spec.volumes:
-            ready = self._actual.ready(Key(pod.metadata.uid, volume.name))
-            if ready is None or ready.image or ready.device is not None or volume.hostPath is not None:
-                continue
-            source = claimed(pod, volume)
-            claim, is_whole = source.claimName if source is not None else "", self._host.mounter.is_mounted(ready.path)
-            found.append(sizes.measure(volume.name, ready.path, is_whole=is_whole, claim=claim))
-        return found
 
 
 __all__ = ["FAILED_MOUNT", "FAILED_UNMOUNT", "StillWaiting", "VolumeManager"]

@@ -23,6 +23,16 @@ from sampan.kubelet.volumes.contract import (
     VolumeFault,
 )
 from sampan.kubelet.volumes.csi.client import MOUNT_GROUP, STAGE, Drivers, Use
+from sampan.kubelet.volumes.csi.facts import (
+    PERSISTENT,
+    PREFIX,
+    attachment_name,
+    check_life,
+    has_groups,
+    inline_handle,
+    life_of,
+    pod_info,
+)
 from sampan.kubelet.volumes.host import Host
 from sampan.kubelet.volumes.ownership import give_to_group
 from sampan.machinery import errors
@@ -30,9 +40,7 @@ from sampan.machinery.client import ConnectionFailed
 
 NAME = "kubernetes.io/csi"
 _DATA = "vol_data.json"
-_PERSISTENT, _EPHEMERAL = "Persistent", "Ephemeral"
 _REPUBLISH_S = 60.0
-_PREFIX = "csi.storage.k8s.io"
 
 
 class Csi(PluginBase):
@@ -101,7 +109,7 @@ class Csi(PluginBase):
 
     def device_on_disk(self, uid: str, inner: str) -> Device | None:
         data = load(self._folder(uid, inner) / _DATA)
-        if data is None or data.get("volumeLifecycleMode") != _PERSISTENT:
+        if data is None or data.get("volumeLifecycleMode") != PERSISTENT:
             return None
         return self._device(data["driverName"], data["volumeHandle"], is_attachable=True)
 
@@ -121,7 +129,7 @@ class Csi(PluginBase):
         source: CSIPersistentVolumeSource | CSIVolumeSource = spec.source.csi or spec.volume.csi or CSIVolumeSource()
         driver = self._drivers.get(source.driver, "mounter.SetUpAt failed to get CSI client")
         info = await self._info(source.driver)
-        _check_life(info, source.driver, _life(spec))
+        check_life(info, source.driver, life_of(spec))
         is_read_only = spec.is_read_only if spec.persistent is not None else bool(source.readOnly)
         device = await self.device(spec)
         staging = device.path if device is not None and await driver.can(STAGE) else None
@@ -172,7 +180,7 @@ class Csi(PluginBase):
             "driverName": driver,
             "nodeName": node,
             "attachmentID": attachment_name(handle, driver, node),
-            "volumeLifecycleMode": _life(spec),
+            "volumeLifecycleMode": life_of(spec),
         }
         return data | {"target": str(self._target(spec))} if spec.is_block else data
 
@@ -214,7 +222,7 @@ class Csi(PluginBase):
         if info is not None and info.spec.podInfoOnMount:
             context |= pod_info(spec)
         if info is not None and info.spec.tokenRequests:
-            tokens = {f"{_PREFIX}/serviceAccount.tokens": await self._tokens(spec, info)}
+            tokens = {f"{PREFIX}/serviceAccount.tokens": await self._tokens(spec, info)}
             (secrets if info.spec.serviceAccountTokenInSecrets else context).update(tokens)
         return context, secrets
 
@@ -255,56 +263,6 @@ class Csi(PluginBase):
         return info is None or info.spec.attachRequired is not False
 
 
-def attachment_name(handle: str, driver: str, node: str) -> str:
-    return f"csi-{hashlib.sha256(f'{handle}{driver}{node}'.encode()).hexdigest()}"
-
-
-def inline_handle(spec: Spec) -> str:
-    return f"csi-{hashlib.sha256(f'{spec.pod.metadata.uid}{spec.outer}'.encode()).hexdigest()}"
-
-
-def pod_info(spec: Spec) -> dict[str, str]:
-    meta = spec.pod.metadata
-    return {
-        f"{_PREFIX}/pod.name": meta.name,
-        f"{_PREFIX}/pod.namespace": meta.namespace,
-        f"{_PREFIX}/pod.uid": meta.uid,
-        f"{_PREFIX}/serviceAccount.name": spec.pod.spec.serviceAccountName,
-        f"{_PREFIX}/ephemeral": "true" if _life(spec) == _EPHEMERAL else "false",
-    }
-
-
-def has_groups(spec: Spec, info: CSIDriver | None, is_read_only: bool) -> bool:
-    """Whether the kubelet gives the volume's files to the pod's group. Pure."""
-    policy = (info.spec.fsGroupPolicy if info is not None else None) or "ReadWriteOnceWithFSType"
-    if spec.security.fsGroup is None or policy == "None" or is_read_only:
-        return False
-    if policy == "File":
-        return True
-    source = spec.source.csi or spec.volume.csi
-    if source is None or not source.fsType:
-        return False
-    return spec.persistent is None or any(
-        mode in ("ReadWriteOnce", "ReadWriteOncePod") for mode in spec.source.accessModes
-    )
-
-
-def _check_life(info: CSIDriver | None, driver: str, life: str) -> None:
-    if info is None and life == _PERSISTENT:
-        return
-    start = f'kubernetes.io/csi: mounter.SetupAt failed to check volume lifecycle mode: volume mode "{life}"'
-    if info is None:
-        raise VolumeFault(f"{start} not supported by driver {driver} (no CSIDriver object)")
-    modes = info.spec.volumeLifecycleModes or [_PERSISTENT]
-    if life not in modes:
-        told = " ".join(f'"{mode}"' for mode in modes)
-        raise VolumeFault(f"{start} not supported by driver {driver} (only supports [{told}])")
-
-
-def _life(spec: Spec) -> str:
-    return _PERSISTENT if spec.persistent is not None else _EPHEMERAL
-
-
 def _save(path: Path, data: Mapping[str, str]) -> None:
     path.write_bytes(json.encode(dict(sorted(data.items()))) + b"\n")
 
@@ -317,4 +275,4 @@ def load(path: Path) -> dict[str, str] | None:
     return found
 
 
-__all__ = ["NAME", "Csi", "attachment_name", "has_groups", "inline_handle", "pod_info"]
+__all__ = ["NAME", "Csi"]

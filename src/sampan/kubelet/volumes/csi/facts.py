@@ -1,0 +1,65 @@
+"""What is known of a CSI volume without asking anybody: its names, what is told of the pod, who sets groups. Pure."""
+
+from __future__ import annotations
+
+import hashlib
+
+from sampan.api.types.storage_v1 import CSIDriver
+from sampan.kubelet.volumes.contract import Spec, VolumeFault
+
+PERSISTENT, EPHEMERAL = "Persistent", "Ephemeral"
+PREFIX = "csi.storage.k8s.io"
+
+
+def attachment_name(handle: str, driver: str, node: str) -> str:
+    return f"csi-{hashlib.sha256(f'{handle}{driver}{node}'.encode()).hexdigest()}"
+
+
+def inline_handle(spec: Spec) -> str:
+    return f"csi-{hashlib.sha256(f'{spec.pod.metadata.uid}{spec.outer}'.encode()).hexdigest()}"
+
+
+def pod_info(spec: Spec) -> dict[str, str]:
+    meta = spec.pod.metadata
+    return {
+        f"{PREFIX}/pod.name": meta.name,
+        f"{PREFIX}/pod.namespace": meta.namespace,
+        f"{PREFIX}/pod.uid": meta.uid,
+        f"{PREFIX}/serviceAccount.name": spec.pod.spec.serviceAccountName,
+        f"{PREFIX}/ephemeral": "true" if life_of(spec) == EPHEMERAL else "false",
+    }
+
+
+def has_groups(spec: Spec, info: CSIDriver | None, is_read_only: bool) -> bool:
+    """Whether the kubelet gives the volume's files to the pod's group. Pure."""
+    policy = (info.spec.fsGroupPolicy if info is not None else None) or "ReadWriteOnceWithFSType"
+    if spec.security.fsGroup is None or policy == "None" or is_read_only:
+        return False
+    if policy == "File":
+        return True
+    source = spec.source.csi or spec.volume.csi
+    if source is None or not source.fsType:
+        return False
+    return spec.persistent is None or any(
+        mode in ("ReadWriteOnce", "ReadWriteOncePod") for mode in spec.source.accessModes
+    )
+
+
+def check_life(info: CSIDriver | None, driver: str, life: str) -> None:
+    if info is None and life == PERSISTENT:
+        return
+    start = f'kubernetes.io/csi: mounter.SetupAt failed to check volume lifecycle mode: volume mode "{life}"'
+    if info is None:
+        raise VolumeFault(f"{start} not supported by driver {driver} (no CSIDriver object)")
+    modes = info.spec.volumeLifecycleModes or [PERSISTENT]
+    if life not in modes:
+        told = " ".join(f'"{mode}"' for mode in modes)
+        raise VolumeFault(f"{start} not supported by driver {driver} (only supports [{told}])")
+
+
+def life_of(spec: Spec) -> str:
+    return PERSISTENT if spec.persistent is not None else EPHEMERAL
+
+
+__all__ = ["EPHEMERAL", "PERSISTENT", "PREFIX", "attachment_name", "check_life", "has_groups", "inline_handle"]
+__all__ += ["life_of", "pod_info"]

@@ -1,0 +1,63 @@
+"""What is on disk: what a kubelet before this one has left, what remains of a pod, how much volumes hold."""
+
+from __future__ import annotations
+
+from sampan.api.types.core_v1 import Pod
+from sampan.kubelet.volumes import sizes, subpaths
+from sampan.kubelet.volumes.claims import claimed
+from sampan.kubelet.volumes.host import Host
+from sampan.kubelet.volumes.plugins.table import Plugins
+from sampan.kubelet.volumes.reconciler import remove_empty
+from sampan.kubelet.volumes.sizes import VolumeUsage
+from sampan.kubelet.volumes.state import Actual, ActualVolume, Key
+
+
+class Disk:
+    def __init__(self, *, host: Host, plugins: Plugins, actual: Actual) -> None:
+        self._host, self._plugins, self._actual = host, plugins, actual
+
+    def restore(self) -> None:
+        """Take note of what is set up already; whose volumes are wanted is adopted, the rest waits to be taken down."""
+        for uid in self._host.layout.pods():
+            for _, name, inner in self._host.layout.of_pod(uid):
+                plugin = self._plugins.named(name)
+                if plugin is not None:
+                    device = plugin.device_on_disk(uid, inner)
+                    volume = ActualVolume(plugin=plugin, inner=inner, device=device)
+                    self._actual.put(Key(uid, f"{name}/{inner}"), volume)
+        for plugin in self._plugins:
+            for device in plugin.devices_on_disk():
+                self._actual.put_device(plugin, device)
+
+    def clean_up(self, uid: str) -> None:
+        """What is left of a pod when all its volumes are down."""
+        layout = self._host.layout
+        subpaths.clean(self._host.mounter, layout.subpaths(uid))
+        for folder in (layout.volumes(uid), layout.pod(uid) / "volumeDevices", layout.pod(uid) / "plugins"):
+            for path in sorted(folder.glob("*")):
+                remove_empty(path, layout.pod(uid))
+            remove_empty(folder, layout.pod(uid))
+
+    def excesses(self, pod: Pod) -> list[str]:
+        """What is to be told of volumes that hold more than they may."""
+        found = []
+        for volume, limit in sizes.limited(pod):
+            ready = self._actual.ready(Key(pod.metadata.uid, volume.name))
+            if ready is not None and (message := sizes.excess(volume, limit, sizes.disk_usage(ready.path)[0])):
+                found.append(message)
+        return found
+
+    def measured(self, pod: Pod) -> list[VolumeUsage]:
+        """Of those volumes that can be measured."""
+        found = []
+        for volume in pod.spec.volumes:
+            ready = self._actual.ready(Key(pod.metadata.uid, volume.name))
+            if ready is None or ready.image or ready.device is not None or volume.hostPath is not None:
+                continue
+            source = claimed(pod, volume)
+            claim, is_whole = source.claimName if source is not None else "", self._host.mounter.is_mounted(ready.path)
+            found.append(sizes.measure(volume.name, ready.path, is_whole=is_whole, claim=claim))
+        return found
+
+
+__all__ = ["Disk"]
