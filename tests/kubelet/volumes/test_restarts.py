@@ -1,0 +1,81 @@
+"""A kubelet that ends at any moment: what was mounted is known to the next, nothing is lost, nothing stays behind."""
+
+import asyncio
+import contextlib
+import random
+from pathlib import Path
+
+import pytest
+
+from sampan.api.types.core_v1 import ConfigMap, Pod, Secret
+from sampan.kubelet.volumes import VolumeManager
+from sampan.runtimes import kernel
+from tests.kubelet.volumes.driver import NAME, FolderDriver
+from tests.kubelet.volumes.made import Scene, needs_root, play
+from tests.kubelet.volumes.test_csi import driver_object, volume
+
+VOLUMES = [
+    {"name": "disk", "emptyDir": {}},
+    {"name": "memory", "emptyDir": {"medium": "Memory"}},
+    {"name": "map", "configMap": {"name": "m"}},
+    {"name": "word", "secret": {"secretName": "s"}},
+    {"name": "data", "persistentVolumeClaim": {"claimName": "c"}},
+]
+MOUNTS = [
+    {"name": "disk", "mountPath": "/disk", "subPath": "part"},
+    *({"name": name, "mountPath": f"/{name}"} for name in ("memory", "map", "word", "data")),
+]
+
+
+async def cut_short(manager: VolumeManager, pods: list[Pod], pause_s: float, choose: random.Random) -> None:
+    """Mount and unmount at random until the time is up, however far that has come."""
+
+    async def work(pod: Pod) -> None:
+        while True:
+            await manager.mount(pod)
+            manager.mounts(pod, (pod.spec.containers or [])[0])
+            await asyncio.sleep(choose.random() * 0.02)
+            if choose.random() < 0.5:
+                await manager.unmount(pod)
+
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(pause_s), asyncio.TaskGroup() as group:
+            for pod in pods:
+                group.create_task(work(pod))
+
+
+@needs_root
+@pytest.mark.parametrize("seed", range(3))
+def test_at_random(tmp_path: Path, seed: int) -> None:
+    choose = random.Random(seed)
+
+    async def scenario(scene: Scene) -> None:
+        driver = FolderDriver(tmp_path / "data")
+        await driver_object(scene, attachRequired=False)
+        await volume(scene)
+        await scene.create(ConfigMap, "m", data={"a": "1"})
+        await scene.create(Secret, "s", stringData={"a": "1"})
+        pods = [await scene.pod(f"p{number}", volumes=VOLUMES, mounts=MOUNTS) for number in range(3)]
+        kept = pods[0]
+        async with driver.serving(scene.root / "plugins_registry"):
+            async with scene.managing() as manager:
+                await driver.registered.wait()
+                await manager.mount(kept)
+                (scene.folder(kept, "empty-dir", "memory") / "file").write_text("kept")
+            for _ in range(4):
+                async with scene.managing() as manager:
+                    await cut_short(manager, pods[1:], choose.random() * 0.3, choose)
+            async with scene.managing() as manager:
+                await manager.mount(kept)
+                assert (scene.folder(kept, "empty-dir", "memory") / "file").read_text() == "kept"
+                assert (scene.folder(kept, "configmap", "map") / "a").read_text() == "1"
+                for uid in manager.known_pods():
+                    await manager.unmount(uid)
+                assert manager.known_pods() == []
+        assert kernel.mounts_below(scene.root) == []
+        assert [
+            path for path in (scene.root / "pods").rglob("*") if path.name not in {p.metadata.uid for p in pods}
+        ] == []
+        assert list((scene.root / "plugins/kubernetes.io/csi" / NAME).iterdir()) == []
+
+    play(tmp_path, scenario)
