@@ -1,0 +1,81 @@
+"""The example of a plug-in works in a cluster, and the experiment gives the same table twice."""
+
+import importlib
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sampan.api.types.core_v1 import Pod
+from sampan.api.types.events_v1 import Event
+from sampan.machinery.client import Selection
+from sampan.scheduler.config_file import parse_text
+from sampan.testing import Cluster, builders
+
+EXAMPLE = Path(__file__).parents[2] / "examples" / "scheduler-plugin"
+PATIENCE_S = 30.0
+
+
+@pytest.fixture(autouse=True)
+def _importable(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(EXAMPLE))
+
+
+def eventually(holds: Callable[[], bool]) -> None:
+    end = time.monotonic() + PATIENCE_S
+    while not holds():
+        assert time.monotonic() < end
+        time.sleep(0.02)
+
+
+def create(cluster: Cluster, name: str, noise: str) -> None:
+    pod = builders.pod(name, namespace="default", labels={"noise": noise})
+    cluster.run(cluster.client.of(Pod).create(pod))
+
+
+def node_of(cluster: Cluster, name: str) -> str:
+    return cluster.run(cluster.client.of(Pod).get(name, "default")).spec.nodeName
+
+
+def placed(cluster: Cluster, name: str) -> str:
+    eventually(lambda: bool(node_of(cluster, name)))
+    return node_of(cluster, name)
+
+
+def test_the_plugin_is_short() -> None:
+    assert len((EXAMPLE / "quiet_neighbours.py").read_text().splitlines()) < 40
+
+
+def test_the_plugin_in_a_cluster() -> None:
+    config = parse_text((EXAMPLE / "config.yaml").read_text())
+    with Cluster(nodes=2, scheduler=config) as cluster:
+        create(cluster, "drums", "noisy")
+        loud = placed(cluster, "drums")
+        for name in ("trumpet", "bass"):
+            create(cluster, name, "noisy")
+            assert placed(cluster, name) == loud
+        for name in ("reader", "sleeper"):
+            create(cluster, name, "quiet")
+            assert placed(cluster, name) != loud
+        cluster.run(cluster.client.of(Pod).delete("reader", "default"))
+        pod = builders.pod("stubborn", namespace="default", labels={"noise": "quiet"})
+        pod.spec.nodeSelector = {"kubernetes.io/hostname": loud}
+        cluster.run(cluster.client.of(Pod).create(pod))
+        eventually(lambda: "1 node(s) had noisy neighbours" in _failure(cluster, "stubborn"))
+
+
+def _failure(cluster: Cluster, name: str) -> str:
+    page: Any = cluster.run(cluster.client.of(Event).list(Selection(namespace="default")))
+    notes = [one.note for one in page.items if one.regarding.name == name and one.reason == "FailedScheduling"]
+    return notes[-1] if notes else ""
+
+
+def test_the_experiment_is_repeatable() -> None:
+    compare = importlib.import_module("compare")
+    first, again, other = (compare.table(seed, nodes=60, pods=300) for seed in (1, 1, 2))
+    assert first == again != other
+    (_, least, most) = (line.split() for line in first)
+    assert (least[0], most[0]) == ("LeastAllocated", "MostAllocated")
+    assert int(most[2]) > int(least[2]), "packing leaves more nodes empty"
