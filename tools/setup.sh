@@ -64,6 +64,13 @@ want() {
 is_usable || make_environment
 want kubectl kubernetes-client "tests that need kubectl will be skipped"
 want nft nftables "pods of real nodes have no network, and tests of it will be skipped"
+# One of the two runs containers. crun costs less, and refuses machines that use both versions of cgroups.
+if [ -e /sys/fs/cgroup/unified/cgroup.controllers ]; then
+    want runc runc "pods cannot run in containers, and tests of that will be skipped"
+elif ! command -v runc >/dev/null; then
+    want crun crun "pods cannot run in containers, and tests of that will be skipped"
+fi
+want ip iproute2 "some tests of the pod network will be skipped"
 say "installing Sampan and its tools into .venv"
 .venv/bin/python -m pip install --quiet --disable-pip-version-check --no-input --editable '.[dev]'
 # What pip does for a package it copies: without it, and where Python may not write, each start compiles everything anew.

@@ -11,27 +11,41 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import yaml
+
 from sampan.cli.cluster_dir import ClusterDir, Running, cluster_dir
+from sampan.cli.node_flags import usable
 from sampan.cli.status import running
 
 SAMPAN = str(Path(sys.executable).with_name("sampan"))
 USUAL_PORT = 6443
 NOTES = "/api/v1/namespaces/hello/configmaps"
+PODS = "/api/v1/namespaces/hello/pods"
+ROOT = Path(__file__).resolve().parents[1]
+EXAMPLE = "examples/hello.yaml"
 
 
 def main() -> None:
     where = cluster_dir(None, "sampan")
     if (note := running(where)) is None:
-        started = [SAMPAN, "up", "--detach", "--secure-port", str(_port())]
+        started = [SAMPAN, "up", "--detach", "--secure-port", str(_port()), *_runtime()]
         print(subprocess.run(started, check=True, stdout=subprocess.PIPE, text=True).stdout.splitlines()[0])
         note = running(where)
     else:
         print(f"sampan runs already at {note.url}")
     if note is None:
         raise SystemExit(f"the cluster has ended; see {where.log}")
-    _show(Api(where, note))
-    print(f"\nNow it is yours:\n  export KUBECONFIG={note.kubeconfig or where.kubeconfig}\n  kubectl get namespaces")
+    api = Api(where, note)
+    _show(api)
+    _show_pods(api)
+    print(f"\nNow it is yours:\n  export KUBECONFIG={note.kubeconfig or where.kubeconfig}\n  kubectl get pods -n hello")
     print(f"  make stop                 ends it; its data stay in {where.path}")
+
+
+def _runtime() -> list[str]:
+    """As it chooses itself; where there is nothing that isolates, plain processes, as the example's are harmless."""
+    choice, _ = usable("auto")
+    return [] if choice is not None else ["--nodes", "1", "--runtime", "process"]
 
 
 def _port() -> int:
@@ -68,6 +82,11 @@ class Api:
             raise SystemExit(f"{method} {path}: {answer['message']}")
         return answer
 
+    def text(self, path: str) -> str:
+        self._kept.request("GET", path)
+        answer = self._kept.getresponse()
+        return f"{answer.status} {answer.read().decode(errors='replace').strip()}"
+
     def watch(self, path: str, version: str) -> Iterator[Any]:
         connection = self._connect()
         connection.request("GET", f"{path}?watch=true&resourceVersion={version}")
@@ -92,6 +111,51 @@ def _show(api: Api) -> None:
         f"{event['type']} at version {event['object']['metadata']['resourceVersion']}" for event in seen
     )
     print(f"  a watch was told      {told}")
+
+
+def _show_pods(api: Api) -> None:
+    """Pods of the machine's own programs, and what they answer."""
+    nodes = api.call("GET", "/api/v1/nodes")["items"]
+    if not nodes:
+        print("\nThere is no node to run pods.")
+        return
+    runtime = nodes[0]["status"]["nodeInfo"]["containerRuntimeVersion"]
+    print(f"\nIts node {nodes[0]['metadata']['name']} runs pods with {runtime}. Those of {EXAMPLE}:\n")
+    known = {pod["metadata"]["name"] for pod in api.call("GET", PODS)["items"]}
+    wanted = list(yaml.safe_load_all((ROOT / EXAMPLE).read_text()))
+    _wait_for_account(api)
+    began = time.perf_counter()
+    for pod in wanted:
+        if pod["metadata"]["name"] not in known:
+            api.call("POST", PODS, pod)
+    if not _are_ready(api, len(wanted)):
+        raise SystemExit("the pods are not ready after a minute: kubectl describe pods -n hello tells more")
+    print(f"  {len(wanted)} pods are ready   {time.perf_counter() - began:5.1f} s")
+    for pod in wanted:
+        name, port = pod["metadata"]["name"], pod["spec"]["containers"][0]["ports"][0]["containerPort"]
+        print(f"  GET {name}:{port}/    {api.text(f'{PODS}/{name}:{port}/proxy/')}")
+
+
+def _wait_for_account(api: Api) -> None:
+    """Before a namespace has its service account, pods are refused there."""
+    for _ in range(100):
+        if api.text("/api/v1/namespaces/hello/serviceaccounts/default").startswith("200"):
+            return
+        time.sleep(0.05)
+
+
+def _are_ready(api: Api, count: int) -> bool:
+    for _ in range(600):
+        pods = api.call("GET", f"{PODS}?labelSelector=app%3Dhello")["items"]
+        ready = [pod for pod in pods for each in pod["status"].get("conditions", []) if _is_ready(each)]
+        if len(ready) >= count:
+            return True
+        time.sleep(0.1)
+    return False
+
+
+def _is_ready(condition: dict[str, str]) -> bool:
+    return condition["type"] == "Ready" and condition["status"] == "True"
 
 
 def _step(what: str, act: Callable[[], Any]) -> Any:

@@ -25,6 +25,7 @@ from sampan.machinery.client.access import Access
 from sampan.machinery.client.http import HttpTransport
 from sampan.machinery.client.kubeconfig import KubeconfigError, load
 from sampan.machinery.clock import RealClock
+from sampan.runtimes.choice import CRI, DOCKER, Choice
 
 NAME = "kubelet"
 
@@ -54,7 +55,7 @@ def command(**given: Any) -> None:
     found = settings(given, read_config(given["config"]))
     root = Path(given["root_dir"]).absolute()
     config = agent_config(found, root, _logs(given, root))
-    runtime = _runtime(given["runtime"])
+    runtime = _runtime(given["runtime"], found["container-runtime-endpoint"])
     access = _access(given, config)
     run_loop(_run(config, access, runtime, given, flag_ports(found, config)))
 
@@ -65,11 +66,14 @@ def _logs(given: Mapping[str, Any], root: Path) -> Path:
     return Path("/var/log/pods") if root == Path("/var/lib/kubelet") else root / "logs"
 
 
-def _runtime(wanted: str) -> str:
+def _runtime(wanted: str, endpoint: str) -> Choice:
     from sampan.cli.node_flags import usable
 
     if wanted == HOLLOW:
         raise CliError("--runtime: hollow nodes are run by `sampan up --runtime hollow`")
+    if endpoint:
+        name = DOCKER if "docker" in endpoint else CRI
+        return Choice(runtime=name if wanted == AUTO else wanted, place=endpoint)
     found, why_not = usable(wanted)
     if found is None:
         raise CliError(f"--runtime: {why_not}")
@@ -121,7 +125,7 @@ def _keep(access: Access, given: Mapping[str, Any], config: AgentConfig) -> None
 
 
 async def _run(
-    config: AgentConfig, access: Access | None, runtime: str, given: Mapping[str, Any], ports: PortsConfig
+    config: AgentConfig, access: Access | None, runtime: Choice, given: Mapping[str, Any], ports: PortsConfig
 ) -> None:
     from sampan.cli.node_runtime import RuntimePlaces, runtime_maker
     from sampan.kubelet.agent.kubelet import Kubelet
@@ -130,7 +134,12 @@ async def _run(
     assert access is not None
     loop, task, clock = asyncio.get_running_loop(), asyncio.current_task(), RealClock()
     assert task is not None
-    places = RuntimePlaces(folder=config.root / "runtime", images=Path(given["image_dir"] or config.root / "images"))
+    places = RuntimePlaces(
+        node=config.name,
+        folder=config.root / "runtime",
+        images=Path(given["image_dir"] or config.root / "images"),
+        endpoint=runtime.place,
+    )
     stop = asyncio.Event()
     try:
         async with HttpTransport(access) as transport:
@@ -138,7 +147,7 @@ async def _run(
                 config=config,
                 client=Client(transport=transport, clock=clock, component=NAME),
                 clock=clock,
-                make_runtime=runtime_maker(runtime, places, clock),
+                make_runtime=runtime_maker(runtime.runtime, places, clock),
             )
             on_signals(loop, stop.set)
             async with asyncio.TaskGroup() as group:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import os
+import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -14,6 +14,9 @@ from sampan.cli.assembly import KUBELET
 from sampan.cli.cluster_dir import ClusterDir
 from sampan.cli.failures import CliError
 from sampan.cli.nodes_config import AUTO, HOLLOW, OCI, RUNTIMES, NodesConfig
+
+if TYPE_CHECKING:
+    from sampan.runtimes.choice import Choice
 
 
 def node_options(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -49,25 +52,32 @@ def nodes_config(given: Mapping[str, Any], components: Sequence[str], where: Clu
     )
     if wanted == HOLLOW or count == 0 or KUBELET not in components:
         return replace(common, count=count or 0)
-    runtime, why_not = usable(wanted)
-    if runtime is not None:
-        return replace(common, count=1 if count is None else count, runtime=runtime)
+    choice, why_not = usable(wanted)
+    if choice is not None:
+        number = 1 if count is None else count
+        return replace(common, count=number, runtime=choice.runtime, endpoint=choice.place)
     if count is None and wanted == AUTO:
         return replace(common, note=f"there is no node: {why_not}")
-    raise CliError(f"--runtime: {why_not}; {HOLLOW!r} simulates pods")
+    raise CliError(f"--runtime: {why_not}")
 
 
-def usable(wanted: str) -> tuple[str | None, str]:
-    """What can run pods here, and if nothing can, why and what to do."""
-    from sampan.runtimes.oci.binary import find_binary
+def usable(wanted: str) -> tuple[Choice | None, str]:
+    """What can run pods here, and if nothing can, why and what to do. Of itself Sampan takes its own runtime before
+    others', whose images and containers are somebody else's, and never one that isolates nothing."""
+    from sampan.runtimes import choice
 
-    if wanted not in (AUTO, OCI):
-        return None, f"pods cannot be run with {wanted!r} yet"
-    if os.geteuid() != 0:
-        return None, "pods can be run by root only; `sudo sampan up` does, --runtime hollow --nodes 1 simulates"
-    if find_binary() is None:
-        return None, "there is neither crun nor runc; `apt-get install crun` brings one"
-    return OCI, ""
+    order = (OCI, choice.CRI, choice.DOCKER) if wanted == AUTO else (wanted,)
+    faults = []
+    for name in order:
+        try:
+            return asyncio.run(choice.chosen(name)), ""
+        except choice.NoRuntime as fault:
+            faults.append(str(fault))
+    told = "; ".join(faults)
+    if wanted == AUTO:
+        told += ". As root, with crun or runc, pods can run; --runtime process runs them without isolation"
+        told += f", --runtime {HOLLOW} --nodes 1 simulates them"
+    return None, told
 
 
 def _stages(path: str | None) -> Path | None:

@@ -12,6 +12,7 @@ from pathlib import Path
 from sampan.cli.nodes_config import OCI, PROCESS
 from sampan.kubelet.agent.kubelet import MakeRuntime
 from sampan.machinery.clock import Clock
+from sampan.runtimes.choice import CRI, DOCKER
 from sampan.runtimes.contract import Runtime, Told
 from sampan.runtimes.network import NoNetwork, PodNetwork
 
@@ -22,15 +23,18 @@ log = logging.getLogger(__name__)
 class RuntimePlaces:
     """Where a node's runtime keeps what it has, and what becomes of that when the kubelet ends."""
 
+    node: str
     folder: Path
     images: Path
+    endpoint: str = ""
+    """Of cri and docker, the socket."""
     cluster_cidrs: Sequence[str] = ()
     ends: bool = False
     """Everything that runs ends with the kubelet; else it goes on."""
 
 
 def runtime_maker(name: str, places: RuntimePlaces, clock: Clock) -> MakeRuntime:
-    made = {OCI: _oci, PROCESS: _process}[name]
+    made = {OCI: _oci, PROCESS: _process, CRI: _cri, DOCKER: _docker}[name]
 
     @asynccontextmanager
     async def make(told: Told) -> AsyncIterator[Runtime]:
@@ -67,6 +71,33 @@ async def _oci(places: RuntimePlaces, clock: Clock, told: Told) -> AsyncIterator
         if places.ends:
             stack.push_async_callback(runtime.shut_down)
         yield runtime
+
+
+@asynccontextmanager
+async def _cri(places: RuntimePlaces, clock: Clock, told: Told) -> AsyncIterator[Runtime]:
+    from sampan.runtimes.cri import CriRuntime
+
+    folder, node = places.folder / CRI, places.node
+    async with CriRuntime(endpoint=places.endpoint, folder=folder, node=node, clock=clock, told=told) as runtime:
+        try:
+            yield runtime
+        finally:
+            if places.ends:
+                await runtime.shut_down()
+
+
+@asynccontextmanager
+async def _docker(places: RuntimePlaces, clock: Clock, told: Told) -> AsyncIterator[Runtime]:
+    from sampan.runtimes.docker import DockerRuntime
+
+    folder, node = places.folder / DOCKER, places.node
+    socket = places.endpoint.removeprefix("unix://")
+    async with DockerRuntime(socket=socket, folder=folder, node=node, clock=clock, told=told) as runtime:
+        try:
+            yield runtime
+        finally:
+            if places.ends:
+                await runtime.shut_down()
 
 
 @asynccontextmanager

@@ -17,6 +17,8 @@ class NodesConfig:
     """How many nodes there are at least: node-0, node-1 and so on."""
     runtime: str = HOLLOW
     """What runs their pods."""
+    endpoint: str = ""
+    """Of a runtime that is somebody else's: its socket."""
     stages: Path | None = None
     """What hollow pods do."""
     has_events: bool = True

@@ -83,7 +83,14 @@ class RealNodes:
 
 def _places(config: NodesConfig, folder: Path) -> RuntimePlaces:
     assert config.images is not None
-    return RuntimePlaces(folder=folder, images=config.images, cluster_cidrs=config.cluster_cidrs, ends=True)
+    return RuntimePlaces(
+        node=folder.name,
+        folder=folder,
+        images=config.images,
+        endpoint=config.endpoint,
+        cluster_cidrs=config.cluster_cidrs,
+        ends=True,
+    )
 
 
 def _agent_config(config: NodesConfig, root: Path, number: int) -> AgentConfig:
