@@ -9,6 +9,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from typing import Any
 
 from aiohttp import web
 
@@ -61,6 +62,8 @@ class HttpServer:
         self._renderer = Renderer(endpoints=pipeline.endpoints)
         self._in_flight = InFlight(limits=self._limits, metrics=self._metrics, fairness=fairness)
         self._watching = Watching(metrics=self._metrics)
+        self._streams: set[asyncio.Task[Any]] = set()
+        """What passes through to others, and lasts."""
         self._room = asyncio.Semaphore(self._limits.connections)
         self._acceptors: list[tuple[Acceptor, asyncio.Task[None]]] = []
         self._connections: list[Connections] = []
@@ -97,6 +100,8 @@ class HttpServer:
             await asyncio.wait([task])
             acceptor.close()
         self._watching.end_all()
+        for stream in list(self._streams):
+            stream.cancel()
         await asyncio.gather(*(each.close(grace_s) for each in self._connections))
 
     # -- requests ----------------------------------------------------------------------------------------------------
@@ -180,14 +185,18 @@ class HttpServer:
         connection, task = request.protocol, asyncio.current_task()
         if isinstance(connection, Connection) and task is not None:
             connection.on_lost = task.cancel  # type: ignore[assignment]
+            self._streams.add(task)
         try:
             response = await answer.serve(request)
         except asyncio.CancelledError:
-            if task is None or not (isinstance(connection, Connection) and connection.transport is None):
+            is_lost = isinstance(connection, Connection) and connection.transport is None
+            if task is None or not (is_lost or self.is_stopping):
                 raise
             task.uncancel()
-            raise ConnectionResetError("the client has gone") from None
+            raise ConnectionResetError("the client has gone, or the server goes") from None
         finally:
+            if task is not None:
+                self._streams.discard(task)
             if isinstance(connection, Connection):
                 connection.on_lost = None
             if call.trail is not None:

@@ -1,0 +1,58 @@
+"""The whole way: hollow pods say what they use, the kubelets' figures become metrics, the autoscaler acts on them."""
+
+import asyncio
+from typing import Any
+
+from sampan.api.codec import json
+from sampan.api.types.apps_v1 import Deployment
+from sampan.api.types.autoscaling_v2 import HorizontalPodAutoscaler
+from sampan.api.types.core_v1 import Namespace, ServiceAccount
+from sampan.api.types.meta_v1 import ObjectMeta
+from sampan.cli.local_kubelets import LocalKubelets
+from tests.controllers.cluster import cluster
+
+_CONTROLLERS = ("deployment-controller", "replicaset-controller", "horizontal-pod-autoscaler-controller")
+
+
+def _deployment() -> Any:
+    template = {
+        "metadata": {"labels": {"app": "web"}, "annotations": {"hollow.sampan.dev/cpu": "900m"}},
+        "spec": {"containers": [{"name": "c", "image": "x", "resources": {"requests": {"cpu": "1"}}}]},
+    }
+    spec = {"replicas": 1, "selector": {"matchLabels": {"app": "web"}}, "template": template}
+    return json.from_value({"metadata": {"name": "web", "namespace": "ns"}, "spec": spec}, Deployment)
+
+
+def _autoscaler() -> Any:
+    target = {"type": "Utilization", "averageUtilization": 30}
+    spec = {
+        "scaleTargetRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": "web"},
+        "maxReplicas": 5,
+        "metrics": [{"type": "Resource", "resource": {"name": "cpu", "target": target}}],
+    }
+    meta = {"name": "web", "namespace": "ns"}
+    return json.from_value({"metadata": meta, "spec": spec}, HorizontalPodAutoscaler)
+
+
+def test_replicas_follow_what_pods_use() -> None:
+    async def main() -> None:
+        async with cluster() as made:
+            client = made.client
+            await client.of(Namespace).create(Namespace(metadata=ObjectMeta(name="ns")))
+            account = ServiceAccount(metadata=ObjectMeta(name="default", namespace="ns"))
+            await client.of(ServiceAccount).create(account)
+            async with made.nodes("n1", "n2") as fleet, made.binding(), made.running(*_CONTROLLERS):
+                made.server.kubelets.local = LocalKubelets(clock=made.clock, fleet=lambda: fleet, real=lambda: None)
+                made.server.serve_metrics()
+                await client.of(Deployment).create(_deployment())
+                await made.clock.advance(60)
+                await client.of(HorizontalPodAutoscaler).create(_autoscaler())
+                await made.clock.advance(400)
+                found = await client.of(HorizontalPodAutoscaler).get("web", "ns")
+                metrics = found.status.currentMetrics
+                assert metrics is not None
+                assert metrics[0].resource is not None
+                assert metrics[0].resource.current.averageUtilization == 90
+                assert (await client.of(Deployment).get("web", "ns")).spec.replicas == 5
+
+    asyncio.run(main())
