@@ -1,15 +1,20 @@
 """`sampan kube-scheduler`: the scheduler in a process of its own."""
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from sampan.api.types.authentication_v1 import TokenRequest, TokenRequestSpec
 from sampan.api.types.coordination_v1 import Lease
-from sampan.api.types.core_v1 import Node, Pod
+from sampan.api.types.core_v1 import ConfigMap, Node, Pod, ServiceAccount
+from sampan.api.types.meta_v1 import ObjectMeta
+from sampan.api.types.rbac_v1 import ClusterRoleBinding, RoleRef, Subject
 from sampan.machinery.client import PatchType, Selection
 from sampan.testing import Cluster, builders
 from tests.cli.command import Sampan
+from tests.ports import free_port
 
 NAME = "kube-scheduler"
 
@@ -83,3 +88,73 @@ def test_a_configuration_that_makes_no_sense(sampan: Sampan, tmp_path: Path, tex
     assert done.returncode != 0
     assert "--config" in done.stderr
     assert told in done.stderr
+
+
+def test_a_classic_policy(sampan: Sampan, cluster: Cluster, tmp_path: Path) -> None:
+    policy = tmp_path / "policy.json"
+    wanted = {"name": "Chosen", "argument": {"labelsPresence": {"labels": ["chosen"], "presence": True}}}
+    policy.write_text(json.dumps({"kind": "Policy", "apiVersion": "v1", "predicates": [wanted], "priorities": []}))
+    for name in ("a", "b", "c"):
+        cluster.run(make_node(cluster, name))
+    cluster.run(cluster.client.of(Node).patch("b", {"metadata": {"labels": {"chosen": ""}}}))
+    cluster.run(cluster.client.of(Pod).create(builders.pod("p", namespace="default")))
+    words = ("--kubeconfig", str(cluster.kubeconfig), "--secure-port", "0", "--leader-elect=false")
+    with sampan.running(NAME, *words, "--policy-config-file", str(policy)):
+        assert cluster.run(bound(cluster, "p")) == "b"
+
+
+def test_a_policy_in_a_config_map(sampan: Sampan, cluster: Cluster) -> None:
+    cluster.run(make_node(cluster, "a"))
+    cluster.run(cluster.client.of(Pod).create(builders.pod("p", namespace="default")))
+    words = ("--kubeconfig", str(cluster.kubeconfig), "--secure-port", "0", "--leader-elect=false")
+    told = sampan.fails(NAME, *words, "--policy-configmap", "policy")
+    assert told == 'Error: --policy-configmap: configmaps "policy" not found\n'
+    data = {"policy.cfg": "predicates: [{name: PodFitsResources}]\n"}
+    made = ConfigMap(metadata=ObjectMeta(name="policy", namespace="kube-system"), data=data)
+    cluster.run(cluster.client.of(ConfigMap).create(made))
+    with sampan.running(NAME, *words, "--policy-configmap", "policy"):
+        assert cluster.run(bound(cluster, "p")) == "a"
+
+
+@pytest.mark.parametrize("command", ["up", NAME])
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("predicates: [{name: Nothing}]", "predicates[0].name: there is no predicate 'Nothing'"),
+        ("priorities: [{name: A, weight: 1}]", "priorities[0].name: there is no priority 'A'"),
+        ("predicat: []", "Object contains unknown field `predicat`"),
+    ],
+)
+def test_policies_that_make_no_sense(sampan: Sampan, tmp_path: Path, command: str, text: str, told: str) -> None:
+    policy = tmp_path / "policy.yaml"
+    policy.write_text(text)
+    words = ("--master", "http://127.0.0.1:1") if command == NAME else ()
+    found = sampan.fails(command, *words, "--policy-config-file", str(policy))
+    assert found == f"Error: --policy-config-file: {policy}: {told}\n"
+
+
+def test_flags_that_make_no_sense(sampan: Sampan) -> None:
+    words = (NAME, "--master", "http://127.0.0.1:1", "--algorithm-provider")
+    assert "there is no 'Best'; known are DefaultProvider, ClusterAutoscaler" in sampan.fails(*words, "Best")
+    told = sampan.fails(*words, "DefaultProvider", "--policy-config-file", "/x")
+    assert "--policy-config-file: cannot be given together with --algorithm-provider" in told
+
+
+def test_it_tells_why_on_its_own_port(sampan: Sampan, cluster: Cluster) -> None:
+    """With a token: the API server is asked whose it is, and whether that one may."""
+    cluster.run(make_node(cluster, "a"))
+    cluster.run(cluster.client.of(Pod).create(builders.pod("p", namespace="default")))
+    role = ObjectMeta(name="everything-for-default")
+    subject = Subject(kind="ServiceAccount", name="default", namespace="default")
+    admin = RoleRef(apiGroup="rbac.authorization.k8s.io", kind="ClusterRole", name="cluster-admin")
+    binding = ClusterRoleBinding(metadata=role, subjects=[subject], roleRef=admin)
+    cluster.run(cluster.client.of(ClusterRoleBinding).create(binding))
+    asked = TokenRequest(spec=TokenRequestSpec(audiences=[]))
+    made = cluster.client.of(ServiceAccount).create_subresource("token", "default", asked, "default")
+    token = cluster.run(made).status.token
+    port = free_port()
+    words = ("--kubeconfig", str(cluster.kubeconfig), "--secure-port", str(port), "--leader-elect=false")
+    with sampan.running(NAME, *words):
+        assert cluster.run(bound(cluster, "p")) == "a"
+        where = ("-s", cluster.url, "--insecure-skip-tls-verify", "--scheduler", f"https://127.0.0.1:{port}")
+        assert "decided " in sampan("why", "pod/p", *where, "--token", token)
