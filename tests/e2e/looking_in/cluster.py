@@ -48,6 +48,7 @@ class LookedInto:
     """`do` runs something in the cluster's own loop."""
 
     def __init__(self, folder: Path) -> None:
+        folder.mkdir(exist_ok=True)
         self.folder = folder
         self.loop = asyncio.new_event_loop()
         self.node: PlainNode
@@ -65,8 +66,9 @@ class LookedInto:
             raise self._failure
 
     def stop(self) -> None:
-        self.loop.call_soon_threadsafe(self._over.set)
-        self._thread.join(30)
+        if self._thread.is_alive():
+            self.loop.call_soon_threadsafe(self._over.set)
+            self._thread.join(30)
 
     def do(self, work: Coroutine[Any, Any, Any]) -> Any:
         return asyncio.run_coroutine_threadsafe(work, self.loop).result(30)

@@ -1,0 +1,69 @@
+"""Clients that go without a word, and a server that goes while they are there."""
+
+import os
+import time
+from pathlib import Path
+
+from tests.e2e.kubectl.command import Kubectl
+from tests.e2e.looking_in.cluster import LookedInto, looked_into
+
+
+def _execs(cluster: LookedInto) -> list[str]:
+    """Commands that still run on the node."""
+    found = cluster.do(cluster.node.runtime.monitor.list())
+    return [each["id"] for each in found if each["id"].startswith("exec-") and each["code"] is None]
+
+
+def _followed() -> int:
+    """Logs that the kubelet, which is in this process, still follows."""
+    return sum("inotify" in _target(name) for name in os.listdir("/proc/self/fd"))
+
+
+def _target(name: str) -> str:
+    try:
+        return os.readlink(f"/proc/self/fd/{name}")
+    except FileNotFoundError:  # closed meanwhile
+        return ""
+
+
+def _until_gone(cluster: LookedInto) -> None:
+    until = time.monotonic() + 20
+    while _execs(cluster) or _followed():
+        assert time.monotonic() < until, (_execs(cluster), _followed())
+        time.sleep(0.05)
+
+
+def test_a_command_ends_with_its_client(cluster: LookedInto, kubectl_of: Kubectl) -> None:
+    cluster.pod("gone-exec", "sleep", "1000")
+    with kubectl_of.running("exec", "gone-exec", "--", "sh", "-c", "echo begun; sleep 1000") as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "begun\n"
+        assert _execs(cluster)
+    _until_gone(cluster)
+
+
+def test_following_ends_with_its_client(cluster: LookedInto, kubectl_of: Kubectl) -> None:
+    cluster.pod("gone-log", "sh", "-c", "echo begun; sleep 1000")
+    with kubectl_of.running("logs", "-f", "gone-log") as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "begun\n"
+        assert _followed() == 1
+    _until_gone(cluster)
+
+
+def test_a_server_that_goes_does_not_wait_for_streams(tmp_path: Path, kubectl_of: Kubectl) -> None:
+    with looked_into(tmp_path / "own") as own:
+        own.pod("p", "sh", "-c", "echo begun; sleep 1000")
+        kubectl = Kubectl(program=kubectl_of._program, kubeconfig=own.kubeconfig(), home=tmp_path)
+        with (
+            kubectl.running("logs", "-f", "p") as following,
+            kubectl.running("exec", "p", "--", "sh", "-c", "echo begun; sleep 1000") as running,
+        ):
+            for process in (following, running):
+                assert process.stdout is not None
+                assert process.stdout.readline() == "begun\n"
+            began = time.monotonic()
+            own.stop()
+            assert time.monotonic() - began < 5
+            for process in (following, running):
+                process.wait(20)
