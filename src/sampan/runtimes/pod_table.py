@@ -74,6 +74,7 @@ class PodTable:
         self._gone: dict[str, int] = {}
         """Tickets of pods that were seen to be gone, lest an older look brings them back."""
         self._tickets = itertools.count(1)
+        self._all_seen = 0
 
     def ticket(self) -> int:
         return next(self._tickets)
@@ -102,8 +103,9 @@ class PodTable:
         return found != known
 
     def forget_before(self, ticket: int) -> None:
-        """No look with an earlier ticket is under way any more."""
-        self._gone = {uid: each for uid, each in self._gone.items() if each >= ticket}
+        """All pods were looked at with this ticket: no look from before the last such time is under way any more."""
+        self._gone = {uid: each for uid, each in self._gone.items() if each >= self._all_seen}
+        self._all_seen = ticket
 
     # -- what the kubelet asks ---------------------------------------------------------------------------------------
 

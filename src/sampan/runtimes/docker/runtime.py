@@ -3,32 +3,32 @@
 from __future__ import annotations
 
 import asyncio
-import base64
 import contextlib
 import dataclasses
-import json
 import logging
 import math
 import os
 import signal
 import socket
-from collections.abc import Coroutine, Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from sampan.api.types.core_v1 import Container, Pod
 from sampan.machinery.clock import Clock
 from sampan.runtimes import contract, kernel, labels, oom_scores
+from sampan.runtimes.background import Background
 from sampan.runtimes.config import ContainerConfig, Mount, Resources, SandboxConfig
 from sampan.runtimes.contract import ImageInfo, PodReport, RuntimeFailure, Told, Usage
 from sampan.runtimes.cpu_rates import CpuRates
 from sampan.runtimes.docker import messages, seen
 from sampan.runtimes.docker.client import TIMEOUT_S, DockerClient, DockerError, Query
-from sampan.runtimes.docker.logs import LogFile, follow
+from sampan.runtimes.docker.images import DockerImages
+from sampan.runtimes.docker.log_copies import LogCopies
 from sampan.runtimes.docker.streaming import DockerStream
+from sampan.runtimes.docker.view import DockerView
 from sampan.runtimes.images import pause
-from sampan.runtimes.images.credentials import Credentials, Keyring
-from sampan.runtimes.images.reference import BadReference, Reference, parse_reference
+from sampan.runtimes.images.credentials import Keyring
 from sampan.runtimes.network import PodNetwork
 from sampan.runtimes.pod_table import PodTable, SeenContainer, SeenPod, SeenSandbox
 from sampan.runtimes.resolver import resolv_conf
@@ -37,19 +37,14 @@ from sampan.runtimes.streams import ProcessStream
 
 log = logging.getLogger(__name__)
 
-_RELIST_S = 60.0
-_RECONNECT_S = 1.0
-_LAST_WORDS_S = 2.0
-"""How long an end is not told, for the log to be complete."""
-_EVENTS = ("die", "start", "destroy", "oom")
 _DETACH_KEYS = "ctrl-^,ctrl-\\,ctrl-^,ctrl-\\"
 """The engine's own would take a letter from every shell."""
 
 
 class DockerRuntime:
-    """`async with` begins it. `socket` is the engine's, `folder` the node's own; `node` marks what is this node's among
-    what others have in the same engine. With a `network` that connects pods; without, the engine's own of the name
-    `own_network` does."""
+    """`async with` begins it. `socket` is the engine's, `folder` the node's own; by it and the `node`'s name is
+    known what is this node's among what others have in the same engine. With a `network` that connects pods;
+    without, the engine's own of the name `own_network` does."""
 
     name = "docker"
 
@@ -65,36 +60,51 @@ class DockerRuntime:
         own_network: str = "bridge",
         pause_image: str = pause.NAME,
     ) -> None:
-        self._socket, self._folder, self._node, self._clock, self._told = socket, folder, node, clock, told
+        self._socket, self._folder, self._node, self._clock, self._told = (
+            socket,
+            folder,
+            labels.mark(node, folder),
+            clock,
+            told,
+        )
         self._network, self._own_network, self._pause_image = network, own_network, pause_image
         self._configs = SandboxConfigs(folder / "sandboxes")
         self._table = PodTable(self.name)
         self._rates = CpuRates()
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._background = Background()
         self._stops: dict[str, asyncio.Task[None]] = {}
-        self._logs: dict[str, LogFile] = {}
-        """By id, of containers whose output is being written."""
-        self._written: dict[str, asyncio.Task[None]] = {}
         self.version = ""
-        self._client: DockerClient = None  # type: ignore[assignment] # made when the runtime begins
+        self._client: DockerClient  # this and the rest are made when the runtime begins
+        self._images: DockerImages
+        self._logs: LogCopies
+        self._view: DockerView
 
     async def __aenter__(self) -> DockerRuntime:
-        self._client = DockerClient(self._socket)
+        client = self._client = DockerClient(self._socket)
+        self._images = DockerImages(client=client, pause_image=self._pause_image)
+        self._logs = LogCopies(client=client, background=self._background)
+        self._view = DockerView(
+            client=client,
+            node=self._node,
+            table=self._table,
+            configs=self._configs,
+            network=self._network,
+            logs=self._logs,
+            told=self._told,
+        )
         try:
-            self.version, began_at = (await self._client.get("/version"))["Version"], self._clock.now()
-            await self._relist()
+            self.version, began_at = (await client.get("/version"))["Version"], self._clock.now()
+            await self._view.relist()
         except BaseException:
-            await self._client.close()
+            await self.__aexit__()
             raise
-        self._begin(self._follow(began_at))
-        self._begin(self._look_often())
+        self._background.begin(self._view.follow(began_at))
+        self._background.begin(self._view.look_often())
         return self
 
     async def __aexit__(self, *exc: object) -> None:
         """Containers go on."""
-        for task in list(self._tasks):
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self._background.end()
         await self._client.close()
 
     async def shut_down(self) -> None:
@@ -162,16 +172,16 @@ class DockerRuntime:
         old = self._table.get(uid) or SeenPod()
         await self._end_sandboxes(uid, old)
         attempt = max([config.attempt, *(each.attempt + 1 for each in old.sandboxes)])
-        await self._have_pause_image()
+        await self._images.have_pause()
         try:
             await self._make_sandbox(dataclasses.replace(config, attempt=attempt))
         except DockerError as fault:
             raise RuntimeFailure("FailedCreatePodSandBox", fault.message) from None
         finally:
-            await self._refresh(uid)
+            await self._view.refresh(uid)
         for each in old.sandboxes:
             await self._remove(each.id)
-        await self._refresh(uid)
+        await self._view.refresh(uid)
 
     async def _make_sandbox(self, config: SandboxConfig) -> None:
         network = self._own_network if self._network is None else "none"
@@ -199,15 +209,6 @@ class DockerRuntime:
     def _resolver(self, uid: str) -> Path:
         return self._folder / "resolvers" / uid
 
-    async def _have_pause_image(self) -> None:
-        if await self.image(self._pause_image) is not None:
-            return
-        reason = "FailedCreatePodSandBox"
-        if self._pause_image == pause.NAME and pause.is_made_here():
-            await self._client.post("/images/load", {"quiet": "true"}, pause.archive(), reason=reason)
-        else:
-            await self._pull(parse_reference(self._pause_image), None, reason)
-
     async def _end_sandboxes(self, uid: str, pod: SeenPod) -> None:
         for container in pod.containers:
             if not container.is_over:
@@ -223,10 +224,10 @@ class DockerRuntime:
         found = self._table.get(uid)
         if found is not None:
             await self._end_sandboxes(uid, found)
-            await self._refresh(uid)
+            await self._view.refresh(uid)
 
     async def remove_pod(self, uid: str) -> None:
-        await self._refresh(uid)
+        await self._view.refresh(uid)
         found = self._table.get(uid) or SeenPod()
         await self._end_sandboxes(uid, found)
         for container in found.containers:
@@ -235,7 +236,7 @@ class DockerRuntime:
             await self._remove(sandbox.id)
         self._configs.forget(uid)
         self._resolver(uid).unlink(missing_ok=True)
-        await self._refresh(uid)
+        await self._view.refresh(uid)
 
     async def _remove(self, id: str) -> None:
         await self._client.delete(f"/containers/{id}", {"force": "true", "v": "true"})
@@ -252,48 +253,16 @@ class DockerRuntime:
     # -- images ------------------------------------------------------------------------------------------------------
 
     async def image(self, name: str) -> ImageInfo | None:
-        try:
-            found = await self._client.get(f"/images/{name}/json", reason="ImageInspectError")
-        except DockerError as fault:
-            if fault.is_missing:
-                return None
-            raise
-        return seen.image(found, self._pause_image)
+        return await self._images.get(name)
 
     async def images(self) -> Sequence[ImageInfo]:
-        return [seen.image(each, self._pause_image) for each in await self._client.get("/images/json")]
+        return await self._images.list()
 
     async def pull_image(self, pod: Pod, container: Container, keyring: Keyring | None) -> str:
-        name = container.image
-        try:
-            wanted = parse_reference(name)
-        except BadReference as fault:
-            raise RuntimeFailure("InvalidImageName", f"Failed to apply default image tag {name!r}: {fault}") from None
-        known: list[Credentials | None] = [*(keyring.find(wanted) if keyring is not None else ()), None]
-        for last, who in enumerate(known, start=1 - len(known)):
-            try:
-                await self._pull(wanted, who, "ErrImagePull")
-                break
-            except DockerError:
-                if last == 0:
-                    raise
-        found = await self.image(str(wanted))
-        if found is None:
-            raise RuntimeFailure("ErrImagePull", f"{name}: the image was pulled, and is not there")
-        return found.digests[0] if found.digests else found.id
-
-    async def _pull(self, wanted: Reference, who: Credentials | None, reason: str) -> None:
-        query = {"fromImage": wanted.name, "tag": wanted.digest or wanted.tag}
-        headers = {"X-Registry-Auth": _auth(who, wanted)} if who is not None else None
-        try:
-            async for step in self._client.lines("POST", "/images/create", query, headers):
-                if "error" in step:
-                    raise DockerError(reason, 0, str(step["error"]))
-        except DockerError as fault:
-            raise DockerError(reason, fault.code, fault.message) from None
+        return await self._images.pull(container.image, keyring)
 
     async def remove_image(self, name: str) -> None:
-        await self._client.delete(f"/images/{name}", {"force": "false"})
+        await self._images.remove(name)
 
     # -- containers --------------------------------------------------------------------------------------------------
 
@@ -311,7 +280,7 @@ class DockerRuntime:
             await self._remove(id)
             raise
         finally:
-            await self._refresh(uid)
+            await self._view.refresh(uid)
         return f"{self.name}://{id}"
 
     async def _clear_way(self, uid: str, name: str, attempt: int) -> None:
@@ -340,7 +309,7 @@ class DockerRuntime:
         id = runs[0].id
         if (task := self._stops.pop(id, None)) is not None:
             task.cancel()
-        self._stops[id] = self._begin(self._stop(pod.metadata.uid, id, grace_s))
+        self._stops[id] = self._background.begin(self._stop(pod.metadata.uid, id, grace_s))
 
     async def _stop(self, uid: str, id: str, grace_s: float) -> None:
         try:
@@ -353,20 +322,19 @@ class DockerRuntime:
             if not fault.is_missing:
                 log.warning("container %s is not stopped: %s", id, fault)
         self._stops.pop(id, None)
-        await self._happened(uid)
+        with contextlib.suppress(DockerError):
+            await self._view.refresh(uid)
 
     async def remove_container(self, pod: Pod, id: str) -> None:
         uid = pod.metadata.uid
         found = self._table.find(uid, id)
         if found is not None:
             await self._forget(found)
-            await self._refresh(uid)
+            await self._view.refresh(uid)
 
     async def _forget(self, container: SeenContainer) -> None:
         await self._remove(container.id)
-        if (task := self._written.pop(container.id, None)) is not None:
-            task.cancel()
-            await asyncio.gather(task, return_exceptions=True)
+        await self._logs.forget(container.id)
         self._rates.forget(container.id)
         _unlink(container.log_path)
 
@@ -457,145 +425,7 @@ class DockerRuntime:
 
     async def reopen_log(self, pod: Pod, container: str) -> None:
         id = self._table.running(pod.metadata.uid, container).id
-        if (file := self._logs.get(id)) is not None:
-            file.reopen()
-
-    # -- logs --------------------------------------------------------------------------------------------------------
-
-    async def _see_to_log(self, found: Mapping[str, Any], container: SeenContainer) -> None:
-        """That it is written; of a container that has ended, to its end."""
-        task = self._written.get(container.id)
-        if task is None and container.log_path and container.state != contract.CREATED:
-            has_tty = bool(found["Config"]["Tty"])
-            task = self._written[container.id] = self._begin(self._copy_log(container, has_tty=has_tty))
-        if task is not None and container.is_over:
-            await asyncio.wait((task,), timeout=_LAST_WORDS_S)
-
-    async def _copy_log(self, container: SeenContainer, *, has_tty: bool) -> None:
-        """Twice: who follows a log may miss what was said at the very end."""
-        file = self._logs[container.id] = LogFile(Path(container.log_path))
-        try:
-            for follows in (1, 0):
-                query: Query = {"follow": follows, "stdout": 1, "stderr": 1, "timestamps": 1}
-                if file.since:
-                    query = {**query, "since": _seconds(file.since)}
-                    file.again()
-                pieces = self._client.pieces("GET", f"/containers/{container.id}/logs", query)
-                await follow(pieces, file, has_tty=has_tty)
-        except DockerError as fault:
-            if not fault.is_missing:
-                log.warning("the log of container %s is not complete: %s", container.id, fault)
-        finally:
-            file.close()
-            self._logs.pop(container.id, None)
-
-    # -- looking at what there is ------------------------------------------------------------------------------------
-
-    async def _follow(self, since: float) -> None:
-        """Tell of what changes from that time on, for as long as the runtime runs."""
-        wanted = {"type": ["container"], "event": list(_EVENTS), "label": [f"{labels.NODE}={self._node}"]}
-        while True:
-            query: Query = {"filters": json.dumps(wanted), "since": f"{since:.3f}"}
-            try:
-                async for event in self._client.lines("GET", "/events", query):
-                    about, since = event["Actor"], event["timeNano"] / 1e9
-                    await self._happened(about["Attributes"].get(labels.POD_UID, ""))
-            except DockerError as fault:
-                log.warning("no events from the engine: %s", fault)
-            await asyncio.sleep(_RECONNECT_S)
-            await self._look()
-
-    async def _happened(self, uid: str) -> None:
-        try:
-            if uid and await self._refresh(uid):
-                self._told(uid)
-        except DockerError as fault:
-            log.warning("pod %s cannot be looked at: %s", uid, fault)
-
-    async def _look_often(self) -> None:
-        while True:
-            await asyncio.sleep(_RELIST_S)
-            await self._look()
-
-    async def _look(self) -> None:
-        try:
-            for uid in await self._relist():
-                self._told(uid)
-        except DockerError as fault:
-            log.warning("the engine does not answer: %s", fault)
-
-    async def _relist(self) -> list[str]:
-        """The pods of which something has changed."""
-        ticket = self._table.ticket()
-        found = await self._listed(labels.of_node(self._node))
-        uids = dict.fromkeys([*found, *self._table.uids()])
-        return [uid for uid in uids if await self._see(uid, found.get(uid, ()), ticket, is_settled=True)]
-
-    async def _refresh(self, uid: str) -> bool:
-        """Whether something has changed."""
-        ticket = self._table.ticket()
-        found = await self._listed(labels.of_node(self._node, uid))
-        return await self._see(uid, found.get(uid, ()), ticket)
-
-    async def _listed(self, wanted: Mapping[str, str]) -> dict[str, list[Mapping[str, Any]]]:
-        """By the uids of their pods."""
-        filters = json.dumps({"label": [f"{name}={value}" for name, value in wanted.items()]})
-        found: dict[str, list[Mapping[str, Any]]] = {}
-        for row in await self._client.get("/containers/json", {"all": 1, "filters": filters}):
-            found.setdefault(seen.uid(row), []).append(row)
-        return found
-
-    async def _see(self, uid: str, rows: Sequence[Mapping[str, Any]], ticket: int, *, is_settled: bool = False) -> bool:
-        """Only what is not known to be as it was is asked for by itself. The engine's lists lag behind its events: only
-        where nothing has just happened are they believed."""
-        before = self._table.get(uid) or SeenPod()
-        known = {each.id: each for each in before.containers if each.is_over or is_settled}
-        sandboxes, containers = [], []
-        for row in rows:
-            if not seen.is_sandbox(row) and row["Id"] in known and known[row["Id"]].state == seen.state(row["State"]):
-                containers.append(known[row["Id"]])
-            elif (found := await self._inspected(row["Id"])) is not None:
-                if seen.is_sandbox(found):
-                    sandboxes.append(self._sandbox(uid, found))
-                else:
-                    containers.append(seen.container(found))
-                    await self._see_to_log(found, containers[-1])
-        for id in {each.id for each in before.containers} - {each.id for each in containers}:
-            self._written.pop(id, None)
-        return self._table.put(uid, sandboxes, containers, ticket)
-
-    def _sandbox(self, uid: str, found: Mapping[str, Any]) -> SeenSandbox:
-        plain = seen.sandbox(found, is_whole=True)
-        try:
-            config = self._configs.get(uid)
-        except RuntimeFailure:
-            return dataclasses.replace(plain, is_ready=False)
-        is_whole = config.attempt == plain.attempt
-        ips = plain.ips if self._network is None else self._network.addresses(uid)
-        return dataclasses.replace(plain, is_ready=plain.is_ready and is_whole, ips=list(ips))
-
-    async def _inspected(self, id: str) -> Mapping[str, Any] | None:
-        try:
-            found: Mapping[str, Any] = await self._client.get(f"/containers/{id}/json")
-        except DockerError as fault:
-            if fault.is_missing:
-                return None
-            raise
-        return found
-
-    # -- parts -------------------------------------------------------------------------------------------------------
-
-    def _begin(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
-        task = asyncio.get_running_loop().create_task(work)
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
-        return task
-
-
-def _auth(who: Credentials, wanted: Reference) -> str:
-    value = {"username": who.username, "password": who.password, "serveraddress": wanted.registry}
-    value |= {"identitytoken": who.identity_token, "registrytoken": who.registry_token}
-    return base64.urlsafe_b64encode(json.dumps({key: each for key, each in value.items() if each}).encode()).decode()
+        self._logs.reopen(id)
 
 
 def _profile(path: str) -> str:
@@ -615,14 +445,6 @@ def _size(path: str) -> int | None:
 def _unlink(path: str) -> None:
     if path:
         Path(path).unlink(missing_ok=True)
-
-
-def _seconds(time: str) -> str:
-    """A time with its nanoseconds, as the engine wants it."""
-    from sampan.api import times
-
-    whole, _, rest = time.removesuffix("Z").partition(".")
-    return f"{int(times.parse_time(f'{whole}Z'))}.{rest or '0'}"
 
 
 __all__ = ["DockerRuntime"]

@@ -36,15 +36,14 @@ def state(word: str) -> str:
     return _STATES.get(word, contract.UNKNOWN)
 
 
-def sandbox(found: Found, *, is_whole: bool) -> SeenSandbox:
-    """`is_whole`: everything that a sandbox has was made, not only its container."""
+def sandbox(found: Found) -> SeenSandbox:
     about = found["State"]
     networks = (found.get("NetworkSettings") or {}).get("Networks") or {}
     ips = [each.get(key) for each in networks.values() for key in ("IPAddress", "GlobalIPv6Address")]
     return SeenSandbox(
         id=found["Id"],
         attempt=_attempt(found),
-        is_ready=about["Status"] in _BEGUN and is_whole,
+        is_ready=about["Status"] in _BEGUN,
         created_at=_time(found.get("Created", "")),
         ips=[ip for ip in ips if ip],
         pid=about.get("Pid") or 0,

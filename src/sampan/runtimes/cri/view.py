@@ -1,0 +1,141 @@
+"""Looking at what a runtime that speaks CRI has of a node's pods, and telling of what changes."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Mapping
+from typing import Any
+
+from sampan.runtimes import labels
+from sampan.runtimes.contract import Told
+from sampan.runtimes.cri import seen
+from sampan.runtimes.cri.client import CriClient, CriError
+from sampan.runtimes.pod_table import PodTable, SeenContainer, SeenPod, SeenSandbox
+
+log = logging.getLogger(__name__)
+
+_CALM_RELIST_S = 60.0
+"""Between looks, where the runtime tells of events."""
+
+
+class CriView:
+    """`relist_s` is the time between looks at a runtime that tells of no events."""
+
+    def __init__(self, *, client: CriClient, node: str, table: PodTable, told: Told, relist_s: float) -> None:
+        self._client, self._node, self._table, self._told = client, node, table, told
+        self._relist_s = relist_s
+
+    async def follow(self) -> None:
+        """Tell of what changes, for as long as the runtime runs."""
+        relist_s = _CALM_RELIST_S
+        while True:
+            async with asyncio.TaskGroup() as group:
+                looks = group.create_task(self._look_often(relist_s))
+                try:
+                    async for event in self._client.events():
+                        await self._happened(event)
+                except CriError as fault:
+                    if fault.is_unknown:
+                        relist_s = self._relist_s
+                    else:
+                        log.warning("no events from the runtime: %s", fault)
+                looks.cancel()
+            if relist_s == self._relist_s:
+                await self._look_often(relist_s)
+            await asyncio.sleep(self._relist_s)
+            await self._look()
+
+    async def _happened(self, event: Any) -> None:
+        uid = event.pod_sandbox_status.metadata.uid
+        if uid and self._table.get(uid) is not None:
+            try:
+                await self.refresh(uid)
+            except CriError as fault:
+                log.warning("pod %s cannot be looked at: %s", uid, fault)
+
+    async def _look_often(self, every_s: float) -> None:
+        """At first soon: what happens before the first event is told of is not told."""
+        await asyncio.sleep(self._relist_s)
+        while True:
+            await self._look()
+            await asyncio.sleep(every_s)
+
+    async def _look(self) -> None:
+        try:
+            await self.relist()
+        except CriError as fault:
+            log.warning("the runtime does not answer: %s", fault)
+
+    async def relist(self) -> None:
+        """All pods."""
+        ticket = self._table.ticket()
+        found = await self._listed(labels.of_node(self._node))
+        for uid in dict.fromkeys([*found, *self._table.uids()]):
+            await self._see(uid, *found.get(uid, ([], [])), ticket)
+        self._table.forget_before(ticket)
+
+    async def refresh(self, uid: str) -> None:
+        """One pod, with which something was done, or to which something has happened."""
+        ticket = self._table.ticket()
+        found = await self._listed(labels.of_node(self._node, uid))
+        await self._see(uid, *found.get(uid, ([], [])), ticket)
+
+    async def _listed(self, wanted: Mapping[str, str]) -> dict[str, tuple[list[Any], list[Any]]]:
+        """Sandboxes and containers, by the uids of their pods."""
+        cri, client = self._client.schema, self._client
+        sandboxes = cri.ListPodSandboxRequest(filter=cri.PodSandboxFilter(label_selector=wanted))
+        containers = cri.ListContainersRequest(filter=cri.ContainerFilter(label_selector=wanted))
+        found: dict[str, tuple[list[Any], list[Any]]] = {}
+        for row in (await client.runtime("ListPodSandbox", sandboxes)).items:
+            found.setdefault(row.metadata.uid, ([], []))[0].append(row)
+        for row in (await client.runtime("ListContainers", containers)).containers:
+            found.setdefault(row.labels[labels.POD_UID], ([], []))[1].append(row)
+        return found
+
+    async def _see(self, uid: str, sandboxes: list[Any], containers: list[Any], ticket: int) -> None:
+        """Only what is not known to be as it was is asked for by itself."""
+        before = self._table.get(uid) or SeenPod()
+        known_sandboxes = {each.id: each for each in before.sandboxes}
+        known = {each.id: each for each in before.containers}
+        seen_sandboxes = [await self._sandbox(row, known_sandboxes.get(row.id)) for row in sandboxes]
+        seen_containers = [await self._container(row, known.get(row.id)) for row in containers]
+        there = [each for each in seen_sandboxes if each], [each for each in seen_containers if each]
+        if self._table.put(uid, *there, ticket):
+            self._told(uid)
+
+    async def _sandbox(self, row: Any, known: SeenSandbox | None) -> SeenSandbox | None:
+        plain = seen.sandbox(row)
+        if known is not None and known.is_ready == plain.is_ready:
+            return known
+        if not plain.is_ready:
+            return plain
+        try:
+            answer = await self._client.runtime(
+                "PodSandboxStatus", self._client.schema.SandboxRequest(pod_sandbox_id=row.id)
+            )
+        except CriError as fault:
+            if fault.is_missing:
+                return None
+            raise
+        return seen.sandbox(answer.status)
+
+    async def _container(self, row: Any, known: SeenContainer | None) -> SeenContainer | None:
+        if known is not None and known.state == seen.state(row.state):
+            return known
+        status = await self.status(row.id)
+        return seen.container(status, row.pod_sandbox_id) if status is not None else None
+
+    async def status(self, id: str) -> Any:
+        """Of a container; None if there is none of that id."""
+        try:
+            return (
+                await self._client.runtime("ContainerStatus", self._client.schema.ContainerRequest(container_id=id))
+            ).status
+        except CriError as fault:
+            if fault.is_missing:
+                return None
+            raise
+
+
+__all__ = ["CriView"]

@@ -1,0 +1,144 @@
+"""Looking at what the Docker Engine has of a node's pods, and telling of what changes."""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+import json
+import logging
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from sampan.runtimes import labels
+from sampan.runtimes.contract import RuntimeFailure, Told
+from sampan.runtimes.docker import seen
+from sampan.runtimes.docker.client import DockerClient, DockerError, Query
+from sampan.runtimes.docker.log_copies import LogCopies
+from sampan.runtimes.network import PodNetwork
+from sampan.runtimes.pod_table import PodTable, SeenContainer, SeenPod, SeenSandbox
+from sampan.runtimes.sandbox_configs import SandboxConfigs
+
+log = logging.getLogger(__name__)
+
+_RELIST_S = 60.0
+_RECONNECT_S = 1.0
+_EVENTS = ("die", "start", "destroy", "oom")
+
+_Row = Mapping[str, Any]
+
+
+class DockerView:
+    def __init__(
+        self,
+        *,
+        client: DockerClient,
+        node: str,
+        table: PodTable,
+        configs: SandboxConfigs,
+        network: PodNetwork | None,
+        logs: LogCopies,
+        told: Told,
+    ) -> None:
+        self._client, self._node, self._table, self._configs = client, node, table, configs
+        self._network, self._logs, self._told = network, logs, told
+
+    async def follow(self, since: float) -> None:
+        """Tell of what changes from that time on, until cancelled."""
+        wanted = {"type": ["container"], "event": list(_EVENTS), "label": [f"{labels.NODE}={self._node}"]}
+        while True:
+            query: Query = {"filters": json.dumps(wanted), "since": f"{since:.3f}"}
+            try:
+                async for event in self._client.lines("GET", "/events", query):
+                    about, since = event["Actor"], event["timeNano"] / 1e9
+                    await self._happened(about["Attributes"].get(labels.POD_UID, ""))
+            except DockerError as fault:
+                log.warning("no events from the engine: %s", fault)
+            await asyncio.sleep(_RECONNECT_S)
+            await self._look()
+
+    async def _happened(self, uid: str) -> None:
+        try:
+            if uid:
+                await self.refresh(uid)
+        except DockerError as fault:
+            log.warning("pod %s cannot be looked at: %s", uid, fault)
+
+    async def look_often(self) -> None:
+        """For what no event tells of, until cancelled."""
+        while True:
+            await asyncio.sleep(_RELIST_S)
+            await self._look()
+
+    async def _look(self) -> None:
+        try:
+            await self.relist()
+        except DockerError as fault:
+            log.warning("the engine does not answer: %s", fault)
+
+    async def relist(self) -> None:
+        """All pods."""
+        ticket = self._table.ticket()
+        found = await self._listed(labels.of_node(self._node))
+        for uid in dict.fromkeys([*found, *self._table.uids()]):
+            await self._see(uid, found.get(uid, ()), ticket, is_settled=True)
+        self._table.forget_before(ticket)
+
+    async def refresh(self, uid: str) -> None:
+        """One pod, with which something was done, or to which something has happened."""
+        ticket = self._table.ticket()
+        found = await self._listed(labels.of_node(self._node, uid))
+        await self._see(uid, found.get(uid, ()), ticket)
+
+    async def _listed(self, wanted: Mapping[str, str]) -> dict[str, list[_Row]]:
+        """By the uids of their pods."""
+        filters = json.dumps({"label": [f"{name}={value}" for name, value in wanted.items()]})
+        found: dict[str, list[_Row]] = {}
+        for row in await self._client.get("/containers/json", {"all": 1, "filters": filters}):
+            found.setdefault(seen.uid(row), []).append(row)
+        return found
+
+    async def _see(self, uid: str, rows: Sequence[_Row], ticket: int, *, is_settled: bool = False) -> None:
+        """Only what is not known to be as it was is asked for by itself. The engine's lists lag behind its events: only
+        where nothing has just happened are they believed."""
+        before = self._table.get(uid) or SeenPod()
+        known = {each.id: each for each in before.containers if each.is_over or is_settled}
+        sandboxes: list[SeenSandbox] = []
+        containers: list[SeenContainer] = []
+        for row in rows:
+            old = known.get(row["Id"])
+            if old is not None and old.state == seen.state(row["State"]):
+                containers.append(old)
+            elif (found := await self._inspected(row["Id"])) is not None:
+                if seen.is_sandbox(found):
+                    sandboxes.append(self._sandbox(uid, found))
+                else:
+                    containers.append(await self._container(found))
+        if self._table.put(uid, sandboxes, containers, ticket):
+            self._told(uid)
+
+    async def _container(self, found: _Row) -> SeenContainer:
+        made = seen.container(found)
+        await self._logs.see_to(made, has_tty=bool(found["Config"]["Tty"]))
+        return made
+
+    def _sandbox(self, uid: str, found: _Row) -> SeenSandbox:
+        """Its configuration is kept when everything was made that belongs to it."""
+        plain = seen.sandbox(found)
+        try:
+            is_whole = self._configs.get(uid).attempt == plain.attempt
+        except RuntimeFailure:
+            is_whole = False
+        ips = plain.ips if self._network is None else self._network.addresses(uid)
+        return dataclasses.replace(plain, is_ready=plain.is_ready and is_whole, ips=list(ips))
+
+    async def _inspected(self, id: str) -> _Row | None:
+        try:
+            found: _Row = await self._client.get(f"/containers/{id}/json")
+        except DockerError as fault:
+            if fault.is_missing:
+                return None
+            raise
+        return found
+
+
+__all__ = ["DockerView"]

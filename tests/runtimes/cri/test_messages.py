@@ -1,0 +1,126 @@
+"""What containerd and CRI-O are told, and how their answers read."""
+
+from pathlib import Path
+
+import pytest
+
+from sampan.runtimes import contract
+from sampan.runtimes.config import (
+    ContainerConfig,
+    Dns,
+    Mount,
+    Namespaces,
+    PortMapping,
+    Resources,
+    SandboxConfig,
+    Security,
+)
+from sampan.runtimes.cri import seen
+from sampan.runtimes.cri.messages import container_message, new_limits, sandbox_message
+from sampan.runtimes.cri.proto import load
+
+POD = SandboxConfig(uid="u", namespace="ns", name="p", hostname="boat", log_folder=Path("/logs/p"))
+
+
+def _container(**fields: object) -> ContainerConfig:
+    return ContainerConfig(name="c", image="busybox", log_path=Path("/logs/p/c/2.log"), **fields)  # type: ignore[arg-type]
+
+
+def test_a_sandbox() -> None:
+    config = SandboxConfig(
+        uid="u",
+        namespace="ns",
+        name="p",
+        log_folder=Path("/logs/p"),
+        dns=Dns(servers=["10.0.0.10"], searches=["a.test"]),
+        ports=[PortMapping(protocol="UDP", container_port=53, host_port=5353)],
+        labels={"app": "web"},
+        namespaces=Namespaces(network="node", pid="pod"),
+        security=Security(user=7),
+    )
+    made = sandbox_message(config, 3, "node-1")
+    assert (made.metadata.uid, made.metadata.attempt, made.log_directory) == ("u", 3, "/logs/p")
+    assert list(made.dns_config.servers) == ["10.0.0.10"]
+    assert (made.port_mappings[0].protocol, made.port_mappings[0].host_port) == (1, 5353)
+    assert made.labels == {
+        "app": "web",
+        "io.kubernetes.pod.name": "p",
+        "io.kubernetes.pod.namespace": "ns",
+        "io.kubernetes.pod.uid": "u",
+        "sampan.dev/node": "node-1",
+    }
+    options = made.linux.security_context.namespace_options
+    assert (options.network, options.pid, options.ipc) == (2, 0, 0)
+    assert made.linux.security_context.run_as_user.value == 7
+
+
+def test_the_nodes_own_resolver_is_not_said() -> None:
+    assert not sandbox_message(POD, 0, "n").HasField("dns_config")
+
+
+def test_a_container() -> None:
+    config = _container(
+        attempt=2,
+        image_ref="sha256:1",
+        env=[("A", "1")],
+        mounts=[
+            Mount(source=Path("/a"), target="/b", is_read_only=True, propagation="rshared"),
+            Mount(source=Path("/"), target="/i", image="other:1"),
+        ],
+        security=Security(added=["CAP_NET_ADMIN"], dropped=["all"], user=0),
+        stop_signal="SIGUSR1",
+        namespaces=Namespaces(pid="target", target="containerd://abc"),
+    )
+    made = container_message(config, POD, "node-1")
+    assert (made.metadata.attempt, made.log_path) == (2, "c/2.log")
+    assert (made.image.image, made.image.user_specified_image) == ("sha256:1", "busybox")
+    assert [(mount.host_path, mount.readonly, mount.propagation, mount.image.image) for mount in made.mounts] == [
+        ("/a", True, 2, ""),
+        ("", False, 0, "other:1"),
+    ]
+    security = made.linux.security_context
+    assert (list(security.capabilities.add_capabilities), list(security.capabilities.drop_capabilities)) == (
+        ["NET_ADMIN"],
+        ["ALL"],
+    )
+    assert security.HasField("run_as_user"), "user 0 is a user"
+    assert not security.HasField("run_as_group")
+    assert (security.namespace_options.pid, security.namespace_options.target_id) == (3, "abc")
+    assert made.stop_signal == 29
+
+
+@pytest.mark.parametrize(("signal", "number"), [("", 0), ("TERM", 23), ("SIGRTMIN+3", 38)])
+def test_signals(signal: str, number: int) -> None:
+    assert container_message(_container(stop_signal=signal), POD, "n").stop_signal == number
+
+
+def test_limits_that_are_lifted_are_said() -> None:
+    assert new_limits(Resources(cpu_quota=0)).cpu_quota == -1
+    assert new_limits(Resources(memory_bytes=5)).memory_swap_limit_in_bytes == 5
+
+
+def test_a_status() -> None:
+    cri = load()
+    status = cri.ContainerStatus(
+        id="1",
+        metadata=cri.ContainerMetadata(name="c", attempt=4),
+        state="CONTAINER_EXITED",
+        started_at=1_500_000_000,
+        finished_at=2_500_000_000,
+        exit_code=137,
+        image=cri.ImageSpec(image="sha256:1", user_specified_image="busybox"),
+        reason="OOMKilled",
+    )
+    made = seen.container(status, "s")
+    assert (made.state, made.attempt, made.exit_code, made.reason) == (contract.EXITED, 4, 137, contract.OOM_KILLED)
+    assert (made.started_at, made.finished_at, made.image, made.sandbox) == (1.5, 2.5, "busybox", "s")
+    both = cri.PodSandboxNetworkStatus(ip="10.0.0.2", additional_ips=[cri.PodIP(ip="fd00::2")])
+    assert list(seen.sandbox(cri.PodSandboxStatus(id="s", network=both)).ips) == ["10.0.0.2", "fd00::2"]
+    assert not seen.sandbox(cri.PodSandbox(id="s", state="SANDBOX_NOTREADY")).is_ready
+
+
+def test_an_images_user() -> None:
+    cri = load()
+    assert seen.image(cri.Image(id="i", uid=cri.Int64Value(value=0))).user == "0"
+    assert seen.image(cri.Image(id="i", username="app")).user == "app"
+    assert seen.image(cri.Image(id="i")).user == ""

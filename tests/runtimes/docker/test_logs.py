@@ -1,0 +1,85 @@
+"""Docker's output in CRI's form."""
+
+import struct
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sampan.runtimes.docker.logs import Entries, Entry, LogFile, line
+from sampan.runtimes.streams import STDERR, STDOUT
+
+TIMES = [f"2026-01-02T03:04:05.{number:09d}Z" for number in range(10)]
+LARGEST = 16 << 10
+
+
+def _piece(channel: int, text: str) -> bytes:
+    data = text.encode()
+    return struct.pack(">BxxxI", channel, len(data)) + data
+
+
+@given(st.lists(st.integers(1, 40), max_size=8))
+def test_entries_however_they_are_cut(cuts: list[int]) -> None:
+    data = (
+        _piece(STDOUT, f"{TIMES[0]} one\n") + _piece(STDERR, f"{TIMES[1]} part") + _piece(STDERR, f"{TIMES[1]} end\n")
+    )
+    entries, found = Entries(has_tty=False), []
+    for size in (*cuts, len(data)):
+        found += entries.feed(data[:size])
+        data = data[size:]
+    assert found == [
+        Entry(TIMES[0], STDOUT, b"one", True),
+        Entry(TIMES[1], STDERR, b"part", False),
+        Entry(TIMES[1], STDERR, b"end", True),
+    ]
+    assert line(found[1]) == f"{TIMES[1]} stderr P part\n".encode()
+
+
+@pytest.mark.parametrize("step", [1_000, 16_415, 100_000])
+def test_a_terminals_entries(step: int) -> None:
+    long = "x" * LARGEST
+    data = f"{TIMES[0]} a\r\n{TIMES[1]} {long}{TIMES[1]} y\n{TIMES[2]} \n".encode()
+    entries = Entries(has_tty=True)
+    found = [each for at in range(0, len(data), step) for each in entries.feed(data[at : at + step])]
+    assert [(each.text, each.is_whole) for each in found] == [
+        (b"a\r", True),
+        (long.encode(), False),
+        (b"y", True),
+        (b"", True),
+    ]
+
+
+def _entry(time: str, text: str) -> Entry:
+    return Entry(time, STDOUT, text.encode(), True)
+
+
+def test_going_on_after_a_restart(tmp_path: Path) -> None:
+    """Entries of the last time that was written come again, and are not written again."""
+    path = tmp_path / "0.log"
+    every = [_entry(TIMES[0], "a"), _entry(TIMES[1], "b"), _entry(TIMES[1], "c"), _entry(TIMES[2], "d")]
+    first = LogFile(path)
+    first.write(every[:2])
+    first.close()
+    with path.open("ab") as file:
+        file.write(b"half a li")
+    second = LogFile(path)
+    assert second.since == TIMES[1]
+    second.write(every[1:])
+    second.again()
+    second.write([*every[3:], _entry(TIMES[3], "e")])
+    second.close()
+    assert [row.split()[-1] for row in path.read_text().splitlines()] == ["a", "b", "c", "d", "e"]
+
+
+def test_going_on_after_the_log_was_moved_away(tmp_path: Path) -> None:
+    path = tmp_path / "0.log"
+    file = LogFile(path)
+    file.write([_entry(TIMES[0], "a")])
+    path.rename(tmp_path / "0.log.20260102-030405")
+    file.reopen()
+    file.close()
+    again = LogFile(path)
+    again.write([_entry(TIMES[0], "a"), _entry(TIMES[1], "b")])
+    again.close()
+    assert path.read_text() == f"{TIMES[1]} stdout F b\n"

@@ -1,0 +1,115 @@
+"""What the Docker Engine is told, and how its answers read."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sampan.runtimes import contract
+from sampan.runtimes.config import ContainerConfig, Namespaces, PortMapping, Profile, Resources, SandboxConfig, Security
+from sampan.runtimes.docker import messages, seen
+
+POD = SandboxConfig(
+    uid="u",
+    namespace="ns",
+    name="p",
+    hostname="boat",
+    log_folder=Path("/logs"),
+    ports=[PortMapping(container_port=80, host_port=8080)],
+)
+
+
+def _container(**fields: Any) -> ContainerConfig:
+    return ContainerConfig(name="c", image="busybox", log_path=Path("/logs/c/0.log"), **fields)
+
+
+def _host(**fields: Any) -> dict[str, Any]:
+    made: dict[str, Any] = messages.container_body(_container(**fields), POD, "n", pause="PAUSE")["HostConfig"]
+    return made
+
+
+@pytest.mark.parametrize(
+    ("network", "mode", "ports"), [("bridge", "bridge", {"80/tcp"}), ("none", "none", set()), ("host", "host", set())]
+)
+def test_a_pause_container(network: str, mode: str, ports: set[str]) -> None:
+    config = POD
+    if network == "host":
+        config = SandboxConfig(
+            uid="u", namespace="ns", name="p", log_folder=Path("/l"), namespaces=Namespaces(network="node")
+        )
+    made = messages.sandbox_body(config, 2, "n", image="pause", network="bridge" if network == "host" else network)
+    assert made["HostConfig"]["NetworkMode"] == mode
+    assert set(made["HostConfig"]["PortBindings"]) == set(made["ExposedPorts"]) == ports
+    assert made["Labels"]["sampan.dev/attempt"] == "2"
+
+
+def test_a_container_joins_its_pod() -> None:
+    host = _host()
+    assert (host["NetworkMode"], host["IpcMode"], host["PidMode"]) == ("container:PAUSE", "container:PAUSE", "")
+    assert _host(namespaces=Namespaces(pid="pod"))["PidMode"] == "container:PAUSE"
+    assert _host(namespaces=Namespaces(pid="target", target="docker://x"))["PidMode"] == "container:x"
+
+
+@pytest.mark.parametrize(
+    ("security", "user"),
+    [
+        (Security(), ""),
+        (Security(user=0), "0"),
+        (Security(user=1, group=2), "1:2"),
+        (Security(group=2), "0:2"),
+        (Security(username="app"), "app"),
+    ],
+)
+def test_users(security: Security, user: str) -> None:
+    made = messages.container_body(_container(security=security), POD, "n", pause="x")
+    assert made["User"] == user
+
+
+def test_profiles() -> None:
+    assert set(_host()["SecurityOpt"]) == {"seccomp=unconfined", "apparmor=unconfined"}
+    default = Security(
+        seccomp=Profile(), apparmor=Profile(type="Localhost", local="mine"), may_not_gain_privileges=True
+    )
+    assert set(_host(security=default)["SecurityOpt"]) == {"no-new-privileges", "apparmor=mine"}
+
+
+def test_limits_that_are_lifted_are_said() -> None:
+    assert messages.new_limits(Resources())["CpuQuota"] == -1
+    assert messages.new_limits(Resources(cpu_quota=5))["CpuQuota"] == 5
+    assert "Memory" not in messages.limits(Resources())
+
+
+def test_a_state() -> None:
+    found = {
+        "Id": "1",
+        "Created": "2026-01-02T03:04:05.5Z",
+        "Image": "sha256:1",
+        "State": {
+            "Status": "exited",
+            "ExitCode": 137,
+            "OOMKilled": True,
+            "StartedAt": "2026-01-02T03:04:06Z",
+            "FinishedAt": "0001-01-01T00:00:00Z",
+        },
+        "Config": {"Labels": {"io.kubernetes.container.name": "c", "sampan.dev/attempt": "3"}},
+    }
+    made = seen.container(found)
+    assert (made.name, made.attempt, made.state, made.reason) == ("c", 3, contract.EXITED, contract.OOM_KILLED)
+    assert (made.created_at % 60, made.finished_at) == (5.5, 0)
+
+
+def test_use() -> None:
+    stats = {
+        "cpu_stats": {"cpu_usage": {"total_usage": 2_000_000_000}},
+        "memory_stats": {"usage": 100, "stats": {"total_inactive_file": 30, "total_rss": 50}},
+        "pids_stats": {"current": 4},
+    }
+    made = seen.usage("c", stats, 0.5)
+    assert (made.cpu_s, made.memory_bytes, made.memory_rss_bytes, made.processes) == (2.0, 70, 50, 4)
+
+
+def test_network_bytes() -> None:
+    head = "Inter-|   Receive\n face |bytes\n"
+    row = "  {}: 10 0 0 0 0 0 0 0 20 0 0 0 0 0 0 0\n"
+    assert seen.network_bytes(head + row.format("lo")) is None
+    assert seen.network_bytes(head + row.format("lo") + row.format("eth0")) == (10, 20)

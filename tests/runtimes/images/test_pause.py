@@ -1,0 +1,48 @@
+"""The program that holds a pod's namespaces."""
+
+import json
+import platform
+import signal
+import subprocess
+import tarfile
+import time
+from io import BytesIO
+from pathlib import Path
+
+import pytest
+
+from sampan.runtimes.images import pause
+
+
+@pytest.mark.skipif(not pause.is_made_here(), reason=f"not made for {platform.machine()}")
+def test_it_waits_and_ignores_its_children(tmp_path: Path) -> None:
+    path = tmp_path / "pause"
+    path.write_bytes(pause.program())
+    path.chmod(0o755)
+    with subprocess.Popen([path]) as process:
+        try:
+            ignored = 0
+            while process.poll() is None and not ignored:
+                status = Path(f"/proc/{process.pid}/status").read_text().splitlines()
+                ignored = int(next(row.split()[1] for row in status if row.startswith("SigIgn:")), 16)
+                time.sleep(0.01)
+            assert ignored == 1 << signal.SIGCHLD - 1
+            assert process.poll() is None
+        finally:
+            process.kill()
+        assert process.wait() == -signal.SIGKILL
+
+
+@pytest.mark.parametrize(("architecture", "machine"), [("amd64", 62), ("arm64", 183)])
+def test_it_is_an_elf_file(architecture: str, machine: int) -> None:
+    data = pause.program(architecture)
+    assert data[:4] == b"\x7fELF"
+    assert int.from_bytes(data[18:20], "little") == machine
+
+
+def test_the_image_is_an_archive_of_docker() -> None:
+    with tarfile.open(fileobj=BytesIO(pause.archive("a:1"))) as archive:
+        file = archive.extractfile("manifest.json")
+        assert file is not None
+        (row,) = json.loads(file.read())
+    assert (row["RepoTags"], row["Layers"]) == (["a:1"], ["layer.tar"])

@@ -1,0 +1,73 @@
+"""What was last seen of an engine's pods."""
+
+import pytest
+
+from sampan.api.types.core_v1 import Container, Pod, PodSpec
+from sampan.api.types.meta_v1 import ObjectMeta
+from sampan.runtimes import contract
+from sampan.runtimes.contract import NOTHING, RuntimeFailure
+from sampan.runtimes.pod_table import PodTable, SeenContainer, SeenSandbox
+
+POD = Pod(metadata=ObjectMeta(uid="u"), spec=PodSpec(initContainers=[Container(name="init", image="i")]))
+SANDBOX = SeenSandbox(id="s", attempt=0, is_ready=True, ips=["10.0.0.2"])
+
+
+def _seen(name: str, attempt: int = 0, sandbox: str = "s", **fields: object) -> SeenContainer:
+    made = {"state": contract.EXITED, **fields}
+    return SeenContainer(id=f"{name}{attempt}", sandbox=sandbox, name=name, attempt=attempt, **made)  # type: ignore[arg-type]
+
+
+def test_only_changes_are_told() -> None:
+    table = PodTable("x")
+    assert table.put("u", [SANDBOX], [], table.ticket())
+    assert not table.put("u", [SANDBOX], [], table.ticket())
+    assert table.put("u", [SANDBOX], [_seen("a")], table.ticket())
+    assert table.put("u", [], [], table.ticket())
+    assert not table.put("u", [], [], table.ticket())
+    assert table.uids() == []
+
+
+def test_what_was_asked_for_earlier_counts_less() -> None:
+    table = PodTable("x")
+    old, new = table.ticket(), table.ticket()
+    assert table.put("u", [SANDBOX], [_seen("a")], new)
+    assert not table.put("u", [SANDBOX], [], old)
+    assert table.report(POD).container("a") is not None
+    late = table.ticket()
+    assert table.put("u", [], [], table.ticket())
+    assert not table.put("u", [SANDBOX], [], late), "a pod that is gone comes back"
+    assert table.report(POD) == NOTHING
+
+
+def test_the_present_and_the_one_before() -> None:
+    table = PodTable("x")
+    runs = [_seen("a", number, exit_code=number, finished_at=2, started_at=3) for number in (1, 0, 2)]
+    table.put("u", [SANDBOX], runs, table.ticket())
+    report = table.report(POD)
+    assert [(each.id, each.exit_code) for each in (*report.containers, *report.before)] == [
+        ("x://a2", 2),
+        ("x://a1", 1),
+    ]
+    assert report.containers[0].started_at == 2
+    assert (report.is_sandbox_ready, report.sandboxes, report.ips) == (True, 1, ["10.0.0.2"])
+
+
+def test_what_an_older_sandbox_left() -> None:
+    table = PodTable("x")
+    new = SeenSandbox(id="t", attempt=1, is_ready=False)
+    seen = [_seen("good"), _seen("bad", exit_code=1), _seen("init"), _seen("own", sandbox="t", exit_code=1)]
+    table.put("u", [SANDBOX, new], seen, table.ticket())
+    report = table.report(POD)
+    assert (report.is_sandbox_ready, report.sandboxes, list(report.ips)) == (False, 2, [])
+    assert sorted(each.name for each in report.containers) == ["good", "own"]
+    assert sorted(each.name for each in report.before) == ["bad", "init"]
+
+
+def test_what_is_not_there_is_refused() -> None:
+    table = PodTable("x")
+    table.put("u", [SeenSandbox(id="s", attempt=0, is_ready=False)], [_seen("a")], table.ticket())
+    with pytest.raises(RuntimeFailure, match='container "a" is not running'):
+        table.running("u", "a")
+    with pytest.raises(RuntimeFailure, match="no sandbox"):
+        table.ready_sandbox("u")
+    assert table.log_file("u", "a", previous=False) is None
