@@ -40,7 +40,7 @@ from sampan.kubelet.volumes.state import (
 )
 from sampan.kubelet.volumes.tokens import Tokens
 from sampan.kubelet.volumes.trust_bundles import TrustBundles
-from sampan.kubelet.volumes.waiting import happens_by
+from sampan.kubelet.volumes.waiting import happens_by, in_thread
 from sampan.machinery import errors
 from sampan.machinery.activity import Activity
 from sampan.machinery.client import Client, ConnectionFailed, Selection
@@ -186,7 +186,7 @@ class VolumeManager:
                 raise RuntimeFailure(FAILED_UNMOUNT, f"mounted volumes=[{names}]: {_TOO_LATE}")
         while self._leaving_devices() and await happens_by(self._clock, self._changes.of(""), until):
             pass
-        await asyncio.to_thread(self._disk.clean_up, uid)
+        await in_thread(self._disk.clean_up, uid)
         self._host.tokens.forget(uid)
 
     def mounts(self, pod: Pod, container: AnyContainer, variables: Mapping[str, str] | None = None) -> Sequence[Mount]:
@@ -219,7 +219,7 @@ class VolumeManager:
 
     async def usage(self, pod: Pod) -> Sequence[VolumeUsage]:
         """Of those volumes that can be measured."""
-        return await asyncio.to_thread(self._disk.measured, pod)
+        return await in_thread(self._disk.measured, pod)
 
     # -- work --------------------------------------------------------------------------------------------------------
 
@@ -333,7 +333,7 @@ class VolumeManager:
             await self._clock.sleep(self._config.size_period_s)
             for desired in list(self._desired.values()):
                 if sizes.limited(desired.pod):
-                    for message in await asyncio.to_thread(self._disk.excesses, desired.pod):
+                    for message in await in_thread(self._disk.excesses, desired.pod):
                         self._on_excess(desired.pod, message)
 
     # -- words -------------------------------------------------------------------------------------------------------

@@ -16,6 +16,7 @@ from sampan.kubelet.volumes.contract import Device, NotAttached, Plugin, Ready, 
 from sampan.kubelet.volumes.host import Host
 from sampan.kubelet.volumes.plugins.table import Plugins
 from sampan.kubelet.volumes.state import Actual, ActualVolume, DesiredPod, Key
+from sampan.kubelet.volumes.waiting import in_thread
 from sampan.machinery import errors
 from sampan.machinery.client import ConnectionFailed, PatchType
 
@@ -101,7 +102,7 @@ class Reconciler:
             return
         found.ready = None
         layout = self._host.layout
-        await asyncio.to_thread(subpaths.clean, self._host.mounter, layout.subpaths(key.uid) / found.inner)
+        await in_thread(subpaths.clean, self._host.mounter, layout.subpaths(key.uid) / found.inner)
         await found.plugin.tear_down(key.uid, found.inner)
         self._actual.remove(key)
         remove_empty(layout.volume(key.uid, found.plugin.name, found.inner).parent, layout.pod(key.uid))

@@ -1,10 +1,14 @@
-"""Waiting for something, but not for ever, by the injected clock."""
+"""Waiting: for something but not for ever, by the injected clock; for work in a thread to its end."""
 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
+from typing import Any, TypeVar
 
 from sampan.machinery.clock import Clock
+
+T = TypeVar("T")
 
 
 async def happens_by(clock: Clock, event: asyncio.Event, until: float) -> bool:
@@ -19,4 +23,15 @@ async def happens_by(clock: Clock, event: asyncio.Event, until: float) -> bool:
     return event.is_set()
 
 
-__all__ = ["happens_by"]
+async def in_thread(call: Callable[..., T], *args: Any, **options: Any) -> T:
+    """Like asyncio.to_thread, but who is cancelled waits until the thread is done: it goes on mounting otherwise, while
+    everybody believes that nothing happens any more."""
+    work = asyncio.ensure_future(asyncio.to_thread(call, *args, **options))
+    try:
+        return await asyncio.shield(work)
+    except asyncio.CancelledError:
+        await asyncio.wait((work,))
+        raise
+
+
+__all__ = ["happens_by", "in_thread"]

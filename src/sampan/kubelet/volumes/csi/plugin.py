@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import hashlib
 from collections.abc import Mapping, Sequence
@@ -35,6 +34,7 @@ from sampan.kubelet.volumes.csi.facts import (
 )
 from sampan.kubelet.volumes.host import Host
 from sampan.kubelet.volumes.ownership import give_to_group
+from sampan.kubelet.volumes.waiting import in_thread
 from sampan.machinery import errors
 from sampan.machinery.client import ConnectionFailed
 
@@ -102,7 +102,7 @@ class Csi(PluginBase):
             driver = self._drivers.get(data["driverName"], "attacher.UnmountDevice failed to create newCsiDriverClient")
             if await driver.can(STAGE):
                 await driver.unstage(data["volumeHandle"], device.path)
-        await asyncio.to_thread(self._host.mounter.take_away, device.path)
+        await in_thread(self._host.mounter.take_away, device.path)
         (device.path.parent / _DATA).unlink(missing_ok=True)
         with contextlib.suppress(OSError):
             device.path.parent.rmdir()
@@ -141,7 +141,7 @@ class Csi(PluginBase):
         await driver.publish(use, staging, target, is_read_only=is_read_only)
         if not spec.is_block and not await driver.can(MOUNT_GROUP) and has_groups(spec, info, is_read_only):
             security = spec.security
-            await asyncio.to_thread(
+            await in_thread(
                 give_to_group, target, security.fsGroup, is_read_only=False, policy=security.fsGroupChangePolicy
             )
         again_s = _REPUBLISH_S if info is not None and info.spec.requiresRepublish else None
@@ -156,7 +156,7 @@ class Csi(PluginBase):
         driver = self._drivers.get(data["driverName"], "Unmounter.TearDownAt failed to get CSI client")
         target = Path(data.get("target") or folder / "mount")
         await driver.unpublish(data["volumeHandle"], target)
-        await asyncio.to_thread(self._host.mounter.take_away, target)
+        await in_thread(self._host.mounter.take_away, target)
         (folder / _DATA).unlink()
         folder.rmdir()
 

@@ -4,7 +4,6 @@ the like are files in such a folder.
 
 from __future__ import annotations
 
-import asyncio
 import shutil
 from pathlib import Path
 
@@ -14,6 +13,7 @@ from sampan.api.types.core_v1 import Container, EmptyDirVolumeSource, Pod
 from sampan.kubelet.volumes.contract import PluginBase, Ready, Spec, VolumeFault
 from sampan.kubelet.volumes.host import Host
 from sampan.kubelet.volumes.ownership import give_to_group
+from sampan.kubelet.volumes.waiting import in_thread
 
 NAME = "kubernetes.io/empty-dir"
 DISK, MEMORY, HUGE_PAGES = "", "Memory", "HugePages"
@@ -32,7 +32,7 @@ class EmptyDir(PluginBase):
     async def set_up(self, spec: Spec) -> Ready:
         source = spec.volume.emptyDir or EmptyDirVolumeSource()
         path = self._host.layout.volume(spec.pod.metadata.uid, NAME, spec.inner)
-        await asyncio.to_thread(self._make, spec, source, path)
+        await in_thread(self._make, spec, source, path)
         return Ready(path=path)
 
     def _make(self, spec: Spec, source: EmptyDirVolumeSource, path: Path) -> None:
@@ -43,7 +43,7 @@ class EmptyDir(PluginBase):
 
     async def tear_down(self, uid: str, inner: str) -> None:
         path = self._host.layout.volume(uid, NAME, inner)
-        await asyncio.to_thread(self._folders.remove, uid, inner, path)
+        await in_thread(self._folders.remove, uid, inner, path)
 
 
 class Folders:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from pathlib import Path, PurePosixPath
 
 from sampan.api.types.core_v1 import Container, EphemeralContainer, Pod
@@ -12,6 +11,7 @@ from sampan.kubelet.volumes.contract import PluginBase, Ready, Spec
 from sampan.kubelet.volumes.host import Host
 from sampan.kubelet.volumes.ownership import give_to_group
 from sampan.kubelet.volumes.plugins.empty_dir import MEMORY, Folders
+from sampan.kubelet.volumes.waiting import in_thread
 
 _WRAPPED = "wrapped_"
 
@@ -28,7 +28,7 @@ class FilesPlugin(PluginBase):
     async def set_up(self, spec: Spec) -> Ready:
         payload, again_s = await self.payload(spec)
         path = self.host.layout.volume(spec.pod.metadata.uid, self.name, spec.inner)
-        await asyncio.to_thread(self._write, spec, path, payload)
+        await in_thread(self._write, spec, path, payload)
         return Ready(path=path, is_read_only=True, again_s=again_s)
 
     async def payload(self, spec: Spec) -> tuple[Payload, float | None]:
@@ -51,7 +51,7 @@ class FilesPlugin(PluginBase):
         give_to_group(path, spec.security.fsGroup, is_read_only=True)
 
     async def tear_down(self, uid: str, inner: str) -> None:
-        await asyncio.to_thread(self._remove, uid, inner)
+        await in_thread(self._remove, uid, inner)
 
     def _remove(self, uid: str, inner: str) -> None:
         self._folders.remove(uid, f"{_WRAPPED}{inner}", self.host.layout.volume(uid, self.name, inner))

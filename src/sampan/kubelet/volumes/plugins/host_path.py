@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
 import stat
 from pathlib import Path
 
 from sampan.api.types.core_v1 import HostPathVolumeSource
 from sampan.kubelet.volumes.contract import PluginBase, Ready, Spec, VolumeFault
+from sampan.kubelet.volumes.waiting import in_thread
 
 NAME = "kubernetes.io/host-path"
 _CHECKS = {
@@ -32,7 +32,7 @@ class HostPath(PluginBase):
         if ".." in source.path.split("/"):
             raise VolumeFault(f"invalid HostPath `{source.path}`: must not contain '..'")
         path = Path(source.path)
-        await asyncio.to_thread(check, path, source.type or "")
+        await in_thread(check, path, source.type or "")
         return Ready(path=path, is_read_only=spec.is_read_only)
 
     async def tear_down(self, uid: str, inner: str) -> None:

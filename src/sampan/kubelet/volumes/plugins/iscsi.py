@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -11,6 +10,7 @@ from sampan.kubelet.volumes.contract import MOUNT_DEVICE, Device, PluginBase, Re
 from sampan.kubelet.volumes.host import Host
 from sampan.kubelet.volumes.mounting import ProgramFault, run_program
 from sampan.kubelet.volumes.ownership import give_to_group
+from sampan.kubelet.volumes.waiting import in_thread
 
 NAME = "kubernetes.io/iscsi"
 Source = ISCSIVolumeSource | ISCSIPersistentVolumeSource
@@ -83,9 +83,9 @@ class Iscsi(PluginBase):
         return {key: value.decode() for key, value in found.data.items()}
 
     async def unmount_device(self, device: Device) -> None:
-        if not await asyncio.to_thread(device.path.is_dir):
+        if not await in_thread(device.path.is_dir):
             return
-        await asyncio.to_thread(self._host.mounter.take_away, device.path)
+        await in_thread(self._host.mounter.take_away, device.path)
         interface, (portal, iqn) = device.path.parent.name.removeprefix("iface-"), _portal_and_iqn(device.path.name)
         others = list(device.path.parent.glob(f"{portal}-{iqn}-lun-*"))
         for command in () if others else logout(portal, iqn, interface):
@@ -99,7 +99,7 @@ class Iscsi(PluginBase):
         found = await self.device(spec)
         target = self._host.layout.volume(spec.pod.metadata.uid, NAME, spec.inner)
         assert found is not None
-        await asyncio.to_thread(self._bind, spec, found.path, target)
+        await in_thread(self._bind, spec, found.path, target)
         return Ready(path=target, is_read_only=_is_read_only(spec))
 
     def _bind(self, spec: Spec, source: Path, target: Path) -> None:
@@ -113,7 +113,7 @@ class Iscsi(PluginBase):
 
     async def tear_down(self, uid: str, inner: str) -> None:
         target = self._host.layout.volume(uid, NAME, inner)
-        await asyncio.to_thread(self._host.mounter.take_away, target)
+        await in_thread(self._host.mounter.take_away, target)
 
 
 def login(source: Source, portal: str, secret: Mapping[str, str]) -> list[Command]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import stat
 from collections.abc import Sequence
 from pathlib import Path
@@ -11,6 +10,7 @@ from sampan.api.types.core_v1 import LocalVolumeSource
 from sampan.kubelet.volumes.contract import MOUNT_DEVICE, Device, PluginBase, Ready, Spec, VolumeFault
 from sampan.kubelet.volumes.host import Host
 from sampan.kubelet.volumes.ownership import give_to_group
+from sampan.kubelet.volumes.waiting import in_thread
 
 NAME = "kubernetes.io/local-volume"
 _DEFAULT_KIND = "ext4"
@@ -47,7 +47,7 @@ class Local(PluginBase):
             raise VolumeFault(f"{told}, error {fault.text}", step=MOUNT_DEVICE) from None
 
     async def unmount_device(self, device: Device) -> None:
-        await asyncio.to_thread(self._host.mounter.take_away, device.path)
+        await in_thread(self._host.mounter.take_away, device.path)
 
     def device_on_disk(self, uid: str, inner: str) -> Device | None:
         path = self._host.layout.plugin(NAME) / "mounts" / inner
@@ -63,7 +63,7 @@ class Local(PluginBase):
         if ".." in source.path.split("/"):
             raise VolumeFault(f"invalid path: {source.path} must not contain '..'")
         found = await self.device(spec)
-        return await asyncio.to_thread(self._make, spec, Path(source.path), found)
+        return await in_thread(self._make, spec, Path(source.path), found)
 
     def _make(self, spec: Spec, path: Path, device: Device | None) -> Ready:
         if not path.exists():
@@ -89,7 +89,7 @@ class Local(PluginBase):
 
     async def tear_down(self, uid: str, inner: str) -> None:
         target = self._host.layout.volume(uid, NAME, inner)
-        await asyncio.to_thread(self._host.mounter.take_away, target)
+        await in_thread(self._host.mounter.take_away, target)
 
 
 def _is_disk(path: Path) -> bool:

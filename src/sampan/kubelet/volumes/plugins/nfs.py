@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import ipaddress
 from pathlib import Path
@@ -10,6 +9,7 @@ from pathlib import Path
 from sampan.api.types.core_v1 import NFSVolumeSource
 from sampan.kubelet.volumes.contract import PluginBase, Ready, Spec, VolumeFault
 from sampan.kubelet.volumes.host import Host
+from sampan.kubelet.volumes.waiting import in_thread
 
 NAME = "kubernetes.io/nfs"
 
@@ -27,7 +27,7 @@ class Nfs(PluginBase):
         source = spec.volume.nfs or spec.source.nfs or NFSVolumeSource()
         is_read_only = spec.is_read_only if spec.persistent is not None else source.readOnly
         path = self._host.layout.volume(spec.pod.metadata.uid, NAME, spec.inner)
-        if not await asyncio.to_thread(self._host.mounter.is_mounted, path):
+        if not await in_thread(self._host.mounter.is_mounted, path):
             path.mkdir(parents=True, exist_ok=True, mode=0o750)
             options = sorted({*spec.source.mountOptions, *(["ro"] if is_read_only else [])})
             await self._mount(f"{_server(source.server)}:{source.path}", path, options)
@@ -45,7 +45,7 @@ class Nfs(PluginBase):
 
     async def tear_down(self, uid: str, inner: str) -> None:
         path = self._host.layout.volume(uid, NAME, inner)
-        await asyncio.to_thread(self._host.mounter.take_away, path)
+        await in_thread(self._host.mounter.take_away, path)
 
 
 def _server(name: str) -> str:
