@@ -102,9 +102,11 @@ async def _docker(places: RuntimePlaces, clock: Clock, told: Told) -> AsyncItera
 
 @asynccontextmanager
 async def _process(places: RuntimePlaces, clock: Clock, told: Told) -> AsyncIterator[Runtime]:
+    from sampan.kubelet.agent.machine import own_addresses
     from sampan.runtimes.process import ProcessRuntime
 
-    async with ProcessRuntime(folder=places.folder / PROCESS, clock=clock, told=told) as runtime:
+    folder, address = places.folder / PROCESS, own_addresses()[0]
+    async with ProcessRuntime(folder=folder, clock=clock, told=told, address=address) as runtime:
         try:
             yield runtime
         finally:
