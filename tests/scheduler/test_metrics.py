@@ -1,0 +1,110 @@
+"""What is measured, under which names, and that measuring leaves plug-ins as they were."""
+
+import asyncio
+
+import pytest
+
+from sampan.api.types.core_v1 import ServiceAccount
+from sampan.api.types.meta_v1 import ObjectMeta
+from sampan.machinery.metrics import Metrics
+from sampan.scheduler.config import SchedulerConfig
+from sampan.scheduler.config_file import API_VERSION, KIND, parse_config
+from sampan.scheduler.framework.metrics import EVERY, PointMetrics
+from sampan.scheduler.metrics import SchedulerMetrics
+from sampan.scheduler.scheduler import Scheduler
+from tests.controllers.cluster import cluster
+from tests.scheduler.running import Running, running
+
+
+def value(text: str, start: str) -> float:
+    (line,) = [line for line in text.splitlines() if line.startswith(f"{start} ")]
+    return float(line.rpartition(" ")[2])
+
+
+def test_attempts_and_queues() -> None:
+    async def main() -> None:
+        async with cluster() as made:
+            metrics = Metrics()
+            scheduler = Scheduler(client=made.make_client("s"), clock=made.clock, metrics=SchedulerMetrics(metrics))
+            forget = made.clock.on_idle(scheduler.activity.idle)
+            async with asyncio.TaskGroup() as group:
+                task = group.create_task(scheduler.run())
+                await made.clock.settle()
+                found = Running(made, scheduler)
+                await prepare(found)
+                text = metrics.text()
+                task.cancel()
+            forget()
+        name = "scheduler_schedule_attempts_total"
+        assert value(text, f'{name}{{result="scheduled",profile="default-scheduler"}}') == EVERY + 1
+        assert value(text, f'{name}{{result="unschedulable",profile="default-scheduler"}}') == 1
+        assert value(text, 'scheduler_pending_pods{queue="unschedulable"}') == 1
+        assert value(text, 'scheduler_unschedulable_pods{plugin="NodeResourcesFit",profile="default-scheduler"}') == 1
+        assert value(text, 'scheduler_cache_size{type="pods"}') == EVERY + 1
+        assert value(text, "scheduler_pod_scheduling_attempts_count") == EVERY + 1
+        point = "scheduler_framework_extension_point_duration_seconds_count"
+        assert (
+            value(text, f'{point}{{extension_point="Bind",status="Success",profile="default-scheduler"}}') == EVERY + 1
+        )
+        assert value(text, f'{point}{{extension_point="Score",status="Success",profile="default-scheduler"}}') >= 1
+        plugin = "scheduler_plugin_execution_duration_seconds_count"
+        fits = f'{plugin}{{plugin="NodeResourcesFit",extension_point="Filter",status="Success"}}'
+        assert 1 <= value(text, fits) <= 4
+
+    async def prepare(found: Running) -> None:
+        account = ServiceAccount(metadata=ObjectMeta(name="default", namespace="default"))
+        await found.cluster.client.of(ServiceAccount).create(account)
+        await found.node("a", pods="110")
+        for number in range(EVERY + 1):
+            await found.create(found.pod(f"p{number}", cpu="1m"))
+        await found.create(found.pod("big", cpu="100"))
+        await found.settle()
+
+    asyncio.run(main())
+
+
+class Counting:
+    name = "Counting"
+
+    def filter(self, cycle: object, rows: object) -> int:
+        return 7
+
+
+def test_plugins_are_left_as_they_were() -> None:
+    metrics = PointMetrics(profile="p", metrics=SchedulerMetrics())
+    plugin, own = Counting(), Counting()
+    own.filter = lambda cycle, rows: 8  # type: ignore[method-assign]
+    mine = own.filter
+    with metrics.sampled({"filter": [plugin, own]}):
+        assert "filter" in vars(plugin)
+        assert (plugin.filter(None, None), own.filter(None, None)) == (7, 8)
+    assert vars(plugin) == {}
+    assert own.filter is mine
+    with pytest.raises(RuntimeError), metrics.sampled({"filter": [plugin]}):
+        raise RuntimeError
+    assert vars(plugin) == {}
+    assert [metrics.is_turn() for _ in range(EVERY + 1)] == [True, *[False] * (EVERY - 1), True]
+
+
+def two_schedulers() -> SchedulerConfig:
+    packing = {"name": "NodeResourcesFit", "args": {"scoringStrategy": {"type": "MostAllocated"}}}
+    profiles = [{}, {"schedulerName": "packing", "pluginConfig": [packing]}]
+    return parse_config({"apiVersion": API_VERSION, "kind": KIND, "profiles": profiles})
+
+
+def test_several_schedulers_in_one_process() -> None:
+    async def main() -> None:
+        async with running(two_schedulers()) as found:
+            for name in ("a", "b"):
+                await found.node(name)
+            for number in range(4):
+                pod = found.pod(f"p{number}", cpu="500m")
+                pod.spec.schedulerName = "packing"
+                await found.create(pod)
+            assert len(set(await found.where(*(f"p{number}" for number in range(4))))) == 1
+            await found.create(found.pod("usual"))
+            assert await found.where("usual") != await found.where("p0")
+            (event,) = [one for one in await found.events("Scheduled") if one.regarding.name == "p0"]
+            assert event.reportingController == "packing"
+
+    asyncio.run(main())
