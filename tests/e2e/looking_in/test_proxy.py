@@ -8,6 +8,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from typing import Any
 
 import aiohttp
@@ -61,9 +62,14 @@ class _Mirror(BaseHTTPRequestHandler):
 
 
 @contextmanager
-def _mirror() -> Iterator[int]:
+def _mirror(pki: Path | None = None) -> Iterator[int]:
+    """With certificates from there, if it speaks TLS."""
     server = ThreadingHTTPServer(("0.0.0.0", 0), _Mirror)
     server.daemon_threads = True
+    if pki is not None:
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.load_cert_chain(pki / "apiserver.crt", pki / "apiserver.key")
+        server.socket = context.wrap_socket(server.socket, server_side=True)
     thread = threading.Thread(target=server.serve_forever)
     thread.start()
     try:
@@ -154,6 +160,13 @@ def test_every_method_path_query_and_body(cluster: LookedInto, mirror: int, base
     )
     assert _ask(cluster, f"{base}/redirect").headers["Location"] == f"{base}/elsewhere"
     assert _ask(cluster, f"{base}/page").body == f'<a href="{base}/link">x</a>'.encode()
+
+
+def test_pods_that_speak_tls(cluster: LookedInto, mirror: int) -> None:
+    with _mirror(cluster.folder / "pki") as port:
+        reply = _ask(cluster, f"{_PODS}/https:mirror:{port}/proxy/x", "POST", data=b"body")
+        assert (reply.status, reply.json["path"], reply.json["body"]) == (200, "/x", "body")
+        assert _ask(cluster, f"{_PODS}/mirror:{port}/proxy/x").status == 503
 
 
 def test_bodies_larger_than_the_server_takes_itself(cluster: LookedInto, mirror: int) -> None:

@@ -101,6 +101,9 @@ class PlainRuntime(HollowRuntime):
         found = (self.ended if previous else self.reports).get(pod.metadata.uid, {}).get(container)
         return self._log(pod, container, found.attempt) if found is not None else None
 
+    async def reopen_log(self, pod: Pod, container: str) -> None:
+        await self.monitor.reopen_log(self.reports[pod.metadata.uid][container].id.partition("://")[2])
+
     async def stats(self, pod: Pod) -> Sequence[Usage]:
         names = self.reports.get(pod.metadata.uid, {})
         return [Usage("", 0.3, 30 << 20, cpu_s=3.0), *(Usage(name, 0.25, 20 << 20, cpu_s=2.5) for name in names)]

@@ -36,6 +36,8 @@ _LARGEST_PAGE = 16 << 20
 """Bytes of a page whose links are rewritten."""
 _PIECE = 256 << 10
 _MOST_TOLD = 100_000
+_KEPT_S = 2.0
+"""How long a connection is kept for the next request: less than servers that close idle ones wait."""
 _SILENT_HEADERS = ("Accept", "Accept-Encoding", "User-Agent", "Content-Type")
 
 
@@ -126,7 +128,7 @@ class Upstream:
         if self._session is None:
             connect = aiohttp.ClientTimeout(total=None, sock_connect=self.kubelets.access.timeout_s)
             self._session = aiohttp.ClientSession(
-                connector=aiohttp.TCPConnector(limit=0, use_dns_cache=False),
+                connector=aiohttp.TCPConnector(limit=0, use_dns_cache=False, keepalive_timeout=_KEPT_S),
                 cookie_jar=aiohttp.DummyCookieJar(),
                 auto_decompress=False,
                 timeout=connect,
