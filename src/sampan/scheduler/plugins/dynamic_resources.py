@@ -182,7 +182,9 @@ class DynamicResources:
 
     async def pre_bind(self, cycle: Cycle, node: str) -> Status | None:
         """Write devices and reservations to the claims."""
-        state: _State = cycle.memo[self.name]
+        state: _State | None = cycle.memo.get(self.name)
+        if state is None:  # another plug-in has something to do
+            return None
         for claim in state.claims:
             if not is_reserved_for(claim, cycle.pod):
                 try:
