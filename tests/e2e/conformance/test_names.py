@@ -47,3 +47,9 @@ def test_all_of_sig_scheduling_are_there(names: set[str]) -> None:
     wanted = {name for name in names if name.startswith(f"{GROUP}scheduling]")}
     assert len(wanted) == 11
     assert sorted(wanted - set(told())) == []
+
+
+def test_all_of_sig_storage_are_there(names: set[str]) -> None:
+    wanted = {name for name in names if name.startswith(f"{GROUP}storage]")}
+    assert len(wanted) == 91
+    assert sorted(wanted - set(told())) == []
