@@ -9,19 +9,23 @@ from __future__ import annotations
 import logging
 import os
 import socket
-import uuid
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from sampan.machinery.client import Client
 from sampan.machinery.clock import Clock
-from sampan.machinery.leader_election import ElectionConfig, LeaderElector, LeadershipLost
 from sampan.machinery.metrics import Metrics
+
+if TYPE_CHECKING:
+    from sampan.machinery.leader_election import ElectionConfig, LeaderElector
 
 log = logging.getLogger(__name__)
 
 
 def _identity() -> str:
+    import uuid
+
     return f"{socket.gethostname()}_{os.getpid()}-{uuid.uuid4()}"
 
 
@@ -33,6 +37,8 @@ class TermsConfig:
     identity: str = field(default_factory=_identity)
 
     def election(self, name: str) -> ElectionConfig:
+        from sampan.machinery.leader_election import ElectionConfig
+
         return ElectionConfig(
             name=name, identity=self.identity, lease_s=self.lease_s, renew_s=self.renew_s, retry_s=self.retry_s
         )
@@ -61,6 +67,8 @@ class Terms:
         """`work` is begun anew in every term."""
         if self._config is None:
             return await work()
+        from sampan.machinery.leader_election import LeaderElector, LeadershipLost  # only where there are others
+
         while True:
             elector = self._electors[name] = LeaderElector(
                 client=client, clock=self._clock, config=self._config.election(name)
