@@ -39,15 +39,12 @@ class Hierarchy:
         """Every group above hands its controllers down."""
         folder = self._root
         wanted = [f"+{name}" for name in (folder / "cgroup.controllers").read_text().split()]
-        for part in group.strip("/").split("/"):
+        for part in [*group.strip("/").split("/"), ""]:
             for word in wanted:
-                with contextlib.suppress(OSError):
-                    (folder / "cgroup.subtree_control").write_text(word)
+                with contextlib.suppress(OSError):  # one that cannot be handed down limits nothing below
+                    _write(folder / "cgroup.subtree_control", word)
             folder /= part
             folder.mkdir(exist_ok=True)
-        for word in wanted:
-            with contextlib.suppress(OSError):
-                (folder / "cgroup.subtree_control").write_text(word)
 
     def _inherit_cpus(self, tree: Path, folder: Path) -> None:
         """A new group of cpuset has none, and nothing could run in it."""

@@ -1,7 +1,6 @@
 """One cluster with a real node for each module whose tests are scenarios (`tests.e2e.conformance.storage.real_node`),
 and a look at what it leaves behind."""
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -19,7 +18,7 @@ def left_of(cluster_folder: Path, group: str) -> list[str]:
 
 
 @pytest.fixture(scope="module")
-def batch(request: pytest.FixtureRequest) -> Iterator[Batch]:
+def batch(request: pytest.FixtureRequest) -> Batch:
     """All scenarios of this module that were chosen, played to their end."""
     if reason := why_not():
         pytest.skip(reason)
@@ -31,4 +30,4 @@ def batch(request: pytest.FixtureRequest) -> Iterator[Batch]:
         config = cluster.assembly.real_nodes.kubelets[0].config
         played = Batch(cluster, chosen)
     assert left_of(config.root.parents[2], config.cgroup_root) == []
-    yield played
+    return played

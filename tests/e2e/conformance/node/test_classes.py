@@ -1,5 +1,5 @@
-"""The conformance descriptions of sig-node for runtime classes and ephemeral containers, each a test whose first line is
-its name."""
+"""The conformance descriptions of sig-node for runtime classes and ephemeral containers, each a test whose first line
+is its name."""
 
 from typing import Any
 

@@ -249,7 +249,9 @@ async def refused(node: RealNode, env: list[dict[str, Any]], **options: Any) -> 
     name = await node.start("true", VOLUME, mounts=mounted_at("$(POD_NAME)"), container={"env": env}, **options)
     pod = await node.when(name, lambda pod: any(each.state.waiting for each in pod.status.containerStatuses))
     pod = await node.when(name, lambda pod: _reason(pod) == "CreateContainerConfigError")
-    return str(pod.status.containerStatuses[0].state.waiting.message)
+    waiting = pod.status.containerStatuses[0].state.waiting
+    assert waiting is not None
+    return waiting.message
 
 
 def _reason(pod: Any) -> str:

@@ -1,5 +1,5 @@
-"""The conformance descriptions of sig-node for the lives of containers: hooks, init containers, ends and their messages;
-each a test whose first line is its name."""
+"""The conformance descriptions of sig-node for the lives of containers: hooks, init containers, ends and their
+messages; each a test whose first line is its name."""
 
 import asyncio
 from typing import Any

@@ -8,7 +8,17 @@ from sampan.api.types.core_v1 import Pod
 from tests.e2e.conformance.node.pods import container, is_ready, ready, restarts, run, status
 from tests.e2e.conformance.storage.real_node import RealNode, together
 
-HEALTH = "import http.server,time,sys\nT=time.time()\nclass H(http.server.BaseHTTPRequestHandler):\n def do_GET(s):\n  ok=time.time()-T<float(sys.argv[1])\n  s.send_response(200 if ok else 500); s.end_headers()\n def log_message(*a): pass\nhttp.server.HTTPServer(('',8080),H).serve_forever()"
+HEALTH = """
+import http.server, sys, time
+began = time.time()
+class Answers(http.server.BaseHTTPRequestHandler):
+    def do_GET(self):
+        self.send_response(200 if time.time() - began < float(sys.argv[1]) else 500)
+        self.end_headers()
+    def log_message(self, *words):
+        pass
+http.server.HTTPServer(("", 8080), Answers).serve_forever()
+"""
 """Answers well for so many seconds, and badly after."""
 NEVER = 4.0
 """Seconds in which what must not happen would have happened several times."""
@@ -34,8 +44,8 @@ async def is_not_restarted(node: RealNode, **more: Any) -> None:
     assert restarts(await node.client.of(Pod).get("p", node.namespace)) == 0
 
 
-CAT = {"exec": {"command": ["cat", "/tmp/health"]}}
-HEALTHZ = {"httpGet": {"path": "/healthz", "port": 8080}}
+CAT: dict[str, Any] = {"exec": {"command": ["cat", "/tmp/health"]}}
+HEALTHZ: dict[str, Any] = {"httpGet": {"path": "/healthz", "port": 8080}}
 
 
 @together

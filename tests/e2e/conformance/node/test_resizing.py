@@ -75,15 +75,15 @@ async def three(node: RealNode, *after: Amounts) -> None:
 
 @together
 async def test_net_increase(node: RealNode) -> None:
-    """[sig-node] Pod InPlace Resize Container guaranteed pods with multiple containers 3 containers - increase cpu & mem
-    on c1, c2, decrease cpu & mem on c3 - net increase [MinimumKubeletVersion:1.34] [Conformance]"""
+    """[sig-node] Pod InPlace Resize Container guaranteed pods with multiple containers 3 containers - increase cpu &
+    mem on c1, c2, decrease cpu & mem on c3 - net increase [MinimumKubeletVersion:1.34] [Conformance]"""
     await three(node, guaranteed("70m", "60Mi"), guaranteed("125m", "70Mi"), guaranteed("120m", "65Mi"))
 
 
 @together
 async def test_net_decrease(node: RealNode) -> None:
-    """[sig-node] Pod InPlace Resize Container guaranteed pods with multiple containers 3 containers - increase cpu & mem
-    on c1, decrease cpu & mem on c2, c3 - net decrease [MinimumKubeletVersion:1.34] [Conformance]"""
+    """[sig-node] Pod InPlace Resize Container guaranteed pods with multiple containers 3 containers - increase cpu &
+    mem on c1, decrease cpu & mem on c2, c3 - net decrease [MinimumKubeletVersion:1.34] [Conformance]"""
     await three(node, guaranteed("55m", "60Mi"), guaranteed("75m", "50Mi"), guaranteed("125m", "60Mi"))
 
 

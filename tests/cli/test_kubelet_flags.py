@@ -1,0 +1,63 @@
+"""The kubelet's flags, its configuration file, and the file of flags."""
+
+from pathlib import Path
+
+import pytest
+
+from sampan.cli.failures import CliError
+from sampan.cli.kubelet_flags import agent_config, flags_file, read_config, settings
+
+CONFIG = """
+apiVersion: kubelet.config.k8s.io/v1beta1
+kind: KubeletConfiguration
+maxPods: 20
+clusterDNS: [10.0.0.10]
+evictionHard: {memory.available: 200Mi}
+nodeStatusUpdateFrequency: 5s
+registerWithTaints: [{key: a, value: b, effect: NoSchedule}]
+authentication: {anonymous: {enabled: true}}
+"""
+
+
+def test_defaults_are_the_real_ones() -> None:
+    config = agent_config(settings({}), Path("/r"), Path("/l"))
+    assert (config.max_pods, config.kubelet.renew_s, config.relist_s) == (110, 10.0, 60.0)
+    assert config.eviction_hard["nodefs.available"] == "10%"
+    assert config.container_log_max_bytes == 10 << 20
+
+
+def test_flags_go_before_the_file(tmp_path: Path) -> None:
+    path = tmp_path / "config.yaml"
+    path.write_text(CONFIG)
+    file = read_config(str(path))
+    found = settings({"max_pods": 30, "node_labels": "a=b,c=d", "eviction_soft": "memory.available<1Gi"}, file)
+    config = agent_config(found, Path("/r"), Path("/l"))
+    assert (config.max_pods, config.cluster_dns) == (30, ["10.0.0.10"])
+    assert config.labels == {"a": "b", "c": "d"}
+    assert (config.eviction_hard, config.eviction_soft) == ({"memory.available": "200Mi"}, {"memory.available": "1Gi"})
+    assert config.kubelet.renew_s == 5.0
+    assert (config.taints[0].key, config.taints[0].effect) == ("a", "NoSchedule")
+    assert found["anonymous-auth"] is True
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [("kind: Other", "want a KubeletConfiguration"), (f"{CONFIG}maxPodz: 3", "unknown fields: maxPodz")],
+)
+def test_a_file_that_is_wrong(tmp_path: Path, text: str, told: str) -> None:
+    path = tmp_path / "config.yaml"
+    path.write_text(text)
+    with pytest.raises(CliError, match=told):
+        read_config(str(path))
+
+
+def test_a_flag_that_is_wrong() -> None:
+    with pytest.raises(CliError, match="--register-with-taints: want K=V:EFFECT"):
+        settings({"register_with_taints": "a=b:Sometimes"})
+
+
+def test_flags_in_a_file(tmp_path: Path) -> None:
+    path = tmp_path / "kubelet"
+    path.write_text('# classic\nKUBELET_ADDRESS="--address=127.0.0.1"\nKUBELET_ARGS="--v=2 --max-pods=5"\n\n--port 1\n')
+    assert flags_file(path) == ["--address=127.0.0.1", "--v=2", "--max-pods=5", "--port", "1"]
+    assert flags_file(tmp_path / "none") == []

@@ -1,0 +1,48 @@
+"""What a machine has, and what is left of it for pods."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from sampan.kubelet.agent import machine
+from sampan.kubelet.agent.machine import allocatable, capacity, own_addresses, read_facts, threshold_value
+
+
+def test_facts_are_those_of_this_machine(tmp_path: Path) -> None:
+    facts = read_facts(tmp_path)
+    assert facts.cores == os.cpu_count()
+    assert facts.memory_bytes == machine.memory_total() > 1 << 20
+    assert facts.info.kernelVersion == os.uname().release
+    assert facts.info.kubeletVersion.startswith("v1.")
+    found = capacity(facts, max_pods=110)
+    assert found["cpu"] == str(os.cpu_count())
+    assert found["pods"] == "110"
+    assert capacity(facts, max_pods=110, pods_per_core=1)["pods"] == str(min(110, facts.cores))
+
+
+@pytest.mark.parametrize(
+    ("reserved", "hard", "expected"),
+    [
+        ({}, {}, {"cpu": "4", "memory": "8Gi", "ephemeral-storage": "100Gi", "pods": "110"}),
+        ({"cpu": "500m"}, {}, {"cpu": "3500m", "memory": "8Gi", "ephemeral-storage": "100Gi", "pods": "110"}),
+        ({"cpu": "1"}, {}, {"cpu": "3", "memory": "8Gi", "ephemeral-storage": "100Gi", "pods": "110"}),
+        (
+            {"memory": "1Gi"},
+            {"memory.available": "100Mi", "nodefs.available": "10%"},
+            {"cpu": "4", "memory": "7237632Ki", "ephemeral-storage": str(90 << 30), "pods": "110"},
+        ),
+    ],
+)
+def test_allocatable(reserved: dict[str, str], hard: dict[str, str], expected: dict[str, str]) -> None:
+    whole = {"cpu": "4", "memory": "8Gi", "ephemeral-storage": "100Gi", "pods": "110"}
+    assert allocatable(whole, (reserved, {}), hard) == expected
+
+
+def test_thresholds_are_amounts_or_parts() -> None:
+    assert threshold_value("100Mi", 0) == 100 << 20
+    assert threshold_value("10%", 1000) == 100
+
+
+def test_a_machine_has_an_address() -> None:
+    assert own_addresses()

@@ -1,0 +1,147 @@
+"""Who is evicted, and who is not taken."""
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from sampan.api.codec import json
+from sampan.api.types.core_v1 import Pod
+from sampan.kubelet.agent import pressure
+from sampan.kubelet.agent.config import AgentConfig
+from sampan.kubelet.agent.eviction import Eviction, observe_machine
+from sampan.kubelet.agent.image_gc import to_remove
+from sampan.kubelet.agent.pressure import Observation, Shortage
+from sampan.kubelet.node_status import DISK_PRESSURE, MEMORY_PRESSURE
+from sampan.machinery.clock import VirtualClock
+from sampan.runtimes.contract import ImageInfo, Usage
+
+MEMORY = {"memory.available": "100Mi"}
+MIB = 1 << 20
+
+
+def pod(name: str, *, requests: dict[str, str] | None = None, priority: int = 0, **spec: Any) -> Pod:
+    container = {"name": "c", "image": "i", "resources": {"requests": requests or {}}}
+    value = {"metadata": {"name": name, "uid": name}, "spec": {"containers": [container], "priority": priority, **spec}}
+    return json.from_value(value, Pod)
+
+
+def test_shortages_below_the_threshold_only() -> None:
+    seen = {"memory.available": Observation(99 * MIB, 1000 * MIB), "nodefs.available": Observation(50, 100)}
+    limits = {**MEMORY, "nodefs.available": "10%"}
+    assert pressure.shortages(seen, limits) == [Shortage("memory.available", 100 * MIB, 99 * MIB)]
+    assert pressure.shortages({"memory.available": Observation(100 * MIB, 1)}, MEMORY) == []
+
+
+def test_those_who_use_more_than_they_asked_for_go_first() -> None:
+    modest = pod("modest", requests={"memory": "500Mi"})
+    greedy, larger = pod("greedy"), pod("larger")
+    important = pod("important", priority=10)
+    vital = pod("vital", priority=2_000_000_000)
+    rows = [(each, [Usage("c", 0, size * MIB)]) for each, size in ((modest, 400), (greedy, 50), (larger, 60))]
+    rows += [(important, [Usage("c", 0, 300 * MIB)]), (vital, [Usage("c", 0, 900 * MIB)])]
+    names = [each.metadata.name for each, _ in pressure.ranked(rows, "memory")]
+    assert names == ["larger", "greedy", "important", "modest"]
+
+
+def test_message() -> None:
+    shortage = Shortage("memory.available", 100 * MIB, 50 * MIB)
+    told = pressure.message(pod("p", requests={"memory": "10Mi"}), [Usage("c", 0, 20 * MIB)], shortage)
+    assert told == (
+        "The node was low on resource: memory. Threshold quantity: 100Mi, available: 50Mi. "
+        "Container c was using 20Mi, request is 10Mi, has larger consumption of memory. "
+    )
+
+
+@pytest.mark.parametrize(
+    ("found", "types", "is_taken"),
+    [
+        (pod("best-effort"), [], True),
+        (pod("best-effort"), [MEMORY_PRESSURE], False),
+        (pod("burstable", requests={"cpu": "1"}), [MEMORY_PRESSURE], True),
+        (pod("burstable", requests={"cpu": "1"}), [DISK_PRESSURE], False),
+        (pod("vital", priority=2_000_000_000), [DISK_PRESSURE], True),
+        (pod("tolerant", tolerations=[{"operator": "Exists"}]), [MEMORY_PRESSURE], True),
+    ],
+)
+def test_who_is_taken_under_pressure(found: Pod, types: list[str], is_taken: bool) -> None:
+    verdict = pressure.refused(found, types)
+    assert (verdict is None) is is_taken
+    if verdict is not None:
+        assert verdict.message == f"The node had condition: [{types[0]}]. "
+
+
+class Scene:
+    """An eviction manager, what it sees, and whom it evicts."""
+
+    def __init__(self, **config: Any) -> None:
+        from pathlib import Path
+
+        self.clock, self.available, self.evicted = VirtualClock(), 1000 * MIB, list[tuple[str, float]]()
+        self.pods = [pod("a"), pod("b")]
+
+        async def stats(found: Pod) -> list[Usage]:
+            return [Usage("c", 0, (10 if found.metadata.name == "a" else 20) * MIB)]
+
+        async def nothing() -> bool:
+            return False
+
+        runtime: Any = type("Fake", (), {"stats": staticmethod(stats)})
+        self.eviction = Eviction(
+            config=AgentConfig(name="n", root=Path("/"), logs=Path("/"), **config),
+            runtime=runtime,
+            clock=self.clock,
+            pods=lambda: self.pods,
+            evict=lambda found, message, grace_s: self.evicted.append((found.metadata.name, grace_s)),
+            tell=lambda text: None,
+            make_room=nothing,
+            observe=lambda: {"memory.available": Observation(self.available, 2000 * MIB)},
+        )
+
+
+def test_one_pod_goes_at_a_time_and_the_condition_lasts() -> None:
+    async def main() -> None:
+        scene = Scene(eviction_hard=MEMORY)
+        assert await scene.eviction.look() is None
+        assert scene.eviction.conditions() == {}
+        scene.available = 10 * MIB
+        await scene.eviction.look()
+        assert scene.evicted == [("b", 0.0)]
+        assert scene.eviction.conditions()[MEMORY_PRESSURE][1] == "KubeletHasInsufficientMemory"
+        scene.available = 1000 * MIB
+        await scene.eviction.look()
+        assert scene.evicted == [("b", 0.0)]
+        assert scene.eviction.types == [MEMORY_PRESSURE]
+        await scene.clock.advance(301)
+        assert scene.eviction.types == []
+
+    asyncio.run(main())
+
+
+def test_a_soft_threshold_has_its_grace() -> None:
+    async def main() -> None:
+        grace = {"memory.available": 30.0}
+        scene = Scene(eviction_hard={}, eviction_soft=MEMORY, eviction_soft_grace_s=grace, eviction_max_pod_grace_s=5)
+        scene.available = 10 * MIB
+        await scene.eviction.look()
+        assert scene.evicted == []
+        await scene.clock.advance(31)
+        await scene.eviction.look()
+        assert scene.evicted == [("b", 5.0)]
+
+    asyncio.run(main())
+
+
+def test_the_machine_can_be_looked_at(tmp_path: Any) -> None:
+    found = observe_machine(tmp_path)
+    assert 0 < found["memory.available"].available <= found["memory.available"].capacity
+    assert found["pid.available"].available > 0
+
+
+def test_images_longest_unused_go_first() -> None:
+    images = [ImageInfo(id=name, size=10) for name in ("old", "older", "used", "young")]
+    images.append(ImageInfo(id="pinned", size=10, is_pinned=True))
+    used_at = {"old": 2.0, "older": 1.0, "used": 0.0, "young": 9.0, "pinned": 0.0}
+    found = to_remove(images, used_at, {"used"}, wanted=15, old=5.0)
+    assert [each.id for each in found] == ["older", "old"]
+    assert [each.id for each in to_remove(images, used_at, {"used"}, wanted=5, old=5.0)] == ["older"]

@@ -1,0 +1,67 @@
+"""Pods that stand in files."""
+
+import pytest
+
+from sampan.api.types.core_v1 import Node
+from sampan.api.types.meta_v1 import ObjectMeta
+from sampan.kubelet.agent.static_pods import BadManifest, is_mirror, is_mirror_of, mirror_of, read_pods
+
+MANIFEST = """
+apiVersion: v1
+kind: Pod
+metadata: {name: web, labels: {a: b}}
+spec:
+  containers:
+  - {name: c, image: "i:1", resources: {limits: {cpu: 1}}, ports: [{containerPort: 80}]}
+"""
+NODE = Node(metadata=ObjectMeta(name="n1", uid="u"))
+
+
+def test_as_the_node_runs_it() -> None:
+    (pod,) = read_pods(MANIFEST, "file", "n1", 0)
+    assert (pod.metadata.name, pod.metadata.namespace, pod.spec.nodeName) == ("web-n1", "default", "n1")
+    assert pod.spec.restartPolicy == "Always"
+    container = (pod.spec.containers or [])[0]
+    assert container.resources.requests == {"cpu": "1"}
+    assert (container.imagePullPolicy, container.ports[0].protocol) == ("IfNotPresent", "TCP")
+    assert pod.metadata.annotations["kubernetes.io/config.source"] == "file"
+    assert len(pod.metadata.uid) == 32
+    assert [(each.operator, each.effect) for each in pod.spec.tolerations] == [("Exists", "NoExecute")]
+
+
+def test_its_uid_changes_with_its_content() -> None:
+    (one,), (same,) = (read_pods(MANIFEST, "file", "n1", now) for now in (0, 1))
+    (other,) = read_pods(MANIFEST.replace("i:1", "i:2"), "file", "n1", 0)
+    assert one.metadata.uid == same.metadata.uid != other.metadata.uid
+
+
+def test_mirror() -> None:
+    (pod,) = read_pods(MANIFEST, "file", "n1", 0)
+    mirror = mirror_of(pod, NODE)
+    assert is_mirror(mirror)
+    assert not is_mirror(pod)
+    assert is_mirror_of(mirror, pod)
+    assert mirror.metadata.uid == ""
+    assert mirror.metadata.ownerReferences[0].kind == "Node"
+    (other,) = read_pods(MANIFEST.replace("i:1", "i:2"), "file", "n1", 0)
+    assert not is_mirror_of(mirror, other)
+
+
+def test_lists_and_documents() -> None:
+    item = "{metadata: {name: a}, spec: {containers: [{name: c, image: i}]}}"
+    assert len(read_pods(f"apiVersion: v1\nkind: PodList\nitems: [{item}]", "http", "n", 0)) == 1
+    assert len(read_pods(f"{MANIFEST}---{MANIFEST}", "file", "n", 0)) == 2
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "{",
+        "apiVersion: v1\nkind: Service",
+        "apiVersion: v1\nkind: Pod\nspec: {}",
+        MANIFEST.replace("name: c", "name: 1"),
+    ],
+)
+def test_what_is_no_pod(text: str) -> None:
+    with pytest.raises(BadManifest):
+        read_pods(text, "file", "n", 0)
