@@ -317,6 +317,7 @@ class Assembly:
 
 
 def _scheduler_modules() -> list[Any]:
+    import_module("sampan.scheduler.registry").preload()
     return [import_module(f"sampan.scheduler.{name}") for name in ("scheduler", "metrics", "explain.serving")]
 
 

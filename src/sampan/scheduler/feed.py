@@ -44,12 +44,12 @@ class Feed:
         """The node of every pod that has one, or is assumed to."""
         self._assumed: set[str] = set()
 
-    def subscribe(self, informers: InformerFactory) -> list[Callable[[], None]]:
-        """Follow; call what is returned to stop."""
+    async def follow(self, informers: InformerFactory) -> list[Callable[[], None]]:
+        """Take in what is there, a part at a time, and every change; call what is returned to stop."""
         return [
-            informers.of(Namespace).subscribe(self.namespace),
-            informers.of(Node).subscribe(self.node),
-            informers.of(Pod, LIVING).subscribe(self.pod),
+            await informers.of(Namespace).follow(self.namespace),
+            await informers.of(Node).follow(self.node),
+            await informers.of(Pod, LIVING).follow(self.pod),
         ]
 
     # -- assumptions -------------------------------------------------------------------------------------------------

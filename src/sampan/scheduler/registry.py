@@ -70,6 +70,13 @@ def load(name: str) -> Callable[[Handle], Any]:
     raise UnknownPlugin(f"there is no plug-in {name!r}")
 
 
+def preload() -> None:
+    """Have the modules of the default plug-ins loaded: for a thread, before a loop needs them."""
+    for choice in DEFAULT_PLUGINS:
+        if choice.name in PLUGINS:
+            load(choice.name)
+
+
 def make_profile(
     config: ProfileConfig, handle: Handle, picker: Picker, metrics: SchedulerMetrics | None = None
 ) -> Profile:
@@ -141,4 +148,4 @@ def hints_of(profiles: Iterable[Profile]) -> dict[ClusterEvent, list[tuple[str, 
     return {event: list(plugins.items()) for event, plugins in found.items()}
 
 
-__all__ = ["PLUGINS", "UnknownPlugin", "hints_of", "load", "make_profile"]
+__all__ = ["PLUGINS", "UnknownPlugin", "hints_of", "load", "make_profile", "preload"]

@@ -122,7 +122,7 @@ class Scheduler:
         try:
             async with self.informers:
                 await self.informers.wait_synced()
-                stops = self.feed.subscribe(self.informers)
+                stops = await self.feed.follow(self.informers)
                 yield
         finally:
             for stop in stops:

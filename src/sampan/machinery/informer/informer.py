@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import time
 from collections.abc import Callable, Sequence
 from typing import Any, Generic, TypeVar
 
@@ -10,11 +11,14 @@ from sampan.machinery.client.options import EVERYTHING, Selection
 from sampan.machinery.client.resource import ResourceClient
 from sampan.machinery.informer.cache import Lister, ObjectCache
 from sampan.machinery.informer.reflector import Reflector, ReflectorConfig
-from sampan.machinery.object_key import Key
+from sampan.machinery.object_key import Key, key_of
 
 log = logging.getLogger(__name__)
 
 T = TypeVar("T")
+
+_TURN_S = 0.01
+"""For so long `follow` goes on before others have their turn on the loop."""
 
 Handler = Callable[[Any | None, Any | None], None]
 """Called with (None, new) for an addition, (old, new) for a change, (old, None) for a deletion; in the order in which
@@ -54,6 +58,36 @@ class Informer(Generic[T]):
             _call(handler, None, obj)
         self._handlers.append(handler)
         return lambda: self._handlers.remove(handler)
+
+    async def follow(self, handler: Handler) -> Callable[[], None]:
+        """As `subscribe`, for many objects or a handler that takes its time: it is told of what is there now a part at
+        a time, while others have their turn on the loop. Of each object it hears in order."""
+        untold = dict.fromkeys(self._cache.keys())
+
+        def pass_on(old: Any | None, new: Any | None) -> None:
+            key = key_of(new if new is not None else old)
+            if key not in untold:
+                _call(handler, old, new)
+            elif new is None:
+                del untold[key]  # it came and went unseen
+
+        self._handlers.append(pass_on)
+        try:
+            await self._tell(handler, untold)
+        except BaseException:
+            self._handlers.remove(pass_on)
+            raise
+        return lambda: self._handlers.remove(pass_on)
+
+    async def _tell(self, handler: Handler, untold: dict[Key, None]) -> None:
+        began = time.perf_counter()
+        while untold:
+            key = next(iter(untold))
+            del untold[key]
+            _call(handler, None, self._cache.by_key(key))
+            if time.perf_counter() - began > _TURN_S:
+                await asyncio.sleep(0)
+                began = time.perf_counter()
 
     async def run(self) -> None:
         """Follow the server until cancelled."""

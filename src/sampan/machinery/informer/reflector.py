@@ -7,6 +7,7 @@ everything is read anew and the sink told the difference. Pauses are transport t
 import asyncio
 import logging
 import random
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -19,6 +20,8 @@ from sampan.machinery.object_key import Key, key_of
 
 log = logging.getLogger(__name__)
 
+_TURN_S = 0.01
+"""For so long objects are told one after the other before others have their turn on the loop."""
 _SHORT_S = 1.0
 """A watch that told nothing and lasted less long than this is a failure, or a server could keep us spinning."""
 
@@ -94,12 +97,16 @@ class Reflector:
     async def _fill_by_stream(self, events: Events) -> None:
         seen: set[Key] = set()
         async for batch in events:
+            began = time.perf_counter()
             for at, event in enumerate(batch):
                 if event.ends_initial_events:
                     self._complete(seen, event.resource_version)
-                    self._tell(batch[at + 1 :])
+                    await self._tell(batch[at + 1 :])
                     return await self._tell_all(events)
                 self._tell_initial(event, seen)
+                if time.perf_counter() - began > _TURN_S:
+                    await asyncio.sleep(0)
+                    began = time.perf_counter()
         raise ConnectionFailed("the watch ended before it had told everything", may_have_happened=False)
 
     def _tell_initial(self, event: WatchEvent, seen: set[Key]) -> None:
@@ -144,17 +151,21 @@ class Reflector:
 
     async def _tell_all(self, events: Events) -> None:
         async for batch in events:
-            self._tell(batch)
+            await self._tell(batch)
             self._failures = 0
 
-    def _tell(self, batch: Sequence[WatchEvent]) -> None:
-        sink = self._sink
+    async def _tell(self, batch: Sequence[WatchEvent]) -> None:
+        """Of a large batch a part at a time, so that others have their turn on the loop."""
+        sink, began = self._sink, time.perf_counter()
         for event in batch:
             if event.type == DELETED:
                 sink.remove(event.key)
             elif event.type != BOOKMARK:
                 sink.put(event.key, event.object)
             self._version = event.resource_version
+            if time.perf_counter() - began > _TURN_S:
+                await asyncio.sleep(0)
+                began = time.perf_counter()
 
     def _watch(self, *, resource_version: str = "", initial_events: bool | None = None) -> Any:
         return self._source.watch(

@@ -90,12 +90,14 @@ class DefaultPreemption:
         wanted = max(len(rows) * self._args.minCandidateNodesPercentage // 100, self._args.minCandidateNodesAbsolute)
         budgets = list(self._budgets)
         found: list[Candidate] = []
+        harmless = 0
         began = time.perf_counter()
         for row in rows:
             candidate = victims_on(cycle, int(row), budgets)
             if isinstance(candidate, Candidate):
                 found.append(candidate)
-                if sum(not one.violations for one in found) >= wanted:
+                harmless += not candidate.violations
+                if harmless >= wanted:
                     break
             else:
                 codes[row] = candidate
