@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from sampan.kubelet.volumes.contract import VolumeFault
 from sampan.kubelet.volumes.csi import wire
-from sampan.machinery.proto import Message
+from sampan.kubelet.volumes.csi.wire import Message
 
 STAGE, EXPAND, MULTI_WRITER, MOUNT_GROUP = 1, 3, 5, 6
 _MODES = {

@@ -1,12 +1,17 @@
-"""The messages, and one call on a Unix socket."""
+"""The messages, and one call on a Unix socket. protobuf and gRPC are loaded with the first of them."""
 
 from __future__ import annotations
 
 from functools import cache
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from sampan.kubelet.volumes.contract import VolumeFault
-from sampan.machinery.proto import Message, Schema
+
+if TYPE_CHECKING:
+    from sampan.machinery.proto import Schema
+
+Message = Any
 
 _HERE = Path(__file__).parent
 
@@ -17,12 +22,18 @@ class RpcFault(VolumeFault):
 
 @cache
 def csi() -> Schema:
-    return Schema.read(_HERE / "csi.proto")
+    return _read("csi.proto")
 
 
 @cache
 def registration() -> Schema:
-    return Schema.read(_HERE / "registration.proto")
+    return _read("registration.proto")
+
+
+def _read(name: str) -> Schema:
+    from sampan.machinery.proto import Schema
+
+    return Schema.read(_HERE / name)
 
 
 async def call(
@@ -46,4 +57,4 @@ async def call(
             raise RpcFault(f"rpc error: code = {code} desc = {fault.details() or ''}") from None
 
 
-__all__ = ["RpcFault", "call", "csi", "registration"]
+__all__ = ["Message", "RpcFault", "call", "csi", "registration"]
