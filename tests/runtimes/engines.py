@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from sampan.runtimes import kernel
+from sampan.runtimes.cri.client import CriClient
 from sampan.runtimes.docker.client import DockerClient
 from sampan.runtimes.images import pause
 from tests.runtimes.images.made import Files, MadeImage, docker_archive
@@ -89,7 +90,9 @@ def containerd() -> Iterator[Engine]:
             try:
                 yield Engine(folder=folder, socket=socket_path)
             finally:
-                _remove_bridge(folder)
+                asyncio.run(_remove_sandboxes(socket_path))
+        _remove_bridge(folder)
+    _remove_groups("k8s.io")
 
 
 @contextmanager
@@ -104,6 +107,26 @@ def docker() -> Iterator[Engine]:
         with _running(argv, folder / "dockerd.log", socket_path):
             _load(socket_path, _archive(folder))
             yield Engine(folder=folder, socket=socket_path)
+    _remove_groups("docker", "moby")
+
+
+async def _remove_sandboxes(socket_path: Path) -> None:
+    """What tests that failed have left: it would go on without its engine."""
+    client = CriClient(str(socket_path))
+    try:
+        for row in (await client.runtime("ListPodSandbox")).items:
+            for name in ("StopPodSandbox", "RemovePodSandbox"):
+                await client.runtime(name, client.schema.SandboxRequest(pod_sandbox_id=row.id))
+    finally:
+        await client.close()
+
+
+def _remove_groups(*names: str) -> None:
+    """Of the engine itself; one that another engine uses stays."""
+    for name in names:
+        for place in Path("/sys/fs/cgroup").glob(f"*/{name}"):
+            with suppress(OSError):
+                place.rmdir()
 
 
 def _load(socket_path: Path, archive: Path) -> None:

@@ -1,5 +1,6 @@
 """Real containerd passes the suite that every runtime passes."""
 
+import asyncio
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -9,6 +10,7 @@ from sampan.machinery.clock import RealClock
 from sampan.runtimes.contract import Told
 from sampan.runtimes.cri import CriRuntime
 from sampan.testing.runtime_conformance import CHECKS, Check, Feature, Subject, missing, run
+from sampan.testing.runtime_conformance.bench import bench
 from tests.runtimes import engines, leftovers, registry
 from tests.runtimes.engines import BUSYBOX, Engine
 
@@ -53,3 +55,29 @@ def test_conformance(check: Check, engine: Engine, address: str, tmp_path: Path)
     if why := missing(check, subject):
         pytest.skip(why)
     run(check, subject)
+
+
+def test_nodes_that_share_an_engine_do_not_mix(engine: Engine, tmp_path: Path) -> None:
+    """Even if they have one name, as those of two clusters may."""
+
+    def subject(name: str) -> Subject:
+        def opened(told: Told) -> CriRuntime:
+            folder = tmp_path / name
+            return CriRuntime(endpoint=str(engine.socket), folder=folder, node="n", clock=RealClock(), told=told)
+
+        return Subject(
+            open=opened,
+            folder=tmp_path,
+            image=BUSYBOX,
+            left=lambda uid: leftovers.of_pod(uid, engine.folder),
+        )
+
+    async def main() -> None:
+        async with bench(subject("one")) as one, bench(subject("other")) as other:
+            pod = await one.sandbox()
+            assert one.runtime.known_pods() == [pod.metadata.uid]
+            await other.runtime.remove_pod(pod.metadata.uid)
+            assert other.runtime.known_pods() == []
+            assert one.runtime.pod_report(pod).is_sandbox_ready
+
+    asyncio.run(main())

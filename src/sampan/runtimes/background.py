@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Coroutine
 from typing import Any
+
+log = logging.getLogger(__name__)
 
 
 class Background:
@@ -14,8 +17,14 @@ class Background:
     def begin(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         task = asyncio.get_running_loop().create_task(work)
         self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        task.add_done_callback(self._over)
         return task
+
+    def _over(self, task: asyncio.Task[None]) -> None:
+        """Nobody waits for the outcome: a fault would not be heard of."""
+        self._tasks.discard(task)
+        if not task.cancelled() and (fault := task.exception()) is not None:
+            log.error("work in the background failed", exc_info=fault)
 
     async def end(self) -> None:
         for task in list(self._tasks):

@@ -19,7 +19,7 @@ from sampan.runtimes.network import NoNetwork
 from sampan.testing.runtime_conformance import Subject
 from sampan.testing.runtime_conformance.bench import Bench, bench
 from tests.ports import free_ports
-from tests.runtimes import engines
+from tests.runtimes import engines, leftovers
 from tests.runtimes.engines import BUSYBOX, Engine
 
 _NEEDED = ("dockerd", "containerd", "runc")
@@ -40,7 +40,10 @@ def play(engine: Engine, folder: Path, work: Callable[[Bench], Awaitable[None]],
         )
 
     async def main() -> None:
-        async with asyncio.timeout(60), bench(Subject(open=opened, folder=folder, image=BUSYBOX)) as at:
+        subject = Subject(
+            open=opened, folder=folder, image=BUSYBOX, left=lambda uid: leftovers.of_pod(uid, engine.folder)
+        )
+        async with asyncio.timeout(60), bench(subject) as at:
             await work(at)
 
     asyncio.run(main())
