@@ -11,6 +11,7 @@ from aiohttp import web
 from sampan.kubelet.probes import ProbeManager
 from sampan.machinery.activity import Activity
 from sampan.machinery.clock import VirtualClock
+from sampan.machinery.metrics import Metrics
 from sampan.runtimes.contract import EXITED, RUNNING, ContainerReport, PodReport
 from sampan.runtimes.hollow import HollowRuntime, World
 from tests.kubelet.environment.made import pod
@@ -26,6 +27,7 @@ class Scene:
     events: list[tuple[str, str]] = field(default_factory=list)
     asked: list[float] = field(default_factory=list)
     status: int = 200
+    metrics: Metrics = field(default_factory=Metrics)
 
     def report(self, id: str = "one", state: str = RUNNING, started_at: float | None = None) -> PodReport:
         when = self.clock.now() if started_at is None else started_at
@@ -44,7 +46,7 @@ class Scene:
 
 @asynccontextmanager
 async def scene() -> AsyncIterator[Scene]:
-    clock, activity = VirtualClock(), Activity()
+    clock, activity, metrics = VirtualClock(), Activity(), Metrics()
 
     async def answer(request: web.BaseRequest) -> web.Response:
         made.asked.append(clock.now())
@@ -57,8 +59,9 @@ async def scene() -> AsyncIterator[Scene]:
             told=lambda uid: made.told.append(uid),
             event=lambda of, container, reason, text: made.events.append((reason, text)),
             activity=activity,
+            metrics=metrics,
         )
-        made = Scene(clock, manager, port)
+        made = Scene(clock, manager, port, metrics=metrics)
         forget = clock.on_idle(activity.idle)
         task = asyncio.create_task(manager.run())
         try:
@@ -172,5 +175,21 @@ def test_a_pod_that_goes_is_forgotten() -> None:
         asked = len(s.asked)
         await s.clock.advance(60)
         assert len(s.asked) == asked
+
+    play(work)
+
+
+def test_answers_are_counted_while_the_pod_is_there() -> None:
+    async def work(s: Scene) -> None:
+        of, report = s.probed(liveness={"failureThreshold": 10}), s.report(started_at=s.clock.now())
+        s.manager.seen(of, report)
+        await s.clock.advance(15)
+        s.status = 500
+        await s.clock.advance(10)
+        text = s.metrics.text()
+        assert 'probe_type="Liveness",result="successful"} 2' in text
+        assert 'probe_type="Liveness",result="failed"} 1' in text
+        s.manager.forget(of.metadata.uid)
+        assert s.metrics.text() == ""
 
     play(work)

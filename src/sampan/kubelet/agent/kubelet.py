@@ -47,6 +47,7 @@ from sampan.machinery.clock import Clock
 from sampan.machinery.events import WARNING, EventRecorder
 from sampan.machinery.flight_recorder import FlightRecorder
 from sampan.machinery.informer import InformerFactory
+from sampan.machinery.metrics import Metrics
 from sampan.runtimes.contract import Runtime, RuntimeFailure, Told
 
 log = logging.getLogger(__name__)
@@ -95,6 +96,8 @@ class Kubelet:
             activity=self.activity,
             workers=workers,
         )
+        self.probe_metrics = Metrics()
+        """Of the probes, which are told apart from all else."""
         self.groups = PodGroups(root=config.cgroup_root)
         self.ready = asyncio.Event()
         """Set once the node is registered and its pods are followed."""
@@ -164,6 +167,7 @@ class Kubelet:
                 self.node, pod, container, WARNING, reason, message
             ),
             activity=self.activity,
+            metrics=self.probe_metrics,
         )
         environment = Environment(
             config=self._environment_config(facts),

@@ -13,6 +13,7 @@ from sampan.kubelet.probes import asking
 from sampan.kubelet.probes.results import KINDS, Answer, Kind, Tally, probe_of
 from sampan.machinery.activity import Activity
 from sampan.machinery.clock import Clock
+from sampan.machinery.metrics import Metrics
 from sampan.machinery.workqueue import ShutDown, WorkQueue
 from sampan.runtimes import contract
 from sampan.runtimes.contract import ContainerReport, PodReport, Runtime, Told
@@ -20,6 +21,7 @@ from sampan.runtimes.contract import ContainerReport, PodReport, Runtime, Told
 log = logging.getLogger(__name__)
 
 _AT_A_TIME = 100
+_TOTAL, _LABELS = "prober_probe_total", ("container", "namespace", "pod", "pod_uid", "probe_type", "result")
 _RETRIES = 3
 """When a probe cannot even be asked."""
 
@@ -46,8 +48,20 @@ class _Target:
 class ProbeManager:
     """`seen` tells it how a pod is, and gives that back with what probes say; `run` must be running."""
 
-    def __init__(self, *, runtime: Runtime, clock: Clock, told: Told, event: Event, activity: Activity) -> None:
+    def __init__(
+        self,
+        *,
+        runtime: Runtime,
+        clock: Clock,
+        told: Told,
+        event: Event,
+        activity: Activity,
+        metrics: Metrics | None = None,
+    ) -> None:
         self._runtime, self._clock, self._told, self._event = runtime, clock, told, event
+        self._counts = (metrics or Metrics()).counter(_TOTAL, "Answers of probes of containers.", _LABELS)
+        self._counted: dict[str, set[tuple[str, ...]]] = {}
+        """By the pod's uid, what was counted of it."""
         self._activity = activity
         self._targets: dict[tuple[str, str], _Target] = {}
         self._tallies: dict[Key, Tally] = {}
@@ -79,6 +93,8 @@ class ProbeManager:
             del self._tallies[key]
         for target in [target for target in self._targets if target[0] == uid]:
             del self._targets[target]
+        for labels in self._counted.pop(uid, ()):
+            self._counts.remove(*labels)
 
     async def run(self) -> None:
         """Until cancelled."""
@@ -156,6 +172,7 @@ class ProbeManager:
         id = tally.container_id
         answer = await self._answer(target, probe)
         self._tell(key.kind, target, answer)
+        self._count(key.kind, target, answer)
         if self._tallies.get(key) is not tally or tally.container_id != id:
             return None
         if not answer.is_error and tally.count(answer.is_success, probe):
@@ -172,6 +189,13 @@ class ProbeManager:
             if not answer.is_error or attempt == _RETRIES:
                 break
         return answer
+
+    def _count(self, kind: Kind, target: _Target, answer: Answer) -> None:
+        meta = target.pod.metadata
+        result = "unknown" if answer.is_error else "successful" if answer.is_success else "failed"
+        labels = (target.container.name, meta.namespace, meta.name, meta.uid, kind, result)
+        self._counted.setdefault(meta.uid, set()).add(labels)
+        self._counts.labels(*labels).inc()
 
     def _tell(self, kind: Kind, target: _Target, answer: Answer) -> None:
         if answer.is_error:

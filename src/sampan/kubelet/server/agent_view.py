@@ -54,7 +54,7 @@ class AgentView:
         return self._metrics.text()
 
     def probe_metrics_text(self) -> str:
-        return Metrics().text()
+        return self._kubelet.probe_metrics.text()
 
     def running(self) -> Iterator[tuple[Pod, str]]:
         """The containers that run."""
