@@ -60,6 +60,17 @@ def newest(slices: Iterable[ResourceSlice]) -> list[Pool]:
     return [pools[key] for key in sorted(pools)]
 
 
+def nodes_with_devices(pools: Iterable[Pool]) -> set[str] | None:
+    """The nodes that have devices; None if there are some that are not bound to one node."""
+    found = set()
+    for pool in pools:
+        for one in pool.slices:
+            if not one.spec.nodeName:
+                return None
+            found.add(one.spec.nodeName)
+    return found
+
+
 def on_node(pool: Pool, node: str, matches: Matches) -> list[Candidate]:
     """The devices of a pool that the node can use."""
     found = []
@@ -85,4 +96,4 @@ def _is_here(where: object, node: str, matches: Matches) -> bool:
     return bool(getattr(where, "allNodes", None))
 
 
-__all__ = ["Candidate", "DeviceId", "Matches", "Pool", "newest", "on_node"]
+__all__ = ["Candidate", "DeviceId", "Matches", "Pool", "newest", "nodes_with_devices", "on_node"]

@@ -24,7 +24,7 @@ from sampan.scheduler.devices.claims import (
     reference_to,
 )
 from sampan.scheduler.devices.ledger import Ledger
-from sampan.scheduler.devices.pools import Pool, newest
+from sampan.scheduler.devices.pools import Pool, newest, nodes_with_devices
 from sampan.scheduler.devices.selectors import Selectors
 from sampan.scheduler.diagnosis import Diagnosis
 from sampan.scheduler.framework.contract import (
@@ -124,9 +124,12 @@ class DynamicResources:
                     state.unavailable.add(claim.metadata.uid)
                     found[far] = cycle.refuse(self.name, UNAVAILABLE, is_final=True)
         if state.allocator is not None:
+            bare = cycle.refuse(self.name, TOO_FEW, is_final=True)
+            stocked = nodes_with_devices(self._newest())
             for at, row in enumerate(numbers_of(rows).tolist()):
                 if not found[at] and self._table.valid[row]:
-                    found[at] = self._allocate(cycle, state, row)
+                    has_some = stocked is None or self._table.names[row] in stocked
+                    found[at] = self._allocate(cycle, state, row) if has_some else bare
         return found
 
     async def post_filter(self, cycle: Cycle, diagnosis: Diagnosis) -> PostFilterResult:

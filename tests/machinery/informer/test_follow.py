@@ -1,0 +1,66 @@
+"""Being told of many objects a part at a time, while they change."""
+
+import asyncio
+from typing import Any
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from sampan.api.types.core_v1 import ConfigMap
+from sampan.api.types.meta_v1 import ObjectMeta
+from sampan.machinery.informer import InformerFactory
+from sampan.machinery.informer import informer as module
+from sampan.machinery.object_key import Key
+from sampan.scheduler.simulation import Simulation
+
+
+def made(name: str, version: int) -> ConfigMap:
+    meta = ObjectMeta(name=name, namespace="x", uid=name, resourceVersion=str(version))
+    return ConfigMap(metadata=meta)
+
+
+changes = st.lists(st.tuples(st.sampled_from("abcdef"), st.booleans()), max_size=12)
+
+
+@settings(max_examples=80, deadline=None)
+@given(st.sets(st.sampled_from("abcdef")), changes, st.integers(1, 4))
+def test_each_object_is_told_of_in_order(there: set[str], changes: list[tuple[str, bool]], every: int) -> None:
+    """Whatever happens between two slices, the one who listens ends with what there is, and saw no old state."""
+
+    async def main() -> None:
+        factory: InformerFactory = Simulation().handle.informers
+        informer = factory.of(ConfigMap)
+        for at, name in enumerate(sorted(there)):
+            informer._put(Key("x", name), made(name, at + 1))
+        known: dict[str, int] = {}
+
+        def hear(old: Any, new: Any) -> None:
+            name = (new or old).metadata.name
+            assert (old is not None) == (name in known)
+            if old is not None:
+                assert known[name] == int(old.metadata.resourceVersion)
+            if new is None:
+                del known[name]
+            else:
+                known[name] = int(new.metadata.resourceVersion)
+
+        task = asyncio.create_task(informer.follow(hear))
+        for at, (name, stays) in enumerate(changes):
+            if not at % every:
+                await asyncio.sleep(0)
+            if stays:
+                informer._put(Key("x", name), made(name, 100 + at))
+            else:
+                informer._remove(Key("x", name))
+        stop = await task
+        assert known == {one.metadata.name: int(one.metadata.resourceVersion) for one in informer.lister}
+        stop()
+        informer._put(Key("x", "late"), made("late", 1))
+        assert "late" not in known
+
+    before = module._TURN_S
+    module._TURN_S = -1.0
+    try:
+        asyncio.run(main())
+    finally:
+        module._TURN_S = before
