@@ -106,7 +106,9 @@ def test_a_layer_must_be_what_it_says(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "data", [b"", b"no archive at all", gzip.compress(b"junk" * 500), layer({"a": b"1" * 5000})[:3000]]
+    "data",
+    [b"", b"no archive at all", gzip.compress(b"junk" * 500), layer({"a": b"1" * 5000})[:3000]],
+    ids=["nothing", "text", "packed", "cut"],
 )
 def test_junk(tmp_path: Path, data: bytes) -> None:
     (tmp_path / "blob").write_bytes(data)
