@@ -317,7 +317,10 @@ class Assembly:
 
 
 def _scheduler_modules() -> list[Any]:
+    """In a thread, with what the server needs for those whom the scheduler is the first to ask for."""
     import_module("sampan.scheduler.registry").preload()
+    for plural in ("pods", "nodes", "replicationcontrollers", "replicasets", "persistentvolumes", "resourceclaims"):
+        import_module(f"sampan.apiserver.registry.kinds.{plural}")
     return [import_module(f"sampan.scheduler.{name}") for name in ("scheduler", "metrics", "explain.serving")]
 
 

@@ -79,6 +79,7 @@ class InformerFactory:
         self._tasks = await self._running.enter_async_context(asyncio.TaskGroup())
         for informer in list(self._informers.values()):
             self._start(informer)
+            await asyncio.sleep(0)  # the first request for a kind takes its time: others have their turn in between
         for reflector in self._reflectors:
             self._start_reflector(reflector)
         return self
