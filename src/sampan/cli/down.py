@@ -12,8 +12,10 @@ import click
 
 from sampan.cli.cluster_dir import ClusterDir, cluster_dir
 from sampan.cli.failures import CliError
+from sampan.cli.left_nodes import end_left_nodes
 
-_PATIENCE_S = 20
+_PATIENCE_S = 120
+"""Ending many pods takes a while."""
 
 
 @click.command("down")
@@ -24,6 +26,8 @@ def command(data_dir: str | None, name: str, delete: bool) -> None:
     """Stop a cluster; its data stay unless told otherwise."""
     where = cluster_dir(data_dir, name)
     stopped = stop(where)
+    if left := end_left_nodes(where):
+        click.echo(f"{name}: what {', '.join(left)} had left running is ended")
     if delete and where.path.exists():
         if not where.is_one:
             raise CliError(f"--data-dir: {where.path} does not look like a cluster's folder; nothing is removed")

@@ -15,14 +15,14 @@ COMMANDS = {
     "status": ("sampan.cli.status", "Show what runs and where."),
     "node": ("sampan.cli.node", "Add, remove, stop and start nodes."),
     "image": ("sampan.cli.image", "Load, fetch, list and remove images."),
-    "why": ("sampan.cli.why", "Tell why a pod is pending, or why it is where it is."),
-    "trace": ("sampan.cli.trace", "Show what happened to an object lately, and who did it."),
+    "why": ("sampan.cli.why", "Tell why a pod is pending or where it is."),
+    "trace": ("sampan.cli.trace", "Show what happened to an object lately."),
     "kube-apiserver": ("sampan.cli.kube_apiserver", "Run the API server alone, with the real one's flags."),
     "kube-controller-manager": (
         "sampan.cli.kube_controller_manager",
         "Run the controllers alone, with the real one's flags.",
     ),
-    "kubelet": ("sampan.cli.kubelet", "Run the agent of this machine alone, with the real one's flags."),
+    "kubelet": ("sampan.cli.kubelet", "Run a node's agent alone, with the real one's flags."),
     "kube-scheduler": ("sampan.cli.kube_scheduler", "Run the scheduler alone, with the real one's flags."),
     "kubectl": ("sampan.cli.kubectl", "Work with a cluster, as kubectl does."),
 }

@@ -93,15 +93,20 @@ def _places(config: NodesConfig, folder: Path) -> RuntimePlaces:
     )
 
 
+def group_of(root: Path, name: str) -> str:
+    """Below which a node of the cluster whose nodes are in `root` has its control groups."""
+    mark = hashlib.blake2b(str(root).encode(), digest_size=4).hexdigest()
+    return f"/sampan-{mark}-{name}"
+
+
 def _agent_config(config: NodesConfig, root: Path, number: int) -> AgentConfig:
     name = f"node-{number}"
-    mark = hashlib.blake2b(str(root).encode(), digest_size=4).hexdigest()
     return AgentConfig(
         name=name,
         root=root / name / "kubelet",
         logs=root / name / "logs",
         port=PORT + number,
-        cgroup_root=f"/sampan-{mark}-{name}",
+        cgroup_root=group_of(root, name),
         has_cgroups_per_qos=os.geteuid() == 0,
         eviction_hard=_EVICTION,
         ends_pods=True,
@@ -111,4 +116,4 @@ def _agent_config(config: NodesConfig, root: Path, number: int) -> AgentConfig:
     )
 
 
-__all__ = ["RealNodes"]
+__all__ = ["RealNodes", "group_of"]

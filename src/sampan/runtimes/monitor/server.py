@@ -43,6 +43,10 @@ class Client:
         """Nothing is read of it, as its process does not take it."""
 
 
+_IDLE_S = 60.0
+"""After so long without processes and clients there is no kubelet that would come back for anything."""
+
+
 class Monitor:
     def __init__(self, listening: socket.socket) -> None:
         self._listening = listening
@@ -65,7 +69,7 @@ class Monitor:
         }
 
     def run(self) -> None:
-        """Until told to quit."""
+        """Until told to quit, or until there has been nothing to hold and nobody to tell for a while."""
         become_subreaper()
         os.set_blocking(self._wakes, False)
         os.set_blocking(self._wake, False)
@@ -74,7 +78,10 @@ class Monitor:
         self._selector.register(self._listening, selectors.EVENT_READ, self._accept)
         self._selector.register(self._wake, selectors.EVENT_READ, self._reap)
         while not self._is_over:
-            for key, events in self._selector.select():
+            found = self._selector.select(_IDLE_S)
+            if not found and not self._clients and not self._processes:
+                return
+            for key, events in found:
                 try:
                     key.data(key.fileobj, events)
                 except Exception:  # whatever it was about, the other processes need their monitor
