@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from sampan.machinery.clock import RealClock
-from sampan.runtimes import contract
+from sampan.runtimes import contract, kernel
 from sampan.runtimes.config import ContainerConfig, Mount, Namespaces, Resources, SandboxConfig, Security
 from sampan.runtimes.contract import ContainerReport, RuntimeFailure
 from sampan.runtimes.images import ImageStore, host
@@ -92,19 +92,14 @@ class Node:
 
 @asynccontextmanager
 async def node(folder: Path) -> AsyncIterator[Node]:
-    before = _mounts()
     made = Node(folder)
     async with made.runtime:
         try:
             yield made
         finally:
             await made.runtime.shut_down()
-    assert _mounts() == before
+    assert kernel.mounts_below(folder) == []
     assert not (folder / "node/pods").exists() or list((folder / "node/pods").iterdir()) == []
-
-
-def _mounts() -> int:
-    return len(Path("/proc/self/mountinfo").read_text().splitlines())
 
 
 def play(folder: Path, work: Callable[[Node], Awaitable[None]]) -> None:
