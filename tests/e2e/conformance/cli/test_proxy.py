@@ -1,0 +1,39 @@
+"""The conformance descriptions of `kubectl proxy`, each a test whose first line is its name."""
+
+import http.client
+import json
+import re
+import socket
+from pathlib import Path
+
+from tests.e2e.kubectl.command import Kubectl
+
+
+def test_any_port(kubectl: Kubectl) -> None:
+    """[sig-cli] Kubectl client Proxy server should support proxy with --port 0 [Conformance]"""
+    with kubectl.running("proxy", "-p", "0", "--disable-filter") as process:
+        assert process.stdout is not None
+        said = process.stdout.readline()
+        while (found := re.search(r"Starting to serve on 127\.0\.0\.1:(\d+)", said)) is None:
+            said = process.stdout.readline()
+            assert said
+        connection = http.client.HTTPConnection("127.0.0.1", int(found[1]), timeout=20)
+        connection.request("GET", "/api/")
+        assert json.loads(connection.getresponse().read())["kind"] == "APIVersions"
+        connection.close()
+
+
+def test_a_unix_socket(kubectl: Kubectl, tmp_path: Path) -> None:
+    """[sig-cli] Kubectl client Proxy server should support --unix-socket=/path [Conformance]"""
+    path = tmp_path / "socket"
+    with kubectl.running("proxy", f"--unix-socket={path}") as process:
+        assert process.stdout is not None
+        assert f"Starting to serve on {path}" in process.stdout.readline()
+        with socket.socket(socket.AF_UNIX) as connection:
+            connection.settimeout(20)
+            connection.connect(str(path))
+            connection.sendall(b"GET /api/ HTTP/1.0\r\nHost: localhost\r\n\r\n")
+            said = b""
+            while data := connection.recv(4096):
+                said += data
+        assert json.loads(said.partition(b"\r\n\r\n")[2])["versions"] == ["v1"]
