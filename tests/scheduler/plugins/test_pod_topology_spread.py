@@ -3,11 +3,12 @@
 import math
 from typing import Any
 
+import hypothesis
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sampan.api.types.core_v1 import Node, Pod, TopologySpreadConstraint
-from sampan.api.types.meta_v1 import LabelSelector
+from sampan.api.types.core_v1 import Container, Node, NodeSpec, Pod, PodSpec, Taint, TopologySpreadConstraint
+from sampan.api.types.meta_v1 import LabelSelector, ObjectMeta
 from sampan.scheduler.config import ProfileConfig
 from tests.scheduler.clusters import HOSTNAME, ZONE, Refusals, Situation, few, refusals, scores, situations
 from tests.scheduler.plugins.matching import is_empty, kept_off, let_in, selects
@@ -74,8 +75,53 @@ def crowded(situation: Situation) -> Situation:
     return situation
 
 
-@few
-@given(st.one_of(situations(), situations(most_nodes=4).map(crowded), situations(most_nodes=3).map(crowded)))
+@st.composite
+def dense(draw: Any) -> Situation:
+    """Nodes that mostly count and pods that mostly are counted, with every setting of a constraint at work."""
+    nodes = []
+    for at in range(draw(st.integers(2, 5))):
+        labels = {HOSTNAME: f"n{at}"} | draw(st.sampled_from([{ZONE: "a"}, {ZONE: "a"}, {ZONE: "b"}, {ZONE: "b"}, {}]))
+        tainted = draw(st.sampled_from([False, False, True]))
+        labels["disk"] = draw(st.sampled_from(["ssd", "ssd", "hdd"]))
+        taints = [Taint(key="k", value="", effect="NoSchedule")] if tainted else []
+        nodes.append(Node(metadata=ObjectMeta(name=f"n{at}", labels=labels), spec=NodeSpec(taints=taints)))
+
+    def pod(name: str, node: str, going: bool) -> Pod:
+        meta = ObjectMeta(
+            name=name,
+            namespace=draw(st.sampled_from("xxxy")) if node else "x",
+            uid=name,
+            labels={"app": draw(st.sampled_from("aaab")), "tier": draw(st.sampled_from(["front", "back"]))},
+            deletionTimestamp="2026-01-01T00:00:00Z" if going else None,
+        )
+        return Pod(metadata=meta, spec=PodSpec(nodeName=node, containers=[Container(name="c")]))
+
+    homes = st.sampled_from([node.metadata.name for node in nodes])
+    going = st.sampled_from([False, False, False, True])
+    there = [pod(f"p{at}", draw(homes), draw(going)) for at in range(draw(st.integers(0, 6)))]
+    new = pod("new", "", False)
+    new.spec.nodeSelector = draw(st.sampled_from([{}, {"disk": "ssd"}]))
+    new.spec.topologySpreadConstraints = [
+        TopologySpreadConstraint(
+            maxSkew=1,
+            topologyKey=key,
+            whenUnsatisfiable=draw(st.sampled_from(["DoNotSchedule", "DoNotSchedule", "ScheduleAnyway"])),
+            labelSelector=LabelSelector(matchLabels={"app": "a"}),
+            minDomains=draw(st.sampled_from([None, 3])),
+            nodeAffinityPolicy=draw(st.sampled_from([None, "Ignore"])),
+            nodeTaintsPolicy=draw(st.sampled_from([None, "Honor"])),
+            matchLabelKeys=draw(st.sampled_from([[], [], ["tier"]])),
+        )
+        for key in draw(st.sampled_from([(ZONE,), (HOSTNAME,), (ZONE, HOSTNAME)]))
+    ]
+    return Situation(nodes, there, new, {"x": {}, "y": {}})
+
+
+many = hypothesis.settings(max_examples=150, deadline=None)
+
+
+@many
+@given(st.one_of(dense(), dense(), situations(), situations(most_nodes=4).map(crowded)))
 def test_hard_constraints(situation: Situation) -> None:
     pod = situation.pod
     hard = [one for one in pod.spec.topologySpreadConstraints if one.whenUnsatisfiable == "DoNotSchedule"]
@@ -94,8 +140,8 @@ def test_hard_constraints(situation: Situation) -> None:
     assert refusals(situation.simulation(), "PodTopologySpread", pod) == wanted
 
 
-@few
-@given(st.one_of(situations(), situations(most_nodes=4).map(crowded)), st.data())
+@many
+@given(st.one_of(dense(), dense(), situations(), situations(most_nodes=4).map(crowded)), st.data())
 def test_soft_constraints(situation: Situation, data: st.DataObject) -> None:
     pod = situation.pod
     soft = [one for one in pod.spec.topologySpreadConstraints if one.whenUnsatisfiable == "ScheduleAnyway"]
