@@ -28,6 +28,7 @@ def test_exec(cluster: LookedInto, kubectl_of: Kubectl, name: str) -> None:
     cluster.pod(name, "sleep", "1000")
     assert kubectl_of("exec", name, "--", "echo", "hello") == "hello\n"
     assert kubectl_of("exec", "-i", name, "--", "tr", "a-z", "A-Z", stdin="hello" * 20_000) == "HELLO" * 20_000
+    assert kubectl_of("exec", name, "--", "echo", "x" * 30_000) == "x" * 30_000 + "\n"
     done = kubectl_of.run("exec", name, "--", "sh", "-c", "echo out; echo err >&2; exit 7")
     assert (done.returncode, done.stdout) == (7, "out\n")
     assert "err\n" in done.stderr

@@ -9,13 +9,23 @@ from pathlib import Path
 
 from aiohttp import web
 
+_LONGEST_LINE = 1 << 20
+"""Bytes: commands are part of the query."""
+
 Answer = Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]
 
 
 @asynccontextmanager
 async def listening(answer: Answer, *, host: str, port: int, tls: ssl.SSLContext | None) -> AsyncIterator[int]:
     """Serve while the block lasts; the number is the port that it has."""
-    server = web.Server(answer, access_log=None, keepalive_timeout=75, handler_cancellation=True)
+    server = web.Server(
+        answer,
+        access_log=None,
+        keepalive_timeout=75,
+        handler_cancellation=True,
+        max_line_size=_LONGEST_LINE,
+        max_field_size=_LONGEST_LINE,
+    )
     runner = web.ServerRunner(server, shutdown_timeout=1)
     await runner.setup()
     try:
