@@ -167,6 +167,8 @@ class SyncLoop:
                 record.stage = Stage.TERMINATING
                 return None
             is_quiet = not (actions.needs_sandbox or actions.start or ephemeral_to_start(pod, report))
+            if kubelet.provision is not None and record.said is None and not pod.status.containerStatuses:
+                self._say(record, report)  # volumes and images may take long: people see that it has begun
             retry_s = await self._starter.carry_out(record, actions, report)
             if is_quiet:
                 break
