@@ -262,8 +262,9 @@ class OciRuntime(MonitoredRuntime):
         try:
             await self._binary.call("start", record.id)
         except RuntimeFailure as fault:
-            await self._remove(pod, record)
-            raise RuntimeFailure("RunContainerError", fault.message) from None
+            if record.state != contract.EXITED:  # one that ended at once may be gone before the program has looked
+                await self._remove(pod, record)
+                raise RuntimeFailure("RunContainerError", fault.message) from None
         if record.state == contract.CREATED:
             record.state, record.started_at = contract.RUNNING, self._clock.now()
         self._records.save_container(pod.sandbox.uid, record)
