@@ -181,6 +181,24 @@ def test_faults(given: dict[str, Any], told: str) -> None:
             },
             "shape[1].utilization: Invalid value: 50: values must be sorted in increasing order",
         ),
+        (
+            "NodeAffinity",
+            {
+                "addedAffinity": {
+                    "requiredDuringSchedulingIgnoredDuringExecution": {
+                        "nodeSelectorTerms": [{"matchExpressions": [{"key": "a", "operator": "Is"}]}]
+                    }
+                }
+            },
+            'nodeSelectorTerms[0].matchExpressions[0].operator: Unsupported value: "Is": supported values: "In"',
+        ),
+        ("NodeAffinity", {"added": {}}, "unknown field `added`"),
+        (
+            "VolumeBinding",
+            {"bindTimeoutSeconds": -1},
+            "bindTimeoutSeconds: Invalid value: -1: invalid BindTimeoutSeconds, should not be a negative value",
+        ),
+        ("VolumeBinding", {"shape": []}, "unexpected field `shape`, remove it or turn on the feature gate"),
         ("NodeResourcesFit", {"ignoredResourceGroups": ["a/b"]}, "resource group name can't contain '/'"),
         ("NodeResourcesFit", {"ignored": []}, "unknown field `ignored`"),
         (

@@ -11,6 +11,8 @@ from sampan.scheduler.plugin_args import ArgumentError
 
 _HIGHEST_SCORE = 10
 _ACTIONS = ("DoNotSchedule", "ScheduleAnyway")
+_OPERATORS = ("In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt")
+_FIELD_OPERATORS = ("In", "NotIn")
 _STRATEGIES = ("LeastAllocated", "MostAllocated", "RequestedToCapacityRatio")
 
 
@@ -114,6 +116,47 @@ def spread(defaulting: str, constraints: Sequence[Any]) -> list[FieldError]:
     return faults
 
 
+def binding(timeout_s: int, points: Sequence[Any] | None) -> list[FieldError]:
+    """Of VolumeBinding."""
+    faults: list[FieldError] = []
+    if timeout_s < 0:
+        told = "invalid BindTimeoutSeconds, should not be a negative value"
+        faults.append(FieldError.invalid("bindTimeoutSeconds", timeout_s, told))
+    if points is not None:
+        told = "unexpected field `shape`, remove it or turn on the feature gate StorageCapacityScoring"
+        faults.append(FieldError.invalid("shape", points, told))
+    return faults
+
+
+def added_affinity(given: Any) -> list[FieldError]:
+    """Of NodeAffinity."""
+    path, faults = Path("addedAffinity"), list[FieldError]()
+    required = given.requiredDuringSchedulingIgnoredDuringExecution
+    if required is not None:
+        where = path / "requiredDuringSchedulingIgnoredDuringExecution" / "nodeSelectorTerms"
+        for at, term in enumerate(required.nodeSelectorTerms or ()):
+            faults += _term(term, where[at])
+    for at, one in enumerate(given.preferredDuringSchedulingIgnoredDuringExecution):
+        faults += _term(one.preference, (path / "preferredDuringSchedulingIgnoredDuringExecution")[at])
+    return faults
+
+
+def _term(term: Any, path: Path) -> list[FieldError]:
+    faults: list[FieldError] = []
+    for at, one in enumerate(term.matchExpressions):
+        where = (path / "matchExpressions")[at]
+        if one.operator not in _OPERATORS:
+            faults.append(FieldError.not_supported(where / "operator", one.operator, _OPERATORS))
+        faults += [FieldError.invalid(where / "key", one.key, told) for told in names.label_key(one.key)]
+    for at, one in enumerate(term.matchFields):
+        where = (path / "matchFields")[at]
+        if one.operator not in _FIELD_OPERATORS:
+            faults.append(FieldError.not_supported(where / "operator", one.operator, _FIELD_OPERATORS))
+        elif len(one.values) != 1:
+            faults.append(FieldError.invalid(where / "values", one.values, "must have one element"))
+    return faults
+
+
 def _constraint(one: Any, path: Path) -> list[FieldError]:
     faults: list[FieldError] = []
     if one.maxSkew <= 0:
@@ -133,4 +176,4 @@ def _constraint(one: Any, path: Path) -> list[FieldError]:
     return faults
 
 
-__all__ = ["balanced", "fit", "in_range", "preemption", "refuse", "shape", "spread"]
+__all__ = ["added_affinity", "balanced", "binding", "fit", "in_range", "preemption", "refuse", "shape", "spread"]

@@ -18,7 +18,7 @@ from sampan.cli.why.asking import explained
 from sampan.cli.why.members import complaints, pods_of
 from sampan.cli.why.waiting_for import is_placed, is_well, missing, state_of
 
-_LIMIT, _WIDE_LIMIT = 200, 5000
+_LIMIT, _WIDE_LIMIT = 200, 1000
 _ENDED = ("Succeeded", "Failed")
 
 

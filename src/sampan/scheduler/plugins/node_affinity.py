@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+import msgspec
 import numpy as np
 
 from sampan.api.types.core_v1 import NodeAffinity as Affinity
 from sampan.api.types.core_v1 import NodeSelectorTerm, PodSpec
+from sampan.scheduler.arg_faults import added_affinity, refuse
 from sampan.scheduler.arrays import Codes, Ints, Rows, count_of
 from sampan.scheduler.framework.contract import (
     SKIP,
@@ -88,6 +90,14 @@ class NodeAffinity:
         return [(term.weight, term.preference) for term in found if term.weight]
 
 
+class AffinityArgs(msgspec.Struct, forbid_unknown_fields=True):
+    addedAffinity: Affinity | None = None
+
+
 def _added(args: Mapping[str, Any]) -> Affinity:
     """What the scheduler's configuration asks of every pod."""
-    return read_args(args.get("addedAffinity") or {}, Affinity)
+    found = read_args(args, AffinityArgs).addedAffinity
+    if found is None:
+        return Affinity()
+    refuse(added_affinity(found))
+    return found

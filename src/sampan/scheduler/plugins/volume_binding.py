@@ -11,6 +11,7 @@ import numpy as np
 from sampan.api.types.core_v1 import PersistentVolume, PersistentVolumeClaim
 from sampan.api.types.storage_v1 import CSIDriver, CSINode, CSIStorageCapacity, StorageClass
 from sampan.machinery.volumes.classes import class_of_volume
+from sampan.scheduler.arg_faults import binding, refuse
 from sampan.scheduler.arrays import Codes, Flags, Rows, count_of
 from sampan.scheduler.framework.contract import (
     SKIP,
@@ -24,7 +25,7 @@ from sampan.scheduler.framework.contract import (
     Scope,
     Status,
 )
-from sampan.scheduler.plugin_args import ArgumentError, read_args
+from sampan.scheduler.plugin_args import read_args
 from sampan.scheduler.pod_info import PodInfo
 from sampan.scheduler.reports import followed
 from sampan.scheduler.volumes.assumed import Assumed
@@ -42,7 +43,7 @@ NO_VOLUME = "node(s) unavailable due to one or more pvc(s) bound to non-existent
 
 class VolumeBindingArgs(msgspec.Struct, forbid_unknown_fields=True):
     bindTimeoutSeconds: int = 600
-    shape: list[Any] = []
+    shape: list[Any] | None = None
 
 
 def by_class(volume: PersistentVolume) -> Iterable[Hashable]:
@@ -55,10 +56,7 @@ class VolumeBinding:
 
     def __init__(self, handle: Handle) -> None:
         args = read_args(handle.args, VolumeBindingArgs)
-        if args.bindTimeoutSeconds < 0:
-            raise ArgumentError("bindTimeoutSeconds: Invalid value: should be greater than or equal to zero")
-        if args.shape:
-            raise ArgumentError("shape: Forbidden: needs the feature gate StorageCapacityScoring, which is off")
+        refuse(binding(args.bindTimeoutSeconds, args.shape))
         claims = followed(handle, PersistentVolumeClaim, Resource.PVC)
         volumes = followed(handle, PersistentVolume, Resource.PV)
         self._claims, self._volumes = Assumed(claims.lister), Assumed(volumes.lister)
