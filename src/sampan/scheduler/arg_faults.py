@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from sampan.api import names
+from sampan.api import durations, names
 from sampan.api.faults import FieldError, Path, joined
 from sampan.scheduler.plugin_args import ArgumentError
 
@@ -128,6 +128,22 @@ def binding(timeout_s: int, points: Sequence[Any] | None) -> list[FieldError]:
     return faults
 
 
+def timeouts(filtering: str | None, binding_: str | None) -> list[FieldError]:
+    """Of DynamicResources."""
+    faults: list[FieldError] = []
+    for path, given, least_s, told in (
+        ("filterTimeout", filtering, 0, "must be zero or positive"),
+        ("bindingTimeout", binding_, 1, "must be at least 1 second"),
+    ):
+        try:
+            is_short = given is not None and durations.parse_duration(given) < least_s * 1e9
+        except ValueError as error:
+            faults.append(FieldError.invalid(path, given, str(error)))
+        else:
+            faults += [FieldError.invalid(path, given, told)] * is_short
+    return faults
+
+
 def added_affinity(given: Any) -> list[FieldError]:
     """Of NodeAffinity."""
     path, faults = Path("addedAffinity"), list[FieldError]()
@@ -176,4 +192,15 @@ def _constraint(one: Any, path: Path) -> list[FieldError]:
     return faults
 
 
-__all__ = ["added_affinity", "balanced", "binding", "fit", "in_range", "preemption", "refuse", "shape", "spread"]
+__all__ = [
+    "added_affinity",
+    "balanced",
+    "binding",
+    "fit",
+    "in_range",
+    "preemption",
+    "refuse",
+    "shape",
+    "spread",
+    "timeouts",
+]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
+import msgspec
 import numpy as np
 
 from sampan.api import times
@@ -13,6 +14,7 @@ from sampan.api.types.resource_v1 import AllocationResult, DeviceClass, Resource
 from sampan.machinery import errors
 from sampan.machinery.client import ConnectionFailed
 from sampan.machinery.copies import copy_of
+from sampan.scheduler.arg_faults import refuse, timeouts
 from sampan.scheduler.arrays import Codes, Ints, Rows, count_of, numbers_of
 from sampan.scheduler.devices.allocator import AllocationFailed, Allocator, alternatives
 from sampan.scheduler.devices.claims import (
@@ -42,6 +44,7 @@ from sampan.scheduler.framework.contract import (
 )
 from sampan.scheduler.node_selection import matches_any
 from sampan.scheduler.normalizing import proportional
+from sampan.scheduler.plugin_args import read_args
 from sampan.scheduler.pod_info import PodInfo
 from sampan.scheduler.reports import followed
 
@@ -68,11 +71,20 @@ class _State:
         return [claim for claim in self.claims if claim.status.allocation is None]
 
 
+class DeviceArgs(msgspec.Struct, forbid_unknown_fields=True):
+    """Checked only: a search on one node is bounded by its own steps, and bindings wait for no conditions."""
+
+    filterTimeout: str | None = None
+    bindingTimeout: str | None = None
+
+
 class DynamicResources:
     name = "DynamicResources"
     scope = Scope.CLUSTER
 
     def __init__(self, handle: Handle) -> None:
+        args = read_args(handle.args, DeviceArgs)
+        refuse(timeouts(args.filterTimeout, args.bindingTimeout))
         claims = followed(handle, ResourceClaim, Resource.RESOURCE_CLAIM)
         slices = followed(handle, ResourceSlice, Resource.RESOURCE_SLICE)
         self._claims, self._slices = claims.lister, slices.lister
