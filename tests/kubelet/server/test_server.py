@@ -280,3 +280,32 @@ def test_cadvisors_port(tmp_path: Path) -> None:
             assert (await _text(session, f"{base}/metrics"))[0] == 200
 
     _on_node(tmp_path, test)
+
+
+@pytest.mark.parametrize("nonsense", [b"", b"\x80\x03\x00\x01", b"GET / HTTP/1.1\r\n\r\n" * 9, b"\xff" * 5000])
+@pytest.mark.parametrize("form", ["spdy", "websocket"])
+@pytest.mark.parametrize("path", ["/exec/default/p/main?command=cat&input=1&output=1", "/portForward/default/p?port=1"])
+def test_clients_that_talk_nonsense(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, path: str, form: str, nonsense: bytes
+) -> None:
+    async def test(node: PlainNode, url: str, session: aiohttp.ClientSession) -> None:
+        await node.run(a_pod("sleep", "1000"))
+        place = urlsplit(url)
+        reader, writer = await asyncio.open_connection(place.hostname, place.port)
+        headers = [("Host", "node")]
+        if form == "spdy":
+            headers += [("Connection", "Upgrade"), ("Upgrade", SPDY)]
+            headers += [("X-Stream-Protocol-Version", name) for name in ("v4.channel.k8s.io", "portforward.k8s.io")]
+        else:
+            headers += upgrading.websocket_headers(["v4.channel.k8s.io"], "dGhlIHNhbXBsZSBub25jZQ==")
+        writer.write(upgrading.request_head("GET", path, headers))
+        assert (await upgrading.answer_head(reader)).code == 101
+        writer.write(nonsense)
+        writer.write_eof()
+        await reader.read()
+        writer.close()
+        await writer.wait_closed()
+        assert await _text(session, f"{url}/healthz") == (200, "ok")
+
+    _on_node(tmp_path, test)
+    assert [record for record in caplog.records if record.levelname == "ERROR"] == []

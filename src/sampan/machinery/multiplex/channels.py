@@ -76,7 +76,7 @@ class Channels:
     ) -> None:
         if self._task is not None:
             self._task.cancel()
-        await self._group.__aexit__(kind, fault, trace)
+        await self._group.__aexit__(None, None, None)  # what the block raised goes on as it is
 
     async def _receive(self) -> None:
         fault: Exception | None = None

@@ -66,7 +66,7 @@ class SpdyConnection:
     """`async with SpdyConnection(wire, is_server=…):` lasts until the block is left; then the wire is closed."""
 
     def __init__(self, wire: Wire, *, is_server: bool) -> None:
-        self._wire = wire
+        self._wire, self._is_server = wire, is_server
         self._reader, self._writer = frames.Reader(), frames.Writer()
         self._streams: dict[int, SpdyStream] = {}
         self._next, self._last_of_peer, self._peer_parity = (2, 0, 1) if is_server else (1, 0, 0)
@@ -91,14 +91,14 @@ class SpdyConnection:
                     await self._send(self._writer.goaway(self._last_of_peer))
                     for stream in self._streams.values():
                         stream.inbox.discard()
-                    if kind is None:
-                        await self.gone.wait()  # what was written is read before the end is seen
+                    if kind is None and self._is_server:
+                        await self.gone.wait()  # the client goes first: it knows when it has read everything
         finally:
             if self._task is not None:
                 self._task.cancel()
                 await asyncio.wait([self._task])  # it alone may read the wire
             await self._wire.close()
-            await self._group.__aexit__(kind, fault, trace)
+            await self._group.__aexit__(None, None, None)  # what the block raised goes on as it is
 
     async def accept(self) -> SpdyStream | None:
         """The next stream that the other side opens; None when no more come."""
