@@ -286,7 +286,7 @@ class Assembly:
             self.scheduler = module.Scheduler(
                 client=client,
                 clock=self.clock,
-                config=await self._scheduler_config(client),
+                config=await self._scheduler_config(),
                 recorder=self.server.recorder,
                 activity=activity,
                 metrics=metrics,
@@ -299,12 +299,13 @@ class Assembly:
 
         await self.terms.run(module.COMPONENT, client, term)
 
-    async def _scheduler_config(self, client: Client) -> SchedulerConfig | None:
-        """A policy in a ConfigMap can only be made once the server runs: it is waited for."""
+    async def _scheduler_config(self) -> SchedulerConfig | None:
+        """A policy in a ConfigMap can only be made once the server runs: it is waited for. It is read with the rights
+        of who started the cluster and named it, as the scheduler's own have no such rule."""
         settings = self.config.scheduler
         while settings.policy_map is not None:
             try:
-                return await policy_of_map(client, settings.policy_map)
+                return await policy_of_map(self.client("up"), settings.policy_map)
             except (errors.ApiError, CliError) as error:
                 log.warning("no pods are scheduled: %s", error)
                 await self.clock.sleep(_POLICY_RETRY_S)
