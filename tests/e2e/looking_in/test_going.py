@@ -6,6 +6,7 @@ from pathlib import Path
 
 from tests.e2e.kubectl.command import Kubectl
 from tests.e2e.looking_in.cluster import LookedInto, looked_into
+from tests.e2e.looking_in.test_kubectl import _names
 
 
 def _execs(cluster: LookedInto) -> list[str]:
@@ -34,8 +35,9 @@ def _until_gone(cluster: LookedInto) -> None:
 
 
 def test_a_command_ends_with_its_client(cluster: LookedInto, kubectl_of: Kubectl) -> None:
-    cluster.pod("gone-exec", "sleep", "1000")
-    with kubectl_of.running("exec", "gone-exec", "--", "sh", "-c", "echo begun; sleep 1000") as process:
+    name = next(_names)
+    cluster.pod(name, "sleep", "1000")
+    with kubectl_of.running("exec", name, "--", "sh", "-c", "echo begun; sleep 1000") as process:
         assert process.stdout is not None
         assert process.stdout.readline() == "begun\n"
         assert _execs(cluster)
@@ -43,8 +45,9 @@ def test_a_command_ends_with_its_client(cluster: LookedInto, kubectl_of: Kubectl
 
 
 def test_following_ends_with_its_client(cluster: LookedInto, kubectl_of: Kubectl) -> None:
-    cluster.pod("gone-log", "sh", "-c", "echo begun; sleep 1000")
-    with kubectl_of.running("logs", "-f", "gone-log") as process:
+    name = next(_names)
+    cluster.pod(name, "sh", "-c", "echo begun; sleep 1000")
+    with kubectl_of.running("logs", "-f", name) as process:
         assert process.stdout is not None
         assert process.stdout.readline() == "begun\n"
         assert _followed() == 1
