@@ -6,6 +6,7 @@ import asyncio
 import hashlib
 import logging
 import os
+import socket
 from collections.abc import Callable
 from pathlib import Path
 
@@ -93,6 +94,19 @@ def _places(config: NodesConfig, folder: Path) -> RuntimePlaces:
     )
 
 
+def _port(wanted: int) -> int:
+    """The usual one, or where another cluster of this machine has it, any that is free."""
+    for number in (wanted, 0):
+        with socket.socket() as probe:
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            try:
+                probe.bind(("0.0.0.0", number))
+            except OSError:
+                continue
+            return int(probe.getsockname()[1])
+    return wanted
+
+
 def group_of(root: Path, name: str) -> str:
     """Below which a node of the cluster whose nodes are in `root` has its control groups."""
     mark = hashlib.blake2b(str(root).encode(), digest_size=4).hexdigest()
@@ -105,7 +119,7 @@ def _agent_config(config: NodesConfig, root: Path, number: int) -> AgentConfig:
         name=name,
         root=root / name / "kubelet",
         logs=root / name / "logs",
-        port=PORT + number,
+        port=_port(PORT + number),
         cgroup_root=group_of(root, name),
         has_cgroups_per_qos=os.geteuid() == 0,
         eviction_hard=_EVICTION,

@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import os
 import secrets
+import threading
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -55,6 +56,7 @@ class OciRuntime(MonitoredRuntime):
         self._images, self._network, self._puller = images, network, puller
         self._binary = OciBinary(binary, folder / "state")
         self._host: host.HostRoot | None = None
+        self._making_host = threading.Lock()
         self._cpu: dict[str, tuple[float, float]] = {}
         """When a container's use of the processor was last looked at, and how much it was."""
 
@@ -271,8 +273,9 @@ class OciRuntime(MonitoredRuntime):
 
     def _mount(self, record: ContainerRecord, config: ContainerConfig, folder: Path) -> tuple[RunConfig, Path]:
         if host.is_host(config.image):
-            if self._host is None:
-                self._host = host.host_root(self._folder / "host")
+            with self._making_host:  # several threads may come here at a time
+                if self._host is None:
+                    self._host = host.host_root(self._folder / "host")
             return host.CONFIG.run, rootfs.mount_host(self._host, folder)
         try:
             image = self._images.get(config.image_ref or config.image)
