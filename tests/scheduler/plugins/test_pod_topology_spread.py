@@ -89,16 +89,16 @@ def dense(draw: Any) -> Situation:
     def pod(name: str, node: str, going: bool) -> Pod:
         meta = ObjectMeta(
             name=name,
-            namespace=draw(st.sampled_from("xxxy")) if node else "x",
+            namespace=draw(st.sampled_from("xxxxxy")) if node else "x",
             uid=name,
-            labels={"app": draw(st.sampled_from("aaab")), "tier": draw(st.sampled_from(["front", "back"]))},
+            labels={"app": draw(st.sampled_from("aaaaab")), "tier": draw(st.sampled_from(["front", "back"]))},
             deletionTimestamp="2026-01-01T00:00:00Z" if going else None,
         )
         return Pod(metadata=meta, spec=PodSpec(nodeName=node, containers=[Container(name="c")]))
 
     homes = st.sampled_from([node.metadata.name for node in nodes])
     going = st.sampled_from([False, False, False, True])
-    there = [pod(f"p{at}", draw(homes), draw(going)) for at in range(draw(st.integers(0, 6)))]
+    there = [pod(f"p{at}", draw(homes), draw(going)) for at in range(draw(st.integers(2, 9)))]
     new = pod("new", "", False)
     new.spec.nodeSelector = draw(st.sampled_from([{}, {"disk": "ssd"}]))
     new.spec.topologySpreadConstraints = [
@@ -107,10 +107,10 @@ def dense(draw: Any) -> Situation:
             topologyKey=key,
             whenUnsatisfiable=draw(st.sampled_from(["DoNotSchedule", "DoNotSchedule", "ScheduleAnyway"])),
             labelSelector=LabelSelector(matchLabels={"app": "a"}),
-            minDomains=draw(st.sampled_from([None, 3])),
+            minDomains=draw(st.sampled_from([None, 3, 3])),
             nodeAffinityPolicy=draw(st.sampled_from([None, "Ignore"])),
             nodeTaintsPolicy=draw(st.sampled_from([None, "Honor"])),
-            matchLabelKeys=draw(st.sampled_from([[], [], ["tier"]])),
+            matchLabelKeys=draw(st.sampled_from([[], [], [], ["tier"]])),
         )
         for key in draw(st.sampled_from([(ZONE,), (HOSTNAME,), (ZONE, HOSTNAME)]))
     ]
