@@ -111,11 +111,11 @@ def dense(draw: Any) -> Situation:
     return Situation(nodes, there, pod("new", "", 2, 1), {"x": draw(teams), "y": draw(teams)})
 
 
-many = hypothesis.settings(max_examples=150, deadline=None)
+many = hypothesis.settings(max_examples=100, deadline=None)
 
 
 @many
-@given(st.one_of(dense(), dense(), situations()))
+@given(st.one_of(dense(), dense(), dense(), dense(), situations()))
 def test_required_terms(situation: Situation) -> None:
     wanted: Refusals = {}
     for node in situation.nodes:
@@ -163,7 +163,7 @@ def test_preferred_terms(hard: int, ignores: bool) -> None:
 
 
 @many
-@given(st.one_of(dense(), dense(), situations()), st.data())
+@given(st.one_of(dense(), dense(), dense(), dense(), situations()), st.data())
 def test_a_namespace_that_changes_its_labels(situation: Situation, data: st.DataObject) -> None:
     simulation = situation.simulation()
     refusals(simulation, "InterPodAffinity", situation.pod)
