@@ -1,0 +1,92 @@
+"""The conformance descriptions of sig-node for images and what pods say instead of them, each a test whose first line
+is its name. The image is made of a static busybox."""
+
+import shutil
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sampan.api.codec import json
+from sampan.api.types.core_v1 import Pod
+from sampan.runtimes.images import ImageStore
+from sampan.runtimes.images.archives import load
+from sampan.testing import Cluster
+from tests.e2e.conformance.node.pods import status
+from tests.e2e.conformance.storage.real_node import COMPONENTS, NODE, RealNode, play, why_not
+from tests.runtimes.engines import _is_static
+from tests.runtimes.images.made import Files, MadeImage, docker_archive
+
+NAME = "made.example/says:1"
+
+
+def busybox() -> Path | None:
+    found = shutil.which("busybox")
+    return Path(found) if found is not None and _is_static(Path(found)) else None
+
+
+def image(program: Path) -> MadeImage:
+    """Says what it was told, to where its termination message is."""
+    files: Files = {"bin": None, "tmp": None, "dev": None, "bin/busybox": program.read_bytes(), "bin/sh": "busybox"}
+    script = 'echo "$0 $*" > /dev/termination-log'
+    return MadeImage(
+        files, pack=bytes, Env=["PATH=/bin"], Entrypoint=["/bin/sh", "-c", script], Cmd=["default", "args"]
+    )
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[Cluster]:
+    program = busybox()
+    if (reason := why_not()) or program is None:
+        pytest.skip(reason or "there is no static busybox here")
+    with Cluster(nodes=1, runtime="oci", components=COMPONENTS) as found:
+        assert found.assembly.config.nodes.images is not None
+        with tempfile.TemporaryDirectory() as folder:
+            archive = docker_archive(Path(folder) / "image.tar", image(program), NAME)
+            load(ImageStore(found.assembly.config.nodes.images), archive, now=time.time())
+        yield found
+
+
+def said(cluster: Cluster, namespace: str, **container: Any) -> str:
+    """By a container of the image."""
+    result: list[str] = []
+
+    async def scenario(node: RealNode) -> None:
+        first = {"name": "c", "image": NAME, **container}
+        spec = {"nodeName": NODE, "restartPolicy": "Never", "containers": [first]}
+        value = {"metadata": {"name": "p", "namespace": namespace}, "spec": spec}
+        await node.client.of(Pod).create(json.from_value(value, Pod))
+        state = status(await node.ended("p")).state.terminated
+        result.append(state.message.strip() if state is not None else "")
+
+    cluster.run(play(cluster, namespace, scenario), timeout_s=60)
+    return result[0]
+
+
+def test_defaults_of_the_image(cluster: Cluster) -> None:
+    """[sig-node] Containers should use the image defaults if command and args are blank [NodeConformance]
+    [Conformance]"""
+    assert said(cluster, "blank") == "default args"
+
+
+def test_other_arguments(cluster: Cluster) -> None:
+    """[sig-node] Containers should be able to override the image's default arguments (container cmd) [NodeConformance]
+    [Conformance]"""
+    assert said(cluster, "args", args=["override", "arguments"]) == "override arguments"
+
+
+def test_other_command(cluster: Cluster) -> None:
+    """[sig-node] Containers should be able to override the image's default command (container entrypoint)
+    [NodeConformance] [Conformance]"""
+    command = ["/bin/sh", "-c", 'echo "command $# $*" > /dev/termination-log']
+    assert said(cluster, "command", command=command) == "command 0"
+
+
+def test_other_command_and_arguments(cluster: Cluster) -> None:
+    """[sig-node] Containers should be able to override the image's default command and arguments [NodeConformance]
+    [Conformance]"""
+    command = ["/bin/sh", "-c", 'echo "both $0 $*" > /dev/termination-log']
+    assert said(cluster, "both", command=command, args=["override", "arguments"]) == "both override arguments"
