@@ -121,7 +121,7 @@ def _hollow(session: Session, name: str) -> None:
     """Only hollow nodes are this cluster's to switch."""
     annotations = session.get(f"{_NODES}/{name}")["metadata"].get("annotations", {})
     if annotations.get(hollow_nodes.RUNTIME) != hollow_nodes.HOLLOW:
-        raise CliError(f"node {name} is not a hollow node: it is not run by this cluster")
+        raise CliError(f"node {name} is not a hollow node: only those can be switched and taken away")
 
 
 def _free_names(session: Session, count: int) -> Sequence[str]:

@@ -5,6 +5,7 @@ import asyncio
 from typing import Any
 
 from sampan.api.types.core_v1 import Pod
+from sampan.machinery.client import Selection
 from tests.e2e.conformance.node.pods import container, delete, gone, ready, restarts, run, status
 from tests.e2e.conformance.storage.real_node import RealNode, together
 
@@ -315,3 +316,29 @@ async def test_generation_of_many_updates(node: RealNode) -> None:
         await pods.patch("p", {"spec": {"activeDeadlineSeconds": 10000 - left}}, node.namespace)
     pod = await node.when("p", lambda pod: pod.status.observedGeneration == pod.metadata.generation == 501)
     assert pod.spec.activeDeadlineSeconds == 9501
+
+
+@together
+async def test_deleting_a_collection(node: RealNode) -> None:
+    """[sig-node] Pods should delete a collection of pods [Conformance]"""
+    names = ["test-pod-1", "test-pod-2", "test-pod-3"]
+    for name in names:
+        await run(node, container(), name=name, meta={"labels": {"type": "Testing"}})
+    for name in names:
+        await ready(node, name)
+    chosen = Selection(namespace=node.namespace, labels="type=Testing")
+    await node.client.of(Pod).delete_collection(chosen)
+    for name in names:
+        await gone(node, name)
+
+
+@together
+async def test_patching_a_status(node: RealNode) -> None:
+    """[sig-node] Pods should patch a pod status [Conformance]"""
+    await run(node, container())
+    await ready(node)
+    patch = {"metadata": {"annotations": {"patchedstatus": "true"}}, "status": {"message": "Patched by e2e test"}}
+    pods = node.client.of(Pod)
+    await pods.patch("p", patch, node.namespace, subresource="status")
+    found = await pods.get("p", node.namespace)
+    assert found.metadata.annotations["patchedstatus"] == "true"
