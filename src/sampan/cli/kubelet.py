@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import dataclasses
 import os
 from collections.abc import Mapping
 from pathlib import Path
@@ -110,7 +109,15 @@ async def _bootstrapped(given: Mapping[str, Any], config: AgentConfig) -> Access
             certificate = await client_certificate(client, config.name, key)
         except BootstrapFailed as failure:
             raise CliError(str(failure)) from None
-    return dataclasses.replace(first, token="", token_file=None, client_cert_pem=certificate, client_key_pem=key)
+    return Access(
+        server=first.server,
+        ca_pem=first.ca_pem,
+        is_insecure=first.is_insecure,
+        tls_server_name=first.tls_server_name,
+        proxy_url=first.proxy_url,
+        client_cert_pem=certificate,
+        client_key_pem=key,
+    )
 
 
 def _keep(access: Access, given: Mapping[str, Any], config: AgentConfig) -> None:
