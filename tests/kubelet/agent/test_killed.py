@@ -15,6 +15,7 @@ import pytest
 
 from sampan.api.codec import json
 from sampan.api.types.core_v1 import Node, Pod
+from sampan.kubelet.cgroups.hierarchy import Hierarchy
 from sampan.machinery.client import Client, Delete, Selection
 from sampan.machinery.clock import RealClock
 from sampan.network.pods import BridgeConfig, BridgeNetwork, bridge_for
@@ -33,13 +34,14 @@ pytestmark = pytest.mark.skipif(
 class Agent:
     """`sampan kubelet` as a process of its own."""
 
-    def __init__(self, root: Path, kubeconfig: Path) -> None:
-        self.root, self._kubeconfig = root, kubeconfig
+    def __init__(self, root: Path, kubeconfig: Path, *more: str) -> None:
+        self.root, self._kubeconfig, self._more = root, kubeconfig, more
         self._process: subprocess.Popen[bytes] | None = None
 
     def start(self) -> None:
         words = ["kubelet", "--kubeconfig", str(self._kubeconfig), "--root-dir", str(self.root)]
         words += ["--hostname-override", NODE, "--cgroup-root", GROUP, "--pod-cidr", "10.77.0.0/24", "--port", "0"]
+        words += self._more
         with (self.root.parent / "log").open("ab") as log:
             self._process = subprocess.Popen([sys.executable, "-m", "sampan", *words], stdout=log, stderr=log)
 
@@ -51,8 +53,8 @@ class Agent:
 
 
 @contextmanager
-def agent(cluster: Cluster, folder: Path) -> Iterator[Agent]:
-    found = Agent(folder / "kubelet", cluster.kubeconfig)
+def agent(cluster: Cluster, folder: Path, *more: str) -> Iterator[Agent]:
+    found = Agent(folder / "kubelet", cluster.kubeconfig, *more)
     try:
         yield found
     finally:
@@ -61,6 +63,7 @@ def agent(cluster: Cluster, folder: Path) -> Iterator[Agent]:
             asyncio.run(tidy(found.root / "runtime"))
         for path in kernel.mounts_below(folder):
             kernel.unmount(path)
+        Hierarchy().remove(GROUP)
 
 
 async def tidy(folder: Path) -> None:
@@ -154,11 +157,6 @@ def play(folder: Path, count: int) -> None:
     with Cluster(components=("apiserver", "controllers")) as cluster, agent(cluster, folder) as victim:
         cluster.run(rounds(cluster, victim, count), timeout_s=30 + 15 * count)
         assert cluster.run(until_nothing_is_left(folder)) == []
-    for path in Path("/sys/fs/cgroup").glob(f"*{GROUP}"):
-        for each in sorted(path.rglob("*"), key=lambda found: -len(found.parts)):
-            if each.is_dir():
-                each.rmdir()
-        path.rmdir()
 
 
 def test_what_ran_goes_on_and_nothing_is_left(tmp_path: Path) -> None:
