@@ -153,6 +153,7 @@ class Kubelet:
             if self.groups.is_usable and not self.groups.is_unified:
                 self._tell_version_1()
             self._runtime.use_pod_cidrs(node.spec.podCIDRs or config.pod_cidrs)
+            self._look_at_machine()
             await stack.enter_async_context(self.informers)
             await self._serve(facts)
 
@@ -332,13 +333,13 @@ class Kubelet:
 
     async def _pause(self, seconds: float) -> None:
         """Until the next heartbeat is due, or something is to be told at once."""
-        self._beats_now.clear()
         timer, soon = asyncio.ensure_future(self.clock.sleep(seconds)), asyncio.ensure_future(self._beats_now.wait())
         try:
             await asyncio.wait((timer, soon), return_when=asyncio.FIRST_COMPLETED)
         finally:
             timer.cancel()
             soon.cancel()
+        self._beats_now.clear()
 
     def _look_at_machine(self) -> None:
         record = self.node
