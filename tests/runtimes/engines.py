@@ -11,10 +11,12 @@ import socket
 import subprocess
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Coroutine, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from sampan.runtimes import kernel
 from sampan.runtimes.cri.client import CriClient
@@ -90,7 +92,7 @@ def containerd() -> Iterator[Engine]:
             try:
                 yield Engine(folder=folder, socket=socket_path)
             finally:
-                asyncio.run(_remove_sandboxes(socket_path))
+                _elsewhere(_remove_sandboxes(socket_path))
         _remove_bridge(folder)
     _remove_groups("k8s.io")
 
@@ -108,6 +110,12 @@ def docker() -> Iterator[Engine]:
             _load(socket_path, _archive(folder))
             yield Engine(folder=folder, socket=socket_path)
     _remove_groups("docker", "moby")
+
+
+def _elsewhere(work: Coroutine[Any, Any, None]) -> None:
+    """Carry it out in a thread, as the caller may be in an event loop."""
+    with ThreadPoolExecutor(1) as threads:
+        threads.submit(asyncio.run, work).result()
 
 
 async def _remove_sandboxes(socket_path: Path) -> None:

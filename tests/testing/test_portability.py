@@ -4,7 +4,7 @@ import subprocess
 import sys
 
 ELSEWHERE = """
-import os, resource, select, signal, socket, sys, time, urllib.request  # the standard library, as it is here
+import os, resource, select, signal, socket, sys, time, urllib.request, zoneinfo  # the standard library, as it is here
 sys.platform = "darwin"
 
 LINUX_ONLY = {

@@ -158,9 +158,10 @@ class Assembly:
         return CONTROLLERS in self.config.components and name in selected(self.config.controllers)
 
     async def _run_controllers(self, running: AsyncExitStack) -> None:
-        from sampan.controllers.manager import COMPONENT
+        from sampan.controllers.manager import COMPONENT, selected
         from sampan.machinery.controller_metrics import export_controllers
 
+        selected(self.config.controllers)  # before anything runs: a name that there is not
         export_controllers(self.server.metrics, lambda: self.controllers.runners if self.controllers else ())
         self._tell_clock(running, self._controllers_idle)
         work = self.terms.run(COMPONENT, self._controller_client(""), self._control)
