@@ -16,6 +16,7 @@ from sampan.kubelet.agent.config import AgentConfig
 from sampan.kubelet.agent.eviction import Eviction
 from sampan.kubelet.agent.image_gc import ImageCollector
 from sampan.kubelet.agent.messages import Messages
+from sampan.kubelet.agent.node_images import node_images
 from sampan.kubelet.agent.orphans import Orphans
 from sampan.kubelet.agent.own_pods import OwnPods
 from sampan.kubelet.agent.pod_provision import Parts, PodProvision
@@ -327,6 +328,7 @@ class Kubelet:
             await self._pause(self.config.kubelet.renew_s)
             self._look_at_machine()
             try:
+                await self._look_at_images()
                 await self._heartbeat.beat(self.node)
             except (errors.ApiError, ConnectionFailed) as error:
                 log.warning("node %s: heartbeat: %s", self.config.name, error)
@@ -346,6 +348,17 @@ class Kubelet:
         conditions = self._conditions(record.node)
         if conditions != record.machine.conditions:
             record.machine = replace(record.machine, conditions=conditions)
+            record.is_changed = True
+
+    async def _look_at_images(self) -> None:
+        record = self.node
+        try:
+            images = node_images(await self.runtime.images())
+        except RuntimeFailure as failure:
+            log.warning("node %s: its images cannot be told: %s", self.config.name, failure.message)
+            return
+        if images != record.machine.images:
+            record.machine = replace(record.machine, images=images)
             record.is_changed = True
 
     async def _relist(self) -> None:

@@ -1,0 +1,22 @@
+"""The images that a node tells of in its status, which the scheduler likes pods to be near to. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from sampan.api.types.core_v1 import ContainerImage
+from sampan.runtimes.contract import ImageInfo
+
+_MOST_IMAGES, _MOST_NAMES = 50, 5
+
+
+def node_images(found: Sequence[ImageInfo]) -> list[ContainerImage]:
+    """The largest, each with a few of its names."""
+    named = [image for image in found if image.digests or image.names]
+    largest = sorted(named, key=lambda image: (-image.size, image.id))[:_MOST_IMAGES]
+    return [
+        ContainerImage(names=[*image.digests, *image.names][:_MOST_NAMES], sizeBytes=image.size) for image in largest
+    ]
+
+
+__all__ = ["node_images"]
