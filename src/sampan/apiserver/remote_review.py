@@ -18,6 +18,9 @@ from sampan.machinery.client.transport import ConnectionFailed, Request
 if TYPE_CHECKING:
     from sampan.machinery.client.http import HttpTransport
 
+_CHANCE = random.Random()
+"""Of its own: the one that all share is for tests to seed."""
+
 log = logging.getLogger(__name__)
 
 _GROWTH, _JITTER = 1.5, 0.2
@@ -56,7 +59,7 @@ class RemoteReviewer:
                 if attempt == self._patience.attempts or not _is_passing(fault):
                     log.warning("the review service at %s: %s", self._access.server, fault or "timeout")
                     raise ReviewFailed(str(fault) or "timeout") from fault
-            await asyncio.sleep(pause_s * (1 + random.random() * _JITTER))
+            await asyncio.sleep(pause_s * (1 + _CHANCE.random() * _JITTER))
             pause_s *= _GROWTH
         raise ReviewFailed("was not asked")
 

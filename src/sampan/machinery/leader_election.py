@@ -20,6 +20,9 @@ from sampan.machinery import errors
 from sampan.machinery.client import Client, ConnectionFailed
 from sampan.machinery.clock import Clock
 
+_CHANCE = random.Random()
+"""Of its own: the one that all share is for tests to seed."""
+
 log = logging.getLogger(__name__)
 
 _JITTER = 1.2
@@ -99,7 +102,7 @@ class LeaderElector:
         """Wait for the lease, then run `lead` for as long as it is held. Returns when `lead` does; raises
         LeadershipLost, with `lead` cancelled, when the lease is lost. The lease is given back in any other case."""
         while not await self._try():
-            await self._clock.sleep(self._config.retry_s * (1 + random.random() * (_JITTER - 1)))
+            await self._clock.sleep(self._config.retry_s * (1 + _CHANCE.random() * (_JITTER - 1)))
         log.info("%s leads by lease %s", self._config.identity, self._config.name)
         self.is_leader = True
         try:

@@ -17,6 +17,9 @@ if TYPE_CHECKING:
     from sampan.apiserver.endpoints import Endpoints
     from sampan.apiserver.proxy.upstream import Upstream
 
+_CHANCE = random.Random()
+"""Of its own: the one that all share is for tests to seed."""
+
 
 async def proxy_to_node(endpoints: Endpoints, call: Call) -> Answer:
     target, upstream = target_of("node", call.name), _upstream(endpoints)
@@ -47,7 +50,7 @@ async def proxy_to_service(endpoints: Endpoints, call: Call) -> Answer:
     if port.isascii() and port.isdecimal():
         port = service_port_name(await _object(endpoints, "Service", call.namespace, target.name), target)
     found = await _object(endpoints, "Endpoints", call.namespace, target.name)
-    location = random.choice(service_locations(found, port, target))
+    location = _CHANCE.choice(service_locations(found, port, target))
     return _to(_upstream(endpoints), location)
 
 

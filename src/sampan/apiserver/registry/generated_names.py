@@ -2,6 +2,9 @@
 
 import random
 
+_CHANCE = random.Random()
+"""Of its own: the one that all share is for tests to seed."""
+
 _ALPHABET = "bcdfghjklmnpqrstvwxz2456789"
 _SUFFIX = 5
 _LONGEST = 63
@@ -10,4 +13,4 @@ ATTEMPTS = 8
 
 
 def generated_name(base: str) -> str:
-    return base[: _LONGEST - _SUFFIX] + "".join(random.choices(_ALPHABET, k=_SUFFIX))
+    return base[: _LONGEST - _SUFFIX] + "".join(_CHANCE.choices(_ALPHABET, k=_SUFFIX))

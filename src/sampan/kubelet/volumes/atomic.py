@@ -15,6 +15,9 @@ from typing import NamedTuple
 from sampan.api import gotext
 from sampan.kubelet.volumes.contract import VolumeFault
 
+_CHANCE = random.Random()
+"""Of its own: the one that all share is for tests to seed."""
+
 _DATA, _NEW = "..data", "..data_tmp"
 _LONGEST_NAME, _LONGEST_PATH = 255, 4096
 
@@ -65,7 +68,7 @@ def _put(folder: Path, wanted: Mapping[str, File], now: float, set_owner: Callab
 def _new_folder(folder: Path, now: float) -> Path:
     stamp = datetime.fromtimestamp(now, UTC).strftime("..%Y_%m_%d_%H_%M_%S.")
     while True:
-        made = folder / f"{stamp}{random.randrange(1 << 32)}"
+        made = folder / f"{stamp}{_CHANCE.randrange(1 << 32)}"
         try:
             made.mkdir()
         except FileExistsError:

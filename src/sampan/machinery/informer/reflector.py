@@ -18,6 +18,9 @@ from sampan.machinery.client.resource import ResourceClient
 from sampan.machinery.client.transport import BOOKMARK, DELETED, ConnectionFailed, Events, WatchEvent
 from sampan.machinery.object_key import Key, key_of
 
+_CHANCE = random.Random()
+"""Of its own: the one that all share is for tests to seed."""
+
 log = logging.getLogger(__name__)
 
 _TURN_S = 0.01
@@ -172,14 +175,14 @@ class Reflector:
             self._selection,
             resource_version=resource_version,
             initial_events=initial_events,
-            timeout_s=random.randint(*self._config.watch_s),
+            timeout_s=_CHANCE.randint(*self._config.watch_s),
         )
 
     async def _pause(self) -> None:
         least, most = self._config.retry_s
         pause_s = min(least * 2**self._failures, most)
         self._failures = min(self._failures + 1, 30)
-        await asyncio.sleep(pause_s * (1 - random.random() / 2))
+        await asyncio.sleep(pause_s * (1 - _CHANCE.random() / 2))
 
     @property
     def _name(self) -> str:

@@ -378,11 +378,17 @@ class DockerRuntime:
         raise RuntimeFailure("ExecError", "the command goes on without output")
 
     async def _kill_exec(self, place: str) -> None:
-        """The engine has no call for it: the process is killed as one of this machine."""
+        """The engine has no call for it: the process is killed as one of this machine. Its number may be known only a
+        moment after it has begun to speak."""
         with contextlib.suppress(DockerError, ProcessLookupError, PermissionError):
-            about = await self._client.get(f"{place}/json")
-            if about["Running"] and about["Pid"]:
-                os.kill(about["Pid"], signal.SIGKILL)
+            for _ in range(200):
+                about = await self._client.get(f"{place}/json")
+                if about["Running"] and about["Pid"]:
+                    os.kill(about["Pid"], signal.SIGKILL)
+                    return
+                if about["ExitCode"] is not None:
+                    return
+                await asyncio.sleep(0.01)
 
     async def attach(self, pod: Pod, container: str) -> ProcessStream:
         id = self._table.running(pod.metadata.uid, container).id

@@ -5,6 +5,9 @@ import random
 
 from msgspec import Struct
 
+_CHANCE = random.Random()
+"""Of its own: the one that all share is for tests to seed."""
+
 MAX_GROWTH = 4
 FIRST_PAUSE_S, LAST_PAUSE_S = 0.02, 0.5
 
@@ -33,7 +36,7 @@ class Attempts:
         """How long the next attempt may take, None if there is no time for one."""
         count, self._count = self._count, self._count + 1
         if count >= 2:
-            await asyncio.sleep(min(FIRST_PAUSE_S * 2 ** (count - 2), LAST_PAUSE_S) * random.uniform(0.5, 1))
+            await asyncio.sleep(min(FIRST_PAUSE_S * 2 ** (count - 2), LAST_PAUSE_S) * _CHANCE.uniform(0.5, 1))
         left_s = self._end - asyncio.get_running_loop().time()
         attempt_s, self._attempt_s = self._attempt_s, min(self._attempt_s * 2, self._longest_s)
         return min(attempt_s, left_s) if left_s > 0 else None
