@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 from aiohttp import web
 
-from sampan.apiserver.kept_answers import KeptAnswers
 from sampan.apiserver.remote_review import Patience, RemoteReviewer, ReviewFailed
 from sampan.machinery.clock import VirtualClock
+from sampan.machinery.kept_answers import KeptAnswers
 from tests.apiserver.auth.outside import outside
 
 REVIEW = {"kind": "TokenReview", "apiVersion": "authentication.k8s.io/v1", "spec": {}}

@@ -26,7 +26,7 @@ from sampan.machinery.client import Client, ConnectionFailed
 from sampan.machinery.clock import Clock
 from sampan.machinery.events import EventRecorder
 from sampan.machinery.informer import Informer, InformerFactory
-from sampan.machinery.workqueue import Backoff, ShutDown, WorkQueue
+from sampan.machinery.workqueue import Backoff, WorkQueue
 from sampan.runtimes.hollow import NO_STAGES, AddressRange, HollowRuntime, Stages, World
 
 log = logging.getLogger(__name__)
@@ -118,9 +118,7 @@ class Fleet:
                 self._claim(node)
             self._nodes.subscribe(self._on_node)
             group.create_task(self.register(self.names))
-            group.create_task(self._queue.run())
-            for _ in range(_STARTERS):
-                group.create_task(self._work())
+            group.create_task(self._queue.serve(self._work, _STARTERS))
             await self._first.wait()
             if self._recorder is not None:
                 group.create_task(self._recorder.run())
@@ -179,24 +177,17 @@ class Fleet:
 
     # -- work --------------------------------------------------------------------------------------------------------
 
-    async def _work(self) -> None:
-        while True:
-            try:
-                name = await self._queue.get()
-            except ShutDown:
-                return
-            try:
-                again_s = await self._sync_node(name)
-            except (errors.ApiError, ConnectionFailed) as error:
-                log.warning("node %s: %s; again in %g s", name, error, self._queue.retry(name))
-            except Exception:
-                log.exception("node %s: again in %g s", name, self._queue.retry(name))
-            else:
-                self._queue.forget(name)
-                if again_s is not None:
-                    self._queue.add_after(name, again_s)
-            finally:
-                self._queue.done(name)
+    async def _work(self, name: str) -> None:
+        try:
+            again_s = await self._sync_node(name)
+        except (errors.ApiError, ConnectionFailed) as error:
+            log.warning("node %s: %s; again in %g s", name, error, self._queue.retry(name))
+        except Exception:
+            log.exception("node %s: again in %g s", name, self._queue.retry(name))
+        else:
+            self._queue.forget(name)
+            if again_s is not None:
+                self._queue.add_after(name, again_s)
 
     async def _sync_node(self, name: str) -> float | None:
         """Start, stop or keep alive; after how many seconds to come again."""

@@ -4,7 +4,6 @@ A status never goes back (`pod_status.merge`). A pod that is being deleted is re
 status is written.
 """
 
-import asyncio
 import logging
 
 from sampan.api.types.core_v1 import Pod, PodStatus
@@ -15,7 +14,7 @@ from sampan.machinery import errors
 from sampan.machinery.activity import Activity
 from sampan.machinery.client import ConnectionFailed, Delete
 from sampan.machinery.clock import Clock
-from sampan.machinery.workqueue import Backoff, ShutDown, WorkQueue
+from sampan.machinery.workqueue import Backoff, WorkQueue
 
 log = logging.getLogger(__name__)
 
@@ -53,21 +52,7 @@ class StatusManager:
         return is_echo
 
     async def run(self) -> None:
-        async with asyncio.TaskGroup() as group:
-            group.create_task(self.queue.run())
-            for _ in range(self._workers):
-                group.create_task(self._work())
-
-    async def _work(self) -> None:
-        while True:
-            try:
-                uid = await self.queue.get()
-            except ShutDown:
-                return
-            try:
-                await self._sync(uid)
-            finally:
-                self.queue.done(uid)
+        await self.queue.serve(self._sync, self._workers)
 
     async def _sync(self, uid: str) -> None:
         record = self._records.get(uid)

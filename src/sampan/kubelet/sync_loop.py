@@ -6,7 +6,6 @@
 ended.
 """
 
-import asyncio
 import logging
 from collections.abc import Callable, Sequence
 
@@ -24,7 +23,7 @@ from sampan.kubelet.status_manager import StatusManager
 from sampan.machinery.activity import Activity
 from sampan.machinery.clock import Clock
 from sampan.machinery.events import NORMAL, WARNING
-from sampan.machinery.workqueue import Backoff, ShutDown, WorkQueue
+from sampan.machinery.workqueue import Backoff, WorkQueue
 from sampan.runtimes.contract import PodReport
 
 log = logging.getLogger(__name__)
@@ -115,27 +114,17 @@ class SyncLoop:
     # -- work --------------------------------------------------------------------------------------------------------
 
     async def run(self) -> None:
-        async with asyncio.TaskGroup() as group:
-            group.create_task(self.queue.run())
-            for _ in range(self._workers):
-                group.create_task(self._work())
+        await self.queue.serve(self._work, self._workers)
 
-    async def _work(self) -> None:
-        while True:
-            try:
-                uid = await self.queue.get()
-            except ShutDown:
-                return
-            try:
-                again_s = await self.update_pod(uid)
-            except Exception:
-                log.exception("pod %s: again in %g s", uid, self.queue.retry(uid))
-            else:
-                self.queue.forget(uid)
-                if again_s is not None:
-                    self.queue.add_after(uid, again_s)
-            finally:
-                self.queue.done(uid)
+    async def _work(self, uid: str) -> None:
+        try:
+            again_s = await self.update_pod(uid)
+        except Exception:
+            log.exception("pod %s: again in %g s", uid, self.queue.retry(uid))
+        else:
+            self.queue.forget(uid)
+            if again_s is not None:
+                self.queue.add_after(uid, again_s)
 
     async def update_pod(self, uid: str) -> float | None:
         """Bring the pod on its way; after how many seconds to look again, None for when something changes."""

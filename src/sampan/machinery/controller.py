@@ -18,7 +18,7 @@ from sampan.machinery.client.transport import ConnectionFailed
 from sampan.machinery.clock import Clock
 from sampan.machinery.flight_recorder import FlightRecorder
 from sampan.machinery.informer import Informer, InformerFactory
-from sampan.machinery.workqueue import Backoff, ShutDown, WorkQueue
+from sampan.machinery.workqueue import Backoff, WorkQueue
 
 log = logging.getLogger(__name__)
 
@@ -120,10 +120,7 @@ class ControllerRunner:
             if isinstance(self.controller, Periodic):
                 for key in self.controller.initial_keys:
                     self.queue.add(key)
-            async with asyncio.TaskGroup() as group:
-                group.create_task(self.queue.run())
-                for _ in range(self._config.workers):
-                    group.create_task(self._work())
+            await self.queue.serve(self._reconcile, self._config.workers)
         finally:
             for stop in stops:
                 stop()
@@ -143,17 +140,6 @@ class ControllerRunner:
                 add(key)
 
         return handle
-
-    async def _work(self) -> None:
-        while True:
-            try:
-                key = await self.queue.get()
-            except ShutDown:
-                return
-            try:
-                await self._reconcile(key)
-            finally:
-                self.queue.done(key)
 
     async def _reconcile(self, key: Any) -> None:
         loop, stats = asyncio.get_running_loop(), self.stats

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict
-from collections.abc import Hashable
 from dataclasses import dataclass
-from typing import Generic, TypeVar
 
 from sampan.api.types.authentication_v1 import TokenReview, TokenReviewSpec, UserInfo
 from sampan.api.types.authorization_v1 import (
@@ -16,15 +13,12 @@ from sampan.api.types.authorization_v1 import (
 )
 from sampan.machinery.client import Client
 from sampan.machinery.clock import Clock
+from sampan.machinery.kept_answers import KeptAnswers
 
 ANONYMOUS = UserInfo(username="system:anonymous", groups=["system:unauthenticated"])
 
 _MOST = 1000
-_USER_KEPT_S = 10.0
-_VERDICT_KEPT_S = 10.0
-
-K = TypeVar("K", bound=Hashable)
-V = TypeVar("V")
+_KEPT_S = 10.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,17 +33,17 @@ class Delegation:
     def __init__(self, *, client: Client, clock: Clock) -> None:
         self._tokens = client.of(TokenReview)
         self._reviews = client.of(SubjectAccessReview)
-        self._users: _Kept[str, UserInfo | None] = _Kept(clock)
-        self._verdicts: _Kept[tuple[object, ...], Verdict] = _Kept(clock)
+        self._users: KeptAnswers[str, tuple[UserInfo | None]] = KeptAnswers(clock=clock, most=_MOST)
+        self._verdicts: KeptAnswers[tuple[object, ...], Verdict] = KeptAnswers(clock=clock, most=_MOST)
 
     async def user_of(self, token: str) -> UserInfo | None:
         """Whose bearer token it is; None if it is no good."""
-        found = self._users.get(token, _USER_KEPT_S)
+        found = self._users.get(token)
         if found is not None:
             return found[0]
         review = await self._tokens.create(TokenReview(spec=TokenReviewSpec(token=token)))
         user = review.status.user if review.status.authenticated else None
-        self._users.put(token, user)
+        self._users.keep(token, (user,), _KEPT_S)
         return user
 
     async def may_get(self, user: UserInfo, verb: str, path: str) -> Verdict:
@@ -62,38 +56,18 @@ class Delegation:
 
     async def _may(self, user: UserInfo, spec: SubjectAccessReviewSpec, *what: str) -> Verdict:
         key = (user.username, user.uid, tuple(user.groups), *what)
-        found = self._verdicts.get(key, _VERDICT_KEPT_S)
+        found = self._verdicts.get(key)
         if found is not None:
-            return found[0]
+            return found
         spec.user, spec.uid, spec.groups, spec.extra = user.username, user.uid, user.groups, user.extra
         status = (await self._reviews.create(SubjectAccessReview(spec=spec))).status
         verdict = Verdict(status.allowed, status.reason)
-        self._verdicts.put(key, verdict)
+        self._verdicts.keep(key, verdict, _KEPT_S)
         return verdict
 
 
 def _path(verb: str, path: str) -> NonResourceAttributes:
     return NonResourceAttributes(verb=verb, path=path)
-
-
-class _Kept(Generic[K, V]):
-    """Answers with the time they were given; the oldest go when there are too many."""
-
-    def __init__(self, clock: Clock) -> None:
-        self._clock = clock
-        self._found: OrderedDict[K, tuple[float, V]] = OrderedDict()
-
-    def get(self, key: K, kept_s: float) -> tuple[V] | None:
-        found = self._found.get(key)
-        if found is None or self._clock.now() - found[0] > kept_s:
-            return None
-        return (found[1],)
-
-    def put(self, key: K, value: V) -> None:
-        self._found[key] = (self._clock.now(), value)
-        self._found.move_to_end(key)
-        while len(self._found) > _MOST:
-            self._found.popitem(last=False)
 
 
 __all__ = ["ANONYMOUS", "Delegation", "Verdict"]

@@ -11,7 +11,7 @@ import asyncio
 import heapq
 import itertools
 from collections import deque
-from collections.abc import Hashable
+from collections.abc import Awaitable, Callable, Hashable
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
@@ -45,7 +45,7 @@ class ShutDown(Exception):
 
 
 class WorkQueue(Generic[K]):
-    """`run()` must be running for delayed keys to become ready."""
+    """`serve()` has the keys worked on; without it, `run()` must be running for delayed keys to become ready."""
 
     def __init__(self, *, clock: Clock, backoff: Backoff | None = None, activity: Activity | None = None) -> None:
         self._clock = clock
@@ -156,6 +156,24 @@ class WorkQueue(Generic[K]):
         while self._ready or self._active:
             self._rest.clear()
             await self._rest.wait()
+
+    async def serve(self, work: Callable[[K], Awaitable[None]], workers: int) -> None:
+        """Have keys worked on, so many at a time, until cancelled. What `work` raises ends it."""
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self.run())
+            for _ in range(workers):
+                group.create_task(self._serve(work))
+
+    async def _serve(self, work: Callable[[K], Awaitable[None]]) -> None:
+        while True:
+            try:
+                key = await self.get()
+            except ShutDown:
+                return
+            try:
+                await work(key)
+            finally:
+                self.done(key)
 
     async def run(self) -> None:
         """Make delayed keys ready when they are due, until cancelled."""

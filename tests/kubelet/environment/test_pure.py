@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from sampan.api.codec import json
 from sampan.api.types.core_v1 import ConfigMap, HostAlias, ResourceFieldSelector, Secret, Service
 from sampan.kubelet.environment import amounts, security
-from sampan.kubelet.environment.dns import DnsConfig, pod_dns, read_resolv_conf, resolv_conf
+from sampan.kubelet.environment.dns import DnsConfig, pod_dns, read_resolv_conf
 from sampan.kubelet.environment.downward import FieldUnknown, Surroundings, field_value, resource_value
 from sampan.kubelet.environment.expansion import expand
 from sampan.kubelet.environment.hostnames import HostName, host_name, kernel_name
@@ -19,6 +19,7 @@ from sampan.kubelet.environment.service_variables import service_variables
 from sampan.kubelet.environment.variables import ConfigFault, Sources, container_variables
 from sampan.runtimes.config import Dns
 from sampan.runtimes.contract import ImageInfo
+from sampan.runtimes.resolver import resolv_conf
 from tests.kubelet.environment.made import container, pod
 
 KNOWN = {"A": "1", "B": "$(A)", "EMPTY": ""}

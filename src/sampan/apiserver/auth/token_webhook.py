@@ -13,10 +13,10 @@ from typing import Any, Literal
 from sampan.apiserver.auth.chain import Identity, TokenFault
 from sampan.apiserver.auth.groups import known_groups
 from sampan.apiserver.call import User
-from sampan.apiserver.kept_answers import KeptAnswers
 from sampan.apiserver.remote_review import Patience, RemoteReviewer, ReviewFailed
 from sampan.machinery.client.access import Access
 from sampan.machinery.clock import Clock
+from sampan.machinery.kept_answers import KeptAnswers
 
 _MOST_KEPT = 10_000
 

@@ -13,10 +13,10 @@ from sampan.api import fields, labels
 from sampan.apiserver.authz.attributes import Attributes
 from sampan.apiserver.authz.decisions import Decision, Rights, Verdict
 from sampan.apiserver.call import User
-from sampan.apiserver.kept_answers import KeptAnswers
 from sampan.apiserver.remote_review import Patience, RemoteReviewer, ReviewFailed
 from sampan.machinery.client.access import Access
 from sampan.machinery.clock import Clock
+from sampan.machinery.kept_answers import KeptAnswers
 
 log = logging.getLogger(__name__)
 

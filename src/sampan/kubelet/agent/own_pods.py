@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import logging
 from collections.abc import Sequence
@@ -15,7 +14,7 @@ from sampan.kubelet.sync_loop import SyncLoop
 from sampan.machinery import errors
 from sampan.machinery.client import ConnectionFailed, Delete
 from sampan.machinery.clock import Clock
-from sampan.machinery.workqueue import Backoff, ShutDown, WorkQueue
+from sampan.machinery.workqueue import Backoff, WorkQueue
 
 log = logging.getLogger(__name__)
 
@@ -67,20 +66,14 @@ class OwnPods:
             self._sync(_name(record.pod))
 
     async def run(self) -> None:
-        async with asyncio.TaskGroup() as group:
-            group.create_task(self._queue.run())
-            while True:
-                try:
-                    name = await self._queue.get()
-                except ShutDown:
-                    return
-                try:
-                    await self._sync_mirror(name)
-                    self._queue.forget(name)
-                except (errors.ApiError, ConnectionFailed) as error:
-                    log.warning("mirror of pod %s/%s: %s; again in %g s", *name, error, self._queue.retry(name))
-                finally:
-                    self._queue.done(name)
+        await self._queue.serve(self._work, 1)
+
+    async def _work(self, name: _Name) -> None:
+        try:
+            await self._sync_mirror(name)
+            self._queue.forget(name)
+        except (errors.ApiError, ConnectionFailed) as error:
+            log.warning("mirror of pod %s/%s: %s; again in %g s", *name, error, self._queue.retry(name))
 
     # -- parts -------------------------------------------------------------------------------------------------------
 

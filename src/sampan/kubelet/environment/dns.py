@@ -110,17 +110,8 @@ def read_resolv_conf(text: str) -> Dns:
     return Dns(servers=servers, searches=searches, options=options)
 
 
-def resolv_conf(dns: Dns) -> str:
-    lines = [f"nameserver {server}\n" for server in dns.servers]
-    if dns.searches:
-        lines.insert(0, f"search {' '.join(dns.searches)}\n")
-    if dns.options:
-        lines.append(f"options {' '.join(dns.options)}\n")
-    return "".join(lines)
-
-
 def _once(words: Iterable[str]) -> list[str]:
     return list(dict.fromkeys(words))
 
 
-__all__ = ["DnsConfig", "pod_dns", "read_resolv_conf", "resolv_conf"]
+__all__ = ["DnsConfig", "pod_dns", "read_resolv_conf"]

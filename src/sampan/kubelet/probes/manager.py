@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -14,13 +13,14 @@ from sampan.kubelet.probes.results import KINDS, Answer, Kind, Tally, probe_of
 from sampan.machinery.activity import Activity
 from sampan.machinery.clock import Clock
 from sampan.machinery.metrics import Metrics
-from sampan.machinery.workqueue import ShutDown, WorkQueue
+from sampan.machinery.workqueue import WorkQueue
 from sampan.runtimes import contract
 from sampan.runtimes.contract import ContainerReport, PodReport, Runtime, Told
 
 log = logging.getLogger(__name__)
 
 _AT_A_TIME = 100
+_AFTER_FAULT_S = 10.0
 _TOTAL, _LABELS = "prober_probe_total", ("container", "namespace", "pod", "pod_uid", "probe_type", "result")
 _RETRIES = 3
 """When a probe cannot even be asked."""
@@ -66,7 +66,6 @@ class ProbeManager:
         self._targets: dict[tuple[str, str], _Target] = {}
         self._tallies: dict[Key, Tally] = {}
         self._queue: WorkQueue[Key] = WorkQueue(clock=clock, activity=activity)
-        self._room = asyncio.Semaphore(_AT_A_TIME)
 
     def seen(self, pod: Pod, report: PodReport) -> PodReport:
         """The report with `is_started` and `is_ready` as the probes have it."""
@@ -98,15 +97,7 @@ class ProbeManager:
 
     async def run(self) -> None:
         """Until cancelled."""
-        async with asyncio.TaskGroup() as group:
-            group.create_task(self._queue.run())
-            while True:
-                await self._room.acquire()
-                try:
-                    key = await self._queue.get()
-                except ShutDown:
-                    return
-                group.create_task(self._work(key))
+        await self._queue.serve(self._work, _AT_A_TIME)
 
     # -- what is believed --------------------------------------------------------------------------------------------
 
@@ -146,18 +137,14 @@ class ProbeManager:
     # -- asking ------------------------------------------------------------------------------------------------------
 
     async def _work(self, key: Key) -> None:
-        again_s: float | None = None
         try:
             with self._activity:
                 again_s = await self._ask(key)
         except Exception:
             log.exception("probe of %s", key)
-            again_s = 10.0
-        finally:
-            self._queue.done(key)
-            self._room.release()
-            if again_s is not None:
-                self._queue.add_after(key, again_s)
+            again_s = _AFTER_FAULT_S
+        if again_s is not None:
+            self._queue.add_after(key, again_s)
 
     async def _ask(self, key: Key) -> float | None:
         """After how many seconds to ask again; None for when the container is begun anew."""

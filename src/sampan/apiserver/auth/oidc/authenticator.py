@@ -10,8 +10,8 @@ from sampan.apiserver.auth.oidc import claims
 from sampan.apiserver.auth.oidc.issuers import JwtIssuer
 from sampan.apiserver.auth.oidc.keys import IssuerKeys
 from sampan.apiserver.auth.signatures import SIGNATURE_ONLY, issuer_of
-from sampan.apiserver.kept_answers import KeptAnswers
 from sampan.machinery.clock import Clock
+from sampan.machinery.kept_answers import KeptAnswers
 
 _KEPT_S = 10
 _MOST_KEPT = 10_000
