@@ -41,7 +41,6 @@ class ControllerConfig:
     """How long a token that was made by itself may be unused."""
     cloud: CloudProvider | None = None
     """Whose machines the nodes are; without one, the controllers that need it have nothing to do."""
-    cluster_name: str = "kubernetes"
     node_monitor_period_s: float = 5
     node_monitor_grace_period_s: float = 50
     """How long a node may be silent before it is taken to be out of reach."""

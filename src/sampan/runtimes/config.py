@@ -41,8 +41,6 @@ class Namespaces:
     ipc: NamespaceMode = "pod"
     target: str = ""
     """The id of the container whose processes are seen, with `pid` at `target`."""
-    has_user_namespace: bool = False
-    """Users inside are others outside."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -126,8 +124,6 @@ class SandboxConfig:
     hostname: str = ""
     dns: Dns | None = None
     """None: as the node's own."""
-    hosts_file: Path | None = None
-    """What the kubelet keeps as /etc/hosts of every container; the kubelet mounts it itself."""
     ports: Sequence[PortMapping] = ()
     labels: Mapping[str, str] = field(default_factory=dict)
     annotations: Mapping[str, str] = field(default_factory=dict)

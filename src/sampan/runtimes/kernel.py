@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 MS_RDONLY, MS_NOSUID, MS_NODEV, MS_NOEXEC, MS_REMOUNT, MS_BIND, MS_REC = 1, 2, 4, 8, 32, 4096, 16384
-MS_PRIVATE, MS_SLAVE, MS_SHARED = 1 << 18, 1 << 19, 1 << 20
+MS_PRIVATE = 1 << 18
 MNT_DETACH, UMOUNT_NOFOLLOW = 2, 8
 _CLONE_NEWNET = 0x40000000
 _SIOCGIFFLAGS, _SIOCSIFFLAGS, _IFF_UP = 0x8913, 0x8914, 1
@@ -107,5 +107,5 @@ def held_capabilities() -> int:
 
 
 __all__ = ["MNT_DETACH", "MS_BIND", "MS_NODEV", "MS_NOEXEC", "MS_NOSUID", "MS_PRIVATE", "MS_RDONLY", "MS_REC"]
-__all__ += ["MS_REMOUNT", "MS_SHARED", "MS_SLAVE", "held_capabilities", "in_network", "loopback_up", "mount"]
+__all__ += ["MS_REMOUNT", "held_capabilities", "in_network", "loopback_up", "mount"]
 __all__ += ["mounts_below", "unmount"]

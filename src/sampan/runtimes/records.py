@@ -54,7 +54,6 @@ class ContainerRecord(msgspec.Struct):
     memory_bytes: int = 0
     image_digest: str = ""
     """Of the image whose layers it uses."""
-    has_uncounted_oom: bool = False
 
 
 class Records:

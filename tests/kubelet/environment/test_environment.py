@@ -85,6 +85,20 @@ def test_from_pod_to_config(tmp_path: Path) -> None:
     asyncio.run(main())
 
 
+def test_users_of_its_own_are_refused_and_not_ignored(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with asyncio.timeout(30), Cluster(components=["apiserver"]) as cluster, node(cluster) as informers:
+            pod = value()
+            pod.spec.hostUsers = False
+            objects = PodObjects(informers=informers, on_change=lambda key: None)
+            config = EnvironmentConfig(root=tmp_path / "root", logs=tmp_path / "logs", node_name="n")
+            environment = Environment(config=config, objects=objects, services=informers.of(Service).lister)
+            with pytest.raises(RuntimeFailure, match="runtime does not support user namespaces"):
+                await environment.sandbox(pod, 0)
+
+    asyncio.run(main())
+
+
 def test_what_is_missing(tmp_path: Path) -> None:
     async def main() -> None:
         async with asyncio.timeout(30), Cluster(components=["apiserver"]) as cluster, node(cluster) as informers:

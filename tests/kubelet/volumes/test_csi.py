@@ -271,6 +271,18 @@ def test_a_driver_that_goes(tmp_path: Path) -> None:
     play(tmp_path, scenario)
 
 
+def test_a_driver_that_goes_before_it_hears_of_its_registration(tmp_path: Path) -> None:
+    async def scenario(scene: Scene) -> None:
+        driver = FolderDriver(tmp_path / "data", faults={"NotifyRegistrationStatus": "just about to end"})
+        async with scene.managing():
+            async with driver.serving(scene.root / "plugins_registry"):
+                await scene.seen(CSINode, "n", lambda found: bool(found.spec.drivers))
+            await scene.seen(CSINode, "n", lambda found: not found.spec.drivers)
+            assert len(driver.of("NotifyRegistrationStatus")) <= 1
+
+    play(tmp_path, scenario)
+
+
 @pytest.mark.parametrize(
     ("phase", "message"),
     [

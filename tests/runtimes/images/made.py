@@ -8,7 +8,6 @@ import tarfile
 from pathlib import Path
 from typing import Any
 
-DIR, LINK = object(), tuple
 Files = dict[str, Any]
 """Bytes are a file, None is a folder, text is a symbolic link, a TarInfo is itself."""
 

@@ -34,10 +34,6 @@ class Attributes:
     annotate: Callable[[str, str], None] = lambda key, value: None
     """Adds to what the audit log says of the write."""
 
-    def is_for(self, group: str, plural: str, subresource: str = "") -> bool:
-        resource = self.resource
-        return resource.plural == plural and resource.group == group and self.subresource == subresource
-
     def refusal(self, why: str, causes: Sequence[Mapping[str, str]] = ()) -> errors.ApiError:
         """What a plug-in raises to refuse the write."""
         resource, name = self.resource, self.name

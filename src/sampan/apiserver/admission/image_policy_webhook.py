@@ -51,11 +51,7 @@ class ImagePolicyWebhook:
             pod.metadata.annotations[FAILED_OPEN] = "true"
             return
         if not status.get("allowed"):
-            reason = status.get("reason")
-            start = "image policy webhook backend denied one or more images"
-            raise attributes.refusal(
-                f"{start}: {reason}" if reason else "one or more images rejected by webhook backend"
-            )
+            raise attributes.refusal(_denial(status.get("reason")))
 
     async def _status(self, question: bytes, now: float) -> dict[str, Any]:
         until, status = self._answers.get(question, (0.0, {}))

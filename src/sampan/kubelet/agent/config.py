@@ -59,7 +59,6 @@ class AgentConfig:
     static_url_period_s: float = 20.0
     relist_s: float = 60.0
     """How often every pod is looked at although nobody said that anything had changed."""
-    housekeeping_s: float = 2.0
     image_gc_high: int = 85
     image_gc_low: int = 80
     image_min_age_s: float = 120.0

@@ -21,7 +21,7 @@ from sampan.runtimes.images.credentials import Keyring, read_docker_config
 
 log = logging.getLogger(__name__)
 
-NEVER_PULL, INSPECT_FAILED = "ErrImageNeverPull", "InspectFailed"
+NEVER_PULL = "ErrImageNeverPull"
 _KEYS = (".dockerconfigjson", ".dockercfg")
 
 

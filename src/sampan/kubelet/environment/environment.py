@@ -23,6 +23,7 @@ from sampan.runtimes.config import ContainerConfig, Device, Mount, PortMapping, 
 from sampan.runtimes.contract import ImageInfo, RuntimeFailure
 
 CONFIG_ERROR = "CreateContainerConfigError"
+_SANDBOX_ERROR = "CreatePodSandboxError"
 HASH = "io.kubernetes.container.hash"
 _NAME, _NAMESPACE, _UID, _CONTAINER = (
     f"io.kubernetes.{part}" for part in ("pod.name", "pod.namespace", "pod.uid", "container.name")
@@ -71,10 +72,13 @@ class Environment:
         found, faults = dns.pod_dns(pod, self._config.dns)
         for fault in faults:
             self._warn(pod, "MissingClusterDNS" if "ClusterDNS" in fault else "DNSConfigForming", fault)
+        if pod.spec.hostUsers is False:
+            why = "can't set `spec.hostUsers: false`, runtime does not support user namespaces"
+            raise RuntimeFailure(_SANDBOX_ERROR, why)
         try:
             hostname = "" if pod.spec.hostNetwork else kernel_name(pod, self._host_name(pod))
         except ConfigFault as fault:
-            raise RuntimeFailure("CreatePodSandboxError", str(fault)) from None
+            raise RuntimeFailure(_SANDBOX_ERROR, str(fault)) from None
         whole = pod.spec.securityContext
         return SandboxConfig(
             uid=pod.metadata.uid,

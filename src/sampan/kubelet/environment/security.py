@@ -81,7 +81,6 @@ def namespaces(pod: Pod, target: str = "") -> Namespaces:
         ipc="node" if spec.hostIPC else "pod",
         pid=pid,  # type: ignore[arg-type]
         target=target,
-        has_user_namespace=spec.hostUsers is False,
     )
 
 

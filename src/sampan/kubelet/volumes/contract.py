@@ -102,9 +102,6 @@ class Plugin(Protocol):
 
     def supports(self, spec: Spec) -> bool: ...
 
-    def follows_pod(self, spec: Spec) -> bool:
-        """Whether a change of the pod's labels, annotations or resources concerns the volume."""
-
     async def set_up(self, spec: Spec) -> Ready:
         """Have the volume ready for the pod's containers."""
 
@@ -131,10 +128,7 @@ class Plugin(Protocol):
 
 
 class PluginBase:
-    """For plug-ins without a device, whose volumes change with nothing."""
-
-    def follows_pod(self, spec: Spec) -> bool:
-        return False
+    """For plug-ins without a device."""
 
     async def device(self, spec: Spec) -> Device | None:
         return None

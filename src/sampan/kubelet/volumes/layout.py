@@ -30,10 +30,6 @@ class Layout:
     def volume(self, uid: str, plugin: str, inner: str) -> Path:
         return self.volumes(uid) / escaped(plugin) / escaped(inner)
 
-    def block_device(self, uid: str, plugin: str, inner: str) -> Path:
-        """A link to the device."""
-        return self.pod(uid) / "volumeDevices" / escaped(plugin) / inner
-
     def notes(self, uid: str, plugin: str, name: str) -> Path:
         """What a plug-in writes down about a pod's volume."""
         return self.pod(uid) / "plugins" / escaped(plugin) / name

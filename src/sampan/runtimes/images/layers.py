@@ -15,7 +15,7 @@ import shutil
 import stat
 import tarfile
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path, PurePosixPath
 from typing import IO, cast
@@ -23,9 +23,9 @@ from typing import IO, cast
 import msgspec
 
 from sampan.runtimes.images.manifests import BadImage
+from sampan.runtimes.safe_paths import UnsafePath, inside
 
 _WHITEOUT, _OPAQUE = ".wh.", ".wh..wh..opq"
-_MOST_LINKS = 40
 _XATTR = "SCHILY.xattr."
 _MOST_BYTES = 64 << 30
 """Of one layer, unpacked: what is packed well enough could fill any disk."""
@@ -222,33 +222,22 @@ class Unpacker:
         elif path.is_symlink() or path.exists():
             path.unlink()
 
-    def _inside(self, parts: tuple[str, ...] | list[str]) -> Path:
-        """The folder that these lead to; made where it is missing. Links are followed within the root."""
-        left, done, links = list(parts), self._root, 0
-        while left:
-            part = left.pop(0)
-            if part in ("", "."):
-                continue
-            if part == "..":
-                done = done.parent if done != self._root else done
-                continue
-            step = done / part
-            if step.is_symlink():
-                links += 1
-                if links > _MOST_LINKS:
-                    raise BadImage("the layer has links that lead in a circle")
-                to = PurePosixPath(os.readlink(step))
-                if to.is_absolute():
-                    done = self._root
-                left = [each for each in to.parts if each != "/"] + left
-                continue
-            if not step.exists():
-                step.mkdir()
-                step.chmod(0o755)
-            elif not step.is_dir():
-                raise BadImage(f"the layer has entries under {part!r}, which is no folder")
-            done = step
-        return done
+    def _inside(self, parts: Sequence[str]) -> Path:
+        """The folder that these lead to; made where it is missing."""
+        try:
+            folder = inside(self._root, "/".join(parts))
+        except UnsafePath as fault:
+            raise BadImage(f"the layer has links that lead in a circle: {fault}") from None
+        missing = [each for each in (folder, *folder.parents) if not each.exists()]
+        try:
+            for each in reversed(missing):
+                each.mkdir()
+                each.chmod(0o755)
+        except NotADirectoryError:
+            raise BadImage(f"the layer has entries under {folder.name!r}, which is no folder") from None
+        if not folder.is_dir():
+            raise BadImage(f"the layer has entries under {folder.name!r}, which is no folder")
+        return folder
 
 
 class _Hashed(io.RawIOBase):

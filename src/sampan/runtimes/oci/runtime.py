@@ -300,7 +300,6 @@ class OciRuntime(MonitoredRuntime):
             last_capability=int(_LATEST_CAPABILITY.read_text()),
             held_capabilities=kernel.held_capabilities(),
             seccomp=local,
-            has_unified_cgroups=cgroups.is_unified(),
         )
 
     def _namespaces(self, pod: PodState, config: ContainerConfig) -> dict[str, str]:

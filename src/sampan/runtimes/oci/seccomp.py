@@ -7,7 +7,7 @@ from typing import Any
 
 _NEEDS: dict[str, tuple[str, ...]] = {
     "": (
-        *("_sysctl", "add_key", "create_module", "get_kernel_syms", "ioperm_old", "keyctl", "move_pages", "nfsservctl"),
+        *("_sysctl", "add_key", "create_module", "get_kernel_syms", "keyctl", "move_pages", "nfsservctl"),
         *("query_module", "request_key", "sysfs", "uselib", "userfaultfd", "ustat", "vm86", "vm86old"),
     ),
     "SYS_ADMIN": (
@@ -36,8 +36,8 @@ _NEEDS: dict[str, tuple[str, ...]] = {
     "SYSLOG": ("syslog",),
 }
 """By the capability that gives them back."""
-_NEW_NAMESPACES = 0x7E020000
-"""Flags of clone that make namespaces."""
+_NEW_NAMESPACES = (17, 25, 26, 27, 28, 29, 30)
+"""Bits of clone's flags that make namespaces."""
 _EPERM, _ENOSYS = 1, 38
 
 
@@ -51,10 +51,9 @@ def default_profile(capabilities: Collection[str]) -> dict[str, Any]:
     ]
     rules: list[dict[str, Any]] = [{"names": sorted(refused), "action": "SCMP_ACT_ERRNO", "errnoRet": _EPERM}]
     if "SYS_ADMIN" not in capabilities:
-        flags = {"index": 0, "value": _NEW_NAMESPACES, "valueTwo": 0, "op": "SCMP_CMP_MASKED_EQ"}
         rules.append({"names": ["clone3"], "action": "SCMP_ACT_ERRNO", "errnoRet": _ENOSYS})
-        for bit in (17, 25, 26, 27, 28, 29, 30):
-            asked = {**flags, "value": 1 << bit, "valueTwo": 1 << bit}
+        for bit in _NEW_NAMESPACES:
+            asked = {"index": 0, "value": 1 << bit, "valueTwo": 1 << bit, "op": "SCMP_CMP_MASKED_EQ"}
             rules.append({"names": ["clone"], "action": "SCMP_ACT_ERRNO", "errnoRet": _EPERM, "args": [asked]})
     return {"defaultAction": "SCMP_ACT_ALLOW", "architectures": _ARCHITECTURES, "syscalls": rules}
 

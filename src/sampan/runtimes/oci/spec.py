@@ -36,7 +36,6 @@ class Around:
     """Sampan's own, which alone it can give to others; a set of bits."""
     seccomp: Mapping[str, Any] | None = None
     """A local profile."""
-    has_unified_cgroups: bool = True
     host_devices: Sequence[Device] = ()
     """All of the machine's, for a privileged container."""
 

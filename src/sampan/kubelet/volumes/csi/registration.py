@@ -66,27 +66,32 @@ class Registration:
 
     async def _try(self, socket: Socket) -> None:
         try:
-            self._known[socket] = await self._register(socket.path)
+            await self._register(socket)
             self._troubles.pop(socket, None)
         except (VolumeFault, errors.ApiError, ConnectionFailed) as fault:
+            if socket in self._known:
+                log.warning("CSI driver %s cannot be told that it is registered: %s", self._known[socket], fault)
+                return
             before = self._troubles.get(socket)
             pause_s = min(before.pause_s * 2, _LONGEST_PAUSE_S) if before is not None else _FIRST_PAUSE_S
             self._troubles[socket] = _Trouble(self._clock.now() + pause_s, pause_s)
             log.warning("the plug-in at %s is not registered: %s", socket.path, fault)
 
-    async def _register(self, path: str) -> str:
-        schema = wire.registration()
+    async def _register(self, socket: Socket) -> None:
+        schema, path = wire.registration(), socket.path
         info = await wire.call(path, schema, "Registration", "GetInfo", schema.InfoRequest(), timeout_s=10)
         fault = refusal(info.type, info.name, list(info.supported_versions), path)
         if not fault:
             fault = await self._install(info.name, info.endpoint or path)
+        if not fault:
+            # Known before it is told: one that ends while it hears so has to be taken off again.
+            self._known[socket] = str(info.name)
+            log.info("CSI driver %s is registered", info.name)
+            self._on_driver(info.name)
         status = schema.RegistrationStatus(plugin_registered=not fault, error=fault)
         await wire.call(path, schema, "Registration", "NotifyRegistrationStatus", status, timeout_s=10)
         if fault:
             raise VolumeFault(fault)
-        log.info("CSI driver %s is registered", info.name)
-        self._on_driver(info.name)
-        return str(info.name)
 
     async def _install(self, name: str, endpoint: str) -> str:
         """Why it cannot be, if so."""

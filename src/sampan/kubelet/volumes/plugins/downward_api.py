@@ -17,9 +17,6 @@ class DownwardApi(FilesPlugin):
     def supports(self, spec: Spec) -> bool:
         return spec.volume.downwardAPI is not None
 
-    def follows_pod(self, spec: Spec) -> bool:
-        return True
-
     async def payload(self, spec: Spec) -> tuple[Payload, float | None]:
         source = spec.volume.downwardAPI or DownwardAPIVolumeSource()
         allocatable = self.host.config.allocatable

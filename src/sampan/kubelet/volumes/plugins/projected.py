@@ -24,10 +24,6 @@ class Projected(FilesPlugin):
     def supports(self, spec: Spec) -> bool:
         return spec.volume.projected is not None
 
-    def follows_pod(self, spec: Spec) -> bool:
-        source = spec.volume.projected or ProjectedVolumeSource()
-        return any(part.downwardAPI is not None for part in source.sources or ())
-
     async def payload(self, spec: Spec) -> tuple[Payload, float | None]:
         source = spec.volume.projected or ProjectedVolumeSource()
         mode = payloads.default_mode(source.defaultMode)
