@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from sampan.api import domains, names
+from sampan.api import domains
 from sampan.api.faults import FieldError
 from sampan.api.label_selector import selector_faults
 from sampan.api.types.admissionregistration_v1 import (
@@ -22,6 +22,7 @@ from sampan.apiserver.registry.hooks.matching import (
     default_rules,
     rule_faults,
 )
+from sampan.apiserver.registry.hooks.review_versions import ONE_OF_THEM, has_known, review_faults
 from sampan.apiserver.registry.podspec.formats import Faults, optional_one_of, repeated
 from sampan.apiserver.registry.strategy import Column, Context, Strategy
 from sampan.apiserver.tables.columns import AGE, NAME
@@ -31,7 +32,6 @@ Configuration = ValidatingWebhookConfiguration | MutatingWebhookConfiguration
 
 _NO_EFFECTS = ("None", "NoneOnDryRun")
 _EFFECTS = (*_NO_EFFECTS, "Some", "Unknown")
-_REVIEWS = ("v1", "v1beta1")
 _TIMEOUT_S, _LONGEST_S = 10, 30
 
 
@@ -86,7 +86,7 @@ def _faults(hooks: Sequence[Hook], old: Sequence[Hook] | None) -> Faults:
     """What an older server let pass may stay."""
     before: Sequence[Hook] = old or ()
     effects = _NO_EFFECTS if all(hook.sideEffects in _NO_EFFECTS for hook in before) else _EFFECTS
-    needs_review = all(_is_reviewed(hook) for hook in before if hook.admissionReviewVersions)
+    needs_review = all(has_known(hook.admissionReviewVersions) for hook in before if hook.admissionReviewVersions)
     needs_unique = len({hook.name for hook in before}) == len(before)
     is_lenient = any(
         selector_faults(selector, "") for hook in before for selector in (hook.namespaceSelector, hook.objectSelector)
@@ -98,13 +98,11 @@ def _faults(hooks: Sequence[Hook], old: Sequence[Hook] | None) -> Faults:
         yield from _hook_faults(hook, at, effects, is_lenient)
         if not same_conditions:
             yield from condition_faults(hook.matchConditions, f"{at}.matchConditions")
-        yield from _review_faults(hook.admissionReviewVersions or [], f"{at}.admissionReviewVersions", needs_review)
+        versions = hook.admissionReviewVersions or []
+        at_versions = f"{at}.admissionReviewVersions"
+        yield from review_faults(versions, at_versions, needs_known=needs_review, missing=ONE_OF_THEM)
         if needs_unique and hook.name:
             yield from repeated(hook.name, seen, f"{at}.name")
-
-
-def _is_reviewed(hook: Hook) -> bool:
-    return any(version in _REVIEWS for version in hook.admissionReviewVersions or ())
 
 
 def _hook_faults(hook: Hook, at: str, effects: Sequence[str], is_lenient: bool) -> Faults:
@@ -124,18 +122,3 @@ def _hook_faults(hook: Hook, at: str, effects: Sequence[str], is_lenient: bool) 
     if isinstance(hook, MutatingWebhook):
         yield from optional_one_of(hook.reinvocationPolicy, REINVOCATION_POLICIES, f"{at}.reinvocationPolicy")
     yield from client_faults(hook.clientConfig, f"{at}.clientConfig")
-
-
-def _review_faults(versions: list[str], at: str, needs_known: bool) -> Faults:
-    known = ", ".join(_REVIEWS)
-    if not versions:
-        yield FieldError.required(at, f"must specify one of {known}")
-        return
-    for index, version in enumerate(versions):
-        if version in versions[:index]:
-            yield FieldError.invalid(f"{at}[{index}]", version, "duplicate version")
-            continue
-        for text in names.dns1035_label(version):
-            yield FieldError.invalid(f"{at}[{index}]", version, text)
-    if needs_known and not set(versions) & set(_REVIEWS):
-        yield FieldError.invalid(at, versions, f"must include at least one of {known}")

@@ -25,6 +25,7 @@ from sampan.api.types.core_v1 import (
     QuobyteVolumeSource,
     RBDVolumeSource,
     ScaleIOVolumeSource,
+    StorageOSPersistentVolumeSource,
     StorageOSVolumeSource,
     Volume,
     VsphereVirtualDiskVolumeSource,
@@ -236,7 +237,7 @@ def scale_io(source: ScaleIOVolumeSource, at: str) -> Faults:
     yield from given(source.volumeName, f"{at}.volumeName")
 
 
-def storage_os(source: StorageOSVolumeSource, at: str) -> Faults:
+def storage_os(source: StorageOSVolumeSource | StorageOSPersistentVolumeSource, at: str) -> Faults:
     yield from given(source.volumeName, f"{at}.volumeName")
     if source.volumeName:
         yield from dns_label(source.volumeName, f"{at}.volumeName")

@@ -92,13 +92,8 @@ def _local(source: LocalVolumeSource, at: str) -> Faults:
 
 
 def _storage_os(source: StorageOSPersistentVolumeSource, at: str) -> Faults:
-    yield from given(source.volumeName, f"{at}.volumeName")
-    if source.volumeName:
-        yield from dns_label(source.volumeName, f"{at}.volumeName")
-    if source.volumeNamespace:
-        yield from dns_label(source.volumeNamespace, f"{at}.volumeNamespace")
+    yield from storage.storage_os(source, at)
     if source.secretRef is not None:
-        yield from given(source.secretRef.name, f"{at}.secretRef.name")
         yield from given(source.secretRef.namespace, f"{at}.secretRef.namespace")
 
 

@@ -1,0 +1,29 @@
+"""Versions of the reviews that a webhook is asked with: at least one has to be known here."""
+
+from collections.abc import Sequence
+
+from sampan.api import names
+from sampan.api.faults import FieldError
+from sampan.apiserver.registry.podspec.formats import Faults
+
+_KNOWN = ("v1", "v1beta1")
+ONE_OF_THEM = f"must specify one of {', '.join(_KNOWN)}"
+
+
+def has_known(versions: Sequence[str]) -> bool:
+    return not set(versions).isdisjoint(_KNOWN)
+
+
+def review_faults(versions: Sequence[str], at: str, *, needs_known: bool, missing: str = "") -> Faults:
+    """`missing` is what is said of none at all."""
+    if not versions:
+        yield FieldError.required(at, missing)
+        return
+    for index, version in enumerate(versions):
+        if version in versions[:index]:
+            yield FieldError.invalid(f"{at}[{index}]", version, "duplicate version")
+            continue
+        for text in names.dns1035_label(version):
+            yield FieldError.invalid(f"{at}[{index}]", version, text)
+    if needs_known and not has_known(versions):
+        yield FieldError.invalid(at, versions, f"must include at least one of {', '.join(_KNOWN)}")
