@@ -10,6 +10,7 @@ from typing import Any
 
 import grpc.aio  # type: ignore[import-untyped]
 
+from sampan.kubelet.plugin_registry.registry import proto
 from sampan.kubelet.volumes.csi import wire
 from sampan.machinery.proto import Message, Schema
 from sampan.runtimes import kernel
@@ -36,7 +37,7 @@ class FolderDriver:
         server = grpc.aio.server()
         os.makedirs(registry, exist_ok=True)
         socket = registry / "d.sock"  # a socket's path must be short
-        for schema, service in ((wire.csi(), "Node"), (wire.registration(), "Registration")):
+        for schema, service in ((wire.csi(), "Node"), (proto(), "Registration")):
             server.add_generic_rpc_handlers((self._handlers(schema, service),))
         server.add_insecure_port(f"unix:{socket}")
         await server.start()
@@ -77,12 +78,12 @@ class FolderDriver:
     # -- registration ------------------------------------------------------------------------------------------------
 
     def GetInfo(self, request: Message) -> Message:
-        return wire.registration().PluginInfo(type="CSIPlugin", name=NAME, supported_versions=["1.0.0"])
+        return proto().PluginInfo(type="CSIPlugin", name=NAME, supported_versions=["1.0.0"])
 
     def NotifyRegistrationStatus(self, request: Message) -> Message:
         self.status = request
         self.registered.set()
-        return wire.registration().RegistrationStatusResponse()
+        return proto().RegistrationStatusResponse()
 
     # -- the node ----------------------------------------------------------------------------------------------------
 

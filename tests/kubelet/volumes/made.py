@@ -14,7 +14,9 @@ from sampan.api.types.core_v1 import Node, Pod, ServiceAccount
 from sampan.api.types.meta_v1 import ObjectMeta
 from sampan.apiserver.call import User
 from sampan.kubelet.objects import PodObjects
+from sampan.kubelet.plugin_registry import PluginRegistry
 from sampan.kubelet.volumes import VolumeConfig, VolumeManager
+from sampan.kubelet.volumes.csi.handler import TYPE
 from sampan.kubelet.volumes.mounting import Mounter
 from sampan.machinery.client import Client, Selection
 from sampan.machinery.clock import Clock
@@ -54,8 +56,13 @@ class Scene:
                 on_excess=lambda pod, message: self.excesses.append((pod.metadata.name, message)),
                 mounter=mounter,
             )
-            async with manager.running():
+            registry = PluginRegistry(
+                folder=self.root / "plugins_registry", handlers={TYPE: manager.csi_handler}, clock=clock
+            )
+            async with manager.running(), asyncio.TaskGroup() as group:
+                task = group.create_task(registry.run())
                 yield manager
+                task.cancel()
 
     def _warn(self, pod: Pod, reason: str, message: str) -> None:
         self.events.append((pod.metadata.name, reason, message))

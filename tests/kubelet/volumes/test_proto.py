@@ -1,18 +1,19 @@
-"""The .proto files of CSI are read as protoc reads them."""
+"""The .proto files of plug-ins are read as protoc reads them."""
 
 from pathlib import Path
 
 import pytest
 from google.protobuf.descriptor_pb2 import FileDescriptorSet  # type: ignore[import-untyped]
 
-import sampan.kubelet.volumes.csi
+import sampan.kubelet
 from sampan.kubelet.volumes.csi import wire
 from sampan.machinery.proto.parser import parse
 
-FOLDER = Path(sampan.kubelet.volumes.csi.__file__).parent
+FOLDER = Path(sampan.kubelet.__file__).parent
+FILES = sorted(path.relative_to(FOLDER).as_posix() for path in FOLDER.rglob("*.proto"))
 
 
-@pytest.mark.parametrize("name", ["csi.proto", "registration.proto"])
+@pytest.mark.parametrize("name", FILES)
 def test_the_parser_agrees_with_protoc(tmp_path: Path, name: str) -> None:
     protoc = pytest.importorskip("grpc_tools.protoc", reason="grpcio-tools is not installed")
     out = tmp_path / "out"

@@ -23,8 +23,8 @@ from sampan.kubelet.volumes.container_mounts import chosen_subpath, is_recursive
 from sampan.kubelet.volumes.contract import Spec, VolumeFault
 from sampan.kubelet.volumes.csi.client import NodeInfo
 from sampan.kubelet.volumes.csi.facts import has_groups
+from sampan.kubelet.volumes.csi.handler import refusal
 from sampan.kubelet.volumes.csi.node_info import changed, changes
-from sampan.kubelet.volumes.csi.registration import refusal
 from sampan.kubelet.volumes.plugins import host_path, iscsi
 from sampan.kubelet.volumes.plugins.empty_dir import memory_size, page_size
 from sampan.kubelet.volumes.plugins.files import nested_mount_points
@@ -224,10 +224,9 @@ def test_drivers_of_a_node() -> None:
 
 
 def test_plugins_that_are_refused() -> None:
-    assert refusal("CSIPlugin", "d", ["1.0.0"], "/s") == ""
-    assert "no handler registered for plugin type: DevicePlugin at socket /s" in refusal("DevicePlugin", "d", [], "/s")
-    assert "empty list for supported versions" in refusal("CSIPlugin", "d", [], "/s")
-    assert "None of the versions specified" in refusal("CSIPlugin", "d", ["0.3.0"], "/s")
+    assert refusal("d", ["1.0.0"]) == ""
+    assert "empty list for supported versions" in refusal("d", [])
+    assert 'None of the versions specified ["0.3.0"] are supported' in refusal("d", ["0.3.0"])
 
 
 @pytest.mark.parametrize(

@@ -18,9 +18,9 @@ from sampan.kubelet.volumes.claims import Claims
 from sampan.kubelet.volumes.container_mounts import ContainerMounts
 from sampan.kubelet.volumes.contract import SET_UP, ClaimFault, NotAttached, VolumeFault
 from sampan.kubelet.volumes.csi.client import Drivers
+from sampan.kubelet.volumes.csi.handler import CsiHandler
 from sampan.kubelet.volumes.csi.node_info import NodeInfos
 from sampan.kubelet.volumes.csi.plugin import Csi
-from sampan.kubelet.volumes.csi.registration import Registration
 from sampan.kubelet.volumes.disk import Disk
 from sampan.kubelet.volumes.host import Host, VolumeConfig
 from sampan.kubelet.volumes.layout import Layout
@@ -99,6 +99,10 @@ class VolumeManager:
         self._actual, self._changes = Actual(), Changes()
         self._node = informers.of(Node, Selection(fields=f"metadata.name={config.node_name}")).lister
         self._drivers, self._infos = Drivers(), NodeInfos(client=client, node_name=config.node_name)
+        self.csi_handler = CsiHandler(
+            drivers=self._drivers, infos=self._infos, on_driver=lambda name: self._retry_all()
+        )
+        """Who is told of CSI drivers as they come and go."""
         self._plugins = Plugins(self._host, Csi(self._host, self._drivers))
         self._reconciler = Reconciler(
             host=self._host,
@@ -124,16 +128,8 @@ class VolumeManager:
 
     async def run(self) -> None:
         """Until cancelled."""
-        registration = Registration(
-            folder=self._host.layout.registry,
-            drivers=self._drivers,
-            infos=self._infos,
-            clock=self._clock,
-            on_driver=lambda name: self._retry_all(),
-        )
         async with asyncio.TaskGroup() as group:
             group.create_task(self._queue.run())
-            group.create_task(registration.run())
             group.create_task(self._watch_sizes())
             self._let_go_of_devices()
             while True:

@@ -110,7 +110,7 @@ class Driver:
         return schema.VolumeCapability(mount=mount, access_mode=mode)
 
     async def _call(self, name: str, request: Message) -> Message:
-        return await wire.call(self.socket, wire.csi(), "Node", name, request)
+        return await wire.call(self.socket, name, request)
 
 
 class Drivers:

@@ -1,60 +1,32 @@
-"""The messages, and one call on a Unix socket. protobuf and gRPC are loaded with the first of them."""
+"""The messages, and one call; what goes wrong is the volume's fault."""
 
 from __future__ import annotations
 
-from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from sampan.kubelet.plugin_registry import calls
+from sampan.kubelet.plugin_registry.calls import Message
 from sampan.kubelet.volumes.contract import VolumeFault
 
 if TYPE_CHECKING:
     from sampan.machinery.proto import Schema
 
-Message = Any
-
-_HERE = Path(__file__).parent
-
 
 class RpcFault(VolumeFault):
-    """What the other side said."""
+    """What the driver said."""
 
 
-@cache
 def csi() -> Schema:
-    return _read("csi.proto")
+    return calls.read(Path(__file__).parent / "csi.proto")
 
 
-@cache
-def registration() -> Schema:
-    return _read("registration.proto")
+async def call(socket: str, name: str, request: Message) -> Message:
+    """Of the node's service."""
+    try:
+        return await calls.call(socket, csi(), "Node", name, request)
+    except calls.RpcFault as fault:
+        raise RpcFault(str(fault)) from None
 
 
-def _read(name: str) -> Schema:
-    from sampan.machinery.proto import Schema
-
-    return Schema.read(_HERE / name)
-
-
-async def call(
-    socket: str, schema: Schema, service: str, name: str, request: Message, *, timeout_s: float = 120.0
-) -> Message:
-    """A connection of its own: calls are rare, and drivers come and go. The time is the loop's."""
-    import grpc.aio  # type: ignore[import-untyped]
-
-    method = schema.method(service, name)
-    options = [("grpc.enable_http_proxy", 0)]
-    async with grpc.aio.insecure_channel(f"unix:{socket}", options=options) as channel:
-        ask = channel.unary_unary(
-            method.path,
-            request_serializer=lambda message: message.SerializeToString(),
-            response_deserializer=method.response.FromString,
-        )
-        try:
-            return await ask(request, timeout=timeout_s)
-        except grpc.aio.AioRpcError as fault:
-            code = "".join(word.capitalize() for word in fault.code().name.split("_"))
-            raise RpcFault(f"rpc error: code = {code} desc = {fault.details() or ''}") from None
-
-
-__all__ = ["Message", "RpcFault", "call", "csi", "registration"]
+__all__ = ["Message", "RpcFault", "call", "csi"]

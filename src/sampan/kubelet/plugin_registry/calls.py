@@ -1,0 +1,72 @@
+"""One call on a Unix socket, and calls that are answered again and again. protobuf and gRPC are loaded with the first
+of them."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from sampan.machinery.proto import Schema
+
+Message = Any
+
+_OPTIONS = [("grpc.enable_http_proxy", 0)]
+
+
+class RpcFault(Exception):
+    """What the other side said."""
+
+
+@cache
+def read(file: Path) -> Schema:
+    from sampan.machinery.proto import Schema
+
+    return Schema.read(file)
+
+
+async def call(
+    socket: str, schema: Schema, service: str, name: str, request: Message, *, timeout_s: float = 120.0
+) -> Message:
+    """A connection of its own: calls are rare, and plug-ins come and go. The time is the loop's."""
+    import grpc.aio  # type: ignore[import-untyped]
+
+    method = schema.method(service, name)
+    async with grpc.aio.insecure_channel(f"unix:{socket}", options=_OPTIONS) as channel:
+        ask = channel.unary_unary(
+            method.path,
+            request_serializer=lambda message: message.SerializeToString(),
+            response_deserializer=method.response.FromString,
+        )
+        try:
+            return await ask(request, timeout=timeout_s)
+        except grpc.aio.AioRpcError as fault:
+            raise _told(fault) from None
+
+
+async def stream(socket: str, schema: Schema, service: str, name: str, request: Message) -> AsyncIterator[Message]:
+    """Each answer as it comes, until the other side ends it."""
+    import grpc.aio
+
+    method = schema.method(service, name)
+    async with grpc.aio.insecure_channel(f"unix:{socket}", options=_OPTIONS) as channel:
+        ask = channel.unary_stream(
+            method.path,
+            request_serializer=lambda message: message.SerializeToString(),
+            response_deserializer=method.response.FromString,
+        )
+        try:
+            async for answer in ask(request):
+                yield answer
+        except grpc.aio.AioRpcError as fault:
+            raise _told(fault) from None
+
+
+def _told(fault: Any) -> RpcFault:
+    code = "".join(word.capitalize() for word in fault.code().name.split("_"))
+    return RpcFault(f"rpc error: code = {code} desc = {fault.details() or ''}")
+
+
+__all__ = ["Message", "RpcFault", "call", "read", "stream"]

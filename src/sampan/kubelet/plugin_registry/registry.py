@@ -1,0 +1,156 @@
+"""Finding plug-ins: they put a socket into the kubelet's folder, are asked there who they are, and told the outcome."""
+
+from __future__ import annotations
+
+import logging
+import os
+import stat
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple, Protocol
+
+from sampan.kubelet.plugin_registry import calls
+from sampan.kubelet.plugin_registry.calls import RpcFault
+from sampan.machinery.clock import Clock
+
+if TYPE_CHECKING:
+    from sampan.machinery.proto import Schema
+
+log = logging.getLogger(__name__)
+
+_PERIOD_S = 1.0
+_FIRST_PAUSE_S, _LONGEST_PAUSE_S = 1.0, 120.0
+_TIMEOUT_S = 10.0
+_FAILED = "RegisterPlugin error --"
+
+
+class PluginFault(Exception):
+    """Why a plug-in cannot be had."""
+
+
+class Handler(Protocol):
+    """Who has use for plug-ins of one type."""
+
+    def check(self, name: str, endpoint: str, versions: Sequence[str]) -> None:
+        """PluginFault where it is none that can be spoken to."""
+
+    async def register(self, name: str, endpoint: str, versions: Sequence[str]) -> None:
+        """PluginFault where it cannot be had now."""
+
+    async def deregister(self, name: str, endpoint: str) -> None:
+        """It is gone. The same name may be there still, at another endpoint."""
+
+
+class Socket(NamedTuple):
+    path: str
+    made: tuple[int, int]
+    """Tells one from another that was put in its place."""
+
+
+class _Known(NamedTuple):
+    type: str
+    name: str
+    endpoint: str
+
+
+class _Trouble(NamedTuple):
+    again_at: float
+    pause_s: float
+
+
+class PluginRegistry:
+    def __init__(self, *, folder: Path, handlers: Mapping[str, Handler], clock: Clock) -> None:
+        """`handlers` by the type of plug-in."""
+        self._folder, self._handlers, self._clock = folder, handlers, clock
+        self._known: dict[Socket, _Known] = {}
+        self._troubles: dict[Socket, _Trouble] = {}
+
+    async def run(self) -> None:
+        self._folder.mkdir(parents=True, exist_ok=True)
+        while True:
+            await self.look()
+            await self._clock.sleep(_PERIOD_S)
+
+    async def look(self) -> None:
+        """Once. A look at a folder in which nothing has happened costs next to nothing."""
+        found = set(sockets(self._folder))
+        for socket in set(self._known) - found:
+            gone = self._known.pop(socket)
+            log.info("%s %s at %s is gone", gone.type, gone.name, socket.path)
+            await self._handlers[gone.type].deregister(gone.name, gone.endpoint)
+        for socket in set(self._troubles) - found:
+            del self._troubles[socket]
+        for socket in sorted(found - set(self._known)):
+            trouble = self._troubles.get(socket)
+            if trouble is None or self._clock.now() >= trouble.again_at:
+                await self._try(socket)
+
+    async def _try(self, socket: Socket) -> None:
+        try:
+            await self._register(socket)
+            self._troubles.pop(socket, None)
+        except (PluginFault, RpcFault) as fault:
+            if socket in self._known:
+                log.warning("plug-in %s cannot be told that it is registered: %s", self._known[socket].name, fault)
+                return
+            before = self._troubles.get(socket)
+            pause_s = min(before.pause_s * 2, _LONGEST_PAUSE_S) if before is not None else _FIRST_PAUSE_S
+            self._troubles[socket] = _Trouble(self._clock.now() + pause_s, pause_s)
+            log.warning("the plug-in at %s is not registered: %s", socket.path, fault)
+
+    async def _register(self, socket: Socket) -> None:
+        schema = proto()
+        info = await calls.call(
+            socket.path, schema, "Registration", "GetInfo", schema.InfoRequest(), timeout_s=_TIMEOUT_S
+        )
+        known = _Known(str(info.type), str(info.name), str(info.endpoint or socket.path))
+        fault = await self._install(socket, known, list(info.supported_versions))
+        if not fault:
+            # Known before it is told: one that ends while it hears so has to be taken off again.
+            self._known[socket] = known
+            log.info("%s %s is registered", known.type, known.name)
+        status = schema.RegistrationStatus(plugin_registered=not fault, error=fault)
+        await calls.call(socket.path, schema, "Registration", "NotifyRegistrationStatus", status, timeout_s=_TIMEOUT_S)
+        if fault:
+            raise PluginFault(fault)
+
+    async def _install(self, socket: Socket, known: _Known, versions: Sequence[str]) -> str:
+        """Why it cannot be, if so."""
+        handler = self._handlers.get(known.type)
+        if handler is None:
+            return f"{_FAILED} no handler registered for plugin type: {known.type} at socket {socket.path}"
+        try:
+            handler.check(known.name, known.endpoint, versions)
+        except PluginFault as fault:
+            return f"{_FAILED} plugin validation failed with err: {fault}"
+        try:
+            await handler.register(known.name, known.endpoint, versions)
+        except PluginFault as fault:
+            return f"{_FAILED} plugin registration failed with err: {fault}"
+        return ""
+
+
+def proto() -> Schema:
+    return calls.read(Path(__file__).parent / "registration.proto")
+
+
+def sockets(folder: Path) -> Iterator[Socket]:
+    """In the folder and below, but for hidden ones."""
+    try:
+        entries = list(os.scandir(folder))
+    except FileNotFoundError:
+        return
+    for entry in entries:
+        if entry.name.startswith("."):
+            continue
+        try:
+            found = entry.stat(follow_symlinks=False)
+        except FileNotFoundError:
+            continue
+        if stat.S_ISDIR(found.st_mode):
+            yield from sockets(Path(entry.path))
+        elif stat.S_ISSOCK(found.st_mode):
+            yield Socket(entry.path, (found.st_ino, found.st_ctime_ns))
+
+
+__all__ = ["Handler", "PluginFault", "PluginRegistry", "Socket", "proto", "sockets"]

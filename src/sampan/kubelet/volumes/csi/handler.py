@@ -1,0 +1,64 @@
+"""CSI drivers as they are registered and taken off."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Sequence
+
+from sampan.api import gotext
+from sampan.kubelet.plugin_registry import PluginFault
+from sampan.kubelet.volumes.contract import VolumeFault
+from sampan.kubelet.volumes.csi.client import Driver, Drivers
+from sampan.kubelet.volumes.csi.node_info import NodeInfos
+from sampan.machinery import errors
+from sampan.machinery.client import ConnectionFailed
+
+log = logging.getLogger(__name__)
+
+TYPE = "CSIPlugin"
+
+
+class CsiHandler:
+    def __init__(self, *, drivers: Drivers, infos: NodeInfos, on_driver: Callable[[str], None]) -> None:
+        """`on_driver` is told of each that is new."""
+        self._drivers, self._infos, self._on_driver = drivers, infos, on_driver
+        self._endpoints: dict[str, set[str]] = {}
+
+    def check(self, name: str, endpoint: str, versions: Sequence[str]) -> None:
+        if why := refusal(name, versions):
+            raise PluginFault(f"validation failed for CSI Driver {name} at endpoint {endpoint}: {why}")
+
+    async def register(self, name: str, endpoint: str, versions: Sequence[str]) -> None:
+        driver = Driver(name, endpoint)
+        try:
+            await self._infos.install(name, await driver.info())
+        except (VolumeFault, errors.ApiError, ConnectionFailed) as fault:
+            raise PluginFault(str(fault)) from fault
+        self._drivers.add(driver)
+        self._endpoints.setdefault(name, set()).add(endpoint)
+        self._on_driver(name)
+
+    async def deregister(self, name: str, endpoint: str) -> None:
+        left = self._endpoints.get(name, set())
+        left.discard(endpoint)
+        if left:
+            return
+        self._drivers.remove(name)
+        try:
+            await self._infos.uninstall(name)
+        except (errors.ApiError, ConnectionFailed) as fault:
+            log.warning("CSI driver %s is gone, but the node cannot be told: %s", name, fault)
+
+
+def refusal(name: str, versions: Sequence[str]) -> str:
+    """Why a driver cannot be registered, if so. Pure."""
+    start = f'kubernetes.io/csi: ValidatePlugin for CSI driver "{name}" failed.'
+    if not versions:
+        return f"{start} Plugin returned an empty list for supported versions"
+    if not any(version.lstrip("v").startswith("1.") for version in versions):
+        told = " ".join(gotext.quote(version) for version in versions)
+        return f"{start} None of the versions specified [{told}] are supported"
+    return ""
+
+
+__all__ = ["TYPE", "CsiHandler", "refusal"]
