@@ -104,6 +104,16 @@ def test_starts_and_gets_ready_late() -> None:
     run(test)
 
 
+def test_what_ends_at_once_has_had_an_address() -> None:
+    async def test(c: Cluster) -> None:
+        made = pod(run="0s")
+        made.spec.restartPolicy = "Never"
+        found = await create(c, made)
+        assert (found.status.phase, bool(found.status.podIP), len(found.status.podIPs)) == ("Succeeded", True, 1)
+
+    run(test)
+
+
 def test_probes_wait_as_they_say() -> None:
     async def test(c: Cluster) -> None:
         made = pod()

@@ -8,6 +8,7 @@ ended.
 
 import logging
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 from sampan.api.types.core_v1 import Container, EphemeralContainer, Pod
 from sampan.kubelet import admission
@@ -193,7 +194,8 @@ class SyncLoop:
             self._say(record, report)
             return report.changes_in_s
         await kubelet.runtime.stop_sandbox(pod)
-        self._say(record, kubelet.report(pod), is_terminal=True)
+        # Its addresses are told although they are free again: what ends at once was not spoken of before.
+        self._say(record, replace(kubelet.report(pod), ips=report.ips), is_terminal=True)
         record.stage = Stage.TERMINATED
         return None
 
