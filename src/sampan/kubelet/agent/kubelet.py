@@ -24,6 +24,7 @@ from sampan.kubelet.agent.housekeeping import Housekeeping
 from sampan.kubelet.agent.image_gc import ImageCollector
 from sampan.kubelet.agent.messages import Messages
 from sampan.kubelet.agent.node_keeper import NodeKeeper
+from sampan.kubelet.agent.node_plugins import make_registry
 from sampan.kubelet.agent.orphans import Orphans
 from sampan.kubelet.agent.own_pods import OwnPods
 from sampan.kubelet.agent.pod_provision import Parts, PodProvision
@@ -224,6 +225,7 @@ class Kubelet:
                 self._probes.run(),
                 self._eviction.run(),
                 collector.run(),
+                make_registry(self, volumes).run(),
                 house.relist(),
                 self._join(group, keeper, house),
             ):
