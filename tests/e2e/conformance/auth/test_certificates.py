@@ -1,0 +1,52 @@
+"""The conformance description of sig-auth for certificate signing requests, a test whose first line is its name."""
+
+import base64
+from typing import Any
+
+from sampan.testing import Cluster
+from tests.controllers.security.requests import pem
+from tests.e2e.conformance.api import Api
+from tests.e2e.conformance.operations import supports_everything, supports_subresource
+
+GROUP = "certificates.k8s.io"
+
+
+def condition(type: str) -> dict[str, Any]:
+    return {"type": type, "status": "True", "reason": "E2E", "message": "Set from an e2e test"}
+
+
+def test_requests(api: Api, sampan_cluster: Cluster) -> None:
+    """[sig-auth] Certificates API [Privileged:ClusterAdmin] should support CSR API operations [Conformance]"""
+    signer = f"example.com/e2e-{api.namespace}"
+    spec = {
+        "request": base64.b64encode(pem("e2e.example.com", names=["e2e.example.com"])).decode(),
+        "signerName": signer,
+        "expirationSeconds": 3600,
+        "usages": ["digital signature", "key encipherment", "server auth"],
+    }
+    requests = supports_everything(
+        api, GROUP, "certificatesigningrequests", subresources=("approval", "status"), spec=spec
+    )
+    name = f"{api.namespace}-parts"
+    made = requests.create(name, spec=spec)
+    assert made["spec"]["expirationSeconds"] == 3600
+    assert [found["metadata"]["name"] for found in requests.all(fieldSelector=f"spec.signerName={signer}")] == [name]
+
+    patch = {"conditions": [condition("ApprovalPatch")]}
+    found = supports_subresource(
+        requests, name, "approval", patch, lambda status: status["conditions"].append(condition("Approved"))
+    )
+    assert [one["type"] for one in found["status"]["conditions"]] == ["ApprovalPatch", "Approved"]
+
+    certificate = base64.b64encode(sampan_cluster.ca.read_bytes()).decode()
+    found = supports_subresource(
+        requests,
+        name,
+        "status",
+        {"certificate": certificate},
+        lambda status: status["conditions"].append(condition("StatusUpdate")),
+    )
+    assert found["status"]["certificate"] == certificate
+    assert [one["type"] for one in found["status"]["conditions"]] == ["ApprovalPatch", "Approved", "StatusUpdate"]
+    requests.delete(name)
+    assert requests.is_gone(name)

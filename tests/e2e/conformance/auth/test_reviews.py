@@ -1,0 +1,39 @@
+"""The conformance description of sig-auth for reviews of access, a test whose first line is its name."""
+
+import pytest
+
+from tests.e2e.conformance.api import Api, Refused
+
+REVIEWS = "/apis/authorization.k8s.io/v1"
+
+
+@pytest.mark.parametrize("is_allowed", [False, True])
+def test_reviews(api: Api, is_allowed: bool) -> None:
+    """[sig-auth] SubjectReview should support SubjectReview API operations [Conformance]"""
+    namespace = api.namespace
+    uid = api.of("serviceaccounts").create("e2e")["metadata"]["uid"]
+    user = f"system:serviceaccount:{namespace}:e2e"
+    groups = ["system:authenticated", "system:serviceaccounts", f"system:serviceaccounts:{namespace}"]
+    if is_allowed:
+        subjects = [{"kind": "ServiceAccount", "name": "e2e", "namespace": namespace}]
+        role = {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "view"}
+        api.of("rolebindings", "rbac.authorization.k8s.io/v1").create("e2e", subjects=subjects, roleRef=role)
+    asked = {"verb": "list", "resource": "configmaps", "namespace": namespace, "version": "v1"}
+    spec = {"user": user, "groups": groups, "uid": uid, "resourceAttributes": asked}
+    version = {"apiVersion": "authorization.k8s.io/v1"}
+    review = {**version, "kind": "SubjectAccessReview", "spec": spec}
+    answered = api.send("POST", f"{REVIEWS}/subjectaccessreviews", review)["status"]["allowed"]
+    local = {**version, "kind": "LocalSubjectAccessReview", "metadata": {"namespace": namespace}, "spec": spec}
+    answers = api.send("POST", f"{REVIEWS}/namespaces/{namespace}/localsubjectaccessreviews", local)
+    assert (answered, answers["status"]["allowed"]) == (is_allowed, may_list(api, user, uid, groups))
+
+
+def may_list(api: Api, user: str, uid: str, groups: list[str]) -> bool:
+    """As found out by the account itself."""
+    try:
+        api.acting_as(user, uid=uid, groups=groups).of("configmaps").all()
+    except Refused as refused:
+        if (refused.code, refused.reason) != (403, "Forbidden"):
+            raise
+        return False
+    return True

@@ -1,0 +1,66 @@
+"""The conformance descriptions of service accounts as objects, each a test whose first line is its name."""
+
+import pytest
+
+from tests.e2e.conformance.api import STRATEGIC, Api, Refused, version_of
+
+ROOT = "kube-root-ca.crt"
+
+
+def test_lifecycle(api: Api) -> None:
+    """[sig-auth] ServiceAccounts should run through the lifecycle of a ServiceAccount [Conformance]"""
+    accounts, label = api.of("serviceaccounts"), {"test-serviceaccount-static": api.namespace}
+    selector = f"test-serviceaccount-static={api.namespace}"
+    made = accounts.create("testserviceaccount", label)
+    assert accounts.get("testserviceaccount")["metadata"]["uid"] == made["metadata"]["uid"]
+    with accounts.watch(labelSelector=selector) as events:
+        assert events.take(1) == [("ADDED", "testserviceaccount")]
+        patched = accounts.patch("testserviceaccount", {"automountServiceAccountToken": False}, content=STRATEGIC)
+        assert patched["automountServiceAccountToken"] is False
+        assert version_of(patched) > version_of(made)
+        events.until("MODIFIED", lambda seen: seen["automountServiceAccountToken"] is False)
+        (found,) = api.get(accounts.everywhere, labelSelector=selector)["items"]
+        assert (found["metadata"]["namespace"], found["automountServiceAccountToken"]) == (api.namespace, False)
+        accounts.delete_all("")
+        assert events.until("DELETED")["metadata"]["name"] == "testserviceaccount"
+
+
+def test_update(api: Api) -> None:
+    """[sig-auth] ServiceAccounts should update a ServiceAccount [Conformance]"""
+    accounts = api.of("serviceaccounts")
+    assert accounts.create("e2e-sa", automountServiceAccountToken=False)["automountServiceAccountToken"] is False
+    updated = accounts.change("e2e-sa", lambda found: found.update(automountServiceAccountToken=True))
+    assert updated["automountServiceAccountToken"] is True
+    assert accounts.get("e2e-sa")["automountServiceAccountToken"] is True
+
+
+def test_token(api: Api) -> None:
+    """[sig-auth] ServiceAccounts should create a serviceAccountToken and ensure a successful TokenReview
+    [Conformance]"""
+    accounts = api.of("serviceaccounts")
+    accounts.create("e2e-sa")
+    request = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {}}
+    token = api.send("POST", accounts.path("e2e-sa", "token"), request)["status"]["token"]
+    assert token
+    review = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenReview", "spec": {"token": token}}
+    status = api.send("POST", "/apis/authentication.k8s.io/v1/tokenreviews", review)["status"]
+    assert (status["authenticated"], status.get("error", "")) == (True, "")
+    assert status["user"]["username"] == f"system:serviceaccount:{api.namespace}:e2e-sa"
+    accounts.delete("e2e-sa")
+    with pytest.raises(Refused) as refused:
+        api.bearing(token).get("/api")
+    assert refused.value.code == 401
+
+
+def test_root_certificate(api: Api) -> None:
+    """[sig-auth] ServiceAccounts should guarantee kube-root-ca.crt exist in any namespace [Conformance]"""
+    maps = api.of("configmaps")
+    with maps.watch(fieldSelector=f"metadata.name={ROOT}") as events:
+        first = events.until("ADDED")
+        assert "BEGIN CERTIFICATE" in first["data"]["ca.crt"]
+        maps.delete(ROOT)
+        again = events.until("ADDED")
+        assert again["metadata"]["uid"] != first["metadata"]["uid"]
+        maps.update({"metadata": {"name": ROOT}, "data": {"ca.crt": ""}})
+        events.until("MODIFIED", lambda seen: seen["data"] == {"ca.crt": ""})
+        assert events.until("MODIFIED")["data"] == first["data"]

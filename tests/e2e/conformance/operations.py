@@ -1,0 +1,77 @@
+"""What the API descriptions of many kinds ask for in the same words: that a resource is in the three discovery
+documents, and that everything can be done with its objects."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import pytest
+
+from tests.e2e.conformance.api import Api, Objects, Refused, Value, contains, version_of
+
+VERBS = {"create", "get", "list", "watch", "update", "patch", "delete", "deletecollection"}
+MARKS = {"patched": "true", "updated": "true"}
+PART_VERBS = {"get", "update", "patch"}
+
+
+def is_discovered(api: Api, group: str, plural: str, subresources: Sequence[str] = (), version: str = "v1") -> None:
+    """In /apis, in /apis/GROUP and in /apis/GROUP/VERSION, with every verb."""
+    groups = {found["name"]: found for found in api.get("/apis")["groups"]}
+    for found in (groups[group], api.get(f"/apis/{group}")):
+        assert {"groupVersion": f"{group}/{version}", "version": version} in found["versions"]
+    rows = {row["name"]: set(row["verbs"]) for row in api.get(f"/apis/{group}/{version}")["resources"]}
+    assert rows[plural] >= VERBS
+    for part in subresources:
+        assert rows[f"{plural}/{part}"] >= PART_VERBS
+
+
+def supports_everything(
+    api: Api, group: str, plural: str, *, subresources: Sequence[str] = (), **content: Any
+) -> Objects:
+    """All but what can be done with the subresources."""
+    is_discovered(api, group, plural, subresources)
+    objects = api.of(plural, f"{group}/v1")
+    mine = {"e2e": api.namespace}
+    selector, names = f"e2e={api.namespace}", [f"{api.namespace}-{number}" for number in range(3)]
+    made = [objects.create(name, mine, **content) for name in names]
+    with pytest.raises(Refused) as refused:
+        objects.create(names[0], mine, **content)
+    assert (refused.value.code, refused.value.reason) == (409, "AlreadyExists")
+    got = objects.get(names[0])
+    assert got["metadata"]["uid"] == made[0]["metadata"]["uid"]
+    assert objects.names(selector) == names
+    _is_changed_and_watched(api, objects, got, selector)
+    objects.delete(names[0])
+    assert objects.is_gone(names[0])
+    assert objects.names(selector) == names[1:]
+    objects.delete_all(selector)
+    assert objects.names(selector) == []
+    return objects
+
+
+def _is_changed_and_watched(api: Api, objects: Objects, got: Value, selector: str) -> None:
+    name, since = got["metadata"]["name"], api.get(objects.place)["metadata"]["resourceVersion"]
+    with objects.watch(resourceVersion=since, labelSelector=selector) as events:
+        patched = objects.patch(name, {"metadata": {"annotations": {"patched": "true"}}})
+        assert patched["metadata"]["annotations"]["patched"] == "true"
+        assert version_of(patched) > version_of(got)
+        updated = objects.change(name, lambda found: _annotate(found, "updated"))
+        assert updated["metadata"]["annotations"] == {**got["metadata"].get("annotations", {}), **MARKS}
+        for wanted in (patched, updated):
+            events.until("MODIFIED", lambda seen, wanted=wanted: seen["metadata"] == wanted["metadata"])
+
+
+def _annotate(found: Value, mark: str) -> None:
+    found["metadata"].setdefault("annotations", {})[mark] = "true"
+
+
+def supports_subresource(objects: Objects, name: str, part: str, patch: Value, add: Callable[[Value], None]) -> Value:
+    """Get, patch and update; `patch` is of the status and `add` changes it. The object as it is then."""
+    found, got = objects.get(name), objects.get(name, part)
+    assert (got["kind"], got["metadata"]["uid"]) == (found["kind"], found["metadata"]["uid"])
+    mark = f"patched{part}"
+    patched = objects.patch(name, {"metadata": {"annotations": {mark: "true"}}, "status": patch}, part)
+    assert patched["metadata"]["annotations"][mark] == "true"
+    assert contains(patched["status"], patch)
+    updated = objects.change(name, lambda found: add(found["status"]), part)
+    assert objects.get(name, part)["status"] == updated["status"]
+    return updated
