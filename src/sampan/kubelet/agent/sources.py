@@ -27,6 +27,12 @@ class Sources:
     def __init__(self, *, config: AgentConfig, clock: Clock, update: Update) -> None:
         self._config, self._clock, self._update = config, clock, update
         self._seen: object = None
+        self._is_fetched = not config.static_url
+
+    @property
+    def are_known(self) -> bool:
+        """Whether each has told what it has at least once."""
+        return self._is_fetched
 
     async def run(self) -> None:
         async with asyncio.TaskGroup() as group:
@@ -68,6 +74,7 @@ class Sources:
                 if text != before:
                     self._update(HTTP, read_pods(text, HTTP, self._config.name, self._clock.now()))
                     before = text
+                self._is_fetched = True
             except (aiohttp.ClientError, OSError, TimeoutError, BadManifest) as fault:
                 log.warning("%s: %s", self._config.static_url, fault)
             await self._clock.sleep(self._config.static_url_period_s)

@@ -45,7 +45,7 @@ class AgentView:
         return self._kubelet.find(namespace, name)
 
     def fault(self) -> str:
-        return "" if self._kubelet.ready.is_set() else "the sync loop has not begun"
+        return "" if self._kubelet.begun.is_set() else "the sync loop has not begun"
 
     async def figures(self) -> NodeFigures:
         return await self._collector.figures()

@@ -37,7 +37,7 @@ class PortsConfig:
 
 async def serve_kubelet(kubelet: Kubelet, config: PortsConfig) -> None:
     """Until cancelled. A port that is taken is told of, and the node goes on without it."""
-    await kubelet.ready.wait()
+    await kubelet.begun.wait()
     view, clock = AgentView(kubelet), kubelet.clock
     delegation = Delegation(client=kubelet.client, clock=clock)
     access = Access(node=view.node, delegation=delegation, allows_anonymous=config.allows_anonymous)

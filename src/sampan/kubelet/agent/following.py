@@ -1,0 +1,55 @@
+"""The pods that the API server has for this node, followed once the node is known there; until then the node has only
+its own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from sampan.api.types.core_v1 import Node, Pod, Service
+from sampan.api.types.node_v1 import RuntimeClass
+from sampan.kubelet.agent.housekeeping import Housekeeping
+from sampan.kubelet.agent.own_pods import OwnPods
+from sampan.kubelet.agent.static_pods import is_mirror
+from sampan.kubelet.records import NodeRecord
+from sampan.kubelet.sync_loop import SyncLoop
+from sampan.machinery.client import Selection
+
+if TYPE_CHECKING:
+    from sampan.machinery.informer import Informer, InformerFactory
+
+
+class Following:
+    def __init__(
+        self,
+        *,
+        node: NodeRecord,
+        sync_loop: SyncLoop,
+        own: OwnPods,
+        house: Housekeeping,
+        informers: InformerFactory,
+    ) -> None:
+        self._node, self._sync_loop, self._own = node, sync_loop, own
+        self._house, self._informers = house, informers
+
+    async def begin(self, on_node: Callable[[Node | None, Node | None], None]) -> None:
+        """The pods come last, when what they need to begin is known."""
+        nodes: Informer[Node] = self._informers.of(Node, Selection(fields=f"metadata.name={self._node.name}"))
+        nodes.subscribe(on_node)
+        for each in (self._informers.of(Service), self._informers.of(RuntimeClass), nodes):
+            await each.synced.wait()
+        pods = self._informers.of(Pod, Selection(fields=f"spec.nodeName={self._node.name}"))
+        await pods.synced.wait()
+        await self._house.remove_orphans({pod.metadata.uid for pod in pods.lister})
+        pods.subscribe(self._on_pod)
+
+    def _on_pod(self, old: Pod | None, new: Pod | None) -> None:
+        pod = new or old
+        assert pod is not None
+        if is_mirror(pod):
+            self._own.on_mirror(old, new)
+        else:
+            self._sync_loop.iteration(self._node, old, new)
+
+
+__all__ = ["Following"]

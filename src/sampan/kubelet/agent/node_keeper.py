@@ -1,0 +1,137 @@
+"""The Node object of a real node: registered, and told how its machine is, for as long as the kubelet runs."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from sampan.api.types.core_v1 import Node
+from sampan.kubelet.agent import pod_ranges, registration
+from sampan.kubelet.agent.node_images import node_images
+from sampan.kubelet.heartbeat import Heartbeat
+from sampan.kubelet.node_status import READY, Said
+from sampan.kubelet.records import NodeRecord
+from sampan.machinery import errors
+from sampan.machinery.client import ConnectionFailed
+from sampan.runtimes.contract import RuntimeFailure
+
+if TYPE_CHECKING:
+    from sampan.kubelet.agent.config import AgentConfig
+    from sampan.kubelet.pod_events import PodEvents
+    from sampan.machinery.clock import Clock
+
+log = logging.getLogger(__name__)
+
+_NO_NETWORK = (
+    "container runtime network not ready: NetworkReady=false reason:NetworkPluginNotReady "
+    "message:Network plugin returns error: cni plugin not initialized"
+)
+_RETRY_S = 1.0
+
+Faults = Callable[[], Mapping[str, Said]]
+"""Conditions that are not as they should be."""
+
+
+class NodeKeeper:
+    """Until `register` is done the record has the node as the kubelet wants it, which nobody else has seen."""
+
+    def __init__(
+        self, *, config: AgentConfig, record: NodeRecord, clock: Clock, events: PodEvents, faults: Faults
+    ) -> None:
+        self._config, self._record, self._clock, self._faults = config, record, clock, faults
+        self._heartbeat = Heartbeat(clock=clock, config=config.kubelet, events=events)
+        self._now = asyncio.Event()
+        self._kept = pod_ranges.kept(config.root)
+        """The ranges that the node had when it was last heard of."""
+        self.use(record.node)
+
+    async def register(self) -> None:
+        """As often as it takes: the API server may come long after the node."""
+        config, record = self._config, self._record
+        while True:
+            try:
+                node = await registration.register(record.client, config, record.machine, self._clock.now())
+                self.use(node)
+                await self._heartbeat.register(record)
+                return
+            except (errors.ApiError, ConnectionFailed) as error:
+                log.warning("node %s cannot be registered: %s; again in %g s", config.name, error, _RETRY_S)
+                await self._clock.sleep(_RETRY_S)
+
+    async def run(self) -> None:
+        """Heartbeats, until cancelled."""
+        while True:
+            await self._pause(self._config.kubelet.renew_s)
+            self.look()
+            try:
+                await self._look_at_images()
+                await self._heartbeat.beat(self._record)
+            except (errors.ApiError, ConnectionFailed) as error:
+                log.warning("node %s: heartbeat: %s", self._config.name, error)
+
+    def beat_now(self) -> None:
+        """Something is to be told at once."""
+        self._now.set()
+
+    def on_node(self, old: Node | None, new: Node | None) -> None:
+        if new is None:
+            return
+        record, before = self._record, self._record.machine.conditions
+        record.is_changed = record.is_changed or new.status != record.node.status
+        self.use(new)
+        if record.machine.conditions != before:
+            self.beat_now()
+
+    def use(self, node: Node) -> None:
+        """The node is like this now: pods have their addresses from its ranges."""
+        self._record.node = node
+        if node.spec.podCIDRs and node.spec.podCIDRs != self._kept:
+            self._kept = list(node.spec.podCIDRs)
+            pod_ranges.keep(self._config.root, self._kept)
+        self._record.runtime.use_pod_cidrs(self._ranges())
+        self.look()
+
+    def look(self) -> None:
+        record, conditions = self._record, self.conditions()
+        if conditions != record.machine.conditions:
+            record.machine = replace(record.machine, conditions=conditions)
+            record.is_changed = True
+
+    def conditions(self) -> dict[str, Said]:
+        """Those that are not as they should be."""
+        found = dict(self._faults())
+        if self._config.needs_pod_cidr and not self._ranges():
+            found.setdefault(READY, ("False", "KubeletNotReady", _NO_NETWORK))
+        return found
+
+    # -- parts -------------------------------------------------------------------------------------------------------
+
+    def _ranges(self) -> list[str]:
+        return list(self._record.node.spec.podCIDRs or self._config.pod_cidrs or self._kept)
+
+    async def _pause(self, seconds: float) -> None:
+        """Until the next heartbeat is due, or something is to be told at once."""
+        timer, soon = asyncio.ensure_future(self._clock.sleep(seconds)), asyncio.ensure_future(self._now.wait())
+        try:
+            await asyncio.wait((timer, soon), return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            timer.cancel()
+            soon.cancel()
+        self._now.clear()
+
+    async def _look_at_images(self) -> None:
+        record = self._record
+        try:
+            images = node_images(await record.runtime.images())
+        except RuntimeFailure as failure:
+            log.warning("node %s: its images cannot be told: %s", self._config.name, failure.message)
+            return
+        if images != record.machine.images:
+            record.machine = replace(record.machine, images=images)
+            record.is_changed = True
+
+
+__all__ = ["NodeKeeper"]

@@ -1,0 +1,22 @@
+"""The ranges of pod addresses that a node was last given, for a kubelet that begins while the API server is away."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+_FILE = "pod-ranges"
+
+
+def kept(root: Path) -> list[str]:
+    try:
+        return (root / _FILE).read_text().split()
+    except OSError:
+        return []
+
+
+def keep(root: Path, ranges: Sequence[str]) -> None:
+    (root / _FILE).write_text("".join(f"{each}\n" for each in ranges))
+
+
+__all__ = ["keep", "kept"]

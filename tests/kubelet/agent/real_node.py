@@ -1,0 +1,65 @@
+"""A kubelet in this process whose pods are plain processes, on a line to an API server that may be away."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+from sampan.cli.node_runtime import RuntimePlaces, runtime_maker
+from sampan.cli.nodes import node_user
+from sampan.kubelet.agent.config import AgentConfig
+from sampan.kubelet.agent.kubelet import Kubelet
+from sampan.machinery.client import Client
+from sampan.machinery.clock import Clock, RealClock
+from sampan.machinery.flight_recorder import FlightRecorder
+from tests.e2e.chaos.line import Line, LineTransport
+
+NAME = "lonely"
+PATIENCE_S = 60
+
+
+@asynccontextmanager
+async def real_node(
+    folder: Path, line: Line, *, runtime: str = "process", clock: Clock | None = None, **config: Any
+) -> AsyncIterator[Kubelet]:
+    """It runs while the block lasts, and nothing of it does afterwards."""
+    clock = clock or RealClock()
+    transport = LineTransport(line=line, user=node_user(NAME))
+    settings = {"eviction_hard": {}, "has_cgroups_per_qos": False, "node_ips": ["127.0.0.1"], "port": 0} | config
+    kubelet = Kubelet(
+        config=AgentConfig(
+            name=NAME, root=folder / "kubelet", logs=folder / "logs", ends_pods=True, relist_s=2.0, **settings
+        ),
+        client=Client(transport=transport, clock=clock, component="kubelet"),
+        clock=clock,
+        make_runtime=runtime_maker(
+            runtime, RuntimePlaces(node=NAME, folder=folder / "runtime", images=folder / "images", ends=True), clock
+        ),
+        recorder=FlightRecorder(clock=clock),
+    )
+    async with asyncio.TaskGroup() as group:
+        task = group.create_task(kubelet.run())
+        try:
+            yield kubelet
+        finally:
+            task.cancel()
+
+
+async def until(holds: Callable[[], bool]) -> None:
+    async with asyncio.timeout(PATIENCE_S):
+        while not holds():
+            await asyncio.sleep(0.02)
+
+
+def phase(kubelet: Kubelet, name: str, namespace: str = "default") -> str:
+    found = kubelet.find(namespace, name)
+    return found.status.phase if found is not None else ""
+
+
+def manifest(name: str, *command: str, **spec: Any) -> str:
+    from sampan.api.codec import json
+
+    container = {"name": "c", "image": "sampan.local/host", "command": list(command or ("sleep", "1000"))}
+    wanted = {"containers": [container], "terminationGracePeriodSeconds": 0, "hostNetwork": True, **spec}
+    return json.encode({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name}, "spec": wanted}).decode()
