@@ -98,6 +98,8 @@ class ClusterConfig:
     controller_settings: Mapping[str, Any] = field(default_factory=dict)
     """Fields of ControllerConfig."""
     scheduler: SchedulerSettings = field(default_factory=SchedulerSettings)
+    has_default_class: bool = False
+    """Claims that name no storage class get volumes on the nodes' disks."""
     leader_election: TermsConfig | None = None
     """For controllers and scheduler, where several processes share a store."""
 
@@ -169,6 +171,10 @@ class Assembly:
         self.server.registry.components["controller-manager"] = _is_running
         if self.has_controller("serviceaccount-controller"):
             await default_account(self.client("up"), "default")
+        if self.config.has_default_class:
+            from sampan.cli.default_class import default_class
+
+            await default_class(self.client("up"))
 
     async def _control(self) -> None:
         """For one term."""

@@ -49,6 +49,11 @@ class ClusterDir:
         return self.path / "images"
 
     @property
+    def volumes(self) -> Path:
+        """What claims of the cluster's own storage class keep."""
+        return self.path / "volumes"
+
+    @property
     def _note(self) -> Path:
         return self.path / "running.json"
 

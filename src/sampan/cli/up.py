@@ -16,7 +16,7 @@ from sampan.apiserver.bootstrap import first_address
 from sampan.apiserver.config import TlsFiles
 from sampan.apiserver.proxy.kubelets import KubeletAccess
 from sampan.cli import detach, flags, kubeconfig
-from sampan.cli.assembly import APISERVER, COMPONENTS, Assembly, ClusterConfig, StoreConfig
+from sampan.cli.assembly import APISERVER, COMPONENTS, KUBELET, Assembly, ClusterConfig, StoreConfig
 from sampan.cli.cluster_dir import ClusterDir, Running, cluster_dir
 from sampan.cli.failures import CliError
 from sampan.cli.node_controller_flags import node_controller_settings, range_options
@@ -133,7 +133,8 @@ def _config(where: ClusterDir, given: dict[str, Any]) -> ClusterConfig:
         root_ca=pki.certificate(CA).read_bytes(),
         signing_ca=(pki.certificate(CA), pki.key(CA)),
         nodes=nodes_config(given, components, where),
-        controller_settings=node_controller_settings(given),
+        controller_settings={"local_volume_root": str(where.volumes), **node_controller_settings(given)},
+        has_default_class=KUBELET in components,
         scheduler=scheduler_settings("--scheduler-config", given),
         leader_election=_election(given, store),
     )

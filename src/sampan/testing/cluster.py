@@ -204,6 +204,8 @@ class Cluster:
             ),
             store=self._store_config(),
             components=self._components,
+            controller_settings={"local_volume_root": str(self._home / "volumes")},
+            has_default_class=bool(self._nodes.real_count or self._nodes.hollow_count),
             controllers=self._controllers,
             root_ca=pki.certificate(CA).read_bytes(),
             signing_ca=(pki.certificate(CA), pki.key(CA)),

@@ -10,8 +10,8 @@ from sampan.api.types.core_v1 import PersistentVolume, PersistentVolumeClaim
 from sampan.api.types.meta_v1 import ObjectMeta
 from sampan.api.types.storage_v1 import StorageClass
 from sampan.controllers.descriptor import ControllerConfig
-from sampan.controllers.storage.local_path import NAME as LOCAL_PATH
 from sampan.machinery import errors
+from sampan.machinery.volumes.words import LOCAL_PATH
 from tests.controllers.cluster import Cluster, cluster
 from tests.controllers.storage.builders import claim, volume
 

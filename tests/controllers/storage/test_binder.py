@@ -19,10 +19,10 @@ from sampan.api.types.meta_v1 import LabelSelector, ObjectMeta
 from sampan.api.types.storage_v1 import StorageClass
 from sampan.controllers.descriptor import ControllerConfig
 from sampan.controllers.storage.binder import VolumeBinder
-from sampan.controllers.storage.local_path import NAME as LOCAL_PATH
 from sampan.machinery import errors
 from sampan.machinery.client import PatchType, Selection
 from sampan.machinery.copies import copy_of
+from sampan.machinery.volumes.words import LOCAL_PATH
 from tests.controllers.cluster import Cluster, cluster, second_run_writes_nothing
 from tests.controllers.storage.builders import claim, pod_using, volume
 

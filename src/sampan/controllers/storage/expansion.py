@@ -9,7 +9,6 @@ from collections.abc import Hashable, Iterable
 from sampan.api.quantity import parse
 from sampan.api.types.core_v1 import PersistentVolume, PersistentVolumeClaim
 from sampan.controllers.descriptor import Parts
-from sampan.controllers.storage.local_path import NAME as LOCAL_PATH
 from sampan.machinery import errors
 from sampan.machinery.client import Client, resource_of
 from sampan.machinery.controller import Watch
@@ -18,7 +17,7 @@ from sampan.machinery.events import NORMAL, WARNING, EventRecorder
 from sampan.machinery.informer import InformerFactory
 from sampan.machinery.object_key import Key, key_of
 from sampan.machinery.volumes.matching import capacity, requested
-from sampan.machinery.volumes.words import BOUND, PROVISIONED_BY, STORAGE
+from sampan.machinery.volumes.words import BOUND, LOCAL_PATH, PROVISIONED_BY, STORAGE
 
 SOURCE = "volume_expand"
 _OUTSIDE = "waiting for an external controller to expand this PVC"

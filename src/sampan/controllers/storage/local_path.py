@@ -1,8 +1,8 @@
 """The embedded provisioner `sampan.local/path`: a volume is a directory on the node that its first consumer runs on.
 
 The directory is `ROOT/VOLUME_NAMESPACE_CLAIM`; ROOT is the class's parameter `path`, or what the cluster says. The
-kubelet makes it when the first pod comes. It is removed from here where this machine is the node, which is so in a
-cluster of one machine; elsewhere it is left.
+kubelet makes it when the first pod comes, for anybody in the pod to write. It is removed from here where this machine
+is the node, which is so in a cluster of one machine; elsewhere it is left.
 """
 
 import asyncio
@@ -20,14 +20,14 @@ from sampan.api.types.core_v1 import (
     VolumeNodeAffinity,
 )
 from sampan.controllers.storage.plugins import VolumeError, Wanted
+from sampan.machinery.volumes.words import LOCAL_PATH
 
-NAME = "sampan.local/path"
 _PATH = "path"
 _HOSTNAME = "kubernetes.io/hostname"
 
 
 class LocalPath:
-    name = NAME
+    name = LOCAL_PATH
 
     def __init__(self, *, root: str) -> None:
         self._root = root
@@ -35,9 +35,9 @@ class LocalPath:
     async def provision(self, wanted: Wanted) -> PersistentVolumeSpec:
         unknown = sorted(set(wanted.storage_class.parameters) - {_PATH})
         if unknown:
-            raise VolumeError(f"invalid option {unknown[0]!r} for volume plugin {NAME}")
+            raise VolumeError(f"invalid option {unknown[0]!r} for volume plugin {LOCAL_PATH}")
         if wanted.claim.spec.volumeMode == "Block":
-            raise VolumeError(f"{NAME} does not support block volume provisioning")
+            raise VolumeError(f"{LOCAL_PATH} does not support block volume provisioning")
         root = Path(wanted.storage_class.parameters.get(_PATH, self._root))
         if not root.is_absolute() or ".." in root.parts:
             raise VolumeError(f"the path {root} is not absolute")
@@ -53,7 +53,7 @@ class LocalPath:
         source = volume.spec.hostPath
         path = Path(source.path) if source is not None else None
         if path is None or not path.name.startswith(f"{volume.metadata.name}_") or ".." in path.parts:
-            raise VolumeError(f"volume {volume.metadata.name} is not one of {NAME}")
+            raise VolumeError(f"volume {volume.metadata.name} is not one of {LOCAL_PATH}")
         await asyncio.to_thread(_remove, path)
 
 
@@ -71,4 +71,4 @@ def _on(node: Node) -> VolumeNodeAffinity:
     return VolumeNodeAffinity(required=NodeSelector(nodeSelectorTerms=[term]))
 
 
-__all__ = ["NAME", "LocalPath"]
+__all__ = ["LocalPath"]

@@ -14,6 +14,8 @@ MIGRATED_TO = "pv.kubernetes.io/migrated-to"
 DELETION_FINALIZER = "kubernetes.io/pv-controller"
 """A volume that a plug-in of this process made goes only after what is behind it."""
 YES = "yes"
+LOCAL_PATH = "sampan.local/path"
+"""The embedded provisioner."""
 
 PENDING, BOUND, LOST = "Pending", "Bound", "Lost"
 AVAILABLE, RELEASED, FAILED = "Available", "Released", "Failed"

@@ -8,6 +8,7 @@ from pathlib import Path
 from sampan.api.types.core_v1 import HostPathVolumeSource
 from sampan.kubelet.volumes.contract import PluginBase, Ready, Spec, VolumeFault
 from sampan.kubelet.volumes.waiting import in_thread
+from sampan.machinery.volumes.words import LOCAL_PATH, PROVISIONED_BY
 
 NAME = "kubernetes.io/host-path"
 _CHECKS = {
@@ -32,19 +33,26 @@ class HostPath(PluginBase):
         if ".." in source.path.split("/"):
             raise VolumeFault(f"invalid HostPath `{source.path}`: must not contain '..'")
         path = Path(source.path)
-        await in_thread(check, path, source.type or "")
+        await in_thread(check, path, source.type or "", _mode(spec))
         return Ready(path=path, is_read_only=spec.is_read_only)
 
     async def tear_down(self, uid: str, inner: str) -> None:
         return None
 
 
-def check(path: Path, type: str) -> None:
+def _mode(spec: Spec) -> int:
+    """Of a folder that is made: one that was provisioned is its pods' own, whoever they run as."""
+    made_by = spec.persistent.metadata.annotations.get(PROVISIONED_BY) if spec.persistent is not None else None
+    return 0o777 if made_by == LOCAL_PATH else 0o755
+
+
+def check(path: Path, type: str, mode: int = 0o755) -> None:
     """Make what is to be made; VolumeFault where something else is there. Container engines make a folder of a path
     that need not be anything; so it is done here, for all runtimes alike."""
     if not path.exists():
         if type in ("", "DirectoryOrCreate"):
-            path.mkdir(parents=True, exist_ok=True, mode=0o755)
+            path.mkdir(parents=True, exist_ok=True)
+            path.chmod(mode)  # whatever the process masks
         elif type == "FileOrCreate":
             path.touch(mode=0o644)
     if not type:

@@ -1,0 +1,39 @@
+"""The storage class that a cluster with nodes begins with, so that claims which name none get their volumes."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+
+from sampan.api.types.core_v1 import Namespace
+from sampan.api.types.meta_v1 import ObjectMeta
+from sampan.api.types.storage_v1 import StorageClass
+from sampan.machinery import errors
+from sampan.machinery.client import Client
+from sampan.machinery.volumes.words import DEFAULT_CLASS, LOCAL_PATH
+
+NAME = "standard"
+_MADE = "sampan.dev/default-storage-class"
+_HOME = "kube-system"
+
+
+async def default_class(client: Client) -> None:
+    """Made once in a cluster's life: who deletes or changes it is not overruled."""
+    home = await client.of(Namespace).get(_HOME)
+    if _MADE in home.metadata.annotations:
+        return
+    with suppress(errors.AlreadyExists):
+        await client.of(StorageClass).create(_standard())
+    await client.of(Namespace).patch(_HOME, {"metadata": {"annotations": {_MADE: NAME}}})
+
+
+def _standard() -> StorageClass:
+    return StorageClass(
+        metadata=ObjectMeta(name=NAME, annotations={DEFAULT_CLASS: "true"}),
+        provisioner=LOCAL_PATH,
+        reclaimPolicy="Delete",
+        volumeBindingMode="WaitForFirstConsumer",
+        allowVolumeExpansion=True,
+    )
+
+
+__all__ = ["NAME", "default_class"]
