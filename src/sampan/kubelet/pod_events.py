@@ -73,6 +73,8 @@ class PodEvents:
 
 
 def _field_path(pod: Pod, name: str) -> str:
+    if not name:  # the image of a volume
+        return ""
     if any(container.name == name for container in pod.spec.initContainers):
         return f"spec.initContainers{{{name}}}"
     if any(container.name == name for container in pod.spec.ephemeralContainers):

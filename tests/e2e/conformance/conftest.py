@@ -1,4 +1,5 @@
-"""The API of the cluster that all tests of the run share, in a namespace of the test's own."""
+"""Where descriptions play: the API of the cluster that all tests of the run share, or a real node for each module whose
+tests are scenarios (`tests.e2e.conformance.storage.real_node`)."""
 
 from collections.abc import Iterator
 
@@ -6,10 +7,22 @@ import pytest
 
 from sampan.testing import Cluster
 from tests.e2e.conformance.api import Api
+from tests.e2e.conformance.storage.real_node import Batch, real_cluster
 
 
 @pytest.fixture
 def api(sampan_cluster: Cluster, sampan_namespace: str) -> Iterator[Api]:
+    """In a namespace of the test's own."""
     found = Api(sampan_cluster, sampan_namespace)
     yield found
     found.close()
+
+
+@pytest.fixture(scope="module")
+def batch(request: pytest.FixtureRequest) -> Batch:
+    """All scenarios of this module that were chosen, played to their end."""
+    functions = [item for item in request.session.items if isinstance(item, pytest.Function)]
+    items = [item for item in functions if item.module is request.module]
+    chosen = [item.function.scenario for item in items if hasattr(item.function, "scenario")]
+    with real_cluster() as cluster:
+        return Batch(cluster, chosen)

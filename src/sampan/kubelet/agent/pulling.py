@@ -1,4 +1,4 @@
-"""Images of containers: there already, or fetched, as the container's policy says."""
+"""Images of containers and of their volumes: there already, or fetched, as the policy of each says."""
 
 from __future__ import annotations
 
@@ -42,8 +42,11 @@ class ImageManager:
         self._node_keyring = node_keyring or Keyring()
 
     async def ensure(self, record: PodRecord, container: AnyContainer) -> ImageInfo:
-        """The image, once it is there; RuntimeFailure with the reason that the container's status shows."""
+        """The image, once it and those of the container's volumes are there; RuntimeFailure with the reason that the
+        container's status shows."""
         try:
+            for volume in _volumes(record.pod, container):
+                await self._ensure(record, volume)
             return await self._ensure(record, container)
         except RuntimeFailure as failure:
             self._events.failed(record.kubelet, record.pod, container, failure.reason)
@@ -106,6 +109,13 @@ class ImageManager:
         except (NotSynced, ValueError) as fault:
             log.warning("image pull secret %s/%s: %s", pod.metadata.namespace, name, fault)
             return None
+
+
+def _volumes(pod: Pod, container: AnyContainer) -> list[Container]:
+    """Images that the container mounts, each as a container without a name: what is told of it is told of the pod."""
+    sources = {volume.name: volume.image for volume in pod.spec.volumes}
+    found = [sources.get(mount.name) for mount in container.volumeMounts]
+    return [Container(image=each.reference, imagePullPolicy=each.pullPolicy) for each in found if each is not None]
 
 
 def _plain(container: AnyContainer) -> Container:

@@ -1,5 +1,5 @@
 """The conformance descriptions of sig-node for images and what pods say instead of them, each a test whose first line
-is its name. The image is made of a static busybox."""
+is its name. The image is made of a static busybox; another, of files alone, is in a registry."""
 
 import shutil
 import tempfile
@@ -16,9 +16,10 @@ from sampan.runtimes.images import ImageStore
 from sampan.runtimes.images.archives import load
 from sampan.testing import Cluster
 from tests.e2e.conformance.node.pods import status
-from tests.e2e.conformance.storage.real_node import COMPONENTS, NODE, RealNode, play, why_not
+from tests.e2e.conformance.storage.real_node import NODE, RealNode, play, real_cluster
 from tests.runtimes.engines import _is_static
 from tests.runtimes.images.made import Files, MadeImage, docker_archive
+from tests.runtimes.images.registry import FakeRegistry, serving
 
 NAME = "made.example/says:1"
 
@@ -40,9 +41,9 @@ def image(program: Path) -> MadeImage:
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[Cluster]:
     program = busybox()
-    if (reason := why_not()) or program is None:
-        pytest.skip(reason or "there is no static busybox here")
-    with Cluster(nodes=1, runtime="oci", components=COMPONENTS) as found:
+    if program is None:
+        pytest.skip("there is no static busybox here")
+    with real_cluster() as found:
         assert found.assembly.config.nodes.images is not None
         with tempfile.TemporaryDirectory() as folder:
             archive = docker_archive(Path(folder) / "image.tar", image(program), NAME)
@@ -90,3 +91,23 @@ def test_other_command_and_arguments(cluster: Cluster) -> None:
     [Conformance]"""
     command = ["/bin/sh", "-c", 'echo "both $0 $*" > /dev/termination-log']
     assert said(cluster, "both", command=command, args=["override", "arguments"]) == "both override arguments"
+
+
+def test_volume_of_an_image(cluster: Cluster) -> None:
+    """[sig-node] ImageVolume should succeed with pod and pull policy of Always [LinuxOnly]
+    [MinimumKubeletVersion:1.35] [Conformance]"""
+    registry, made = FakeRegistry(), MadeImage({"data.json": b"kitten.jpg", "etc": None, "etc/os-release": b"Alpine"})
+    registry.add("kitten", "1", made)
+
+    async def scenario(node: RealNode) -> None:
+        async with serving(registry) as address:
+            script = "cat /volume/data.json; echo; cat /volume/etc/os-release; echo; touch /volume/new 2>&1 || echo no"
+            for name in ("first", "second"):
+                asked = len(registry.asked)
+                source = {"reference": f"{address}/kitten:1", "pullPolicy": "Always"}
+                said = await node.output(script, {"name": "volume", "image": source}, name=name)
+                assert said.splitlines()[:2] == ["kitten.jpg", "Alpine"]
+                assert said.splitlines()[-1] == "no"
+                assert "/v2/kitten/manifests/1" in registry.asked[asked:], "always means always"
+
+    cluster.run(play(cluster, "volume", scenario), timeout_s=100)

@@ -15,9 +15,8 @@ import pytest
 from sampan.api.codec import json
 from sampan.api.types.core_v1 import Endpoints, Service
 from sampan.testing import Cluster
-from tests.e2e.conformance.node.conftest import left_of
 from tests.e2e.conformance.node.pods import container, ready, run
-from tests.e2e.conformance.storage.real_node import COMPONENTS, RealNode, service_account, why_not
+from tests.e2e.conformance.storage.real_node import RealNode, real_cluster, service_account
 from tests.e2e.kubectl.command import Kubectl, find
 
 _SERVER = """
@@ -40,13 +39,8 @@ _METHODS = ("DELETE", "OPTIONS", "PATCH", "POST", "PUT", "GET", "HEAD")
 
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[Cluster]:
-    if reason := why_not():
-        pytest.skip(reason)
-    with Cluster(nodes=1, runtime="oci", components=COMPONENTS) as made:
-        assert made.assembly.real_nodes is not None
-        config = made.assembly.real_nodes.kubelets[0].config
+    with real_cluster() as made:
         yield made
-    assert left_of(config.root.parents[2], config.cgroup_root) == []
 
 
 @pytest.fixture

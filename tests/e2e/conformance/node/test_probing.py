@@ -6,6 +6,7 @@ from typing import Any
 from sampan.api import times
 from sampan.api.types.core_v1 import Pod
 from tests.e2e.conformance.node.pods import container, is_ready, ready, restarts, run, status
+from tests.e2e.conformance.own_python import own_python
 from tests.e2e.conformance.storage.real_node import RealNode, together
 
 HEALTH = """
@@ -20,6 +21,20 @@ class Answers(http.server.BaseHTTPRequestHandler):
 http.server.HTTPServer(("", 8080), Answers).serve_forever()
 """
 """Answers well for so many seconds, and badly after."""
+HEALTH_PROTOCOL = """
+import grpc, sys
+from concurrent.futures import ThreadPoolExecutor
+class Health(grpc.GenericRpcHandler):
+    def service(self, call):
+        if call.method == "/grpc.health.v1.Health/Check":
+            return grpc.unary_unary_rpc_method_handler(lambda request, context: b"\\x08\\x01")
+server = grpc.server(ThreadPoolExecutor(2))
+server.add_generic_rpc_handlers([Health()])
+server.add_insecure_port("0.0.0.0:5000")
+server.start()
+server.wait_for_termination()
+"""
+"""Says over gRPC that it serves."""
 NEVER = 4.0
 """Seconds in which what must not happen would have happened several times."""
 
@@ -83,6 +98,33 @@ async def test_port_that_is_open(node: RealNode) -> None:
     [Conformance]"""
     probe = every_second(5, tcpSocket={"port": 8080})
     await is_not_restarted(node, **healthy(1000), livenessProbe=probe)
+
+
+async def speaks_grpc(node: RealNode, port: int) -> None:
+    """A pod with a server on port 5000 that is asked on this one once it has begun to answer."""
+    answers = {"periodSeconds": 1, "failureThreshold": 100, "tcpSocket": {"port": 5000}}
+    probe = {"periodSeconds": 1, "failureThreshold": 1, "timeoutSeconds": 5, "grpc": {"port": port}}
+    program = own_python(HEALTH_PROTOCOL)
+    run_with = container(**program.container, startupProbe=answers, livenessProbe=probe)
+    await run(node, run_with, volumes=program.volumes)
+
+
+@together
+async def test_grpc_that_serves(node: RealNode) -> None:
+    """[sig-node] Probing container should *not* be restarted with a GRPC liveness probe [NodeConformance]
+    [Conformance]"""
+    await speaks_grpc(node, 5000)
+    await ready(node)
+    await asyncio.sleep(NEVER)
+    pod = await node.client.of(Pod).get("p", node.namespace)
+    assert (is_ready(pod), restarts(pod)) == (True, 0)
+
+
+@together
+async def test_grpc_on_a_wrong_port(node: RealNode) -> None:
+    """[sig-node] Probing container should be restarted with a GRPC liveness probe [NodeConformance] [Conformance]"""
+    await speaks_grpc(node, 2333)
+    await node.when("p", lambda pod: restarts(pod) == 1)
 
 
 @together

@@ -7,12 +7,17 @@ the first; each test then tells how its own went.
 import asyncio
 import os
 import shutil
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
+
+import pytest
 
 from sampan.api.codec import json
 from sampan.api.types.core_v1 import ConfigMap, Namespace, Pod, Secret, ServiceAccount
 from sampan.machinery.client import Delete, PatchType, Selection
+from sampan.runtimes import kernel
 from sampan.testing import Cluster
 
 IMAGE = "sampan.local/host"
@@ -29,7 +34,7 @@ class RealNode:
     """Where one scenario plays: a namespace of its own."""
 
     def __init__(self, cluster: Cluster, namespace: str) -> None:
-        self.client, self.namespace = cluster.client, namespace
+        self.client, self.namespace, self.url = cluster.client, namespace, cluster.url
 
     async def config_map(self, name: str, namespace: str = "", **content: Any) -> None:
         await self._create(ConfigMap, name, namespace, content)
@@ -162,6 +167,25 @@ async def service_account(cluster: Cluster, namespace: str) -> None:
             async for batch in events:
                 if any(event.type == "ADDED" for event in batch):
                     return
+
+
+def left_of(cluster_folder: Path, group: str) -> list[str]:
+    """Mounts below the cluster's folder, and groups of processes of its node."""
+    groups = [str(path) for path in Path("/sys/fs/cgroup").glob(f"*{group}") if group]
+    groups += [str(path) for path in Path("/sys/fs/cgroup").glob(f"*/{group.strip('/')}") if group]
+    return sorted([*map(str, kernel.mounts_below(cluster_folder)), *groups])
+
+
+@contextmanager
+def real_cluster() -> Iterator[Cluster]:
+    """With one real node, of which nothing is left afterwards."""
+    if reason := why_not():
+        pytest.skip(reason)
+    with Cluster(nodes=1, runtime="oci", components=COMPONENTS) as cluster:
+        assert cluster.assembly.real_nodes is not None
+        config = cluster.assembly.real_nodes.kubelets[0].config
+        yield cluster
+    assert left_of(config.root.parents[2], config.cgroup_root) == []
 
 
 def why_not() -> str:

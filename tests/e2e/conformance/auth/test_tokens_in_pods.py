@@ -1,0 +1,142 @@
+"""The conformance descriptions of service-account tokens in pods, on a real node; each a test whose first line is its
+name."""
+
+import itertools
+import re
+from typing import Any
+from urllib.parse import urlsplit
+
+from sampan.api.codec import json
+from sampan.api.types.authentication_v1 import TokenReview
+from sampan.api.types.core_v1 import ConfigMap, Node, Pod, ServiceAccount
+from sampan.apiserver.config import ISSUER
+from tests.e2e.conformance.node.pods import container, run, status
+from tests.e2e.conformance.own_python import own_python
+from tests.e2e.conformance.storage.real_node import NODE, RealNode, together
+
+HERE = "/var/run/secrets/kubernetes.io/serviceaccount"
+EXTRA = "authentication.kubernetes.io"
+
+
+async def account(node: RealNode, name: str, **content: Any) -> None:
+    value = {"metadata": {"name": name, "namespace": node.namespace}, **content}
+    await node.client.of(ServiceAccount).create(json.from_value(value, ServiceAccount))
+
+
+def message(pod: Pod, name: str) -> str:
+    state = status(pod, name).state.terminated
+    assert state is not None
+    return state.message
+
+
+async def review(node: RealNode, token: str) -> TokenReview:
+    return await node.client.of(TokenReview).create(json.from_value({"spec": {"token": token}}, TokenReview))
+
+
+@together
+async def test_mounted(node: RealNode) -> None:
+    """[sig-auth] ServiceAccounts should mount an API token into pods [Conformance]"""
+    await account(node, "mount-test")
+    files = ("token", "ca.crt", "namespace")
+    readers = [
+        container(f"reads-{number}", f"cat {HERE}/{file} > /dev/termination-log") for number, file in enumerate(files)
+    ]
+    await run(node, *readers, restartPolicy="Never", serviceAccountName="mount-test")
+    pod = await node.ended("p")
+    token, ca, namespace = (message(pod, reader["name"]) for reader in readers)
+    assert namespace == node.namespace
+    assert ca == (await node.client.of(ConfigMap).get("kube-root-ca.crt", node.namespace)).data["ca.crt"]
+
+    told = (await review(node, token)).status
+    assert (told.authenticated, told.error) == (True, "")
+    assert told.user.username == f"system:serviceaccount:{node.namespace}:mount-test"
+    groups = {"system:authenticated", "system:serviceaccounts", f"system:serviceaccounts:{node.namespace}"}
+    assert set(told.user.groups) == groups
+    extra = dict(told.user.extra)
+    (credential,) = extra.pop(f"{EXTRA}/credential-id")
+    assert credential.startswith("JTI=")
+    machine = await node.client.of(Node).get(NODE)
+    assert extra == {
+        f"{EXTRA}/pod-name": ["p"],
+        f"{EXTRA}/pod-uid": [pod.metadata.uid],
+        f"{EXTRA}/node-name": [NODE],
+        f"{EXTRA}/node-uid": [machine.metadata.uid],
+    }
+
+
+@together
+async def test_opting_out(node: RealNode) -> None:
+    """[sig-auth] ServiceAccounts should allow opting out of API token automount [Conformance]"""
+    await account(node, "mount", automountServiceAccountToken=True)
+    await account(node, "nomount", automountServiceAccountToken=False)
+    expected: dict[str, bool] = {}
+    for said, name in itertools.product((None, True, False), ("default", "mount", "nomount")):
+        pod = f"{name}-{said}".lower()
+        expected[pod] = said if said is not None else name != "nomount"
+        script = f"ls {HERE} > /dev/termination-log 2>&1; exit 0"
+        more = {} if said is None else {"automountServiceAccountToken": said}
+        made = await run(
+            node, container(script=script), name=pod, restartPolicy="Never", serviceAccountName=name, **more
+        )
+        paths = [mount.mountPath for each in made.spec.containers or () for mount in each.volumeMounts]
+        assert (paths == [HERE]) is expected[pod], pod
+    listed = {pod: node.said(await node.ended(pod)) for pod in expected}
+    assert {pod: said.split() == ["ca.crt", "namespace", "token"] for pod, said in listed.items()} == expected
+
+
+def projected(**token: Any) -> dict[str, Any]:
+    return {"name": "v", "projected": {"sources": [{"serviceAccountToken": {"path": "token", **token}}]}}
+
+
+@together
+async def test_projected(node: RealNode) -> None:
+    """[sig-auth] ServiceAccounts should mount projected service account token [Conformance]"""
+    said = await node.output("cat /v/token", projected(expirationSeconds=3600))
+    assert re.fullmatch(r"[A-Za-z0-9_=-]+\.[A-Za-z0-9_=-]+\.[A-Za-z0-9_=-]+", said)
+    told = (await review(node, said)).status
+    assert told.authenticated
+    assert told.user.username == f"system:serviceaccount:{node.namespace}:default"
+
+
+VERIFIES = f"""
+import json, ssl, sys, urllib.parse, urllib.request
+import jwt
+server, audience, wanted = sys.argv[1:]
+mine = open("{HERE}/token").read()
+tls = ssl.create_default_context(cafile="{HERE}/ca.crt")
+def get(url):
+    request = urllib.request.Request(url, headers={{"Authorization": "Bearer " + mine}})
+    return json.load(urllib.request.urlopen(request, context=tls))
+token = open("/v/token").read()
+issuer = jwt.decode(token, options={{"verify_signature": False}})["iss"]
+assert issuer == wanted, issuer
+about = get(server + "/.well-known/openid-configuration")
+assert about["issuer"] == issuer, about
+assert about["response_types_supported"] == ["id_token"] and about["subject_types_supported"] == ["public"], about
+keys = {{key["kid"]: jwt.PyJWK(key) for key in get(server + urllib.parse.urlsplit(about["jwks_uri"]).path)["keys"]}}
+head = jwt.get_unverified_header(token)
+assert head["alg"] in about["id_token_signing_alg_values_supported"], head
+claims = jwt.decode(token, keys[head["kid"]].key, algorithms=[head["alg"]], audience=audience, issuer=issuer)
+open("/dev/termination-log", "w").write(claims["sub"])
+"""
+"""Asks the issuer by its name, follows what it says to the keys, and believes only them. A test's server listens on the
+loopback address, not on the one that it tells of: that is passed over."""
+
+
+@together
+async def test_issuer(node: RealNode) -> None:
+    """[sig-auth] ServiceAccounts ServiceAccountIssuerDiscovery should support OIDC discovery of service account issuer
+    [Conformance]"""
+    name = urlsplit(ISSUER).hostname
+    program = own_python(VERIFIES, f"https://{name}:{urlsplit(node.url).port}", "oidc-discovery-test", ISSUER)
+    program.container["volumeMounts"].append({"name": "v", "mountPath": "/v"})
+    token = projected(expirationSeconds=600, audience="oidc-discovery-test")
+    await run(
+        node,
+        container(**program.container, terminationMessagePolicy="FallbackToLogsOnError"),
+        restartPolicy="Never",
+        volumes=[*program.volumes, token],
+        hostNetwork=True,
+        hostAliases=[{"ip": "127.0.0.1", "hostnames": [name]}],
+    )
+    assert node.said(await node.ended("p")) == f"system:serviceaccount:{node.namespace}:default"
