@@ -32,7 +32,7 @@ from sampan.storage.cacher import Item, ListResult
 if TYPE_CHECKING:
     from sampan.apiserver.endpoints import Endpoints
 
-_ROWS_AT_A_TIME = 200
+_ROWS_AT_A_TIME = 50
 _KEPT_PROTOBUF = 32 << 20
 
 

@@ -17,6 +17,7 @@ from sampan.api.codec.protobuf.wire import (
     tag_bytes,
     text,
     truncated,
+    varint,
 )
 
 JsonObject = dict[str, Any]
@@ -83,12 +84,21 @@ def join_list(api_version: str, kind: str, metadata: JsonObject, bodies: Iterabl
     message = table().message_of(api_version, kind)
     head = _encoder().encode(message, {"metadata": metadata})
     tag = tag_bytes(_encoder().field(message, "items").number, BYTES)
-    return wrap(api_version, kind, b"".join([head, *(delimited(tag, body) for body in bodies)]))
+    parts = [head]
+    for body in bodies:
+        parts += (tag, varint(len(body)), body)
+    return _enveloped(api_version, kind, parts)
 
 
 def wrap(api_version: str, kind: str, body: bytes) -> bytes:
+    return _enveloped(api_version, kind, [body])
+
+
+def _enveloped(api_version: str, kind: str, parts: list[bytes]) -> bytes:
+    """Copied once: a list may be large."""
     type_meta = delimited(ONE, api_version.encode()) + delimited(_TWO, kind.encode())
-    return b"".join((PREFIX, delimited(ONE, type_meta), delimited(_TWO, body), _TAIL))
+    size = varint(sum(map(len, parts)))
+    return b"".join((PREFIX, delimited(ONE, type_meta), _TWO, size, *parts, _TAIL))
 
 
 def unwrap(data: bytes) -> tuple[str, str, bytes]:
