@@ -73,6 +73,10 @@ _ROWS = (
     _Row("--shutdown-grace-period", "shutdownGracePeriod", "time", "0s", "For pods when the node goes down."),
     _Row("--shutdown-grace-period-critical-pods", "shutdownGracePeriodCriticalPods", "time", "0s", "Of that."),
     _Row("--allowed-unsafe-sysctls", "allowedUnsafeSysctls", "list", (), "Patterns."),
+    _Row("--allow-privileged", "", "bool", True, "Whether containers may be privileged."),
+    _Row("--host-network-sources", "", "list", ("*",), "Whose pods (api, file, http) may use the host's network."),
+    _Row("--host-pid-sources", "", "list", ("*",), "Whose see the host's processes."),
+    _Row("--host-ipc-sources", "", "list", ("*",), "Whose use the host's ipc."),
     _Row("--address", "address", "text", "0.0.0.0", "Where the kubelet serves."),
     _Row("--port", "port", "int", 10250, "By HTTPS; 0: not at all."),
     _Row("--read-only-port", "readOnlyPort", "int", 0, "By HTTP, for everybody; 0: not at all."),
@@ -204,6 +208,10 @@ def agent_config(found: Mapping[str, Any], root: Path, logs: Path) -> AgentConfi
         shutdown_grace_s=found["shutdown-grace-period"],
         shutdown_grace_critical_s=found["shutdown-grace-period-critical-pods"],
         allowed_unsafe_sysctls=found["allowed-unsafe-sysctls"],
+        allows_privileged=found["allow-privileged"],
+        host_network_sources=found["host-network-sources"],
+        host_pid_sources=found["host-pid-sources"],
+        host_ipc_sources=found["host-ipc-sources"],
     )
 
 

@@ -10,6 +10,8 @@ from sampan.kubelet.pod_status import Verdict
 
 _COUNTED = ("cpu", "memory", "ephemeral-storage")
 NODE_AFFINITY, TAINT_TOLERATION, NODE_PORTS = "NodeAffinity", "TaintToleration", "NodePorts"
+PODS, _OUT_OF = "pods", "OutOf"
+OS_LABEL, OS = "kubernetes.io/os", "linux"
 _NO_AFFINITY = "node(s) didn't match Pod's node affinity/selector"
 _NO_TOLERATION = "node(s) had taints that the pod didn't tolerate"
 _NO_PORTS = "node(s) didn't have free ports for the requested pod ports"
@@ -47,14 +49,22 @@ def admit(
     ports: Iterable[tuple[str, str, int]] = (),
 ) -> Verdict | None:
     """None: the node takes it. `used` is what its other pods, `pods` in number, ask for; `ports` what they hold."""
-    if pod.spec.os is not None and pod.spec.os.name != "linux":
-        return Verdict(reason="PodOSNotSupported", message="Failed to admit pod as the OS field doesn't match node OS")
     return (
-        _fits(node, wanted, used, pods)
+        _other_system(pod)
+        or _fits(node, wanted, used, pods)
         or (None if _is_wanted(pod, node) else _failed(NODE_AFFINITY, _NO_AFFINITY))
         or (_failed(NODE_PORTS, _NO_PORTS) if _clash(ports_of(pod), ports) else None)
         or (None if _tolerates(pod, node) else _failed(TAINT_TOLERATION, _NO_TOLERATION))
     )
+
+
+def _other_system(pod: Pod) -> Verdict | None:
+    if pod.metadata.labels.get(OS_LABEL, OS) != OS:
+        text = f"Failed to admit pod as the `{OS_LABEL}` label doesn't match node label"
+        return Verdict(reason="PodOSSelectorNodeLabelDoesNotMatch", message=text)
+    if pod.spec.os is not None and pod.spec.os.name != OS:
+        return Verdict(reason="PodOSNotSupported", message="Failed to admit pod as the OS field doesn't match node OS")
+    return None
 
 
 def _failed(predicate: str, why: str) -> Verdict:
@@ -62,21 +72,31 @@ def _failed(predicate: str, why: str) -> Verdict:
 
 
 def _fits(node: Node, wanted: Mapping[str, int], used: Mapping[str, int], pods: int) -> Verdict | None:
+    missing, has = lacking(node, wanted, used, pods), allocatable_of(node)
+    for name in missing:
+        held, asked = (pods, 1) if name == PODS else (used.get(name, 0), wanted[name])
+        return _short(name, asked, held, has.get(name, 0))
+    return None
+
+
+def lacking(node: Node, wanted: Mapping[str, int], used: Mapping[str, int], pods: int) -> Amounts:
+    """How much more the node would have to have to take a pod that wants so much beside its other pods."""
     has = allocatable_of(node)
-    if pods + 1 > has.get("pods", 0):
-        return _short("pods", 1, pods, has.get("pods", 0))
+    found = {PODS: pods + 1 - has.get(PODS, 0)}
     for name in (*_COUNTED, *(name for name in wanted if name not in _COUNTED)):
         asked = wanted.get(name, 0)
-        if not asked or (name not in has and resource_names.is_extended(name)):
-            continue
-        if used.get(name, 0) + asked > has.get(name, 0):
-            return _short(name, asked, used.get(name, 0), has.get(name, 0))
-    return None
+        if asked and (name in has or not resource_names.is_extended(name)):
+            found[name] = used.get(name, 0) + asked - has.get(name, 0)
+    return {name: amount for name, amount in found.items() if amount > 0}
+
+
+def is_for_want_of_room(verdict: Verdict) -> bool:
+    return verdict.reason.startswith(_OUT_OF)
 
 
 def _short(name: str, asked: int, used: int, has: int) -> Verdict:
     text = f"Node didn't have enough resource: {name}, requested: {asked}, used: {used}, capacity: {has}"
-    return Verdict(reason=f"OutOf{name}", message=text)
+    return Verdict(reason=f"{_OUT_OF}{name}", message=text)
 
 
 def _clash(wanted: Iterable[tuple[str, str, int]], held: Iterable[tuple[str, str, int]]) -> bool:
@@ -148,4 +168,14 @@ def tolerates(toleration: Toleration, taint: Taint) -> bool:
     return toleration.operator in ("", "Equal") and toleration.value == taint.value
 
 
-__all__ = ["Amounts", "admit", "allocatable_of", "amounts_of", "is_matched", "ports_of", "tolerates"]
+__all__ = [
+    "Amounts",
+    "admit",
+    "allocatable_of",
+    "amounts_of",
+    "is_for_want_of_room",
+    "is_matched",
+    "lacking",
+    "ports_of",
+    "tolerates",
+]

@@ -29,7 +29,6 @@ from sampan.runtimes import contract
 from sampan.runtimes.contract import PodReport
 
 _UNKNOWN = "ContainerStatusUnknown"
-_DISRUPTIONS = ("Evicted", "Terminated")
 _NOT_FOUND = "The container could not be located when the pod was terminated"
 
 
@@ -39,6 +38,8 @@ class Verdict:
 
     reason: str
     message: str
+    disruption: str = ""
+    """What the condition DisruptionTarget says of it; empty: the pod has no such condition."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -115,8 +116,8 @@ def _set_conditions(
     status: PodStatus, pod: Pod, facts: Facts, statuses: dict[str, ContainerStatus], now: float
 ) -> None:
     said = conditions.own_conditions(pod, statuses, status.phase, has_sandbox=facts.report.is_sandbox_ready)
-    if facts.verdict is not None and facts.verdict.reason in _DISRUPTIONS:
-        said["DisruptionTarget"] = ("True", "TerminationByKubelet", facts.verdict.message)
+    if facts.verdict is not None and facts.verdict.disruption:
+        said["DisruptionTarget"] = ("True", "TerminationByKubelet", facts.verdict.disruption)
     if facts.resize is not None:
         said[facts.resize[0]] = ("True", *facts.resize[1:])
     status.conditions = conditions.merged(pod, facts.old.conditions, said, now)

@@ -37,6 +37,9 @@ class Provision(Protocol):
     def refusal(self, pod: Pod) -> Verdict | None:
         """Why the node does not take the pod; None if it does."""
 
+    def forbidden(self, pod: Pod) -> Verdict | None:
+        """Why a pod that the node has taken may not go on here."""
+
     def report(self, pod: Pod) -> PodReport:
         """What the runtime has of the pod, with what probes and termination messages say."""
 

@@ -11,12 +11,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from sampan.api.types.core_v1 import Container, EphemeralContainer, Pod
-from sampan.kubelet import admission
+from sampan.kubelet.admitting import Admitting
 from sampan.kubelet.deadline import EXCEEDED, deadline_left_s
 from sampan.kubelet.phase import TERMINAL
 from sampan.kubelet.pod_actions import compute_pod_actions, ephemeral_to_start, stop_order
 from sampan.kubelet.pod_events import PodEvents
-from sampan.kubelet.pod_status import Facts, Verdict, finished, generate, may_run, rejected
+from sampan.kubelet.pod_status import Facts, finished, generate, may_run
 from sampan.kubelet.provision import Kill
 from sampan.kubelet.records import NodeRecord, PodRecord, Records, Stage
 from sampan.kubelet.starting import Starter
@@ -47,6 +47,7 @@ class SyncLoop:
     ) -> None:
         self._records, self._statuses, self._events, self._clock = records, statuses, events, clock
         self._starter = Starter(clock=clock, events=events)
+        self._admitting = Admitting(records=records, statuses=statuses, events=events, clock=clock)
         self._workers = workers
         self.on_terminated: Callable[[PodRecord], None] | None = None
         """Told of a pod of which nothing is left."""
@@ -71,11 +72,9 @@ class SyncLoop:
             self._finish(record)
             return
         kubelet.runtime.adopt(pod)
-        wanted = admission.amounts_of(pod)
-        if not pod.status.containerStatuses and (verdict := self._refusal(record, wanted)) is not None:
-            return self._reject(record, verdict)
-        record.count(wanted)
-        self.dispatch_work(record.uid)
+        ended = self._admitting.admit(record)
+        for each in (record, *ended) if ended is not None else ():
+            self.dispatch_work(each.uid)
 
     def handle_pod_updates(self, pod: Pod) -> None:
         record = self._records[pod.metadata.uid]
@@ -150,6 +149,7 @@ class SyncLoop:
         """Have run what should; or see that the pod has come to its end."""
         pod, kubelet = record.pod, record.kubelet
         self._check_deadline(record)
+        self._check_permissions(record)
         report, retry_s = kubelet.report(pod), None
         while retry_s is None:
             actions = compute_pod_actions(pod, report)
@@ -226,6 +226,15 @@ class SyncLoop:
             self._events.pod(record.kubelet, record.pod, NORMAL, EXCEEDED.reason, EXCEEDED.message)
             record.verdict = EXCEEDED
 
+    def _check_permissions(self, record: PodRecord) -> None:
+        """What runs although it may not, as this kubelet was told otherwise than the one before it, ends."""
+        provision = record.kubelet.provision
+        if provision is None or record.verdict is not None:
+            return
+        if (verdict := provision.forbidden(record.pod)) is not None:
+            self._events.pod(record.kubelet, record.pod, WARNING, verdict.reason, verdict.message)
+            record.verdict = verdict
+
     def _is_to_end(self, record: PodRecord) -> bool:
         is_deleted = record.pod.metadata.deletionTimestamp is not None
         return is_deleted or record.is_ending or record.verdict is not None or record.status.phase in TERMINAL
@@ -246,22 +255,6 @@ class SyncLoop:
         if is_terminal:
             status = finished(record.pod, status)
         self._statuses.set_pod_status(record, status, may_run=may_run(report))
-
-    def _refusal(self, record: PodRecord, wanted: admission.Amounts) -> Verdict | None:
-        kubelet = record.kubelet
-        if kubelet.provision is not None and (refused := kubelet.provision.refusal(record.pod)) is not None:
-            return refused
-        ports = frozenset[tuple[str, str, int]]()
-        if admission.ports_of(record.pod):
-            others = [self._records[uid].pod for uid in kubelet.pods if uid in self._records]
-            ports = frozenset().union(*(admission.ports_of(pod) for pod in others))
-        return admission.admit(record.pod, kubelet.node, wanted, kubelet.used, len(kubelet.pods), ports)
-
-    def _reject(self, record: PodRecord, verdict: Verdict) -> None:
-        self._events.pod(record.kubelet, record.pod, WARNING, verdict.reason, verdict.message)
-        record.stage = Stage.TERMINATED
-        self._statuses.set_pod_status(record, rejected(record.pod, verdict, self._clock.now()))
-        self._statuses.finish(record)
 
     def _is_to_stop(self, record: PodRecord, name: str) -> bool:
         """It was not told to stop, or is to stop sooner now."""

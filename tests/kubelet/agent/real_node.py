@@ -26,7 +26,12 @@ async def real_node(
     """It runs while the block lasts, and nothing of it does afterwards."""
     clock = clock or RealClock()
     transport = LineTransport(line=line, user=node_user(NAME))
-    settings = {"eviction_hard": {}, "has_cgroups_per_qos": False, "node_ips": ["127.0.0.1"], "port": 0} | config
+    settings: dict[str, Any] = {
+        "eviction_hard": {},
+        "has_cgroups_per_qos": False,
+        "node_ips": ["127.0.0.1"],
+        "port": 0,
+    } | config
     kubelet = Kubelet(
         config=AgentConfig(
             name=NAME, root=folder / "kubelet", logs=folder / "logs", ends_pods=True, relist_s=2.0, **settings
@@ -48,7 +53,7 @@ async def real_node(
 
 async def until(holds: Callable[[], bool]) -> None:
     async with asyncio.timeout(PATIENCE_S):
-        while not holds():
+        while not holds():  # noqa: ASYNC110 - the kubelet tells nobody
             await asyncio.sleep(0.02)
 
 

@@ -50,25 +50,27 @@ def test_a_node_runs_its_own_pods_before_there_is_an_api_server(tmp_path: Path) 
     async def main() -> None:
         line, port = Line(), free_port()
         ports = PortsConfig(tls=tls_of(None, None, name=NAME), address="127.0.0.1", port=0, read_only_port=port)
-        async with real_node(tmp_path, line, static_folder=folder_with(tmp_path, "own")) as kubelet:
-            async with asyncio.TaskGroup() as group:
-                serving = group.create_task(serve_kubelet(kubelet, ports))
-                await until(lambda: phase(kubelet, OWN) == "Running")
-                assert not kubelet.ready.is_set()
-                async with asyncio.timeout(30):
-                    await listens(port)
-                assert await pods_told(port) == [OWN]
-                async with Cluster(components=("apiserver", "controllers")) as cluster:
-                    line.open(cluster.assembly.transport)
-                    async with asyncio.timeout(60):
-                        await kubelet.ready.wait()
-                    node = await cluster.client.of(Node).get(NAME)
-                    assert node.status.nodeInfo.containerRuntimeVersion.startswith("process://")
-                    await until(lambda: kubelet.records[next(iter(kubelet.records))].mirror is not None)
-                    mirror = await cluster.client.of(Pod).get(OWN, "default")
-                    assert mirror.metadata.ownerReferences[0].uid == node.metadata.uid
-                    await line.cut()
-                    serving.cancel()
+        async with (
+            real_node(tmp_path, line, static_folder=folder_with(tmp_path, "own")) as kubelet,
+            asyncio.TaskGroup() as group,
+        ):
+            serving = group.create_task(serve_kubelet(kubelet, ports))
+            await until(lambda: phase(kubelet, OWN) == "Running")
+            assert not kubelet.ready.is_set()
+            async with asyncio.timeout(30):
+                await listens(port)
+            assert await pods_told(port) == [OWN]
+            async with Cluster(components=("apiserver", "controllers")) as cluster:
+                line.open(cluster.assembly.transport)
+                async with asyncio.timeout(60):
+                    await kubelet.ready.wait()
+                node = await cluster.client.of(Node).get(NAME)
+                assert node.status.nodeInfo.containerRuntimeVersion.startswith("process://")
+                await until(lambda: kubelet.records[next(iter(kubelet.records))].mirror is not None)
+                mirror = await cluster.client.of(Pod).get(OWN, "default")
+                assert mirror.metadata.ownerReferences[0].uid == node.metadata.uid
+                await line.cut()
+                serving.cancel()
 
     asyncio.run(main())
 

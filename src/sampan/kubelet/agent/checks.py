@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
+
 from sampan.api.types.core_v1 import Pod
 from sampan.kubelet.agent.config import AgentConfig
+from sampan.kubelet.agent.static_pods import SOURCE
 from sampan.kubelet.pod_status import Verdict
+from sampan.kubelet.provision import AnyContainer
 
 _SAFE_SYSCTLS = (
     "kernel.shm_rmid_forced",
@@ -20,30 +24,55 @@ _SAFE_SYSCTLS = (
     "net.ipv4.tcp_rmem",
     "net.ipv4.tcp_wmem",
 )
-SYSCTL_FORBIDDEN = "SysctlForbidden"
+ALL_SOURCES = "*"
+BLOCKED, SYSCTL_FORBIDDEN, APPARMOR = "Blocked", "SysctlForbidden", "AppArmor"
+STRICT_GROUPS = "SupplementalGroupsPolicyNotSupported"
+_OLD_APPARMOR = "container.apparmor.security.beta.kubernetes.io/"
 
 
-def check_permissions(pod: Pod, config: AgentConfig) -> str:
-    """In what the pod goes beyond its own bounds, for the record; what is refused is refused when it is admitted."""
-    wants = []
-    if pod.spec.hostNetwork:
-        wants.append("host network")
-    if pod.spec.hostPID:
-        wants.append("host processes")
-    if pod.spec.hostIPC:
-        wants.append("host ipc")
-    if any(_is_privileged(container) for container in (*(pod.spec.containers or ()), *pod.spec.initContainers)):
-        wants.append("privileged")
-    return ", ".join(wants)
+def wants(pod: Pod) -> list[str]:
+    """In what the pod goes beyond its own bounds."""
+    spec = pod.spec
+    asked = {"host networking": spec.hostNetwork, "host PID": spec.hostPID, "host ipc": spec.hostIPC}
+    found = [name for name, is_asked in asked.items() if is_asked]
+    if any(_is_privileged(container) for container in _containers(pod)):
+        found.append("privileged container")
+    return found
 
 
-def _is_privileged(container: object) -> bool:
-    context = getattr(container, "securityContext", None)
-    return bool(context is not None and context.privileged)
+def forbidden(pod: Pod, config: AgentConfig) -> Verdict | None:
+    """What the kubelet was told not to let pods do, of this source or of any."""
+    source = pod.metadata.annotations.get(SOURCE, "api")
+    allowed = {
+        "host networking": _has(config.host_network_sources, source),
+        "host PID": _has(config.host_pid_sources, source),
+        "host ipc": _has(config.host_ipc_sources, source),
+        "privileged container": config.allows_privileged,
+    }
+    if all(allowed.values()):
+        return None
+    for name in wants(pod):
+        if not allowed[name]:
+            text = f'pod with UID "{pod.metadata.uid}" specified {name}, but is disallowed'
+            return Verdict(reason=BLOCKED, message=text)
+    return None
 
 
-def refused(pod: Pod, config: AgentConfig) -> Verdict | None:
-    """Sysctls that the kubelet was not told to allow."""
+def _has(sources: Sequence[str], source: str) -> bool:
+    return ALL_SOURCES in sources or source in sources
+
+
+def refused(pod: Pod, config: AgentConfig, *, has_apparmor: bool, has_strict_groups: bool) -> Verdict | None:
+    """When it is admitted: the same, and what the machine cannot see to."""
+    return (
+        forbidden(pod, config)
+        or _unsafe_sysctl(pod, config)
+        or _unenforceable(pod, has_apparmor)
+        or _other_groups(pod, has_strict_groups)
+    )
+
+
+def _unsafe_sysctl(pod: Pod, config: AgentConfig) -> Verdict | None:
     whole = pod.spec.securityContext
     for each in whole.sysctls if whole is not None else ():
         name = each.name.replace("/", ".")
@@ -58,4 +87,36 @@ def _fits(name: str, pattern: str) -> bool:
     return name.startswith(pattern[:-1]) if pattern.endswith("*") else name == pattern
 
 
-__all__ = ["SYSCTL_FORBIDDEN", "check_permissions", "refused"]
+def _unenforceable(pod: Pod, has_apparmor: bool) -> Verdict | None:
+    if has_apparmor or pod.status.phase not in ("", "Pending") or not any(_profiles(pod)):
+        return None
+    return Verdict(reason=APPARMOR, message="Cannot enforce AppArmor: AppArmor is not enabled on the host")
+
+
+def _profiles(pod: Pod) -> Iterator[bool]:
+    """Of each place where the pod may ask for one: whether it does."""
+    places = [pod.spec.securityContext, *(each.securityContext for each in _containers(pod))]
+    for place in places:
+        profile = place.appArmorProfile if place is not None else None
+        yield profile is not None and profile.type != "Unconfined"
+    for key, value in pod.metadata.annotations.items():
+        yield key.startswith(_OLD_APPARMOR) and value != "unconfined"
+
+
+def _other_groups(pod: Pod, has_strict_groups: bool) -> Verdict | None:
+    whole = pod.spec.securityContext
+    if has_strict_groups or whole is None or whole.supplementalGroupsPolicy != "Strict":
+        return None
+    return Verdict(reason=STRICT_GROUPS, message="SupplementalGroupsPolicy=Strict is not supported in this node")
+
+
+def _containers(pod: Pod) -> list[AnyContainer]:
+    return [*(pod.spec.containers or ()), *pod.spec.initContainers, *pod.spec.ephemeralContainers]
+
+
+def _is_privileged(container: AnyContainer) -> bool:
+    context = container.securityContext
+    return bool(context is not None and context.privileged)
+
+
+__all__ = ["BLOCKED", "SYSCTL_FORBIDDEN", "forbidden", "refused", "wants"]

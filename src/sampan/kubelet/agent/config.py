@@ -67,6 +67,11 @@ class AgentConfig:
     shutdown_grace_s: float = 0.0
     shutdown_grace_critical_s: float = 0.0
     allowed_unsafe_sysctls: Sequence[str] = ()
+    allows_privileged: bool = True
+    host_network_sources: Sequence[str] = ("*",)
+    """Pods of which sources (api, file, http) may be in the machine's own network; * for all."""
+    host_pid_sources: Sequence[str] = ("*",)
+    host_ipc_sources: Sequence[str] = ("*",)
     ends_pods: bool = False
     """When it is told to stop, everything that it runs ends; else that goes on, and is taken over later."""
     pod_cidrs: Sequence[str] = ()

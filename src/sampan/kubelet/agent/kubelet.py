@@ -192,6 +192,7 @@ class Kubelet:
             resizer=Resizer(
                 runtime=self.runtime, groups=self.groups, events=self.events, node_memory=facts.memory_bytes
             ),
+            own_pods=self._own,
             recorder=self.recorder,
         )
         provision = PodProvision(config=self.config, parts=parts, clock=self.clock, refusal=self._refusal)
@@ -270,7 +271,7 @@ class Kubelet:
         record = self.records.get(pod.metadata.uid)
         if record is not None and record.stage is Stage.SYNC and record.verdict is None:
             self.events.pod(self.node, pod, WARNING, EVICTED, message)
-            record.verdict = Verdict(reason=EVICTED, message=message)
+            record.verdict = Verdict(reason=EVICTED, message=message, disruption=message)
             record.stop_by = self.clock.now() + grace_s
             self.sync_loop.dispatch_work(record.uid)
 
@@ -279,7 +280,13 @@ class Kubelet:
         if self._shutdown.is_under_way:
             return REJECTED
         under_pressure = self._eviction.types if self._eviction is not None else ()
-        return pressure.refused(pod, under_pressure) or checks.refused(pod, self.config)
+        features = self.node.node.status.features
+        return pressure.refused(pod, under_pressure) or checks.refused(
+            pod,
+            self.config,
+            has_apparmor=machines.has_apparmor(),
+            has_strict_groups=features is None or features.supplementalGroupsPolicy is not False,
+        )
 
     async def shut_down(self) -> None:
         """The machine goes down: pods end in time, and the API server is told."""

@@ -54,6 +54,10 @@ def read_facts(root: Path) -> Facts:
     )
 
 
+def has_apparmor() -> bool:
+    return _line("/sys/module/apparmor/parameters/enabled") == "Y"
+
+
 def memory_total() -> int:
     for line in Path("/proc/meminfo").read_text().splitlines():
         if line.startswith("MemTotal:"):
@@ -152,4 +156,13 @@ def _own_by_name() -> str:
     return _NO_WAY_OUT
 
 
-__all__ = ["Facts", "allocatable", "capacity", "memory_total", "own_addresses", "read_facts", "threshold_value"]
+__all__ = [
+    "Facts",
+    "allocatable",
+    "capacity",
+    "has_apparmor",
+    "memory_total",
+    "own_addresses",
+    "read_facts",
+    "threshold_value",
+]

@@ -59,6 +59,21 @@ class OwnPods:
                 self._statuses.queue.add(record.uid)
         self._queue.add(name)
 
+    async def show(self, pod: Pod) -> str:
+        """See that the API server has the pod's mirror, as a step on the pod's way; what has become of it. Where it
+        cannot be shown now, that is seen to later."""
+        name = _name(pod)
+        if name in self._mirrors:
+            return "there"
+        if not self._node.node.metadata.uid:
+            return "later: the node is not registered"
+        try:
+            await self._sync_mirror(name)
+        except (errors.ApiError, ConnectionFailed) as error:
+            self._queue.add(name)
+            return f"later: {error}"
+        return "made"
+
     def on_terminated(self, record: PodRecord) -> None:
         """Nothing of it runs any more."""
         if record.is_static and record.is_ending:
@@ -100,7 +115,8 @@ class OwnPods:
         if mirror is not None and mirror.metadata.deletionTimestamp is not None:
             await self._delete(mirror)
         elif mirror is None and pod is not None:
-            await pods.create(mirror_of(pod, self._node.node))
+            with contextlib.suppress(errors.AlreadyExists):  # its change has not come yet
+                await pods.create(mirror_of(pod, self._node.node))
 
     async def _delete(self, mirror: Pod) -> None:
         meta, options = mirror.metadata, Delete(grace_period_s=0, uid=mirror.metadata.uid)

@@ -12,14 +12,15 @@ from functools import partial
 from typing import Any, TypeVar
 
 from sampan.api.types.core_v1 import Container, EphemeralContainer, Pod
-from sampan.kubelet.agent.checks import check_permissions
+from sampan.kubelet.agent import checks
 from sampan.kubelet.agent.config import AgentConfig
 from sampan.kubelet.agent.messages import Messages
 from sampan.kubelet.agent.orphans import remove_folder
+from sampan.kubelet.agent.own_pods import OwnPods
 from sampan.kubelet.agent.pulling import ImageManager
 from sampan.kubelet.agent.resizer import Resizer
 from sampan.kubelet.cgroups import PodGroups
-from sampan.kubelet.environment.environment import Environment
+from sampan.kubelet.environment.environment import CONFIG_ERROR, Environment
 from sampan.kubelet.hooks import HookFailed, Hooks
 from sampan.kubelet.objects import PodObjects
 from sampan.kubelet.pod_events import PodEvents
@@ -59,6 +60,7 @@ class Parts:
     messages: Messages
     events: PodEvents
     resizer: Resizer
+    own_pods: OwnPods
     recorder: FlightRecorder | None = None
 
 
@@ -76,6 +78,12 @@ class PodProvision:
 
     def refusal(self, pod: Pod) -> Verdict | None:
         return self._refusal(pod)
+
+    def forbidden(self, pod: Pod) -> Verdict | None:
+        verdict = checks.forbidden(pod, self._config)
+        if verdict is not None:
+            self._step(pod, "check permissions", verdict.message)
+        return verdict
 
     # -- how things are ----------------------------------------------------------------------------------------------
 
@@ -117,26 +125,36 @@ class PodProvision:
 
     async def prepare(self, record: PodRecord) -> None:
         pod, parts = record.pod, self._parts
-        self._step(pod, "check permissions", check_permissions(pod, self._config))
+        self._step(pod, "check permissions", ", ".join(checks.wants(pod)))
+        try:
+            await asyncio.to_thread(parts.groups.ensure, pod)
+        except OSError as fault:
+            text = f"unable to ensure pod container exists: {fault}"
+            raise RuntimeFailure("FailedCreatePodContainer", text) from None
+        self._step(pod, "make groups")
+        if record.is_static:
+            self._step(pod, "show mirror pod", await parts.own_pods.show(pod))
         try:
             await asyncio.to_thread(self._make_places, pod)
         except OSError as fault:
-            raise RuntimeFailure("Failed", f"error making pod data directories: {fault}") from None
+            text = f"error making pod data directories: {fault}"
+            raise RuntimeFailure("FailedToMakePodDataDirectories", text) from None
+        self._step(pod, "make data directory")
         parts.objects.follow(pod)
         try:
             await self._unless_ending(record, parts.volumes.mount(pod))
         except StillWaiting as failure:
             raise AlreadyTold(failure.reason, failure.message) from None
-        self._step(pod, "mount volumes")
+        self._step(pod, "mount volumes", " ".join(each.name for each in pod.spec.volumes))
+        if pod.spec.imagePullSecrets:
+            found = await self._unless_ending(record, parts.images.look_for_secrets(record))
+            self._step(pod, "read image pull secrets", " ".join(found))
 
     def _make_places(self, pod: Pod) -> None:
-        self._parts.groups.ensure(pod)
-        self._step(pod, "make groups")
         folder = self._parts.environment.pod_folder(pod)
         for name in ("", "volumes", "plugins"):
             (folder / name).mkdir(parents=True, exist_ok=True, mode=0o750)
         self._parts.environment.log_folder(pod).mkdir(parents=True, exist_ok=True, mode=0o755)
-        self._step(pod, "make data directory")
 
     async def run_sandbox(self, record: PodRecord) -> None:
         pod, parts = record.pod, self._parts
@@ -170,15 +188,17 @@ class PodProvision:
             )
             self._step(pod, "configure", container.name)
             await asyncio.to_thread(_make_log_folder, config.log_path)
-            await parts.runtime.start_container(pod, _plain(container), attempt, config)
+            id = await parts.runtime.start_container(pod, _plain(container), attempt, config)
         except RuntimeFailure as failure:
-            self._step(pod, "start", f"{container.name}: {failure.reason}")
+            step = "configure" if failure.reason == CONFIG_ERROR else "create"
+            self._step(pod, step, f"{container.name}: {failure.reason}")
             parts.events.failed(kubelet, pod, container, failure.message)
             raise
         if isinstance(container, Container):
             parts.resizer.started(record, container)
-        self._step(pod, "start", f"{container.name} {attempt}")
+        self._step(pod, "create", f"{container.name} {id}")
         parts.events.created(kubelet, pod, container)
+        self._step(pod, "start", f"{container.name} {attempt}")
         parts.events.started(kubelet, pod, container)
         await self._forget_older(pod, container.name, before)
         await self._after_start(record, container)

@@ -11,13 +11,12 @@ from sampan.api.quantity import parse
 from sampan.api.types.core_v1 import Pod, Taint
 from sampan.kubelet.admission import tolerates
 from sampan.kubelet.agent.machine import threshold_value
+from sampan.kubelet.critical import is_critical
 from sampan.kubelet.node_status import DISK_PRESSURE, MEMORY_PRESSURE, PID_PRESSURE, Said
 from sampan.kubelet.pod_status import Verdict
 from sampan.runtimes.contract import Usage
 
 EVICTED = "Evicted"
-CRITICAL = 2_000_000_000
-"""The priority from which on pods are never evicted, and always taken."""
 _RESOURCES = {
     "memory.available": ("memory", MEMORY_PRESSURE),
     "nodefs.available": ("ephemeral-storage", DISK_PRESSURE),
@@ -88,12 +87,6 @@ def refused(pod: Pod, types: Sequence[str]) -> Verdict | None:
     return Verdict(reason=EVICTED, message=f"The node had condition: [{' '.join(types)}]. ")
 
 
-def is_critical(pod: Pod) -> bool:
-    annotations = pod.metadata.annotations
-    is_static = annotations.get("kubernetes.io/config.source", "api") != "api"
-    return is_static or "kubernetes.io/config.mirror" in annotations or (pod.spec.priority or 0) >= CRITICAL
-
-
 def ranked(pods: Sequence[tuple[Pod, Sequence[Usage]]], resource: str) -> list[tuple[Pod, Sequence[Usage]]]:
     """Who has to go first: those who use more than they asked for, of lesser priority, by how much more."""
 
@@ -156,7 +149,6 @@ __all__ = [
     "Observation",
     "Shortage",
     "conditions",
-    "is_critical",
     "message",
     "ranked",
     "refused",

@@ -8,7 +8,7 @@ from contextlib import AbstractAsyncContextManager, nullcontext
 from typing import Any
 
 from sampan.api import durations, gotext
-from sampan.api.types.core_v1 import Container, Pod
+from sampan.api.types.core_v1 import Container, Pod, Secret
 from sampan.kubelet.objects import NotSynced, PodObjects
 from sampan.kubelet.pod_events import PodEvents
 from sampan.kubelet.provision import AnyContainer
@@ -96,17 +96,36 @@ class ImageManager:
         self._events.container(kubelet, pod, container, NORMAL, "Pulled", text)
         return image
 
+    async def look_for_secrets(self, record: PodRecord) -> list[str]:
+        """The names of the pod's image pull secrets that are there; people are told of the others."""
+        pod = record.pod
+        names = [each.name for each in pod.spec.imagePullSecrets if each.name]
+        found = [name for name in names if await self._secret(pod, name) is not None]
+        if missing := [name for name in names if name not in found]:
+            text = f"Unable to retrieve some image pull secrets ({', '.join(missing)}); attempting to pull the image"
+            self._events.pod(
+                record.kubelet, pod, WARNING, "FailedToRetrieveImagePullSecret", f"{text} may not succeed."
+            )
+        return found
+
     async def keyring(self, pod: Pod) -> Keyring:
         """Of the pod's image pull secrets, and of the node."""
         rings = [await self._ring(pod, each.name) for each in pod.spec.imagePullSecrets if each.name]
         return Keyring.together([*(ring for ring in rings if ring is not None), self._node_keyring])
 
-    async def _ring(self, pod: Pod, name: str) -> Keyring | None:
+    async def _secret(self, pod: Pod, name: str) -> Secret | None:
         try:
-            secret = await self._objects.secret(pod.metadata.namespace, name)
+            return await self._objects.secret(pod.metadata.namespace, name)
+        except NotSynced as fault:
+            log.warning("image pull secret %s/%s: %s", pod.metadata.namespace, name, fault)
+            return None
+
+    async def _ring(self, pod: Pod, name: str) -> Keyring | None:
+        secret = await self._secret(pod, name)
+        try:
             data = next((secret.data[key] for key in _KEYS if key in secret.data), b"") if secret is not None else b""
             return read_docker_config(data) if data else None
-        except (NotSynced, ValueError) as fault:
+        except ValueError as fault:
             log.warning("image pull secret %s/%s: %s", pod.metadata.namespace, name, fault)
             return None
 

@@ -5,14 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from sampan.kubelet.agent.config import AgentConfig
-from sampan.kubelet.agent.pressure import is_critical
+from sampan.kubelet.critical import is_critical
 from sampan.kubelet.node_status import READY, Said
 from sampan.kubelet.pod_status import Verdict
 from sampan.kubelet.records import PodRecord, Records, Stage
 from sampan.kubelet.sync_loop import SyncLoop
 from sampan.machinery.clock import Clock
 
-SHUT_DOWN = Verdict(reason="Terminated", message="Pod was terminated in response to imminent node shutdown.")
+_TOLD = "Pod was terminated in response to imminent node shutdown."
+SHUT_DOWN = Verdict(reason="Terminated", message=_TOLD, disruption=_TOLD)
 NOT_READY: dict[str, Said] = {READY: ("False", "KubeletNotReady", "node is shutting down")}
 REJECTED = Verdict(reason="NodeShutdown", message="Pod was rejected as the node is shutting down.")
 _LOOK_S = 0.1

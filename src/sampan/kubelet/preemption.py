@@ -1,0 +1,83 @@
+"""Which pods have to go so that one that the node cannot be without has room. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from sampan.api.pod_qos import BEST_EFFORT, BURSTABLE, GUARANTEED, qos_class
+from sampan.api.types.core_v1 import Pod
+from sampan.kubelet.admission import Amounts, amounts_of
+from sampan.kubelet.critical import is_critical
+from sampan.kubelet.pod_status import Verdict
+
+PREEMPTED = Verdict(
+    reason="Preempting",
+    message="Preempted in order to admit critical pod",
+    disruption="Pod was preempted by Kubelet to accommodate a critical pod.",
+)
+_COUNTED = ("memory", "cpu", "ephemeral-storage")
+
+
+def victims(pod: Pod, others: Sequence[Pod], lacking: Mapping[str, int]) -> list[Pod] | None:
+    """As few as possible, of the lowest class of service; None if all together would not do."""
+    classes = {name: list[Pod]() for name in (BEST_EFFORT, BURSTABLE, GUARANTEED)}
+    for other in others:
+        if _may_preempt(pod, other):
+            classes[qos_class(other.spec)].append(other)
+    best_effort, burstable, guaranteed = classes.values()
+    if _left(lacking, [*best_effort, *burstable, *guaranteed]):
+        return None
+    last = _nearest(guaranteed, _left(lacking, [*best_effort, *burstable]))
+    middle = _nearest(burstable, _left(lacking, [*best_effort, *last]))
+    first = _nearest(best_effort, _left(lacking, [*middle, *last]))
+    return [*first, *middle, *last]
+
+
+def no_room(lacking: Mapping[str, int]) -> Verdict:
+    """Of a pod that even so cannot be taken."""
+    told = "".join(f"(res: {name}, q: {amount}), " for name, amount in lacking.items())
+    why = f"no set of running pods found to reclaim resources: [{told}]"
+    text = "Unexpected error while attempting to recover from admission failure: preemption: error finding a set of"
+    return Verdict(reason="UnexpectedAdmissionError", message=f"{text} pods to preempt: {why}")
+
+
+def _may_preempt(pod: Pod, other: Pod) -> bool:
+    if is_critical(pod) and not is_critical(other):
+        return True
+    ours, theirs = pod.spec.priority, other.spec.priority
+    return ours is not None and theirs is not None and ours > theirs
+
+
+def _left(lacking: Mapping[str, int], gone: Sequence[Pod]) -> Amounts:
+    """What is still lacking without these pods."""
+    freed = [_asked(each) for each in gone]
+    left = {name: amount - sum(each.get(name, 0) for each in freed) for name, amount in lacking.items()}
+    return {name: amount for name, amount in left.items() if amount > 0}
+
+
+def _nearest(pods: Sequence[Pod], lacking: Mapping[str, int]) -> list[Pod]:
+    """One after the other the pod that comes closest to what is lacking, of equals the smaller."""
+    candidates, left, found = list(pods), dict(lacking), list[Pod]()
+    while left and candidates:
+        best = min(candidates, key=lambda each: (_distance(each, left), _size(each)))
+        candidates.remove(best)
+        found.append(best)
+        left = _left(left, [best])
+    return found
+
+
+def _distance(pod: Pod, lacking: Mapping[str, int]) -> float:
+    asked = _asked(pod)
+    return sum((max(amount - asked.get(name, 0), 0) / amount) ** 2 for name, amount in lacking.items())
+
+
+def _size(pod: Pod) -> tuple[int, ...]:
+    asked = _asked(pod)
+    return tuple(asked.get(name, 0) for name in _COUNTED)
+
+
+def _asked(pod: Pod) -> Amounts:
+    return {**amounts_of(pod), "pods": 1}
+
+
+__all__ = ["PREEMPTED", "no_room", "victims"]
