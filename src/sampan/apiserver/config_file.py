@@ -8,11 +8,20 @@ from typing import Any, TypeVar
 
 import msgspec
 
+from sampan.api.faults import FieldError
+
 Content = TypeVar("Content")
 
 
 class ConfigFault(ValueError):
     """What is wrong with a configuration file; begins with the field."""
+
+
+def refuse(faults: Sequence[FieldError]) -> None:
+    """`ConfigFault` that tells of them all, if there are any."""
+    texts = [str(fault) for fault in faults]
+    if texts:
+        raise ConfigFault(texts[0] if len(texts) == 1 else f"[{', '.join(texts)}]")
 
 
 def read_config(path: Path, form: type[Content], *, group: str, versions: Sequence[str], kind: str) -> Content:
@@ -48,4 +57,4 @@ def _told(fault: msgspec.ValidationError) -> str:
     return f"{where.rstrip('`').lstrip('.')}: {what}" if where.rstrip("`") else what
 
 
-__all__ = ["ConfigFault", "read_config"]
+__all__ = ["ConfigFault", "read_config", "refuse"]

@@ -1,6 +1,7 @@
 """Tokens of an issuer outside: real JWTs, its document and keys fetched over HTTPS."""
 
 import asyncio
+import re
 from pathlib import Path
 from typing import Any
 
@@ -224,31 +225,20 @@ def test_the_file(tmp_path: Path) -> None:
     ("text", "fault"),
     [
         ("kind: X", "want a AuthenticationConfiguration"),
-        (HEAD + JWT.replace("https://i", "http://i"), r"jwt\[0\].issuer.url: URL scheme must be https"),
-        (HEAD + JWT.replace("'https://i'", "''"), r"jwt\[0\].issuer.url: is missing"),
-        (HEAD + JWT.replace("https://i", "https://own"), "service accounts"),
-        (HEAD + JWT.replace("MatchAny", "MatchAll"), r"jwt\[0\].issuer.audienceMatchPolicy"),
-        (HEAD + JWT.replace("[a, b]", "[]"), r"jwt\[0\].issuer.audiences"),
-        (
-            HEAD + JWT.replace("claim: sub, prefix: ''", "claim: sub"),
-            r"claimMappings.username.prefix: prefix is required",
-        ),
-        (
-            HEAD + JWT.replace("claim: sub, prefix: ''", "expression: claims.sub"),
-            "username.expression: expressions in CEL",
-        ),
-        (
-            HEAD + JWT.replace("claim: hd, requiredValue: example.com", "expression: x"),
-            r"claimValidationRules\[0\].exp",
-        ),
-        (HEAD + JWT + "  userValidationRules: [{expression: x}]", "userValidationRules: expressions in CEL"),
+        (HEAD + JWT.replace("https://i", "http://i"), r'jwt[0].issuer.url: Invalid value: "http://i": URL scheme'),
+        (HEAD + JWT.replace("'https://i'", "''"), "jwt[0].issuer.url: Required value"),
+        (HEAD + JWT.replace("https://i", "https://own"), "URL must not overlap with disallowed issuers: [https://own]"),
+        (HEAD + JWT.replace("MatchAny", "MatchAll"), "audienceMatchPolicy must be MatchAny for multiple audiences"),
+        (HEAD + JWT.replace("[a, b]", "[]"), "at least one jwt[0].issuer.audiences is required"),
+        (HEAD + JWT.replace("claim: sub, prefix: ''", "claim: sub"), "username.prefix: Required value: prefix is"),
+        (HEAD + JWT + "- issuer: {url: 'https://i'}", 'jwt[1].issuer.url: Duplicate value: "https://i"'),
         (HEAD + JWT.replace("audiences: [", "certificateAuthority: x, audiences: ["), "certificateAuthority"),
         (HEAD + JWT + "  surprise: 1", "surprise"),
         (HEAD + "anonymous: {enabled: false, conditions: [{path: /}]}", "anonymous.conditions"),
     ],
 )
 def test_faulty_files(tmp_path: Path, text: str, fault: str) -> None:
-    with pytest.raises(ConfigFault, match=fault):
+    with pytest.raises(ConfigFault, match=re.escape(fault)):
         read_authentication(written(tmp_path, text), ["https://own"])
 
 

@@ -1,6 +1,7 @@
 """A service outside that decides, over HTTPS; and the file that names it."""
 
 import asyncio
+import re
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ from aiohttp import web
 from sampan.apiserver.authz import Attributes, Chain, Decision, Verdict
 from sampan.apiserver.authz.always import AlwaysAllow
 from sampan.apiserver.authz.configuration import read_authorization
+from sampan.apiserver.authz.match_conditions import compiled
 from sampan.apiserver.authz.webhook import WebhookAuthorizer, WebhookSettings, decision_of, spec_of
 from sampan.apiserver.call import User
 from sampan.apiserver.config_file import ConfigFault
@@ -163,6 +165,51 @@ def test_what_somebody_may_do_cannot_be_told(tmp_path: Path) -> None:
     assert [rule.verbs for rule in rights.rules] == [["*"], ["*"]], "what others tell is told"
 
 
+GROUPS = "'team' in request.groups"
+IN_NS = "has(request.resourceAttributes) && request.resourceAttributes.namespace == 'ns'"
+SELECTED = "request.resourceAttributes.fieldSelector.requirements[0].values == ['d']"
+FAILS = "request.extra['none'][0] == 'x'"
+FAILED = f"cel evaluation error: expression '{FAILS}' resulted in error: no such key: none"
+TEAM = User("ann", "", ("team",), {})
+
+
+@pytest.mark.parametrize(
+    ("conditions", "policy", "wanted", "fault"),
+    [
+        ([GROUPS, IN_NS], Verdict.REFUSED, Verdict.ALLOWED, ""),
+        ([IN_NS, "request.user != 'ann'"], Verdict.REFUSED, Verdict.UNDECIDED, ""),
+        ([FAILS, "request.user != 'ann'"], Verdict.REFUSED, Verdict.UNDECIDED, ""),
+        ([FAILS, IN_NS], Verdict.REFUSED, Verdict.REFUSED, FAILED),
+        ([FAILS], Verdict.UNDECIDED, Verdict.UNDECIDED, FAILED),
+        (
+            ["request.resourceAttributes.fieldSelector.requirements[0].values == ['d']"],
+            Verdict.REFUSED,
+            Verdict.ALLOWED,
+            "",
+        ),
+        (["has(request.nonResourceAttributes)"], Verdict.REFUSED, Verdict.UNDECIDED, ""),
+    ],
+)
+def test_conditions(tmp_path: Path, conditions: list[str], policy: Verdict, wanted: Verdict, fault: str) -> None:
+    async def main() -> None:
+        service = Service()
+        async with outside(tmp_path, service.answer) as there:
+            made = [compiled(text) for text in conditions]
+            hook = authorizer(there, VirtualClock(), on_failure=policy, conditions=made)
+            try:
+                question = Attributes(
+                    TEAM, "get", version="v1", resource="pods", namespace="ns", field_selector="metadata.name=d"
+                )
+                decision = await Chain(hook).decide(question)
+                assert decision.verdict is wanted
+                assert bool(service.asked) is (wanted is Verdict.ALLOWED)
+                assert decision.fault == fault
+            finally:
+                await hook.close()
+
+    asyncio.run(main())
+
+
 # -- the file --------------------------------------------------------------------------------------------------------
 
 HEAD = "apiVersion: apiserver.config.k8s.io/v1\nkind: AuthorizationConfiguration\n"
@@ -177,6 +224,10 @@ HOOK = """authorizers:
     unauthorizedTTL: 7s
     cacheAuthorizedRequests: false
     connectionInfo: {type: KubeConfigFile, kubeConfigFile: FILE}
+"""
+
+CONDITIONS = """    matchConditionSubjectAccessReviewVersion: v1
+    matchConditions: [{expression: "%s"}]
 """
 
 
@@ -203,20 +254,39 @@ def test_the_file(tmp_path: Path) -> None:
     ("text", "fault"),
     [
         ("", "want a AuthorizationConfiguration"),
-        (HEAD, "authorizers: at least one"),
+        (HEAD, "authorizers: Required value: at least one authorization mode must be defined"),
         (HEAD.replace("v1", "v9") + HOOK, "v9"),
-        (HEAD + "authorizers: [{type: Guess, name: g}]", r"authorizers\[0\].type: there is no 'Guess'"),
-        (HEAD + "authorizers: [{type: RBAC}]", r"authorizers\[0\].name: is missing"),
-        (HEAD + "authorizers: [{type: RBAC, name: a}, {type: RBAC, name: b}]", r"authorizers\[1\].type: RBAC is given"),
-        (HEAD + "authorizers: [{type: Webhook, name: a}]", r"authorizers\[0\].webhook: required"),
-        (HEAD + HOOK.replace("timeout: 3s", "timeout: 31s"), r"authorizers\[1\].webhook.timeout: must be"),
-        (HEAD + HOOK.replace("failurePolicy: Deny", "failurePolicy: Maybe"), "failurePolicy"),
+        (
+            HEAD + "authorizers: [{type: Guess, name: g}]",
+            'authorizers[0].type: Unsupported value: "Guess": supported values: "ABAC", "AlwaysAllow", "AlwaysDeny", '
+            '"Node", "RBAC", "Webhook"',
+        ),
+        (HEAD + "authorizers: [{type: RBAC}]", "authorizers[0].name: Required value"),
+        (
+            HEAD + "authorizers: [{type: RBAC, name: a}, {type: RBAC, name: b}]",
+            'authorizers[1].type: Duplicate value: "RBAC"',
+        ),
+        (HEAD + "authorizers: [{type: Webhook, name: a}]", "authorizers[0].webhook: Required value: required when"),
+        (
+            HEAD + HOOK.replace("timeout: 3s", "timeout: 31s"),
+            'authorizers[1].timeout: Invalid value: "31s": must be > 0s and <= 30s',
+        ),
+        (HEAD + HOOK.replace("failurePolicy: Deny", "failurePolicy: Maybe"), "failurePolicy: Unsupported value"),
         (HEAD + HOOK.replace("KubeConfigFile,", "Guess,"), "connectionInfo.type"),
-        (HEAD + HOOK.replace("FILE", "/none"), "connectionInfo: .*none"),
-        (HEAD + HOOK + "    matchConditions: [{expression: 'true'}]", "matchConditions: conditions in CEL"),
+        (HEAD + HOOK.replace("FILE", "/none"), 'connectionInfo.kubeConfigFile: Invalid value: "/none": error loading'),
+        (HEAD + HOOK + "    matchConditions: [{expression: 'true'}]", "required if match conditions are specified"),
+        (
+            HEAD + HOOK + CONDITIONS % "'true'",
+            "matchConditions[0].expression: Invalid value: \"'true'\": must evaluate to bool but got string",
+        ),
+        (
+            HEAD + HOOK + CONDITIONS % "request.who == 'ann'",
+            "compilation failed: ERROR: <input>:1:8: undefined field 'who'",
+        ),
+        (HEAD + HOOK + CONDITIONS % "", "authorizers[1].matchConditions[0].expression: Required value"),
         (HEAD + HOOK + "    surprise: 1", "surprise"),
     ],
 )
 def test_faulty_files(tmp_path: Path, text: str, fault: str) -> None:
-    with pytest.raises(ConfigFault, match=fault):
+    with pytest.raises(ConfigFault, match=re.escape(fault)):
         read_authorization(written(tmp_path, text))

@@ -5,7 +5,10 @@ from typing import Any
 import pytest
 
 from sampan.machinery.cel import CelError, Environment
+from sampan.machinery.cel.escapes import escaped
+from sampan.machinery.cel.lists import FUNCTIONS as OF_LISTS
 from sampan.machinery.cel.quantities import FUNCTIONS, quantity_value, version_value
+from sampan.machinery.cel.shapes import ListOf, MapOf, ObjectOf
 
 ENV = Environment(variables=("x", "q", "v"), functions=FUNCTIONS)
 VALUES: dict[str, Any] = {
@@ -55,3 +58,84 @@ def test_what_cannot_be_compiled(text: str) -> None:
 
 def test_the_same_text_is_compiled_once() -> None:
     assert ENV.compile("x.name") is ENV.compile("x.name")
+
+
+TYPED = Environment(
+    variables={"o": ObjectOf("test.O", {"name": "string", "all": ListOf("string"), "by": MapOf(ListOf("string"))})},
+    functions=OF_LISTS,
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "gives"),
+    [("o.name", "string"), ("o.all", "list(string)"), ("o.name == ''", "bool"), ("has(o.by.x)", "bool"), ("1", "int")],
+)
+def test_what_an_expression_gives(text: str, gives: str) -> None:
+    assert TYPED.compile(text).type == gives
+
+
+@pytest.mark.parametrize(
+    ("text", "fault"),
+    [
+        ("o.nome", "ERROR: <input>:1:2: undefined field 'nome'\n | o.nome\n | .^"),
+        ("1 + p.q.r", "ERROR: <input>:1:5: undeclared reference to 'p' (in container '')\n | 1 + p.q.r\n | ....^"),
+    ],
+)
+def test_the_words_for_what_cannot_be_compiled(text: str, fault: str) -> None:
+    with pytest.raises(CelError) as found:
+        TYPED.compile(text)
+    assert str(found.value) == fault
+
+
+@pytest.mark.parametrize(
+    ("text", "fault"),
+    [("o.by['x']", "no such key: x"), ("o.by + 1", "no such overload"), ("1 / 0", "division by zero")],
+)
+def test_the_words_for_what_fails(text: str, fault: str) -> None:
+    with pytest.raises(CelError) as found:
+        Environment(variables=("o",)).compile(text).evaluate({"o": {"by": {}}})
+    assert str(found.value) == fault
+
+
+@pytest.mark.parametrize(
+    ("text", "wanted"),
+    [
+        ("sets.contains(o.all, ['a'])", True),
+        ("sets.equivalent(o.all, ['a', 'b', 'a'])", True),
+        ("sets.intersects(o.all, ['c'])", False),
+        ("o.all.isSorted()", True),
+        ("[3, 1, 2].max() + [3, 1].min() + [1, 2].sum()", 7),
+        ("'ab12'.find('[0-9]')", "1"),
+        ("'ab12'.findAll('[0-9]')", ["1", "2"]),
+        ("'ab12'.findAll('[0-9]', 1)", ["1"]),
+    ],
+)
+def test_lists(text: str, wanted: object) -> None:
+    assert TYPED.compile(text).evaluate({"o": {"all": ["a", "b"]}}) == wanted
+
+
+@pytest.mark.parametrize("text", ["o.all.all(a, o.all.all(b, a == b))", "o.all.map(a, o.all.map(b, b))"])
+def test_what_costs_too_much(text: str) -> None:
+    made = TYPED.compile(text)
+    made.evaluate({"o": {"all": ["a"] * 90}})
+    with pytest.raises(CelError, match="operation cancelled: actual cost limit exceeded"):
+        made.evaluate({"o": {"all": ["a"] * 1000}})
+
+
+def test_selections() -> None:
+    tree = TYPED.compile("[o.?name.orValue(''), {'a': o.by.x[0]}.a].all(each, each != '')").tree
+    assert [name for name in ("name", "by", "all") if tree.selects("o", name)] == ["name", "by"]
+
+
+@pytest.mark.parametrize(
+    ("name", "wanted"),
+    [
+        ("a.b-c/d", "a__dot__b__dash__c__slash__d"),
+        ("a__b", "a__underscores__b"),
+        ("in", "__in__"),
+        ("1a", ""),
+        ("ü", ""),
+    ],
+)
+def test_names_that_are_no_identifiers(name: str, wanted: str) -> None:
+    assert escaped(name) == wanted

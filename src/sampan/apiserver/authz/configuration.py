@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from math import inf
 from pathlib import Path
-from typing import Any
 
 import msgspec
 
 from sampan.api import durations, names
+from sampan.api.faults import FieldError
+from sampan.api.faults import Path as Field
 from sampan.apiserver.authz.decisions import Verdict
+from sampan.apiserver.authz.match_conditions import compiled
 from sampan.apiserver.authz.modes import Mode
-from sampan.apiserver.authz.webhook import Version, WebhookSettings
-from sampan.apiserver.config_file import ConfigFault, read_config
+from sampan.apiserver.authz.webhook import WebhookSettings
+from sampan.apiserver.config_file import ConfigFault, read_config, refuse
 from sampan.apiserver.remote_review import Patience
+from sampan.machinery.cel import CelError
 from sampan.machinery.client.access import Access
 
 GROUP, KIND = "apiserver.config.k8s.io", "AuthorizationConfiguration"
@@ -22,11 +26,18 @@ WEBHOOK = "Webhook"
 TYPES = ("ABAC", "AlwaysAllow", "AlwaysDeny", "Node", "RBAC", WEBHOOK)
 _FAILURE = {"NoOpinion": Verdict.UNDECIDED, "Deny": Verdict.REFUSED}
 _MOST_S = 30
+_MOST_CONDITIONS = 64
+IN_CLUSTER = "InClusterConfig"
+CONNECTIONS = (IN_CLUSTER, "KubeConfigFile")
 
 
 class _Connection(msgspec.Struct, forbid_unknown_fields=True):
     type: str = ""
     kubeConfigFile: str | None = None
+
+
+class _Condition(msgspec.Struct, forbid_unknown_fields=True):
+    expression: str = ""
 
 
 class _Webhook(msgspec.Struct, forbid_unknown_fields=True):
@@ -39,7 +50,7 @@ class _Webhook(msgspec.Struct, forbid_unknown_fields=True):
     matchConditionSubjectAccessReviewVersion: str = ""
     failurePolicy: str = ""
     connectionInfo: _Connection = msgspec.field(default_factory=_Connection)
-    matchConditions: list[dict[str, Any]] = msgspec.field(default_factory=list)
+    matchConditions: list[_Condition] = msgspec.field(default_factory=list)
 
 
 class _Authorizer(msgspec.Struct, forbid_unknown_fields=True):
@@ -55,97 +66,150 @@ class _File(msgspec.Struct, forbid_unknown_fields=True):
 
 
 def read_authorization(path: Path) -> list[Mode]:
-    """The authorizers by their names, webhooks with their settings; `ConfigFault` names the field that is wrong."""
+    """The authorizers by their names, webhooks with their settings; `ConfigFault` names the fields that are wrong."""
     file = read_config(path, _File, group=GROUP, versions=VERSIONS, kind=KIND)
-    if not file.authorizers:
-        raise ConfigFault("authorizers: at least one authorization mode must be defined")
-    _check_names(file.authorizers)
-    return list(_modes(file.authorizers))
+    refuse(_faults(file.authorizers))
+    return [_mode(one, f"authorizers[{index}]") for index, one in enumerate(file.authorizers)]
 
 
-def _modes(listed: Sequence[_Authorizer]) -> Iterator[Mode]:
-    for index, one in enumerate(listed):
-        at = f"authorizers[{index}]"
-        if one.type == WEBHOOK:
-            if one.webhook is None:
-                raise ConfigFault(f"{at}.webhook: required when type=Webhook")
-            yield _settings(one.name, one.webhook, f"{at}.webhook")
-        elif one.webhook is not None:
-            raise ConfigFault(f"{at}.webhook: may only be specified when type=Webhook")
-        else:
-            yield one.type
-
-
-def _check_names(listed: Sequence[_Authorizer]) -> None:
-    types, called = set(), set()
-    for index, one in enumerate(listed):
-        at = f"authorizers[{index}]"
-        if one.type not in TYPES:
-            raise ConfigFault(f"{at}.type: there is no {one.type!r}; known are {', '.join(TYPES)}")
-        if one.type in types and one.type != WEBHOOK:
-            raise ConfigFault(f"{at}.type: {one.type} is given twice")
-        if not one.name:
-            raise ConfigFault(f"{at}.name: is missing")
-        if one.name in called:
-            raise ConfigFault(f"{at}.name: {one.name!r} is given twice")
-        if faults := names.dns1123_subdomain(one.name):
-            raise ConfigFault(f"{at}.name: authorizer name is invalid: {', '.join(faults)}")
-        types.add(one.type)
-        called.add(one.name)
-
-
-def _settings(name: str, webhook: _Webhook, at: str) -> WebhookSettings:
-    if webhook.matchConditions:
-        raise ConfigFault(f"{at}.matchConditions: conditions in CEL are not supported")
-    if webhook.failurePolicy not in _FAILURE:
-        raise ConfigFault(f"{at}.failurePolicy: must be NoOpinion or Deny")
-    timeout_s = _seconds(webhook.timeout, f"{at}.timeout")
-    if timeout_s > _MOST_S:
-        raise ConfigFault(f"{at}.timeout: must be > 0s and <= {_MOST_S}s")
-    allowed_s = _seconds(webhook.authorizedTTL, f"{at}.authorizedTTL")
-    refused_s = _seconds(webhook.unauthorizedTTL, f"{at}.unauthorizedTTL")
+def _mode(one: _Authorizer, at: str) -> Mode:
+    if one.webhook is None:
+        return one.type
+    webhook = one.webhook
+    allowed_s, refused_s = (_seconds(text) for text in (webhook.authorizedTTL, webhook.unauthorizedTTL))
     return WebhookSettings(
-        access=_access(webhook.connectionInfo, f"{at}.connectionInfo"),
-        name=name,
-        version=_version(webhook.subjectAccessReviewVersion, f"{at}.subjectAccessReviewVersion"),
+        access=_access(webhook.connectionInfo, f"{at}.webhook.connectionInfo"),
+        name=one.name,
+        version="v1" if webhook.subjectAccessReviewVersion == "v1" else "v1beta1",
         allowed_s=allowed_s if webhook.cacheAuthorizedRequests else 0,
         refused_s=refused_s if webhook.cacheUnauthorizedRequests else 0,
-        patience=Patience(timeout_s=timeout_s),
+        patience=Patience(timeout_s=_seconds(webhook.timeout)),
         on_failure=_FAILURE[webhook.failurePolicy],
+        conditions=tuple(compiled(one.expression) for one in webhook.matchConditions),
     )
 
 
-def _version(text: str, at: str) -> Version:
-    if text == "v1":
-        return "v1"
-    if text == "v1beta1":
-        return "v1beta1"
-    raise ConfigFault(f"{at}: must be v1 or v1beta1")
+def _faults(listed: Sequence[_Authorizer]) -> list[FieldError]:
+    within = Field("authorizers")
+    if not listed:
+        return [FieldError.required(within, "at least one authorization mode must be defined")]
+    types: set[str] = set()
+    called: set[str] = set()
+    return [fault for index, one in enumerate(listed) for fault in _one(one, within[index], types, called)]
 
 
-def _seconds(text: str, at: str) -> float:
+def _one(one: _Authorizer, at: Field, types: set[str], called: set[str]) -> Iterator[FieldError]:
+    """Fills in which types and names were seen."""
+    if not one.type:
+        yield FieldError.required(at / "type")
+        return
+    if one.type not in TYPES:
+        yield FieldError.not_supported(at / "type", one.type, TYPES)
+        return
+    if one.type in types and one.type != WEBHOOK:
+        yield FieldError.duplicate(at / "type", one.type)
+        return
+    types.add(one.type)
+    yield from _name_faults(one.name, at / "name", called)
+    called.add(one.name)
+    if one.type == WEBHOOK and one.webhook is None:
+        yield FieldError.required(at / "webhook", "required when type=Webhook")
+    elif one.type == WEBHOOK and one.webhook is not None:
+        yield from _webhook_faults(one.webhook, at)
+    elif one.webhook is not None:
+        yield FieldError.invalid(at / "webhook", "non-null", "may only be specified when type=Webhook")
+
+
+def _name_faults(name: str, at: Field, called: set[str]) -> Iterator[FieldError]:
+    if not name:
+        yield FieldError.required(at)
+    elif name in called:
+        yield FieldError.duplicate(at, name)
+    elif faults := names.dns1123_subdomain(name):
+        yield FieldError.invalid(at, name, f"authorizer name is invalid: {', '.join(faults)}")
+
+
+def _webhook_faults(webhook: _Webhook, at: Field) -> Iterator[FieldError]:
+    """Named as the real server does: below the authorizer itself."""
+    yield from _duration_faults(webhook.timeout, at / "timeout", "must be > 0s and <= 30s", most_s=_MOST_S)
+    yield from _duration_faults(webhook.authorizedTTL, at / "authorizedTTL", "must be > 0s")
+    yield from _duration_faults(webhook.unauthorizedTTL, at / "unauthorizedTTL", "must be > 0s")
+    yield from _choice(webhook.subjectAccessReviewVersion, at / "subjectAccessReviewVersion", ("v1", "v1beta1"))
+    version, where = webhook.matchConditionSubjectAccessReviewVersion, at / "matchConditionSubjectAccessReviewVersion"
+    if version:
+        yield from _choice(version, where, ("v1",))
+    elif webhook.matchConditions:
+        yield FieldError.required(where, "required if match conditions are specified")
+    yield from _choice(webhook.failurePolicy, at / "failurePolicy", tuple(_FAILURE))
+    yield from _connection_faults(webhook.connectionInfo, at / "connectionInfo")
+    yield from _condition_faults([one.expression for one in webhook.matchConditions], at / "matchConditions")
+
+
+def _condition_faults(expressions: Sequence[str], within: Field) -> Iterator[FieldError]:
+    if len(expressions) > _MOST_CONDITIONS:
+        yield FieldError.too_many(within, len(expressions), _MOST_CONDITIONS)
+        return
+    for index, text in enumerate(expressions):
+        at = within[index] / "expression"
+        if not text.strip():
+            yield FieldError.required(at)
+        elif text in expressions[:index]:
+            yield FieldError.duplicate(at, text)
+        else:
+            try:
+                compiled(text)
+            except CelError as fault:
+                yield FieldError.invalid(at, text, str(fault))
+
+
+def _choice(value: str, at: Field, known: Sequence[str]) -> Iterator[FieldError]:
+    if not value:
+        yield FieldError.required(at)
+    elif value not in known:
+        yield FieldError.not_supported(at, value, known)
+
+
+def _duration_faults(text: str, at: Field, words: str, most_s: float = inf) -> Iterator[FieldError]:
     try:
-        found = durations.parse_duration(text) / 1e9 if text else 0
+        found = _seconds(text)
     except ValueError as fault:
-        raise ConfigFault(f"{at}: {fault}") from None
-    if found <= 0:
-        raise ConfigFault(f"{at}: must be > 0s")
-    return found
+        yield FieldError.invalid(at, text, str(fault))
+        return
+    if not found:
+        yield FieldError.required(at)
+    elif not 0 < found <= most_s:
+        yield FieldError.invalid(at, text, words)
+
+
+def _seconds(text: str) -> float:
+    return durations.parse_duration(text) / 1e9 if text else 0
+
+
+def _connection_faults(connection: _Connection, at: Field) -> Iterator[FieldError]:
+    if connection.type not in CONNECTIONS:
+        yield from _choice(connection.type, at / "type", CONNECTIONS)
+        return
+    file, where = connection.kubeConfigFile, at / "kubeConfigFile"
+    if connection.type == IN_CLUSTER:
+        if file is not None:
+            yield FieldError.invalid(where, file, "can only be set when type=KubeConfigFile")
+    elif not file:
+        yield FieldError.required(where)
+    elif not file.startswith("/"):
+        yield FieldError.invalid(where, file, "must be an absolute path")
+    elif not Path(file).exists():
+        yield FieldError.invalid(where, file, f"error loading file: stat {file}: no such file or directory")
+    elif not Path(file).is_file():
+        yield FieldError.invalid(where, file, "must be a regular file")
 
 
 def _access(connection: _Connection, at: str) -> Access:
     from sampan.machinery.client import kubeconfig
 
     try:
-        if connection.type == "InClusterConfig":
-            if connection.kubeConfigFile is not None:
-                raise ConfigFault(f"{at}.kubeConfigFile: can only be set when type=KubeConfigFile")
+        if connection.type == IN_CLUSTER:
             return kubeconfig.in_cluster()
-        if connection.type != "KubeConfigFile":
-            raise ConfigFault(f"{at}.type: must be KubeConfigFile or InClusterConfig")
-        if not connection.kubeConfigFile or not connection.kubeConfigFile.startswith("/"):
-            raise ConfigFault(f"{at}.kubeConfigFile: must be an absolute path")
-        return kubeconfig.load(Path(connection.kubeConfigFile))
+        return kubeconfig.load(Path(connection.kubeConfigFile or ""))
     except (kubeconfig.KubeconfigError, OSError) as fault:
         raise ConfigFault(f"{at}: {fault}") from None
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
 
@@ -17,6 +17,9 @@ from sampan.apiserver.remote_review import Patience, RemoteReviewer, ReviewFaile
 from sampan.machinery.client.access import Access
 from sampan.machinery.clock import Clock
 from sampan.machinery.kept_answers import KeptAnswers
+
+if TYPE_CHECKING:
+    from sampan.machinery.cel import Expression
 
 log = logging.getLogger(__name__)
 
@@ -36,6 +39,8 @@ class WebhookSettings:
     refused_s: float = 30
     patience: Patience = field(default_factory=Patience)
     on_failure: Verdict = Verdict.UNDECIDED
+    conditions: Sequence[Expression] = ()
+    """It is asked only what they all hold for."""
 
 
 class WebhookAuthorizer:
@@ -45,10 +50,22 @@ class WebhookAuthorizer:
         self._kept: KeptAnswers[bytes, Decision] = KeptAnswers(clock=clock, most=_MOST_KEPT)
 
     def decide(self, asked: Attributes) -> Decision | Awaitable[Decision]:
+        if self._settings.conditions and (decision := self._unasked(asked)) is not None:
+            return decision
         spec = spec_of(asked, self._settings.version)
         key = msgspec.json.encode(spec)
         known = self._kept.get(key)
         return known if known is not None else self._ask(asked, spec, key)
+
+    def _unasked(self, asked: Attributes) -> Decision | None:
+        """What becomes of a question that is none for this webhook; None if it is one."""
+        from sampan.apiserver.authz.match_conditions import ConditionsFailed, all_match
+
+        try:
+            is_for_it = all_match(self._settings.conditions, spec_of(asked, "v1"))
+        except ConditionsFailed as fault:
+            return Decision(self._settings.on_failure, fault=str(fault))
+        return None if is_for_it else Decision(Verdict.UNDECIDED)
 
     def rights_of(self, user: User, namespace: str) -> Rights:
         return Rights((), ("webhook authorizer does not support user rule resolution",), is_whole=False)

@@ -1,7 +1,8 @@
 """The Common Expression Language, behind a small seam: compile an expression once, evaluate it often.
 
-`expression` is the seam; nothing else imports the library. `quantities` has the functions of Kubernetes
-own library for quantities and versions.
+`expression` is the seam; it and `shapes`, the types that expressions are checked against, are all that imports the
+library. `syntax` reads what was compiled, `messages` what it says. `quantities` and `lists` have functions of
+Kubernetes' own libraries, `escapes` its names for what is no identifier.
 """
 
 from sampan.machinery.cel.expression import CelError, Environment, Expression, Function

@@ -8,6 +8,7 @@ from typing import Any
 from sampan.api import gotext
 from sampan.apiserver.auth.chain import TokenFault
 from sampan.apiserver.auth.groups import known_groups
+from sampan.apiserver.auth.oidc import expressions
 from sampan.apiserver.auth.oidc.issuers import JwtIssuer
 from sampan.apiserver.authz.rbac.covers import quoted
 from sampan.apiserver.call import User
@@ -31,15 +32,41 @@ def check(claims: Claims, issuer: JwtIssuer, now: float) -> None:
 
 
 def user_of(claims: Claims, issuer: JwtIssuer) -> User:
+    """`TokenFault` if the claims name nobody, or somebody who is not wanted."""
+    made = issuer.expressions
+    values = expressions.claims_value(claims) if made.need_claims else {}
+    name = expressions.username_of(made.username, values) if made.username else _username(claims, issuer)
+    groups = _all_groups(claims, issuer, values)
+    uid = expressions.uid_of(made.uid, values) if made.uid else _uid(claims, issuer)
+    extra = {**_credential(claims), **expressions.extra_of(made.extra, values)}
+    _check_required(claims, issuer.required)
+    expressions.check_claims(made.claim_rules, values)
+    if made.user_rules:
+        expressions.check_user(made.user_rules, User(name, uid, tuple(groups), extra))
+    return User(name, uid, known_groups(groups), extra)
+
+
+def _username(claims: Claims, issuer: JwtIssuer) -> str:
     name = issuer.username_prefix + _text(claims, issuer.username_claim, "username claims")
     if issuer.username_claim == "email" and claims.get("email_verified", True) is not True:
         raise _fault("email not verified")
-    groups = [issuer.groups_prefix + group for group in _groups(claims, issuer.groups_claim)]
-    uid = _text(claims, issuer.uid_claim, "uid claim") if issuer.uid_claim else ""
-    _check_required(claims, issuer.required)
+    return name
+
+
+def _uid(claims: Claims, issuer: JwtIssuer) -> str:
+    return _text(claims, issuer.uid_claim, "uid claim") if issuer.uid_claim else ""
+
+
+def _all_groups(claims: Claims, issuer: JwtIssuer, values: Claims) -> list[str]:
+    made = issuer.expressions
+    if made.groups is not None:
+        return expressions.groups_of(made.groups, values)
+    return [issuer.groups_prefix + group for group in _groups(claims, issuer.groups_claim)]
+
+
+def _credential(claims: Claims) -> dict[str, tuple[str, ...]]:
     jti = claims.get("jti")
-    extra = {_CREDENTIAL: (f"JTI={jti}",)} if isinstance(jti, str) and jti else {}
-    return User(name, uid, known_groups(groups), extra)
+    return {_CREDENTIAL: (f"JTI={jti}",)} if isinstance(jti, str) and jti else {}
 
 
 def _check_required(claims: Claims, required: Mapping[str, str]) -> None:

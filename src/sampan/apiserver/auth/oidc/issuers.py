@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 from typing import Final
 from urllib.parse import urlsplit
 
+from sampan.apiserver.auth.oidc.expressions import ClaimExpressions
+
 ALGORITHMS: Final = ("RS256", "RS384", "RS512", "ES256", "ES384", "ES512", "PS256", "PS384", "PS512")
 
 
@@ -27,6 +29,7 @@ class JwtIssuer:
     required: Mapping[str, str] = field(default_factory=dict)
     """Claims that a token must have, with these very values."""
     algorithms: Sequence[str] = ALGORITHMS
+    expressions: ClaimExpressions = field(default_factory=ClaimExpressions)
 
     @property
     def document(self) -> str:

@@ -1,0 +1,161 @@
+"""Expressions in CEL over a token's claims and over the user they name."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cache
+from typing import Any, NamedTuple
+
+from sampan.apiserver.auth.chain import TokenFault
+from sampan.apiserver.call import User
+from sampan.machinery.cel import CelError, Environment, Expression
+from sampan.machinery.cel.escapes import reachable
+from sampan.machinery.cel.lists import FUNCTIONS as OF_LISTS
+from sampan.machinery.cel.quantities import FUNCTIONS as OF_QUANTITIES
+from sampan.machinery.cel.shapes import ListOf, MapOf, ObjectOf, Shape
+
+_USER = ObjectOf(
+    "kubernetes.UserInfo",
+    {"username": "string", "uid": "string", "groups": ListOf("string"), "extra": MapOf(ListOf("string"))},
+)
+_NOT_TEXTS = "expression must return a string or a list of strings"
+
+
+class Rule(NamedTuple):
+    expression: Expression
+    message: str = ""
+    """What is said of one who does not comply."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClaimExpressions:
+    """What is made of the claims by expressions; None where a claim is named instead."""
+
+    username: Expression | None = None
+    groups: Expression | None = None
+    uid: Expression | None = None
+    extra: Mapping[str, Expression] = field(default_factory=dict)
+    claim_rules: Sequence[Rule] = ()
+    user_rules: Sequence[Rule] = ()
+
+    @property
+    def need_claims(self) -> bool:
+        return bool(self.username or self.groups or self.uid or self.extra or self.claim_rules)
+
+
+@cache
+def claims_environment() -> Environment:
+    return _environment({"claims": MapOf("dyn")})
+
+
+@cache
+def user_environment() -> Environment:
+    return _environment({"user": _USER})
+
+
+def _environment(variables: Mapping[str, Shape]) -> Environment:
+    return Environment(variables=variables, functions=(*OF_QUANTITIES, *OF_LISTS))
+
+
+def claims_value(claims: Mapping[str, Any]) -> dict[str, Any]:
+    """Numbers in JSON have no kind: they are all of the one that has fractions."""
+    return {"claims": reachable(_numbers(dict(claims)))}
+
+
+def username_of(expression: Expression, values: Mapping[str, Any]) -> str:
+    found = _text(expression, values, "username")
+    if not found:
+        raise _fault("empty username via CEL expression is not allowed")
+    return found
+
+
+def uid_of(expression: Expression, values: Mapping[str, Any]) -> str:
+    return _text(expression, values, "uid")
+
+
+def groups_of(expression: Expression, values: Mapping[str, Any]) -> list[str]:
+    try:
+        return _texts(_evaluated(expression, values))
+    except CelError as fault:
+        raise _fault(f"error evaluating group claim expression: {fault}") from None
+
+
+def extra_of(extra: Mapping[str, Expression], values: Mapping[str, Any]) -> dict[str, tuple[str, ...]]:
+    try:
+        found = {key: _evaluated(expression, values) for key, expression in extra.items()}
+    except CelError as fault:
+        raise TokenFault(str(fault)) from None
+    texts: dict[str, tuple[str, ...]] = {}
+    for key, value in found.items():
+        try:
+            texts[key] = tuple(_texts(value))
+        except CelError as fault:
+            raise _fault(f"error evaluating extra claim expression: {extra[key].text}: {fault}") from None
+    return {key: given for key, given in texts.items() if given}
+
+
+def check_claims(rules: Sequence[Rule], values: Mapping[str, Any]) -> None:
+    _check(rules, values, "claim validation expression")
+
+
+def check_user(rules: Sequence[Rule], user: User) -> None:
+    extra = {key: list(given) for key, given in user.extra.items()}
+    about = {"username": user.name, "uid": user.uid, "groups": list(user.groups), "extra": extra}
+    _check(rules, {"user": reachable(about)}, "user info validation rule")
+
+
+def _check(rules: Sequence[Rule], values: Mapping[str, Any], what: str) -> None:
+    """All are evaluated before the first that does not hold is told of."""
+    try:
+        found = [(_evaluated(rule.expression, values), rule) for rule in rules]
+        for holds, rule in found:
+            if not isinstance(holds, bool):
+                raise CelError("validation expression must return a boolean")
+            if not holds:
+                raise CelError(f"validation expression '{rule.expression.text}' failed: {rule.message}")
+    except CelError as fault:
+        raise _fault(f"error evaluating {what}: {fault}") from None
+
+
+def _text(expression: Expression, values: Mapping[str, Any], what: str) -> str:
+    try:
+        found = _evaluated(expression, values)
+    except CelError as fault:
+        raise _fault(f"error evaluating {what} claim expression: {fault}") from None
+    if not isinstance(found, str):
+        raise _fault(f"error evaluating {what} claim expression: {what} claim expression must return a string")
+    return found
+
+
+def _texts(value: Any) -> list[str]:
+    """Empty ones are none."""
+    if value is None:
+        return []
+    texts = [value] if isinstance(value, str) else value
+    if not isinstance(texts, list) or not all(isinstance(one, str) for one in texts):
+        raise CelError(_NOT_TEXTS)
+    return [one for one in texts if one]
+
+
+def _evaluated(expression: Expression, values: Mapping[str, Any]) -> Any:
+    try:
+        return expression.evaluate(values)
+    except CelError as fault:
+        raise CelError(f"expression '{expression.text}' resulted in error: {fault}") from None
+
+
+def _numbers(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _numbers(one) for key, one in value.items()}
+    if isinstance(value, list):
+        return [_numbers(one) for one in value]
+    return float(value) if isinstance(value, int) and not isinstance(value, bool) else value
+
+
+def _fault(text: str) -> TokenFault:
+    return TokenFault(f"oidc: {text}")
+
+
+__all__ = ["ClaimExpressions", "Rule", "check_claims", "check_user", "claims_environment", "claims_value", "extra_of"]
+__all__ += ["groups_of", "uid_of", "user_environment", "username_of"]

@@ -1,0 +1,38 @@
+"""Names that are no identifiers in expressions: `kubernetes.io` is `kubernetes__dot__io` there."""
+
+from __future__ import annotations
+
+import re
+from typing import Any, Final
+
+_RESERVED: Final = frozenset(
+    (
+        *("true", "false", "null", "in", "as", "break", "const", "continue", "else", "for", "function", "if"),
+        *("import", "let", "loop", "package", "namespace", "return", "var", "void", "while"),
+    )
+)
+_WORDS: Final = {"__": "__underscores__", ".": "__dot__", "-": "__dash__", "/": "__slash__"}
+_MARKS = re.compile(r"__|[-./]")
+_NAME = re.compile(r"[A-Za-z_./-][A-Za-z0-9_./-]*")
+
+
+def escaped(name: str) -> str:
+    """As it is written in an expression; empty if it cannot be."""
+    if name in _RESERVED:
+        return f"__{name}__"
+    return _MARKS.sub(lambda found: _WORDS[found[0]], name) if _NAME.fullmatch(name) else ""
+
+
+def reachable(value: Any) -> Any:
+    """The value with each mapping's keys also under their escaped names."""
+    if isinstance(value, list | tuple):
+        return [reachable(one) for one in value]
+    if not isinstance(value, dict):
+        return value
+    found = {key: reachable(one) for key, one in value.items()}
+    others = {escaped(key): one for key, one in found.items() if isinstance(key, str)}
+    others.pop("", None)
+    return {**others, **found}
+
+
+__all__ = ["escaped", "reachable"]

@@ -1,0 +1,43 @@
+"""Functions over lists and sets, and those that look for patterns in texts: `[3, 1].max()`, `"a1".find("[0-9]")`."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import Any
+
+from sampan.machinery.cel.expression import Function
+
+
+def _contains(values: Sequence[Any], wanted: Sequence[Any]) -> bool:
+    return all(one in values for one in wanted)
+
+
+def _is_sorted(values: Sequence[Any]) -> bool:
+    return all(one <= other for one, other in pairwise(values))
+
+
+def _find_all(text: str, pattern: str, most: int = -1) -> list[str]:
+    found = [match[0] for match in re.finditer(pattern, text)]
+    return found if most < 0 else found[:most]
+
+
+def _find(text: str, pattern: str) -> str:
+    return next(iter(_find_all(text, pattern, 1)), "")
+
+
+FUNCTIONS: Sequence[Function] = (
+    Function("sets.contains", _contains, 2, gives="bool"),
+    Function("sets.equivalent", lambda a, b: _contains(a, b) and _contains(b, a), 2, gives="bool"),
+    Function("sets.intersects", lambda a, b: any(one in a for one in b), 2, gives="bool"),
+    Function("isSorted", _is_sorted, 1, True, gives="bool"),
+    Function("sum", sum, 1, True),
+    Function("min", min, 1, True),
+    Function("max", max, 1, True),
+    Function("find", _find, 2, True, gives="string"),
+    Function("findAll", _find_all, 2, True),
+    Function("findAll", _find_all, 3, True),
+)
+
+__all__ = ["FUNCTIONS"]
