@@ -4,10 +4,14 @@ messages; each a test whose first line is its name."""
 import asyncio
 from typing import Any
 
+import pytest
+
 from sampan.api.types.core_v1 import Pod
-from sampan.machinery.client import Selection
-from tests.e2e.conformance.node.pods import container, delete, gone, ready, restarts, run, status
-from tests.e2e.conformance.storage.real_node import RealNode, together
+from sampan.machinery.client import Delete, Selection
+from sampan.machinery.copies import copy_of
+from sampan.machinery.errors import Conflict, NotFound
+from tests.e2e.conformance.node.pods import container, delete, gone, is_ready, ready, restarts, run, status
+from tests.e2e.conformance.storage.real_node import IMAGE, RealNode, together
 
 SERVER = "python3 -u -m http.server 8080 2>&1 | tee /v/log"
 SHARED: dict[str, Any] = {"volumes": [{"name": "v", "emptyDir": {}}]}
@@ -342,3 +346,49 @@ async def test_patching_a_status(node: RealNode) -> None:
     await pods.patch("p", patch, node.namespace, subresource="status")
     found = await pods.get("p", node.namespace)
     assert found.metadata.annotations["patchedstatus"] == "true"
+
+
+@together
+async def test_lifecycle(node: RealNode) -> None:
+    """[sig-node] Pods should run through the lifecycle of Pods and PodStatus [Conformance]"""
+    pods, mine = node.client.of(Pod), Selection(namespace=node.namespace, labels="test-pod-static=true")
+    await run(node, container(), meta={"labels": {"test-pod-static": "true"}}, terminationGracePeriodSeconds=1)
+    before = await ready(node)
+    other = f"{IMAGE}:latest"
+    changed = [{"name": "c", "image": other}]
+    patch = {"metadata": {"labels": {"test-pod": "patched"}}, "spec": {"containers": changed}}
+    await pods.patch("p", patch, node.namespace)
+    found = await pods.get("p", node.namespace)
+    assert found.metadata.labels == {"test-pod-static": "true", "test-pod": "patched"}
+    assert [each.image for each in found.spec.containers or ()] == [other]
+    assert int(found.metadata.resourceVersion) > int(before.metadata.resourceVersion)
+    await node.when("p", lambda pod: is_ready(pod) and restarts(pod) == 1 and status(pod).image == other)
+
+    await unready(node)
+    await ready(node)
+    async with pods.watch(mine) as events:
+        await pods.delete_collection(mine, options=Delete(grace_period_s=1))
+        async with asyncio.timeout(60):
+            async for batch in events:
+                if any(event.type == "DELETED" for event in batch):
+                    break
+    with pytest.raises(NotFound):
+        await pods.get("p", node.namespace)
+
+
+async def unready(node: RealNode) -> None:
+    """Say in the pod's status that it is not ready, which the node will put right."""
+    pods = node.client.of(Pod)
+    while True:
+        said = copy_of(await pods.get("p", node.namespace))
+        for condition in said.status.conditions:
+            if condition.type in ("Ready", "ContainersReady"):
+                assert condition.status == "True"
+                condition.status = "False"
+        try:
+            replaced = await pods.update_status(said)
+        except Conflict:
+            continue
+        states = {each.type: each.status for each in replaced.status.conditions}
+        assert (states["Ready"], states["ContainersReady"]) == ("False", "False")
+        return

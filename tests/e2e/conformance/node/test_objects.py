@@ -1,0 +1,190 @@
+"""The conformance descriptions of sig-node that are about objects, each a test whose first line is its name."""
+
+from typing import Any
+
+import pytest
+
+from tests.e2e.conformance.api import APPLY, JSON_PATCH, MERGE, STRATEGIC, Api, Value, contains, version_of
+from tests.e2e.conformance.operations import is_discovered, supports_everything
+
+
+def test_config_map(api: Api) -> None:
+    """[sig-node] ConfigMap should run through a ConfigMap lifecycle [Conformance]"""
+    maps, mine = api.of("configmaps"), f"test-configmap-static={api.namespace}"
+    maps.create("test", {"test-configmap-static": api.namespace}, data={"valueName": "value"})
+    got = maps.get("test")
+    assert got["data"] == {"valueName": "value"}
+    patch = {"metadata": {"labels": {"test-configmap": "patched"}}, "data": {"valueName": "value1"}}
+    assert version_of(maps.patch("test", patch, content=STRATEGIC)) > version_of(got)
+    (found,) = api.get(maps.everywhere, labelSelector=f"test-configmap=patched,{mine}")["items"]
+    assert (found["metadata"]["name"], found["metadata"]["namespace"]) == ("test", api.namespace)
+    assert found["data"] == {"valueName": "value1"}
+    maps.delete_all(mine)
+    assert maps.names(mine) == []
+    assert maps.names() == ["kube-root-ca.crt"]
+
+
+def lease_spec(holder: str, seconds: int, transitions: int) -> Value:
+    return {
+        "holderIdentity": holder,
+        "leaseDurationSeconds": seconds,
+        "acquireTime": f"0001-01-01T00:00:{seconds:02}.000000Z",
+        "renewTime": f"0001-01-01T00:01:{seconds:02}.000000Z",
+        "leaseTransitions": transitions,
+    }
+
+
+def test_lease(api: Api) -> None:
+    """[sig-node] Lease lease API should be available [Conformance]"""
+    leases, spec = api.of("leases", "coordination.k8s.io/v1"), lease_spec("holder", 30, 0)
+    made = leases.create("lease", spec=spec)
+    assert leases.get("lease")["spec"] == spec
+    made["spec"] = lease_spec("holder2", 31, 1)
+    leases.update(made)
+    assert leases.get("lease")["spec"] == made["spec"]
+    patch = lease_spec("holder3", 32, 2)
+    leases.patch("lease", {"spec": patch}, content=STRATEGIC)
+    read = leases.get("lease")
+    assert read["spec"] == patch
+    assert version_of(read) > version_of(made)
+    leases.create("lease2", {"deletecollection": "true"}, spec=spec)
+    assert leases.names() == ["lease", "lease2"]
+    leases.delete_all("deletecollection=true")
+    assert leases.names() == ["lease"]
+    leases.delete("lease")
+    assert leases.is_gone("lease")
+    assert api.get(leases.everywhere)["kind"] == "LeaseList"
+
+
+TEMPLATE = {"spec": {"containers": [{"name": "nginx", "image": "nginx"}]}}
+
+
+def test_pod_template(api: Api) -> None:
+    """[sig-node] PodTemplates should run the lifecycle of PodTemplates [Conformance]"""
+    templates, mine = api.of("podtemplates"), f"podtemplate-static={api.namespace}"
+    made = templates.create("nginx", {"podtemplate-static": api.namespace}, template=TEMPLATE)
+    assert contains(templates.get("nginx"), {"metadata": {"name": "nginx"}, "template": TEMPLATE})
+    patched = templates.patch("nginx", {"metadata": {"labels": {"podtemplate": "patched"}}}, content=STRATEGIC)
+    assert version_of(patched) > version_of(made)
+    assert templates.get("nginx")["metadata"]["labels"]["podtemplate"] == "patched"
+    (found,) = api.get(templates.everywhere, labelSelector=f"podtemplate=patched,{mine}")["items"]
+    assert (found["metadata"]["name"], found["metadata"]["namespace"]) == ("nginx", api.namespace)
+    templates.delete("nginx")
+    assert templates.is_gone("nginx")
+    assert templates.names(mine, place=templates.everywhere) == []
+
+
+def test_collection_of_pod_templates(api: Api) -> None:
+    """[sig-node] PodTemplates should delete a collection of pod templates [Conformance]"""
+    templates, names = api.of("podtemplates"), ["test-podtemplate-1", "test-podtemplate-2", "test-podtemplate-3"]
+    for name in names:
+        templates.create(name, {"podtemplate-set": "true"}, template=TEMPLATE)
+    templates.create("other", template=TEMPLATE)
+    assert templates.names("podtemplate-set=true") == names
+    templates.delete_all("podtemplate-set=true")
+    assert templates.names("podtemplate-set=true") == []
+    assert templates.names() == ["other"]
+
+
+def test_replaced_pod_template(api: Api) -> None:
+    """[sig-node] PodTemplates should replace a pod template [Conformance]"""
+    templates = api.of("podtemplates")
+    templates.create("podtemplate", template=TEMPLATE)
+    updated = templates.change("podtemplate", lambda found: found["metadata"].update(annotations={"updated": "true"}))
+    assert updated["metadata"]["annotations"] == {"updated": "true"}
+    assert templates.get("podtemplate")["metadata"]["annotations"] == {"updated": "true"}
+
+
+def test_runtime_class(api: Api) -> None:
+    """[sig-node] RuntimeClass should support RuntimeClasses API operations [Conformance]"""
+    supports_everything(api, "node.k8s.io", "runtimeclasses", handler=f"{api.namespace}-handler")
+
+
+# -- devices ---------------------------------------------------------------------------------------------------------
+
+RESOURCE = "resource.k8s.io"
+CLASS = {"selectors": [{"cel": {"expression": "false"}}]}
+OTHER_CLASS = {"selectors": [{"cel": {"expression": "1 == 0"}}]}
+CLAIM = {"devices": {"requests": [{"name": "req-0", "exactly": {"deviceClassName": "dra.example.com"}}]}}
+LABELLED = {"metadata": {"labels": {"test.dra.example.com": "test"}}}
+POOL = {"name": "cluster", "generation": 1, "resourceSliceCount": 1}
+SLICE = {"driver": "dra.example.com", "pool": POOL, "nodeName": "no-such-node"}
+DEVICE = {"spec": {"devices": [{"name": "device-0"}]}}
+
+
+@pytest.mark.parametrize(
+    ("plural", "spec", "change"),
+    [
+        pytest.param(
+            "deviceclasses",
+            CLASS,
+            {"spec": OTHER_CLASS},
+            id="[sig-node] [DRA] CRUD Tests resource.k8s.io/v1 DeviceClass",
+        ),
+        pytest.param(
+            "resourceclaims", CLAIM, LABELLED, id="[sig-node] [DRA] CRUD Tests resource.k8s.io/v1 ResourceClaim"
+        ),
+        pytest.param(
+            "resourceclaimtemplates",
+            {"spec": CLAIM},
+            LABELLED,
+            id="[sig-node] [DRA] CRUD Tests resource.k8s.io/v1 ResourceClaimTemplate",
+        ),
+        pytest.param(
+            "resourceslices", SLICE, DEVICE, id="[sig-node] [DRA] CRUD Tests resource.k8s.io/v1 ResourceSlice"
+        ),
+    ],
+)
+def test_devices(api: Api, plural: str, spec: Value, change: Value) -> None:
+    is_discovered(api, RESOURCE, plural)
+    objects, name, mine = api.of(plural, f"{RESOURCE}/v1"), f"{api.namespace}-0", {"e2e": api.namespace}
+    with objects.watch(labelSelector=f"e2e={api.namespace}") as events:
+        made = objects.create(name, mine, spec=spec)
+        assert contains(made, {"metadata": {"name": name, "labels": mine}, "spec": spec})
+        assert objects.get(name) == made
+        assert objects.names(f"e2e={api.namespace}") == [name]
+        updated = objects.update(merged(made, change))
+        assert contains(updated, change)
+        objects.delete(name)
+        assert objects.is_gone(name)
+        assert events.take(3) == [("ADDED", name), ("MODIFIED", name), ("DELETED", name)]
+    for content, patch in patches(objects.kind, change):
+        objects.create(name, mine, spec=spec)
+        more = {"fieldManager": "e2e", "force": "true"} if content == APPLY else {}
+        assert contains(objects.patch(name, patch, content=content, **more), change), content
+        assert contains(objects.get(name), change)
+        objects.delete(name)
+    for number in range(2):
+        objects.create(f"{api.namespace}-{number}", mine, spec=spec)
+    objects.delete_all(f"e2e={api.namespace}")
+    assert objects.names(f"e2e={api.namespace}") == []
+
+
+def merged(found: Value, change: Value) -> Value:
+    """With the change, at any depth of objects within objects."""
+    inner = {key: merged(found.get(key, {}), value) for key, value in change.items() if isinstance(value, dict)}
+    return {**found, **change, **inner}
+
+
+def patches(kind: Any, change: Value) -> list[tuple[str, Any]]:
+    """The change as a patch of each type."""
+    ((top, values),) = change.items()
+    ((field, value),) = values.items()
+    by_pointer = (
+        [{"op": "add", "path": f"/{top}/{field}/{key}", "value": each} for key, each in value.items()]
+        if isinstance(value, dict)
+        else [{"op": "add", "path": f"/{top}/{field}", "value": value}]
+    )
+    return [(STRATEGIC, change), (MERGE, change), (JSON_PATCH, by_pointer), (APPLY, {**kind, **change})]
+
+
+def test_status_of_a_claim(api: Api) -> None:
+    """Part of [sig-node] [DRA] CRUD Tests resource.k8s.io/v1 ResourceClaim: "nothing" can be allocated."""
+    claims = api.of("resourceclaims", f"{RESOURCE}/v1")
+    claims.create("claim", spec=CLAIM)
+    updated = claims.change("claim", lambda found: found.update(status={"allocation": {}}), "status")
+    assert contains(updated["status"], {"allocation": {}})
+    claims.create("other", spec=CLAIM)
+    patched = claims.patch("other", {"status": {"allocation": {}}}, "status")
+    assert contains(patched["status"], {"allocation": {}})
+    assert contains(claims.get("other", "status")["status"], {"allocation": {}})
