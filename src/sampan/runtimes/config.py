@@ -157,6 +157,8 @@ class ContainerConfig:
     env: Sequence[tuple[str, str]] = ()
     mounts: Sequence[Mount] = ()
     devices: Sequence[Device] = ()
+    cdi_devices: Sequence[str] = ()
+    """Of the Container Device Interface, by their full names."""
     labels: Mapping[str, str] = field(default_factory=dict)
     annotations: Mapping[str, str] = field(default_factory=dict)
     """Among them the hash of the container's spec, by which a change is seen after a restart of the kubelet."""

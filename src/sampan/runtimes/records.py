@@ -54,6 +54,8 @@ class ContainerRecord(msgspec.Struct):
     memory_bytes: int = 0
     image_digest: str = ""
     """Of the image whose layers it uses."""
+    volume_digests: list[str] = msgspec.field(default_factory=list)
+    """Of the images that it has as volumes."""
 
 
 class Records:

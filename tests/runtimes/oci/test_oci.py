@@ -237,7 +237,7 @@ def test_mounts_and_processes_shared(tmp_path: Path) -> None:
             Mount(source=tmp_path / "data", target="/data"),
             Mount(source=tmp_path / "data", target="/ro", is_read_only=True),
         ]
-        script = "echo $$ > /data/pid; touch /ro/x; cat /proc/1/comm; cat /etc/hostname"
+        script = "echo $$ > /data/pid; touch /ro/x 2>&1; cat /proc/1/comm; cat /etc/hostname"
         _, lines = await n.run(*shell(script), mounts=mounts, namespaces=Namespaces(pid="pod"))
         assert (tmp_path / "data/pid").read_text() != "1\n"
         assert "Read-only" in lines[0]

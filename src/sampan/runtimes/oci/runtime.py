@@ -26,9 +26,9 @@ from sampan.runtimes.images.pull import Puller, PullFailed
 from sampan.runtimes.monitor.client import MonitorError
 from sampan.runtimes.monitored import MonitoredRuntime, PodState
 from sampan.runtimes.network import PodNetwork
-from sampan.runtimes.oci import cgroups, rootfs, sandbox
+from sampan.runtimes.oci import cdi, cgroups, image_volumes, rootfs, sandbox
 from sampan.runtimes.oci.binary import OciBinary, logged_fault
-from sampan.runtimes.oci.spec import Around, container_spec, process, resources
+from sampan.runtimes.oci.spec import Around, container_spec, resources
 from sampan.runtimes.oci.users import identity
 from sampan.runtimes.records import ContainerRecord, SandboxRecord
 from sampan.runtimes.resolver import resolv_conf
@@ -200,7 +200,8 @@ class OciRuntime(MonitoredRuntime):
     async def remove_image(self, name: str) -> None:
         with contextlib.suppress(ImageUnknown):
             self._images.remove(name)
-        used = [each.image_digest for pod in self._pods.values() for each in pod.containers.values()]
+        records = [each for pod in self._pods.values() for each in pod.containers.values()]
+        used = [digest for each in records for digest in (each.image_digest, *each.volume_digests)]
         await asyncio.to_thread(self._images.prune, [digest for digest in used if digest])
 
     # -- containers --------------------------------------------------------------------------------------------------
@@ -242,10 +243,14 @@ class OciRuntime(MonitoredRuntime):
         uid, folder = pod.sandbox.uid, self._records.container(pod.sandbox.uid, record.id)
         image, root = await asyncio.to_thread(self._mount, record, config, folder)
         record.stop_signal = config.stop_signal or image.stop_signal
+        if any(mount.image for mount in config.mounts):
+            config = await asyncio.to_thread(self._with_image_volumes, record, config, folder)
         around = await asyncio.to_thread(self._around, pod, record, config, image, root)
         config = _with_allowed_score(config)
         spec = container_spec(config, pod.config, image, around)
-        pod.specs[record.id] = process(config, pod.config, image, around)
+        if config.cdi_devices:
+            spec = cdi.applied(spec, await asyncio.to_thread(cdi.edits, config.cdi_devices))
+        pod.specs[record.id] = spec["process"]
         (folder / "config.json").write_bytes(msgspec.json.encode(spec))
         log_file, pid_file = folder / "runtime.log", folder / "pid"
         argv = self._binary.argv("create", "--bundle", str(folder), "--pid-file", str(pid_file), log=log_file)
@@ -283,6 +288,16 @@ class OciRuntime(MonitoredRuntime):
             image = self._images.get(config.image)
         record.image_digest = image.digest
         return image.config.run, rootfs.mount_layers(self._images.lower_layers(image), folder)
+
+    def _with_image_volumes(self, record: ContainerRecord, config: ContainerConfig, folder: Path) -> ContainerConfig:
+        def layers(name: str) -> Sequence[Path]:
+            if host.is_host(name):
+                raise RuntimeFailure("CreateContainerError", f"{name} cannot be a volume")
+            image = self._images.get(name)
+            record.volume_digests.append(image.digest)
+            return self._images.lower_layers(image)
+
+        return replace(config, mounts=image_volumes.mounted(config.mounts, folder, layers))
 
     def _around(
         self, pod: PodState, record: ContainerRecord, config: ContainerConfig, image: RunConfig, root: Path

@@ -23,6 +23,11 @@ def obstacles(config: ContainerConfig, uid: int | None = None) -> Iterator[str]:
         yield "have a read-only root"
     if security.added:
         yield f"have the capabilities {', '.join(security.added)}"
+    if config.cdi_devices:
+        yield f"have the devices {', '.join(config.cdi_devices)}"
+    for device in config.devices:
+        if device.path != device.host_path:
+            yield f"have a device at {device.path}"
     for mount in config.mounts:
         if not is_left_out(mount):
             yield f"have a volume at {mount.target}"

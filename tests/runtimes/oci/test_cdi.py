@@ -1,0 +1,79 @@
+"""Devices that vendors describe in files."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sampan.runtimes.contract import RuntimeFailure
+from sampan.runtimes.oci.cdi import applied, edits
+
+SPEC: dict[str, Any] = {
+    "process": {"env": ["A=1", "B=2"], "user": {"uid": 0, "gid": 0, "additionalGids": [5]}},
+    "mounts": [{"destination": "/data", "type": "bind", "source": "/old", "options": []}],
+    "linux": {"devices": [], "resources": {"devices": [{"allow": False, "access": "rwm"}]}},
+}
+
+
+def write(folder: Path, name: str, *devices: dict[str, Any], **whole: Any) -> None:
+    folder.mkdir(exist_ok=True)
+    content = {"cdiVersion": "0.6.0", "kind": "vendor.com/gpu", "devices": list(devices), **whole}
+    (folder / name).write_text(json.dumps(content))
+
+
+def device(name: str, **own: Any) -> dict[str, Any]:
+    return {"name": name, "containerEdits": own}
+
+
+def test_what_a_file_says_of_all_devices_comes_once(tmp_path: Path) -> None:
+    write(tmp_path, "a.json", device("0", env=["ONE=1"]), device("1", env=["TWO=2"]), containerEdits={"env": ["ALL=x"]})
+    found = edits(["vendor.com/gpu=0", "vendor.com/gpu=1", "vendor.com/gpu=0"], [tmp_path])
+    assert [each["env"] for each in found] == [["ALL=x"], ["ONE=1"], ["TWO=2"]]
+
+
+def test_later_folders_count_more_and_files_of_one_folder_may_not_disagree(tmp_path: Path) -> None:
+    first, second = tmp_path / "etc", tmp_path / "run"
+    write(first, "a.json", device("0", env=["X=first"]), device("1"))
+    write(first, "b.json", device("1"))
+    write(second, "a.json", device("0", env=["X=second"]))
+    assert edits(["vendor.com/gpu=0"], [first, second])[-1] == {"env": ["X=second"]}
+    with pytest.raises(RuntimeFailure) as failure:
+        edits(["vendor.com/gpu=0", "vendor.com/gpu=1", "vendor.com/gpu=9"], [first, second])
+    told = "CDI device injection failed: unresolvable CDI devices vendor.com/gpu=1, vendor.com/gpu=9"
+    assert failure.value.message == told
+
+
+def test_yaml_and_files_that_cannot_be_read(tmp_path: Path) -> None:
+    (tmp_path / "a.yaml").write_text("kind: vendor.com/gpu\ndevices: [{name: y, containerEdits: {env: [Y=1]}}]\n")
+    (tmp_path / "broken.json").write_text("{")
+    (tmp_path / "broken.yaml").write_text("a: [")
+    (tmp_path / "odd.json").write_text("[1]")
+    assert edits(["vendor.com/gpu=y"], [tmp_path, tmp_path / "none"])[-1] == {"env": ["Y=1"]}
+
+
+def test_what_a_container_gains() -> None:
+    changes = {
+        "env": ["B=3", "C=4"],
+        "deviceNodes": [{"path": "/dev/gpu", "hostPath": "/dev/null", "permissions": "rw"}],
+        "mounts": [{"hostPath": "/lib/gpu", "containerPath": "/data", "options": ["ro", "bind"]}],
+        "hooks": [{"hookName": "createContainer", "path": "/bin/true", "args": ["true"]}],
+        "additionalGids": [5, 7],
+    }
+    found = applied(SPEC, [changes])
+    assert found["process"]["env"] == ["A=1", "B=3", "C=4"]
+    assert found["process"]["user"]["additionalGids"] == [5, 7]
+    [node] = found["linux"]["devices"]
+    assert (node["path"], node["type"], node["major"], node["minor"]) == ("/dev/gpu", "c", 1, 3)
+    rule = {"allow": True, "type": "c", "major": 1, "minor": 3, "access": "rw"}
+    assert found["linux"]["resources"]["devices"][1:] == [rule]
+    [mount] = found["mounts"]
+    assert (mount["source"], mount["options"]) == ("/lib/gpu", ["ro", "bind"])
+    assert found["hooks"] == {"createContainer": [{"path": "/bin/true", "args": ["true"]}]}
+    assert SPEC["process"]["env"] == ["A=1", "B=2"]
+    assert SPEC["linux"]["devices"] == []
+
+
+def test_a_device_that_is_not_there() -> None:
+    with pytest.raises(RuntimeFailure, match="failed to stat CDI host device"):
+        applied(SPEC, [{"deviceNodes": [{"path": "/dev/no-such-device"}]}])
