@@ -34,7 +34,10 @@ def _on_a_site(folder: Path, test: Test, **limits: float) -> None:
 
 BAD = {
     "noise": (b"\x00\x01\x02noise\r\n\r\n", 400, "400 Bad Request"),
-    "an unknown method": (b"FOO / HTTP/1.1\r\n" + HEAD + b"\r\n", 400, "400 Bad Request"),
+    "a method that is none": (b"F/O / HTTP/1.1\r\n" + HEAD + b"\r\n", 400, "400 Bad Request"),
+    "an unknown method and no host": (b"FOO / HTTP/1.1\r\n\r\n", 400, "400 Bad Request: missing required Host header"),
+    "an unknown method and a long line": (b"FOO /" + b"a" * 200_000 + b" HTTP/1.1\r\n" + HEAD, 431, "431 Request"),
+    "an unknown method and a bad header": (b"FOO / HTTP/1.1\r\n" + HEAD + b"X: a\x00b\r\n\r\n", 400, "400 Bad Request"),
     "no host": (b"GET /healthz HTTP/1.1\r\n\r\n", 400, "400 Bad Request: missing required Host header"),
     "two hosts": (b"GET /healthz HTTP/1.1\r\n" + HEAD + HEAD + b"\r\n", 400, "400 Bad Request"),
     "an unknown version": (b"GET / HTTP/3.1\r\n" + HEAD + b"\r\n", 505, "505 HTTP Version Not Supported"),
@@ -109,6 +112,27 @@ def test_strange_requests_are_served(tmp_path: Path, name: str) -> None:
         async with here.wire() as wire:
             wire.send(sent)
             assert (await wire.answer()).code == code
+
+    _on_a_site(tmp_path, test)
+
+
+@BOTH
+@pytest.mark.parametrize(
+    ("path", "code", "text"),
+    [
+        (MAPS, 405, "the server does not allow this method on the requested resource"),
+        ("/no/such", 404, "404 page not found"),
+    ],
+)
+def test_methods_that_nobody_knows(tmp_path: Path, tls: bool, path: str, code: int, text: str) -> None:
+    async def test(here: Site) -> None:
+        sent = f"FETCH {path} HTTP/1.1\r\nAuthorization: Bearer admin-token\r\n".encode() + HEAD
+        async with here.wire(tls=tls) as wire:
+            for _ in range(2):
+                wire.send(sent + b"Content-Length: 2\r\n\r\n{}")
+                answer = await wire.answer()
+                assert (answer.code, text in answer.text) == (code, True), answer
+                assert (await wire.ask("GET", "/healthz")).text == "ok", "the connection goes on"
 
     _on_a_site(tmp_path, test)
 

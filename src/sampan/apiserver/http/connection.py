@@ -14,8 +14,9 @@ from http import HTTPStatus
 from typing import Any
 
 from aiohttp import http_exceptions, web
+from aiohttp.http_parser import HttpRequestParserPy
 from aiohttp.streams import EMPTY_PAYLOAD, StreamReader
-from aiohttp.web_protocol import RequestHandler, _ErrInfo
+from aiohttp.web_protocol import RequestHandler, RequestPayloadError, _ErrInfo
 
 from sampan.apiserver.http.limits import HttpLimits
 from sampan.apiserver.http.trust import sorted_peer
@@ -25,6 +26,11 @@ log = logging.getLogger(__name__)
 _QUIET_S = 0.3
 """A client that sent nothing for so long has read its answer, or will."""
 _LOOK_AGAIN_S = 0.02
+_USUAL = frozenset((b"GET ", b"POST", b"PUT ", b"PATC", b"DELE", b"HEAD", b"OPTI"))
+"""How nearly all requests begin."""
+_KNOWN = frozenset((b"CONNECT", b"TRACE", b"PRI"))
+"""Others that the quick parser reads, or must refuse."""
+_LONGEST_METHOD = 32
 _MISSING_HOST = "missing required Host header"
 
 
@@ -100,6 +106,8 @@ class Connection(RequestHandler):
         if self._is_deaf:
             self._thrown_away += len(data)
             return
+        if data[:4] not in _USUAL and self._is_idle and not self._head_bytes and not self._messages:
+            self._read_any_method(data)
         super().data_received(data)
         if self._messages and isinstance(self._messages[-1][0], _ErrInfo):
             self._is_deaf = True
@@ -108,6 +116,23 @@ class Connection(RequestHandler):
             self._head_came()
         elif self._is_idle and not self._messages:
             self._head_grew(len(data))
+
+    def _read_any_method(self, data: bytes) -> None:
+        """The quick parser knows some methods only; whoever uses another is read by the one that knows none."""
+        method, blank, _ = data[:_LONGEST_METHOD].partition(b" ")
+        if not blank or not method.isalpha() or not method.isupper() or method in _KNOWN:
+            return
+        limits = self._limits
+        self._parser = HttpRequestParserPy(
+            self,
+            self._loop,
+            self._read_bufsize,
+            max_line_size=limits.line_bytes,
+            max_field_size=limits.field_bytes,
+            max_headers=limits.fields,
+            payload_exception=RequestPayloadError,
+            auto_decompress=False,
+        )
 
     @property
     def _is_idle(self) -> bool:
