@@ -17,6 +17,8 @@ CUSTOM_FORMS = (JSON, YAML)
 WATCH_FORMS = (f"{JSON};stream=watch", f"{PROTOBUF};stream=watch")
 STREAM_FORMS = (*OBJECT_FORMS, *WATCH_FORMS)
 TABLE, PARTIAL, PARTIAL_LIST = "Table", "PartialObjectMetadata", "PartialObjectMetadataList"
+_NOTHING, _METADATA, _ANYTHING = (), (PARTIAL, PARTIAL_LIST), (PARTIAL, PARTIAL_LIST, TABLE)
+"""What there is to convert to."""
 _MOST_REMEMBERED = 128
 
 
@@ -106,11 +108,12 @@ def _is_routed(accept: str, offered: tuple[str, ...]) -> bool:
     return any(media == "*/*" or media in offered for media in named)
 
 
-def negotiate(accept: str, *, is_custom: bool = False) -> Form:
-    """The form of an object or a list of a resource."""
+def negotiate(accept: str, *, is_custom: bool = False, has_tables: bool = True) -> Form:
+    """The form of an object or a list of a resource; what is not stored has no tables."""
     if not accept or accept == JSON:
         return PLAIN
-    found = _negotiated(accept, CUSTOM_FORMS if is_custom else OBJECT_FORMS, True)
+    offered, kinds = CUSTOM_FORMS if is_custom else OBJECT_FORMS, _ANYTHING if has_tables else _METADATA
+    found = _negotiated(accept, offered, kinds)
     if found is None:
         raise errors.not_acceptable(OBJECT_FORMS)
     return found
@@ -118,7 +121,7 @@ def negotiate(accept: str, *, is_custom: bool = False) -> Form:
 
 def negotiate_plain(accept: str, offered: tuple[str, ...] = OBJECT_FORMS) -> Form:
     """The form of what cannot be converted: discovery, reviews."""
-    found = _negotiated(accept, offered, False) if accept else PLAIN
+    found = _negotiated(accept, offered, _NOTHING) if accept else PLAIN
     if found is None:
         raise errors.not_acceptable(offered)
     return found
@@ -126,7 +129,7 @@ def negotiate_plain(accept: str, offered: tuple[str, ...] = OBJECT_FORMS) -> For
 
 def form_of_error(accept: str) -> Form:
     """The form of a Status; JSON for those who want nothing that there is."""
-    return (_negotiated(accept, OBJECT_FORMS, False) if accept else None) or PLAIN
+    return (_negotiated(accept, OBJECT_FORMS, _NOTHING) if accept else None) or PLAIN
 
 
 def check_stream(form: Form) -> None:
@@ -135,16 +138,16 @@ def check_stream(form: Form) -> None:
 
 
 @lru_cache(maxsize=_MOST_REMEMBERED)
-def _negotiated(accept: str, offered: tuple[str, ...], converts: bool) -> Form | None:
+def _negotiated(accept: str, offered: tuple[str, ...], kinds: tuple[str, ...]) -> Form | None:
     """`offered` limits what is not converted: metadata has a protobuf form whatever it is the metadata of."""
     for clause in _clauses(accept):
         for media in OBJECT_FORMS:
-            if clause.takes(media) and (form := _form(clause, media, offered, converts)) is not None:
+            if clause.takes(media) and (form := _form(clause, media, offered, kinds)) is not None:
                 return form
     return None
 
 
-def _form(clause: Clause, media: str, offered: tuple[str, ...], converts: bool) -> Form | None:
+def _form(clause: Clause, media: str, offered: tuple[str, ...], kinds: tuple[str, ...]) -> Form | None:
     stream, is_pretty = clause.get("stream"), clause.get("pretty") == "1"
     if stream and (stream != "watch" or media == YAML):
         return None
@@ -152,9 +155,9 @@ def _form(clause: Clause, media: str, offered: tuple[str, ...], converts: bool) 
     if conversion is None:
         return Form(media, is_pretty=is_pretty) if media in offered else None
     kind, group, version = conversion
-    if not converts or group != "meta.k8s.io" or version not in ("v1", "v1beta1"):
+    if kind not in kinds or group != "meta.k8s.io" or version not in ("v1", "v1beta1"):
         return None
-    if kind not in (PARTIAL, PARTIAL_LIST) and not (kind == TABLE and media != PROTOBUF):
+    if kind == TABLE and media == PROTOBUF:
         return None
     return Form(media, kind, version, is_pretty)
 

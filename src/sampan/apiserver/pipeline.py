@@ -242,7 +242,8 @@ def _negotiate(call: Call, resource: Resource) -> None:
         if call.method == "PATCH":
             patching.patch_type(call, is_custom=False)
         negotiation.routes(accept, STREAM_FORMS if call.verb in ("list", "watch") else OBJECT_FORMS)
-    call.form = negotiation.negotiate(accept, is_custom=resource.is_custom)
+    has_tables = resource.storage is not None
+    call.form = negotiation.negotiate(accept, is_custom=resource.is_custom, has_tables=has_tables)
 
 
 __all__ = ["Auditor", "Authenticator", "Handler", "Pipeline", "Special"]

@@ -1,0 +1,104 @@
+"""The conformance descriptions of what a server tells about itself, each a test whose first line is its name."""
+
+import json
+
+from sampan.machinery.client.discovery import Discovery
+from sampan.testing import Cluster
+from tests.e2e.conformance.api import Api, Value
+
+AGGREGATED = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
+RESOURCES = {
+    ("", "v1"): "namespaces",
+    ("admissionregistration.k8s.io", "v1"): "validatingwebhookconfigurations",
+    ("apiextensions.k8s.io", "v1"): "customresourcedefinitions",
+    ("apiregistration.k8s.io", "v1"): "apiservices",
+    ("apps", "v1"): "deployments",
+    ("authentication.k8s.io", "v1"): "tokenreviews",
+    ("authorization.k8s.io", "v1"): "selfsubjectaccessreviews",
+    ("autoscaling", "v1"): "horizontalpodautoscalers",
+    ("autoscaling", "v2"): "horizontalpodautoscalers",
+    ("batch", "v1"): "jobs",
+    ("certificates.k8s.io", "v1"): "certificatesigningrequests",
+    ("coordination.k8s.io", "v1"): "leases",
+    ("discovery.k8s.io", "v1"): "endpointslices",
+    ("events.k8s.io", "v1"): "events",
+    ("networking.k8s.io", "v1"): "ingresses",
+    ("node.k8s.io", "v1"): "runtimeclasses",
+    ("policy", "v1"): "poddisruptionbudgets",
+    ("scheduling.k8s.io", "v1"): "priorityclasses",
+    ("storage.k8s.io", "v1"): "csinodes",
+}
+
+
+def test_preferred_versions(api: Api) -> None:
+    """[sig-api-machinery] Discovery should validate PreferredVersion for each APIGroup [Conformance]"""
+    groups = api.get("/apis/")["groups"]
+    assert groups
+    for listed in groups:
+        group = api.get(f"/apis/{listed['name']}/")
+        assert group["preferredVersion"] in group["versions"]
+        assert group["preferredVersion"]["groupVersion"].startswith(f"{listed['name']}/")
+
+
+def test_a_resource_of_each_group(api: Api) -> None:
+    """[sig-api-machinery] Discovery should locate the groupVersion and a resource within each APIGroup
+    [Conformance]"""
+    for (group, version), resource in RESOURCES.items():
+        found = api.get(f"/apis/{group}/{version}" if group else f"/api/{version}")
+        assert found["groupVersion"] == f"{group}/{version}".lstrip("/")
+        assert resource in [row["name"] for row in found["resources"]]
+    for listed in api.get("/apis")["groups"]:
+        for version in listed["versions"]:
+            found = api.get(f"/apis/{version['groupVersion']}")
+            assert found["groupVersion"] == version["groupVersion"]
+            assert found["resources"]
+
+
+def listed(document: Value) -> set[tuple[str, str, str]]:
+    """Group, version and name of each resource."""
+    return {
+        (group["metadata"].get("name", ""), version["version"], row["resource"])
+        for group in document["items"]
+        for version in group["versions"]
+        for row in version["resources"]
+    }
+
+
+def test_aggregated(api: Api) -> None:
+    """[sig-api-machinery] AggregatedDiscovery should support raw aggregated discovery endpoint Accept headers
+    [Conformance]"""
+    found: set[tuple[str, str, str]] = set()
+    for path in ("/api", "/apis"):
+        status, headers, body = api.raw("GET", path, headers={"Accept": AGGREGATED})
+        document = json.loads(body)
+        assert (status, document["kind"]) == (200, "APIGroupDiscoveryList")
+        assert headers.get_content_type() == "application/json"
+        assert "as=APIGroupDiscoveryList" in headers["Content-Type"]
+        found |= listed(document)
+    assert {(*place, resource) for place, resource in RESOURCES.items()} <= found
+
+
+def test_aggregated_for_clients(sampan_cluster: Cluster) -> None:
+    """[sig-api-machinery] AggregatedDiscovery should support aggregated discovery interface [Conformance]"""
+    rows, failure = sampan_cluster.run(Discovery(sampan_cluster.client).served())
+    assert failure == ""
+    found = {(row.group, row.version, row.plural) for row in rows}
+    assert {(*place, resource) for place, resource in RESOURCES.items()} <= found
+
+
+def test_version(api: Api) -> None:
+    """[sig-api-machinery] server version should find the server version [Conformance]"""
+    found = api.get("/version")
+    assert (int(found["major"]), int(found["minor"])) == (1, 36)
+
+
+def test_no_table(api: Api) -> None:
+    """[sig-api-machinery] Servers with support for Table transformation should return a 406 for a backend which does
+    not implement metadata [Conformance]"""
+    asked = {"nonResourceAttributes": {"path": "/", "verb": "get"}}
+    review = {"apiVersion": "authorization.k8s.io/v1", "kind": "SelfSubjectAccessReview", "spec": asked}
+    headers = {"Content-Type": "application/json", "Accept": "application/json;as=Table;v=v1;g=meta.k8s.io"}
+    place = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
+    status, _, body = api.raw("POST", place, json.dumps(review).encode(), headers)
+    assert status == 406
+    assert (json.loads(body)["kind"], json.loads(body)["code"]) == ("Status", 406)

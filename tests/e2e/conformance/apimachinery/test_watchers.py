@@ -1,0 +1,139 @@
+"""The conformance descriptions of watches, each a test whose first line is its name.
+
+That something is not told of is seen by what comes next: events come in the order of what happened.
+"""
+
+import threading
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+
+from sampan.testing import Cluster
+from tests.e2e.conformance.api import Api, Objects, Value, Watch
+
+KEY = "watch-this-configmap"
+ROUNDS = 100
+AHEAD = 5
+"""Events that the writer may be ahead of those who watch."""
+
+
+def changed(maps: Objects, name: str, mutation: str) -> Value:
+    return maps.change(name, lambda found: found.update(data={"mutation": mutation}))
+
+
+def labelled(maps: Objects, name: str, value: str) -> Value:
+    return maps.change(name, lambda found: found["metadata"]["labels"].update({KEY: value}))
+
+
+def test_several_watchers(api: Api) -> None:
+    """[sig-api-machinery] Watchers should observe add, update, and delete watch notifications on configmaps
+    [Conformance]"""
+    maps = api.of("configmaps")
+    with (
+        maps.watch(labelSelector=f"{KEY} in (A)") as watch_a,
+        maps.watch(labelSelector=f"{KEY} in (B)") as watch_b,
+        maps.watch(labelSelector=f"{KEY} in (A,B)") as watch_ab,
+    ):
+        happened = [("ADDED", maps.create("a", {KEY: "A"}))]
+        happened += [("MODIFIED", changed(maps, "a", mutation)) for mutation in ("1", "2")]
+        for watch in (watch_a, watch_ab):
+            assert [watch.next() for _ in happened] == happened
+        maps.delete("a")
+        for watch in (watch_a, watch_ab):
+            assert watch.take(1) == [("DELETED", "a")]
+        made = maps.create("b", {KEY: "B"})
+        maps.delete("b")
+        for watch in (watch_b, watch_ab):
+            assert watch.next() == ("ADDED", made)
+            assert watch.take(1) == [("DELETED", "b")]
+        maps.create("last", {KEY: "A"})
+        assert watch_a.take(1) == watch_ab.take(1) == [("ADDED", "last")]
+        labelled(maps, "last", "B")
+        assert watch_b.take(1) == [("ADDED", "last")]
+
+
+def test_from_a_version(api: Api) -> None:
+    """[sig-api-machinery] Watchers should be able to start watching from a specific resource version [Conformance]"""
+    maps = api.of("configmaps")
+    maps.create("m", {KEY: "from"})
+    first, second = (changed(maps, "m", mutation) for mutation in ("1", "2"))
+    maps.delete("m")
+    with maps.watch(labelSelector=f"{KEY}=from", resourceVersion=first["metadata"]["resourceVersion"]) as events:
+        assert events.next() == ("MODIFIED", second)
+        assert events.take(1) == [("DELETED", "m")]
+
+
+def test_watching_again(api: Api) -> None:
+    """[sig-api-machinery] Watchers should be able to restart watching from the last resource version observed by the
+    previous watch [Conformance]"""
+    maps = api.of("configmaps")
+    with maps.watch(labelSelector=f"{KEY}=again") as events:
+        made = maps.create("m", {KEY: "again"})
+        changed(maps, "m", "1")
+        assert events.next() == ("ADDED", made)
+        type, last = events.next()
+        assert type == "MODIFIED"
+    second = changed(maps, "m", "2")
+    with maps.watch(labelSelector=f"{KEY}=again", resourceVersion=last["metadata"]["resourceVersion"]) as events:
+        maps.delete("m")
+        assert events.next() == ("MODIFIED", second)
+        assert events.take(1) == [("DELETED", "m")]
+
+
+def test_label_that_changes(api: Api) -> None:
+    """[sig-api-machinery] Watchers should observe an object deletion if it stops meeting the requirements of the
+    selector [Conformance]"""
+    maps = api.of("configmaps")
+    with maps.watch(labelSelector=f"{KEY}=right") as events:
+        made = maps.create("m", {KEY: "right"})
+        first = changed(maps, "m", "1")
+        labelled(maps, "m", "wrong")
+        assert (events.next(), events.next()) == (("ADDED", made), ("MODIFIED", first))
+        assert events.take(1) == [("DELETED", "m")]
+        changed(maps, "m", "2")
+        back = labelled(maps, "m", "right")
+        third = changed(maps, "m", "3")
+        maps.delete("m")
+        assert (events.next(), events.next()) == (("ADDED", back), ("MODIFIED", third))
+        assert events.take(1) == [("DELETED", "m")]
+
+
+@contextmanager
+def written_beside(cluster: Cluster, namespace: str) -> Iterator[threading.Semaphore]:
+    """Somebody else creates, updates and deletes config maps, as far ahead as the semaphore allows."""
+    room, is_over = threading.Semaphore(AHEAD), threading.Event()
+
+    def write() -> None:
+        api = Api(cluster, namespace)
+        maps, number = api.of("configmaps"), 0
+        while room.acquire() and not is_over.is_set():
+            name, turn = f"m-{number // 3}", number % 3
+            if turn == 0:
+                maps.create(name)
+            elif turn == 1:
+                changed(maps, name, "1")
+            else:
+                maps.delete(name)
+            number += 1
+        api.close()
+
+    writer = threading.Thread(target=write)
+    writer.start()
+    try:
+        yield room
+    finally:
+        is_over.set()
+        room.release()
+        writer.join()
+
+
+def test_same_order(api: Api, sampan_cluster: Cluster) -> None:
+    """[sig-api-machinery] Watchers should receive events on concurrent watches in same order [Conformance]"""
+    maps, watches = api.of("configmaps"), list[Watch]()
+    version = api.get(maps.place)["metadata"]["resourceVersion"]
+    with written_beside(sampan_cluster, api.namespace) as room, ExitStack() as stack:
+        for _ in range(ROUNDS):
+            watches.append(stack.enter_context(maps.watch(resourceVersion=version)))
+            seen = {watch.next()[1]["metadata"]["resourceVersion"] for watch in watches}
+            assert len(seen) == 1
+            (version,) = seen
+            room.release()

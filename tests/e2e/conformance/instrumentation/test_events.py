@@ -1,0 +1,98 @@
+"""The conformance descriptions of sig-instrumentation, each a test whose first line is its name."""
+
+from typing import Any
+
+import pytest
+
+from tests.e2e.conformance.api import STRATEGIC, Api, Objects, Refused, Value, version_of
+
+SERIES = {"count": 100, "lastObservedTime": "2017-09-19T13:49:16.000000Z"}
+EVENTS = "events.k8s.io/v1"
+
+
+def core(api: Api, name: str) -> dict[str, Any]:
+    about = {"namespace": api.namespace}
+    return {"message": f"This is {name}", "reason": "Test", "type": "Normal", "count": 1, "involvedObject": about}
+
+
+def modern(api: Api, name: str) -> dict[str, Any]:
+    return {
+        "regarding": {"namespace": api.namespace},
+        "eventTime": "2017-09-19T13:49:16.000000Z",
+        "note": f"This is {name}",
+        "action": "Do",
+        "reason": "Test",
+        "type": "Normal",
+        "reportingController": "test-controller",
+        "reportingInstance": "test-node",
+    }
+
+
+def without_version(found: Value) -> Value:
+    """Nor what tells who has set which field."""
+    meta = {key: value for key, value in found["metadata"].items() if key not in ("resourceVersion", "managedFields")}
+    return {**found, "metadata": meta}
+
+
+def is_listed(api: Api, events: Objects, label: str) -> list[bool]:
+    """Whether the event is in the list of all namespaces, and in that of its own."""
+    lists = [api.get(place, labelSelector=label)["items"] for place in (events.everywhere, events.place)]
+    mine = ("event-test", api.namespace)
+    return [mine in [(one["metadata"]["name"], one["metadata"]["namespace"]) for one in found] for found in lists]
+
+
+def test_lifecycle(api: Api) -> None:
+    """[sig-instrumentation] Events should manage the lifecycle of an event [Conformance]"""
+    events, label = api.of("events"), "testevent-constant=true"
+    events.create("event-test", {"testevent-constant": "true"}, **core(api, "event-test"))
+    assert is_listed(api, events, label) == [True, True]
+    events.patch("event-test", {"message": "This is a test event - patched"}, content=STRATEGIC)
+    found = events.get("event-test")
+    assert found["message"] == "This is a test event - patched"
+    wanted = {**without_version(found), "series": SERIES}
+    events.update(wanted)
+    assert without_version(events.get("event-test")) == wanted
+    events.delete("event-test")
+    assert is_listed(api, events, label) == [False, False]
+
+
+def test_modern_lifecycle(api: Api) -> None:
+    """[sig-instrumentation] Events API should ensure that an event can be fetched, patched, deleted, and listed
+    [Conformance]"""
+    events, label = api.of("events", EVENTS), "testevent-constant=true"
+    made = events.create("event-test", {"testevent-constant": "true"}, **modern(api, "event-test"))
+    events.create("other", **{**modern(api, "other"), "reportingController": "other-controller"})
+    assert is_listed(api, events, label) == [True, True]
+    for kind, field in ((api.of("events"), "source"), (events, "reportingController")):
+        (found,) = kind.all(fieldSelector=f"{field}=test-controller")
+        assert found["metadata"]["name"] == "event-test"
+    first = {"count": 2, "lastObservedTime": "2017-09-19T13:49:11.000000Z"}
+    events.patch("event-test", {"series": first}, content=STRATEGIC)
+    patched = events.get("event-test")
+    assert version_of(patched) > version_of(made)
+    assert without_version(patched) == {**without_version(made), "series": first}
+    with pytest.raises(Refused, match="message: Invalid value: .* field is immutable"):
+        events.patch("event-test", {"note": "another"}, content=STRATEGIC)
+    wanted = {**without_version(patched), "series": SERIES}
+    events.update(wanted)
+    assert without_version(events.get("event-test")) == wanted
+    events.delete("event-test")
+    assert is_listed(api, events, label) == [False, False]
+
+
+@pytest.mark.parametrize(
+    ("version", "content"),
+    [
+        pytest.param("v1", core, id="[sig-instrumentation] Events should delete a collection of events"),
+        pytest.param(EVENTS, modern, id="[sig-instrumentation] Events API should delete a collection of events"),
+    ],
+)
+def test_collection(api: Api, version: str, content: Any) -> None:
+    events, names = api.of("events", version), ["test-event-1", "test-event-2", "test-event-3"]
+    for name in names:
+        events.create(name, {"testevent-set": "true"}, **content(api, name))
+    events.create("other", **content(api, "other"))
+    assert events.names("testevent-set=true") == names
+    events.delete_all("testevent-set=true")
+    assert events.names("testevent-set=true") == []
+    assert events.names() == ["other"]
