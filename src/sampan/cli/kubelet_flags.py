@@ -26,6 +26,7 @@ _API_VERSION, _KIND = "kubelet.config.k8s.io/v1beta1", "KubeletConfiguration"
 @dataclass(frozen=True, slots=True)
 class _Row:
     flag: str
+    """Empty if only the configuration file has it."""
     field: str
     """Of the configuration file; empty if it has none."""
     kind: str
@@ -49,6 +50,7 @@ _ROWS = (
     _Row("--eviction-soft", "evictionSoft", "limits", {}, "When they are after a time."),
     _Row("--eviction-soft-grace-period", "evictionSoftGracePeriod", "map", {}, "After which."),
     _Row("--eviction-max-pod-grace-period", "evictionMaxPodGracePeriod", "int", 0, "For the pods' ends then."),
+    _Row("--eviction-minimum-reclaim", "evictionMinimumReclaim", "map", {}, "What there must be again beyond that."),
     _Row("--eviction-pressure-transition-period", "evictionPressureTransitionPeriod", "time", "5m0s", "Of calm."),
     _Row("--cluster-dns", "clusterDNS", "list", (), "Name servers of the cluster."),
     _Row("--cluster-domain", "clusterDomain", "text", "cluster.local", "The cluster's domain."),
@@ -68,6 +70,7 @@ _ROWS = (
     _Row("--image-gc-high-threshold", "imageGCHighThresholdPercent", "int", 85, "Of the disk: images are removed"),
     _Row("--image-gc-low-threshold", "imageGCLowThresholdPercent", "int", 80, "until so much is used."),
     _Row("--minimum-image-ttl-duration", "imageMinimumGCAge", "time", "2m0s", "Images so young are kept."),
+    _Row("", "imageMaximumGCAge", "time", "0s", "Images so long unused are removed; 0: none."),
     _Row("--container-log-max-size", "containerLogMaxSize", "size", "10Mi", "Then a log is rotated."),
     _Row("--container-log-max-files", "containerLogMaxFiles", "int", 5, "Of a container."),
     _Row("--shutdown-grace-period", "shutdownGracePeriod", "time", "0s", "For pods when the node goes down."),
@@ -96,7 +99,7 @@ _CHECKED_ELSEWHERE = frozenset({"apiVersion", "kind", "authentication", "authori
 
 
 def kubelet_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    made = [_option(row) for row in _ROWS]
+    made = [_option(row) for row in _ROWS if row.flag]
     return functools.reduce(lambda wrapped, option: option(wrapped), reversed(made), command)
 
 
@@ -108,10 +111,10 @@ def _option(row: _Row) -> Callable[..., Any]:
 
 
 def settings(given: Mapping[str, Any], file: Mapping[str, Any] | None = None) -> dict[str, Any]:
-    """Every setting by its flag, without the dashes before it."""
+    """Every setting by its flag, without the dashes before it, or by its field where it has no flag."""
     found = {}
     for row in _ROWS:
-        name = row.flag.removeprefix("--")
+        name = row.flag.removeprefix("--") or row.field
         said = given.get(name.replace("-", "_"))
         if said is None and file is not None and row.field:
             said = _inside(file, row.field)
@@ -186,6 +189,7 @@ def agent_config(found: Mapping[str, Any], root: Path, logs: Path) -> AgentConfi
             for key, text in found["eviction-soft-grace-period"].items()
         },
         eviction_max_pod_grace_s=found["eviction-max-pod-grace-period"],
+        eviction_minimum_reclaim=found["eviction-minimum-reclaim"],
         pressure_transition_s=found["eviction-pressure-transition-period"],
         cluster_dns=found["cluster-dns"],
         cluster_domain=found["cluster-domain"],
@@ -203,6 +207,7 @@ def agent_config(found: Mapping[str, Any], root: Path, logs: Path) -> AgentConfi
         image_gc_high=found["image-gc-high-threshold"],
         image_gc_low=found["image-gc-low-threshold"],
         image_min_age_s=found["minimum-image-ttl-duration"],
+        image_max_age_s=found["imageMaximumGCAge"],
         container_log_max_bytes=found["container-log-max-size"],
         container_log_max_files=found["container-log-max-files"],
         shutdown_grace_s=found["shutdown-grace-period"],

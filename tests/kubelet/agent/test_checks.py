@@ -52,7 +52,7 @@ def test_sysctls() -> None:
 
 
 def test_profiles_that_nobody_would_enforce() -> None:
-    profile = {"securityContext": {"appArmorProfile": {"type": "RuntimeDefault"}}}
+    profile: dict[str, Any] = {"securityContext": {"appArmorProfile": {"type": "RuntimeDefault"}}}
     told = "Cannot enforce AppArmor: AppArmor is not enabled on the host"
     assert refusal(pod(container=profile), has_apparmor=False) == ("AppArmor", told)
     assert refusal(pod(**profile), has_apparmor=False) == ("AppArmor", told)

@@ -9,10 +9,12 @@ from sampan.api.codec import json
 from sampan.api.types.core_v1 import Pod
 from sampan.kubelet.agent import pressure
 from sampan.kubelet.agent.config import AgentConfig
-from sampan.kubelet.agent.eviction import Eviction, observe_machine
+from sampan.kubelet.agent.eviction import Eviction
 from sampan.kubelet.agent.image_gc import to_remove
-from sampan.kubelet.agent.pressure import Observation, Shortage
+from sampan.kubelet.agent.observing import observe_machine
+from sampan.kubelet.agent.pressure import Observation, Shortage, Threshold
 from sampan.kubelet.node_status import DISK_PRESSURE, MEMORY_PRESSURE
+from sampan.kubelet.volumes.sizes import VolumeUsage
 from sampan.machinery.clock import VirtualClock
 from sampan.runtimes.contract import ImageInfo, Usage
 
@@ -26,11 +28,26 @@ def pod(name: str, *, requests: dict[str, str] | None = None, priority: int = 0,
     return json.from_value(value, Pod)
 
 
-def test_shortages_below_the_threshold_only() -> None:
+def test_a_threshold_is_met_below_it_only() -> None:
+    memory, disk = Threshold("memory.available", "100Mi"), Threshold("nodefs.available", "10%")
     seen = {"memory.available": Observation(99 * MIB, 1000 * MIB), "nodefs.available": Observation(50, 100)}
-    limits = {**MEMORY, "nodefs.available": "10%"}
-    assert pressure.shortages(seen, limits) == [Shortage("memory.available", 100 * MIB, 99 * MIB)]
-    assert pressure.shortages({"memory.available": Observation(100 * MIB, 1)}, MEMORY) == []
+    assert pressure.shortage(memory, seen, with_reclaim=False) == Shortage("memory.available", 100 * MIB, 99 * MIB)
+    assert pressure.shortage(disk, seen, with_reclaim=False) is None
+    assert pressure.shortage(memory, {"memory.available": Observation(100 * MIB, 1)}, with_reclaim=False) is None
+    assert pressure.shortage(memory, {}, with_reclaim=False) is None
+
+
+def test_what_was_short_must_come_back_by_more_than_the_threshold() -> None:
+    threshold = Threshold("memory.available", "100Mi", reclaim="50Mi")
+    seen = {"memory.available": Observation(120 * MIB, 1000 * MIB)}
+    assert pressure.shortage(threshold, seen, with_reclaim=False) is None
+    assert pressure.shortage(threshold, seen, with_reclaim=True) == Shortage("memory.available", 100 * MIB, 120 * MIB)
+
+
+def test_processes_are_counted_but_not_asked_for() -> None:
+    rows = [(pod("few", priority=0), [Usage("c", 0, 0, processes=1)]), (pod("many"), [Usage("c", 0, 0, processes=9)])]
+    rows.append((pod("important", priority=5), [Usage("c", 0, 0, processes=99)]))
+    assert [each.metadata.name for each, _ in pressure.ranked(rows, "pids")] == ["many", "few", "important"]
 
 
 def test_those_who_use_more_than_they_asked_for_go_first() -> None:
@@ -78,13 +95,18 @@ class Scene:
         from pathlib import Path
 
         self.clock, self.available, self.evicted = VirtualClock(), 1000 * MIB, list[tuple[str, float]]()
+        self.room = 0
+        """What is had back without ending anything."""
         self.pods = [pod("a"), pod("b")]
 
         async def stats(found: Pod) -> list[Usage]:
             return [Usage("c", 0, (10 if found.metadata.name == "a" else 20) * MIB)]
 
-        async def nothing() -> bool:
-            return False
+        async def make_room(signal: str) -> None:
+            self.available += self.room
+
+        async def volumes(found: Pod) -> list[VolumeUsage]:
+            return []
 
         runtime: Any = type("Fake", (), {"stats": staticmethod(stats)})
         self.eviction = Eviction(
@@ -92,25 +114,30 @@ class Scene:
             runtime=runtime,
             clock=self.clock,
             pods=lambda: self.pods,
-            evict=lambda found, message, grace_s: self.evicted.append((found.metadata.name, grace_s)),
+            volumes=volumes,
+            evict=lambda found, verdict, grace_s: self.evicted.append((found.metadata.name, grace_s)),
             tell=lambda text: None,
-            make_room=nothing,
-            observe=lambda: {"memory.available": Observation(self.available, 2000 * MIB)},
+            make_room=make_room,
+            changed=lambda: None,
+            has_ended=lambda found: True,
+            observe=lambda: dict.fromkeys(
+                ("memory.available", "nodefs.available"), Observation(self.available, 2000 * MIB)
+            ),
         )
 
 
 def test_one_pod_goes_at_a_time_and_the_condition_lasts() -> None:
     async def main() -> None:
         scene = Scene(eviction_hard=MEMORY)
-        assert await scene.eviction.look() is None
+        assert await scene.eviction.look() == []
         assert scene.eviction.conditions() == {}
         scene.available = 10 * MIB
         await scene.eviction.look()
-        assert scene.evicted == [("b", 0.0)]
+        assert scene.evicted == [("b", 1.0)]
         assert scene.eviction.conditions()[MEMORY_PRESSURE][1] == "KubeletHasInsufficientMemory"
         scene.available = 1000 * MIB
         await scene.eviction.look()
-        assert scene.evicted == [("b", 0.0)]
+        assert scene.evicted == [("b", 1.0)]
         assert scene.eviction.types == [MEMORY_PRESSURE]
         await scene.clock.advance(301)
         assert scene.eviction.types == []
@@ -125,9 +152,35 @@ def test_a_soft_threshold_has_its_grace() -> None:
         scene.available = 10 * MIB
         await scene.eviction.look()
         assert scene.evicted == []
+        assert scene.eviction.types == [MEMORY_PRESSURE]
         await scene.clock.advance(31)
         await scene.eviction.look()
         assert scene.evicted == [("b", 5.0)]
+
+    asyncio.run(main())
+
+
+def test_a_shortage_lasts_until_enough_is_there_again() -> None:
+    async def main() -> None:
+        scene = Scene(eviction_hard=MEMORY, eviction_minimum_reclaim={"memory.available": "50Mi"})
+        for available, evicted in ((10, 1), (120, 2), (160, 2), (120, 2)):
+            scene.available = available * MIB
+            await scene.eviction.look()
+            assert len(scene.evicted) == evicted, available
+
+    asyncio.run(main())
+
+
+def test_nobody_ends_for_a_disk_that_can_be_cleared() -> None:
+    async def main() -> None:
+        scene = Scene(eviction_hard={"nodefs.available": "100Mi"})
+        scene.available, scene.room = 10 * MIB, 50 * MIB
+        await scene.eviction.look()
+        assert len(scene.evicted) == 1
+        scene.available, scene.room = 10 * MIB, 500 * MIB
+        await scene.eviction.look()
+        assert len(scene.evicted) == 1
+        assert scene.eviction.types == [DISK_PRESSURE]
 
     asyncio.run(main())
 

@@ -42,7 +42,11 @@ class AgentConfig:
     eviction_soft: Mapping[str, str] = field(default_factory=dict)
     eviction_soft_grace_s: Mapping[str, float] = field(default_factory=dict)
     eviction_max_pod_grace_s: int = 0
+    eviction_minimum_reclaim: Mapping[str, str] = field(default_factory=dict)
+    """How much more there must be again before a shortage has passed."""
     pressure_transition_s: float = 300.0
+    eviction_period_s: float = 10.0
+    """How often it is looked whether there is enough of everything."""
     cluster_dns: Sequence[str] = ()
     cluster_domain: str = "cluster.local"
     resolv_conf: Path = Path("/etc/resolv.conf")
@@ -62,6 +66,10 @@ class AgentConfig:
     image_gc_high: int = 85
     image_gc_low: int = 80
     image_min_age_s: float = 120.0
+    image_max_age_s: float = 0.0
+    """How long an image may be unused; 0: for ever."""
+    images: Path | None = None
+    """Where images and containers are, where that is known."""
     container_log_max_bytes: int = 10 << 20
     container_log_max_files: int = 5
     shutdown_grace_s: float = 0.0

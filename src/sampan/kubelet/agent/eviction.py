@@ -1,28 +1,34 @@
-"""Eviction: looks at what the machine has left, and ends pods where that is too little."""
+"""Eviction: looks at what the machine has left and what pods keep on its disk, and ends pods where that is too little
+or too much."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
-import os
 from collections.abc import Awaitable, Callable, Sequence
-from pathlib import Path
 
 from sampan.api.types.core_v1 import Pod
-from sampan.kubelet.agent import pressure
+from sampan.kubelet.agent import pressure, storage_limits
 from sampan.kubelet.agent.config import AgentConfig
-from sampan.kubelet.agent.pressure import Observation, Shortage
+from sampan.kubelet.agent.observing import observe_machine
+from sampan.kubelet.agent.pressure import Observation, Shortage, Threshold
+from sampan.kubelet.critical import is_critical
 from sampan.kubelet.node_status import DISK_PRESSURE, Said
+from sampan.kubelet.pod_status import Verdict
+from sampan.kubelet.volumes.sizes import VolumeUsage
 from sampan.machinery.clock import Clock
 from sampan.runtimes.contract import Runtime, RuntimeFailure, Usage
 
 log = logging.getLogger(__name__)
 
-PERIOD_S = 10.0
+_PATIENCE_S = 30.0
+_AT_ONCE_S = 1.0
+"""What a pod has left that must go now."""
 
 Observe = Callable[[], dict[str, Observation]]
-Evict = Callable[[Pod, str, float], None]
-"""Ends a pod, with a message and a grace."""
+Evict = Callable[[Pod, Verdict, float], None]
+"""Ends a pod within a grace."""
+Volumes = Callable[[Pod], Awaitable[Sequence[VolumeUsage]]]
 
 
 class Eviction:
@@ -33,20 +39,27 @@ class Eviction:
         runtime: Runtime,
         clock: Clock,
         pods: Callable[[], Sequence[Pod]],
+        volumes: Volumes,
         evict: Evict,
         tell: Callable[[str], None],
-        make_room: Callable[[], Awaitable[bool]],
+        make_room: Callable[[str], Awaitable[None]],
+        changed: Callable[[], None],
+        has_ended: Callable[[Pod], bool],
         observe: Observe | None = None,
     ) -> None:
-        """`tell` says what is tried to be had back; `make_room` frees disk without ending anything, and tells whether
-        it did."""
+        """`tell` says what is tried to be had back; `make_room` frees disk, for a signal, without ending anything;
+        `changed` is called when the node's conditions have; `has_ended`: nothing is left of the pod that uses
+        anything."""
         self._config, self._runtime, self._clock = config, runtime, clock
-        self._pods, self._evict, self._tell, self._make_room = pods, evict, tell, make_room
-        self._observe = observe or (lambda: observe_machine(config.root))
-        self._met_at: dict[str, float] = {}
-        """Since when a soft threshold is met."""
+        self._pods, self._volumes, self._has_ended = pods, volumes, has_ended
+        self._evict, self._tell, self._make_room, self._changed = evict, tell, make_room, changed
+        self._observe = observe or (lambda: observe_machine(config.root, config.images))
+        self._thresholds = pressure.thresholds(config)
+        self._met_at: dict[Threshold, float] = {}
+        """Since when each is met."""
         self._last: dict[str, float] = {}
         """When a condition was last so."""
+        self._told: list[str] = []
 
     @property
     def types(self) -> list[str]:
@@ -59,36 +72,85 @@ class Eviction:
 
     async def run(self) -> None:
         while True:
-            await self.look()
-            await self._clock.sleep(PERIOD_S)
+            await self._ended(await self.look())
+            await self._clock.sleep(self._config.eviction_period_s)
 
-    async def look(self) -> Pod | None:
-        """The pod that was evicted, if one had to be."""
-        observed, now, config = await asyncio.to_thread(self._observe), self._clock.now(), self._config
-        hard = pressure.shortages(observed, config.eviction_hard)
-        soft = pressure.shortages(observed, config.eviction_soft, is_hard=False)
-        self._met_at = {each.signal: self._met_at.get(each.signal, now) for each in soft}
-        due = [each for each in soft if now - self._met_at[each.signal] >= self._grace_s(each)]
-        for each in (*hard, *due):
-            self._last[each.condition] = now
-        for each in (*hard, *due):
-            return await self._relieve(each)
-        return None
+    async def _ended(self, pods: Sequence[Pod]) -> None:
+        """What they used must be free before it is looked again, or others would go for it too."""
+        until, pause_s = self._clock.now() + _PATIENCE_S, min(self._config.eviction_period_s, 1.0)
+        while self._clock.now() < until and not all(self._has_ended(each) for each in pods):
+            await self._clock.sleep(pause_s)
 
-    def _grace_s(self, shortage: Shortage) -> float:
-        return self._config.eviction_soft_grace_s.get(shortage.signal, 0.0)
+    async def look(self) -> list[Pod]:
+        """The pods that had to be evicted: all that keep too much, else at most one for want of something."""
+        before = self._told
+        short = self._short(await asyncio.to_thread(self._observe))
+        self._told = self.types
+        if self._told != before:
+            self._changed()
+        if evicted := await self._end_excesses():
+            return evicted
+        return await self._relieve(short[0]) if short else []
 
-    async def _relieve(self, shortage: Shortage) -> Pod | None:
+    def _short(self, observed: dict[str, Observation]) -> list[Shortage]:
+        """What has been short for as long as its grace."""
+        now = self._clock.now()
+        found = {
+            each: short
+            for each in self._thresholds
+            if (short := pressure.shortage(each, observed, with_reclaim=self._is_due(each, now))) is not None
+        }
+        self._met_at = {each: self._met_at.get(each, now) for each in found}
+        for short in found.values():
+            self._last[short.condition] = now
+        return [short for each, short in found.items() if self._is_due(each, now)]
+
+    def _is_due(self, threshold: Threshold, now: float) -> bool:
+        return threshold in self._met_at and now - self._met_at[threshold] >= threshold.grace_s
+
+    # -- what pods keep ----------------------------------------------------------------------------------------------
+
+    async def _end_excesses(self) -> list[Pod]:
+        evicted = []
+        for pod in self._pods():
+            if not storage_limits.has_limit(pod) or is_critical(pod):
+                continue
+            message = storage_limits.excess(pod, await self._usages(pod), await self._volumes(pod))
+            if message is not None:
+                self._evict(pod, Verdict(reason=pressure.EVICTED, message=message), _AT_ONCE_S)
+                evicted.append(pod)
+        return evicted
+
+    # -- what the node lacks -----------------------------------------------------------------------------------------
+
+    async def _relieve(self, shortage: Shortage) -> list[Pod]:
         self._tell(f"Attempting to reclaim {shortage.resource}")
-        if shortage.condition == DISK_PRESSURE and await self._make_room():
-            return None
-        rows = [(pod, await self._usages(pod)) for pod in self._pods()]
+        if shortage.condition == DISK_PRESSURE and await self._has_made_room(shortage):
+            return []
+        on_disk = shortage.condition == DISK_PRESSURE
+        rows = [(pod, [*await self._usages(pod), *(await self._kept(pod) if on_disk else ())]) for pod in self._pods()]
         for pod, usages in pressure.ranked(rows, shortage.resource)[:1]:
-            grace_s = 0.0 if shortage.is_hard else float(self._config.eviction_max_pod_grace_s)
-            self._evict(pod, pressure.message(pod, usages, shortage), grace_s)
-            return pod
+            message = pressure.message(pod, usages, shortage)
+            verdict = Verdict(reason=pressure.EVICTED, message=message, disruption=message)
+            self._evict(pod, verdict, _AT_ONCE_S if shortage.is_hard else self._soft_grace_s(pod))
+            return [pod]
         log.warning("the node is short of %s, and no pod can be evicted", shortage.resource)
-        return None
+        return []
+
+    async def _has_made_room(self, shortage: Shortage) -> bool:
+        await self._make_room(shortage.signal)
+        observed = await asyncio.to_thread(self._observe)
+        return not any(pressure.shortage(each, observed, with_reclaim=True) for each in self._thresholds)
+
+    def _soft_grace_s(self, pod: Pod) -> float:
+        most, own = self._config.eviction_max_pod_grace_s, pod.spec.terminationGracePeriodSeconds
+        return float(most if own is None else min(most, own))
+
+    async def _kept(self, pod: Pod) -> list[Usage]:
+        """What the pod's volumes hold on the node's disk."""
+        found = storage_limits.counted(pod, await self._volumes(pod))
+        size, inodes = sum(each.used_bytes for each in found), sum(each.used_inodes for each in found)
+        return [Usage("", 0, 0, disk_bytes=size, inodes=inodes)]
 
     async def _usages(self, pod: Pod) -> Sequence[Usage]:
         try:
@@ -97,27 +159,4 @@ class Eviction:
             return ()
 
 
-def observe_machine(root: Path) -> dict[str, Observation]:
-    memory = _meminfo()
-    disk = os.statvfs(root)
-    blocks = Observation(disk.f_bavail * disk.f_frsize, disk.f_blocks * disk.f_frsize)
-    inodes = Observation(disk.f_favail, disk.f_files)
-    most = int(Path("/proc/sys/kernel/pid_max").read_text())
-    running = int(Path("/proc/loadavg").read_text().split()[3].partition("/")[2])
-    found = {
-        "memory.available": Observation(memory.get("MemAvailable", 0), memory.get("MemTotal", 0)),
-        "nodefs.available": blocks,
-        "imagefs.available": blocks,
-        "pid.available": Observation(most - running, most),
-    }
-    if disk.f_files:  # some file systems make them as they need them
-        found |= {"nodefs.inodesFree": inodes, "imagefs.inodesFree": inodes}
-    return found
-
-
-def _meminfo() -> dict[str, int]:
-    rows = [line.split() for line in Path("/proc/meminfo").read_text().splitlines()]
-    return {row[0].rstrip(":"): int(row[1]) * 1024 for row in rows if len(row) > 1}
-
-
-__all__ = ["PERIOD_S", "Eviction", "observe_machine"]
+__all__ = ["Eviction"]

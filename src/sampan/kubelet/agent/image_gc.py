@@ -1,4 +1,4 @@
-"""Images that nobody uses are removed when the disk fills up."""
+"""Images that nobody uses are removed when they are old, or when the disk fills up."""
 
 from __future__ import annotations
 
@@ -15,6 +15,12 @@ from sampan.runtimes.contract import ImageInfo, Runtime, RuntimeFailure
 log = logging.getLogger(__name__)
 
 PERIOD_S = 300.0
+FREE_FAILED, GC_FAILED = "FreeDiskSpaceFailed", "ImageGCFailed"
+
+Tell = Callable[[str, str], None]
+"""Reason and message, of the node."""
+Disk = Callable[[Path], tuple[int, int]]
+"""Of the file system of a folder: bytes that are left, and all there are."""
 
 
 def to_remove(
@@ -32,33 +38,58 @@ def to_remove(
 
 
 class ImageCollector:
-    def __init__(self, *, config: AgentConfig, runtime: Runtime, clock: Clock, in_use: Callable[[], set[str]]) -> None:
+    def __init__(
+        self,
+        *,
+        config: AgentConfig,
+        runtime: Runtime,
+        clock: Clock,
+        in_use: Callable[[], set[str]],
+        tell: Tell,
+        disk: Disk | None = None,
+    ) -> None:
         """`in_use` gives the ids and names of images that containers are made of."""
         self._config, self._runtime, self._clock, self._in_use = config, runtime, clock, in_use
+        self._tell, self._disk = tell, disk or _disk
         self._used_at: dict[str, float] = {}
+        self._has_failed = False
 
     async def run(self) -> None:
         while True:
             try:
                 await self.look()
+                self._has_failed = False
             except (RuntimeFailure, OSError) as fault:
-                log.warning("images cannot be removed: %s", fault)
+                self._note_failure(str(fault))
             await self._clock.sleep(PERIOD_S)
 
     async def look(self) -> list[str]:
-        """What was removed, where too much of the disk is used."""
-        used, capacity = await asyncio.to_thread(_disk, self._config.root)
-        percent = used * 100 // capacity if capacity else 0
+        """What was removed: too old, or too much of the disk is used. RuntimeFailure if that is not enough."""
         images, in_use = await self._noted()
+        gone = await self._remove_old(images, in_use)
+        images = [each for each in images if each.id not in gone]
+        available, capacity = await asyncio.to_thread(self._disk, self._folder)
+        percent = 100 - available * 100 // capacity if capacity else 0
         if percent < self._config.image_gc_high:
-            return []
-        wanted = used - capacity * self._config.image_gc_low // 100
-        return await self._remove(images, in_use, wanted, self._clock.now() - self._config.image_min_age_s)
+            return gone
+        wanted = capacity * (100 - self._config.image_gc_low) // 100 - available
+        removed = await self._remove(images, in_use, wanted, self._clock.now() - self._config.image_min_age_s)
+        freed = sum(each.size for each in images if each.id in removed)
+        if freed < wanted:
+            self._complain(percent, capacity, freed)
+        return gone + removed
 
-    async def remove_unused(self) -> bool:
-        """All of them, since the node is short of disk; whether there were any."""
+    async def remove_unused(self) -> None:
+        """All of them, since the node is short of disk."""
         images, in_use = await self._noted()
-        return bool(await self._remove(images, in_use, 1 << 62, self._clock.now()))
+        await self._remove(images, in_use, 1 << 62, self._clock.now())
+
+    # -- parts -------------------------------------------------------------------------------------------------------
+
+    @property
+    def _folder(self) -> Path:
+        images = self._config.images
+        return images if images is not None and images.exists() else self._config.root
 
     async def _noted(self) -> tuple[Sequence[ImageInfo], set[str]]:
         images, named, now = await self._runtime.images(), self._in_use(), self._clock.now()
@@ -66,17 +97,48 @@ class ImageCollector:
         self._used_at = {each.id: now if each.id in in_use else self._used_at.get(each.id, now) for each in images}
         return images, in_use
 
+    async def _remove_old(self, images: Sequence[ImageInfo], in_use: set[str]) -> list[str]:
+        most_s = self._config.image_max_age_s
+        if not most_s:
+            return []
+        return await self._remove(images, in_use, 1 << 62, self._clock.now() - most_s)
+
     async def _remove(self, images: Sequence[ImageInfo], in_use: set[str], wanted: int, old: float) -> list[str]:
         gone = to_remove(images, self._used_at, in_use, wanted=wanted, old=old)
         for image in gone:
             await self._runtime.remove_image(image.names[0] if image.names else image.id)
         return [each.id for each in gone]
 
+    def _complain(self, percent: int, capacity: int, freed: int) -> None:
+        text = (
+            f"Insufficient free disk space on the node's image filesystem ({percent}% of {_shown(capacity)} used). "
+            f"Failed to free sufficient space by deleting unused images (freed {freed} bytes). "
+            "Investigate disk usage, as it could be used by active images, logs, volumes, or other data."
+        )
+        self._tell(FREE_FAILED, text)
+        raise RuntimeFailure(FREE_FAILED, text)
 
-def _disk(root: Path) -> tuple[int, int]:
-    about = os.statvfs(root)
-    capacity = about.f_blocks * about.f_frsize
-    return capacity - about.f_bavail * about.f_frsize, capacity
+    def _note_failure(self, message: str) -> None:
+        """The first time it may be that nothing is known yet; people are told if it goes on."""
+        log.warning("images cannot be removed: %s", message)
+        if self._has_failed:
+            self._tell(GC_FAILED, message)
+        self._has_failed = True
+
+
+def _disk(folder: Path) -> tuple[int, int]:
+    about = os.statvfs(folder)
+    return about.f_bavail * about.f_frsize, about.f_blocks * about.f_frsize
+
+
+def _shown(size: float) -> str:
+    if size < 1024:
+        return f"{size} B"
+    for unit in ("KiB", "MiB", "GiB"):
+        size /= 1024
+        if size < 1024:
+            return f"{size:.1f} {unit}"
+    return f"{size / 1024:.1f} TiB"
 
 
 __all__ = ["ImageCollector", "to_remove"]

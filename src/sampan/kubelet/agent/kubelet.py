@@ -10,6 +10,7 @@ import asyncio
 import logging
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager, AsyncExitStack
+from functools import partial
 
 import msgspec
 
@@ -18,6 +19,7 @@ from sampan.api.types.node_v1 import RuntimeClass
 from sampan.kubelet.agent import checks, making, pressure
 from sampan.kubelet.agent import machine as machines
 from sampan.kubelet.agent.config import AgentConfig
+from sampan.kubelet.agent.container_gc import ContainerCollector
 from sampan.kubelet.agent.eviction import Eviction
 from sampan.kubelet.agent.following import Following
 from sampan.kubelet.agent.housekeeping import Housekeeping
@@ -25,17 +27,18 @@ from sampan.kubelet.agent.image_gc import ImageCollector
 from sampan.kubelet.agent.messages import Messages
 from sampan.kubelet.agent.node_keeper import NodeKeeper
 from sampan.kubelet.agent.node_plugins import make_registry
+from sampan.kubelet.agent.observing import has_own_disk
 from sampan.kubelet.agent.orphans import Orphans
 from sampan.kubelet.agent.own_pods import OwnPods
 from sampan.kubelet.agent.pod_provision import Parts, PodProvision
 from sampan.kubelet.agent.pod_volumes import managed
-from sampan.kubelet.agent.pressure import EVICTED
 from sampan.kubelet.agent.registration import wanted_node
 from sampan.kubelet.agent.resizer import Resizer
 from sampan.kubelet.agent.shutdown import NOT_READY, REJECTED, Shutdown
 from sampan.kubelet.agent.sources import Sources
 from sampan.kubelet.cgroups import PodGroups
 from sampan.kubelet.cgroups.pod_groups import VERSION_1
+from sampan.kubelet.critical import is_critical
 from sampan.kubelet.hooks import Hooks
 from sampan.kubelet.node_status import Said
 from sampan.kubelet.objects import PodObjects
@@ -212,10 +215,12 @@ class Kubelet:
             ),
             is_complete=lambda: sources.are_known,
         )
-        collector = ImageCollector(config=config, runtime=self.runtime, clock=self.clock, in_use=self._images_in_use)
-        self._eviction = self._make_eviction(collector)
+        collector = ImageCollector(
+            config=config, runtime=self.runtime, clock=self.clock, in_use=self._images_in_use, tell=self._warn
+        )
+        self._eviction = self._make_eviction(collector, volumes, keeper)
         if self.groups.is_usable and not self.groups.is_unified:
-            self.events.node(self.node, "CgroupV1", VERSION_1, WARNING)
+            self._warn("CgroupV1", VERSION_1)
         await sources.begin()
         async with asyncio.TaskGroup() as group:
             for work in (
@@ -266,14 +271,15 @@ class Kubelet:
         if uid in self.records:
             self.sync_loop.dispatch_work(uid)
 
-    def evict(self, pod: Pod, message: str, grace_s: float = 0.0) -> None:
-        """It takes more than it may: it ends."""
+    def evict(self, pod: Pod, verdict: Verdict, grace_s: float) -> None:
+        """It takes more than it may: it ends, unless the node cannot be without it."""
         record = self.records.get(pod.metadata.uid)
-        if record is not None and record.stage is Stage.SYNC and record.verdict is None:
-            self.events.pod(self.node, pod, WARNING, EVICTED, message)
-            record.verdict = Verdict(reason=EVICTED, message=message, disruption=message)
-            record.stop_by = self.clock.now() + grace_s
-            self.sync_loop.dispatch_work(record.uid)
+        if is_critical(pod) or record is None or record.stage is not Stage.SYNC or record.verdict is not None:
+            return
+        self.events.pod(self.node, pod, WARNING, verdict.reason, verdict.message)
+        record.verdict = verdict
+        record.stop_by = self.clock.now() + grace_s
+        self.sync_loop.dispatch_work(record.uid)
 
     def _refusal(self, pod: Pod) -> Verdict | None:
         """Why the node does not take the pod, besides what the pod asks for."""
@@ -303,16 +309,30 @@ class Kubelet:
             return dict(NOT_READY)
         return self._eviction.conditions() if self._eviction is not None else {}
 
-    def _make_eviction(self, collector: ImageCollector) -> Eviction:
+    def _make_eviction(self, images: ImageCollector, volumes: VolumeManager, keeper: NodeKeeper) -> Eviction:
+        containers = ContainerCollector(runtime=self.runtime, records=self.records)
+
+        async def make_room(signal: str) -> None:
+            """Where images have a disk of their own, only what is on the one that runs full is worth removing."""
+            if signal.startswith("imagefs") or not has_own_disk(self.config.root, self.config.images):
+                await containers.remove_unused()
+                await images.remove_unused()
+
         return Eviction(
             config=self.config,
             runtime=self.runtime,
             clock=self.clock,
             pods=lambda: [each.pod for each in self.records.values() if each.stage is Stage.SYNC],
+            volumes=volumes.usage,
             evict=self.evict,
-            tell=lambda text: self.events.node(self.node, "EvictionThresholdMet", text, WARNING),
-            make_room=collector.remove_unused,
+            tell=partial(self._warn, "EvictionThresholdMet"),
+            make_room=make_room,
+            changed=keeper.beat_now,
+            has_ended=lambda pod: (record := self.records.get(pod.metadata.uid)) is None or record.is_finished,
         )
+
+    def _warn(self, reason: str, message: str) -> None:
+        self.events.node(self.node, reason, message, WARNING)
 
     def _images_in_use(self) -> set[str]:
         reports = [self.runtime.pod_report(record.pod) for record in self.records.values()]

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from sampan.kubelet.agent.pressure import EVICTED
+from sampan.kubelet.pod_status import Verdict
 from sampan.kubelet.volumes import VolumeConfig, VolumeManager
 from sampan.machinery.events import WARNING
 
 if TYPE_CHECKING:
     from sampan.kubelet.agent.kubelet import Kubelet
 
+_AT_ONCE_S = 1.0
 _PATIENCE_S = 5.0
 """How long a worker waits for a pod's volumes; when they are there later, the pod is looked at again."""
 
@@ -30,7 +33,7 @@ def managed(kubelet: Kubelet) -> VolumeManager:
         clock=kubelet.clock,
         warn=lambda pod, reason, message: kubelet.events.pod(kubelet.node, pod, WARNING, reason, message),
         told=kubelet.look_at,
-        on_excess=kubelet.evict,
+        on_excess=lambda pod, message: kubelet.evict(pod, Verdict(reason=EVICTED, message=message), _AT_ONCE_S),
         activity=kubelet.activity,
     )
 

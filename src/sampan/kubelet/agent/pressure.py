@@ -10,6 +10,7 @@ from sampan.api.pod_qos import BEST_EFFORT, qos_class
 from sampan.api.quantity import parse
 from sampan.api.types.core_v1 import Pod, Taint
 from sampan.kubelet.admission import tolerates
+from sampan.kubelet.agent.config import AgentConfig
 from sampan.kubelet.agent.machine import threshold_value
 from sampan.kubelet.critical import is_critical
 from sampan.kubelet.node_status import DISK_PRESSURE, MEMORY_PRESSURE, PID_PRESSURE, Said
@@ -40,6 +41,17 @@ class Observation:
 
 
 @dataclass(frozen=True, slots=True)
+class Threshold:
+    signal: str
+    limit: str
+    """An amount, or a part in percent."""
+    grace_s: float = 0.0
+    is_hard: bool = True
+    reclaim: str = ""
+    """How much more than the limit there must be again before all is well."""
+
+
+@dataclass(frozen=True, slots=True)
 class Shortage:
     """A signal below its threshold."""
 
@@ -57,19 +69,30 @@ class Shortage:
         return _RESOURCES[self.signal][1]
 
 
-def shortages(
-    observed: Mapping[str, Observation], limits: Mapping[str, str], *, is_hard: bool = True
-) -> list[Shortage]:
-    """In the order in which they are to be met: memory first."""
+def thresholds(config: AgentConfig) -> list[Threshold]:
+    """In the order in which they are to be met: memory first, hard ones before soft ones."""
+    reclaim, grace_s = config.eviction_minimum_reclaim, config.eviction_soft_grace_s
     found = []
     for signal in _RESOURCES:
-        if signal not in limits or signal not in observed:
-            continue
-        now = observed[signal]
-        threshold = threshold_value(limits[signal], now.capacity)
-        if threshold > 0 and now.available < threshold:
-            found.append(Shortage(signal, threshold, now.available, is_hard))
+        more = reclaim.get(signal, "")
+        if signal in config.eviction_hard:
+            found.append(Threshold(signal, config.eviction_hard[signal], reclaim=more))
+        if signal in config.eviction_soft:
+            limit = config.eviction_soft[signal]
+            found.append(Threshold(signal, limit, grace_s.get(signal, 0.0), is_hard=False, reclaim=more))
     return found
+
+
+def shortage(threshold: Threshold, observed: Mapping[str, Observation], *, with_reclaim: bool) -> Shortage | None:
+    """Whether there is too little; `with_reclaim`: there was too little before."""
+    now = observed.get(threshold.signal)
+    if now is None:
+        return None
+    limit = threshold_value(threshold.limit, now.capacity)
+    least = limit + (threshold_value(threshold.reclaim, now.capacity) if with_reclaim and threshold.reclaim else 0)
+    if limit <= 0 or now.available >= least:
+        return None
+    return Shortage(threshold.signal, limit, now.available, threshold.is_hard)
 
 
 def conditions(types: Sequence[str]) -> dict[str, Said]:
@@ -88,14 +111,21 @@ def refused(pod: Pod, types: Sequence[str]) -> Verdict | None:
 
 
 def ranked(pods: Sequence[tuple[Pod, Sequence[Usage]]], resource: str) -> list[tuple[Pod, Sequence[Usage]]]:
-    """Who has to go first: those who use more than they asked for, of lesser priority, by how much more."""
+    """Who has to go first: those who use more than they asked for, of lesser priority, by how much more. Processes
+    nobody asks for."""
 
     def key(row: tuple[Pod, Sequence[Usage]]) -> tuple[bool, int, int]:
         pod, usages = row
-        over = sum(used(each, resource) for each in usages) - requested(pod, resource)
-        return over <= 0, pod.spec.priority or 0, -over
+        over = _total(usages, resource) - requested(pod, resource)
+        return over <= 0 and resource != "pids", pod.spec.priority or 0, -over
 
     return sorted((row for row in pods if not is_critical(row[0])), key=key)
+
+
+def _total(usages: Sequence[Usage], resource: str) -> int:
+    """Of the pod as a whole, where that is told; on disk it has what its containers do not have."""
+    whole = [used(each, resource) for each in usages if not each.name and resource in ("memory", "pids")]
+    return whole[0] if whole and whole[0] else sum(used(each, resource) for each in usages)
 
 
 def used(usage: Usage, resource: str) -> int:
@@ -121,6 +151,13 @@ def message(pod: Pod, usages: Sequence[Usage], shortage: Shortage) -> str:
         f"The node was low on resource: {resource}. ",
         f"Threshold quantity: {_shown(shortage.threshold)}, available: {_shown(shortage.available)}. ",
     ]
+    whole = pod.spec.resources.requests.get(resource) if pod.spec.resources is not None else None
+    if resource == "memory" and whole is not None:
+        amount = sum(each.memory_bytes for each in usages if each.name)
+        parts.append(
+            f"Pod {pod.metadata.name} was using {_shown(amount)}, request is {whole}, "
+            f"has larger consumption of {resource}. "
+        )
     asked = {
         each.name: each.resources.requests.get(resource, "0")
         for each in (*(pod.spec.containers or ()), *pod.spec.initContainers)
@@ -138,7 +175,7 @@ def message(pod: Pod, usages: Sequence[Usage], shortage: Shortage) -> str:
 
 
 def _shown(amount: int) -> str:
-    for unit, size in (("Gi", 1 << 30), ("Mi", 1 << 20), ("Ki", 1 << 10)):
+    for unit, size in (("Ti", 1 << 40), ("Gi", 1 << 30), ("Mi", 1 << 20), ("Ki", 1 << 10)):
         if amount and amount % size == 0:
             return f"{amount // size}{unit}"
     return str(amount)
@@ -148,9 +185,11 @@ __all__ = [
     "EVICTED",
     "Observation",
     "Shortage",
+    "Threshold",
     "conditions",
     "message",
     "ranked",
     "refused",
-    "shortages",
+    "shortage",
+    "thresholds",
 ]

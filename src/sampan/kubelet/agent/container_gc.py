@@ -1,0 +1,42 @@
+"""What the runtime keeps of pods that have ended is removed when the disk runs full."""
+
+from __future__ import annotations
+
+import logging
+
+from sampan.kubelet.records import Records, Stage
+from sampan.runtimes.contract import Runtime, RuntimeFailure
+
+log = logging.getLogger(__name__)
+
+
+class ContainerCollector:
+    def __init__(self, *, runtime: Runtime, records: Records) -> None:
+        self._runtime, self._records = runtime, records
+
+    async def remove_unused(self) -> list[str]:
+        """Containers of pods that have ended, with their logs, and of others those before the present; the uids of the
+        pods."""
+        found = []
+        for record in list(self._records.values()):
+            try:
+                if await self._removed(record.uid):
+                    found.append(record.uid)
+            except RuntimeFailure as failure:
+                log.warning("containers of pod %s: %s", record.uid, failure.message)
+        return found
+
+    async def _removed(self, uid: str) -> bool:
+        record = self._records[uid]
+        if record.stage is Stage.TERMINATED:
+            if not record.is_finished or uid not in self._runtime.known_pods():
+                return False
+            await self._runtime.remove_pod(uid)
+            return True
+        before = self._runtime.pod_report(record.pod).before
+        for each in before:
+            await self._runtime.remove_container(record.pod, each.id)
+        return bool(before)
+
+
+__all__ = ["ContainerCollector"]

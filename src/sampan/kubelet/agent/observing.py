@@ -1,0 +1,38 @@
+"""What the machine has left of what pods use up."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from sampan.kubelet.agent.pressure import Observation
+
+
+def observe_machine(root: Path, images: Path | None = None) -> dict[str, Observation]:
+    """By signal. `root` is where the kubelet's data are, `images` where the images and containers are, if elsewhere."""
+    memory = _meminfo()
+    most = int(Path("/proc/sys/kernel/pid_max").read_text())
+    running = int(Path("/proc/loadavg").read_text().split()[3].partition("/")[2])
+    found = {
+        "memory.available": Observation(memory.get("MemAvailable", 0), memory.get("MemTotal", 0)),
+        "pid.available": Observation(most - running, most),
+    }
+    for name, place in (("nodefs", root), ("imagefs", images if images is not None and images.exists() else root)):
+        disk = os.statvfs(place)
+        found[f"{name}.available"] = Observation(disk.f_bavail * disk.f_frsize, disk.f_blocks * disk.f_frsize)
+        if disk.f_files:  # some file systems make them as they need them
+            found[f"{name}.inodesFree"] = Observation(disk.f_favail, disk.f_files)
+    return found
+
+
+def has_own_disk(root: Path, images: Path | None) -> bool:
+    """Whether images are on another file system than the kubelet's data."""
+    return images is not None and images.exists() and os.stat(images).st_dev != os.stat(root).st_dev
+
+
+def _meminfo() -> dict[str, int]:
+    rows = [line.split() for line in Path("/proc/meminfo").read_text().splitlines()]
+    return {row[0].rstrip(":"): int(row[1]) * 1024 for row in rows if len(row) > 1}
+
+
+__all__ = ["has_own_disk", "observe_machine"]

@@ -1,0 +1,54 @@
+"""Pods and containers that keep more on the node's disk than they may. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from sampan.api import gotext
+from sampan.api.pod_amounts import effective_limits
+from sampan.api.quantity import parse
+from sampan.api.types.core_v1 import Pod, Volume
+from sampan.kubelet.volumes.sizes import VolumeUsage
+from sampan.runtimes.contract import Usage
+
+STORAGE = "ephemeral-storage"
+
+
+def has_limit(pod: Pod) -> bool:
+    return STORAGE in effective_limits(pod.spec)
+
+
+def excess(pod: Pod, usages: Sequence[Usage], volumes: Sequence[VolumeUsage]) -> str | None:
+    """Why it is to be evicted: its own files, logs and volumes together, or the files and logs of a container."""
+    limit = effective_limits(pod.spec).get(STORAGE)
+    if limit is None:
+        return None
+    total = sum(each.used_bytes for each in counted(pod, volumes))
+    if total + sum(_bytes(each) for each in usages) > limit.value():
+        return f"Pod ephemeral local storage usage exceeds the total limit of containers {limit}. "
+    own = {each.name: each.resources.limits.get(STORAGE) for each in pod.spec.containers or ()}
+    for usage in usages:
+        most = own.get(usage.name)
+        if most is not None and _bytes(usage) > parse(most).value() > 0:
+            told = gotext.quote(str(parse(most)))
+            return f"Container {usage.name} exceeded its local ephemeral storage limit {told}. "
+    return None
+
+
+def counted(pod: Pod, volumes: Sequence[VolumeUsage]) -> list[VolumeUsage]:
+    """Those that are on the node's own disk, and end with the pod."""
+    names = {each.name for each in pod.spec.volumes if _is_counted(each)}
+    return [each for each in volumes if each.name in names]
+
+
+def _is_counted(volume: Volume) -> bool:
+    if volume.emptyDir is not None:
+        return volume.emptyDir.medium != "Memory"
+    return volume.configMap is not None
+
+
+def _bytes(usage: Usage) -> int:
+    return (usage.disk_bytes or 0) + (usage.log_bytes or 0)
+
+
+__all__ = ["counted", "excess", "has_limit"]

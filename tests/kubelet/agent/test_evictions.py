@@ -1,0 +1,181 @@
+"""A real node whose disks run full: they are small file systems in memory, so that nobody else fills them."""
+
+import asyncio
+import os
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pytest
+
+from sampan.api.codec import json
+from sampan.api.types.core_v1 import Event, Node, Pod
+from sampan.kubelet.agent.kubelet import Kubelet
+from sampan.machinery.client import Client
+from sampan.runtimes import kernel
+from sampan.runtimes.images import ImageStore
+from sampan.runtimes.images.archives import load
+from sampan.testing import Cluster
+from tests.e2e.chaos.line import Line
+from tests.kubelet.agent.real_node import NAME, phase, real_node, until
+from tests.runtimes.images.made import MadeImage, docker_archive
+
+MIB = 1 << 20
+pytestmark = pytest.mark.skipif(
+    os.geteuid() != 0 or not (shutil.which("crun") or shutil.which("runc")), reason="needs root, and crun or runc"
+)
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Iterator[Path]:
+    """With a disk for the kubelet's data, and one for images."""
+    disks = [tmp_path / name for name in ("kubelet", "images")]
+    for disk in disks:
+        disk.mkdir()
+        kernel.mount("tmpfs", disk, "tmpfs", 0, "size=64m,mode=755")
+    try:
+        yield tmp_path
+    finally:
+        for disk in disks:
+            kernel.unmount(disk)
+
+
+def pod(name: str, *commands: str, limits: tuple[str, ...] = (), volume: dict[str, Any] | None = None) -> Pod:
+    mounts = [{"name": "v", "mountPath": "/v"}] if volume is not None else []
+    containers = [
+        {
+            "name": f"c{number}",
+            "image": "sampan.local/host",
+            "command": ["sh", "-c", command],
+            "resources": {"limits": {"ephemeral-storage": limits[number]} if limits else {}},
+            "volumeMounts": mounts,
+        }
+        for number, command in enumerate(commands)
+    ]
+    spec = {
+        "nodeName": NAME,
+        "hostNetwork": True,
+        "restartPolicy": "Never",
+        "terminationGracePeriodSeconds": 0,
+        "containers": containers,
+        "volumes": [{"name": "v", **volume}] if volume is not None else [],
+    }
+    return json.from_value({"metadata": {"name": name, "namespace": "default"}, "spec": spec}, Pod)
+
+
+async def ended(kubelet: Kubelet, name: str) -> Any:
+    await until(lambda: phase(kubelet, name) == "Failed")
+    found = kubelet.find("default", name)
+    assert found is not None
+    assert found.status.reason == "Evicted"
+    return found.status
+
+
+async def condition(client: Client, wanted: str) -> None:
+    async with asyncio.timeout(60):
+        while True:
+            node = await client.of(Node).get(NAME)
+            if [each.status for each in node.status.conditions if each.type == "DiskPressure"] == [wanted]:
+                return
+            await asyncio.sleep(0.1)
+
+
+async def events(client: Client, last: str) -> dict[str, str]:
+    """Messages by reason, once that one is among them."""
+    async with asyncio.timeout(60):
+        while True:
+            told = {each.reason: each.message for each in (await client.of(Event).list()).items}
+            if last in told:
+                return told
+            await asyncio.sleep(0.1)
+
+
+async def limits(client: Client, kubelet: Kubelet) -> None:
+    talk = "head -c 200000 /dev/zero | tr '\\0' a; sleep 1000"
+    await client.of(Pod).create(pod("chatty", talk, "sleep 1000", limits=("64Ki", "10Mi")))
+    await client.of(Pod).create(
+        pod("keeper", "head -c 3000000 /dev/zero > /v/f; sleep 1000", limits=("1Mi",), volume={"emptyDir": {}})
+    )
+    status = await ended(kubelet, "chatty")
+    assert status.message == 'Container c0 exceeded its local ephemeral storage limit "64Ki". '
+    assert "DisruptionTarget" not in [each.type for each in status.conditions]
+    status = await ended(kubelet, "keeper")
+    assert status.message == "Pod ephemeral local storage usage exceeds the total limit of containers 1Mi. "
+
+
+async def full_disk(client: Client, kubelet: Kubelet) -> None:
+    await client.of(Pod).create(pod("done", "true"))
+    await until(lambda: phase(kubelet, "done") == "Succeeded")
+    done = kubelet.find("default", "done")
+    assert done is not None
+    assert done.metadata.uid in kubelet.runtime.known_pods()
+    await client.of(Pod).create(pod("modest", "sleep 1000"))
+    await until(lambda: phase(kubelet, "modest") == "Running")
+    await client.of(Pod).create(
+        pod("hoarder", "head -c 50000000 /dev/zero > /v/f; sleep 1000", volume={"emptyDir": {}})
+    )
+    status = await ended(kubelet, "hoarder")
+    assert status.message.startswith("The node was low on resource: ephemeral-storage. Threshold quantity: 24Mi, avai")
+    assert "DisruptionTarget" in [each.type for each in status.conditions]
+    assert phase(kubelet, "modest") == "Running"
+    await condition(client, "False")
+    told = await events(client, "NodeHasNoDiskPressure")
+    assert told["EvictionThresholdMet"] == "Attempting to reclaim ephemeral-storage"
+    assert "NodeHasDiskPressure" in told
+
+
+async def dead_containers_go(client: Client, kubelet: Kubelet) -> None:
+    done = kubelet.find("default", "done")
+    assert done is not None
+    assert done.status.phase == "Succeeded"
+    assert done.metadata.uid not in kubelet.runtime.known_pods()
+
+
+def test_pods_that_keep_too_much_go_and_the_disk_is_cleared(folder: Path) -> None:
+    """The images have no disk of their own as far as the kubelet knows: what is dead is cleared first."""
+
+    async def main() -> None:
+        line = Line()
+        async with Cluster(components=("apiserver", "controllers")) as cluster:
+            line.open(cluster.assembly.transport)
+            async with real_node(
+                folder,
+                line,
+                runtime="oci",
+                eviction_hard={"nodefs.available": "24Mi"},
+                eviction_period_s=0.2,
+                pressure_transition_s=1.0,
+            ) as kubelet:
+                await kubelet.ready.wait()
+                for scene in (limits, full_disk, dead_containers_go):
+                    await scene(cluster.client, kubelet)
+                await line.cut()
+
+    asyncio.run(main())
+
+
+def test_images_that_nobody_uses_go_when_their_disk_fills_up(folder: Path) -> None:
+    large = MadeImage({"large": Random(1).randbytes(40 * MIB)}, pack=lambda data: data)
+    load(ImageStore(folder / "images"), docker_archive(folder / "a.tar", large, "large:1"), now=1)
+
+    async def main() -> None:
+        line = Line()
+        async with real_node(
+            folder,
+            line,
+            runtime="oci",
+            images=folder / "images",
+            image_gc_high=50,
+            image_gc_low=40,
+            image_min_age_s=0.0,
+        ) as kubelet:
+            await kubelet.begun.wait()
+            async with asyncio.timeout(60):
+                while await kubelet.runtime.image("large:1") is not None:  # noqa: ASYNC110 - nobody tells
+                    await asyncio.sleep(0.05)
+
+    asyncio.run(main())
+    about = os.statvfs(folder / "images")
+    assert about.f_bavail * about.f_frsize > 50 * MIB

@@ -1,0 +1,64 @@
+"""Who keeps more on the node's disk than they may."""
+
+from typing import Any
+
+import pytest
+
+from sampan.api.codec import json
+from sampan.api.types.core_v1 import Pod
+from sampan.kubelet.agent.storage_limits import excess, has_limit
+from sampan.kubelet.volumes.sizes import VolumeUsage
+from sampan.runtimes.contract import Usage
+
+KIB = 1024
+
+
+def pod(*limits: str, **volume: Any) -> Pod:
+    containers = [
+        {"name": f"c{number}", "image": "i", "resources": {"limits": {"ephemeral-storage": text} if text else {}}}
+        for number, text in enumerate(limits)
+    ]
+    spec = {"containers": containers, "volumes": [{"name": "v", **volume}] if volume else []}
+    return json.from_value({"metadata": {"name": "p", "uid": "u"}, "spec": spec}, Pod)
+
+
+def held(name: str, disk: int, log: int = 0) -> Usage:
+    return Usage(name, 0, 0, disk_bytes=disk * KIB, log_bytes=log * KIB)
+
+
+def volume(size: int) -> VolumeUsage:
+    return VolumeUsage(
+        name="v",
+        used_bytes=size * KIB,
+        capacity_bytes=0,
+        available_bytes=0,
+        used_inodes=0,
+        inodes=0,
+        free_inodes=0,
+    )
+
+
+WHOLE = "Pod ephemeral local storage usage exceeds the total limit of containers {}. "
+ONE = 'Container c0 exceeded its local ephemeral storage limit "{}". '
+
+
+@pytest.mark.parametrize(
+    ("found", "usages", "volumes", "told"),
+    [
+        (pod("10Ki", "20Ki"), [held("c0", 5, 4), held("c1", 9)], [], None),
+        (pod("10Ki", "20Ki"), [held("c0", 5, 6), held("c1", 9)], [], ONE.format("10Ki")),
+        (pod("10Ki", "20Ki"), [held("c0", 15), held("c1", 20)], [], WHOLE.format("30Ki")),
+        (pod("10Ki", emptyDir={}), [held("c0", 5)], [volume(6)], WHOLE.format("10Ki")),
+        (pod("10Ki", emptyDir={"medium": "Memory"}), [held("c0", 5)], [volume(6)], None),
+        (pod("10Ki", configMap={"name": "m"}), [held("c0", 5)], [volume(6)], WHOLE.format("10Ki")),
+        (pod("10Ki", hostPath={"path": "/"}), [held("c0", 5)], [volume(6)], None),
+        (pod(""), [held("c0", 1 << 30)], [], None),
+    ],
+)
+def test_excess(found: Pod, usages: list[Usage], volumes: list[VolumeUsage], told: str | None) -> None:
+    assert excess(found, usages, volumes) == told
+
+
+def test_only_those_with_a_limit_need_to_be_measured() -> None:
+    assert has_limit(pod("", "1Ki"))
+    assert not has_limit(pod("", ""))
