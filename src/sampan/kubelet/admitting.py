@@ -24,7 +24,7 @@ class Admitting:
             if (verdict := self._refusal(record, wanted)) is not None:
                 verdict, ended = self._in_place_of_others(record, wanted, verdict)
             if verdict is not None:
-                self._reject(record, verdict)
+                self.reject(record, verdict)
                 return None
         record.count(wanted)
         return ended
@@ -59,7 +59,7 @@ class Admitting:
     def _others(self, record: PodRecord) -> list[Pod]:
         return [self._records[uid].pod for uid in sorted(record.kubelet.pods) if uid in self._records]
 
-    def _reject(self, record: PodRecord, verdict: Verdict) -> None:
+    def reject(self, record: PodRecord, verdict: Verdict) -> None:
         self._events.pod(record.kubelet, record.pod, WARNING, verdict.reason, verdict.message)
         record.stage = Stage.TERMINATED
         self._statuses.set_pod_status(record, rejected(record.pod, verdict, self._clock.now()))

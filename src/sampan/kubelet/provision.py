@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
-from sampan.api.types.core_v1 import Container, EphemeralContainer, Pod
+from sampan.api.types.core_v1 import Container, EphemeralContainer, Pod, PodStatus
 from sampan.kubelet.pod_status import Verdict
 from sampan.runtimes.contract import PodReport, RuntimeFailure
 
@@ -39,6 +39,12 @@ class Provision(Protocol):
 
     def forbidden(self, pod: Pod) -> Verdict | None:
         """Why a pod that the node has taken may not go on here."""
+
+    async def admit(self, record: PodRecord) -> Verdict | None:
+        """Why the pod cannot have what has to be asked for elsewhere: devices. Asked once, before anything is done."""
+
+    def told(self, pod: Pod, status: PodStatus) -> PodStatus:
+        """The status, with what only the node knows: how the pod's devices are."""
 
     def report(self, pod: Pod) -> PodReport:
         """What the runtime has of the pod, with what probes and termination messages say."""

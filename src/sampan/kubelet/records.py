@@ -83,6 +83,8 @@ class PodRecord:
     """Containers that have to be begun anew to have other resources."""
     killed: set[str] | None = None
     """The ids of containers that were told to end while the pod goes on."""
+    is_admitted: bool = False
+    """What it asks for is set aside for it."""
     is_finished: bool = False
     """Nothing is left of it that the API server's object has to stay for."""
     is_gone: bool = False

@@ -150,6 +150,8 @@ class SyncLoop:
         pod, kubelet = record.pod, record.kubelet
         self._check_deadline(record)
         self._check_permissions(record)
+        if not await self._is_admitted(record):
+            return None
         report, retry_s = kubelet.report(pod), None
         while retry_s is None:
             actions = compute_pod_actions(pod, report)
@@ -170,6 +172,16 @@ class SyncLoop:
         self._say(record, report)
         deadline_s = deadline_left_s(pod, record.status, self._clock.now())
         return min((s for s in (retry_s, running_s, report.changes_in_s, deadline_s) if s is not None), default=None)
+
+    async def _is_admitted(self, record: PodRecord) -> bool:
+        provision = record.kubelet.provision
+        if provision is None or record.is_admitted or self._is_to_end(record):
+            return True
+        if (verdict := await provision.admit(record)) is not None:
+            self._admitting.reject(record, verdict)
+            return False
+        record.is_admitted = True
+        return True
 
     async def _kill(self, record: PodRecord, kills: Sequence[Kill]) -> None:
         """Containers that must not go on, of a pod that does."""
@@ -252,6 +264,8 @@ class SyncLoop:
             resize=record.resize,
         )
         status = generate(record.pod, facts, self._clock.now())
+        if kubelet.provision is not None:
+            status = kubelet.provision.told(record.pod, status)
         if is_terminal:
             status = finished(record.pod, status)
         self._statuses.set_pod_status(record, status, may_run=may_run(report))

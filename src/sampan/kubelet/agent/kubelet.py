@@ -26,7 +26,7 @@ from sampan.kubelet.agent.housekeeping import Housekeeping
 from sampan.kubelet.agent.image_gc import ImageCollector
 from sampan.kubelet.agent.messages import Messages
 from sampan.kubelet.agent.node_keeper import NodeKeeper
-from sampan.kubelet.agent.node_plugins import make_registry
+from sampan.kubelet.agent.node_plugins import make_plugins
 from sampan.kubelet.agent.observing import has_own_disk
 from sampan.kubelet.agent.orphans import Orphans
 from sampan.kubelet.agent.own_pods import OwnPods
@@ -154,6 +154,8 @@ class Kubelet:
             )
             await stack.enter_async_context(self.informers)
             volumes = managed(self)
+            self._plugins = make_plugins(self, volumes, self._keeper.beat_now)
+            self._keeper.plugins = self._plugins
             await self._begin(stack, facts, volumes)
             await stack.enter_async_context(volumes.running())
             try:
@@ -195,6 +197,7 @@ class Kubelet:
             resizer=Resizer(
                 runtime=self.runtime, groups=self.groups, events=self.events, node_memory=facts.memory_bytes
             ),
+            plugins=self._plugins,
             own_pods=self._own,
             recorder=self.recorder,
         )
@@ -211,7 +214,12 @@ class Kubelet:
             sync_loop=self.sync_loop,
             clock=self.clock,
             orphans=Orphans(
-                runtime=self.runtime, volumes=volumes, groups=self.groups, root=config.root, logs=config.logs
+                runtime=self.runtime,
+                volumes=volumes,
+                groups=self.groups,
+                plugins=self._plugins,
+                root=config.root,
+                logs=config.logs,
             ),
             is_complete=lambda: sources.are_known,
         )
@@ -231,7 +239,7 @@ class Kubelet:
                 self._probes.run(),
                 self._eviction.run(),
                 collector.run(),
-                make_registry(self, volumes).run(),
+                self._plugins.run(),
                 house.relist(),
                 self._join(group, keeper, house),
             ):
@@ -261,6 +269,7 @@ class Kubelet:
                 await volumes.unmount(uid)
             except RuntimeFailure as failure:
                 log.warning("pod %s: %s", uid, failure.message)
+        await self._plugins.keep_only(())
         await asyncio.to_thread(self.groups.end)
 
     # -- changes -----------------------------------------------------------------------------------------------------

@@ -9,17 +9,18 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from sampan.api.types.core_v1 import Node
-from sampan.kubelet.agent import pod_ranges, registration
+from sampan.kubelet.agent import pod_ranges, registration, runtime_status
 from sampan.kubelet.agent.node_images import node_images
 from sampan.kubelet.heartbeat import Heartbeat
 from sampan.kubelet.node_status import READY, Said
 from sampan.kubelet.records import NodeRecord
 from sampan.machinery import errors
 from sampan.machinery.client import ConnectionFailed
-from sampan.runtimes.contract import RuntimeFailure
+from sampan.runtimes.contract import RuntimeFailure, RuntimeStatus
 
 if TYPE_CHECKING:
     from sampan.kubelet.agent.config import AgentConfig
+    from sampan.kubelet.agent.node_plugins import NodePlugins
     from sampan.kubelet.pod_events import PodEvents
     from sampan.machinery.clock import Clock
 
@@ -44,13 +45,20 @@ class NodeKeeper:
         self._config, self._record, self._clock, self._faults = config, record, clock, faults
         self._heartbeat = Heartbeat(clock=clock, config=config.kubelet, events=events)
         self._now = asyncio.Event()
+        self._capacity = record.machine.capacity, record.machine.allocatable or record.machine.capacity
+        """Of the machine itself."""
+        self.plugins: NodePlugins | None = None
+        """What more there is, of devices."""
         self._kept = pod_ranges.kept(config.root)
         """The ranges that the node had when it was last heard of."""
+        self._runtime = RuntimeStatus()
+        """As the runtime last said that it is."""
         self.use(record.node)
 
     async def register(self) -> None:
         """As often as it takes: the API server may come long after the node."""
         config, record = self._config, self._record
+        await self._look_at_runtime()
         while True:
             try:
                 node = await registration.register(record.client, config, record.machine, self._clock.now())
@@ -65,6 +73,7 @@ class NodeKeeper:
         """Heartbeats, until cancelled."""
         while True:
             await self._pause(self._config.kubelet.renew_s)
+            await self._look_at_runtime()
             self.look()
             try:
                 await self._look_at_images()
@@ -87,24 +96,39 @@ class NodeKeeper:
 
     def use(self, node: Node) -> None:
         """The node is like this now: pods have their addresses from its ranges."""
-        self._record.node = node
+        before, self._record.node = self._ranges(), node
         if node.spec.podCIDRs and node.spec.podCIDRs != self._kept:
             self._kept = list(node.spec.podCIDRs)
             pod_ranges.keep(self._config.root, self._kept)
         self._record.runtime.use_pod_cidrs(self._ranges())
         self.look()
+        if self._ranges() != before and self._runtime.faults:
+            self.beat_now()
 
     def look(self) -> None:
         record, conditions = self._record, self.conditions()
         if conditions != record.machine.conditions:
             record.machine = replace(record.machine, conditions=conditions)
             record.is_changed = True
+        self._look_at_devices()
+
+    def _look_at_devices(self) -> None:
+        if self.plugins is None:
+            return
+        record, (own, for_pods) = self._record, self._capacity
+        more, more_for_pods = self.plugins.capacity()
+        capacity, allocatable = {**own, **more}, {**for_pods, **more_for_pods}
+        if (record.machine.capacity, record.machine.allocatable) != (capacity, allocatable):
+            record.machine = replace(record.machine, capacity=capacity, allocatable=allocatable)
+            record.is_changed = True
 
     def conditions(self) -> dict[str, Said]:
         """Those that are not as they should be."""
         found = dict(self._faults())
         if self._config.needs_pod_cidr and not self._ranges():
-            found.setdefault(READY, ("False", "KubeletNotReady", _NO_NETWORK))
+            found.setdefault(READY, runtime_status.not_ready([_NO_NETWORK]))
+        if self._runtime.faults:
+            found.setdefault(READY, runtime_status.not_ready(self._runtime.faults))
         return found
 
     # -- parts -------------------------------------------------------------------------------------------------------
@@ -121,6 +145,14 @@ class NodeKeeper:
             timer.cancel()
             soon.cancel()
         self._now.clear()
+
+    async def _look_at_runtime(self) -> None:
+        record = self._record
+        status = self._runtime = await record.runtime.status()
+        handlers, features = runtime_status.handlers(status), runtime_status.features(status)
+        if (handlers, features) != (record.machine.handlers, record.machine.features):
+            record.machine = replace(record.machine, handlers=handlers, features=features)
+            record.is_changed = True
 
     async def _look_at_images(self) -> None:
         record = self._record

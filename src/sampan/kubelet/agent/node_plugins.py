@@ -1,20 +1,118 @@
-"""Plug-ins of others on this node, and those who have use for them."""
+"""Plug-ins of others on this node, and those who have use for them: volumes, devices, dynamic resources."""
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Callable, Collection, Mapping
 from typing import TYPE_CHECKING
 
+import msgspec
+
+from sampan.api.types.core_v1 import Container, ContainerStatus, Pod, PodStatus
+from sampan.kubelet.devices import DeviceManager, Given, together
+from sampan.kubelet.devices.dra import ClaimNotPrepared, DynamicResources
+from sampan.kubelet.devices.dra.manager import TYPE as DYNAMIC
+from sampan.kubelet.devices.manager import TYPE as DEVICES
+from sampan.kubelet.devices.pod_resources import PodResources
 from sampan.kubelet.plugin_registry import PluginRegistry
+from sampan.kubelet.plugin_registry.calls import RpcFault
+from sampan.kubelet.pod_status import Verdict
+from sampan.kubelet.provision import AnyContainer
+from sampan.kubelet.records import Stage
 from sampan.kubelet.volumes.csi.handler import TYPE as CSI
+from sampan.runtimes.contract import RuntimeFailure
 
 if TYPE_CHECKING:
     from sampan.kubelet.agent.kubelet import Kubelet
     from sampan.kubelet.volumes import VolumeManager
 
-
-def make_registry(kubelet: Kubelet, volumes: VolumeManager) -> PluginRegistry:
-    folder = kubelet.config.root / "plugins_registry"
-    return PluginRegistry(folder=folder, handlers={CSI: volumes.csi_handler}, clock=kubelet.clock)
+NOT_PREPARED, NOT_GIVEN_BACK = "FailedPrepareDynamicResources", "FailedUnprepareDynamicResources"
+_CREATE = "CreateContainerConfigError"
 
 
-__all__ = ["make_registry"]
+class NodePlugins:
+    def __init__(
+        self, *, registry: PluginRegistry, devices: DeviceManager, dynamic: DynamicResources, resources: PodResources
+    ) -> None:
+        self._registry, self._devices, self._dynamic, self._resources = registry, devices, dynamic, resources
+
+    async def run(self) -> None:
+        async with asyncio.TaskGroup() as group:
+            for work in (self._devices.run(), self._dynamic.run(), self._resources.run(), self._registry.run()):
+                group.create_task(work)
+
+    def capacity(self) -> tuple[Mapping[str, str], Mapping[str, str]]:
+        """What the node has of devices, and what pods may have of them."""
+        return self._devices.capacity()
+
+    async def admit(self, pod: Pod, *, is_running: bool) -> Verdict | None:
+        """Why the pod cannot have the devices that it asks for; else it has them from now on."""
+        return await self._devices.admit(pod, is_running=is_running)
+
+    async def prepare(self, pod: Pod) -> None:
+        """Have what the pod claims prepared, if it is not."""
+        try:
+            await self._dynamic.prepare(pod)
+        except ClaimNotPrepared as fault:
+            raise RuntimeFailure(NOT_PREPARED, f"Failed to prepare dynamic resources: {fault}") from None
+
+    async def given(self, pod: Pod, container: AnyContainer) -> Given:
+        """What the container is told of its devices."""
+        try:
+            parts = [await self._devices.given(pod, container.name)]
+            if isinstance(container, Container):
+                parts.append(self._dynamic.given(pod, container))
+        except (RpcFault, ClaimNotPrepared) as fault:
+            raise RuntimeFailure(_CREATE, str(fault)) from None
+        return together(parts)
+
+    async def release(self, uid: str) -> None:
+        """Nothing of the pod runs any more."""
+        self._devices.forget([uid])
+        try:
+            await self._dynamic.unprepare(uid)
+        except ClaimNotPrepared as fault:
+            raise RuntimeFailure(NOT_GIVEN_BACK, str(fault)) from None
+
+    async def keep_only(self, uids: Collection[str]) -> None:
+        """There are no pods but those."""
+        self._devices.keep_only(uids)
+        await self._dynamic.keep_only(uids)
+
+    def told(self, pod: Pod, status: PodStatus) -> PodStatus:
+        """The status, with how the containers' devices are."""
+        containers = {each.name: each for each in pod.spec.containers or ()}
+        found = [self._told(pod, containers.get(each.name), each) for each in status.containerStatuses]
+        return msgspec.structs.replace(status, containerStatuses=found)
+
+    def _told(self, pod: Pod, container: Container | None, status: ContainerStatus) -> ContainerStatus:
+        if container is None:
+            return status
+        found = [*self._devices.statuses(pod, container.name), *self._dynamic.statuses(pod, container)]
+        if found == status.allocatedResourcesStatus:
+            return status
+        return msgspec.structs.replace(status, allocatedResourcesStatus=found)
+
+
+def make_plugins(kubelet: Kubelet, volumes: VolumeManager, on_change: Callable[[], None]) -> NodePlugins:
+    """`on_change`: the node has other devices than before."""
+    config, clock = kubelet.config, kubelet.clock
+    devices = DeviceManager(root=config.root, clock=clock, on_change=on_change, look_at=kubelet.look_at)
+    dynamic = DynamicResources(
+        root=config.root, node_name=config.name, client=kubelet.client, clock=clock, look_at=kubelet.look_at
+    )
+    registry = PluginRegistry(
+        folder=config.root / "plugins_registry",
+        handlers={CSI: volumes.csi_handler, DEVICES: devices, DYNAMIC: dynamic},
+        clock=clock,
+    )
+    resources = PodResources(
+        root=config.root,
+        devices=devices,
+        claims=dynamic.claims,
+        pods=lambda: [each.pod for each in kubelet.records.values() if each.stage is not Stage.TERMINATED],
+    )
+    return NodePlugins(registry=registry, devices=devices, dynamic=dynamic, resources=resources)
+
+
+__all__ = ["NOT_GIVEN_BACK", "NOT_PREPARED", "NodePlugins", "make_plugins"]

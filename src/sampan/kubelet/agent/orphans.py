@@ -9,6 +9,7 @@ import shutil
 from collections.abc import Collection
 from pathlib import Path
 
+from sampan.kubelet.agent.node_plugins import NodePlugins
 from sampan.kubelet.cgroups import PodGroups
 from sampan.kubelet.volumes import VolumeManager
 from sampan.runtimes import kernel
@@ -18,8 +19,17 @@ log = logging.getLogger(__name__)
 
 
 class Orphans:
-    def __init__(self, *, runtime: Runtime, volumes: VolumeManager, groups: PodGroups, root: Path, logs: Path) -> None:
-        self._runtime, self._volumes, self._groups = runtime, volumes, groups
+    def __init__(
+        self,
+        *,
+        runtime: Runtime,
+        volumes: VolumeManager,
+        groups: PodGroups,
+        plugins: NodePlugins,
+        root: Path,
+        logs: Path,
+    ) -> None:
+        self._runtime, self._volumes, self._groups, self._plugins = runtime, volumes, groups, plugins
         self._pods, self._logs = root / "pods", logs
 
     async def remove(self, known: Collection[str]) -> list[str]:
@@ -32,6 +42,7 @@ class Orphans:
                 await asyncio.to_thread(self._remove, uid)
             except (RuntimeFailure, OSError) as fault:
                 log.warning("what is left of pod %s: %s", uid, fault)
+        await self._plugins.keep_only(known)
         return found
 
     def _found(self) -> set[str]:

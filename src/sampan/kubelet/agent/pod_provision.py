@@ -11,10 +11,11 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, TypeVar
 
-from sampan.api.types.core_v1 import Container, EphemeralContainer, Pod
+from sampan.api.types.core_v1 import Container, EphemeralContainer, Pod, PodStatus
 from sampan.kubelet.agent import checks
 from sampan.kubelet.agent.config import AgentConfig
 from sampan.kubelet.agent.messages import Messages
+from sampan.kubelet.agent.node_plugins import NodePlugins
 from sampan.kubelet.agent.orphans import remove_folder
 from sampan.kubelet.agent.own_pods import OwnPods
 from sampan.kubelet.agent.pulling import ImageManager
@@ -60,6 +61,7 @@ class Parts:
     messages: Messages
     events: PodEvents
     resizer: Resizer
+    plugins: NodePlugins
     own_pods: OwnPods
     recorder: FlightRecorder | None = None
 
@@ -84,6 +86,13 @@ class PodProvision:
         if verdict is not None:
             self._step(pod, "check permissions", verdict.message)
         return verdict
+
+    async def admit(self, record: PodRecord) -> Verdict | None:
+        report = self._parts.runtime.pod_report(record.pod)
+        return await self._parts.plugins.admit(record.pod, is_running=bool(report.containers))
+
+    def told(self, pod: Pod, status: PodStatus) -> PodStatus:
+        return self._parts.plugins.told(pod, status)
 
     # -- how things are ----------------------------------------------------------------------------------------------
 
@@ -149,6 +158,12 @@ class PodProvision:
         if pod.spec.imagePullSecrets:
             found = await self._unless_ending(record, parts.images.look_for_secrets(record))
             self._step(pod, "read image pull secrets", " ".join(found))
+        await self._unless_ending(record, self._prepare_claims(pod))
+
+    async def _prepare_claims(self, pod: Pod) -> None:
+        await self._parts.plugins.prepare(pod)
+        if pod.spec.resourceClaims:
+            self._step(pod, "prepare claims", " ".join(each.name for each in pod.spec.resourceClaims))
 
     def _make_places(self, pod: Pod) -> None:
         folder = self._parts.environment.pod_folder(pod)
@@ -181,6 +196,7 @@ class PodProvision:
                 image=image,
                 mounts=partial(parts.volumes.mounts, pod, container),
                 devices=parts.volumes.devices(pod, container),
+                given=await parts.plugins.given(pod, container),
                 extra_groups=parts.volumes.extra_groups(pod),
                 file_key=partial(parts.volumes.file_key, pod),
                 pod_ips=before.ips,
@@ -272,6 +288,7 @@ class PodProvision:
             self._stops.pop(key).cancel()
         parts.probes.forget(uid)
         parts.objects.forget(uid)
+        await parts.plugins.release(uid)
         await parts.volumes.unmount(pod)
         await asyncio.to_thread(parts.groups.remove, uid)
         self._step(pod, "release")

@@ -10,6 +10,7 @@ from pathlib import Path
 import msgspec
 
 from sampan.api.types.core_v1 import ConfigMap, Container, EphemeralContainer, FileKeySelector, Pod, Secret, Service
+from sampan.kubelet.devices.given import NOTHING, Given
 from sampan.kubelet.environment import amounts, dns, hosts, security
 from sampan.kubelet.environment.dns import DnsConfig
 from sampan.kubelet.environment.downward import Surroundings
@@ -107,13 +108,14 @@ class Environment:
         image: ImageInfo,
         mounts: Sequence[Mount] | Mounts = (),
         devices: Sequence[Device] = (),
+        given: Given = NOTHING,
         extra_groups: Sequence[int] = (),
         pod_ips: Sequence[str] = (),
         target: str = "",
         file_key: Callable[[FileKeySelector], str | None] = lambda ref: None,
     ) -> ContainerConfig:
-        """`mounts` may be a function of the container's variables. `target` is the id of the container that an
-        ephemeral one looks into."""
+        """`mounts` may be a function of the container's variables; `given` is what comes with its devices. `target` is
+        the id of the container that an ephemeral one looks into."""
         config, plain = self._config, _plain(container)
         try:
             variables = await self._variables(pod, plain, pod_ips, file_key)
@@ -124,7 +126,7 @@ class Environment:
             raise RuntimeFailure(CONFIG_ERROR, str(fault)) from None
         if extra_groups:
             secured = replace(secured, supplemental_groups=[*secured.supplemental_groups, *extra_groups])
-        mounts = mounts(variables) if callable(mounts) else mounts
+        mounts = [*given.mounts, *(mounts(variables) if callable(mounts) else mounts)]
         return ContainerConfig(
             name=container.name,
             attempt=attempt,
@@ -133,11 +135,12 @@ class Environment:
             command=expand_all(container.command or (), variables),
             args=expand_all(container.args or (), variables),
             working_folder=container.workingDir,
-            env=list(variables.items()),
+            env=list({**given.env, **variables}.items()),
             mounts=[*mounts, *self._own_mounts(pod, plain, attempt, pod_ips, mounts)],
-            devices=devices,
+            devices=[*given.devices, *devices],
+            cdi_devices=given.cdi_devices,
             labels={**identity(pod), _CONTAINER: container.name},
-            annotations={HASH: container_hash(container)},
+            annotations={**given.annotations, HASH: container_hash(container)},
             log_path=self.log_folder(pod) / container.name / f"{attempt}.log",
             has_stdin=bool(container.stdin),
             closes_stdin=bool(container.stdinOnce),

@@ -1,0 +1,113 @@
+"""Which containers have which devices, and what their plug-ins said of it; kept on disk, so that a kubelet that comes
+back gives nobody what another has."""
+
+from __future__ import annotations
+
+import base64
+import logging
+import os
+import zlib
+from collections.abc import Collection, Iterable, Mapping
+from pathlib import Path
+
+import msgspec
+
+log = logging.getLogger(__name__)
+
+NO_NODE = -1
+"""Of a device that is near no part of the machine's memory in particular."""
+
+
+class Allocation(msgspec.Struct, frozen=True, kw_only=True):
+    """Devices of one resource that a container has."""
+
+    uid: str = msgspec.field(name="PodUID")
+    container: str = msgspec.field(name="ContainerName")
+    resource: str = msgspec.field(name="ResourceName")
+    nodes: Mapping[str, list[str]] = msgspec.field(name="DeviceIDs")
+    """Devices by the part of the machine's memory that they are near to."""
+    answer: str = msgspec.field(name="AllocResp")
+    """Of the plug-in: the message, as text."""
+
+    @property
+    def devices(self) -> set[str]:
+        return {device for devices in self.nodes.values() for device in devices}
+
+    @property
+    def message(self) -> bytes:
+        return base64.b64decode(self.answer)
+
+
+class _Data(msgspec.Struct, kw_only=True):
+    PodDeviceEntries: list[Allocation]
+    RegisteredDevices: dict[str, list[str]]
+
+
+class _File(msgspec.Struct, kw_only=True):
+    Data: _Data
+    Checksum: int
+
+
+class Allocations:
+    def __init__(self, file: Path) -> None:
+        self._file = file
+        self._all: dict[tuple[str, str, str], Allocation] = {}
+
+    def read(self) -> list[str]:
+        """The resources that plug-ins had registered when it was written."""
+        try:
+            found = msgspec.json.decode(self._file.read_bytes(), type=_File)
+        except FileNotFoundError:
+            return []
+        except (OSError, msgspec.DecodeError) as fault:
+            log.error("%s cannot be read: %s; who has which device may not be known", self._file, fault)
+            return []
+        if _checksum(found.Data) != found.Checksum:
+            log.error("%s is damaged; who has which device may not be known", self._file)
+            return []
+        self._all = {(each.uid, each.container, each.resource): each for each in found.Data.PodDeviceEntries}
+        return sorted(found.Data.RegisteredDevices)
+
+    def write(self, registered: Mapping[str, Collection[str]]) -> None:
+        """Whole or not at all."""
+        devices = {resource: sorted(each) for resource, each in registered.items()}
+        data = _Data(PodDeviceEntries=list(self._all.values()), RegisteredDevices=devices)
+        fresh = self._file.with_name(f".{self._file.name}")
+        fresh.write_bytes(msgspec.json.encode(_File(Data=data, Checksum=_checksum(data))))
+        os.replace(fresh, self._file)
+
+    def put(self, allocation: Allocation) -> None:
+        self._all[allocation.uid, allocation.container, allocation.resource] = allocation
+
+    def get(self, uid: str, container: str, resource: str) -> Allocation | None:
+        return self._all.get((uid, container, resource))
+
+    def of_container(self, uid: str, container: str) -> list[Allocation]:
+        return [each for each in self._all.values() if (each.uid, each.container) == (uid, container)]
+
+    def of_pod(self, uid: str) -> list[Allocation]:
+        return [each for each in self._all.values() if each.uid == uid]
+
+    def taken(self, resource: str) -> set[str]:
+        return {device for each in self._all.values() if each.resource == resource for device in each.devices}
+
+    def users(self, resource: str, devices: Collection[str]) -> set[str]:
+        """The uids of the pods that have any of them."""
+        return {each.uid for each in self._all.values() if each.resource == resource and each.devices & set(devices)}
+
+    def pods(self) -> set[str]:
+        return {each.uid for each in self._all.values()}
+
+    def forget(self, uids: Iterable[str]) -> bool:
+        """Whether there was anything of those pods."""
+        gone = set(uids)
+        left = {key: each for key, each in self._all.items() if each.uid not in gone}
+        is_changed, self._all = len(left) != len(self._all), left
+        return is_changed
+
+
+def _checksum(data: _Data) -> int:
+    return zlib.crc32(msgspec.json.encode(data))
+
+
+__all__ = ["NO_NODE", "Allocation", "Allocations"]

@@ -1,0 +1,60 @@
+"""Which devices a container gets. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+
+from sampan.api import quantity
+from sampan.api.types.core_v1 import Container, Pod
+
+
+class NoDevices(Exception):
+    """They cannot be had, and why."""
+
+
+def check_health(resource: str, healthy: Collection[str] | None, held: Collection[str]) -> None:
+    """Of a container that is to be started: `healthy` is None where no plug-in has ever told of such devices; `held`
+    are those that it has already."""
+    if healthy is None:
+        raise NoDevices(f"cannot allocate unregistered device {resource}")
+    if not healthy:
+        raise NoDevices(f"no healthy devices present; cannot allocate unhealthy devices {resource}")
+    if not set(held) <= set(healthy):
+        told = "previously allocated devices are no longer healthy; cannot allocate unhealthy devices"
+        raise NoDevices(f"{told} {resource}")
+
+
+def check_unchanged(uid: str, container: str, resource: str, held: Collection[str], count: int) -> None:
+    if held and len(held) != count:
+        told = f'pod "{uid}" container "{container}" changed request for resource "{resource}"'
+        raise NoDevices(f"{told} from {len(held)} to {count}")
+
+
+def check_enough(resource: str, count: int, free: Collection[str]) -> None:
+    if len(free) < count:
+        told = f"requested number of devices unavailable for {resource}. Requested: {count}, Available: {len(free)}"
+        raise NoDevices(told)
+
+
+def chosen(count: int, reusable: Collection[str], preferred: Sequence[str], free: Collection[str]) -> list[str]:
+    """First those that the pod's containers before this one had, then those that the plug-in prefers."""
+    ordered = [*sorted(reusable), *(each for each in preferred if each in free), *sorted(free)]
+    return list(dict.fromkeys(ordered))[:count]
+
+
+def asked(container: Container) -> dict[str, int]:
+    """Of each resource; limits and requests of devices are the same."""
+    return {name: int(quantity.parse(text).value()) for name, text in container.resources.limits.items()}
+
+
+def from_claim(pod: Pod, container: str) -> set[str]:
+    """Resources that the container has by a claim of dynamic resources instead."""
+    status = pod.status.extendedResourceClaimStatus
+    mappings = status.requestMappings if status is not None else ()
+    return {each.resourceName for each in mappings or () if each.containerName == container}
+
+
+Held = Mapping[str, Collection[str]]
+"""Devices by resource."""
+
+__all__ = ["Held", "NoDevices", "asked", "check_enough", "check_health", "check_unchanged", "chosen", "from_claim"]

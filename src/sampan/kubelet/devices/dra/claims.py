@@ -1,0 +1,77 @@
+"""Which claims of dynamic resources a pod and its containers use. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from sampan.api import quantity
+from sampan.api.types.core_v1 import Container, Pod, PodResourceClaim
+from sampan.api.types.resource_v1 import ResourceClaim
+
+
+class ClaimNotPrepared(Exception):
+    """Why the pod cannot have what it claims."""
+
+
+class Used(NamedTuple):
+    name: str
+    """Of the ResourceClaim."""
+    is_made: bool
+    """For this pod, from a template."""
+
+
+def claims_of(pod: Pod) -> list[Used]:
+    found = [used for claim in pod.spec.resourceClaims if (used := _of(pod, claim)) is not None]
+    status = pod.status.extendedResourceClaimStatus
+    return [*found, Used(status.resourceClaimName, False)] if status is not None else found
+
+
+def _of(pod: Pod, claim: PodResourceClaim) -> Used | None:
+    """None where the pod turned out to need none."""
+    if claim.resourceClaimName:
+        return Used(claim.resourceClaimName, False)
+    for status in pod.status.resourceClaimStatuses:
+        if status.name == claim.name:
+            return Used(status.resourceClaimName, True) if status.resourceClaimName else None
+    where = f"{pod.metadata.namespace}/{pod.metadata.name}"
+    raise ClaimNotPrepared(f'pod "{where}": ResourceClaim not created yet')
+
+
+def check(pod: Pod, used: Used, claim: ResourceClaim) -> None:
+    meta = claim.metadata
+    if used.is_made and not any(owner.controller and owner.uid == pod.metadata.uid for owner in meta.ownerReferences):
+        where = f"{meta.namespace}/{meta.name} was not created for pod {pod.metadata.namespace}/{pod.metadata.name}"
+        raise ClaimNotPrepared(f"ResourceClaim {where} (pod is not owner)")
+    if not any(consumer.uid == pod.metadata.uid for consumer in claim.status.reservedFor):
+        told = f"pod {pod.metadata.name} ({pod.metadata.uid}) is not allowed to use ResourceClaim"
+        raise ClaimNotPrepared(f"{told} {used.name} ({meta.uid})")
+    if claim.status.allocation is None:
+        raise ClaimNotPrepared(f"ResourceClaim {used.name}: not allocated")
+
+
+class Part(NamedTuple):
+    """Of a claim, what a container uses."""
+
+    label: str
+    """As the container's status calls it; empty for extended resources."""
+    claim: str
+    request: str
+    """Empty: all of it."""
+
+
+def parts_of(pod: Pod, container: Container) -> Iterator[Part]:
+    by_name = {claim.name: claim for claim in pod.spec.resourceClaims}
+    for wanted in container.resources.claims:
+        used = _of(pod, by_name[wanted.name]) if wanted.name in by_name else None
+        if used is not None:
+            label = f"claim:{wanted.name}/{wanted.request}" if wanted.request else f"claim:{wanted.name}"
+            yield Part(label, used.name, wanted.request or "")
+    status = pod.status.extendedResourceClaimStatus
+    asked = {name for name, text in container.resources.requests.items() if quantity.parse(text).value()}
+    for mapping in (status.requestMappings or ()) if status is not None else ():
+        if mapping.containerName == container.name and mapping.resourceName in asked:
+            yield Part("", status.resourceClaimName if status is not None else "", mapping.requestName)
+
+
+__all__ = ["ClaimNotPrepared", "Part", "Used", "check", "claims_of", "parts_of"]

@@ -1,0 +1,64 @@
+"""What a container is given for the devices that it has. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from sampan.kubelet.plugin_registry.calls import Message
+from sampan.runtimes.config import Device, Mount
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Given:
+    env: Mapping[str, str] = field(default_factory=dict)
+    mounts: Sequence[Mount] = ()
+    devices: Sequence[Device] = ()
+    annotations: Mapping[str, str] = field(default_factory=dict)
+    cdi_devices: Sequence[str] = ()
+
+
+NOTHING = Given()
+
+
+def together(parts: Iterable[Given]) -> Given:
+    """All of them; where two speak of the same, the first counts."""
+    env: dict[str, str] = {}
+    annotations: dict[str, str] = {}
+    mounts: dict[str, Mount] = {}
+    devices: dict[str, Device] = {}
+    names: dict[str, None] = {}
+    for part in parts:
+        env = {**part.env, **env}
+        annotations = {**part.annotations, **annotations}
+        mounts = {mount.target: mount for mount in part.mounts} | mounts
+        devices = {device.path: device for device in part.devices} | devices
+        names |= dict.fromkeys(part.cdi_devices)
+    return Given(
+        env=env,
+        mounts=list(mounts.values()),
+        devices=list(devices.values()),
+        annotations=annotations,
+        cdi_devices=list(names),
+    )
+
+
+def of_answer(answer: Message) -> Given:
+    """What a plug-in of devices has said of a container."""
+    return Given(
+        env=dict(answer.envs),
+        mounts=[
+            Mount(source=Path(each.host_path), target=each.container_path, is_read_only=each.read_only)
+            for each in answer.mounts
+        ],
+        devices=[
+            Device(host_path=each.host_path, path=each.container_path, permissions=each.permissions)
+            for each in answer.devices
+        ],
+        annotations=dict(answer.annotations),
+        cdi_devices=[each.name for each in answer.cdi_devices],
+    )
+
+
+__all__ = ["NOTHING", "Given", "of_answer", "together"]

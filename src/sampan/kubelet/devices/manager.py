@@ -1,0 +1,283 @@
+"""The device manager: what devices plug-ins have, which containers get them, and what those are given with them."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import logging
+from collections.abc import Callable, Collection, Iterable, Sequence
+from pathlib import Path
+
+from sampan.api import resource_names
+from sampan.api.types.core_v1 import Container, Pod, ResourceHealth, ResourceStatus
+from sampan.kubelet.devices import choosing
+from sampan.kubelet.devices.allocations import NO_NODE, Allocation, Allocations
+from sampan.kubelet.devices.choosing import NoDevices
+from sampan.kubelet.devices.given import Given, of_answer, together
+from sampan.kubelet.devices.plugin import VERSION, DevicePlugin, Seen, proto
+from sampan.kubelet.plugin_registry import PluginFault
+from sampan.kubelet.plugin_registry.calls import Message, RpcFault
+from sampan.kubelet.plugin_registry.serving import Refused, Service, SocketServer
+from sampan.kubelet.pod_status import Verdict
+from sampan.kubelet.restarts import is_sidecar
+from sampan.machinery.clock import Clock
+
+log = logging.getLogger(__name__)
+
+TYPE = "DevicePlugin"
+UNEXPECTED = "UnexpectedAdmissionError"
+_FOLDER, _SOCKET, _CHECKPOINT = "device-plugins", "kubelet.sock", "kubelet_internal_checkpoint"
+_GRACE_S = 300.0
+"""How long the devices of a plug-in that has gone are still counted as there."""
+
+
+class DeviceManager:
+    """`run()` must be running for plug-ins to be heard."""
+
+    def __init__(
+        self,
+        *,
+        root: Path,
+        clock: Clock,
+        on_change: Callable[[], None] = lambda: None,
+        look_at: Callable[[str], None] = lambda uid: None,
+    ) -> None:
+        """`on_change`: the node has other devices than before. `look_at` is told the uid of a pod of whose devices one
+        is no longer as it was."""
+        self._folder, self._clock = root / _FOLDER, clock
+        self._on_change, self._look_at = on_change, look_at
+        self._plugins: dict[str, DevicePlugin] = {}
+        self._seen: dict[str, dict[str, Seen]] = {}
+        """By resource and device; of a plug-in that has gone none is healthy."""
+        self._gone_at: dict[str, float] = {}
+        """When the plug-in of a resource has gone."""
+        self._allocations = Allocations(self._folder / _CHECKPOINT)
+        self._locks: dict[str, asyncio.Lock] = {}
+        self._listening: dict[str, asyncio.Task[None]] = {}
+        self._group: asyncio.TaskGroup | None = None
+        for resource in self._allocations.read():
+            self._seen[resource], self._gone_at[resource] = {}, clock.now()
+
+    # -- plug-ins ----------------------------------------------------------------------------------------------------
+
+    async def run(self) -> None:
+        """Plug-ins see by the new socket that they have to make themselves known again."""
+        self._folder.mkdir(parents=True, exist_ok=True, mode=0o750)
+        for path in self._folder.iterdir():
+            if path.is_socket():
+                path.unlink(missing_ok=True)
+        service = Service(schema=proto, name="Registration", answers={"Register": self._on_register})
+        async with asyncio.TaskGroup() as group:
+            self._group = group
+            async with SocketServer(path=self._folder / _SOCKET, services=[service]).serving():
+                await asyncio.Event().wait()
+
+    async def _on_register(self, request: Message) -> Message:
+        name, version = request.resource_name, request.version
+        if version != VERSION:
+            told = f'requested API version "{version}" is not supported by kubelet. Supported version is ["{VERSION}"]'
+            raise Refused(told)
+        if not resource_names.is_extended(name):
+            raise Refused(f'the ResourceName "{name}" is invalid')
+        try:
+            await self._connect(DevicePlugin(name, str(self._folder / request.endpoint)))
+        except RpcFault as fault:
+            raise Refused(str(fault)) from None
+        return proto().Empty()
+
+    def check(self, name: str, endpoint: str, versions: Sequence[str]) -> None:
+        if VERSION not in versions:
+            told = f'manager does not support versions: {list(versions)}. Supported version is ["{VERSION}"]'
+            raise PluginFault(told)
+        if not resource_names.is_extended(name):
+            raise PluginFault(f"invalid name of device plugin socket: the ResourceName {name!r} is invalid")
+
+    async def register(self, name: str, endpoint: str, versions: Sequence[str]) -> None:
+        try:
+            await self._connect(DevicePlugin(name, endpoint))
+        except RpcFault as fault:
+            raise PluginFault(str(fault)) from None
+
+    async def deregister(self, name: str, endpoint: str) -> None:
+        plugin = self._plugins.get(name)
+        if plugin is not None and plugin.socket == endpoint:
+            self._stop_listening(name)
+            self._lost(plugin)
+
+    async def _connect(self, plugin: DevicePlugin) -> None:
+        if self._group is None:
+            raise RpcFault("the kubelet has just begun")
+        await plugin.connect()
+        self._stop_listening(plugin.resource)
+        self._plugins[plugin.resource] = plugin
+        self._gone_at.pop(plugin.resource, None)
+        self._listening[plugin.resource] = self._group.create_task(self._listen(plugin))
+        log.info("plug-in of %s is registered", plugin.resource)
+
+    def _stop_listening(self, resource: str) -> None:
+        task = self._listening.pop(resource, None)
+        if task is not None:
+            task.cancel()
+
+    async def _listen(self, plugin: DevicePlugin) -> None:
+        try:
+            async for devices in plugin.devices():
+                self._note(plugin.resource, devices)
+        except RpcFault as fault:
+            log.info("plug-in of %s: %s", plugin.resource, fault)
+        self._lost(plugin)
+
+    def _lost(self, plugin: DevicePlugin) -> None:
+        """Its devices may be there, but nobody can say so."""
+        resource = plugin.resource
+        if self._plugins.get(resource) is not plugin:
+            return
+        del self._plugins[resource]
+        self._gone_at[resource] = self._clock.now()
+        known = self._seen.get(resource, {})
+        self._note(resource, {name: Seen(False, seen.nodes) for name, seen in known.items()})
+
+    def _note(self, resource: str, devices: dict[str, Seen]) -> None:
+        before = self._seen.get(resource, {})
+        changed = {name for name in devices if before.get(name) != devices[name]}
+        self._seen[resource] = devices
+        self._write()
+        self._on_change()
+        for uid in sorted(self._allocations.users(resource, changed)):
+            self._look_at(uid)
+
+    # -- what there is -----------------------------------------------------------------------------------------------
+
+    def capacity(self) -> tuple[dict[str, str], dict[str, str]]:
+        """What the node has, and what pods may have of it. Of plug-ins that have been away for long there is none."""
+        capacity, allocatable = {}, {}
+        for resource, devices in self._seen.items():
+            is_past = self._clock.now() - self._gone_at.get(resource, self._clock.now()) > _GRACE_S
+            capacity[resource] = "0" if is_past else str(len(devices))
+            allocatable[resource] = "0" if is_past else str(len(self._healthy(resource)))
+        return capacity, allocatable
+
+    def devices(self) -> dict[str, dict[str, Seen]]:
+        """Those that are well."""
+        return {
+            resource: {name: seen for name, seen in devices.items() if seen.is_healthy}
+            for resource, devices in self._seen.items()
+        }
+
+    def held(self, pod: Pod, container: str) -> list[Allocation]:
+        return self._allocations.of_container(pod.metadata.uid, container)
+
+    def statuses(self, pod: Pod, container: str) -> list[ResourceStatus]:
+        """How the devices of a container are."""
+        return [
+            ResourceStatus(
+                name=each.resource,
+                resources=[
+                    ResourceHealth(resourceID=device, health=self._health(each.resource, device))
+                    for device in sorted(each.devices)
+                ],
+            )
+            for each in self.held(pod, container)
+        ]
+
+    def _health(self, resource: str, device: str) -> str:
+        seen = self._seen.get(resource, {}).get(device)
+        return "Healthy" if seen is None or seen.is_healthy else "Unhealthy"
+
+    def _healthy(self, resource: str) -> set[str]:
+        return {name for name, seen in self._seen.get(resource, {}).items() if seen.is_healthy}
+
+    # -- pods --------------------------------------------------------------------------------------------------------
+
+    async def admit(self, pod: Pod, *, is_running: bool) -> Verdict | None:
+        """Have its containers' devices set aside. One that `is_running` has them already, whatever is known."""
+        reusable: dict[str, set[str]] = {}
+        try:
+            for container in (*pod.spec.initContainers, *(pod.spec.containers or ())):
+                await self._allocate(pod, container, reusable, is_running=is_running)
+        except (NoDevices, RpcFault) as fault:
+            self.forget([pod.metadata.uid])
+            return Verdict(reason=UNEXPECTED, message=f"Allocate failed due to {fault}, which is unexpected")
+        return None
+
+    async def _allocate(
+        self, pod: Pod, container: Container, reusable: dict[str, set[str]], *, is_running: bool
+    ) -> None:
+        """`reusable` are devices of containers that will have ended; those are gone over first."""
+        uid, is_init = pod.metadata.uid, container in pod.spec.initContainers and not is_sidecar(container)
+        claimed = choosing.from_claim(pod, container.name)
+        for resource, count in choosing.asked(container).items():
+            if count <= 0 or resource in claimed or not self._is_known(resource):
+                continue
+            free = reusable.setdefault(resource, set())
+            async with self._locks.setdefault(resource, asyncio.Lock()):
+                await self._of_resource(uid, container.name, resource, count, free, is_running=is_running)
+            found = self._allocations.get(uid, container.name, resource)
+            if found is not None:
+                reusable[resource] = free | found.devices if is_init else free - found.devices
+
+    async def _of_resource(
+        self, uid: str, container: str, resource: str, count: int, reusable: Collection[str], *, is_running: bool
+    ) -> None:
+        known = self._allocations.get(uid, container, resource)
+        held = known.devices if known is not None else set()
+        choosing.check_unchanged(uid, container, resource, held, count)
+        if is_running:
+            return
+        healthy = self._healthy(resource)
+        choosing.check_health(resource, healthy if resource in self._seen else None, held)
+        if known is not None:
+            return
+        reused = set(sorted(set(reusable) & healthy)[:count])
+        free = healthy - self._allocations.taken(resource)
+        choosing.check_enough(resource, count - len(reused), free)
+        plugin = self._plugins.get(resource)
+        if plugin is None:
+            raise NoDevices(f"unknown Device Plugin {resource}")
+        is_asked = plugin.prefers and len(reused) < count
+        preferred = await plugin.preferred(free, reused, count) if is_asked else []
+        devices = choosing.chosen(count, reused, preferred, free)
+        answer = await plugin.allocate(devices)
+        self._put(uid, container, resource, devices, answer)
+
+    def _put(self, uid: str, container: str, resource: str, devices: Sequence[str], answer: Message) -> None:
+        nodes: dict[str, list[str]] = {}
+        for device in devices:
+            seen = self._seen.get(resource, {}).get(device)
+            for node in seen.nodes if seen is not None else (NO_NODE,):
+                nodes.setdefault(str(node), []).append(device)
+        text = base64.b64encode(answer.SerializeToString()).decode()
+        self._allocations.put(Allocation(uid=uid, container=container, resource=resource, nodes=nodes, answer=text))
+        self._write()
+
+    def _is_known(self, resource: str) -> bool:
+        return resource in self._seen or bool(self._allocations.taken(resource))
+
+    async def given(self, pod: Pod, container: str) -> Given:
+        """What the container is started with. RpcFault where its plug-in has to be asked before, and does not agree."""
+        found = self.held(pod, container)
+        for each in found:
+            plugin = self._plugins.get(each.resource)
+            if plugin is not None and plugin.pre_starts:
+                await plugin.pre_start(each.devices)
+        answer = proto().ContainerAllocateResponse if found else None
+        return together(of_answer(answer.FromString(each.message)) for each in found if answer is not None)
+
+    def forget(self, uids: Iterable[str]) -> None:
+        """Pods of which nothing runs any more."""
+        if self._allocations.forget(uids):
+            self._write()
+
+    def keep_only(self, uids: Collection[str]) -> None:
+        """There are no pods but those."""
+        self.forget(self._allocations.pods() - set(uids))
+
+    def _write(self) -> None:
+        try:
+            self._folder.mkdir(parents=True, exist_ok=True, mode=0o750)
+            self._allocations.write({resource: self._healthy(resource) for resource in self._seen})
+        except OSError as fault:
+            log.error("who has which device cannot be written down: %s", fault)
+
+
+__all__ = ["TYPE", "UNEXPECTED", "DeviceManager"]

@@ -1,0 +1,87 @@
+"""What is asked of a plug-in of devices, and what it tells."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Collection, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+from sampan.kubelet.devices.allocations import NO_NODE
+from sampan.kubelet.plugin_registry import calls
+from sampan.kubelet.plugin_registry.calls import Message
+
+if TYPE_CHECKING:
+    from sampan.machinery.proto import Schema
+
+VERSION = "v1beta1"
+HEALTHY = "Healthy"
+_PRE_START_S = 30.0
+
+
+def proto() -> Schema:
+    return calls.read(Path(__file__).parent / "device_plugin.proto")
+
+
+class Seen(NamedTuple):
+    """A device as its plug-in last told of it."""
+
+    is_healthy: bool
+    nodes: Sequence[int]
+
+
+class DevicePlugin:
+    """RpcFault where it does not answer, or says no."""
+
+    def __init__(self, resource: str, socket: str) -> None:
+        self.resource, self.socket = resource, socket
+        self.pre_starts = self.prefers = False
+
+    async def connect(self) -> None:
+        """Learn what it can."""
+        options = await self._call("GetDevicePluginOptions", proto().Empty())
+        self.pre_starts = options.pre_start_required
+        self.prefers = options.get_preferred_allocation_available
+
+    async def devices(self) -> AsyncIterator[dict[str, Seen]]:
+        """All of them, each time that one changes."""
+        schema = proto()
+        async for answer in calls.stream(self.socket, schema, "DevicePlugin", "ListAndWatch", schema.Empty()):
+            yield {each.ID: Seen(each.health == HEALTHY, _nodes(each)) for each in answer.devices}
+
+    async def allocate(self, devices: Sequence[str]) -> Message:
+        """What is to be done for the container that gets them."""
+        schema = proto()
+        wanted = schema.ContainerAllocateRequest(devices_ids=list(devices))
+        answer = await self._call("Allocate", schema.AllocateRequest(container_requests=[wanted]))
+        if not answer.container_responses:
+            raise calls.RpcFault("no containers return in allocation response &AllocateResponse{}")
+        return answer.container_responses[0]
+
+    async def preferred(self, free: Collection[str], held: Collection[str], count: int) -> list[str]:
+        schema = proto()
+        wanted = schema.ContainerPreferredAllocationRequest(
+            available_deviceIDs=sorted({*free, *held}), must_include_deviceIDs=sorted(held), allocation_size=count
+        )
+        request = schema.PreferredAllocationRequest(container_requests=[wanted])
+        try:
+            answer = await self._call("GetPreferredAllocation", request)
+        except calls.RpcFault as fault:
+            raise calls.RpcFault(f"device plugin GetPreferredAllocation rpc failed with err: {fault}") from None
+        return list(answer.container_responses[0].deviceIDs) if answer.container_responses else []
+
+    async def pre_start(self, devices: Collection[str]) -> None:
+        request = proto().PreStartContainerRequest(devices_ids=sorted(devices))
+        try:
+            await self._call("PreStartContainer", request, timeout_s=_PRE_START_S)
+        except calls.RpcFault as fault:
+            raise calls.RpcFault(f"device plugin PreStartContainer rpc failed with err: {fault}") from None
+
+    async def _call(self, name: str, request: Message, timeout_s: float = 120.0) -> Message:
+        return await calls.call(self.socket, proto(), "DevicePlugin", name, request, timeout_s=timeout_s)
+
+
+def _nodes(device: Message) -> list[int]:
+    return [node.ID for node in device.topology.nodes] or [NO_NODE]
+
+
+__all__ = ["VERSION", "DevicePlugin", "Seen", "proto"]

@@ -1,0 +1,114 @@
+"""The pod resources API: monitors on the node ask at a socket which pods have which devices.
+
+CPUs and memory are not told of: no container has any to itself here.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from sampan.api.types.core_v1 import Container, Pod
+from sampan.kubelet.devices.allocations import NO_NODE
+from sampan.kubelet.devices.dra.prepared import ClaimInfo
+from sampan.kubelet.devices.manager import DeviceManager
+from sampan.kubelet.plugin_registry import calls
+from sampan.kubelet.plugin_registry.calls import Message
+from sampan.kubelet.plugin_registry.serving import Refused, Service, SocketServer
+from sampan.kubelet.restarts import is_sidecar
+
+if TYPE_CHECKING:
+    from sampan.machinery.proto import Schema
+
+_FOLDER, _SOCKET = "pod-resources", "kubelet.sock"
+
+
+def proto() -> Schema:
+    return calls.read(Path(__file__).parent / "pod_resources.proto")
+
+
+class PodResources:
+    def __init__(
+        self,
+        *,
+        root: Path,
+        devices: DeviceManager,
+        claims: Callable[[Pod, Container], Sequence[ClaimInfo]],
+        pods: Callable[[], Sequence[Pod]],
+    ) -> None:
+        """`claims` are those of dynamic resources that a container uses; `pods` those that have not ended."""
+        self._folder, self._devices, self._claims, self._pods = root / _FOLDER, devices, claims, pods
+
+    async def run(self) -> None:
+        self._folder.mkdir(parents=True, exist_ok=True, mode=0o750)
+        answers = {"List": self._list, "Get": self._get, "GetAllocatableResources": self._allocatable}
+        service = Service(schema=proto, name="PodResourcesLister", answers=answers)
+        async with SocketServer(path=self._folder / _SOCKET, services=[service]).serving():
+            await asyncio.Event().wait()
+
+    async def _list(self, request: Message) -> Message:
+        return proto().ListPodResourcesResponse(pod_resources=[self._of(pod) for pod in self._pods()])
+
+    async def _get(self, request: Message) -> Message:
+        for pod in self._pods():
+            if (pod.metadata.namespace, pod.metadata.name) == (request.pod_namespace, request.pod_name):
+                return proto().GetPodResourcesResponse(pod_resources=self._of(pod))
+        raise Refused(f"pod {request.pod_name} in namespace {request.pod_namespace} not found")
+
+    async def _allocatable(self, request: Message) -> Message:
+        found = []
+        for resource, devices in sorted(self._devices.devices().items()):
+            for name, seen in sorted(devices.items()):
+                found.append(_devices(resource, [name], seen.nodes))
+        return proto().AllocatableResourcesResponse(devices=found)
+
+    def _of(self, pod: Pod) -> Message:
+        sidecars = [each for each in pod.spec.initContainers if is_sidecar(each)]
+        return proto().PodResources(
+            name=pod.metadata.name,
+            namespace=pod.metadata.namespace,
+            containers=[self._container(pod, each) for each in (*sidecars, *(pod.spec.containers or ()))],
+        )
+
+    def _container(self, pod: Pod, container: Container) -> Message:
+        held = self._devices.held(pod, container.name)
+        return proto().ContainerResources(
+            name=container.name,
+            devices=[message for each in held for message in _by_device(each.resource, each.nodes)],
+            dynamic_resources=[_claim(info) for info in self._claims(pod, container)],
+        )
+
+
+def _by_device(resource: str, nodes: Mapping[str, Iterable[str]]) -> list[Message]:
+    near: dict[str, list[int]] = {}
+    for node, devices in nodes.items():
+        for device in devices:
+            near.setdefault(device, []).append(int(node))
+    return [_devices(resource, [device], found) for device, found in sorted(near.items())]
+
+
+def _devices(resource: str, names: Sequence[str], nodes: Iterable[int]) -> Message:
+    schema = proto()
+    known = [schema.NUMANode(ID=node) for node in nodes if node != NO_NODE]
+    topology = {"topology": schema.TopologyInfo(nodes=known)} if known else {}
+    return schema.ContainerDevices(resource_name=resource, device_ids=list(names), **topology)
+
+
+def _claim(info: ClaimInfo) -> Message:
+    schema = proto()
+    found = [
+        schema.ClaimResource(
+            cdi_devices=[schema.CDIDevice(name=each) for each in device.CDIDeviceIDs or ()],
+            driver_name=driver,
+            pool_name=device.PoolName,
+            device_name=device.DeviceName,
+            share_id=device.ShareID or "",
+        )
+        for driver, device in info.devices()
+    ]
+    return schema.DynamicResource(claim_name=info.ClaimName, claim_namespace=info.Namespace, claim_resources=found)
+
+
+__all__ = ["PodResources"]

@@ -1,0 +1,151 @@
+"""Being asked by gRPC on a Unix socket, without loading gRPC until somebody asks.
+
+The socket is a plain one. When the first comes to it, the real server is begun beside it, and every connection is
+passed on to that.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from sampan.kubelet.plugin_registry.calls import Message
+
+if TYPE_CHECKING:
+    from sampan.machinery.proto import Schema
+
+log = logging.getLogger(__name__)
+
+_CHUNK = 1 << 16
+
+Answer = Callable[[Message], Awaitable[Message]]
+
+
+class Refused(Exception):
+    """What the one who asked is told."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Service:
+    """`schema` gives the messages, when they are needed."""
+
+    schema: Callable[[], Schema]
+    name: str
+    answers: Mapping[str, Answer]
+
+
+class SocketServer:
+    def __init__(self, *, path: Path, services: Sequence[Service]) -> None:
+        self._path, self._services = path, services
+        self._inner = path.with_name(f".{path.name}")
+        self._beginning = asyncio.Lock()
+        self._stack = AsyncExitStack()
+        self._is_begun = False
+        self._open: dict[asyncio.StreamWriter, asyncio.Event] = {}
+        """Connections, and that each has ended."""
+
+    @asynccontextmanager
+    async def serving(self) -> AsyncIterator[None]:
+        """A path that is too long for a socket cannot be served; that is no reason for a node not to be."""
+        self._path.unlink(missing_ok=True)
+        async with self._stack:
+            try:
+                server = await asyncio.start_unix_server(self._pass_on, self._path)
+            except OSError as fault:
+                log.warning("%s cannot be served: %s", self._path, fault)
+                yield
+                return
+            self._path.chmod(0o600)
+            try:
+                yield
+            finally:
+                server.close()
+                self._path.unlink(missing_ok=True)
+                ends = list(self._open.values())
+                for writer in self._open:
+                    writer.close()
+                for end in ends:
+                    await end.wait()
+
+    async def _pass_on(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        end = self._open[writer] = asyncio.Event()
+        try:
+            with contextlib.closing(writer), contextlib.suppress(OSError):
+                await self._begin()
+                await self._pump_both(reader, writer)
+        finally:
+            del self._open[writer]
+            end.set()
+
+    async def _pump_both(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        inner_reader, inner_writer = await asyncio.open_unix_connection(self._inner)
+        with contextlib.closing(inner_writer):
+            async with asyncio.TaskGroup() as group:
+                group.create_task(_pump(reader, inner_writer))
+                group.create_task(_pump(inner_reader, writer))
+
+    async def _begin(self) -> None:
+        async with self._beginning:
+            if not self._is_begun:
+                await self._stack.enter_async_context(_grpc(self._inner, self._services))
+                self._is_begun = True
+
+
+async def _pump(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    with contextlib.suppress(OSError):
+        while chunk := await reader.read(_CHUNK):
+            writer.write(chunk)
+            await writer.drain()
+    writer.close()
+
+
+@asynccontextmanager
+async def _grpc(path: Path, services: Sequence[Service]) -> AsyncIterator[None]:
+    import grpc.aio  # type: ignore[import-untyped]
+
+    _remove(path)
+    server = grpc.aio.server()
+    for service in services:
+        schema = service.schema()
+        handlers = {}
+        for name, answer in service.answers.items():
+            method = schema.method(service.name, name)
+            handlers[name] = grpc.unary_unary_rpc_method_handler(
+                _guarded(answer),
+                request_deserializer=method.request.FromString,
+                response_serializer=lambda message: message.SerializeToString(),
+            )
+            full = method.path.split("/")[1]
+        server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(full, handlers),))
+    server.add_insecure_port(f"unix:{path}")
+    await server.start()
+    try:
+        yield
+    finally:
+        await server.stop(None)
+        _remove(path)
+
+
+def _remove(path: Path) -> None:
+    path.unlink(missing_ok=True)
+
+
+def _guarded(answer: Answer) -> Callable[[Message, Any], Awaitable[Message]]:
+    async def handle(request: Message, context: Any) -> Message:
+        import grpc
+
+        try:
+            return await answer(request)
+        except Refused as refused:
+            await context.abort(grpc.StatusCode.UNKNOWN, str(refused))
+
+    return handle
+
+
+__all__ = ["Refused", "Service", "SocketServer"]

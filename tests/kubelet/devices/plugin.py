@@ -1,0 +1,114 @@
+"""A plug-in of devices: a gRPC server on a Unix socket that makes itself known at the kubelet's."""
+
+import asyncio
+import os
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import grpc.aio  # type: ignore[import-untyped]
+
+from sampan.kubelet.devices.plugin import proto
+from sampan.kubelet.plugin_registry import calls
+from sampan.kubelet.plugin_registry.registry import proto as registration
+from sampan.machinery.proto import Message
+
+BOAT = "example.com/boat"
+
+
+def server_of(*services: tuple[Any, str, dict[str, Any]]) -> grpc.aio.Server:
+    """Each service with its schema, name and handlers; a handler that is an async generator answers again and again."""
+    server = grpc.aio.server()
+    for schema, service, handlers in services:
+        found = {}
+        for name, handle in handlers.items():
+            method = schema.method(service, name)
+            kind = "unary_stream" if name in ("ListAndWatch", "NodeWatchResources") else "unary_unary"
+            found[name] = getattr(grpc, f"{kind}_rpc_method_handler")(
+                handle,
+                request_deserializer=method.request.FromString,
+                response_serializer=lambda message: message.SerializeToString(),
+            )
+            path = method.path.split("/")[1]
+        server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(path, found),))
+    return server
+
+
+@dataclass
+class BoatPlugin:
+    folder: Path
+    """Where the kubelet has its socket."""
+    devices: dict[str, str] = field(default_factory=lambda: {"one": "Healthy", "two": "Healthy"})
+    answer: dict[str, Any] = field(default_factory=dict)
+    """What a container is given, besides the names of its devices."""
+    fault: str = ""
+    pre_starts: bool = False
+    prefers: tuple[str, ...] = ()
+    resource: str = BOAT
+    calls: list[tuple[str, Message]] = field(default_factory=list)
+    _changed: asyncio.Event = field(default_factory=asyncio.Event)
+
+    @asynccontextmanager
+    async def serving(self) -> AsyncIterator[None]:
+        os.makedirs(self.folder, exist_ok=True)
+        names = ("GetDevicePluginOptions", "Allocate", "PreStartContainer", "GetPreferredAllocation")
+        handlers: dict[str, Any] = {name: self._handler(name) for name in names}
+        server = server_of((proto(), "DevicePlugin", handlers | {"ListAndWatch": self._watch}))
+        socket = self.folder / "boat.sock"
+        server.add_insecure_port(f"unix:{socket}")
+        await server.start()
+        try:
+            yield
+        finally:
+            await server.stop(None)
+            socket.unlink(missing_ok=True)
+
+    async def register(self, **other: str) -> None:
+        said = {"version": "v1beta1", "endpoint": "boat.sock", "resource_name": self.resource, **other}
+        request = proto().RegisterRequest(**said)
+        await calls.call(str(self.folder / "kubelet.sock"), proto(), "Registration", "Register", request, timeout_s=20)
+
+    def change(self, **devices: str) -> None:
+        self.devices |= devices
+        self._changed.set()
+
+    def of(self, call: str) -> list[Message]:
+        return [request for name, request in self.calls if name == call]
+
+    def _handler(self, name: str) -> Callable[[Message, Any], Awaitable[Message]]:
+        async def handle(request: Message, context: Any) -> Message:
+            self.calls.append((name, request))
+            if self.fault and name in ("Allocate", "PreStartContainer"):
+                await context.abort(grpc.StatusCode.INTERNAL, self.fault)
+            return getattr(self, f"_{name}")(request)
+
+        return handle
+
+    async def _watch(self, request: Message, context: Any) -> AsyncIterator[Message]:
+        while True:
+            self._changed.clear()
+            found = [proto().Device(ID=name, health=health) for name, health in self.devices.items()]
+            yield proto().ListAndWatchResponse(devices=found)
+            await self._changed.wait()
+
+    def _GetDevicePluginOptions(self, request: Message) -> Message:
+        return proto().DevicePluginOptions(
+            pre_start_required=self.pre_starts, get_preferred_allocation_available=bool(self.prefers)
+        )
+
+    def _Allocate(self, request: Message) -> Message:
+        [wanted] = request.container_requests
+        given = {"envs": {"BOATS": " ".join(sorted(wanted.devices_ids))}} | self.answer
+        return proto().AllocateResponse(container_responses=[proto().ContainerAllocateResponse(**given)])
+
+    def _PreStartContainer(self, request: Message) -> Message:
+        return proto().PreStartContainerResponse()
+
+    def _GetPreferredAllocation(self, request: Message) -> Message:
+        found = proto().ContainerPreferredAllocationResponse(deviceIDs=list(self.prefers))
+        return proto().PreferredAllocationResponse(container_responses=[found])
+
+
+__all__ = ["BOAT", "BoatPlugin", "registration", "server_of"]

@@ -1,0 +1,264 @@
+"""The device manager with a plug-in that really speaks gRPC."""
+
+import asyncio
+import tempfile
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sampan.api.codec import json
+from sampan.api.types.core_v1 import Pod
+from sampan.kubelet.devices import DeviceManager
+from sampan.kubelet.devices.pod_resources import PodResources
+from sampan.kubelet.devices.pod_resources import proto as resources_proto
+from sampan.kubelet.plugin_registry import calls
+from sampan.kubelet.plugin_registry.calls import RpcFault
+from sampan.machinery.clock import VirtualClock
+from sampan.runtimes.config import Device, Mount
+from tests.kubelet.devices.plugin import BOAT, BoatPlugin
+
+
+class Scene:
+    def __init__(self, root: Path) -> None:
+        self.root, self.clock = root, VirtualClock()
+        self.changed = asyncio.Event()
+        self.looked_at: list[str] = []
+        self.plugin = BoatPlugin(root / "device-plugins")
+
+    @asynccontextmanager
+    async def managing(self) -> AsyncIterator[DeviceManager]:
+        manager = DeviceManager(
+            root=self.root, clock=self.clock, on_change=self.changed.set, look_at=self.looked_at.append
+        )
+        async with asyncio.TaskGroup() as group:
+            task = group.create_task(manager.run())
+            while not (self.root / "device-plugins/kubelet.sock").exists():  # noqa: ASYNC110 - files tell nobody
+                await asyncio.sleep(0.005)
+            yield manager
+            task.cancel()
+
+    @asynccontextmanager
+    async def registered(self) -> AsyncIterator[DeviceManager]:
+        async with self.managing() as manager, self.plugin.serving():
+            self.changed.clear()
+            await self.plugin.register()
+            await self.heard()
+            yield manager
+
+    async def heard(self) -> None:
+        """The plug-in has told of its devices."""
+        async with asyncio.timeout(20):
+            await self.changed.wait()
+        self.changed.clear()
+
+
+def play(scenario: Callable[[Scene], Awaitable[None]]) -> None:
+    async def main() -> None:
+        with tempfile.TemporaryDirectory(prefix="sd") as folder:  # a socket's path must be short
+            async with asyncio.timeout(60):
+                await scenario(Scene(Path(folder)))
+
+    asyncio.run(main())
+
+
+def pod(uid: str, *counts: int, inits: tuple[int, ...] = ()) -> Pod:
+    def container(name: str, count: int) -> dict[str, Any]:
+        return {"name": name, "image": "i", "resources": {"limits": {BOAT: str(count)}, "requests": {BOAT: str(count)}}}
+
+    spec = {
+        "containers": [container(f"c{index}", count) for index, count in enumerate(counts)],
+        "initContainers": [container(f"i{index}", count) for index, count in enumerate(inits)],
+    }
+    return json.from_value({"metadata": {"name": uid, "namespace": "default", "uid": uid}, "spec": spec}, Pod)
+
+
+async def refused(manager: DeviceManager, wanted: Pod) -> str:
+    verdict = await manager.admit(wanted, is_running=False)
+    assert verdict is not None
+    assert verdict.reason == "UnexpectedAdmissionError"
+    return verdict.message
+
+
+def test_devices_are_counted_and_given(tmp_path: Path) -> None:
+    async def scenario(scene: Scene) -> None:
+        scene.plugin.answer = {
+            "mounts": [{"container_path": "/harbour", "host_path": "/srv", "read_only": True}],
+            "devices": [{"container_path": "/dev/boat", "host_path": "/dev/null", "permissions": "rw"}],
+            "annotations": {"boats": "yes"},
+            "cdi_devices": [{"name": "example.com/boat=one"}],
+        }
+        async with scene.registered() as manager:
+            assert manager.capacity() == ({BOAT: "2"}, {BOAT: "2"})
+            assert await manager.admit(pod("a", 2), is_running=False) is None
+            assert sorted(scene.plugin.of("Allocate")[0].container_requests[0].devices_ids) == ["one", "two"]
+            found = await manager.given(pod("a", 2), "c0")
+            assert (found.env, found.annotations) == ({"BOATS": "one two"}, {"boats": "yes"})
+            assert found.mounts == [Mount(source=Path("/srv"), target="/harbour", is_read_only=True)]
+            assert found.devices == [Device(host_path="/dev/null", path="/dev/boat", permissions="rw")]
+            assert found.cdi_devices == ["example.com/boat=one"]
+            told = f"requested number of devices unavailable for {BOAT}. Requested: 1, Available: 0"
+            assert await refused(manager, pod("b", 1)) == f"Allocate failed due to {told}, which is unexpected"
+            manager.forget(["a"])
+            assert await manager.admit(pod("b", 1), is_running=False) is None
+            assert (await manager.given(pod("b", 1), "c0")).env == {"BOATS": "one"}
+            assert scene.plugin.of("PreStartContainer") == scene.plugin.of("GetPreferredAllocation") == []
+
+    play(scenario)
+
+
+def test_what_init_containers_had_is_used_again(tmp_path: Path) -> None:
+    async def scenario(scene: Scene) -> None:
+        async with scene.registered() as manager:
+            assert await manager.admit(pod("a", 1, 1, inits=(2,)), is_running=False) is None
+            given = [
+                (await manager.given(pod("a", 1, 1, inits=(2,)), name)).env["BOATS"] for name in ("i0", "c0", "c1")
+            ]
+            assert given == ["one two", "one", "two"]
+
+    play(scenario)
+
+
+def test_what_the_plugin_prefers_and_does_before_a_start(tmp_path: Path) -> None:
+    async def scenario(scene: Scene) -> None:
+        scene.plugin.prefers, scene.plugin.pre_starts = ("two",), True
+        async with scene.registered() as manager:
+            assert await manager.admit(pod("a", 1), is_running=False) is None
+            [asked] = scene.plugin.of("GetPreferredAllocation")[0].container_requests
+            assert (sorted(asked.available_deviceIDs), asked.allocation_size) == (["one", "two"], 1)
+            assert (await manager.given(pod("a", 1), "c0")).env == {"BOATS": "two"}
+            assert [list(each.devices_ids) for each in scene.plugin.of("PreStartContainer")] == [["two"]]
+            scene.plugin.fault = "sunk"
+            with pytest.raises(RpcFault) as fault:
+                await manager.given(pod("a", 1), "c0")
+            told = "device plugin PreStartContainer rpc failed with err: rpc error: code = Internal desc = sunk"
+            assert str(fault.value) == told
+
+    play(scenario)
+
+
+def test_a_plugin_that_says_no(tmp_path: Path) -> None:
+    async def scenario(scene: Scene) -> None:
+        scene.plugin.fault = "not today"
+        async with scene.registered() as manager:
+            told = "rpc error: code = Internal desc = not today"
+            assert await refused(manager, pod("a", 1)) == f"Allocate failed due to {told}, which is unexpected"
+            scene.plugin.fault = ""
+            assert await manager.admit(pod("b", 2), is_running=False) is None
+
+    play(scenario)
+
+
+def test_devices_fall_ill_and_plugins_go(tmp_path: Path) -> None:
+    async def scenario(scene: Scene) -> None:
+        async with scene.managing() as manager:
+            async with scene.plugin.serving():
+                await scene.plugin.register()
+                await scene.heard()
+                assert await manager.admit(pod("a", 1), is_running=False) is None
+                scene.plugin.change(one="Unhealthy")
+                await scene.heard()
+                assert manager.capacity() == ({BOAT: "2"}, {BOAT: "1"})
+                assert scene.looked_at == ["a"]
+                [status] = manager.statuses(pod("a", 1), "c0")
+                assert (status.name, [(one.resourceID, one.health) for one in status.resources]) == (
+                    BOAT,
+                    [("one", "Unhealthy")],
+                )
+                told = "previously allocated devices are no longer healthy; cannot allocate unhealthy devices"
+                assert f"{told} {BOAT}" in await refused(manager, pod("a", 1))
+            await scene.heard()
+            assert manager.capacity() == ({BOAT: "2"}, {BOAT: "0"})
+            assert "no healthy devices present" in await refused(manager, pod("b", 1))
+            await scene.clock.advance(301)
+            assert manager.capacity() == ({BOAT: "0"}, {BOAT: "0"})
+
+    play(scenario)
+
+
+def test_a_kubelet_that_comes_back_knows_who_has_what(tmp_path: Path) -> None:
+    async def scenario(scene: Scene) -> None:
+        async with scene.registered() as manager:
+            assert await manager.admit(pod("a", 1), is_running=False) is None
+        async with scene.registered() as manager:
+            scene.plugin.calls.clear()
+            assert await manager.admit(pod("a", 1), is_running=False) is None
+            assert (await manager.given(pod("a", 1), "c0")).env == {"BOATS": "one"}
+            assert scene.plugin.of("Allocate") == []
+            assert await manager.admit(pod("b", 1), is_running=False) is None
+            assert (await manager.given(pod("b", 1), "c0")).env == {"BOATS": "two"}
+        async with scene.managing() as manager:  # the plug-in is not there yet
+            scene.changed.clear()
+            assert manager.capacity() == ({BOAT: "0"}, {BOAT: "0"})
+            assert await manager.admit(pod("a", 1), is_running=True) is None
+            manager.keep_only(["b"])
+            async with scene.plugin.serving():
+                await scene.plugin.register()
+                await scene.heard()
+                assert await manager.admit(pod("c", 1), is_running=False) is None
+                assert (await manager.given(pod("c", 1), "c0")).env == {"BOATS": "one"}
+
+    play(scenario)
+
+
+def test_a_file_that_is_damaged_is_not_believed(tmp_path: Path) -> None:
+    async def scenario(scene: Scene) -> None:
+        async with scene.registered() as manager:
+            assert await manager.admit(pod("a", 2), is_running=False) is None
+        file = scene.root / "device-plugins/kubelet_internal_checkpoint"
+        file.write_text(file.read_text().replace('"a"', '"z"'))
+        async with scene.registered() as manager:
+            assert await manager.admit(pod("b", 2), is_running=False) is None
+
+    play(scenario)
+
+
+@pytest.mark.parametrize(
+    ("said", "message"),
+    [
+        ({"version": "v9"}, 'requested API version "v9" is not supported by kubelet. Supported version is ["v1beta1"]'),
+        ({"resource_name": "cpu"}, 'the ResourceName "cpu" is invalid'),
+    ],
+)
+def test_registrations_that_are_refused(tmp_path: Path, said: dict[str, str], message: str) -> None:
+    async def scenario(scene: Scene) -> None:
+        async with scene.managing() as manager, scene.plugin.serving():
+            with pytest.raises(RpcFault) as fault:
+                await scene.plugin.register(**said)
+            assert str(fault.value) == f"rpc error: code = Unknown desc = {message}"
+            assert manager.capacity() == ({}, {})
+
+    play(scenario)
+
+
+def test_monitors_are_told_who_has_what(tmp_path: Path) -> None:
+    async def scenario(scene: Scene) -> None:
+        async with scene.registered() as manager:
+            assert await manager.admit(pod("a", 1), is_running=False) is None
+            resources = PodResources(
+                root=scene.root, devices=manager, claims=lambda pod, container: [], pods=lambda: [pod("a", 1)]
+            )
+            async with asyncio.TaskGroup() as group:
+                task = group.create_task(resources.run())
+                socket, schema = scene.root / "pod-resources/kubelet.sock", resources_proto()
+                while not socket.exists():  # noqa: ASYNC110 - files tell nobody
+                    await asyncio.sleep(0.005)
+
+                async def ask(name: str, request: Any) -> Any:
+                    return await calls.call(str(socket), schema, "PodResourcesLister", name, request, timeout_s=20)
+
+                [found] = (await ask("List", schema.ListPodResourcesRequest())).pod_resources
+                [container] = found.containers
+                assert (found.name, found.namespace, container.name) == ("a", "default", "c0")
+                assert [(each.resource_name, list(each.device_ids)) for each in container.devices] == [(BOAT, ["one"])]
+                every = (await ask("GetAllocatableResources", schema.AllocatableResourcesRequest())).devices
+                assert [list(each.device_ids) for each in every] == [["one"], ["two"]]
+                request = schema.GetPodResourcesRequest(pod_name="a", pod_namespace="default")
+                assert (await ask("Get", request)).pod_resources == found
+                with pytest.raises(RpcFault, match="pod z in namespace default not found"):
+                    await ask("Get", schema.GetPodResourcesRequest(pod_name="z", pod_namespace="default"))
+                task.cancel()
+
+    play(scenario)
