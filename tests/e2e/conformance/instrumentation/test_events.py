@@ -71,7 +71,7 @@ def test_modern_lifecycle(api: Api) -> None:
     patched = events.get("event-test")
     assert version_of(patched) > version_of(made)
     assert without_version(patched) == {**without_version(made), "series": first}
-    with pytest.raises(Refused, match="message: Invalid value: .* field is immutable"):
+    with pytest.raises(Refused, match=r"message: Invalid value: .* field is immutable"):
         events.patch("event-test", {"note": "another"}, content=STRATEGIC)
     wanted = {**without_version(patched), "series": SERIES}
     events.update(wanted)

@@ -1,0 +1,45 @@
+"""The conformance descriptions of fields that are not known or said twice, each a test whose first line is its name."""
+
+import pytest
+
+from tests.e2e.conformance.api import Api, Refused
+
+DEPLOYMENT = """{
+    "apiVersion": "apps/v1",
+    "kind": "Deployment",
+    "metadata": {"name": "my-dep", %s "labels": {"app": "nginx"}},
+    "spec": {
+        %s
+        "selector": {"matchLabels": {"app": "nginx"}},
+        "template": {
+            "metadata": {"labels": {"app": "nginx"}},
+            "spec": {"containers": [{"name": "nginx", "image": "nginx:latest"}]}
+        }
+    }
+}"""
+
+
+def refusal(api: Api, meta: str = "", spec: str = "") -> str:
+    """Of a deployment with more in its metadata or spec; without that it would be fine."""
+    deployments = api.of("deployments", "apps/v1")
+    strict = {"fieldManager": "field_validation_mgr", "fieldValidation": "Strict"}
+    with pytest.raises(Refused) as refused:
+        api.send("POST", deployments.place, (DEPLOYMENT % (meta, spec)).encode(), **strict)
+    assert (refused.value.code, refused.value.reason) == (400, "BadRequest")
+    assert deployments.names() == []
+    api.send("POST", deployments.place, (DEPLOYMENT % ("", "")).encode(), **strict)
+    assert deployments.names() == ["my-dep"]
+    return str(refused.value)
+
+
+def test_unknown_and_duplicate_fields(api: Api) -> None:
+    """[sig-api-machinery] FieldValidation should detect unknown and duplicate fields of a typed object
+    [Conformance]"""
+    told = refusal(api, spec='"unknownField": "foo", "replicas": 2, "replicas": 3,')
+    assert 'strict decoding error: unknown field "spec.unknownField", duplicate field "spec.replicas"' in told
+
+
+def test_unknown_metadata(api: Api) -> None:
+    """[sig-api-machinery] FieldValidation should detect unknown metadata fields of a typed object [Conformance]"""
+    told = refusal(api, meta='"unknownMeta": "foo",')
+    assert 'strict decoding error: unknown field "metadata.unknownMeta"' in told
