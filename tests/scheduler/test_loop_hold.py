@@ -16,7 +16,7 @@ from sampan.api.types.core_v1 import (
 from sampan.api.types.meta_v1 import LabelSelector, ObjectMeta
 from sampan.api.types.policy_v1 import PodDisruptionBudget, PodDisruptionBudgetSpec, PodDisruptionBudgetStatus
 from sampan.machinery.object_key import key_of
-from sampan.scheduler.queue import Queued
+from sampan.scheduler.queued import Queued
 from tests.scheduler.running import running
 
 NODES, EACH = 3000, 3

@@ -9,8 +9,10 @@ from sampan.api.types.core_v1 import Pod, PodSpec
 from sampan.api.types.meta_v1 import ObjectMeta
 from sampan.machinery.clock import VirtualClock
 from sampan.scheduler.framework.contract import Action, ClusterEvent, Code, Resource, Status
+from sampan.scheduler.nominations import Nominations
 from sampan.scheduler.pod_info import PodInfo, PodTable
-from sampan.scheduler.queue import Nominations, Queued, SchedulingQueue
+from sampan.scheduler.queue import SchedulingQueue
+from sampan.scheduler.queued import Queued
 
 NODE_ADD = ClusterEvent(Resource.NODE, Action.ADD)
 NODE_LABELS = ClusterEvent(Resource.NODE, Action.UPDATE_LABELS)

@@ -8,7 +8,7 @@ from typing import Any
 
 from sampan.scheduler.extenders.extender_config import ExtenderConfig
 from sampan.scheduler.pod_info import DEFAULT_SCHEDULER
-from sampan.scheduler.queue import QueueConfig
+from sampan.scheduler.queued import QueueConfig
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +49,7 @@ DEFAULT_PLUGINS = (
     PluginChoice("NodeResourcesBalancedAllocation", 1),
     PluginChoice("ImageLocality", 1),
     PluginChoice("DefaultBinder"),
+    PluginChoice("NodeDeclaredFeatures"),
 )
 """Those of the v1.36 default profile in their order, with that for groups of pods; those that are not in the registry
 are left out."""

@@ -19,7 +19,7 @@ from sampan.scheduler.config import DEFAULT_PLUGINS, PluginChoice, PointChoice, 
 from sampan.scheduler.extenders.extender_config import read_extenders
 from sampan.scheduler.framework.profile import POINTS
 from sampan.scheduler.pod_info import DEFAULT_SCHEDULER
-from sampan.scheduler.queue import QueueConfig
+from sampan.scheduler.queued import QueueConfig
 
 log = logging.getLogger(__name__)
 

@@ -10,8 +10,9 @@ from sampan.machinery.client import Selection
 from sampan.machinery.informer import InformerFactory
 from sampan.scheduler.framework.contract import Action, ClusterEvent, Resource
 from sampan.scheduler.node_table import NodeTable
+from sampan.scheduler.nominations import Nominations
 from sampan.scheduler.pod_info import PodInfo, PodTable
-from sampan.scheduler.queue import Nominations, SchedulingQueue
+from sampan.scheduler.queue import SchedulingQueue
 
 LIVING = Selection(fields="status.phase!=Succeeded,status.phase!=Failed")
 """Pods that take room or want some."""
@@ -52,6 +53,11 @@ class Feed:
             await informers.of(Pod, LIVING).follow(self.pod),
         ]
 
+    @property
+    def assumed(self) -> int:
+        """How many pods count on a node that they are not bound to yet."""
+        return len(self._assumed)
+
     # -- assumptions -------------------------------------------------------------------------------------------------
 
     def assume(self, info: PodInfo, node: str) -> None:
@@ -71,7 +77,7 @@ class Feed:
 
     def freed(self, info: PodInfo) -> None:
         """Room that was kept for the pod is there again."""
-        self._queue.on_event(_POD_DELETE, info.pod, None)
+        self._queue.on_event(_POD_DELETE, info.pod, None, but=info.uid)
 
     # -- changes -----------------------------------------------------------------------------------------------------
 
@@ -151,21 +157,22 @@ class Feed:
         queued = self._queue.get(new.metadata.uid)
         if queued is None:
             info = self._pods.info(new)
-            self._nominate(info)
+            self._nominate(info, old)
             self._queue.add(info)
             return
         info = self._pods.refreshed(queued.info, new)
         changes = [_event(Resource.POD, action) for action in pod_changes(queued.info.pod, new)]
         before = queued.info.pod
         self._queue.update(info)
-        self._nominate(info)
+        self._nominate(info, before)
         self._queue.on_own_change(queued, changes, before, new)
 
-    def _nominate(self, info: PodInfo) -> None:
+    def _nominate(self, info: PodInfo, old: Pod | None) -> None:
         """What the status says counts, unless we know better and have not written it yet."""
-        node = info.pod.status.nominatedNodeName or self._nominations.node_of(info.uid)
-        if node:
-            self._nominations.put(info, node)
+        node = info.pod.status.nominatedNodeName
+        if not node and (old is None or not old.status.nominatedNodeName):
+            node = self._nominations.node_of(info.uid)
+        self._nominations.put(info, node)
 
 
 def node_changes(old: Node, new: Node) -> list[Action]:
@@ -176,6 +183,8 @@ def node_changes(old: Node, new: Node) -> list[Action]:
         found.append(Action.UPDATE_LABELS)
     if old.spec.taints != new.spec.taints or old.spec.unschedulable != new.spec.unschedulable:
         found.append(Action.UPDATE_TAINTS)
+    if old.status.declaredFeatures != new.status.declaredFeatures:
+        found.append(Action.UPDATE_FEATURES)
     if old.status.images != new.status.images or old.metadata.annotations != new.metadata.annotations:
         found.append(Action.UPDATE)
     return found

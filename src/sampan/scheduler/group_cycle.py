@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from sampan.scheduler.framework.contract import Cycle, Status, Together
 from sampan.scheduler.framework.profile import Placed, Profile
-from sampan.scheduler.queue import Queued
+from sampan.scheduler.queued import Queued
 
 if TYPE_CHECKING:
     from sampan.scheduler.scheduler import Scheduler
@@ -50,23 +50,25 @@ class GroupCycle:
             await self._give_up()
             return
         for held in self._held:
-            self._scheduler.note(held.queued, held.placed, held.node)
-            await self._scheduler.let_go(held.queued, self._profile, held.cycle, held.node)
+            self._scheduler.telling.placed(held.queued, held.placed, held.node)
+            await self._scheduler.binder.let_go(held.queued, self._profile, held.cycle, held.node)
         for lost in self._lost:
-            await self._scheduler.lost(lost.queued, self._profile, lost.cycle, lost.why)
+            await self._tell(lost)
 
     async def _try(self, queued: Queued) -> None:
         scheduler, profile = self._scheduler, self._profile
+        queued.began = time.perf_counter()
         if queued.info.pod.metadata.deletionTimestamp is not None:
             scheduler.queue.remove(queued.uid)
             return
         cycle = profile.cycle(queued.info, scheduler.now())
         placed = await scheduler.placed(profile, cycle)
+        scheduler.metrics.decided(time.perf_counter() - queued.began)
         if placed.diagnosis is not None:
             self._lost.append(_Lost(queued, cycle, placed))
             return
         node = scheduler.table.names[placed.row]
-        status = scheduler.hold(profile, cycle, node)
+        status = scheduler.binder.hold(profile, cycle, node)
         if status is not None:
             self._lost.append(_Lost(queued, cycle, status))
         else:
@@ -76,13 +78,21 @@ class GroupCycle:
         """Those that had a node wait for the same things as those that had none."""
         scheduler = self._scheduler
         for held in reversed(self._held):
-            self._profile.unreserve(held.cycle, held.node)
+            self._profile.commitment.unreserve(held.cycle, held.node)
             scheduler.feed.forget(held.queued.uid)
         plugins = set().union(*(_plugins(lost.why) for lost in self._lost))
         for lost in self._lost:
-            await scheduler.lost(lost.queued, self._profile, lost.cycle, lost.why)
+            await self._tell(lost)
         for held in self._held:
-            scheduler.apart(held.queued, plugins, APART)
+            scheduler.failures.apart(held.queued, plugins, APART)
+
+    async def _tell(self, lost: _Lost) -> None:
+        """A pod that found no node, or was not allowed to have it."""
+        failures = self._scheduler.failures
+        if isinstance(lost.why, Status):
+            failures.refused(lost.queued, lost.why)
+        elif lost.why.diagnosis is not None:
+            await failures.unplaced(lost.queued, self._profile, lost.cycle, lost.why.diagnosis)
 
 
 def _plugins(why: Placed | Status) -> set[str]:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from sampan.machinery.metrics import Metrics, Sample
 
 if TYPE_CHECKING:
+    from sampan.scheduler.queued import Queued
     from sampan.scheduler.scheduler import Scheduler
 
 SCHEDULED, UNSCHEDULABLE, ERROR = "scheduled", "unschedulable", "error"
@@ -31,7 +32,7 @@ class SchedulerMetrics:
         )
         self._attempt_s = made.histogram(
             "scheduler_scheduling_attempt_duration_seconds",
-            "How long an attempt took, without binding.",
+            "How long an attempt took, with the binding if it came to that.",
             ("result", "profile"),
             doubling(0.001, 2, 15),
         )
@@ -46,6 +47,25 @@ class SchedulerMetrics:
             "From a pod's entry into the queue until it was placed.",
             ("attempts",),
             doubling(0.01, 2, 20),
+        )
+        self._after_flush = made.counter(
+            "scheduler_pod_scheduled_after_flush_total", "Pods placed after they had waited long without an event."
+        ).labels()
+        self._incoming = made.counter(
+            "scheduler_queue_incoming_pods_total",
+            "Pods that came into a queue, by what brought them.",
+            ("queue", "event"),
+        )
+        self.permit_waits = made.histogram(
+            "scheduler_permit_wait_duration_seconds",
+            "How long pods waited for permission.",
+            ("result",),
+            doubling(0.001, 2, 15),
+        )
+        self.evaluations = made.counter(
+            "scheduler_plugin_evaluation_total",
+            "How often plug-ins had a say in attempts, counted in every 32nd.",
+            ("plugin", "extension_point", "profile"),
         )
         self.preemptions = made.counter("scheduler_preemption_attempts_total", "Attempts to make room.").labels()
         self.victims = made.histogram(
@@ -79,9 +99,17 @@ class SchedulerMetrics:
         self._attempts.labels(result, profile).inc()
         self._attempt_s.labels(result, profile).observe(seconds)
 
-    def placed(self, attempts: int, waited_s: float) -> None:
+    def placed(self, queued: Queued, now: float) -> None:
+        attempts = queued.attempts
         self._tries.observe(attempts)
-        self._waited_s.labels(str(attempts) if attempts < 15 else "15+").observe(waited_s)
+        if queued.entered is not None:
+            label = str(attempts) if attempts < 15 else "15+"
+            self._waited_s.labels(label).observe(max(0.0, now - queued.entered))
+        if queued.is_flushed:
+            self._after_flush.inc()
+
+    def incoming(self, queue: str, event: str) -> None:
+        self._incoming.labels(queue, event).inc()
 
     def count(self, result: str) -> int:
         """Attempts with that result, of all profiles."""
@@ -97,6 +125,7 @@ class SchedulerMetrics:
             table = self.scheduler.table
             yield ("nodes",), table.count
             yield ("pods",), sum(len(found) for found in table.pods)
+            yield ("assumed_pods",), self.scheduler.feed.assumed
 
     def _unschedulable(self) -> Iterator[Sample]:
         found: Counter[tuple[str, str]] = Counter()

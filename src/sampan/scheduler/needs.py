@@ -22,6 +22,7 @@ _ASSUMED = {CPU: "100m", MEMORY: "200Mi"}
 _encode = msgspec.json.Encoder().encode
 _UNCONCERNING = ("projected", "secret", "configMap", "emptyDir", "downwardAPI", "hostPath")
 """Volumes that are the same on every node."""
+_RESTART_ALL = "RestartAllContainers"
 
 
 class Needs:
@@ -83,12 +84,24 @@ def needs_key(spec: PodSpec) -> bytes:
             spec.topologySpreadConstraints,
             concerning_volumes(spec),
             (spec.overhead, spec.resources, spec.resourceClaims, spec.hostNetwork, spec.schedulingGroup),
+            sorted(declared_features(spec)),
         )
     )
 
 
 def _container(found: Container) -> tuple[Any, ...]:
     return (found.image, found.resources, found.ports, found.restartPolicy)
+
+
+def declared_features(spec: PodSpec) -> frozenset[str]:
+    """What a kubelet must say it can do before it may have the pod."""
+    found = set()
+    containers = (*(spec.containers or ()), *spec.initContainers)
+    if any(rule.action == _RESTART_ALL for one in containers for rule in one.restartPolicyRules):
+        found.add("RestartAllContainersOnContainerExits")
+    if spec.hostNetwork and spec.hostUsers is False:
+        found.add("UserNamespacesHostNetworkSupport")
+    return frozenset(found)
 
 
 def concerning_volumes(spec: PodSpec) -> Sequence[Volume]:
@@ -105,5 +118,6 @@ __all__ = [
     "NeedsTable",
     "amounts",
     "concerning_volumes",
+    "declared_features",
     "needs_key",
 ]

@@ -13,86 +13,36 @@ import asyncio
 import heapq
 import itertools
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
 from sampan.machinery.clock import Clock
 from sampan.scheduler.framework.contract import ClusterEvent, Hint, Resource, Status
 from sampan.scheduler.pod_info import PodInfo
+from sampan.scheduler.queued import (
+    ACTIVATED,
+    ACTIVE,
+    ATTEMPT_FAILED,
+    BACKOFF,
+    BACKOFF_COMPLETE,
+    FLUSHED,
+    GATED,
+    POD_ADDED,
+    POD_UPDATED,
+    POPPED_EARLY,
+    TAKEN,
+    UNSCHEDULABLE,
+    QueueConfig,
+    Queued,
+)
 
 SortKey = Callable[[PodInfo, float], tuple[float, ...]]
 Gate = Callable[[PodInfo], Status | None]
 """Why the pod may not enter; None if it may."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class QueueConfig:
-    first_backoff_s: float = 1.0
-    most_backoff_s: float = 10.0
-    flush_s: float = 300.0
-    """After that long an unschedulable pod is tried again whatever happened."""
-
-
-@dataclass(slots=True, eq=False)
-class Queued:
-    """A pending pod and what happened to it so far."""
-
-    info: PodInfo
-    since: float
-    """When it was last added."""
-    first: float
-    attempts: int = 0
-    failures: int = 0
-    """Attempts since which it backs off."""
-    plugins: frozenset[str] = frozenset()
-    """Those that refused it last; none: there was no node, or an error."""
-    gated_by: str = ""
-    gate_message: str = ""
-    where: str = ""
-    moves: int = 0
-    """How many events had moved pods when its attempt began."""
-    is_error: bool = False
-
-    @property
-    def uid(self) -> str:
-        return self.info.uid
-
-
-ACTIVE, BACKOFF, UNSCHEDULABLE, GATED, TAKEN = "active", "backoff", "unschedulable", "gated", "taken"
-
-
-@dataclass(slots=True)
-class Nominations:
-    """Pods for which preemption has made room, by node and uid."""
-
-    by_node: dict[str, dict[str, PodInfo]] = field(default_factory=dict)
-    _node_of: dict[str, str] = field(default_factory=dict)
-
-    def put(self, info: PodInfo, node: str) -> None:
-        self.drop(info.uid)
-        if node:
-            self.by_node.setdefault(node, {})[info.uid] = info
-            self._node_of[info.uid] = node
-
-    def drop(self, uid: str) -> None:
-        node = self._node_of.pop(uid, None)
-        if node is not None:
-            pods = self.by_node[node]
-            del pods[uid]
-            if not pods:
-                del self.by_node[node]
-
-    def node_of(self, uid: str) -> str:
-        return self._node_of.get(uid, "")
-
-    def ahead_of(self, info: PodInfo, rows: Mapping[str, int]) -> list[tuple[int, list[PodInfo]]]:
-        """By row, the nominated pods that this one must leave room for."""
-        found = []
-        for node, pods in self.by_node.items():
-            before = [other for other in pods.values() if other.uid != info.uid and other.priority >= info.priority]
-            if before and node in rows:
-                found.append((rows[node], before))
-        return found
+Hints = Mapping[ClusterEvent, Sequence[tuple[str, Hint | None]]]
+Incoming = Callable[[str, str], None]
+"""Told of every pod that comes into a part of the queue, and what brought it there."""
+_CHANGED = -1
+"""As `Queued.moves`: something happened to the pod itself since its attempt began."""
 
 
 class SchedulingQueue:
@@ -102,10 +52,14 @@ class SchedulingQueue:
         clock: Clock,
         sort_key: SortKey,
         gate: Gate,
-        hints: Mapping[ClusterEvent, Sequence[tuple[str, Hint | None]]],
+        hints: Hints,
+        by_anything: frozenset[str] = frozenset(),
         config: QueueConfig | None = None,
+        incoming: Incoming = lambda queue, event: None,
     ) -> None:
+        """`by_anything` are plug-ins that do not tell what may help pods that they refuse: anything may."""
         self._clock, self._sort_key, self._gate, self._hints = clock, sort_key, gate, hints
+        self._by_anything, self._incoming = by_anything, incoming
         self._config = config or QueueConfig()
         self._pods: dict[str, Queued] = {}
         """Every pending pod by uid, also those being tried."""
@@ -144,7 +98,7 @@ class SchedulingQueue:
         """A new pending pod."""
         now = self._clock.now()
         queued = self._pods[info.uid] = Queued(info, since=now, first=now)
-        self._enter(queued)
+        self._enter(queued, POD_ADDED)
 
     def update(self, info: PodInfo) -> Queued | None:
         """A newer state of a pending pod; None if it is not known."""
@@ -153,8 +107,15 @@ class SchedulingQueue:
             return None
         queued.info = info
         if queued.where == GATED and self._gate(info) is None:
-            self._enter(queued)
+            self._enter(queued, POD_UPDATED)
         return queued
+
+    def renew(self, queued: Queued, info: PodInfo) -> None:
+        """What a pod whose attempt ends has become meanwhile."""
+        old, new = queued.info.pod.metadata, info.pod.metadata
+        if (old.generation, old.labels) != (new.generation, new.labels):
+            queued.moves = _CHANGED
+        queued.info = info
 
     def remove(self, uid: str) -> None:
         queued = self._pods.pop(uid, None)
@@ -204,65 +165,80 @@ class SchedulingQueue:
             return
         queued.failures += 1
         queued.since = self._clock.now()
+        queued.is_flushed = False
         if is_missed or (not queued.plugins and queued.is_error):
-            self._back_off(queued)
+            self._back_off(queued, ATTEMPT_FAILED)
         else:
             queued.where = UNSCHEDULABLE
             self._unschedulable[queued.uid] = queued
+            self._incoming(UNSCHEDULABLE, ATTEMPT_FAILED)
             self._more.set()  # the flush of what waits may have to be timed anew
 
     # -- events ------------------------------------------------------------------------------------------------------
 
-    def on_event(self, event: ClusterEvent, old: Any | None, new: Any | None) -> int:
-        """Something happened: wake the pods that it may help. Gives how many."""
+    def on_event(self, event: ClusterEvent, old: Any | None, new: Any | None, *, but: str = "") -> int:
+        """Something happened: wake the pods that it may help, but not the one with that uid. Gives how many."""
         concerned = self._hints.get(event, ())
-        if not concerned:
+        if not concerned and not self._by_anything:
             return 0
         self._moves += 1
         if self._gated:
-            self._reconsider(concerned, old, new)
+            self._reconsider(event, concerned, old, new)
         if not self._unschedulable:
             return 0
         is_node = event.resource is Resource.NODE
         woken = [
             queued
             for queued in self._unschedulable.values()
-            if (is_node and not queued.plugins) or _may_help(queued, concerned, old, new)
+            if queued.uid != but and ((is_node and not queued.plugins) or self._may_help(queued, concerned, old, new))
         ]
         for queued in woken:
-            self._wake(queued)
+            self._wake(queued, event.label)
         return len(woken)
 
-    def on_own_change(self, queued: Queued, events: Iterable[ClusterEvent], old: Any, new: Any) -> None:
+    def on_own_change(self, queued: Queued, events: Sequence[ClusterEvent], old: Any, new: Any) -> None:
         """The waiting pod itself was changed."""
+        if queued.where == TAKEN and events:
+            queued.moves = _CHANGED
         if queued.where != UNSCHEDULABLE:
             return
         for event in events:
-            if _may_help(queued, self._hints.get(event, ()), old, new):
-                self._wake(queued)
+            if self._may_help(queued, self._hints.get(event, ()), old, new):
+                self._wake(queued, event.label)
                 return
 
-    def _reconsider(self, concerned: Sequence[tuple[str, Hint | None]], old: Any, new: Any) -> None:
+    def _may_help(
+        self, queued: Queued, concerned: Sequence[tuple[str, Hint | None]], old: Any | None, new: Any | None
+    ) -> bool:
+        if not queued.plugins.isdisjoint(self._by_anything):
+            return True
+        return any(
+            plugin in queued.plugins and (hint is None or hint(queued.info, old, new)) for plugin, hint in concerned
+        )
+
+    def _reconsider(
+        self, event: ClusterEvent, concerned: Sequence[tuple[str, Hint | None]], old: Any, new: Any
+    ) -> None:
         """Pods that are kept out may be let in."""
         for queued in list(self._gated.values()):
-            if any(
+            if queued.gated_by in self._by_anything or any(
                 plugin == queued.gated_by and (not hint or hint(queued.info, old, new)) for plugin, hint in concerned
             ):
-                self._enter(queued)
+                self._enter(queued, event.label)
 
     def activate(self, uid: str) -> None:
         """Have the pod tried now."""
         queued = self._pods.get(uid)
         if queued is not None and queued.where in (UNSCHEDULABLE, BACKOFF):
             self._unschedulable.pop(uid, None)
-            self._push_active(queued)
+            self._push_active(queued, ACTIVATED)
 
-    def _wake(self, queued: Queued) -> None:
+    def _wake(self, queued: Queued, event: str) -> None:
         self._unschedulable.pop(queued.uid, None)
         if self._backoff_end(queued) > self._clock.now():
-            self._back_off(queued)
+            self._back_off(queued, event)
         else:
-            self._push_active(queued)
+            self._push_active(queued, event)
 
     # -- time --------------------------------------------------------------------------------------------------------
 
@@ -294,12 +270,13 @@ class SchedulingQueue:
             while heap and (heap[0][0] <= now or heap[0][2].where != BACKOFF):
                 queued = heapq.heappop(heap)[2]
                 if queued.where == BACKOFF:
-                    self._push_active(queued)
+                    self._push_active(queued, BACKOFF_COMPLETE)
         while self._unschedulable:
             queued = next(iter(self._unschedulable.values()))
             if now - queued.since < self._config.flush_s:
                 break
-            self._wake(queued)
+            queued.is_flushed = True
+            self._wake(queued, FLUSHED)
 
     def _backoff_end(self, queued: Queued) -> float:
         config = self._config
@@ -309,26 +286,32 @@ class SchedulingQueue:
 
     # -- parts -------------------------------------------------------------------------------------------------------
 
-    def _enter(self, queued: Queued) -> None:
+    def _enter(self, queued: Queued, event: str) -> None:
         status = self._gate(queued.info)
         if status is None:
             self._gated.pop(queued.uid, None)
             queued.gated_by = queued.gate_message = ""
-            self._push_active(queued)
-        else:
-            self._gated[queued.uid] = queued
-            queued.where, queued.gated_by, queued.gate_message = GATED, status.plugin, status.message
+            self._push_active(queued, event)
+            return
+        if queued.where != GATED:
+            self._incoming(UNSCHEDULABLE, event)
+        self._gated[queued.uid] = queued
+        queued.where, queued.gated_by, queued.gate_message = GATED, status.plugin, status.message
 
-    def _push_active(self, queued: Queued) -> None:
+    def _push_active(self, queued: Queued, event: str) -> None:
         queued.where = ACTIVE
+        if queued.entered is None:
+            queued.entered = self._clock.now()
         key = self._sort_key(queued.info, queued.since)
         heapq.heappush(self._active, (key, next(self._order), queued))
+        self._incoming(ACTIVE, event)
         self._more.set()
 
-    def _back_off(self, queued: Queued) -> None:
+    def _back_off(self, queued: Queued, event: str) -> None:
         queued.where = BACKOFF
         heap = self._errors if queued.is_error else self._backoff
         heapq.heappush(heap, (self._backoff_end(queued), next(self._order), queued))
+        self._incoming(BACKOFF, event)
         self._more.set()
 
     def _next_active(self) -> Queued | None:
@@ -342,12 +325,9 @@ class SchedulingQueue:
         while self._backoff:
             queued = heapq.heappop(self._backoff)[2]
             if queued.where == BACKOFF and self._pods.get(queued.uid) is queued:
+                self._incoming(ACTIVE, POPPED_EARLY)
                 return queued
         return None
 
 
-def _may_help(queued: Queued, concerned: Sequence[tuple[str, Hint | None]], old: Any | None, new: Any | None) -> bool:
-    return any(plugin in queued.plugins and (hint is None or hint(queued.info, old, new)) for plugin, hint in concerned)
-
-
-__all__ = ["Gate", "Nominations", "QueueConfig", "Queued", "SchedulingQueue", "SortKey"]
+__all__ = ["Gate", "Hints", "Incoming", "SchedulingQueue", "SortKey"]

@@ -40,6 +40,7 @@ PLUGINS: Mapping[str, str] = {
     ),
     "ImageLocality": f"{_PACKAGE}.image_locality:ImageLocality",
     "DefaultBinder": f"{_PACKAGE}.default_binder:DefaultBinder",
+    "NodeDeclaredFeatures": f"{_PACKAGE}.node_declared_features:NodeDeclaredFeatures",
     "NodeLabel": f"{_PACKAGE}.node_label:NodeLabel",
     "ServiceAffinity": f"{_PACKAGE}.service_affinity:ServiceAffinity",
     "SelectorSpread": f"{_PACKAGE}.selector_spread:SelectorSpread",
@@ -148,4 +149,16 @@ def hints_of(profiles: Iterable[Profile]) -> dict[ClusterEvent, list[tuple[str, 
     return {event: list(plugins.items()) for event, plugins in found.items()}
 
 
-__all__ = ["PLUGINS", "UnknownPlugin", "hints_of", "load", "make_profile", "preload"]
+def silent_about_events(profiles: Iterable[Profile]) -> frozenset[str]:
+    """Plug-ins that may refuse a pod but do not tell what may change their minds."""
+    return frozenset(
+        plugin.name
+        for profile in profiles
+        for plugin in profile.plugins
+        if not hasattr(plugin, "events") and any(hasattr(plugin, method) for method in _REFUSING)
+    )
+
+
+_REFUSING = ("pre_enqueue", "pre_filter", "filter", "reserve", "permit")
+
+__all__ = ["PLUGINS", "UnknownPlugin", "hints_of", "load", "make_profile", "preload", "silent_about_events"]

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import AsyncIterator, Collection, Coroutine
+from collections.abc import AsyncIterator, Coroutine
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from typing import Any
@@ -20,27 +20,32 @@ from sampan.machinery.client import Client
 from sampan.machinery.clock import Clock
 from sampan.machinery.flight_recorder import FlightRecorder
 from sampan.machinery.informer import InformerFactory
+from sampan.scheduler.binding import Binder
 from sampan.scheduler.config import ProfileConfig, SchedulerConfig
-from sampan.scheduler.events import NORMAL, WARNING, Events
+from sampan.scheduler.events import Events
+from sampan.scheduler.evictions import Evictions
+from sampan.scheduler.extenders.chain import NAME as EXTENDER
 from sampan.scheduler.extenders.chain import ExtenderChain
 from sampan.scheduler.extenders.http_extender import ExtenderError
+from sampan.scheduler.failures import Failures
 from sampan.scheduler.feed import LIVING, Feed
-from sampan.scheduler.framework.contract import Code, Cycle, Handle, PostFilterResult, Status
+from sampan.scheduler.framework.contract import Cycle, Handle, Status
 from sampan.scheduler.framework.profile import Placed, Profile
 from sampan.scheduler.group_cycle import GroupCycle
-from sampan.scheduler.history import Decision, History
-from sampan.scheduler.metrics import ERROR, SCHEDULED, UNSCHEDULABLE, SchedulerMetrics
+from sampan.scheduler.history import History
+from sampan.scheduler.metrics import SchedulerMetrics
 from sampan.scheduler.node_table import NodeTable
+from sampan.scheduler.nominations import Nominations
 from sampan.scheduler.picking import InTurn, Seeded
 from sampan.scheduler.pod_info import DEFAULT_SCHEDULER, PodInfo, PodTable
-from sampan.scheduler.queue import Nominations, Queued, SchedulingQueue
-from sampan.scheduler.registry import hints_of, make_profile
-from sampan.scheduler.waiting import WaitingPod, WaitingPods
+from sampan.scheduler.queue import SchedulingQueue
+from sampan.scheduler.queued import Queued
+from sampan.scheduler.registry import hints_of, make_profile, silent_about_events
+from sampan.scheduler.telling import COMPONENT, Telling
+from sampan.scheduler.waiting import WaitingPods
 from sampan.scheduler.writes import PodWrites
 
 log = logging.getLogger(__name__)
-
-COMPONENT = "kube-scheduler"
 
 
 class Scheduler:
@@ -58,7 +63,7 @@ class Scheduler:
         self.config = config or SchedulerConfig()
         self.activity = activity or Activity()
         """What a virtual clock waits for."""
-        self._clock, self._recorder = clock, recorder
+        self._clock = clock
         self.informers = InformerFactory(client=client, activity=self.activity)
         self.pods = PodTable()
         self.table = NodeTable(self.pods)
@@ -76,6 +81,7 @@ class Scheduler:
             waiting=self.waiting,
             on_event=lambda event, old, new: self.queue.on_event(event, old, new),
             extenders=self.extenders,
+            say=lambda info, *told: self.telling.say(info, *told),
         )
         picker = InTurn() if self.config.seed is None else Seeded(self.config.seed)
         self.profiles: dict[str, Profile] = {
@@ -87,7 +93,9 @@ class Scheduler:
             sort_key=next(iter(self.profiles.values())).points["queueSort"][0].sort_key,
             gate=self._gate,
             hints=hints_of(self.profiles.values()),
+            by_anything=silent_about_events(self.profiles.values()) | {EXTENDER},
             config=self.config.queue,
+            incoming=self.metrics.incoming,
         )
         self.feed = Feed(
             table=self.table,
@@ -96,9 +104,39 @@ class Scheduler:
             nominations=self.nominations,
             schedulers=self.profiles.keys(),
         )
-        self._writes = PodWrites(client=client, clock=clock, events=self.events)
+        writes = PodWrites(client=client, clock=clock)
+        self.telling = Telling(events=self.events, history=self.history, clock=clock, recorder=recorder)
+        self.failures = Failures(
+            queue=self.queue,
+            nominations=self.nominations,
+            metrics=self.metrics,
+            telling=self.telling,
+            writes=writes,
+            evictions=Evictions(
+                client=client,
+                clock=clock,
+                events=self.events,
+                writes=writes,
+                nominations=self.nominations,
+                waiting=self.waiting,
+            ),
+            newest=self._newest,
+            beside=self._beside,
+        )
+        self.binder = Binder(
+            feed=self.feed,
+            waiting=self.waiting,
+            extenders=self.extenders,
+            metrics=self.metrics,
+            telling=self.telling,
+            writes=writes,
+            failures=self.failures,
+            clock=clock,
+            activity=self.activity,
+            most=self.config.most_bindings,
+            beside=self._beside,
+        )
         self._tasks: asyncio.TaskGroup | None = None
-        self._room = asyncio.Semaphore(self.config.most_bindings)
 
     # -- running -----------------------------------------------------------------------------------------------------
 
@@ -147,212 +185,52 @@ class Scheduler:
         try:
             await self.schedule(queued)
         except ExtenderError as error:
-            self._errored(queued, str(error))
+            self.failures.errored(queued, str(error))
         except Exception as fault:
             log.exception("pod %s cannot be scheduled", queued.info.full_name)
-            self._errored(queued, str(fault) or type(fault).__name__)
+            self.failures.errored(queued, str(fault) or type(fault).__name__)
 
     # -- one pod -----------------------------------------------------------------------------------------------------
 
     async def schedule(self, queued: Queued) -> None:
         """Find the pod a node and have it bound, or say why there is none."""
         info = queued.info
+        queued.began = time.perf_counter()
         if info.pod.metadata.deletionTimestamp is not None:
             self.queue.remove(info.uid)
-            message = f"skip schedule deleting pod: {info.full_name}"
-            self._say(info, WARNING, "FailedScheduling", "Scheduling", message)
+            self.telling.skipped(info)
             return
-        began = time.perf_counter()
         profile = self._profile(info)
         if (group := profile.together(info)) is not None:
             await GroupCycle(self, profile, group).run(queued)
             return
         cycle = profile.cycle(info, self._clock.now())
         placed = await self.placed(profile, cycle)
-        self.metrics.decided(time.perf_counter() - began)
+        self.metrics.decided(time.perf_counter() - queued.began)
         if placed.diagnosis is not None:
-            await self._unplaced(queued, profile, cycle, placed)
-            self.metrics.attempted(UNSCHEDULABLE, profile.name, time.perf_counter() - began)
+            await self.failures.unplaced(queued, profile, cycle, placed.diagnosis)
             return
         node = self.table.names[placed.row]
-        self.note(queued, placed, node)
-        self.metrics.attempted(SCHEDULED, profile.name, time.perf_counter() - began)
-        await self._commit(queued, profile, cycle, node)
+        self.telling.placed(queued, placed, node)
+        if (status := self.binder.hold(profile, cycle, node)) is not None:
+            self.failures.refused(queued, status)
+            return
+        await self.binder.let_go(queued, profile, cycle, node)
 
     async def placed(self, profile: Profile, cycle: Cycle) -> Placed:
-        if self.extenders.extenders and self.extenders.has_say(cycle.pod):
-            nominated = self._nominated(cycle)
-            return await self.extenders.place(profile, cycle, nominated)
-        return self._place(profile, cycle)
-
-    def _nominated(self, cycle: Cycle) -> list[tuple[int, list[PodInfo]]]:
-        """Pods of the same or a higher priority that room is kept for, by row."""
+        """A node for the pod: the one that is meant for it if it still will do, else the best."""
+        with self.activity:
+            await profile.prepare(cycle)
         nominated = self.nominations.ahead_of(cycle.info, self.table.rows) if self.nominations.by_node else []
         cycle.memo["nominated"] = nominated
-        return nominated
-
-    def _place(self, profile: Profile, cycle: Cycle) -> Placed:
-        nominated = self._nominated(cycle)
         own = self.nominations.node_of(cycle.info.uid)
         row = self.table.rows.get(own, -1) if own else -1
-        if (
-            row >= 0
-            and profile.fits(cycle, row)
-            and all(profile.fits_with(cycle, row, pods) for at, pods in nominated if at == row)
-        ):
-            return Placed(row, 1)
-        return profile.place(cycle, nominated)
-
-    async def _commit(self, queued: Queued, profile: Profile, cycle: Cycle, node: str) -> None:
-        """The decision stands: count the pod on the node, and bind it beside the loop."""
-        if (status := self.hold(profile, cycle, node)) is not None:
-            self._refused(queued, status)
-            return
-        await self.let_go(queued, profile, cycle, node)
-
-    def hold(self, profile: Profile, cycle: Cycle, node: str) -> Status | None:
-        """Count the pod on the node; None if all plug-ins agree."""
-        self.feed.assume(cycle.info, node)
-        status = profile.reserve(cycle, node)
-        if status is not None:
-            self.feed.forget(cycle.info.uid)
-        return status
-
-    async def let_go(self, queued: Queued, profile: Profile, cycle: Cycle, node: str) -> None:
-        """Have a pod that is counted on the node bound, as soon as plug-ins permit."""
-        info = queued.info
-        status, waits = profile.permit(cycle, node)
-        if status is not None:
-            profile.unreserve(cycle, node)
-            self.feed.forget(info.uid)
-            self._refused(queued, status)
-            return
-        waiting = None
-        if waits:
-            waiting = WaitingPod(info, node, waits)
-            self.waiting.put(waiting)
-        else:
-            await self._room.acquire()
-        self._beside(self._bind(queued, profile, cycle, node, waiting))
-
-    async def _bind(
-        self, queued: Queued, profile: Profile, cycle: Cycle, node: str, waiting: WaitingPod | None
-    ) -> None:
-        info = queued.info
-        status: Status | None = None
-        if waiting is not None:
-            status = await waiting.wait(self._clock)
-            self.waiting.remove(info.uid)
-            await self._room.acquire()
-        try:
-            self.activity.step()
-            if status is None and profile.has_pre_bind(cycle, node):
-                status = await self._pre_bind(profile, cycle, node)
-            status = status or await self._tell(profile, cycle, node)
-        finally:
-            self.activity.step()
-            self._room.release()
-        if status is not None:
-            self._unbound(queued, profile, cycle, node, status)
-            return
-        self._say(info, NORMAL, "Scheduled", "Binding", f"Successfully assigned {info.full_name} to {node}")
-        self.metrics.placed(queued.attempts, max(0.0, self._clock.now() - queued.first))
-        profile.post_bind(cycle, node)
-
-    async def _tell(self, profile: Profile, cycle: Cycle, node: str) -> Status | None:
-        """The server, by an extender that binds or by the plug-ins."""
-        if self.extenders.extenders:
-            with self.activity:
-                status = await self.extenders.bind(cycle, node)
-            if status is None or status.code is not Code.SKIP:
-                return status
-        return await profile.bind(cycle, node)
-
-    async def _pre_bind(self, profile: Profile, cycle: Cycle, node: str) -> Status | None:
-        """That may take minutes, which nobody else shall wait for."""
-        self._room.release()
-        try:
-            return await profile.pre_bind(cycle, node)
-        finally:
-            await self._room.acquire()
-
-    # -- failures ----------------------------------------------------------------------------------------------------
-
-    async def _unplaced(self, queued: Queued, profile: Profile, cycle: Cycle, placed: Placed) -> None:
-        diagnosis = placed.diagnosis
-        assert diagnosis is not None
-        result = PostFilterResult()
-        if diagnosis.count:
-            self.metrics.preemptions.inc()
-            result = await profile.post_filter(cycle, diagnosis)
-            diagnosis.post_filter = result.message
-        message = diagnosis.message
-        names = tuple(self.table.names)
-        self.history.put(
-            Decision(
-                queued.uid,
-                queued.info.full_name,
-                self._clock.now(),
-                queued.attempts,
-                message=message,
-                diagnosis=diagnosis,
-                names=names,
-                nominated=result.nominated or "",
-            )
-        )
-        if result.nominated is not None:
-            self.nominations.put(queued.info, result.nominated)
-        self.queue.failed(queued, diagnosis.plugins)
-        self._tell_failure(queued, message, is_error=False, nominated=result.nominated)
-        if result.victims and result.nominated:
-            self.metrics.victims.observe(len(result.victims))
-            lower = self._outranked(queued.info, result.nominated)
-            self._beside(self._writes.preempt(queued.info, result.nominated, result.victims, lower))
-
-    async def lost(self, queued: Queued, profile: Profile, cycle: Cycle, why: Placed | Status) -> None:
-        """A pod of a group that found no node, or was not allowed to have it."""
-        if isinstance(why, Status):
-            self._refused(queued, why)
-        else:
-            await self._unplaced(queued, profile, cycle, why)
-
-    def apart(self, queued: Queued, plugins: Collection[str], message: str) -> None:
-        """A pod that could have a node, but others that it belongs to cannot."""
-        self.queue.failed(queued, plugins)
-        self._tell_failure(queued, message, is_error=False, nominated="")
-
-    def _refused(self, queued: Queued, status: Status) -> None:
-        """By a plug-in that had to agree to the node."""
-        if not status.is_rejected:
-            self._errored(queued, f"running plugin {status.plugin!r}: {status.message}")
-            return
-        message = f"0/1 nodes are available: 1 {status.message}."
-        self.queue.failed(queued, {status.plugin})
-        self._tell_failure(queued, message, is_error=False, nominated="")
-
-    def _unbound(self, queued: Queued, profile: Profile, cycle: Cycle, node: str, status: Status) -> None:
-        """The binding failed, or was not allowed: everything as before."""
-        profile.unreserve(cycle, node)
-        if self.feed.forget(queued.uid):
-            self.feed.freed(queued.info)
-        if status.is_rejected:
-            self._refused(queued, status)
-        else:
-            self._errored(queued, f"running Bind plugin {status.plugin!r}: {status.message}")
-
-    def _errored(self, queued: Queued, message: str) -> None:
-        self.metrics.attempted(ERROR, queued.info.pod.spec.schedulerName or DEFAULT_SCHEDULER, 0.0)
-        self.queue.errored(queued)
-        self._tell_failure(queued, message, is_error=True, nominated="")
-
-    def _tell_failure(self, queued: Queued, message: str, *, is_error: bool, nominated: str | None) -> None:
-        info = queued.info
-        if self.queue.get(info.uid) is not queued:
-            return  # it is gone, or somebody else has found it a node
-        self._say(info, WARNING, "FailedScheduling", "Scheduling", message)
-        if self._recorder is not None:
-            self._recorder.note(COMPONENT, "schedule", f"pods/{info.full_name}", uid=info.uid, outcome=message)
-        self._beside(self._writes.unschedulable(info.pod, message, is_error=is_error, nominated=nominated))
+        is_good = row >= 0 and profile.fits_beside(cycle, row, nominated)
+        if self.extenders.extenders and self.extenders.has_say(cycle.pod):
+            if is_good and await self.extenders.lets(cycle, row):
+                return Placed(row, 1)
+            return await self.extenders.place(profile, cycle, nominated)
+        return Placed(row, 1) if is_good else profile.place(cycle, nominated)
 
     # -- parts -------------------------------------------------------------------------------------------------------
 
@@ -365,26 +243,6 @@ class Scheduler:
         fit = {**fit, "ignoredResources": sorted({*fit.get("ignoredResources", ()), *ignored})}
         return replace(profile, args={**profile.args, "NodeResourcesFit": fit})
 
-    def note(self, queued: Queued, placed: Placed, node: str) -> None:
-        info = queued.info
-        now = self._clock.now()
-        self.history.put(
-            Decision(
-                info.uid, info.full_name, now, queued.attempts, node=node, feasible=placed.feasible, score=placed.score
-            )
-        )
-        if self._recorder is not None:
-            self._recorder.note(COMPONENT, "schedule", f"pods/{info.full_name}", uid=info.uid, outcome=node)
-
-    def _outranked(self, info: PodInfo, node: str) -> list[PodInfo]:
-        """Pods of lower priority that room was kept for on the node."""
-        found = self.nominations.by_node.get(node, {}).values()
-        lower = [other for other in found if other.priority < info.priority]
-        for other in lower:
-            self.nominations.drop(other.uid)
-            self.queue.activate(other.uid)
-        return lower
-
     def now(self) -> float:
         return self._clock.now()
 
@@ -395,11 +253,14 @@ class Scheduler:
                 return Status(status.code, status.reasons, plugin.name)
         return None
 
+    def _newest(self, info: PodInfo) -> PodInfo:
+        pod: Pod | None = self.informers.of(Pod, LIVING).lister.get(info.name, info.namespace)
+        if pod is None or pod.metadata.uid != info.uid or pod is info.pod:
+            return info
+        return self.pods.refreshed(info, pod)
+
     def _profile(self, info: PodInfo) -> Profile:
         return self.profiles[info.pod.spec.schedulerName or DEFAULT_SCHEDULER]
-
-    def _say(self, info: PodInfo, type: str, reason: str, action: str, note: str) -> None:
-        self.events.say(info.pod, type, reason, action, note, source=info.pod.spec.schedulerName or DEFAULT_SCHEDULER)
 
     def _beside(self, work: Coroutine[Any, Any, None]) -> None:
         assert self._tasks is not None

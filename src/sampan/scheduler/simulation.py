@@ -18,9 +18,9 @@ from sampan.scheduler.config import ProfileConfig
 from sampan.scheduler.framework.contract import Cycle, Handle
 from sampan.scheduler.framework.profile import Placed
 from sampan.scheduler.node_table import NodeTable
+from sampan.scheduler.nominations import Nominations
 from sampan.scheduler.picking import InTurn, Seeded
 from sampan.scheduler.pod_info import PodInfo, PodTable
-from sampan.scheduler.queue import Nominations
 from sampan.scheduler.registry import make_profile
 from sampan.scheduler.waiting import WaitingPods
 

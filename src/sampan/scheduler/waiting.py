@@ -1,10 +1,15 @@
-"""Pods that have a node but may not be bound yet: plug-ins asked to wait (Permit)."""
+"""Pods that have a node but are not bound yet: plug-ins asked to wait (Permit), or prepare something there (PreBind).
+
+Until it is bound a pod can be told to give its node back without anything being deleted.
+"""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator, Mapping
+from collections.abc import Coroutine, Iterator, Mapping
+from typing import Any, Protocol
 
+from sampan.api.durations import format_duration
 from sampan.machinery.clock import Clock
 from sampan.scheduler.framework.contract import Code, Status
 from sampan.scheduler.pod_info import PodInfo
@@ -12,7 +17,15 @@ from sampan.scheduler.pod_info import PodInfo
 _LONGEST_S = 15 * 60.0
 
 
+class Stoppable(Protocol):
+    def preempt(self, plugin: str) -> bool:
+        """Give the node back and be tried again; False if it is too late for that."""
+        ...
+
+
 class WaitingPod:
+    """Held back by `permit`."""
+
     def __init__(self, info: PodInfo, node: str, waits: Mapping[str, float]) -> None:
         self.info, self.node = info, node
         self.pending = set(waits)
@@ -22,28 +35,60 @@ class WaitingPod:
 
     def allow(self, plugin: str) -> None:
         self.pending.discard(plugin)
-        if not self.pending and not self._result.done():
-            self._result.set_result(None)
+        if not self.pending:
+            self._end(None)
 
-    def reject(self, plugin: str, message: str) -> None:
-        if not self._result.done():
-            self._result.set_result(Status(Code.UNSCHEDULABLE, (message,), plugin))
+    def reject(self, plugin: str, message: str) -> bool:
+        return self._end(Status(Code.UNSCHEDULABLE, (message,), plugin))
+
+    def preempt(self, plugin: str) -> bool:
+        return self._end(Status(Code.ERROR, ("waiting on permit for pod: preempted",), plugin))
 
     async def wait(self, clock: Clock) -> Status | None:
         """None when all have allowed it; else why not."""
         plugin = next(iter(sorted(self.pending)), "")
         async with asyncio.TaskGroup() as group:
             timer = group.create_task(clock.sleep(self.timeout_s))
-            why = f"rejected due to timeout after waiting {self.timeout_s:g}s at plugin {plugin}"
+            waited = format_duration(int(self.timeout_s * 1e9))
+            why = f"rejected due to timeout after waiting {waited} at plugin {plugin}"
             timer.add_done_callback(lambda task: None if task.cancelled() else self.reject(plugin, why))
             result = await self._result
             timer.cancel()
         return result
 
+    def _end(self, result: Status | None) -> bool:
+        if self._result.done():
+            return False
+        self._result.set_result(result)
+        return True
+
+
+class PreparedPod:
+    """For which `pre_bind` is at work."""
+
+    def __init__(self) -> None:
+        self._work: asyncio.Task[Status | None] | None = None
+        self._why = ""
+
+    def preempt(self, plugin: str) -> bool:
+        if self._work is None or self._work.done():
+            return False
+        self._why = f"preempted by {plugin}"
+        return self._work.cancel()
+
+    async def ready(self, work: Coroutine[Any, Any, Status | None]) -> Status | None:
+        """What the work says, unless the pod is told to go meanwhile."""
+        async with asyncio.TaskGroup() as group:
+            self._work = group.create_task(work)
+        if self._work.cancelled():
+            return Status(Code.ERROR, (self._why,))
+        return self._work.result()
+
 
 class WaitingPods:
     def __init__(self) -> None:
         self._pods: dict[str, WaitingPod] = {}
+        self._prepared: dict[str, PreparedPod] = {}
 
     def __iter__(self) -> Iterator[WaitingPod]:
         return iter(list(self._pods.values()))
@@ -51,11 +96,22 @@ class WaitingPods:
     def get(self, uid: str) -> WaitingPod | None:
         return self._pods.get(uid)
 
+    def unbound(self, uid: str) -> Stoppable | None:
+        """The pod if it has a node that it can give back."""
+        return self._pods.get(uid) or self._prepared.get(uid)
+
     def put(self, pod: WaitingPod) -> None:
         self._pods[pod.info.uid] = pod
 
     def remove(self, uid: str) -> None:
         self._pods.pop(uid, None)
 
+    async def prepared(self, uid: str, work: Coroutine[Any, Any, Status | None]) -> Status | None:
+        pod = self._prepared[uid] = PreparedPod()
+        try:
+            return await pod.ready(work)
+        finally:
+            del self._prepared[uid]
 
-__all__ = ["WaitingPod", "WaitingPods"]
+
+__all__ = ["PreparedPod", "Stoppable", "WaitingPod", "WaitingPods"]

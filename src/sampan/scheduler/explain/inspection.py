@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -11,8 +10,7 @@ from numpy.typing import NDArray
 
 from sampan.scheduler.arrays import Codes, Ints
 from sampan.scheduler.framework.contract import Code, Cycle, Narrowed
-from sampan.scheduler.framework.profile import Profile
-from sampan.scheduler.pod_info import PodInfo
+from sampan.scheduler.framework.profile import KeptRoom, Profile
 
 NOMINATED = "NominatedPods"
 """Stands where a plug-in's name is for room that is kept."""
@@ -33,7 +31,7 @@ class Inspection:
         return [int(codes[row]) for codes in self.codes.values() if codes[row]]
 
 
-def inspect(profile: Profile, cycle: Cycle, nominated: Sequence[tuple[int, Sequence[PodInfo]]] = ()) -> Inspection:
+def inspect(profile: Profile, cycle: Cycle, nominated: KeptRoom = ()) -> Inspection:
     found = Inspection()
     _filter(found, profile, cycle)
     ok = cycle.table.valid[cycle.table.every_row].copy()
@@ -83,7 +81,7 @@ def _keep_room(
     profile: Profile,
     cycle: Cycle,
     ok: NDArray[np.bool_],
-    nominated: Sequence[tuple[int, Sequence[PodInfo]]],
+    nominated: KeptRoom,
 ) -> None:
     codes = np.zeros(len(ok), dtype=np.int32)
     for row, pods in nominated:

@@ -18,7 +18,7 @@ from sampan.scheduler.extenders.extender_config import ExtenderConfig
 from sampan.scheduler.extenders.http_extender import ExtenderError, HttpExtender
 from sampan.scheduler.extenders.messages import FilterResult
 from sampan.scheduler.framework.contract import MAX_SCORE, Code, Cycle, Status
-from sampan.scheduler.framework.profile import Placed, Profile
+from sampan.scheduler.framework.profile import KeptRoom, Placed, Profile
 from sampan.scheduler.pod_info import PodInfo
 
 log = logging.getLogger(__name__)
@@ -29,7 +29,6 @@ _HIGHEST = 10
 """The best score that an extender gives."""
 
 T = TypeVar("T")
-NominatedPods = Sequence[tuple[int, Sequence[PodInfo]]]
 
 
 class ExtenderChain:
@@ -49,7 +48,7 @@ class ExtenderChain:
 
     # -- a node ------------------------------------------------------------------------------------------------------
 
-    async def place(self, profile: Profile, cycle: Cycle, nominated: NominatedPods = ()) -> Placed:
+    async def place(self, profile: Profile, cycle: Cycle, nominated: KeptRoom = ()) -> Placed:
         """As `Profile.place`, with a say of the extenders. The table may change while they think."""
         rows, diagnosis = profile.feasible(cycle, nominated)
         if diagnosis is not None:
@@ -64,6 +63,11 @@ class ExtenderChain:
         rows = _rows_of(cycle, names)
         extra: Ints = np.array([more.get(cycle.table.names[row], 0) for row in rows], dtype=np.int64)
         return profile.best(cycle, rows, extra)
+
+    async def lets(self, cycle: Cycle, row: int) -> bool:
+        """Whether they agree to a node that is meant for the pod."""
+        names, _ = await self._filtered(cycle, np.array([row], dtype=np.intp))
+        return bool(names)
 
     async def _filtered(self, cycle: Cycle, rows: NDArray[np.intp]) -> tuple[list[str], dict[str, tuple[str, bool]]]:
         """The names of the nodes that are left, and by name why others are not."""
@@ -88,7 +92,7 @@ class ExtenderChain:
         return total
 
     def _diagnosis(
-        self, profile: Profile, cycle: Cycle, refused: dict[str, tuple[str, bool]], nominated: NominatedPods
+        self, profile: Profile, cycle: Cycle, refused: dict[str, tuple[str, bool]], nominated: KeptRoom
     ) -> Diagnosis:
         found = profile.diagnose(cycle, nominated=nominated)
         codes: Codes = found.codes

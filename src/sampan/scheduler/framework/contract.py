@@ -5,6 +5,8 @@ A plug-in implements the points that it needs and no others:
     pre_enqueue(info) -> Status | None          may the pod enter the queue?
     less(first, second) -> bool                 which pod goes first (one plug-in per scheduler)
     together(info) -> Together | None           pods that get nodes in one go with this one, or not at all
+    prepare(cycle) -> Awaitable | None          work for `filter` that takes long, in turns: others run meanwhile, so
+                                                that what is found out must be kept, and looked at again by `filter`
     pre_filter(cycle) -> Status | Narrowed | None   once per pod: SKIP leaves out `filter`, a rejection ends the cycle
     filter(cycle, rows) -> codes                0 where the node will do, else a code of `cycle.refuse(...)`
     async post_filter(cycle, diagnosis) -> PostFilterResult    no node will do: can something be done?
@@ -14,6 +16,7 @@ A plug-in implements the points that it needs and no others:
     reserve(cycle, node) -> Status | None, unreserve(cycle, node)
     permit(cycle, node) -> Status | None        WAIT with `wait_s` holds the pod back before it is bound
     async pre_bind(cycle, node) -> Status | None
+    async take_back(cycle, node)                what `pre_bind` wrote, if the pod is not bound; after `unreserve`
     has_pre_bind(cycle, node) -> bool           whether `pre_bind` has anything to do for this pod; without it, always
     async bind(cycle, node) -> Status | None    SKIP leaves it to the next plug-in
     post_bind(cycle, node)
@@ -42,7 +45,7 @@ if TYPE_CHECKING:
     from sampan.scheduler.diagnosis import Diagnosis
     from sampan.scheduler.extenders.chain import ExtenderChain
     from sampan.scheduler.framework.profile import Profile
-    from sampan.scheduler.queue import Nominations
+    from sampan.scheduler.nominations import Nominations
     from sampan.scheduler.waiting import WaitingPods
 
 MAX_SCORE = 100
@@ -116,7 +119,7 @@ class Together(NamedTuple):
 
 
 class Resource(Enum):
-    POD = "Pod"
+    POD = "UnschedulablePod"
     """Itself, while it waits."""
     ASSIGNED_POD = "AssignedPod"
     NODE = "Node"
@@ -133,7 +136,6 @@ class Resource(Enum):
     RESOURCE_SLICE = "ResourceSlice"
     DEVICE_CLASS = "DeviceClass"
     POD_GROUP = "PodGroup"
-    WORKLOAD = "Workload"
 
 
 class Action(Enum):
@@ -141,8 +143,9 @@ class Action(Enum):
     DELETE = "Delete"
     UPDATE = "Update"
     UPDATE_LABELS = "UpdateLabel"
-    UPDATE_TAINTS = "UpdateTaint"
-    UPDATE_ALLOCATABLE = "UpdateAllocatable"
+    UPDATE_TAINTS = "UpdateNodeTaint"
+    UPDATE_ALLOCATABLE = "UpdateNodeAllocatable"
+    UPDATE_FEATURES = "UpdateNodeDeclaredFeature"
     UPDATE_REQUESTS = "UpdatePodScaleDown"
     UPDATE_TOLERATIONS = "UpdatePodToleration"
     UPDATE_GATES = "UpdatePodSchedulingGatesEliminated"
@@ -154,7 +157,18 @@ class ClusterEvent(NamedTuple):
 
     @property
     def label(self) -> str:
-        return f"{self.resource.value}{self.action.value}"
+        """As metrics name it."""
+        action = self.action.value
+        if self.action is Action.UPDATE_LABELS:
+            action = _LABELS_CHANGED.get(self.resource, Action.UPDATE.value)
+        return f"{self.resource.value}{action}"
+
+
+_LABELS_CHANGED = {
+    Resource.NODE: "UpdateNodeLabel",
+    Resource.POD: "UpdatePodLabel",
+    Resource.ASSIGNED_POD: "UpdatePodLabel",
+}
 
 
 Hint = Callable[[PodInfo, Any | None, Any | None], bool]
@@ -214,6 +228,8 @@ class Handle:
     scheduler_name: str = ""
     extenders: ExtenderChain | None = None
     """Those that have a say besides the plug-ins."""
+    say: Callable[[PodInfo, str, str, str, str], None] = lambda *told: None
+    """An event about a pod: its type, reason, action and note."""
     reported: set[Resource] = field(default_factory=set)
     """Kinds whose changes somebody passes on to `on_event` already."""
 

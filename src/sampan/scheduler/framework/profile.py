@@ -1,4 +1,4 @@
-"""A profile: the plug-ins of one scheduler name in their order, and the runners of the extension points."""
+"""A profile: the plug-ins of one scheduler name in their order, and how they find a node."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from sampan.scheduler.arrays import Codes, Ints, Rows, count_of
 from sampan.scheduler.diagnosis import Diagnosis
+from sampan.scheduler.framework.commitment import Commitment
 from sampan.scheduler.framework.contract import Code, Cycle, Narrowed, PostFilterResult, Scope, Status, Together
 from sampan.scheduler.framework.kinds import REFUSED, Kind, Scorer
 from sampan.scheduler.framework.metrics import PointMetrics
@@ -39,6 +40,9 @@ POINTS = {
 
 _KINDS_KEPT = 1024
 
+KeptRoom = Sequence[tuple[int, Sequence[PodInfo]]]
+"""By row, pods that are not there yet but for which the node's room is kept."""
+
 
 class Placed:
     """A node that will do, or why there is none."""
@@ -65,11 +69,14 @@ class Profile:
         self.verdicts = Verdicts()
         self.picker: Picker = picker or InTurn()
         self.metrics = metrics or PointMetrics()
+        self.commitment = Commitment(points, self.metrics)
+        """The runners of the points after a decision."""
         self._filters = points.get("filter", ())
         self._scorers = [Scorer(found, weights.get(found.name) or 1) for found in points.get("score", ())]
         self._far_filters = [found for found in self._filters if found.scope is Scope.CLUSTER]
         self._far_pre_filters = [found for found in points.get("preFilter", ()) if found.scope is Scope.CLUSTER]
         self._far_scorers = [found for found in self._scorers if found.plugin.scope is Scope.CLUSTER]
+        self._preparing = [found for found in self.plugins if hasattr(found, "prepare")]
         self._joining = [found for found in self.plugins if hasattr(found, "together")]
         self._kinds: OrderedDict[Needs, Kind] = OrderedDict()
 
@@ -90,16 +97,22 @@ class Profile:
                 return found
         return None
 
+    async def prepare(self, cycle: Cycle) -> None:
+        """What takes long, before `place`."""
+        for plugin in self._preparing:
+            work = plugin.prepare(cycle)
+            if work is not None:
+                await work
+
     # -- finding a node ----------------------------------------------------------------------------------------------
 
-    def place(self, cycle: Cycle, nominated: Sequence[tuple[int, Sequence[PodInfo]]] = ()) -> Placed:
-        """`nominated` are pods that other nodes' room is kept for, by row."""
+    def place(self, cycle: Cycle, nominated: KeptRoom = ()) -> Placed:
         if not self.metrics.is_turn():
             return self._place(cycle, nominated)
         with self.metrics.sampled(self.points):
             return self._place(cycle, nominated)
 
-    def _place(self, cycle: Cycle, nominated: Sequence[tuple[int, Sequence[PodInfo]]]) -> Placed:
+    def _place(self, cycle: Cycle, nominated: KeptRoom) -> Placed:
         kind = self._kind(cycle)
         rejection, narrowed, skipped = self._pre_filter(cycle, kind)
         if rejection is not None:
@@ -123,9 +136,7 @@ class Profile:
         rows = np.flatnonzero(total == best)
         return Placed(self.picker.pick(rows), len(rows), best)
 
-    def _place_anywhere(
-        self, cycle: Cycle, kind: Kind, far: Sequence[Any], nominated: Sequence[tuple[int, Sequence[PodInfo]]]
-    ) -> Placed:
+    def _place_anywhere(self, cycle: Cycle, kind: Kind, far: Sequence[Any], nominated: KeptRoom) -> Placed:
         every = self.table.every_row
         total = kind.total[every]
         ok = total >= 0
@@ -144,16 +155,14 @@ class Profile:
         cycle: Cycle,
         kind: Kind,
         names: frozenset[str],
-        nominated: Sequence[tuple[int, Sequence[PodInfo]]],
+        nominated: KeptRoom,
     ) -> Placed:
         rows = self._fitting(cycle, self._rows_of(names), nominated)
         if not len(rows):
             return Placed(diagnosis=self.diagnose(cycle, names=names, nominated=nominated))
         return self._best(cycle, rows, kind.totals(cycle, rows), kind.relatives(cycle, rows))
 
-    def _fitting(
-        self, cycle: Cycle, rows: NDArray[np.intp], nominated: Sequence[tuple[int, Sequence[PodInfo]]]
-    ) -> NDArray[np.intp]:
+    def _fitting(self, cycle: Cycle, rows: NDArray[np.intp], nominated: KeptRoom) -> NDArray[np.intp]:
         ok = self.codes(cycle, rows) == 0
         kept = dict(nominated)
         for at, row in enumerate(rows):
@@ -162,9 +171,7 @@ class Profile:
         fitting: NDArray[np.intp] = rows[ok]
         return fitting
 
-    def feasible(
-        self, cycle: Cycle, nominated: Sequence[tuple[int, Sequence[PodInfo]]] = ()
-    ) -> tuple[NDArray[np.intp], Diagnosis | None]:
+    def feasible(self, cycle: Cycle, nominated: KeptRoom = ()) -> tuple[NDArray[np.intp], Diagnosis | None]:
         """The rows that will do, or why there are none: `place` up to the scores, for those who have a say between."""
         rejection, narrowed, _ = self._pre_filter(cycle, self._kind(cycle))
         if rejection is not None:
@@ -197,21 +204,18 @@ class Profile:
                 found.append(scorer)
         return found
 
-    def _leave_room(self, cycle: Cycle, ok: Any, nominated: Sequence[tuple[int, Sequence[PodInfo]]]) -> None:
+    def _leave_room(self, cycle: Cycle, ok: Any, nominated: KeptRoom) -> None:
         for row, pods in nominated:
             if ok[row]:
                 ok[row] = self.fits_with(cycle, row, pods)
 
+    def fits_beside(self, cycle: Cycle, row: int, nominated: KeptRoom) -> bool:
+        """Whether the node will do, and still does when those come that its room is kept for."""
+        return self.fits(cycle, row) and all(self.fits_with(cycle, at, pods) for at, pods in nominated if at == row)
+
     def fits_with(self, cycle: Cycle, row: int, pods: Sequence[PodInfo]) -> bool:
         """Whether the node will do even with these pods on it."""
-        node = self.table.names[row]
-        for info in pods:
-            self.table.add_pod(info, node)
-        try:
-            return self.fits(cycle, row)
-        finally:
-            for info in pods:
-                self.table.remove_pod(info.uid, node)
+        return not self._code_with(cycle, row, pods)
 
     def fits(self, cycle: Cycle, row: int) -> bool:
         return not self.codes(cycle, np.array([row], dtype=np.intp), again=True)[0]
@@ -240,7 +244,7 @@ class Profile:
         cycle: Cycle,
         *,
         names: frozenset[str] | None = None,
-        nominated: Sequence[tuple[int, Sequence[PodInfo]]] = (),
+        nominated: KeptRoom = (),
     ) -> Diagnosis:
         """Why each node will not do."""
         table = self.table
@@ -325,73 +329,25 @@ class Profile:
 
     async def post_filter(self, cycle: Cycle, diagnosis: Diagnosis) -> PostFilterResult:
         """The first plug-in that can help; else what all of them say."""
+        with self.metrics.point("PostFilter") as outcome:
+            found = await self._post_filter(cycle, diagnosis)
+            outcome.code = Code.SUCCESS if found.is_success else Code.UNSCHEDULABLE
+        return found
+
+    async def _post_filter(self, cycle: Cycle, diagnosis: Diagnosis) -> PostFilterResult:
         nominated: str | None = None
         told: list[str] = []
         for plugin in self.points.get("postFilter", ()):
-            with self.metrics.measured("PostFilter", plugin.name):
+            with self.metrics.plugin("PostFilter", plugin.name) as outcome:
                 found: PostFilterResult = await plugin.post_filter(cycle, diagnosis)
+                outcome.code = Code.SUCCESS if found.is_success else Code.UNSCHEDULABLE
             if found.is_success:
                 return found
             told += [found.message] if found.message else []
             nominated = nominated if found.nominated is None else found.nominated
         return PostFilterResult(nominated=nominated, message=", ".join(told))
 
-    def reserve(self, cycle: Cycle, node: str) -> Status | None:
-        """None if all agree; what is reserved is given back otherwise."""
-        for plugin in self.points.get("reserve", ()):
-            status: Status | None = plugin.reserve(cycle, node)
-            if status is not None and status.code is not Code.SUCCESS:
-                self.unreserve(cycle, node)
-                return replace(status, plugin=plugin.name)
-        return None
-
-    def unreserve(self, cycle: Cycle, node: str) -> None:
-        for plugin in reversed(self.points.get("reserve", ())):
-            if hasattr(plugin, "unreserve"):
-                plugin.unreserve(cycle, node)
-
-    def permit(self, cycle: Cycle, node: str) -> tuple[Status | None, dict[str, float]]:
-        """A rejection, or for how long which plug-ins want the pod to wait."""
-        waits: dict[str, float] = {}
-        for plugin in self.points.get("permit", ()):
-            status: Status | None = plugin.permit(cycle, node)
-            if status is None or status.code is Code.SUCCESS:
-                continue
-            if status.code is not Code.WAIT:
-                return replace(status, plugin=plugin.name), {}
-            waits[plugin.name] = status.wait_s
-        return None, waits
-
-    def has_pre_bind(self, cycle: Cycle, node: str) -> bool:
-        """Whether some plug-in has to do before the pod is bound. One that cannot tell may have."""
-        return any(
-            plugin.has_pre_bind(cycle, node) if hasattr(plugin, "has_pre_bind") else True
-            for plugin in self.points.get("preBind", ())
-        )
-
-    async def pre_bind(self, cycle: Cycle, node: str) -> Status | None:
-        for plugin in self.points.get("preBind", ()):
-            with self.metrics.measured("PreBind", plugin.name):
-                status: Status | None = await plugin.pre_bind(cycle, node)
-            if status is not None and status.code not in (Code.SUCCESS, Code.SKIP):
-                return replace(status, plugin=plugin.name)
-        return None
-
-    async def bind(self, cycle: Cycle, node: str) -> Status | None:
-        for plugin in self.points.get("bind", ()):
-            with self.metrics.measured("Bind", plugin.name):
-                status: Status | None = await plugin.bind(cycle, node)
-            if status is None or status.code is Code.SUCCESS:
-                return None
-            if status.code is not Code.SKIP:
-                return replace(status, plugin=plugin.name)
-        return Status(Code.ERROR, ("no plug-in binds pods",))
-
-    def post_bind(self, cycle: Cycle, node: str) -> None:
-        for plugin in self.points.get("postBind", ()):
-            plugin.post_bind(cycle, node)
-
 
 _SKIPPED, _NARROWING = "framework/skipped", "framework/narrowing"
 
-__all__ = ["POINTS", "Placed", "Profile"]
+__all__ = ["POINTS", "KeptRoom", "Placed", "Profile"]

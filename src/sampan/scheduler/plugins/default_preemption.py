@@ -57,6 +57,7 @@ class DefaultPreemption:
         refuse(preemption(self._args.minCandidateNodesPercentage, self._args.minCandidateNodesAbsolute))
         self._budgets = handle.informers.of(PodDisruptionBudget).lister
         self._extenders = handle.extenders
+        self._evicting = handle.nominations.evicting
 
     async def post_filter(self, cycle: Cycle, diagnosis: Diagnosis) -> PostFilterResult:
         if refusal := self._ineligible(cycle, diagnosis):
@@ -77,6 +78,8 @@ class DefaultPreemption:
         pod, table = cycle.pod, cycle.table
         if pod.spec.preemptionPolicy == "Never":
             return NEVER
+        if cycle.info.uid in self._evicting:
+            return TERMINATING
         row = table.rows.get(pod.status.nominatedNodeName, -1)
         if row < 0 or (row < len(diagnosis.codes) and diagnosis.verdicts[int(diagnosis.codes[row])].is_final):
             return ""
@@ -163,7 +166,7 @@ def victims_on(cycle: Cycle, row: int, budgets: Sequence[PodDisruptionBudget]) -
                 table.remove_pod(info.uid, node)
                 off[info.uid] = info
                 victims.append(info)
-                violations += len(victims) and info in violating
+                violations += info in violating
         return Candidate(row, tuple(sorted(victims, key=importance)), violations)
     finally:
         for info in off.values():

@@ -1,0 +1,136 @@
+"""The points that a pod passes once a node is chosen, from Reserve on: one runner for those that answer at once, one
+for those that wait.
+
+A plug-in that raises has failed, and that is an answer like another: the pod gives everything back and is tried again.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from sampan.scheduler.framework.contract import Code, Cycle, Status
+from sampan.scheduler.framework.metrics import PointMetrics
+
+log = logging.getLogger(__name__)
+
+_FINE = (Code.SUCCESS, Code.SKIP)
+_SUCCESS = Status(Code.SUCCESS)
+
+
+class Commitment:
+    def __init__(self, points: Mapping[str, Sequence[Any]], metrics: PointMetrics) -> None:
+        self._metrics = metrics
+        self._reserve = tuple(points.get("reserve", ()))
+        self._permit = tuple(points.get("permit", ()))
+        self._pre_bind = tuple(points.get("preBind", ()))
+        self._bind = tuple(points.get("bind", ()))
+        self._post_bind = tuple(points.get("postBind", ()))
+
+    def reserve(self, cycle: Cycle, node: str) -> Status | None:
+        """None if all agree; what is reserved is given back otherwise."""
+        with self._metrics.point("Reserve") as outcome:
+            for plugin in self._reserve:
+                status = self._asked("Reserve", plugin, plugin.reserve, cycle, node)
+                if status.code is not Code.SUCCESS:
+                    outcome.code = status.code
+                    self.unreserve(cycle, node)
+                    return status
+        return None
+
+    def unreserve(self, cycle: Cycle, node: str) -> None:
+        with self._metrics.point("Unreserve"):
+            for plugin in reversed(self._reserve):
+                if hasattr(plugin, "unreserve"):
+                    self._asked("Unreserve", plugin, plugin.unreserve, cycle, node)
+
+    async def take_back(self, cycle: Cycle, node: str) -> None:
+        for plugin in reversed(self._pre_bind):
+            if hasattr(plugin, "take_back"):
+                await self._awaited("Unreserve", plugin, plugin.take_back, cycle, node)
+
+    def permit(self, cycle: Cycle, node: str) -> tuple[Status | None, dict[str, float]]:
+        """A rejection, or for how long which plug-ins want the pod to wait."""
+        waits: dict[str, float] = {}
+        with self._metrics.point("Permit") as outcome:
+            for plugin in self._permit:
+                status = self._asked("Permit", plugin, plugin.permit, cycle, node)
+                if status.code is Code.WAIT:
+                    waits[plugin.name] = status.wait_s
+                elif status.code is not Code.SUCCESS:
+                    outcome.code = status.code
+                    return status, {}
+            outcome.code = Code.WAIT if waits else Code.SUCCESS
+        return None, waits
+
+    def has_pre_bind(self, cycle: Cycle, node: str) -> bool:
+        """Whether some plug-in has to do before the pod is bound. One that cannot tell may have."""
+        return any(
+            plugin.has_pre_bind(cycle, node) if hasattr(plugin, "has_pre_bind") else True for plugin in self._pre_bind
+        )
+
+    async def pre_bind(self, cycle: Cycle, node: str) -> Status | None:
+        with self._metrics.point("PreBind") as outcome:
+            for plugin in self._pre_bind:
+                status = await self._awaited("PreBind", plugin, plugin.pre_bind, cycle, node)
+                if status.code not in _FINE:
+                    outcome.code = status.code
+                    return status
+        return None
+
+    async def bind(self, cycle: Cycle, node: str) -> Status | None:
+        """By the first plug-in that does not leave it to the next."""
+        with self._metrics.point("Bind") as outcome:
+            for plugin in self._bind:
+                status = await self._awaited("Bind", plugin, plugin.bind, cycle, node)
+                if status.code is Code.SUCCESS:
+                    return None
+                if status.code is not Code.SKIP:
+                    outcome.code = status.code
+                    return status
+            outcome.code = Code.ERROR
+        return Status(Code.ERROR, ("no plug-in binds pods",))
+
+    def post_bind(self, cycle: Cycle, node: str) -> None:
+        if self._post_bind:
+            with self._metrics.point("PostBind"):
+                for plugin in self._post_bind:
+                    self._asked("PostBind", plugin, plugin.post_bind, cycle, node)
+
+    # -- the runners -------------------------------------------------------------------------------------------------
+
+    def _asked(
+        self, point: str, plugin: Any, ask: Callable[[Cycle, str], Status | None], cycle: Cycle, node: str
+    ) -> Status:
+        with self._metrics.plugin(point, plugin.name) as outcome:
+            try:
+                status = ask(cycle, node)
+            except Exception as fault:
+                status = _failed(point, plugin, fault)
+            if status is None:
+                return _SUCCESS
+            outcome.code = status.code
+        return replace(status, plugin=plugin.name)
+
+    async def _awaited(
+        self, point: str, plugin: Any, ask: Callable[[Cycle, str], Awaitable[Status | None]], cycle: Cycle, node: str
+    ) -> Status:
+        with self._metrics.plugin(point, plugin.name) as outcome:
+            try:
+                status = await ask(cycle, node)
+            except Exception as fault:
+                status = _failed(point, plugin, fault)
+            if status is None:
+                return _SUCCESS
+            outcome.code = status.code
+        return replace(status, plugin=plugin.name)
+
+
+def _failed(point: str, plugin: Any, fault: Exception) -> Status:
+    log.exception("plug-in %s at %s", plugin.name, point)
+    return Status(Code.ERROR, (str(fault) or type(fault).__name__,))
+
+
+__all__ = ["Commitment"]
