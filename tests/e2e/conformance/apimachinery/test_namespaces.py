@@ -3,7 +3,7 @@
 import pytest
 
 from sampan.api.codec import json as codec
-from sampan.api.types.core_v1 import Namespace, NamespaceCondition, Pod, Service, ServiceAccount
+from sampan.api.types.core_v1 import ConfigMap, Namespace, NamespaceCondition, Pod, Service, ServiceAccount
 from sampan.api.types.meta_v1 import ObjectMeta
 from sampan.machinery.client import PatchType, Selection
 from sampan.machinery.copies import copy_of
@@ -120,5 +120,36 @@ def test_finalizer() -> None:
         changed.spec.finalizers.remove(mine)
         await c.of(Namespace).update(changed, subresource="finalize")
         assert mine not in (await read(c)).spec.finalizers
+
+    play(scenario)
+
+
+def test_pods_go_first() -> None:
+    """[sig-api-machinery] OrderedNamespaceDeletion namespace deletion should delete pod first"""
+
+    async def scenario(c: Replicated) -> None:
+        await make(c)
+        meta = {"name": "test-pod", "namespace": NAME, "finalizers": ["e2e.example.com/finalizer"]}
+        await c.of(Pod).create(codec.from_value({"metadata": meta, "spec": template({})["spec"]}, Pod))
+        value = {"metadata": {"name": "test-configmap", "namespace": NAME}, "data": {"key": "value"}}
+        await c.of(ConfigMap).create(codec.from_value(value, ConfigMap))
+        await c.clock.advance(5)
+        assert (await c.of(Pod).get("test-pod", NAME)).status.phase == "Running"
+        await c.of(Namespace).delete(NAME)
+        await c.clock.advance(300)
+        namespace = await read(c)
+        assert namespace.status.phase == "Terminating"
+        conditions = {one.type: one for one in namespace.status.conditions}
+        assert conditions["NamespaceDeletionContentFailure"]
+        assert conditions["NamespaceFinalizersRemaining"].status == "True"
+        assert "e2e.example.com/finalizer in 1 resource instances" in conditions["NamespaceFinalizersRemaining"].message
+        assert (await c.of(Pod).get("test-pod", NAME)).metadata.deletionTimestamp is not None
+        assert (await c.of(ConfigMap).get("test-configmap", NAME)).metadata.deletionTimestamp is None
+        await c.of(Pod).patch("test-pod", {"metadata": {"finalizers": None}}, NAME, type=PatchType.MERGE)
+        await c.clock.advance(300)
+        with pytest.raises(NotFound):
+            await read(c)
+        with pytest.raises(NotFound):
+            await c.of(ConfigMap).get("test-configmap", NAME)
 
     play(scenario)
