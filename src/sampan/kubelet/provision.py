@@ -65,6 +65,9 @@ class Provision(Protocol):
     async def sync_running(self, record: PodRecord, report: PodReport) -> float | None:
         """See to what goes on running: its resources; after how many seconds to look again."""
 
+    async def give_back(self, pod: Pod) -> None:
+        """Nothing of the pod runs any more: let go of what others get as soon as it is said that the pod has ended."""
+
     async def release(self, pod: Pod) -> None:
         """Nothing of the pod runs any more: take away what was made for it, but for its logs."""
 

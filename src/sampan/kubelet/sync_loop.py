@@ -206,6 +206,9 @@ class SyncLoop:
             self._say(record, report)
             return report.changes_in_s
         await kubelet.runtime.stop_sandbox(pod)
+        if kubelet.provision is not None:
+            await kubelet.provision.give_back(pod)
+        record.free()  # before anybody hears of it: the next pod may be sent here at once
         # Its addresses are told although they are free again: what ends at once was not spoken of before.
         self._say(record, replace(kubelet.report(pod), ips=report.ips), is_terminal=True)
         record.stage = Stage.TERMINATED

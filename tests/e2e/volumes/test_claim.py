@@ -2,66 +2,18 @@
 
 import asyncio
 import hashlib
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from sampan.api.codec import json
 from sampan.api.types.core_v1 import Node, PersistentVolume, PersistentVolumeClaim, Pod
 from sampan.api.types.storage_v1 import CSIDriver, CSINode, StorageClass, VolumeAttachment
-from sampan.machinery import errors
-from sampan.machinery.client import Selection
 from sampan.runtimes import kernel
 from sampan.testing import Cluster
-from tests.e2e.conformance.storage.real_node import IMAGE, NODE, why_not
+from tests.e2e.conformance.storage.real_node import NODE, why_not
+from tests.e2e.volumes.scene import Scene, said
 from tests.e2e.volumes.storage_vendor import ZONE, Vendor
 from tests.kubelet.volumes.driver import NAME, FolderDriver
-
-
-class Scene:
-    def __init__(self, cluster: Cluster) -> None:
-        self.client, self.root = cluster.client, cluster.kubeconfig.parent / "nodes" / NODE / "kubelet"
-
-    async def create(self, kind: type[Any], name: str, namespace: str = "", **content: Any) -> Any:
-        meta = {"name": name, "namespace": namespace}
-        return await self.client.of(kind).create(json.from_value({"metadata": meta, **content}, kind))
-
-    async def when(self, kind: type[Any], name: str, holds: Callable[[Any], bool], namespace: str = "") -> Any:
-        selection = Selection(namespace=namespace, fields=f"metadata.name={name}")
-        async with asyncio.timeout(60), self.client.of(kind).watch(selection) as events:
-            async for batch in events:
-                for event in batch:
-                    if event.type in ("ADDED", "MODIFIED") and holds(event.object):
-                        return event.object
-
-    async def gone(self, kind: type[Any], name: str, namespace: str = "") -> None:
-        selection = Selection(namespace=namespace, fields=f"metadata.name={name}")
-        async with asyncio.timeout(60), self.client.of(kind).watch(selection, resource_version="") as events:
-            try:
-                await self.client.of(kind).get(name, namespace)
-            except errors.NotFound:
-                return
-            async for batch in events:
-                if any(event.type == "DELETED" for event in batch):
-                    return
-
-    async def pod(self, name: str, script: str) -> Pod:
-        container = {
-            "name": "c",
-            "image": IMAGE,
-            "command": ["sh", "-c", f"({script}) > /dev/termination-log 2>&1"],
-            "volumeMounts": [{"name": "data", "mountPath": "/data"}],
-        }
-        volume = {"name": "data", "persistentVolumeClaim": {"claimName": "c"}}
-        spec = {"containers": [container], "volumes": [volume], "restartPolicy": "Never"}
-        return await self.create(Pod, name, "default", spec={**spec, "terminationGracePeriodSeconds": 0})  # type: ignore[no-any-return]
-
-
-def said(pod: Pod) -> str:
-    states = [status.state.terminated for status in pod.status.containerStatuses if status.state is not None]
-    return "".join(state.message for state in states if state is not None).strip()
 
 
 def test_the_whole_way(tmp_path: Path) -> None:
@@ -89,7 +41,7 @@ async def walk(scene: Scene, driver: FolderDriver, data: Path) -> None:
     name = f"pvc-{claim.metadata.uid}"
 
     # Scheduled with its topology, and provisioned.
-    pod = await scene.pod("first", "echo kept > /data/file; until [ -e /data/end ]; do sleep 0.1; done")
+    pod = await scene.with_claim("first", "echo kept > /data/file; until [ -e /data/end ]; do sleep 0.1; done")
     bound = await scene.when(PersistentVolumeClaim, "c", lambda found: found.status.phase == "Bound", "default")
     assert (bound.spec.volumeName, bound.metadata.annotations["volume.kubernetes.io/selected-node"]) == (name, NODE)
     pod = await scene.when(Pod, "first", lambda found: found.status.phase == "Running", "default")
@@ -120,7 +72,7 @@ async def walk(scene: Scene, driver: FolderDriver, data: Path) -> None:
     assert {staged, published} & set(kernel.mounts_below(scene.root)) == set()
     assert (await scene.client.of(Node).get(NODE)).status.volumesInUse == []
     assert (data / name / "file").read_text() == "kept\n"
-    await scene.pod("second", "cat /data/file")
+    await scene.with_claim("second", "cat /data/file")
     second = await scene.when(Pod, "second", lambda found: found.status.phase == "Succeeded", "default")
     assert said(second) == "kept"
     await scene.client.of(Pod).delete("second", "default")

@@ -282,6 +282,9 @@ class PodProvision:
 
     # -- the end -----------------------------------------------------------------------------------------------------
 
+    async def give_back(self, pod: Pod) -> None:
+        await self._parts.plugins.release(pod.metadata.uid)
+
     async def release(self, pod: Pod) -> None:
         uid, parts = pod.metadata.uid, self._parts
         for key in [key for key in self._stops if key[0] == uid]:

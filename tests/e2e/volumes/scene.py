@@ -1,0 +1,65 @@
+"""A cluster with a real node on which everything runs, and what tests do with it."""
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+from sampan.api.codec import json
+from sampan.api.types.core_v1 import Pod
+from sampan.machinery import errors
+from sampan.machinery.client import Selection
+from sampan.testing import Cluster
+from tests.e2e.conformance.storage.real_node import IMAGE, NODE
+
+
+class Scene:
+    def __init__(self, cluster: Cluster) -> None:
+        self.client, self.root = cluster.client, cluster.kubeconfig.parent / "nodes" / NODE / "kubelet"
+
+    async def create(self, kind: type[Any], name: str, namespace: str = "", **content: Any) -> Any:
+        meta = {"name": name, "namespace": namespace}
+        return await self.client.of(kind).create(json.from_value({"metadata": meta, **content}, kind))
+
+    async def when(self, kind: type[Any], name: str, holds: Callable[[Any], bool], namespace: str = "") -> Any:
+        selection = Selection(namespace=namespace, fields=f"metadata.name={name}")
+        async with asyncio.timeout(60), self.client.of(kind).watch(selection) as events:
+            async for batch in events:
+                for event in batch:
+                    if event.type in ("ADDED", "MODIFIED") and holds(event.object):
+                        return event.object
+
+    async def gone(self, kind: type[Any], name: str, namespace: str = "") -> None:
+        selection = Selection(namespace=namespace, fields=f"metadata.name={name}")
+        async with asyncio.timeout(60), self.client.of(kind).watch(selection, resource_version="") as events:
+            try:
+                await self.client.of(kind).get(name, namespace)
+            except errors.NotFound:
+                return
+            async for batch in events:
+                if any(event.type == "DELETED" for event in batch):
+                    return
+
+    async def pod(self, name: str, script: str, *, container: dict[str, Any] | None = None, **spec: Any) -> Pod:
+        """Its container says what the script says when it ends."""
+        command = ["sh", "-c", f"({script}) > /dev/termination-log 2>&1"]
+        only = {"name": "c", "image": IMAGE, "command": command, **(container or {})}
+        whole = {"containers": [only], "restartPolicy": "Never", "terminationGracePeriodSeconds": 0, **spec}
+        made: Pod = await self.create(Pod, name, "default", spec=whole)
+        return made
+
+    async def with_claim(self, name: str, script: str) -> Pod:
+        """What claim c gives is at /data."""
+        volume = {"name": "data", "persistentVolumeClaim": {"claimName": "c"}}
+        mounts = [{"name": "data", "mountPath": "/data"}]
+        return await self.pod(name, script, container={"volumeMounts": mounts}, volumes=[volume])
+
+    async def phase(self, name: str, phase: str) -> Pod:
+        ends = (phase, "Succeeded", "Failed")
+        found: Pod = await self.when(Pod, name, lambda pod: pod.status.phase in ends, "default")
+        assert found.status.phase == phase, (found.status.reason, found.status.message, said(found))
+        return found
+
+
+def said(pod: Pod) -> str:
+    states = [status.state.terminated for status in pod.status.containerStatuses if status.state is not None]
+    return "".join(state.message for state in states if state is not None).strip()
