@@ -10,9 +10,8 @@ from typing import Any
 
 import click
 
-from sampan.cli import kubeconfig
-from sampan.cli.cluster_dir import write_private
 from sampan.cli.failures import CliError
+from sampan.cli.kubelet_access import Identity, identity_of, keep_client_certificate, keep_serving_certificate
 from sampan.cli.kubelet_flags import agent_config, flags_file, kubelet_options, read_config, settings
 from sampan.cli.kubelet_ports import flag_ports
 from sampan.cli.nodes_config import AUTO, HOLLOW, RUNTIMES
@@ -20,9 +19,7 @@ from sampan.cli.serving import on_signals, run_loop, set_up_logs
 from sampan.kubelet.agent.config import AgentConfig
 from sampan.kubelet.server.ports import PortsConfig
 from sampan.machinery.client import Client
-from sampan.machinery.client.access import Access
 from sampan.machinery.client.http import HttpTransport
-from sampan.machinery.client.kubeconfig import KubeconfigError, load
 from sampan.machinery.clock import RealClock
 from sampan.runtimes.choice import CRI, DOCKER, Choice
 
@@ -55,8 +52,8 @@ def command(**given: Any) -> None:
     root = Path(given["root_dir"]).absolute()
     config = agent_config(found, root, _logs(given, root))
     runtime = _runtime(given["runtime"], found["container-runtime-endpoint"])
-    access = _access(given, config)
-    run_loop(_run(config, access, runtime, given, flag_ports(found, config)))
+    identity = identity_of(given, found, config)
+    run_loop(_run(config, identity, runtime, given, flag_ports(found, config)))
 
 
 def _logs(given: Mapping[str, Any], root: Path) -> Path:
@@ -79,66 +76,13 @@ def _runtime(wanted: str, endpoint: str) -> Choice:
     return found
 
 
-def _access(given: Mapping[str, Any], config: AgentConfig) -> Access | None:
-    """None: there is no API server, and the node runs only pods of its own."""
-    if given["api_servers"]:
-        return Access(server=given["api_servers"].split(",")[0].strip())
-    path = given["kubeconfig_path"]
-    try:
-        if path and (Path(path).exists() or not given["bootstrap_kubeconfig"]):
-            return load(Path(path))
-        if given["bootstrap_kubeconfig"]:
-            access = asyncio.run(_bootstrapped(given, config))
-            _keep(access, given, config)
-            return access
-    except KubeconfigError as error:
-        raise CliError(f"--kubeconfig: {error}") from None
-    raise CliError("--kubeconfig: which API server? (or --bootstrap-kubeconfig, or --api-servers)")
-
-
-async def _bootstrapped(given: Mapping[str, Any], config: AgentConfig) -> Access:
-    """Ask for a certificate with the bootstrap's rights."""
-    from sampan.kubelet.agent.bootstrap import BootstrapFailed, client_certificate
-    from sampan.machinery.certificates import make_key
-
-    first = load(Path(given["bootstrap_kubeconfig"]))
-    key = make_key().key
-    async with HttpTransport(first) as transport:
-        client = Client(transport=transport, clock=RealClock(), component=NAME)
-        try:
-            certificate = await client_certificate(client, config.name, key)
-        except BootstrapFailed as failure:
-            raise CliError(str(failure)) from None
-    return Access(
-        server=first.server,
-        ca_pem=first.ca_pem,
-        is_insecure=first.is_insecure,
-        tls_server_name=first.tls_server_name,
-        proxy_url=first.proxy_url,
-        client_cert_pem=certificate,
-        client_key_pem=key,
-    )
-
-
-def _keep(access: Access, given: Mapping[str, Any], config: AgentConfig) -> None:
-    """For the next start."""
-    pair = {"certificate": access.client_cert_pem, "key": access.client_key_pem}
-    if given["kubeconfig_path"]:
-        written = kubeconfig.admin_config(name="default", url=access.server, ca=access.ca_pem, **pair)
-        kubeconfig.write(Path(given["kubeconfig_path"]), written)
-    folder = Path(given["cert_dir"] or config.root / "pki")
-    folder.mkdir(parents=True, exist_ok=True)
-    write_private(folder / "kubelet-client-current.pem", access.client_cert_pem + access.client_key_pem)
-
-
 async def _run(
-    config: AgentConfig, access: Access | None, runtime: Choice, given: Mapping[str, Any], ports: PortsConfig
+    config: AgentConfig, identity: Identity, runtime: Choice, given: Mapping[str, Any], ports: PortsConfig
 ) -> None:
     from sampan.cli.node_runtime import RuntimePlaces, runtime_maker
     from sampan.kubelet.agent.kubelet import Kubelet
     from sampan.kubelet.server.ports import serve_kubelet
 
-    assert access is not None
     loop, task, clock = asyncio.get_running_loop(), asyncio.current_task(), RealClock()
     assert task is not None
     places = RuntimePlaces(
@@ -149,7 +93,10 @@ async def _run(
     )
     stop = asyncio.Event()
     try:
-        async with HttpTransport(access) as transport:
+        async with (
+            HttpTransport(identity.access, is_nobody=identity.is_nobody) as transport,
+            asyncio.TaskGroup() as group,
+        ):
             kubelet = Kubelet(
                 config=config,
                 client=Client(transport=transport, clock=clock, component=NAME),
@@ -157,19 +104,23 @@ async def _run(
                 make_runtime=runtime_maker(runtime.runtime, places, clock),
             )
             on_signals(loop, stop.set)
-            async with asyncio.TaskGroup() as group:
-                group.create_task(_tell(kubelet))
-                group.create_task(serve_kubelet(kubelet, ports))
-                group.create_task(kubelet.run())
-                await stop.wait()
-                await kubelet.shut_down()
-                task.cancel()
+            for work in (
+                keep_client_certificate(identity, kubelet, transport),
+                keep_serving_certificate(identity, kubelet, ports.tls),
+                _tell(kubelet),
+                serve_kubelet(kubelet, ports),
+                kubelet.run(),
+            ):
+                group.create_task(work)
+            await stop.wait()
+            await kubelet.shut_down()
+            task.cancel()
     except asyncio.CancelledError:
         return
 
 
 async def _tell(kubelet: Any) -> None:
-    await kubelet.ready.wait()
+    await kubelet.begun.wait()
     click.echo(f"kubelet has started: node {kubelet.config.name}, runtime {kubelet.runtime.name} (pid {os.getpid()})")
 
 

@@ -51,7 +51,10 @@ def _issue(ca: tuple[Path, Path], name: str, addresses: list[str], path: Path) -
 def flag_ports(found: Mapping[str, Any], config: AgentConfig) -> PortsConfig:
     """As the flags, or the configuration file, of one kubelet say."""
     certificate, key = found["tls-cert-file"], found["tls-private-key-file"]
-    context = tls_of(Path(certificate) if certificate else None, Path(key) if key else None, name=config.name)
+    if found["rotate-server-certificates"] and not certificate:
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)  # nobody is served until the cluster has signed
+    else:
+        context = tls_of(Path(certificate) if certificate else None, Path(key) if key else None, name=config.name)
     if found["client-ca-file"]:
         context.load_verify_locations(found["client-ca-file"])
         context.verify_mode = ssl.CERT_OPTIONAL

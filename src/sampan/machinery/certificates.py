@@ -61,9 +61,7 @@ def issue(ca: KeyPair, request: Request, *, now: float, days: int = 365) -> KeyP
         .add_extension(x509.ExtendedKeyUsage(uses), critical=False)
         .add_extension(x509.AuthorityKeyIdentifier.from_issuer_public_key(issuer_key.public_key()), critical=False)
     )
-    names: list[x509.GeneralName] = [x509.DNSName(name) for name in request.dns_names]
-    names += [x509.IPAddress(ipaddress.ip_address(address)) for address in request.addresses]
-    if names:
+    if names := _alternatives(request):
         builder = builder.add_extension(x509.SubjectAlternativeName(names), critical=False)
     return KeyPair(_pem(builder.sign(issuer_key, hashes.SHA256())), _key_pem(key))
 
@@ -75,16 +73,30 @@ def make_key() -> KeyPair:
     return KeyPair(public, _key_pem(key))
 
 
-def make_request(key: bytes, common_name: str, organizations: Sequence[str] = ()) -> bytes:
+def make_request(key: bytes, request: Request) -> bytes:
     """A signing request for somebody else to sign, PEM."""
-    name = _name(common_name, organizations)
-    made = x509.CertificateSigningRequestBuilder().subject_name(name).sign(_load_key(key), hashes.SHA256())
-    return made.public_bytes(serialization.Encoding.PEM)
+    subject = _name(request.common_name, request.organizations)
+    builder = x509.CertificateSigningRequestBuilder().subject_name(subject)
+    if names := _alternatives(request):
+        builder = builder.add_extension(x509.SubjectAlternativeName(names), critical=False)
+    return builder.sign(_load_key(key), hashes.SHA256()).public_bytes(serialization.Encoding.PEM)
+
+
+def life(certificate: bytes) -> tuple[float, float]:
+    """When a PEM certificate begins and ends, in seconds since the epoch."""
+    found = x509.load_pem_x509_certificate(certificate)
+    return found.not_valid_before_utc.timestamp(), found.not_valid_after_utc.timestamp()
+
+
+def common_name(certificate: bytes) -> str:
+    """Whom a PEM certificate is for."""
+    found = x509.load_pem_x509_certificate(certificate).subject.get_attributes_for_oid(NameOID.COMMON_NAME)
+    return str(found[0].value) if found else ""
 
 
 def expiry(certificate: bytes) -> float:
     """When a PEM certificate ends, in seconds since the epoch."""
-    return x509.load_pem_x509_certificate(certificate).not_valid_after_utc.timestamp()
+    return life(certificate)[1]
 
 
 def covers(certificate: bytes, request: Request) -> bool:
@@ -98,6 +110,11 @@ def covers(certificate: bytes, request: Request) -> bool:
     names = set(found.value.get_values_for_type(x509.DNSName))
     addresses = {str(address) for address in found.value.get_values_for_type(x509.IPAddress)}
     return set(request.dns_names) <= names and set(request.addresses) <= addresses
+
+
+def _alternatives(request: Request) -> list[x509.GeneralName]:
+    names: list[x509.GeneralName] = [x509.DNSName(name) for name in request.dns_names]
+    return names + [x509.IPAddress(ipaddress.ip_address(address)) for address in request.addresses]
 
 
 def _builder(

@@ -55,6 +55,38 @@ def test_failures_that_are_no_status() -> None:
     asyncio.run(main())
 
 
+def test_another_caller_from_now_on() -> None:
+    """A watch that is under way goes on as it began; it ends with its own connections."""
+
+    async def main() -> None:
+        more = asyncio.Event()
+
+        async def told(request: web.BaseRequest) -> web.StreamResponse:
+            if "watch" not in request.query:
+                name = request.headers["Authorization"].removeprefix("Bearer ")
+                return web.Response(body=OBJECT.replace(b'"m"', f'"{name}"'.encode()), content_type="application/json")
+            answer = web.StreamResponse()
+            await answer.prepare(request)
+            for _ in range(2):
+                await answer.write(b'{"type":"ADDED","object":%s}\n' % OBJECT)
+                await more.wait()
+            return answer
+
+        async with answering(told) as url, HttpTransport(Access(server=url, token="one")) as transport:
+            maps = client_of(transport).of(ConfigMap)
+            async with maps.watch() as events:
+                await anext(aiter(events))
+                before = transport._connections.session
+                await transport.become(Access(server=url, token="two"))
+                assert (await maps.get("m", "a")).metadata.name == "two"
+                assert not before.closed
+                more.set()
+                assert [event.type for event in await anext(aiter(events))] == ["ADDED"]
+            assert before.closed
+
+    asyncio.run(main())
+
+
 @pytest.mark.parametrize("answer", [b"nonsense", b'{"kind":"ConfigMap","apiVersion":"v1","data":7}', b"[]"])
 def test_answers_that_cannot_be_read(answer: bytes) -> None:
     async def main() -> None:

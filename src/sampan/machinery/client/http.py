@@ -25,19 +25,53 @@ _WATCH_GRACE_S = 30.0
 _SAFE = "/~!$&'()*+,;=:@"
 
 
+class _Connections:
+    """Those that were made as one and the same caller: they are closed when another has taken their place, and nobody
+    uses them any more."""
+
+    def __init__(self, access: Access) -> None:
+        connector = aiohttp.TCPConnector(ssl=tls_context(access), limit=0, keepalive_timeout=90)
+        self.session = aiohttp.ClientSession(connector=connector, headers={"Accept-Encoding": "identity"})
+        self._users, self._is_retired = 0, False
+
+    @asynccontextmanager
+    async def used(self) -> AsyncIterator[None]:
+        self._users += 1
+        try:
+            yield
+        finally:
+            self._users -= 1
+            if self._is_retired and not self._users:
+                await self.session.close()
+
+    async def retire(self) -> None:
+        self._is_retired = True
+        if not self._users:
+            await self.session.close()
+
+
 class HttpTransport:
     """Must be made and used in one event loop."""
 
-    def __init__(self, access: Access) -> None:
-        self._access = access
+    def __init__(self, access: Access, *, is_nobody: bool = False) -> None:
+        """`is_nobody`: it is not known yet as whom to ask. Until `become`, nothing is sent."""
+        self._access, self._is_nobody = access, is_nobody
         self._base = access.server.rstrip("/")
-        connector = aiohttp.TCPConnector(ssl=tls_context(access), limit=0, keepalive_timeout=90)
-        self._session = aiohttp.ClientSession(connector=connector, headers={"Accept-Encoding": "identity"})
+        self._connections, self._retired = _Connections(access), list[_Connections]()
+
+    async def become(self, access: Access) -> None:
+        """Another caller to the same server from now on: one with a new certificate. What is under way, watches
+        among it, goes on as it began."""
+        before, self._connections, self._access = self._connections, _Connections(access), access
+        self._is_nobody = False
+        self._retired = [each for each in self._retired if not each.session.closed] + [before]
+        await before.retire()
 
     async def send(self, request: Request) -> Response:
         timeout = aiohttp.ClientTimeout(total=_ANSWER_S, sock_connect=_CONNECT_S)
+        connections = self._connections
         try:
-            async with self._open(request, timeout) as answer:
+            async with connections.used(), self._open(connections, request, timeout) as answer:
                 body = await answer.read()
         except (aiohttp.ClientError, TimeoutError, ssl.SSLError) as fault:
             raise _connection_failed(request, fault) from fault
@@ -49,20 +83,22 @@ class HttpTransport:
     async def watch(self, request: Request, codec: ObjectCodec) -> AsyncIterator[Events]:
         silent_s = _timeout_of(request)
         timeout = aiohttp.ClientTimeout(total=None, sock_connect=_CONNECT_S, sock_read=silent_s)
-        opening = self._open(request, timeout)
-        try:
-            answer = await opening.__aenter__()
-        except (aiohttp.ClientError, TimeoutError, ssl.SSLError) as fault:
-            raise _connection_failed(request, fault) from fault
-        try:
-            if answer.status >= 400:
-                raise _failure(request, answer.status, answer.headers, await answer.read())
-            yield _HttpEvents(request, answer, codec)
-        finally:
-            _break_off(answer)
+        connections = self._connections
+        async with connections.used():
+            try:
+                answer = await self._open(connections, request, timeout).__aenter__()
+            except (aiohttp.ClientError, TimeoutError, ssl.SSLError) as fault:
+                raise _connection_failed(request, fault) from fault
+            try:
+                if answer.status >= 400:
+                    raise _failure(request, answer.status, answer.headers, await answer.read())
+                yield _HttpEvents(request, answer, codec)
+            finally:
+                _break_off(answer)
 
     async def close(self) -> None:
-        await self._session.close()
+        for each in (*self._retired, self._connections):
+            await each.session.close()
 
     async def __aenter__(self) -> "HttpTransport":
         return self
@@ -70,9 +106,11 @@ class HttpTransport:
     async def __aexit__(self, *exc: object) -> None:
         await self.close()
 
-    def _open(self, request: Request, timeout: aiohttp.ClientTimeout) -> Any:
+    def _open(self, connections: _Connections, request: Request, timeout: aiohttp.ClientTimeout) -> Any:
+        if self._is_nobody:
+            raise ConnectionFailed(f"{request.method} {request.path}: no certificate yet", may_have_happened=False)
         query = f"?{urlencode(request.query)}" if request.query else ""
-        return self._session.request(
+        return connections.session.request(
             request.method,
             URL(f"{self._base}{quote(request.path, safe=_SAFE)}{query}", encoded=True),
             data=request.body or None,

@@ -1,33 +1,31 @@
-"""TLS bootstrap: a node that has but a token asks for a certificate of its own."""
+"""Asking the cluster for a certificate, and waiting until somebody has approved and signed."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Sequence
 
 from sampan.api.types.certificates_v1 import CertificateSigningRequest, CertificateSigningRequestSpec
 from sampan.api.types.meta_v1 import ObjectMeta
-from sampan.machinery.certificates import make_request
 from sampan.machinery.client import Client, Selection
 
 log = logging.getLogger(__name__)
 
-SIGNER = "kubernetes.io/kube-apiserver-client-kubelet"
-_USAGES = ("digital signature", "client auth")
+_AGAIN_S = 1.0
+"""Between two watches of the same request; transport time."""
 
 
-class BootstrapFailed(Exception):
+class Refused(Exception):
     """The certificate was refused; the message says why."""
 
 
-async def client_certificate(client: Client, node: str, key_pem: bytes) -> bytes:
-    """Ask for it, and wait until somebody has approved and signed."""
-    asked = make_request(key_pem, f"system:node:{node}", ("system:nodes",))
-    requests = client.of(CertificateSigningRequest)
-    made = await requests.create(
+async def certificate(client: Client, request_pem: bytes, signer: str, usages: Sequence[str]) -> bytes:
+    """PEM. Refused, ApiError, ConnectionFailed."""
+    made = await client.of(CertificateSigningRequest).create(
         CertificateSigningRequest(
-            metadata=ObjectMeta(generateName="node-csr-"),
-            spec=CertificateSigningRequestSpec(request=asked, signerName=SIGNER, usages=list(_USAGES)),
+            metadata=ObjectMeta(generateName="csr-"),
+            spec=CertificateSigningRequestSpec(request=request_pem, signerName=signer, usages=list(usages)),
         )
     )
     log.info("asked for a certificate: %s", made.metadata.name)
@@ -43,7 +41,7 @@ async def _signed(client: Client, name: str) -> bytes:
                 for event in batch:
                     if (found := _outcome(event.object)) is not None:
                         return found
-        await asyncio.sleep(1)
+        await asyncio.sleep(_AGAIN_S)
 
 
 def _outcome(request: object) -> bytes | None:
@@ -52,8 +50,8 @@ def _outcome(request: object) -> bytes | None:
     for condition in request.status.conditions:
         if condition.type in ("Denied", "Failed"):
             told = condition.message or condition.reason
-            raise BootstrapFailed(f"certificate signing request {request.metadata.name} was refused: {told}")
+            raise Refused(f"certificate signing request {request.metadata.name} was refused: {told}")
     return request.status.certificate or None
 
 
-__all__ = ["SIGNER", "BootstrapFailed", "client_certificate"]
+__all__ = ["Refused", "certificate"]

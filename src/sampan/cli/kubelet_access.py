@@ -1,0 +1,187 @@
+"""Who a kubelet is to its API server: as its flags say, or by a certificate that it asks for and keeps valid."""
+
+from __future__ import annotations
+
+import ssl
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from sampan.cli import kubeconfig
+from sampan.cli.failures import CliError
+from sampan.kubelet.agent.certificates import CertificateManager, CertificateStore, client_wanted, serving_wanted
+from sampan.machinery.certificates import KeyPair, common_name, expiry
+from sampan.machinery.client import Client
+from sampan.machinery.client.access import Access
+from sampan.machinery.client.http import HttpTransport
+from sampan.machinery.client.kubeconfig import KubeconfigError, load
+
+if TYPE_CHECKING:
+    from sampan.kubelet.agent.config import AgentConfig
+    from sampan.kubelet.agent.kubelet import Kubelet
+
+_COMPONENT = "kubelet"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Identity:
+    access: Access
+    """At first."""
+    folder: Path
+    """Where certificates are kept."""
+    bootstrap: Access | None = None
+    """By whose rights the first certificate is asked for."""
+    present: KeyPair | None = None
+    """The node's own certificate, if it has one."""
+    kubeconfig: Path | None = None
+    """Written when the first certificate is there."""
+    rotates: bool = False
+    serving: bool = False
+    """The certificate of the kubelet's port is had from the cluster, too."""
+
+    @property
+    def is_nobody(self) -> bool:
+        """The first certificate is still to be had."""
+        return self.bootstrap is not None and self.present is None
+
+
+def identity_of(given: Mapping[str, Any], found: Mapping[str, Any], config: AgentConfig) -> Identity:
+    base = Identity(
+        access=Access(server=""),
+        folder=Path(given["cert_dir"] or config.root / "pki"),
+        serving=found["rotate-server-certificates"] and not found["tls-cert-file"],
+    )
+    if given["api_servers"]:
+        return replace(base, access=Access(server=given["api_servers"].split(",")[0].strip()))
+    path, bootstrap = given["kubeconfig_path"], given["bootstrap_kubeconfig"]
+    try:
+        if path and Path(path).exists() and (known := _known(base, path, config.name, bootstrap)) is not None:
+            return replace(known, rotates=found["rotate-certificates"] and known.present is not None)
+        if bootstrap:
+            rotates = found["rotate-certificates"]
+            return replace(_joining(base, bootstrap, config.name), kubeconfig=_path(path), rotates=rotates)
+        if path:
+            return replace(base, access=load(Path(path)))
+    except KubeconfigError as error:
+        raise CliError(f"--kubeconfig: {error}") from None
+    raise CliError("--kubeconfig: which API server? (or --bootstrap-kubeconfig, or --api-servers)")
+
+
+def _path(text: str | None) -> Path | None:
+    return Path(text) if text else None
+
+
+def _known(base: Identity, path: str, node: str, bootstrap: str | None) -> Identity | None:
+    """As the kubeconfig says, with the newest certificate that there is; None: that has ended, and another is to be
+    had."""
+    try:
+        access = load(Path(path))
+    except KubeconfigError:
+        if bootstrap and _kept(base.folder, node) is None:
+            return None
+        raise
+    own = _own(KeyPair(access.client_cert_pem, access.client_key_pem), node) if access.client_cert_pem else None
+    if own is None:
+        return replace(base, access=access)
+    newest = max((own, _kept(base.folder, node) or own), key=lambda pair: expiry(pair.certificate))
+    if bootstrap and expiry(newest.certificate) <= time.time():
+        return None
+    return replace(base, access=_as(access, newest), present=newest)
+
+
+def _joining(base: Identity, bootstrap: str, node: str) -> Identity:
+    first = load(Path(bootstrap))
+    nobody = Access(
+        server=first.server,
+        ca_pem=first.ca_pem,
+        is_insecure=first.is_insecure,
+        tls_server_name=first.tls_server_name,
+        proxy_url=first.proxy_url,
+    )
+    kept = _kept(base.folder, node)
+    if kept is None or expiry(kept.certificate) <= time.time():
+        return replace(base, access=nobody, bootstrap=first)
+    return replace(base, access=_as(nobody, kept), bootstrap=first, present=kept)
+
+
+def _kept(folder: Path, node: str) -> KeyPair | None:
+    pair = CertificateStore(folder, "kubelet-client").read()
+    return _own(pair, node) if pair is not None else None
+
+
+def _own(pair: KeyPair, node: str) -> KeyPair | None:
+    """Only a node's own certificate is the kubelet's to renew."""
+    return pair if common_name(pair.certificate) == f"system:node:{node}" else None
+
+
+def _as(access: Access, pair: KeyPair) -> Access:
+    return replace(access, client_cert_pem=pair.certificate, client_key_pem=pair.key)
+
+
+# -- while it runs ---------------------------------------------------------------------------------------------------
+
+
+async def keep_client_certificate(identity: Identity, kubelet: Kubelet, transport: HttpTransport) -> None:
+    """Until cancelled, or until there is nothing to do."""
+    if not identity.rotates and (identity.present is not None or identity.bootstrap is None):
+        return
+    store, has_own = CertificateStore(identity.folder, "kubelet-client"), identity.present is not None
+    async with HttpTransport(identity.bootstrap or identity.access) as first:
+        joining = Client(transport=first, clock=kubelet.clock, component=_COMPONENT)
+
+        async def use(pair: KeyPair) -> None:
+            nonlocal has_own
+            await transport.become(_as(identity.access, pair))
+            if not has_own and identity.kubeconfig is not None:
+                _write(identity.kubeconfig, identity.access, store.current)
+            has_own = True
+
+        await CertificateManager(
+            wanted=client_wanted(kubelet.config.name),
+            client=lambda: kubelet.client if has_own else joining,
+            store=store,
+            clock=kubelet.clock,
+            use=use,
+            present=identity.present,
+            rotates=identity.rotates,
+        ).run()
+
+
+async def keep_serving_certificate(identity: Identity, kubelet: Kubelet, context: ssl.SSLContext) -> None:
+    if not identity.serving:
+        return
+    await kubelet.begun.wait()
+    store, machine, node = (
+        CertificateStore(identity.folder, "kubelet-server"),
+        kubelet.node.machine,
+        kubelet.config.name,
+    )
+    present = store.read()
+    if present is not None:
+        context.load_cert_chain(store.current)
+
+    async def use(pair: KeyPair) -> None:
+        context.load_cert_chain(store.current)
+
+    await CertificateManager(
+        wanted=serving_wanted(node, [machine.hostname or node], [machine.address, *machine.more_addresses]),
+        client=lambda: kubelet.client,
+        store=store,
+        clock=kubelet.clock,
+        use=use,
+        present=present,
+    ).run()
+
+
+def _write(path: Path, access: Access, pair: Path) -> None:
+    """For the next start; the certificate is where it is renewed."""
+    config = kubeconfig.admin_config(name="default", url=access.server, ca=access.ca_pem, certificate=b"", key=b"")
+    files = {"client-certificate": str(pair), "client-key": str(pair)}
+    config["users"] = [{"name": "default-auth", "user": files}]
+    config["contexts"] = [{"name": "default", "context": {"cluster": "default", "user": "default-auth"}}]
+    kubeconfig.write(path, config)
+
+
+__all__ = ["Identity", "identity_of", "keep_client_certificate", "keep_serving_certificate"]

@@ -1,0 +1,120 @@
+"""One certificate of a node, kept valid: asked for where there is none, and anew when most of its life is over."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import logging
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+
+from sampan.kubelet.agent.certificates.asking import Refused, certificate
+from sampan.kubelet.agent.certificates.store import CertificateStore
+from sampan.machinery import errors
+from sampan.machinery.certificates import KeyPair, Request, covers, life, make_key, make_request
+from sampan.machinery.client import Client, ConnectionFailed
+from sampan.machinery.clock import Clock
+
+log = logging.getLogger(__name__)
+
+CLIENT_SIGNER, SERVING_SIGNER = "kubernetes.io/kube-apiserver-client-kubelet", "kubernetes.io/kubelet-serving"
+_PATIENCE_S = 15 * 60.0
+"""For a request to be approved and signed; then another is made."""
+_FIRST_PAUSE_S, _LONGEST_PAUSE_S = 2.0, 64.0
+_EARLIEST, _SPREAD = 0.7, 0.2
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wanted:
+    """What the certificate is to say, and who signs it."""
+
+    about: Request
+    signer: str
+    usages: Sequence[str]
+
+
+def client_wanted(node: str) -> Wanted:
+    about = Request(common_name=f"system:node:{node}", organizations=["system:nodes"], is_client=True)
+    return Wanted(about=about, signer=CLIENT_SIGNER, usages=("digital signature", "client auth"))
+
+
+def serving_wanted(node: str, names: Sequence[str], addresses: Sequence[str]) -> Wanted:
+    about = Request(
+        common_name=f"system:node:{node}",
+        organizations=["system:nodes"],
+        dns_names=sorted(set(names)),
+        addresses=sorted(set(addresses)),
+        is_server=True,
+    )
+    return Wanted(about=about, signer=SERVING_SIGNER, usages=("digital signature", "server auth"))
+
+
+def renewal_time(pem: bytes) -> float:
+    """When a certificate is to be replaced: after 70 to 90% of its life, of each at a moment of its own. Pure."""
+    begins, ends = life(pem)
+    chance = int.from_bytes(hashlib.sha256(pem).digest()[:4], "big") / (1 << 32)
+    return begins + (ends - begins) * (_EARLIEST + _SPREAD * chance)
+
+
+class CertificateManager:
+    def __init__(
+        self,
+        *,
+        wanted: Wanted,
+        client: Callable[[], Client],
+        store: CertificateStore,
+        clock: Clock,
+        use: Callable[[KeyPair], Awaitable[None]],
+        present: KeyPair | None = None,
+        rotates: bool = True,
+    ) -> None:
+        """`client` is asked for each time: at first it may be another's rights by which a certificate is had. `use` is
+        told of each new pair, once it is in the store. `present` is one that is in use already. Without `rotates` a
+        missing one is asked for, and that is all."""
+        self._wanted, self._client, self._store, self._clock, self._use = wanted, client, store, clock, use
+        self._present, self._rotates = present, rotates
+
+    async def run(self) -> None:
+        """Until cancelled, or until there is nothing more to do."""
+        while self._rotates or self._present is None:
+            await self._clock.sleep_until(self._due())
+            pair = await self._asked()
+            await asyncio.to_thread(self._store.write, pair, self._clock.now())
+            self._present = pair
+            await self._use(pair)
+            log.info("a new certificate of %s is in use", self._wanted.about.common_name)
+
+    def _due(self) -> float:
+        if self._present is None or not covers(self._present.certificate, self._wanted.about):
+            return self._clock.now()
+        return renewal_time(self._present.certificate)
+
+    async def _asked(self) -> KeyPair:
+        """As often as it takes."""
+        pause_s = _FIRST_PAUSE_S
+        while True:
+            try:
+                pair = await self._in_time()
+                if pair is not None:
+                    return pair
+                log.warning("nobody has signed the certificate of %s in time", self._wanted.about.common_name)
+            except (Refused, errors.ApiError, ConnectionFailed) as fault:
+                log.warning("no certificate: %s; again in %g s", fault, pause_s)
+            await self._clock.sleep(pause_s)
+            pause_s = min(pause_s * 2, _LONGEST_PAUSE_S)
+
+    async def _in_time(self) -> KeyPair | None:
+        wanted, key = self._wanted, make_key().key
+        request = make_request(key, wanted.about)
+        asked = asyncio.ensure_future(certificate(self._client(), request, wanted.signer, wanted.usages))
+        timer = asyncio.ensure_future(self._clock.sleep(_PATIENCE_S))
+        try:
+            await asyncio.wait((asked, timer), return_when=asyncio.FIRST_COMPLETED)
+            return KeyPair(asked.result(), key) if asked.done() else None
+        finally:
+            for each in (asked, timer):
+                each.cancel()
+            await asyncio.gather(asked, timer, return_exceptions=True)
+
+
+__all__ = ["CertificateManager", "Wanted", "client_wanted", "renewal_time", "serving_wanted"]

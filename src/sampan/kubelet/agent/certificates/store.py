@@ -1,0 +1,54 @@
+"""Certificates with their keys in files: one of its own for each, and a link of a fixed name to the present one."""
+
+from __future__ import annotations
+
+import os
+from datetime import UTC, datetime
+from pathlib import Path
+
+from sampan.machinery.certificates import KeyPair
+
+_KEY = b"-----BEGIN "
+
+
+class CertificateStore:
+    """`name` is kubelet-client or kubelet-server."""
+
+    def __init__(self, folder: Path, name: str) -> None:
+        self._folder, self._name = folder, name
+
+    @property
+    def current(self) -> Path:
+        """Where the present pair is, once there is one."""
+        return self._folder / f"{self._name}-current.pem"
+
+    def read(self) -> KeyPair | None:
+        try:
+            return split(self.current.read_bytes())
+        except (OSError, ValueError):
+            return None
+
+    def write(self, pair: KeyPair, now: float) -> None:
+        self._folder.mkdir(parents=True, exist_ok=True, mode=0o755)
+        stamp = datetime.fromtimestamp(now, UTC).strftime("%Y-%m-%d-%H-%M-%S")
+        path, link = self._folder / f"{self._name}-{stamp}.pem", self._folder / f"{self._name}-updated.pem"
+        with os.fdopen(os.open(path, os.O_CREAT | os.O_TRUNC | os.O_WRONLY, 0o600), "wb") as file:
+            file.write(pair.certificate.rstrip() + b"\n" + pair.key)
+            file.flush()
+            os.fsync(file.fileno())
+        link.unlink(missing_ok=True)
+        link.symlink_to(path.name)
+        link.replace(self.current)
+
+
+def split(pem: bytes) -> KeyPair:
+    """Certificates first, then the key. ValueError."""
+    blocks = [_KEY + part for part in pem.split(_KEY)[1:]]
+    keys = [block for block in blocks if b"PRIVATE KEY" in block]
+    certificates = [block for block in blocks if block.startswith(b"-----BEGIN CERTIFICATE-----")]
+    if not keys or not certificates:
+        raise ValueError("want a certificate and its key")
+    return KeyPair(b"".join(certificates), keys[0])
+
+
+__all__ = ["CertificateStore"]

@@ -1,0 +1,131 @@
+"""`sampan kubelet` with nothing but a token: it asks the cluster for its certificates, and is served by them."""
+
+import asyncio
+import base64
+import ssl
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+import yaml
+
+from sampan.api.types.certificates_v1 import CertificateSigningRequest, CertificateSigningRequestCondition
+from sampan.api.types.core_v1 import Node, Secret
+from sampan.api.types.meta_v1 import ObjectMeta
+from sampan.machinery.client import Client
+from sampan.machinery.client.http import HttpTransport
+from sampan.machinery.client.kubeconfig import load
+from sampan.machinery.clock import RealClock
+from sampan.machinery.copies import copy_of
+from tests.cli.command import Sampan
+from tests.kubelet.agent.certificates.test_manager import RIGHTS, binding
+from tests.ports import free_port
+
+NODE, ID, WORD = "joining", "abcdef", "0123456789abcdef"
+
+
+def bootstrap_config(admin: Path, path: Path) -> Path:
+    """The same cluster, as somebody who has but a token."""
+    config = yaml.safe_load(admin.read_text())
+    config["users"][0]["user"] = {"token": f"{ID}.{WORD}"}
+    path.write_text(yaml.safe_dump(config))
+    return path
+
+
+def ca_of(admin: Path, path: Path) -> Path:
+    data = yaml.safe_load(admin.read_text())["clusters"][0]["cluster"]["certificate-authority-data"]
+    path.write_bytes(base64.b64decode(data))
+    return path
+
+
+def asked(admin: Path, work: Callable[[Client], Awaitable[None]]) -> None:
+    """Carried out with all rights."""
+
+    async def main() -> None:
+        async with HttpTransport(load(admin)) as transport:
+            await work(Client(transport=transport, clock=RealClock(), component="test"))
+
+    asyncio.run(main())
+
+
+async def open_the_door(client: Client) -> None:
+    data = {
+        "token-id": ID,
+        "token-secret": WORD,
+        "usage-bootstrap-authentication": "true",
+        "auth-extra-groups": "system:bootstrappers:nodes",
+    }
+    await client.of(Secret).create(
+        Secret(
+            metadata=ObjectMeta(name=f"bootstrap-token-{ID}", namespace="kube-system"),
+            type="bootstrap.kubernetes.io/token",
+            data={key: text.encode() for key, text in data.items()},
+        )
+    )
+    for role, group in RIGHTS.items():
+        await binding(client, role, group)
+
+
+async def registered(client: Client) -> None:
+    async with asyncio.timeout(60):
+        while True:
+            if NODE in [each.metadata.name for each in (await client.of(Node).list()).items]:
+                return
+            await asyncio.sleep(0.05)
+
+
+async def approve_serving(client: Client) -> None:
+    """As a person would: of the certificates of ports no controller decides."""
+    requests = client.of(CertificateSigningRequest)
+    async with asyncio.timeout(60):
+        while True:
+            for each in (await requests.list()).items:
+                if each.spec.signerName == "kubernetes.io/kubelet-serving" and not each.status.conditions:
+                    assert each.spec.username == f"system:node:{NODE}"
+                    found = copy_of(each)
+                    found.status.conditions.append(
+                        CertificateSigningRequestCondition(type="Approved", status="True", reason="Looks", message="")
+                    )
+                    await requests.update(found, subresource="approval")
+                    return
+            await asyncio.sleep(0.05)
+
+
+def served(url: str, ca: Path) -> int:
+    """Until the port shows a certificate that the cluster's CA signed."""
+    context, until = ssl.create_default_context(cafile=str(ca)), time.monotonic() + 60
+    while time.monotonic() < until:
+        try:
+            urllib.request.urlopen(url, context=context, timeout=5).close()
+        except urllib.error.HTTPError as refused:
+            with refused:
+                return refused.code
+        except OSError:
+            time.sleep(0.05)
+    raise AssertionError("nobody is served")
+
+
+async def removed(client: Client) -> None:
+    await client.of(Node).delete(NODE)
+
+
+def test_a_node_joins_with_a_token(sampan: Sampan, tmp_path: Path) -> None:
+    server, port, written = str(free_port()), str(free_port()), tmp_path / "kubelet.conf"
+    components = ("--components", "apiserver,controllers", "--enable-bootstrap-token-auth")
+    sampan("up", "--detach", "--secure-port", server, "--bind-address", "127.0.0.1", *components)
+    admin = sampan.folder() / "admin.kubeconfig"
+    asked(admin, open_the_door)
+    words = ["kubelet", "--kubeconfig", str(written), "--root-dir", str(tmp_path / "root"), "--runtime", "process"]
+    words += ["--hostname-override", NODE, "--node-ip", "127.0.0.1", "--address", "127.0.0.1", "--port", port]
+    words += ["--rotate-server-certificates", "--cgroups-per-qos=false"]
+    with sampan.running(*words, "--bootstrap-kubeconfig", str(bootstrap_config(admin, tmp_path / "bootstrap.conf"))):
+        asked(admin, registered)
+        asked(admin, approve_serving)
+        assert served(f"https://127.0.0.1:{port}/pods", ca_of(admin, tmp_path / "ca.crt")) == 401
+    user = yaml.safe_load(written.read_text())["users"][0]["user"]
+    assert user["client-certificate"] == str(tmp_path / "root" / "pki" / "kubelet-client-current.pem")
+    asked(admin, removed)
+    with sampan.running(*words):
+        asked(admin, registered)

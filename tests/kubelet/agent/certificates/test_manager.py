@@ -1,0 +1,147 @@
+"""A node's certificate from the first request to its renewal, with the cluster's own controllers."""
+
+import asyncio
+from collections.abc import Callable
+from pathlib import Path
+
+from cryptography import x509
+
+from sampan.api.types.certificates_v1 import CertificateSigningRequest, CertificateSigningRequestCondition
+from sampan.api.types.meta_v1 import ObjectMeta
+from sampan.api.types.rbac_v1 import ClusterRoleBinding, RoleRef, Subject
+from sampan.apiserver.call import User
+from sampan.kubelet.agent.certificates import CertificateManager, CertificateStore, client_wanted, serving_wanted
+from sampan.kubelet.agent.certificates.manager import renewal_time
+from sampan.machinery.certificates import KeyPair, Request, issue, life, make_ca
+from sampan.machinery.client import Client
+from sampan.machinery.copies import copy_of
+from tests.controllers.cluster import Cluster, cluster
+from tests.controllers.security.test_csr import APPROVING, SIGNING, config
+
+AUTHENTICATED = "system:authenticated"
+JOINING = User("system:bootstrap:abcdef", groups=("system:bootstrappers", AUTHENTICATED))
+NODE = User("system:node:n1", groups=("system:nodes", AUTHENTICATED))
+RIGHTS = {
+    "system:node-bootstrapper": "system:bootstrappers",
+    "system:certificates.k8s.io:certificatesigningrequests:nodeclient": "system:bootstrappers",
+    "system:certificates.k8s.io:certificatesigningrequests:selfnodeclient": "system:nodes",
+}
+
+
+def client_of(c: Cluster, user: User) -> Client:
+    return Client(transport=c.transport.acting_as(user), clock=c.clock, component="test")
+
+
+async def binding(client: Client, role: str, group: str) -> None:
+    await client.of(ClusterRoleBinding).create(
+        ClusterRoleBinding(
+            metadata=ObjectMeta(name=role.rpartition(":")[2]),
+            roleRef=RoleRef(apiGroup="rbac.authorization.k8s.io", kind="ClusterRole", name=role),
+            subjects=[Subject(apiGroup="rbac.authorization.k8s.io", kind="Group", name=group)],
+        )
+    )
+
+
+async def give_rights(c: Cluster) -> None:
+    for role, group in RIGHTS.items():
+        await binding(c.client, role, group)
+    await c.clock.settle()
+
+
+async def requests(c: Cluster) -> list[CertificateSigningRequest]:
+    return list((await c.client.of(CertificateSigningRequest).list()).items)
+
+
+async def until(c: Cluster, holds: Callable[[], bool]) -> None:
+    """Keys are made and files written in threads, which a virtual clock does not see."""
+    async with asyncio.timeout(30):
+        while not holds():
+            await c.clock.settle()
+            await asyncio.sleep(0.01)
+
+
+def test_a_node_joins_with_a_token_and_renews_by_itself(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with cluster() as c, c.running(APPROVING, SIGNING, config=config(tmp_path, c)):
+            await give_rights(c)
+            used: list[KeyPair] = []
+            store = CertificateStore(tmp_path / "pki", "kubelet-client")
+
+            async def use(pair: KeyPair) -> None:
+                used.append(pair)
+
+            manager = CertificateManager(
+                wanted=client_wanted("n1"),
+                client=lambda: client_of(c, NODE if used else JOINING),
+                store=store,
+                clock=c.clock,
+                use=use,
+            )
+            async with asyncio.TaskGroup() as group:
+                task = group.create_task(manager.run())
+                await until(c, lambda: len(used) == 1)
+                assert store.read() == used[0]
+                begins, ends = life(used[0].certificate)
+                await c.clock.advance((ends - begins) * 0.69)
+                assert len(used) == 1
+                await c.clock.advance((ends - begins) * 0.22)
+                await until(c, lambda: len(used) == 2)
+                task.cancel()
+            assert store.read() == used[1] != used[0]
+            assert life(used[1].certificate)[1] > ends
+            assert {each.spec.username for each in await requests(c)} == {JOINING.name, NODE.name}
+            assert store.current.is_symlink()
+            assert store.current.stat().st_mode & 0o777 == 0o600
+
+    asyncio.run(main())
+
+
+def test_a_request_that_is_denied_is_made_again(tmp_path: Path) -> None:
+    async def answer(c: Cluster, name: str, kind: str) -> None:
+        found = copy_of(await c.client.of(CertificateSigningRequest).get(name))
+        found.status.conditions.append(
+            CertificateSigningRequestCondition(type=kind, status="True", reason="Tested", message="not now")
+        )
+        await c.client.of(CertificateSigningRequest).update(found, subresource="approval")
+        await c.clock.settle()
+
+    async def main() -> None:
+        async with cluster() as c, c.running(APPROVING, SIGNING, config=config(tmp_path, c)):
+            used: list[KeyPair] = []
+
+            async def use(pair: KeyPair) -> None:
+                used.append(pair)
+
+            manager = CertificateManager(
+                wanted=serving_wanted("n1", ["n1"], ["10.0.0.1"]),
+                client=lambda: client_of(c, NODE),
+                store=CertificateStore(tmp_path / "pki", "kubelet-server"),
+                clock=c.clock,
+                use=use,
+            )
+            async with asyncio.TaskGroup() as group:
+                task = group.create_task(manager.run())
+                for count, kind in ((1, "Denied"), (2, "Approved")):
+                    async with asyncio.timeout(30):
+                        while len(await requests(c)) < count:
+                            await c.clock.advance(1)
+                            await asyncio.sleep(0.01)
+                    newest = max(await requests(c), key=lambda each: int(each.metadata.resourceVersion))
+                    await answer(c, newest.metadata.name, kind)
+                await until(c, lambda: len(used) == 1)
+                task.cancel()
+            found = x509.load_pem_x509_certificate(used[0].certificate).extensions.get_extension_for_class(
+                x509.SubjectAlternativeName
+            )
+            assert found.value.get_values_for_type(x509.DNSName) == ["n1"]
+            assert [str(each) for each in found.value.get_values_for_type(x509.IPAddress)] == ["10.0.0.1"]
+
+    asyncio.run(main())
+
+
+def test_renewal_is_due_when_most_of_a_life_is_over() -> None:
+    ca = make_ca("test", now=0)
+    for number in range(20):
+        pem = issue(ca, Request(common_name=f"n{number}"), now=0, days=10).certificate
+        begins, ends = life(pem)
+        assert 0.7 <= (renewal_time(pem) - begins) / (ends - begins) <= 0.9
