@@ -86,9 +86,8 @@ def containerd() -> Iterator[Engine]:
         _write_network(folder)
         argv = ["containerd", "--config", str(folder / "config.toml"), "--log-level", "error"]
         with _running(argv, folder / "containerd.log", socket_path):
-            for archive in (_archive(folder), _pause_archive(folder)):
-                ctr = ["ctr", "--address", str(socket_path), "--namespace", "k8s.io", "images", "import", str(archive)]
-                subprocess.run(ctr, check=True, capture_output=True, timeout=60)
+            ctr = ["ctr", "--address", str(socket_path), "--namespace", "k8s.io", "images", "import"]
+            subprocess.run([*ctr, str(_archive(folder))], check=True, capture_output=True, timeout=60)
             try:
                 yield Engine(folder=folder, socket=socket_path)
             finally:
@@ -138,12 +137,11 @@ def _remove_groups(*names: str) -> None:
 
 
 def _load(socket_path: Path, archive: Path) -> None:
-    content = archive.read_bytes()
-
     async def main() -> None:
         client = DockerClient(str(socket_path))
         try:
-            await client.post("/images/load", {"quiet": "true"}, content)
+            with archive.open("rb") as file:
+                await client.post("/images/load", {"quiet": "true"}, file)
         finally:
             await client.close()
 
@@ -152,12 +150,6 @@ def _load(socket_path: Path, archive: Path) -> None:
 
 def _archive(folder: Path) -> Path:
     return docker_archive(folder / "busybox.tar", busybox_image(), BUSYBOX)
-
-
-def _pause_archive(folder: Path) -> Path:
-    path = folder / "pause.tar"
-    path.write_bytes(pause.archive())
-    return path
 
 
 def _containerd_config(folder: Path, socket_path: Path) -> str:

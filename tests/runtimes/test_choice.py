@@ -1,13 +1,11 @@
 """Which runtime it is, and why."""
 
 import asyncio
-import os
 from pathlib import Path
 
 import pytest
 
-from sampan.runtimes import choice
-from sampan.runtimes.choice import AUTO, CRI, DOCKER, OCI, ORDER, PROCESS, Found, NoRuntime, choose, look
+from sampan.runtimes.choice import AUTO, CRI, DOCKER, OCI, ORDER, PROCESS, Found, NoRuntime, choose, chosen, look
 from tests.runtimes import engines
 
 EVERY = {name: (f"/{name}", f"some {name}") for name in ORDER}
@@ -29,24 +27,40 @@ def test_what_was_asked_for() -> None:
     assert choose(Found(usable=EVERY), DOCKER).runtime == DOCKER
     with pytest.raises(NoRuntime, match="docker: not running"):
         choose(Found(usable={CRI: EVERY[CRI]}, faults={DOCKER: "not running"}), DOCKER)
-    with pytest.raises(NoRuntime, match="not cri: gone; not process: gone"):
-        choose(Found(faults={CRI: "gone", PROCESS: "gone"}))
+    with pytest.raises(NoRuntime, match="not oci: gone; not cri: gone"):
+        choose(Found(faults={CRI: "gone", OCI: "gone"}))
+
+
+def test_an_endpoint_that_is_named(tmp_path: Path) -> None:
+    """Nothing else is looked for."""
+    with pytest.raises(NoRuntime, match="there is no unix:///none"):
+        asyncio.run(chosen(AUTO, "unix:///none"))
+    with pytest.raises(NoRuntime, match="oci has no endpoint"):
+        asyncio.run(chosen(OCI, "/none"))
+    deaf = tmp_path / "deaf.sock"
+    deaf.touch()
+    with pytest.raises(NoRuntime, match=r"not cri: .*deaf\.sock.*; not docker: .*deaf\.sock"):
+        asyncio.run(chosen(AUTO, str(deaf)))
 
 
 def test_without_engines(tmp_path: Path) -> None:
     deaf = tmp_path / "deaf.sock"
     deaf.touch()
-    found = asyncio.run(look(AUTO, cri_sockets=[str(deaf)], docker_sockets=[str(tmp_path / "none.sock")]))
+    sockets = {"cri_sockets": [str(deaf)], "docker_sockets": [str(tmp_path / "none.sock")]}
+    found = asyncio.run(look(AUTO, order=(CRI, DOCKER), **sockets))
     assert str(deaf) in found.faults[CRI]
     assert found.faults[DOCKER] == "no socket of the Docker Engine"
-    assert choose(found).runtime in ((OCI, PROCESS) if os.geteuid() == 0 else (PROCESS,))
+    with pytest.raises(NoRuntime):
+        choose(found)  # never plain processes, unless they are asked for
     assert choose(asyncio.run(look(PROCESS)), PROCESS).runtime == PROCESS
 
 
 @pytest.mark.skipif(bool(engines.missing("containerd", "runc")), reason=engines.missing("containerd", "runc"))
 def test_an_engine_that_answers() -> None:
     with engines.containerd() as engine:
-        found = asyncio.run(look(AUTO, cri_sockets=["/none", str(engine.socket)], docker_sockets=()))
-    made = choose(found)
-    assert (made.runtime, made.place) == (choice.CRI, str(engine.socket))
+        found = asyncio.run(look(CRI, cri_sockets=["/none", str(engine.socket)]))
+        named = asyncio.run(chosen(AUTO, f"unix://{engine.socket}"))
+    made = choose(found, CRI)
+    assert (made.runtime, made.place) == (CRI, str(engine.socket))
+    assert (named.runtime, named.place) == (CRI, f"unix://{engine.socket}")
     assert "containerd 1." in made.why or "containerd 2." in made.why

@@ -22,6 +22,8 @@ class Running(msgspec.Struct, omit_defaults=True):
     kubeconfig: str = ""
     components: list[str] = []
     started: float = 0
+    nodes: str = ""
+    """What runs the pods of real nodes, or why there are none."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,7 +21,7 @@ from sampan.kubelet.server.ports import PortsConfig
 from sampan.machinery.client import Client
 from sampan.machinery.client.http import HttpTransport
 from sampan.machinery.clock import RealClock
-from sampan.runtimes.choice import CRI, DOCKER, Choice
+from sampan.runtimes.choice import Choice
 
 NAME = "kubelet"
 
@@ -43,6 +43,12 @@ class _WithFlagsFile(click.Command):
 @click.option("--pod-logs-dir", default="", metavar="DIR", help="Where logs of pods are.  [/var/log/pods]")
 @click.option("--image-dir", default="", metavar="DIR", help="Where images are.  [ROOT-DIR/images]")
 @click.option("--runtime", type=click.Choice(RUNTIMES), default=AUTO, show_default=True, help="What runs pods.")
+@click.option(
+    "--network-plugin",
+    type=click.Choice(["", "cni", "kubenet"]),
+    default="",
+    help="Who connects pods of a CRI runtime: its own CNI configuration (cni), or Sampan by podCIDR (kubenet).  [cni]",
+)
 @kubelet_options
 @click.option("-v", "--v", "verbosity", type=int, default=0, help="Log: 0 warnings, 2 what happens, 4 all.")
 def command(**given: Any) -> None:
@@ -67,12 +73,9 @@ def _runtime(wanted: str, endpoint: str) -> Choice:
 
     if wanted == HOLLOW:
         raise CliError("--runtime: hollow nodes are run by `sampan up --runtime hollow`")
-    if endpoint:
-        name = DOCKER if "docker" in endpoint else CRI
-        return Choice(runtime=name if wanted == AUTO else wanted, place=endpoint)
-    found, why_not = usable(wanted)
+    found, why_not = usable(wanted, endpoint)
     if found is None:
-        raise CliError(f"--runtime: {why_not}")
+        raise CliError(f"{'--container-runtime-endpoint' if endpoint else '--runtime'}: {why_not}")
     return found
 
 
@@ -90,6 +93,7 @@ async def _run(
         folder=config.root / "runtime",
         images=Path(given["image_dir"] or config.root / "images"),
         endpoint=runtime.place,
+        makes_network=given["network_plugin"] == "kubenet",
     )
     stop = asyncio.Event()
     try:

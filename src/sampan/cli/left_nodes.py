@@ -6,16 +6,32 @@ import asyncio
 import os
 from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from sampan.cli.cluster_dir import ClusterDir
+from sampan.cli.failures import CliError
+
+if TYPE_CHECKING:
+    from sampan.cli.node_runtime import RuntimeNote
 
 
 def end_left_nodes(where: ClusterDir) -> list[str]:
-    """The names of the nodes of which something was left."""
-    folders = [folder for folder in _nodes(where.path / "nodes") if _is_left(folder)]
-    for folder in folders:
-        asyncio.run(_end(folder, where.images))
-    return [folder.name for folder in folders]
+    """The names of the nodes of which something was left; CliError if that cannot be ended."""
+    from sampan.cli.node_runtime import RuntimeNote, left_runtime
+    from sampan.cli.nodes_config import OCI
+    from sampan.runtimes.contract import RuntimeFailure
+
+    ended = []
+    for folder in _nodes(where.path / "nodes"):
+        note = left_runtime(folder) or (RuntimeNote(OCI) if _is_left(folder) else None)
+        if note is None:
+            continue
+        try:
+            asyncio.run(_end(folder, note, where.images))
+        except RuntimeFailure as fault:
+            raise CliError(f"what {folder.name} has left running cannot be ended: {fault.message}") from None
+        ended.append(folder.name)
+    return ended
 
 
 def _nodes(root: Path) -> Iterator[Path]:
@@ -29,17 +45,16 @@ def _is_left(folder: Path) -> bool:
     return has_monitor or (pods.is_dir() and any(os.scandir(pods)))
 
 
-async def _end(folder: Path, images: Path) -> None:
+async def _end(folder: Path, note: RuntimeNote, images: Path) -> None:
     """Take it over as its kubelet would, and end it all."""
     from sampan.cli.node_runtime import RuntimePlaces, runtime_maker
-    from sampan.cli.nodes_config import OCI
     from sampan.cli.real_nodes import group_of
     from sampan.kubelet.agent.orphans import remove_folder
     from sampan.kubelet.cgroups.hierarchy import Hierarchy
     from sampan.machinery.clock import RealClock
 
-    places = RuntimePlaces(node=folder.name, folder=folder, images=images, ends=True)
-    async with runtime_maker(OCI, places, RealClock())(lambda uid: None):
+    places = RuntimePlaces(node=folder.name, folder=folder, images=images, endpoint=note.endpoint, ends=True)
+    async with runtime_maker(note.runtime, places, RealClock())(lambda uid: None):
         pass
     await asyncio.to_thread(remove_folder, folder / "kubelet" / "pods")
     await asyncio.to_thread(Hierarchy().remove, group_of(folder.parent, folder.name))

@@ -13,10 +13,15 @@ import click
 from sampan.cli.assembly import KUBELET
 from sampan.cli.cluster_dir import ClusterDir
 from sampan.cli.failures import CliError
-from sampan.cli.nodes_config import AUTO, HOLLOW, OCI, RUNTIMES, NodesConfig
+from sampan.cli.nodes_config import AUTO, CRI, HOLLOW, RUNTIMES, NodesConfig
 
 if TYPE_CHECKING:
     from sampan.runtimes.choice import Choice
+
+_ONE_NETWORK = (
+    "an engine that speaks CRI has one network for all its pods, and so serves one node; "
+    "--runtime oci and --runtime docker run several"
+)
 
 
 def node_options(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -24,6 +29,9 @@ def node_options(command: Callable[..., Any]) -> Callable[..., Any]:
         click.option("--nodes", type=int, help="How many nodes to run.  [one that runs real pods, where that can be]"),
         click.option(
             "--runtime", type=click.Choice(RUNTIMES), default=AUTO, show_default=True, help="What runs their pods."
+        ),
+        click.option(
+            "--container-runtime-endpoint", metavar="SOCKET", help="Of containerd, CRI-O or Docker.  [the usual ones]"
         ),
         click.option("--hollow-stages", metavar="F", help="What hollow pods do; see docs/nodes.md."),
         click.option(
@@ -52,29 +60,26 @@ def nodes_config(given: Mapping[str, Any], components: Sequence[str], where: Clu
     )
     if wanted == HOLLOW or count == 0 or KUBELET not in components:
         return replace(common, count=count or 0)
-    choice, why_not = usable(wanted)
+    choice, why_not = usable(wanted, given["container_runtime_endpoint"] or "")
     if choice is not None:
         number = 1 if count is None else count
-        return replace(common, count=number, runtime=choice.runtime, endpoint=choice.place)
+        if choice.runtime == CRI and number > 1:
+            raise CliError(f"--nodes: {_ONE_NETWORK}")
+        return replace(common, count=number, runtime=choice.runtime, endpoint=choice.place, about=choice.why)
     if count is None and wanted == AUTO:
         return replace(common, note=f"there is no node: {why_not}")
     raise CliError(f"--runtime: {why_not}")
 
 
-def usable(wanted: str) -> tuple[Choice | None, str]:
-    """What can run pods here, and if nothing can, why and what to do. Of itself Sampan takes its own runtime before
-    others', whose images and containers are somebody else's, and never one that isolates nothing."""
-    from sampan.runtimes import choice
+def usable(wanted: str, endpoint: str = "") -> tuple[Choice | None, str]:
+    """What can run pods here, and if nothing can, why and what to do."""
+    from sampan.runtimes.choice import NoRuntime, chosen
 
-    order = (OCI, choice.CRI, choice.DOCKER) if wanted == AUTO else (wanted,)
-    faults = []
-    for name in order:
-        try:
-            return asyncio.run(choice.chosen(name)), ""
-        except choice.NoRuntime as fault:
-            faults.append(str(fault))
-    told = "; ".join(faults)
-    if wanted == AUTO:
+    try:
+        return asyncio.run(chosen(wanted, endpoint)), ""
+    except NoRuntime as fault:
+        told = str(fault)
+    if wanted == AUTO and not endpoint:
         told += ". As root, with crun or runc, pods can run; --runtime process runs them without isolation"
         told += f", --runtime {HOLLOW} --nodes 1 simulates them"
     return None, told

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from sampan.cli.nodes_config import OCI, PROCESS
+import msgspec
+
+from sampan.cli.nodes_config import CRI, DOCKER, OCI, PROCESS
 from sampan.kubelet.agent.kubelet import MakeRuntime
 from sampan.machinery.clock import Clock
-from sampan.runtimes.choice import CRI, DOCKER
-from sampan.runtimes.contract import Runtime, Told
-from sampan.runtimes.network import NoNetwork, PodNetwork
+from sampan.runtimes.contract import Runtime, RuntimeFailure, Told
+from sampan.runtimes.images.supply import Supply
+from sampan.runtimes.network import EngineNetwork, NoNetwork, PodNetwork
 
 log = logging.getLogger(__name__)
 
@@ -29,24 +31,50 @@ class RuntimePlaces:
     endpoint: str = ""
     """Of cri and docker, the socket."""
     cluster_cidrs: Sequence[str] = ()
+    makes_network: bool = True
+    """Of cri, whether Sampan tells the engine how to connect pods; else that is somebody else's business."""
     ends: bool = False
     """Everything that runs ends with the kubelet; else it goes on."""
 
 
-def runtime_maker(name: str, places: RuntimePlaces, clock: Clock) -> MakeRuntime:
-    made = {OCI: _oci, PROCESS: _process, CRI: _cri, DOCKER: _docker}[name]
+class RuntimeNote(msgspec.Struct):
+    """Which runtime a node has, in its folder for as long as that may have something."""
 
+    runtime: str
+    endpoint: str = ""
+
+
+def left_runtime(folder: Path) -> RuntimeNote | None:
+    """What an earlier kubelet of the node of this folder may have left something in."""
+    with suppress(OSError, msgspec.MsgspecError):
+        return msgspec.json.decode(_note(folder).read_bytes(), type=RuntimeNote)
+    return None
+
+
+def runtime_maker(name: str, places: RuntimePlaces, clock: Clock) -> MakeRuntime:
     @asynccontextmanager
     async def make(told: Told) -> AsyncIterator[Runtime]:
-        async with made(places, clock, told) as runtime:
-            yield runtime
+        places.folder.mkdir(parents=True, exist_ok=True)
+        note = _note(places.folder)
+        note.write_bytes(msgspec.json.encode(RuntimeNote(name, places.endpoint)))
+        async with AsyncExitStack() as stack:
+            runtime = await stack.enter_async_context(_MAKERS[name](places, clock, told))
+            try:
+                yield runtime
+            finally:
+                await stack.aclose()
+                if places.ends:
+                    note.unlink(missing_ok=True)
 
     return make
 
 
+def _note(folder: Path) -> Path:
+    return folder / "runtime.json"
+
+
 @asynccontextmanager
 async def _oci(places: RuntimePlaces, clock: Clock, told: Told) -> AsyncIterator[Runtime]:
-    from sampan.runtimes.contract import RuntimeFailure
     from sampan.runtimes.images import ImageStore
     from sampan.runtimes.images.pull import Puller
     from sampan.runtimes.oci import OciRuntime
@@ -77,27 +105,43 @@ async def _oci(places: RuntimePlaces, clock: Clock, told: Told) -> AsyncIterator
 async def _cri(places: RuntimePlaces, clock: Clock, told: Told) -> AsyncIterator[Runtime]:
     from sampan.runtimes.cri import CriRuntime
 
-    folder, node = places.folder / CRI, places.node
-    async with CriRuntime(endpoint=places.endpoint, folder=folder, node=node, clock=clock, told=told) as runtime:
-        try:
-            yield runtime
-        finally:
-            if places.ends:
-                await runtime.shut_down()
+    network = await _engine_network(places) if places.makes_network else None
+    runtime = CriRuntime(
+        endpoint=places.endpoint,
+        folder=places.folder / CRI,
+        node=places.node,
+        clock=clock,
+        told=told,
+        supply=_supply(places),
+        network=network,
+    )
+    async with AsyncExitStack() as stack:
+        if places.ends and network is not None:
+            stack.push_async_callback(network.remove_all)
+        await stack.enter_async_context(runtime)
+        if places.ends:
+            stack.push_async_callback(runtime.shut_down)
+        yield runtime
 
 
 @asynccontextmanager
 async def _docker(places: RuntimePlaces, clock: Clock, told: Told) -> AsyncIterator[Runtime]:
     from sampan.runtimes.docker import DockerRuntime
 
-    folder, node = places.folder / DOCKER, places.node
-    socket = places.endpoint.removeprefix("unix://")
-    async with DockerRuntime(socket=socket, folder=folder, node=node, clock=clock, told=told) as runtime:
-        try:
-            yield runtime
-        finally:
-            if places.ends:
-                await runtime.shut_down()
+    async with AsyncExitStack() as stack:
+        runtime = DockerRuntime(
+            socket=places.endpoint,
+            folder=places.folder / DOCKER,
+            node=places.node,
+            clock=clock,
+            told=told,
+            supply=_supply(places),
+            network=await stack.enter_async_context(_network(places, clock)),
+        )
+        await stack.enter_async_context(runtime)
+        if places.ends:
+            stack.push_async_callback(runtime.shut_down)
+        yield runtime
 
 
 @asynccontextmanager
@@ -112,6 +156,35 @@ async def _process(places: RuntimePlaces, clock: Clock, told: Told) -> AsyncIter
         finally:
             if places.ends:
                 await runtime.shut_down()
+
+
+_MAKERS: dict[str, Callable[[RuntimePlaces, Clock, Told], AbstractAsyncContextManager[Runtime]]] = {
+    OCI: _oci,
+    PROCESS: _process,
+    CRI: _cri,
+    DOCKER: _docker,
+}
+
+
+def _supply(places: RuntimePlaces) -> Supply:
+    """Engines are given what `sampan image load` has loaded, when a pod wants it."""
+    from sampan.runtimes.images import ImageStore
+
+    return Supply(folder=places.folder, store=ImageStore(places.images))
+
+
+async def _engine_network(places: RuntimePlaces) -> EngineNetwork:
+    """Described where the engine looks for it."""
+    from sampan.network.pods import BridgeConfig, CniNetwork, bridge_for
+    from sampan.runtimes.cri import setting_of
+
+    found = await setting_of(places.endpoint)
+    return CniNetwork(
+        config=BridgeConfig(bridge=bridge_for(str(places.folder)), cluster_cidrs=places.cluster_cidrs),
+        state=places.folder / "network",
+        folder=found.network_folder,
+        plugin_folders=found.plugin_folders,
+    )
 
 
 @asynccontextmanager
@@ -134,4 +207,4 @@ async def _network(places: RuntimePlaces, clock: Clock) -> AsyncIterator[PodNetw
                 await network.remove_all()
 
 
-__all__ = ["RuntimePlaces", "runtime_maker"]
+__all__ = ["RuntimeNote", "RuntimePlaces", "left_runtime", "runtime_maker"]

@@ -7,8 +7,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-AUTO, HOLLOW, OCI, PROCESS = "auto", "hollow", "oci", "process"
-RUNTIMES = (AUTO, "cri", "docker", OCI, PROCESS, HOLLOW)
+AUTO, CRI, DOCKER, HOLLOW, OCI, PROCESS = "auto", "cri", "docker", "hollow", "oci", "process"
+RUNTIMES = (AUTO, CRI, DOCKER, OCI, PROCESS, HOLLOW)
+_WITH_RANGES = (CRI, DOCKER, OCI)
+"""Pods of these have addresses of their own."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,6 +33,8 @@ class NodesConfig:
     """Each node is given a range of addresses for its pods."""
     cluster_cidrs: Sequence[str] = ()
     """Where all pods are."""
+    about: str = ""
+    """What runs real nodes' pods, and why that, for whoever starts the cluster."""
     note: str = ""
     """Why there is no real node although nobody said that there should be none."""
 
@@ -49,7 +53,7 @@ def with_pod_ranges(
     """Real nodes of which Sampan makes the network need a range for their pods each: see that they are given one, where
     the controller that does so runs (`has_ipam`), from a range that the cluster keeps unless it is told one."""
     settings = dict(settings)
-    if nodes.real_count and nodes.runtime == OCI and has_ipam and not settings.get("allocate_node_cidrs"):
+    if nodes.real_count and nodes.runtime in _WITH_RANGES and has_ipam and not settings.get("allocate_node_cidrs"):
         from sampan.cli.pod_range import pod_range
 
         settings |= {
@@ -61,4 +65,4 @@ def with_pod_ranges(
     return replace(nodes, has_pod_ranges=has_ranges, cluster_cidrs=cidrs), settings
 
 
-__all__ = ["AUTO", "HOLLOW", "OCI", "PROCESS", "RUNTIMES", "NodesConfig", "with_pod_ranges"]
+__all__ = ["AUTO", "CRI", "DOCKER", "HOLLOW", "OCI", "PROCESS", "RUNTIMES", "NodesConfig", "with_pod_ranges"]

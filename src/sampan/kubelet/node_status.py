@@ -15,6 +15,7 @@ from sampan.api.types.core_v1 import (
     NodeAddress,
     NodeCondition,
     NodeDaemonEndpoints,
+    NodeFeatures,
     NodeRuntimeHandler,
     NodeStatus,
     NodeSystemInfo,
@@ -27,6 +28,10 @@ _CONDITIONS = (
     (DISK_PRESSURE, "False", "KubeletHasNoDiskPressure", "kubelet has no disk pressure"),
     (PID_PRESSURE, "False", "KubeletHasSufficientPID", "kubelet has sufficient PID available"),
     (READY, "True", "KubeletReady", "kubelet is posting ready status"),
+)
+_WRITTEN = (
+    *("capacity", "allocatable", "nodeInfo", "daemonEndpoints", "images", "runtimeHandlers", "features"),
+    "volumesInUse",
 )
 _OWN = frozenset(type for type, *_ in _CONDITIONS)
 CONTROLLER_ATTACHES = "volumes.kubernetes.io/controller-managed-attach-detach"
@@ -62,6 +67,7 @@ class Machine:
     """Those that are not as they should be, by type."""
     images: Sequence[ContainerImage] | None = None
     handlers: Sequence[NodeRuntimeHandler] = ()
+    features: NodeFeatures | None = None
     volumes_in_use: Sequence[str] | None = None
 
 
@@ -95,6 +101,7 @@ def node_status(node: Node, machine: Machine, now: float) -> NodeStatus:
         volumesInUse=old.volumesInUse if machine.volumes_in_use is None else list(machine.volumes_in_use),
         volumesAttached=old.volumesAttached,
         runtimeHandlers=list(machine.handlers) or old.runtimeHandlers,
+        features=machine.features or old.features,
     )
 
 
@@ -153,6 +160,7 @@ def has_changed(old: NodeStatus, new: NodeStatus) -> bool:
         or old.daemonEndpoints != new.daemonEndpoints
         or old.images != new.images
         or old.runtimeHandlers != new.runtimeHandlers
+        or old.features != new.features
         or old.volumesInUse != new.volumesInUse
         or [_said(found) for found in old.conditions] != [_said(found) for found in new.conditions]
     )
@@ -169,7 +177,7 @@ def status_patch(old: NodeStatus, new: NodeStatus) -> dict[str, Any]:
         "$setElementOrder/conditions": [{"type": found.type} for found in new.conditions],
         "conditions": conditions,
     }
-    for name in ("capacity", "allocatable", "nodeInfo", "daemonEndpoints", "images", "runtimeHandlers", "volumesInUse"):
+    for name in _WRITTEN:
         if getattr(old, name) != getattr(new, name):
             patch[name] = json.to_value(getattr(new, name))
     if old.addresses != new.addresses:

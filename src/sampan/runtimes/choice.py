@@ -1,7 +1,7 @@
-"""Which runtime runs pods on this machine: the best there is, or the one that was asked for.
+"""Which runtime runs pods on this machine: the one that was asked for, or the first of `ORDER` that can.
 
-`look` finds out what there is; `choose` decides, and says why. In the order of `auto`: a runtime that speaks CRI and
-answers on its socket, the Docker Engine, crun or runc where Sampan runs as root, plain processes.
+`look` finds out what there is; `choose` decides, and says why. Sampan's own comes before engines, whose images and
+containers are somebody else's. Plain processes, which isolate nothing, are taken only where they are asked for.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 AUTO, CRI, DOCKER, OCI, PROCESS = "auto", "cri", "docker", "oci", "process"
-ORDER = (CRI, DOCKER, OCI, PROCESS)
+ORDER = (OCI, CRI, DOCKER)
 CRI_SOCKETS = ("/run/containerd/containerd.sock", "/run/crio/crio.sock", "/run/k3s/containerd/containerd.sock")
 DOCKER_SOCKETS = ("/var/run/docker.sock",)
 _PATIENCE_S = 2.0
@@ -41,7 +41,7 @@ class Choice:
     place: str = ""
     """Of cri and docker the socket, of oci the program."""
     why: str = ""
-    """A line for whoever starts Sampan."""
+    """For whoever starts Sampan: what it is, and why it is none that comes before."""
 
 
 def choose(found: Found, wanted: str = AUTO) -> Choice:
@@ -50,7 +50,7 @@ def choose(found: Found, wanted: str = AUTO) -> Choice:
         if wanted not in found.usable:
             raise NoRuntime(f"{wanted}: {found.faults.get(wanted, 'there is no such runtime')}")
         place, what = found.usable[wanted]
-        return Choice(runtime=wanted, place=place, why=f"{wanted}, as was asked for: {what}")
+        return Choice(runtime=wanted, place=place, why=f"{wanted}: {what}")
     name = next((each for each in ORDER if each in found.usable), None)
     if name is None:
         raise NoRuntime(_told(found, ORDER))
@@ -66,6 +66,7 @@ def _told(found: Found, names: Sequence[str]) -> str:
 async def look(
     wanted: str = AUTO,
     *,
+    order: Sequence[str] = ORDER,
     cri_sockets: Sequence[str] = CRI_SOCKETS,
     docker_sockets: Sequence[str] = DOCKER_SOCKETS,
 ) -> Found:
@@ -78,7 +79,7 @@ async def look(
         OCI: _oci,
         PROCESS: _process,
     }
-    for name in ORDER if wanted == AUTO else (wanted,):
+    for name in order if wanted == AUTO else (wanted,):
         if name not in looks:
             continue
         place, what = await looks[name]()
@@ -89,8 +90,15 @@ async def look(
     return Found(usable=usable, faults=faults)
 
 
-async def chosen(wanted: str = AUTO) -> Choice:
-    return choose(await look(wanted), wanted)
+async def chosen(wanted: str = AUTO, endpoint: str = "") -> Choice:
+    """Where an `endpoint` is named, what answers there: CRI, or the Docker Engine."""
+    if not endpoint:
+        return choose(await look(wanted), wanted)
+    if wanted not in (AUTO, CRI, DOCKER):
+        raise NoRuntime(f"{wanted} has no endpoint: only {CRI} and {DOCKER} have")
+    if not Path(endpoint.removeprefix("unix://")).exists():  # noqa: ASYNC240 - a look at one name
+        raise NoRuntime(f"there is no {endpoint}")
+    return choose(await look(wanted, order=(CRI, DOCKER), cri_sockets=[endpoint], docker_sockets=[endpoint]), wanted)
 
 
 async def _first(ask: _Ask, sockets: Sequence[str], otherwise: str) -> tuple[str, str]:
@@ -111,12 +119,16 @@ async def _first(ask: _Ask, sockets: Sequence[str], otherwise: str) -> tuple[str
 
 
 async def _cri(path: str) -> str:
-    from sampan.runtimes.cri.client import CriClient
+    from sampan.runtimes.cri.client import CriClient, CriError
 
     client = CriClient(path)
     try:
         about = await client.runtime("Version", timeout_s=_PATIENCE_S)
         return f"{about.runtime_name} {about.runtime_version} at {path}"
+    except CriError as fault:
+        if fault.is_unknown:
+            raise NoRuntime('it does not speak CRI (disabled_plugins = ["cri"] in its config.toml?)') from None
+        raise
     finally:
         await client.close()
 

@@ -47,7 +47,8 @@ class Namespaces:
 class Profile:
     """Of seccomp or AppArmor."""
 
-    type: Literal["RuntimeDefault", "Unconfined", "Localhost"] = "RuntimeDefault"
+    type: Literal["", "RuntimeDefault", "Unconfined", "Localhost"] = "RuntimeDefault"
+    """Empty: nobody said, and the runtime does as it does."""
     local: str = ""
     """The file (seccomp) or name (AppArmor) of a local one."""
 

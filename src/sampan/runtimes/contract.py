@@ -112,6 +112,25 @@ class ImageInfo:
     """Not to be removed for room."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Handler:
+    """One of the ways to run pods, which a RuntimeClass may ask for; of the usual one the name is empty."""
+
+    name: str = ""
+    has_recursive_read_only: bool = False
+    has_user_namespaces: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RuntimeStatus:
+    faults: Sequence[str] = ()
+    """Why no pod can be run at the moment, in the words of the node's condition."""
+    handlers: Sequence[Handler] = ()
+    """By their names; none where the runtime does not tell."""
+    heeds_groups_policy: bool | None = None
+    """Whether it heeds supplementalGroupsPolicy; None where it does not tell."""
+
+
 class RuntimeFailure(Exception):
     """The runtime could not do it; `reason` is the word that the container's waiting state shows."""
 
@@ -139,6 +158,9 @@ class Runtime(Protocol):
 
     @property
     def version(self) -> str: ...
+
+    async def status(self) -> RuntimeStatus:
+        """Whether pods can be run now, and in which ways."""
 
     # -- what there is -----------------------------------------------------------------------------------------------
 
@@ -226,10 +248,12 @@ __all__ = [
     "RUNNING",
     "UNKNOWN",
     "ContainerReport",
+    "Handler",
     "ImageInfo",
     "PodReport",
     "Runtime",
     "RuntimeFailure",
+    "RuntimeStatus",
     "Told",
     "Unsupported",
     "Usage",

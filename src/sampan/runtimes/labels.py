@@ -14,6 +14,8 @@ from sampan.runtimes.config import ContainerConfig, SandboxConfig
 POD_NAME, POD_NAMESPACE, POD_UID = "io.kubernetes.pod.name", "io.kubernetes.pod.namespace", "io.kubernetes.pod.uid"
 CONTAINER_NAME = "io.kubernetes.container.name"
 NODE = "sampan.dev/node"
+IMAGE = "sampan.dev/image"
+"""As the pod names it: engines tell their own name for it, by which it would seem to have been changed."""
 
 
 def mark(node: str, folder: Path) -> str:
@@ -26,7 +28,7 @@ def sandbox_labels(config: SandboxConfig, node: str) -> dict[str, str]:
 
 
 def container_labels(config: ContainerConfig, sandbox: SandboxConfig, node: str) -> dict[str, str]:
-    return {**config.labels, **_pod(sandbox), CONTAINER_NAME: config.name, NODE: node}
+    return {**config.labels, **_pod(sandbox), CONTAINER_NAME: config.name, NODE: node, IMAGE: config.image}
 
 
 def of_node(node: str, uid: str = "") -> Mapping[str, str]:
@@ -38,5 +40,5 @@ def _pod(config: SandboxConfig) -> dict[str, str]:
     return {POD_NAME: config.name, POD_NAMESPACE: config.namespace, POD_UID: config.uid}
 
 
-__all__ = ["CONTAINER_NAME", "NODE", "POD_NAME", "POD_NAMESPACE", "POD_UID", "container_labels", "mark", "of_node"]
-__all__ += ["sandbox_labels"]
+__all__ = ["CONTAINER_NAME", "IMAGE", "NODE", "POD_NAME", "POD_NAMESPACE", "POD_UID", "container_labels", "mark"]
+__all__ += ["of_node", "sandbox_labels"]

@@ -17,7 +17,7 @@ from sampan.api.types.core_v1 import Pod
 from sampan.machinery.clock import Clock
 from sampan.runtimes import contract
 from sampan.runtimes.config import SandboxConfig
-from sampan.runtimes.contract import ContainerReport, PodReport, RuntimeFailure, Told
+from sampan.runtimes.contract import ContainerReport, PodReport, RuntimeFailure, RuntimeStatus, Told
 from sampan.runtimes.monitor.client import MonitorClient, MonitorError, MonitorStream
 from sampan.runtimes.records import ContainerRecord, Records, SandboxRecord
 from sampan.runtimes.streams import ProcessStream
@@ -100,6 +100,9 @@ class MonitoredRuntime(ABC):
         pod.spaces = {}
 
     # -- what there is -----------------------------------------------------------------------------------------------
+
+    async def status(self) -> RuntimeStatus:
+        return RuntimeStatus()
 
     def adopt(self, pod: Pod) -> None:
         return  # what there is was found at the start

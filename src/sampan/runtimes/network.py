@@ -1,4 +1,5 @@
-"""What a runtime that makes its own sandboxes needs of a network: an address for each, and ports of the node."""
+"""What runtimes need of a network: those that make sandboxes an address for each, and ports of the node; those whose
+engine connects pods itself, that it knows how."""
 
 from __future__ import annotations
 
@@ -28,6 +29,16 @@ class PodNetwork(Protocol):
     def addresses(self, uid: str) -> Sequence[str]: ...
 
 
+class EngineNetwork(Protocol):
+    """One node's, for an engine that connects pods by plug-ins. What it raises is RuntimeFailure."""
+
+    async def apply(self, cidrs: Sequence[str]) -> None:
+        """Pods that the engine makes from now on have addresses of these ranges."""
+
+    async def remove_all(self) -> None:
+        """For a node that is given up; the engine's pods are gone."""
+
+
 class NoNetwork:
     """Pods have their own loopback and nothing else."""
 
@@ -47,4 +58,4 @@ class NoNetwork:
         return ()
 
 
-__all__ = ["NoNetwork", "PodNetwork"]
+__all__ = ["EngineNetwork", "NoNetwork", "PodNetwork"]

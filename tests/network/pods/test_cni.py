@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import subprocess
@@ -11,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from sampan.network.pods import BridgeConfig, CniNetwork
+from sampan.network.pods import BridgeConfig, CniNetwork, portmap_rest
 from sampan.network.pods.cni import PLUGIN_FOLDERS, conflist, missing_plugins
 from sampan.network.pods.nft import run_nft
 from sampan.runtimes.contract import RuntimeFailure
@@ -38,11 +39,51 @@ def test_the_file() -> None:
 def test_missing_plugins_are_named(lab: Lab, tmp_path: Path) -> None:
     async def main() -> None:
         made = CniNetwork(config=CONFIG, state=tmp_path / "state", folder=tmp_path, plugin_folders=[tmp_path])
-        with pytest.raises(RuntimeFailure, match="install containernetworking-plugins"):
+        with pytest.raises(RuntimeFailure, match=r"install containernetworking-plugins|name that as bin_dir"):
             await made.apply(["10.77.0.0/24"])
         assert not made.file.exists()
 
     lab.run(main)
+
+
+def test_a_network_of_somebody_else_is_left_alone(tmp_path: Path) -> None:
+    made = CniNetwork(config=CONFIG, state=tmp_path / "state", folder=tmp_path / "net.d")
+    (tmp_path / "net.d").mkdir()
+    (tmp_path / "net.d" / "87-other.conflist").write_text("{}")
+    asyncio.run(made.apply(["10.77.0.0/24"]))
+    assert not made.file.exists()
+
+
+def test_an_engine_serves_one_node(tmp_path: Path) -> None:
+    """But a file whose node is gone is nobody's."""
+    made = CniNetwork(config=CONFIG, state=tmp_path / "mine" / "state", folder=tmp_path, plugin_folders=[tmp_path])
+    other = tmp_path / "10-sampan-tst1.conflist"
+    (tmp_path / "theirs").mkdir()
+    other.write_text(json.dumps(conflist(BridgeConfig(bridge="tst1"), [], tmp_path / "theirs" / "state", 1500)))
+    with pytest.raises(RuntimeFailure, match="serves one node"):
+        asyncio.run(made.apply(["10.77.0.0/24"]))
+    (tmp_path / "theirs").rmdir()
+    with pytest.raises(RuntimeFailure, match="plug-ins"):
+        asyncio.run(made.apply(["10.77.0.0/24"]))
+    assert not other.exists()
+
+
+_CHAINS = ["-P PREROUTING ACCEPT", "-N CNI-HOSTPORT-DNAT", "-N CNI-HOSTPORT-MASQ", "-N KUBE-SERVICES"]
+_WAYS = ["-A PREROUTING -m addrtype --dst-type LOCAL -j CNI-HOSTPORT-DNAT", "-A POSTROUTING -j CNI-HOSTPORT-MASQ"]
+
+
+def test_what_portmap_leaves_is_taken_away() -> None:
+    found = portmap_rest.removal([*_CHAINS, *_WAYS, "-A POSTROUTING -j KUBE-SERVICES"])
+    assert found == [
+        ["-D", "PREROUTING", "-m", "addrtype", "--dst-type", "LOCAL", "-j", "CNI-HOSTPORT-DNAT"],
+        ["-D", "POSTROUTING", "-j", "CNI-HOSTPORT-MASQ"],
+        ["-F", "CNI-HOSTPORT-DNAT"],
+        ["-F", "CNI-HOSTPORT-MASQ"],
+        ["-X", "CNI-HOSTPORT-DNAT"],
+        ["-X", "CNI-HOSTPORT-MASQ"],
+    ]
+    assert portmap_rest.removal([*_CHAINS, *_WAYS, "-A CNI-HOSTPORT-DNAT -p tcp -j CNI-DN-1"]) == []
+    assert portmap_rest.removal([]) == []
 
 
 @needs_network

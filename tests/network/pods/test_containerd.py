@@ -37,8 +37,8 @@ def test_a_pod_of_containerd(lab: Lab, tmp_path: Path) -> None:
             made = CniNetwork(
                 config=BridgeConfig(bridge="tst0"), state=tmp_path / "addresses", folder=engine.folder / "cni"
             )
-            await made.apply(["10.77.0.0/24"])
             (engine.folder / "cni" / "10-tests.conflist").unlink()
+            await made.apply(["10.77.0.0/24"])
             await _check_pod(lab, engine, tmp_path)
             await made.remove_all()
 

@@ -30,7 +30,7 @@ class FakeRuntime:
 
     def handlers(self) -> Any:
         schema, found = self.cri, {}
-        for name in ("Version", "ListPodSandbox", "ListContainers", "PodSandboxStatus", "ContainerStatus"):
+        for name in ("Version", "Status", "ListPodSandbox", "ListContainers", "PodSandboxStatus", "ContainerStatus"):
             method = schema.method("RuntimeService", name)
             found[name] = plain(
                 getattr(self, name),
@@ -47,6 +47,9 @@ class FakeRuntime:
 
     async def Version(self, request: Any, context: Any) -> Any:
         return self.cri.VersionResponse(runtime_name="fake", runtime_version="2.0")
+
+    async def Status(self, request: Any, context: Any) -> Any:
+        return self.cri.StatusResponse()
 
     async def ListPodSandbox(self, request: Any, context: Any) -> Any:
         self.lists += 1

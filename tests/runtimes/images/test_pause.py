@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from sampan.runtimes.images import pause
+from sampan.runtimes.images.bundles import write_docker_archive
 
 
 @pytest.mark.skipif(not pause.is_made_here(), reason=f"not made for {platform.machine()}")
@@ -41,8 +42,11 @@ def test_it_is_an_elf_file(architecture: str, machine: int) -> None:
 
 
 def test_the_image_is_an_archive_of_docker() -> None:
-    with tarfile.open(fileobj=BytesIO(pause.archive("a:1"))) as archive:
+    out = BytesIO()
+    write_docker_archive(pause.bundle("a:1"), out)
+    out.seek(0)
+    with tarfile.open(fileobj=out) as archive:
         file = archive.extractfile("manifest.json")
         assert file is not None
         (row,) = json.loads(file.read())
-    assert (row["RepoTags"], row["Layers"]) == (["a:1"], ["layer.tar"])
+    assert (row["RepoTags"], row["Layers"]) == (["a:1"], ["layer-0.tar"])

@@ -125,7 +125,9 @@ def _apparmor(pod: Pod, name: str, profile: AppArmorProfile | None) -> Profile:
     old = pod.metadata.annotations.get(f"{_OLD_APPARMOR}{name}", "")
     if old.startswith("localhost/"):
         return Profile(type="Localhost", local=old.removeprefix("localhost/"))
-    return Profile(type="Unconfined" if old == "unconfined" else "RuntimeDefault")
+    if old == "unconfined":
+        return Profile(type="Unconfined")
+    return Profile(type="RuntimeDefault" if old else "")
 
 
 def _selinux(own: SecurityContext, whole: PodSecurityContext) -> dict[str, str]:

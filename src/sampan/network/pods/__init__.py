@@ -4,7 +4,8 @@ Pure: `addresses` (which one is next), `ranges` (which range is free), `names` (
 (host ports), `rules` (nftables text), `forwarding` (what to add where other firewalls refuse). Effects: `records`
 (files), `netlink` and `links`, `sysctls` (/proc/sys), `nft` (the program), `consent` (others' firewalls), `flows` (what
 the kernel remembers); `machine` has their order. `bridge` puts all of it together, behind the contract
-`sampan.runtimes.network.PodNetwork`; `cni` describes the same network to engines that have their own plug-ins.
+`sampan.runtimes.network.PodNetwork`; `cni` describes the same network to engines that have their own plug-ins, and
+`portmap_rest` takes away what one of these leaves.
 """
 
 from sampan.network.pods.bridge import BridgeNetwork, lacking

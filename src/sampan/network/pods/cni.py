@@ -7,6 +7,8 @@ leaves the cluster is masqueraded by our own table: the bridge plug-in would do 
 from __future__ import annotations
 
 import asyncio
+import json
+import logging
 import os
 import shutil
 from collections.abc import Sequence
@@ -23,11 +25,17 @@ from sampan.network.pods.consent import Consent
 from sampan.network.pods.links import Links
 from sampan.network.pods.machine import lacking, ranges_of
 from sampan.network.pods.nft import listed, run_nft
+from sampan.network.pods.portmap_rest import clear_portmap
+
+log = logging.getLogger(__name__)
 
 CONFIG_FOLDER = Path("/etc/cni/net.d")
 PLUGIN_FOLDERS = (Path("/opt/cni/bin"), Path("/usr/lib/cni"), Path("/usr/libexec/cni"))
 PLUGINS = ("bridge", "host-local", "loopback", "portmap")
 _VERSION = "1.0.0"
+_PREFIX = "10-sampan-"
+_ENDINGS = (".conf", ".conflist", ".json")
+"""Of files that engines read."""
 _EVERYWHERE = {4: "0.0.0.0/0", 6: "::/0"}
 
 
@@ -56,19 +64,23 @@ def missing_plugins(folders: Sequence[Path] = PLUGIN_FOLDERS) -> list[str]:
 
 
 class CniNetwork:
+    """`folder` is where the engine looks for the file, `plugin_folders` where for plug-ins. A network that somebody
+    else has described there is left alone, and connects the pods."""
+
     def __init__(
         self,
         *,
         config: BridgeConfig,
         state: Path,
-        folder: Path = CONFIG_FOLDER,
-        plugin_folders: Sequence[Path] = PLUGIN_FOLDERS,
+        folder: Path | None = None,
+        plugin_folders: Sequence[Path] = (),
     ) -> None:
-        self._config, self._state, self._folder, self._plugins = config, state, folder, plugin_folders
+        self._config, self._state = config, state
+        self._folder, self._plugins = folder or CONFIG_FOLDER, list(plugin_folders) or PLUGIN_FOLDERS
 
     @property
     def file(self) -> Path:
-        return self._folder / f"10-sampan-{self._config.bridge}.conflist"
+        return self._folder / f"{_PREFIX}{self._config.bridge}.conflist"
 
     async def apply(self, cidrs: Sequence[str]) -> None:
         """Pods that the engine makes from now on have addresses of these ranges."""
@@ -83,8 +95,11 @@ class CniNetwork:
         await asyncio.to_thread(self._remove_all)
 
     def _apply(self, networks: Sequence[Network]) -> None:
+        if (other := self._others()) is not None:
+            log.warning("pods are connected as %s says, which is not Sampan's", other)
+            return
         if missing := missing_plugins(self._plugins):
-            raise failed(f"CNI plug-ins are missing ({', '.join(missing)}): install containernetworking-plugins")
+            raise failed(_lacking_plugins(missing, self._plugins))
         if fault := lacking():
             raise failed(fault)
         sysctls.forward({each.version for each in networks})
@@ -97,6 +112,21 @@ class CniNetwork:
         run_nft("-f", "-", text=rules.whole(wanted, ()))
         Consent(self._config.bridge).ensure(listed("chains"))
         self._write(conflist(self._config, networks, self._state, self._config.mtu or self._way_out_mtu()))
+
+    def _others(self) -> Path | None:
+        """What somebody else has described. Another node of Sampan's would not share: an engine has one network."""
+        files = sorted(self._folder.iterdir()) if self._folder.is_dir() else []
+        for file in files:
+            if file == self.file or file.suffix not in _ENDINGS:
+                continue
+            if not file.name.startswith(_PREFIX):
+                return file
+            if not _is_left(file):
+                raise failed(
+                    f"the engine's network is that of another node ({file}): an engine that speaks CRI serves one node"
+                )
+            file.unlink(missing_ok=True)
+        return None
 
     def _way_out_mtu(self) -> int:
         with closing(Links(self._config.bridge, "")) as links:
@@ -119,6 +149,25 @@ class CniNetwork:
                 links.delete(self._config.bridge)
             run_nft("-f", "-", text=rules.removal(self._config.bridge))
             Consent(self._config.bridge).withdraw()
+            clear_portmap()
+
+
+def _is_left(file: Path) -> bool:
+    """Whether the folder of the node that wrote it is gone: nobody else would remove it."""
+    try:
+        state = json.loads(file.read_bytes())["plugins"][0]["ipam"]["dataDir"]
+    except (OSError, ValueError, LookupError, TypeError):
+        return False
+    return not Path(state).parent.exists()
+
+
+def _lacking_plugins(missing: Sequence[str], folders: Sequence[Path]) -> str:
+    where = ", ".join(map(str, folders))
+    elsewhere = [folder for folder in PLUGIN_FOLDERS if folder not in folders and not missing_plugins([folder])]
+    if elsewhere:
+        told = f"the engine looks for CNI plug-ins in {where}, and they are in {elsewhere[0]}"
+        return f"{told}: name that as bin_dir in its configuration"
+    return f"CNI plug-ins are missing in {where} ({', '.join(missing)}): install containernetworking-plugins"
 
 
 __all__ = ["CONFIG_FOLDER", "PLUGINS", "PLUGIN_FOLDERS", "CniNetwork", "conflist", "missing_plugins"]

@@ -46,11 +46,11 @@ class CriClient:
 
     def __init__(self, endpoint: str) -> None:
         self.schema: Schema = load()
-        self._channel = aio.insecure_channel(f"unix:{endpoint.removeprefix('unix://')}", _OPTIONS)
+        self.channel = aio.insecure_channel(f"unix:{endpoint.removeprefix('unix://')}", _OPTIONS)
         self._calls: dict[str, Any] = {}
 
     async def close(self) -> None:
-        await self._channel.close()
+        await self.channel.close()
 
     async def runtime(
         self, name: str, request: Any = None, *, reason: str = "RuntimeError", timeout_s: float | None = TIMEOUT_S
@@ -66,7 +66,7 @@ class CriClient:
     async def events(self) -> AsyncIterator[Any]:
         """Of containers, as they happen, until the runtime ends the stream or cannot go on (CriError)."""
         method = self.schema.method("RuntimeService", "GetContainerEvents")
-        stream = self._channel.unary_stream(
+        stream = self.channel.unary_stream(
             method.path, request_serializer=method.request.SerializeToString, response_deserializer=_reader(method)
         )
         call = stream(method.request())
@@ -82,7 +82,7 @@ class CriClient:
         method = self.schema.method(service, name)
         call = self._calls.get(method.path)
         if call is None:
-            call = self._calls[method.path] = self._channel.unary_unary(
+            call = self._calls[method.path] = self.channel.unary_unary(
                 method.path, request_serializer=method.request.SerializeToString, response_deserializer=_reader(method)
             )
         try:

@@ -79,6 +79,7 @@ def container_message(config: ContainerConfig, sandbox: SandboxConfig, node: str
             cri.Device(container_path=each.path, host_path=each.host_path, permissions=each.permissions)
             for each in config.devices
         ],
+        CDI_devices=[cri.CDIDevice(name=each) for each in config.cdi_devices],
         labels=container_labels(config, sandbox, node),
         annotations=dict(config.annotations),
         log_path=os.path.relpath(config.log_path, sandbox.log_folder),
@@ -166,6 +167,8 @@ def _mount(mount: Mount) -> Any:
 
 
 def _profile(profile: Profile) -> Any:
+    if not profile.type:
+        return None
     return load().SecurityProfile(profile_type=profile.type, localhost_ref=profile.local)
 
 
@@ -173,7 +176,7 @@ def _old_apparmor(profile: Profile) -> str:
     """The form that runtimes of before 2022 know; those of today prefer the other."""
     if profile.type == "Localhost":
         return f"localhost/{profile.local}"
-    return "runtime/default" if profile.type == "RuntimeDefault" else "unconfined"
+    return {"RuntimeDefault": "runtime/default", "Unconfined": "unconfined"}.get(profile.type, "")
 
 
 def _selinux(options: Mapping[str, str]) -> Any:

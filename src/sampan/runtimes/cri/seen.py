@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from sampan.runtimes import contract
+from sampan.runtimes import contract, labels
 from sampan.runtimes.contract import ImageInfo, Usage
 from sampan.runtimes.pod_table import SeenContainer, SeenSandbox, ended_reason
 
@@ -37,7 +37,7 @@ def container(status: Any, sandbox_id: str) -> SeenContainer:
         name=status.metadata.name,
         attempt=status.metadata.attempt,
         state=state(status.state),
-        image=status.image.user_specified_image or status.image.image,
+        image=status.labels.get(labels.IMAGE) or status.image.user_specified_image or status.image.image,
         image_ref=status.image_ref,
         created_at=status.created_at / 1e9,
         started_at=status.started_at / 1e9,

@@ -69,7 +69,8 @@ class DockerClient:
     async def _call(
         self, method: str, path: str, query: Query | None, body: Any, reason: str, timeout_s: float | None
     ) -> Any:
-        content = {"data": io.BytesIO(body)} if isinstance(body, bytes) else {"json": body} if body is not None else {}
+        """`body` is sent as JSON, or, of a file, as it is."""
+        content = {"data": body} if isinstance(body, io.IOBase) else {"json": body} if body is not None else {}
         try:
             async with (
                 asyncio.timeout(timeout_s),

@@ -9,7 +9,7 @@ from sampan.runtimes import labels
 from sampan.runtimes.config import ContainerConfig, Mount, Profile, Resources, SandboxConfig, Security
 
 TYPE, POD, CONTAINER = "io.kubernetes.docker.type", "podsandbox", "container"
-ATTEMPT, LOG_PATH, IMAGE, SANDBOX = (f"sampan.dev/{name}" for name in ("attempt", "log-path", "image", "sandbox"))
+ATTEMPT, LOG_PATH, SANDBOX = (f"sampan.dev/{name}" for name in ("attempt", "log-path", "sandbox"))
 _PROPAGATION = {"private": "rprivate", "rslave": "rslave", "rshared": "rshared"}
 _LOGS = {"Type": "json-file", "Config": {"max-size": "16m", "max-file": "2"}}
 _NO_LIMIT = -1
@@ -26,6 +26,7 @@ def sandbox_body(config: SandboxConfig, attempt: int, node: str, *, image: str, 
     ports = {f"{port.container_port}/{port.protocol.lower() or 'tcp'}": port for port in config.ports if has_ports}
     host: dict[str, Any] = {
         "NetworkMode": mode,
+        "Runtime": config.handler,
         "IpcMode": "host" if config.namespaces.ipc == "node" else "shareable",
         "PidMode": "host" if config.namespaces.pid == "node" else "",
         "CgroupParent": config.cgroup_parent,
@@ -62,8 +63,7 @@ def container_body(
     seccomp: str | None = None,
 ) -> dict[str, Any]:
     """`pause` is the id of the pod's; `files` are the sandbox's; `seccomp` is a local profile as it is on disk."""
-    about = {TYPE: CONTAINER, ATTEMPT: str(config.attempt), SANDBOX: pause}
-    about |= {LOG_PATH: str(config.log_path), IMAGE: config.image}
+    about = {TYPE: CONTAINER, ATTEMPT: str(config.attempt), SANDBOX: pause, LOG_PATH: str(config.log_path)}
     return {
         "Image": config.image_ref or config.image,
         "Entrypoint": list(config.command) or None,
@@ -89,6 +89,7 @@ def _host_config(
     mounts = [*(each for each in files if each.target not in own), *config.mounts]
     return {
         "NetworkMode": "host" if sandbox.namespaces.network == "node" else of_pod,
+        "Runtime": sandbox.handler,
         "IpcMode": "host" if config.namespaces.ipc == "node" else of_pod,
         "PidMode": _pid_mode(config, of_pod),
         "CgroupParent": sandbox.cgroup_parent,
@@ -97,6 +98,7 @@ def _host_config(
             {"PathOnHost": each.host_path, "PathInContainer": each.path, "CgroupPermissions": each.permissions}
             for each in config.devices
         ],
+        "DeviceRequests": [{"Driver": "cdi", "DeviceIDs": list(config.cdi_devices)}] if config.cdi_devices else [],
         "Privileged": security.is_privileged,
         "ReadonlyRootfs": security.is_root_read_only,
         "CapAdd": [_capability(each) for each in security.added],
@@ -172,7 +174,7 @@ def _options(security: Security, seccomp: str | None) -> list[str]:
 
 
 def _apparmor(profile: Profile) -> list[str]:
-    if profile.type == "RuntimeDefault":
+    if profile.type in ("", "RuntimeDefault"):
         return []
     return [f"apparmor={profile.local if profile.type == 'Localhost' else 'unconfined'}"]
 
@@ -181,5 +183,5 @@ def _capability(name: str) -> str:
     return name.upper().removeprefix("CAP_")
 
 
-__all__ = ["ATTEMPT", "CONTAINER", "IMAGE", "LOG_PATH", "POD", "SANDBOX", "TYPE", "container_body", "container_name"]
+__all__ = ["ATTEMPT", "CONTAINER", "LOG_PATH", "POD", "SANDBOX", "TYPE", "container_body", "container_name"]
 __all__ += ["limits", "new_limits", "sandbox_body", "sandbox_name"]

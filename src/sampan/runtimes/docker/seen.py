@@ -59,7 +59,7 @@ def container(found: Found) -> SeenContainer:
         name=said.get(labels.CONTAINER_NAME, ""),
         attempt=_attempt(found),
         state=state(about["Status"]),
-        image=said.get(messages.IMAGE, ""),
+        image=said.get(labels.IMAGE, ""),
         image_ref=found.get("Image", ""),
         created_at=_time(found.get("Created", "")),
         started_at=_time(about.get("StartedAt", "")),

@@ -12,7 +12,7 @@ from sampan.api import times
 from sampan.api.types.core_v1 import Container, ContainerStatus, Pod
 from sampan.machinery.clock import Clock
 from sampan.runtimes.config import ContainerConfig, Resources, SandboxConfig
-from sampan.runtimes.contract import NOTHING, ImageInfo, PodReport, RuntimeFailure, Unsupported, Usage
+from sampan.runtimes.contract import NOTHING, ImageInfo, PodReport, RuntimeFailure, RuntimeStatus, Unsupported, Usage
 from sampan.runtimes.hollow import container as containers
 from sampan.runtimes.hollow.addresses import AddressRange
 from sampan.runtimes.hollow.behaviour import FOREVER, Behaviour
@@ -62,6 +62,9 @@ class HollowRuntime:
             for pod in self._pods.values():
                 if pod.ip:
                     self._addresses.claim(pod.ip)
+
+    async def status(self) -> RuntimeStatus:
+        return RuntimeStatus()
 
     def adopt(self, pod: Pod) -> None:
         statuses = [*pod.status.initContainerStatuses, *pod.status.containerStatuses]

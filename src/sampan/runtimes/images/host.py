@@ -9,15 +9,19 @@ names and Sampan's own data are not in it.
 from __future__ import annotations
 
 import hashlib
+import io
 import os
 import shutil
 import stat
+import tarfile
 import tempfile
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from sampan.runtimes.contract import ImageInfo
+from sampan.runtimes.images import bundles
+from sampan.runtimes.images.bundles import Bundle
 from sampan.runtimes.images.manifests import ImageConfig, RunConfig, own_platform
 from sampan.runtimes.images.reference import BadReference, parse_reference
 
@@ -77,6 +81,27 @@ def is_host(name: str) -> bool:
 
 def info() -> ImageInfo:
     return ImageInfo(id=ID, names=(f"{NAME}:latest",), is_pinned=True)
+
+
+def bundle(root: HostRoot) -> Bundle:
+    """Its lowest layer as an image for engines, which show the machine's folders by mounts."""
+    run = CONFIG.run
+    return bundles.made(f"{NAME}:latest", {"Env": run.env, "Cmd": run.cmd, "WorkingDir": run.working_dir}, _layer(root))
+
+
+def _layer(root: HostRoot) -> bytes:
+    out = io.BytesIO()
+    with tarfile.open(fileobj=out, mode="w") as archive:
+        for path in sorted(root.base.rglob("*")):
+            member = archive.gettarinfo(path, arcname=str(path.relative_to(root.base)))
+            member.uid = member.gid = member.mtime = 0
+            member.uname = member.gname = ""
+            if member.isfile():
+                with path.open("rb") as file:
+                    archive.addfile(member, file)
+            else:
+                archive.addfile(member)
+    return out.getvalue()
 
 
 def host_root(folder: Path, machine: Path = Path("/")) -> HostRoot:
@@ -143,4 +168,4 @@ def _names(folder: Path) -> Iterator[str]:
     return (name for name in sorted(os.listdir(folder)) if name != "private" and not name.endswith(".key"))
 
 
-__all__ = ["CONFIG", "ID", "NAME", "PATH", "HostRoot", "Shown", "host_root", "info", "is_host"]
+__all__ = ["CONFIG", "ID", "NAME", "PATH", "HostRoot", "Shown", "bundle", "host_root", "info", "is_host"]

@@ -7,12 +7,12 @@ waits for ever.
 
 from __future__ import annotations
 
-import hashlib
 import io
-import json
 import struct
 import tarfile
 
+from sampan.runtimes.images import bundles
+from sampan.runtimes.images.bundles import Bundle
 from sampan.runtimes.images.manifests import own_platform
 
 NAME = "sampan.local/pause:1"
@@ -73,29 +73,17 @@ def program(architecture: str = "") -> bytes:
     return ident + head + segment + text
 
 
-def archive(name: str = NAME) -> bytes:
-    """As `docker save` would write it."""
-    layer = _tar({"pause": program()})
-    config = json.dumps(
-        {
-            "architecture": own_platform().architecture,
-            "os": "linux",
-            "config": {"Entrypoint": ["/pause"], "User": "65535:65535"},
-            "rootfs": {"type": "layers", "diff_ids": [f"sha256:{hashlib.sha256(layer).hexdigest()}"]},
-        }
-    ).encode()
-    about = json.dumps([{"Config": "config.json", "RepoTags": [name], "Layers": ["layer.tar"]}]).encode()
-    return _tar({"manifest.json": about, "config.json": config, "layer.tar": layer})
+def bundle(name: str = NAME) -> Bundle:
+    return bundles.made(name, {"Entrypoint": ["/pause"], "User": "65535:65535"}, _layer())
 
 
-def _tar(files: dict[str, bytes]) -> bytes:
-    out = io.BytesIO()
+def _layer() -> bytes:
+    out, content = io.BytesIO(), program()
     with tarfile.open(fileobj=out, mode="w") as made:
-        for name, content in files.items():
-            member = tarfile.TarInfo(name)
-            member.size, member.mode = len(content), 0o755
-            made.addfile(member, io.BytesIO(content))
+        member = tarfile.TarInfo("pause")
+        member.size, member.mode = len(content), 0o755
+        made.addfile(member, io.BytesIO(content))
     return out.getvalue()
 
 
-__all__ = ["NAME", "archive", "is_made_here", "program"]
+__all__ = ["NAME", "bundle", "is_made_here", "program"]

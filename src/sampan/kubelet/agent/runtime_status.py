@@ -1,0 +1,34 @@
+"""What a node's status tells of its runtime. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from sampan.api.types.core_v1 import NodeFeatures, NodeRuntimeHandler, NodeRuntimeHandlerFeatures
+from sampan.kubelet.node_status import Said
+from sampan.runtimes.contract import RuntimeStatus
+
+
+def not_ready(faults: Sequence[str]) -> Said:
+    told = faults[0] if len(faults) == 1 else f"[{', '.join(faults)}]"
+    return "False", "KubeletNotReady", told
+
+
+def handlers(status: RuntimeStatus) -> list[NodeRuntimeHandler]:
+    return [
+        NodeRuntimeHandler(
+            name=each.name,
+            features=NodeRuntimeHandlerFeatures(
+                recursiveReadOnlyMounts=each.has_recursive_read_only, userNamespaces=each.has_user_namespaces
+            ),
+        )
+        for each in status.handlers
+    ]
+
+
+def features(status: RuntimeStatus) -> NodeFeatures | None:
+    policy = status.heeds_groups_policy
+    return NodeFeatures(supplementalGroupsPolicy=policy) if policy is not None else None
+
+
+__all__ = ["features", "handlers", "not_ready"]

@@ -1,0 +1,38 @@
+"""What the plug-in portmap leaves when its last host port is gone: chains of iptables without purpose, and the ways into
+them. They are everybody's who uses that plug-in: while anybody has a port, they stay."""
+
+from __future__ import annotations
+
+import shlex
+import shutil
+import subprocess
+from collections.abc import Iterable
+
+_PROGRAMS = ("iptables", "ip6tables")
+_PREFIX, _PORTS = "CNI-HOSTPORT-", "CNI-HOSTPORT-DNAT"
+_PATIENCE_S = 60
+
+
+def removal(rules: Iterable[str]) -> list[list[str]]:
+    """From what `iptables -t nat -S` says, arguments of the calls that take it away. Pure."""
+    given = [shlex.split(rule) for rule in rules]
+    chains = [rule[1] for rule in given if rule[0] == "-N" and rule[1].startswith(_PREFIX)]
+    if any(rule[:2] == ["-A", _PORTS] for rule in given):
+        return []
+    ways = [["-D", *rule[1:]] for rule in given if rule[0] == "-A" and rule[-1] in chains]
+    return [*ways, *(["-F", chain] for chain in chains), *(["-X", chain] for chain in chains)]
+
+
+def clear_portmap() -> None:
+    for name in _PROGRAMS:
+        if (program := shutil.which(name)) is not None:
+            for arguments in removal(_run(program, "-S").splitlines()):
+                _run(program, *arguments)
+
+
+def _run(program: str, *arguments: str) -> str:
+    call = [program, "-w", "5", "-t", "nat", *arguments]
+    return subprocess.run(call, capture_output=True, check=False, text=True, timeout=_PATIENCE_S).stdout
+
+
+__all__ = ["clear_portmap", "removal"]

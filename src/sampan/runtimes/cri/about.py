@@ -1,0 +1,106 @@
+"""What a runtime that speaks CRI says of itself: whether it can run pods, in which ways, and how it is set up."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from sampan.runtimes.contract import Handler, RuntimeStatus
+from sampan.runtimes.cri.client import CriClient, CriError
+
+NETWORK_READY, RUNTIME_READY = "NetworkReady", "RuntimeReady"
+_FAULTS = {NETWORK_READY: "container runtime network not ready", RUNTIME_READY: "container runtime not ready"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CriSetting:
+    """How the engine was set up by whoever runs it; None and empty where it does not tell."""
+
+    network_folder: Path | None = None
+    """Where it looks for the description of the pods' network."""
+    plugin_folders: Sequence[Path] = ()
+    has_systemd_groups: bool = False
+
+
+async def setting_of(endpoint: str) -> CriSetting:
+    """Of the runtime at a socket."""
+    client = CriClient(endpoint)
+    try:
+        return await ask_setting(client)
+    finally:
+        await client.close()
+
+
+async def ask_setting(client: CriClient) -> CriSetting:
+    answer = await client.runtime("Status", client.schema.StatusRequest(verbose=True))
+    return setting(dict(answer.info), has_systemd=await _told_systemd(client))
+
+
+async def _told_systemd(client: CriClient) -> bool | None:
+    """None: it is too old to be asked (containerd before 2.0)."""
+    try:
+        return int((await client.runtime("RuntimeConfig")).linux.cgroup_driver) == 0
+    except CriError as fault:
+        if fault.is_unknown:
+            return None
+        raise
+
+
+def setting(info: Mapping[str, str], *, has_systemd: bool | None) -> CriSetting:
+    """Of what containerd tells beside its status. Pure."""
+    network, config = _json(info.get("cniconfig")), _json(info.get("config"))
+    folder = network.get("PluginConfDir")
+    engine = config.get("containerd") or {}
+    usual = (engine.get("runtimes") or {}).get(engine.get("defaultRuntimeName")) or {}
+    if has_systemd is None:
+        has_systemd = bool((usual.get("options") or {}).get("SystemdCgroup"))
+    return CriSetting(
+        network_folder=Path(folder) if folder else None,
+        plugin_folders=[Path(each) for each in network.get("PluginDirs") or ()],
+        has_systemd_groups=has_systemd,
+    )
+
+
+def status(answer: Any) -> RuntimeStatus:
+    """Pure."""
+    conditions = {each.type: each for each in answer.status.conditions}
+    bad = [type for type in _FAULTS if _is_bad(conditions, type)]
+    faults = [f"{_FAULTS[type]}: {_condition(conditions.get(type))}" for type in bad]
+    handlers = [
+        Handler(
+            name=each.name,
+            has_recursive_read_only=each.features.recursive_read_only_mounts,
+            has_user_namespaces=each.features.user_namespaces,
+        )
+        for each in sorted(answer.runtime_handlers, key=lambda each: str(each.name))
+    ]
+    features = answer.features.supplemental_groups_policy if answer.HasField("features") else None
+    return RuntimeStatus(faults=faults, handlers=handlers, heeds_groups_policy=features)
+
+
+def is_network_ready(answer: Any) -> bool:
+    return not _is_bad({each.type: each for each in answer.status.conditions}, NETWORK_READY)
+
+
+def _is_bad(conditions: Mapping[str, Any], type: str) -> bool:
+    return type not in conditions or not conditions[type].status
+
+
+def _condition(found: Any) -> str:
+    if found is None:
+        return "<nil>"
+    return f"{found.type}={str(found.status).lower()} reason:{found.reason} message:{found.message}"
+
+
+def _json(text: str | None) -> dict[str, Any]:
+    try:
+        found = json.loads(text) if text else {}
+    except ValueError:
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+__all__ = ["CriSetting", "ask_setting", "is_network_ready", "setting", "setting_of", "status"]

@@ -1,0 +1,71 @@
+"""Commands in containers, and their own processes' streams, by the addresses that the runtime gives for them."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from typing import Any
+
+from sampan.api.types.core_v1 import Pod
+from sampan.runtimes import contract
+from sampan.runtimes.background import Background
+from sampan.runtimes.cri import seen
+from sampan.runtimes.cri.client import CriClient
+from sampan.runtimes.cri.streaming import AttachedStream, CriStream, connected
+from sampan.runtimes.cri.view import CriView
+from sampan.runtimes.streams import ProcessStream
+
+_UNKNOWN_CODE = 255
+_LOOKS, _LOOK_AGAIN_S = 40, 0.025
+
+
+class CriCommands:
+    def __init__(self, *, client: CriClient, view: CriView, background: Background) -> None:
+        self._client, self._view, self._background = client, view, background
+
+    async def exec(self, id: str, command: Sequence[str], *, has_stdin: bool, has_tty: bool) -> ProcessStream:
+        request = self._client.schema.ExecRequest(
+            container_id=id, cmd=command, tty=has_tty, stdin=has_stdin, stdout=True, stderr=not has_tty
+        )
+        answer = await self._client.runtime("Exec", request)
+        stream = CriStream(answer.url, has_stdin=has_stdin, has_tty=has_tty)
+        await stream.begin(self._background.begin)
+        return stream
+
+    async def attach(self, id: str, *, has_stdin: bool, has_tty: bool) -> ProcessStream:
+        request = self._client.schema.AttachRequest(
+            container_id=id, stdin=has_stdin, tty=has_tty, stdout=True, stderr=not has_tty
+        )
+        answer = await self._client.runtime("Attach", request)
+
+        async def ended() -> int:
+            return await self._exit_code(id)
+
+        stream = AttachedStream(answer.url, has_stdin=has_stdin, has_tty=has_tty, ended=ended)
+        await stream.begin(self._background.begin)
+        return stream
+
+    async def _exit_code(self, id: str) -> int:
+        """The output may end a moment before the runtime has noticed the container's end; or the container goes on."""
+        for _ in range(_LOOKS):
+            status = await self._view.status(id)
+            if status is None or seen.state(status.state) == contract.EXITED:
+                return int(status.exit_code) if status is not None else _UNKNOWN_CODE
+            await asyncio.sleep(_LOOK_AGAIN_S)
+        return 0
+
+    async def connect(self, sandbox: str, port: int) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+        request = self._client.schema.PortForwardRequest(pod_sandbox_id=sandbox, port=[port])
+        answer = await self._client.runtime("PortForward", request, reason="PortForward")
+        return await connected(answer.url, port, self._background.begin)
+
+
+def terminal(pod: Pod, name: str) -> tuple[bool, bool]:
+    """Whether the container has input, and whether it has a terminal."""
+    spec = pod.spec
+    containers: Sequence[Any] = (*(spec.containers or ()), *spec.initContainers, *spec.ephemeralContainers)
+    found = next((each for each in containers if each.name == name), None)
+    return (bool(found.stdin), bool(found.tty)) if found is not None else (False, False)
+
+
+__all__ = ["CriCommands", "terminal"]

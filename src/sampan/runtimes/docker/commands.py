@@ -1,0 +1,89 @@
+"""Commands in containers, and their own processes' streams, as the Docker Engine has them."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import signal
+from collections.abc import Sequence
+from typing import Any
+
+from sampan.runtimes.contract import RuntimeFailure
+from sampan.runtimes.docker.client import DockerClient, DockerError, Query
+from sampan.runtimes.docker.streaming import DockerStream
+from sampan.runtimes.streams import ProcessStream
+
+_DETACH_KEYS = "ctrl-^,ctrl-\\,ctrl-^,ctrl-\\"
+"""The engine's own would take a letter from every shell."""
+_CODE_LOOKS, _PID_LOOKS, _LOOK_AGAIN_S = 500, 200, 0.01
+_END_S = 10.0
+
+
+class DockerCommands:
+    def __init__(self, *, client: DockerClient) -> None:
+        self._client = client
+
+    async def exec(self, target: str, command: Sequence[str], *, has_stdin: bool, has_tty: bool) -> ProcessStream:
+        body: dict[str, Any] = {"AttachStdin": has_stdin, "AttachStdout": True, "AttachStderr": True, "Tty": has_tty}
+        body["DetachKeys"] = _DETACH_KEYS
+        answer = await self._client.post(f"/containers/{target}/exec", body={**body, "Cmd": list(command)})
+        place = f"/exec/{answer['Id']}"
+        streams = await self._client.take_over(f"{place}/start", body={"Detach": False, "Tty": has_tty})
+
+        async def resize(width: int, height: int) -> None:
+            await self._resize(place, width, height)
+
+        async def ended() -> int:
+            return await self._code(place)
+
+        async def given_up() -> None:
+            await self._kill(place)
+
+        return DockerStream(
+            streams, has_stdin=has_stdin, has_tty=has_tty, resize=resize, ended=ended, given_up=given_up
+        )
+
+    async def attach(self, id: str) -> ProcessStream:
+        place = f"/containers/{id}"
+        about = (await self._client.get(f"{place}/json"))["Config"]
+        has_stdin, has_tty = bool(about["OpenStdin"]), bool(about["Tty"])
+        query: Query = {"stream": 1, "stdin": int(has_stdin), "stdout": 1, "stderr": 1, "detachKeys": _DETACH_KEYS}
+        streams = await self._client.take_over(f"{place}/attach", query)
+
+        async def resize(width: int, height: int) -> None:
+            await self._resize(place, width, height)
+
+        async def ended() -> int:
+            return int((await self._client.post(f"{place}/wait", timeout_s=_END_S))["StatusCode"])
+
+        return DockerStream(streams, has_stdin=has_stdin, has_tty=has_tty, resize=resize, ended=ended)
+
+    async def _resize(self, place: str, width: int, height: int) -> None:
+        with contextlib.suppress(DockerError):
+            await self._client.post(f"{place}/resize", {"w": width, "h": height})
+
+    async def _code(self, place: str) -> int:
+        """The output may end a moment before the engine has noticed the process's end."""
+        for _ in range(_CODE_LOOKS):
+            about = await self._client.get(f"{place}/json")
+            if not about["Running"]:
+                return int(about["ExitCode"] or 0)
+            await asyncio.sleep(_LOOK_AGAIN_S)
+        raise RuntimeFailure("ExecError", "the command goes on without output")
+
+    async def _kill(self, place: str) -> None:
+        """The engine has no call for it: the process is killed as one of this machine. Its number may be known only a
+        moment after it has begun to speak."""
+        with contextlib.suppress(DockerError, ProcessLookupError, PermissionError):
+            for _ in range(_PID_LOOKS):
+                about = await self._client.get(f"{place}/json")
+                if about["Running"] and about["Pid"]:
+                    os.kill(about["Pid"], signal.SIGKILL)
+                    return
+                if about["ExitCode"] is not None:
+                    return
+                await asyncio.sleep(_LOOK_AGAIN_S)
+
+
+__all__ = ["DockerCommands"]

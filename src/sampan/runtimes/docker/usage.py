@@ -1,0 +1,69 @@
+"""What the pods of the Docker Engine use."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+from sampan.machinery.clock import Clock
+from sampan.runtimes import contract
+from sampan.runtimes.contract import Usage
+from sampan.runtimes.cpu_rates import CpuRates
+from sampan.runtimes.docker import seen
+from sampan.runtimes.docker.client import DockerClient, DockerError
+from sampan.runtimes.pod_table import SeenContainer, SeenPod, SeenSandbox
+
+
+class DockerUsage:
+    def __init__(self, *, client: DockerClient, rates: CpuRates, clock: Clock) -> None:
+        self._client, self._rates, self._clock = client, rates, clock
+
+    async def of_pod(self, pod: SeenPod | None) -> Sequence[Usage]:
+        if pod is None or pod.sandbox is None or not pod.sandbox.is_ready:
+            return []
+        running = [each for each in pod.containers if each.state == contract.RUNNING]
+        looks = await asyncio.gather(*(self._of_container(container) for container in running))
+        used = [each for each in looks if each is not None]
+        return [_of_sandbox(pod.sandbox, used), *used]
+
+    async def _of_container(self, container: SeenContainer) -> Usage | None:
+        query = {"stream": "false", "one-shot": "true"}
+        try:
+            stats = await self._client.get(f"/containers/{container.id}/stats", query)
+        except DockerError as fault:
+            if fault.is_missing:
+                return None
+            raise
+        cores = self._rates.rate(container.id, seen.cpu_s(stats), self._clock.now())
+        usage = seen.usage(container.name, stats, cores)
+        usage.log_bytes = _size(container.log_path)
+        return usage
+
+
+def _of_sandbox(sandbox: SeenSandbox, parts: Sequence[Usage]) -> Usage:
+    """The pause container itself uses nothing that counts."""
+    whole = Usage(
+        name="",
+        cpu_cores=sum(each.cpu_cores for each in parts),
+        memory_bytes=sum(each.memory_bytes for each in parts),
+        cpu_s=sum(each.cpu_s or 0 for each in parts),
+        memory_rss_bytes=sum(each.memory_rss_bytes or 0 for each in parts),
+        processes=sum(each.processes or 0 for each in parts) + 1,
+    )
+    with contextlib.suppress(OSError):
+        counts = seen.network_bytes(Path(f"/proc/{sandbox.pid}/net/dev").read_text())
+        whole.received_bytes, whole.sent_bytes = counts or (None, None)
+    return whole
+
+
+def _size(path: str) -> int | None:
+    try:
+        return os.path.getsize(path)
+    except OSError:
+        return None
+
+
+__all__ = ["DockerUsage"]

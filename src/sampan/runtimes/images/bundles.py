@@ -1,0 +1,115 @@
+"""Images as they are handed to an engine: a manifest, a configuration and layers, each known by its digest."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+import tarfile
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Any
+
+from sampan.runtimes.images import manifests
+from sampan.runtimes.images.manifests import own_platform
+from sampan.runtimes.images.store import Image, ImageStore
+
+_CHUNK = 1 << 20
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Part:
+    media_type: str
+    digest: str
+    content: bytes | Path
+
+    @property
+    def size(self) -> int:
+        return len(self.content) if isinstance(self.content, bytes) else self.content.stat().st_size
+
+    def open(self) -> IO[bytes]:
+        return io.BytesIO(self.content) if isinstance(self.content, bytes) else self.content.open("rb")
+
+    def pieces(self) -> Iterator[bytes]:
+        with self.open() as file:
+            while data := file.read(_CHUNK):
+                yield data
+
+    @property
+    def descriptor(self) -> dict[str, Any]:
+        return {"mediaType": self.media_type, "digest": self.digest, "size": self.size}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bundle:
+    name: str
+    """In full, with the tag."""
+    manifest: Part
+    config: Part
+    layers: Sequence[Part]
+
+
+def made(name: str, run: Mapping[str, Any], layer: bytes) -> Bundle:
+    """An image of one layer, an archive that is not packed. `run` is how it runs unless a container says otherwise."""
+    about = {
+        "architecture": own_platform().architecture,
+        "os": "linux",
+        "config": run,
+        "rootfs": {"type": "layers", "diff_ids": [_digest(layer)]},
+    }
+    config = _part(manifests.OCI_CONFIG, json.dumps(about).encode())
+    only = _part(manifests.OCI_LAYER, layer)
+    manifest = {
+        "schemaVersion": 2,
+        "mediaType": manifests.OCI_MANIFEST,
+        "config": config.descriptor,
+        "layers": [only.descriptor],
+    }
+    return Bundle(
+        name=name,
+        manifest=_part(manifests.OCI_MANIFEST, json.dumps(manifest).encode()),
+        config=config,
+        layers=[only],
+    )
+
+
+def of_store(store: ImageStore, image: Image, name: str) -> Bundle:
+    """One that Sampan's own store has."""
+    blobs, manifest = store.blobs, store.blobs.read(image.digest)
+    kind = manifests.media_type_of(manifest) or manifests.OCI_MANIFEST
+    config, *layers = (
+        Part(media_type=each.media_type, digest=each.digest, content=blobs.path(each.digest))
+        for each in (image.manifest.config, *image.manifest.layers)
+    )
+    whole = Part(media_type=kind, digest=image.digest, content=manifest)
+    return Bundle(name=name, manifest=whole, config=config, layers=layers)
+
+
+def write_docker_archive(bundle: Bundle, out: IO[bytes]) -> None:
+    """As `docker save` would write it."""
+    names = [f"layer-{number}.tar" for number in range(len(bundle.layers))]
+    about = json.dumps([{"Config": "config.json", "RepoTags": [bundle.name], "Layers": names}]).encode()
+    with tarfile.open(fileobj=out, mode="w") as archive:
+        _add(archive, "manifest.json", _part("", about))
+        _add(archive, "config.json", bundle.config)
+        for name, layer in zip(names, bundle.layers, strict=True):
+            _add(archive, name, layer)
+
+
+def _add(archive: tarfile.TarFile, name: str, part: Part) -> None:
+    member = tarfile.TarInfo(name)
+    member.size, member.mode = part.size, 0o644
+    with part.open() as file:
+        archive.addfile(member, file)
+
+
+def _part(media_type: str, content: bytes) -> Part:
+    return Part(media_type=media_type, digest=_digest(content), content=content)
+
+
+def _digest(content: bytes) -> str:
+    return f"sha256:{hashlib.sha256(content).hexdigest()}"
+
+
+__all__ = ["Bundle", "Part", "made", "of_store", "write_docker_archive"]

@@ -1,0 +1,48 @@
+"""What Sampan can give to an engine that lacks it: images that were loaded into Sampan's own store, and the machine's
+own programs. A machine without a way to a registry runs pods on any engine so."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+from pathlib import Path
+
+from sampan.runtimes.config import Mount
+from sampan.runtimes.images import bundles, host
+from sampan.runtimes.images.bundles import Bundle
+from sampan.runtimes.images.reference import BadReference, parse_reference
+from sampan.runtimes.images.store import ImageStore, ImageUnknown
+
+
+class Supply:
+    """`folder` is the node's own."""
+
+    def __init__(self, *, folder: Path, store: ImageStore | None = None) -> None:
+        self._folder, self._store = folder, store
+        self._host: host.HostRoot | None = None
+        self._making = threading.Lock()
+
+    def host(self) -> host.HostRoot:
+        with self._making:  # several threads may come here at a time
+            if self._host is None:
+                self._host = host.host_root(self._folder / "host")
+            return self._host
+
+    def find(self, name: str) -> Bundle | None:
+        if host.is_host(name):
+            return host.bundle(self.host())
+        if self._store is None:
+            return None
+        try:
+            return bundles.of_store(self._store, self._store.get(name), str(parse_reference(name)))
+        except (ImageUnknown, BadReference):
+            return None
+
+    def mounts(self, image: str) -> Sequence[Mount]:
+        """What containers of an image see besides its layers: of the host's image, the machine's programs."""
+        if not host.is_host(image):
+            return ()
+        return [Mount(source=each.source, target=each.target, is_read_only=True) for each in self.host().shown]
+
+
+__all__ = ["Supply"]

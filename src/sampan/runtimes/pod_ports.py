@@ -1,0 +1,33 @@
+"""Connecting to a port of a pod's own loopback address, from the outside of its network."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from pathlib import Path
+
+from sampan.runtimes import kernel
+from sampan.runtimes.contract import RuntimeFailure
+
+_PATIENCE_S = 10.0
+
+
+async def connected(port: int, network: Path | None) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+    """In the network namespace of that path; None: in the node's."""
+
+    def connect() -> socket.socket:
+        return socket.create_connection(("localhost", port), timeout=_PATIENCE_S)
+
+    try:
+        if network is None:
+            return await asyncio.open_connection("localhost", port)
+        link = await asyncio.to_thread(kernel.in_network, network, connect)
+    except OSError as fault:
+        told = fault.strerror or str(fault)
+        text = f"failed to connect to localhost:{port} inside the pod: {told}"
+        raise RuntimeFailure("PortForward", text) from None
+    link.setblocking(False)
+    return await asyncio.open_connection(sock=link)
+
+
+__all__ = ["connected"]

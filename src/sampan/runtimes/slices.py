@@ -1,0 +1,34 @@
+"""Groups of pods where the engine has systemd make groups: these are slices, known by name and not by path."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import shutil
+
+from sampan.runtimes.config import SandboxConfig
+
+_PREFIX = "sampan-pod"
+
+
+def slice_of(uid: str) -> str:
+    """A dash in a slice's name means that it lies in another."""
+    return f"{_PREFIX}{uid.replace('-', '_')}.slice"
+
+
+def group_parent(config: SandboxConfig, *, is_systemd: bool) -> str:
+    """Below what the engine is to put the pod's containers."""
+    return slice_of(config.uid) if is_systemd and config.cgroup_parent else config.cgroup_parent
+
+
+async def end_slice(uid: str) -> None:
+    """systemd makes slices where they are named, and keeps them until told."""
+    if (systemctl := shutil.which("systemctl")) is None:
+        return
+    with contextlib.suppress(OSError):
+        quiet = asyncio.subprocess.DEVNULL
+        process = await asyncio.create_subprocess_exec(systemctl, "stop", slice_of(uid), stdout=quiet, stderr=quiet)
+        await process.wait()
+
+
+__all__ = ["end_slice", "group_parent", "slice_of"]
