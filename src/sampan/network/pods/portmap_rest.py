@@ -1,4 +1,4 @@
-"""What the plug-in portmap leaves when its last host port is gone: chains of iptables without purpose, and the ways into
+"""What the plug-in portmap leaves when its last host port is gone: chains of iptables without purpose, and the ways to
 them. They are everybody's who uses that plug-in: while anybody has a port, they stay."""
 
 from __future__ import annotations
