@@ -27,6 +27,10 @@ class TlsFiles:
     key: Path
     client_ca: Path | None = None
 
+    @property
+    def all(self) -> list[Path]:
+        return [self.certificate, self.key, *([self.client_ca] if self.client_ca is not None else [])]
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AuditConfig:
@@ -105,3 +109,8 @@ class ServerConfig:
     max_in_flight: int = 400
     """Requests at once that only read."""
     max_mutating_in_flight: int = 200
+
+    @property
+    def proxy_ca(self) -> Path | None:
+        """Who vouches for proxies in front."""
+        return self.front_proxy.ca if self.front_proxy is not None else None

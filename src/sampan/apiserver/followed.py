@@ -1,13 +1,17 @@
-"""The configuration files that a server follows while it runs: who issues tokens, who decides."""
+"""The files that a server follows while it runs: who issues tokens, who decides, and its certificates."""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator, Sequence
+import ssl
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from sampan.apiserver.auth.published_trust import wanted_data
 from sampan.apiserver.following import FollowedFile
+from sampan.apiserver.http.tls import tls_context
+from sampan.machinery.clock import RealClock
 
 if TYPE_CHECKING:
     from sampan.apiserver.auth.configuration import Authentication
@@ -46,4 +50,31 @@ def _authentication(config: ServerConfig, path: Path, oidc: OidcTokens, clock: C
     return FollowedFile(path, read=read, use=use, clock=clock)
 
 
-__all__ = ["followed_files"]
+def followed_certificates(
+    config: ServerConfig,
+    *,
+    use_tls: Callable[[ssl.SSLContext], None],
+    use_trust: Callable[[Mapping[str, str]], object],
+    use_kubelets: Callable[[ssl.SSLContext], None],
+) -> Iterator[FollowedFile[Any]]:
+    """By the clock of TLS, which is the machine's."""
+    clock = RealClock()
+    tls, proxies = config.tls, config.proxy_ca
+    if tls is not None:
+
+        def use(context: ssl.SSLContext) -> None:
+            use_tls(context)
+            use_trust(wanted_data(config))
+
+        def read(_: Path) -> ssl.SSLContext:
+            return tls_context(tls, proxies)
+
+        beside = [*tls.all, *([proxies] if proxies is not None else [])]
+        yield FollowedFile(tls.certificate, beside=beside, read=read, use=use, clock=clock)
+    kubelets = config.kubelets
+    if kubelets is not None and kubelets.files:
+        first, *others = kubelets.files
+        yield FollowedFile(first, beside=others, read=lambda _: kubelets.context(), use=use_kubelets, clock=clock)
+
+
+__all__ = ["followed_certificates", "followed_files"]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Generic, TypeVar
 
@@ -17,12 +17,20 @@ Content = TypeVar("Content")
 
 
 class FollowedFile(Generic[Content]):
-    """Looks now and then whether the file is another; one that cannot be used changes nothing."""
+    """Looks now and then whether the file, or one of those beside it, is another; what cannot be used changes
+    nothing."""
 
     def __init__(
-        self, path: Path, *, read: Callable[[Path], Content], use: Callable[[Content], None], clock: Clock
+        self,
+        path: Path,
+        *,
+        beside: Sequence[Path] = (),
+        read: Callable[[Path], Content],
+        use: Callable[[Content], None],
+        clock: Clock,
     ) -> None:
-        self._path, self._read, self._use, self._clock = path, read, use, clock
+        self._path, self._paths = path, (path, *beside)
+        self._read, self._use, self._clock = read, use, clock
         self._seen = self._bytes()
 
     async def run(self) -> None:
@@ -37,15 +45,15 @@ class FollowedFile(Generic[Content]):
         self._seen = now
         try:
             content = self._read(self._path)
-        except ConfigFault as fault:
+        except (ConfigFault, OSError) as fault:
             log.error("%s is left as it was: %s", self._path, fault)
             return
         self._use(content)
         log.info("%s was read again", self._path)
 
-    def _bytes(self) -> bytes | None:
+    def _bytes(self) -> list[bytes] | None:
         try:
-            return self._path.read_bytes()
+            return [path.read_bytes() for path in self._paths]
         except OSError:
             return None
 

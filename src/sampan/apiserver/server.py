@@ -5,11 +5,9 @@ from __future__ import annotations
 import asyncio
 import logging
 import socket
-import ssl
 from collections.abc import Coroutine, Sequence
 from contextlib import AsyncExitStack
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sampan.api.scheme import Scheme, builtin_scheme
@@ -26,15 +24,15 @@ from sampan.apiserver.authz.rbac import RbacFeed, RbacIndex
 from sampan.apiserver.authz.rbac.reconcile import reconcile
 from sampan.apiserver.bootstrap import SYSTEM, bootstrap
 from sampan.apiserver.call import MASTERS, User
-from sampan.apiserver.config import AuditConfig, ServerConfig, TlsFiles
+from sampan.apiserver.config import AuditConfig, ServerConfig
 from sampan.apiserver.endpoints import Endpoints
 from sampan.apiserver.fairness import Fairness, FairnessFeed
 from sampan.apiserver.fairness.metrics import export_fairness
 from sampan.apiserver.fairness.widths import width
-from sampan.apiserver.followed import followed_files
+from sampan.apiserver.followed import followed_certificates, followed_files
 from sampan.apiserver.http.limits import HttpLimits
 from sampan.apiserver.http.server import HttpServer, Listener
-from sampan.apiserver.http.trust import SortingContext
+from sampan.apiserver.http.tls import tls_context
 from sampan.apiserver.loopback import LoopbackTransport
 from sampan.apiserver.pipeline import Pipeline
 from sampan.apiserver.proxy.kubelets import KubeletAccess, Kubelets
@@ -137,6 +135,13 @@ class ApiServer:
             trust = TrustPublisher(pipeline=self.pipeline, data=wanted_data(self.config))
             await trust.ensure()
             self._start(trust.run())
+            for certificates in followed_certificates(
+                self.config,
+                use_tls=self._http.use_tls,
+                use_trust=lambda data: self._start(trust.replace(data)),
+                use_kubelets=self.kubelets.renew_tls,
+            ):
+                self._start(certificates.run())
             flows = FairnessFeed(fairness=self.fairness, pipeline=self.pipeline)
             await flows.ensure_defaults()
             self._start(flows.run())
@@ -254,8 +259,7 @@ class ApiServer:
         listeners = []
         if config.tls is not None and (config.secure_port or config.any_secure_port):
             port = 0 if config.any_secure_port else config.secure_port
-            proxies = config.front_proxy.ca if config.front_proxy is not None else None
-            listeners.append(Listener(config.bind_address, port, tls_context(config.tls, proxies)))
+            listeners.append(Listener(config.bind_address, port, tls_context(config.tls, config.proxy_ca)))
         if config.insecure_port or config.any_insecure_port:
             port = 0 if config.any_insecure_port else config.insecure_port
             listeners.append(Listener(config.insecure_bind_address, port, user=INSECURE_USER))
@@ -327,20 +331,6 @@ def _audit_log(config: AuditConfig, clock: Clock, metrics: Metrics) -> AuditLog:
         max_age_days=config.max_age_days,
     )
     return AuditLog(file=file, metrics=metrics)
-
-
-def tls_context(files: TlsFiles, proxies: Path | None = None) -> ssl.SSLContext:
-    """`proxies` is the CA of those in front."""
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER) if proxies is None else SortingContext(ssl.PROTOCOL_TLS_SERVER)
-    context.minimum_version = ssl.TLSVersion.TLSv1_2
-    context.load_cert_chain(files.certificate, files.key)
-    context.set_alpn_protocols(["http/1.1"])
-    if isinstance(context, SortingContext) and proxies is not None:
-        context.trust(files.client_ca, proxies)
-    elif files.client_ca is not None:
-        context.load_verify_locations(files.client_ca)
-        context.verify_mode = ssl.CERT_OPTIONAL
-    return context
 
 
 def own_address() -> str:

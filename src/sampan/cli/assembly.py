@@ -20,12 +20,13 @@ from sampan.apiserver.server import ApiServer
 from sampan.cli.failures import CliError
 from sampan.cli.local_kubelets import LocalKubelets
 from sampan.cli.nodes_config import NodesConfig, with_pod_ranges
+from sampan.cli.renewal import Renewals
 from sampan.cli.scheduler_flags import SchedulerSettings, policy_of_map
 from sampan.cli.terms import Terms, TermsConfig
 from sampan.machinery import errors
 from sampan.machinery.activity import Activity
 from sampan.machinery.client import ADDED, Client, Selection
-from sampan.machinery.clock import Clock, Idle, VirtualClock
+from sampan.machinery.clock import Clock, Idle, RealClock, VirtualClock
 from sampan.storage.backend import Backend
 from sampan.storage.compaction import SharedCompaction
 
@@ -100,6 +101,8 @@ class ClusterConfig:
     scheduler: SchedulerSettings = field(default_factory=SchedulerSettings)
     has_default_class: bool = False
     """Claims that name no storage class get volumes on the nodes' disks."""
+    renewals: Renewals = field(default_factory=Renewals)
+    """Certificates that are renewed while the cluster runs."""
     leader_election: TermsConfig | None = None
     """For controllers and scheduler, where several processes share a store."""
 
@@ -135,6 +138,7 @@ class Assembly:
                 compaction = SharedCompaction(backend=self.backend, clock=self.clock)
                 await running.enter_async_context(_beside(compaction.run()))
             await running.enter_async_context(self.server)
+            await running.enter_async_context(_beside(self.config.renewals.run(RealClock())))
             self._tell_clock(running, self.transport.activity.idle)
             if (idle := getattr(self.backend, "idle", None)) is not None:  # etcd, elsewhere, keeps its own time
                 self._tell_clock(running, idle)
@@ -271,7 +275,7 @@ class Assembly:
             return None
         from sampan.cli.kubelet_ports import cluster_ports
 
-        return cluster_ports(self.config.signing_ca, self.config.server.tls.client_ca)
+        return cluster_ports(self.config.signing_ca, self.config.server.tls.client_ca, self.config.renewals)
 
     async def _run_scheduler(self, running: AsyncExitStack) -> None:
         """Its code is loaded beside the loop, so that nobody waits for it."""

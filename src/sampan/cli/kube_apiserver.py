@@ -13,7 +13,8 @@ from sampan.apiserver.config import TlsFiles
 from sampan.cli import flags
 from sampan.cli.assembly import APISERVER, Assembly, ClusterConfig, StoreConfig
 from sampan.cli.failures import CliError
-from sampan.cli.pki import CA, SERVER, Pki
+from sampan.cli.pki import CA, SERVER, KeptPki, Pki
+from sampan.cli.renewal import Renewals
 from sampan.cli.server_flags import etcd_config, server_config, server_options
 from sampan.cli.serving import serve, set_up_logs
 from sampan.cli.up import server_names
@@ -31,8 +32,10 @@ def command(**given: Any) -> None:
     began = time.monotonic()
     scratch = TemporaryDirectory(prefix="sampan-certs-")
     with scratch:
+        renewals = Renewals()
         config = ClusterConfig(
-            server=server_config(given, tls=_tls(given, Path(scratch.name))),
+            server=server_config(given, tls=_tls(given, Path(scratch.name), renewals)),
+            renewals=renewals,
             store=etcd_config(given) if given["etcd_servers"] else StoreConfig(),
             components=(APISERVER,),
         )
@@ -45,7 +48,7 @@ def command(**given: Any) -> None:
         serve(config, on_ready)
 
 
-def _tls(given: dict[str, Any], scratch: Path) -> TlsFiles:
+def _tls(given: dict[str, Any], scratch: Path, renewals: Renewals) -> TlsFiles:
     certificate = flags.file("--tls-cert-file", given["tls_cert_file"])
     key = flags.file("--tls-private-key-file", given["tls_private_key_file"])
     client_ca = flags.file("--client-ca-file", given["client_ca_file"])
@@ -59,7 +62,10 @@ def _tls(given: dict[str, Any], scratch: Path) -> TlsFiles:
     except OSError as error:
         raise CliError(f"--cert-dir: cannot make {folder}: {error.strerror}") from None
     pki = Pki(folder)
-    pki.ensure(names=server_names(given), now=time.time())
+    names = server_names(given)
+    pki.ensure(names=names, now=time.time())
+    if given["cert_dir"]:
+        renewals.add(KeptPki(pki=pki, names=names))
     return TlsFiles(
         certificate=pki.certificate(SERVER), key=pki.key(SERVER), client_ca=client_ca or pki.certificate(CA)
     )

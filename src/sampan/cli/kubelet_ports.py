@@ -5,11 +5,13 @@ from __future__ import annotations
 import ssl
 import time
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from sampan.cli.cluster_dir import write_private
 from sampan.cli.component_port import tls_of
+from sampan.cli.renewal import BEFORE_S, Renewals
 from sampan.kubelet.agent.config import AgentConfig
 from sampan.kubelet.server.listening import tls_context
 from sampan.kubelet.server.ports import PortsConfig
@@ -21,18 +23,40 @@ MakePorts = Callable[[AgentConfig, list[str]], PortsConfig]
 """For a node and its addresses."""
 
 
-def cluster_ports(ca: tuple[Path, Path], client_ca: Path | None) -> MakePorts:
-    """With certificates of the cluster's own CA."""
+def cluster_ports(ca: tuple[Path, Path], client_ca: Path | None, renewals: Renewals) -> MakePorts:
+    """With certificates of the cluster's own CA, which are renewed."""
 
     def made(config: AgentConfig, addresses: list[str]) -> PortsConfig:
         path = config.root / "pki" / _FILE
-        _issue(ca, config.name, addresses, path)
-        return PortsConfig(tls=tls_context(path, path, client_ca), port=config.port)
+        ends = _issue(ca, config.name, addresses, path, time.time())
+        context = tls_context(path, path, client_ca)
+        renewals.add(_Serving(ca=ca, name=config.name, addresses=addresses, path=path, context=context, ends=ends))
+        return PortsConfig(tls=context, port=config.port)
 
     return made
 
 
-def _issue(ca: tuple[Path, Path], name: str, addresses: list[str], path: Path) -> None:
+@dataclass(slots=True, kw_only=True)
+class _Serving:
+    """A node's certificate: connections that are made after it was renewed see the new one."""
+
+    ca: tuple[Path, Path]
+    name: str
+    addresses: list[str]
+    path: Path
+    context: ssl.SSLContext
+    ends: float
+
+    def due(self) -> float:
+        return self.ends - BEFORE_S
+
+    def renew(self, now: float) -> None:
+        self.ends = _issue(self.ca, self.name, self.addresses, self.path, now)
+        self.context.load_cert_chain(self.path)
+
+
+def _issue(ca: tuple[Path, Path], name: str, addresses: list[str], path: Path, now: float) -> float:
+    """When it ends."""
     from sampan.machinery import certificates
 
     signer = certificates.KeyPair(ca[0].read_bytes(), ca[1].read_bytes())
@@ -43,9 +67,10 @@ def _issue(ca: tuple[Path, Path], name: str, addresses: list[str], path: Path) -
         addresses=sorted({*addresses, "127.0.0.1"}),
         is_server=True,
     )
-    pair = certificates.issue(signer, wanted, now=time.time())
+    pair = certificates.issue(signer, wanted, now=now)
     path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     write_private(path, pair.certificate + pair.key)
+    return certificates.expiry(pair.certificate)
 
 
 def flag_ports(found: Mapping[str, Any], config: AgentConfig) -> PortsConfig:

@@ -1,9 +1,10 @@
-"""The keys and certificates of a cluster, kept in its folder and renewed before they expire."""
+"""The keys and certificates of a cluster, kept in its folder and renewed before they expire. A CA that is renewed keeps
+its key: who trusts the old certificate believes what the new one signs."""
 
 from __future__ import annotations
 
 import ipaddress
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -11,14 +12,18 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from sampan.cli.cluster_dir import write_private
+from sampan.cli.renewal import BEFORE_S
 
 if TYPE_CHECKING:
-    from sampan.machinery.certificates import KeyPair
+    from sampan.machinery.certificates import KeyPair, Request
 
-_RENEW_BEFORE_S = 60 * 24 * 3600
 CA, SERVER, ADMIN, ACCOUNTS = "ca", "apiserver", "admin", "sa"
 KUBELET_CLIENT = "apiserver-kubelet-client"
 """By which kubelets know the API server."""
+
+
+_OWN = (SERVER, ADMIN, KUBELET_CLIENT)
+"""What the CA signs."""
 
 
 class _Kept(msgspec.Struct):
@@ -42,37 +47,34 @@ class Pki:
         """Make what is missing, about to expire, or does not name what the server is called (`names`)."""
         self.folder.mkdir(mode=0o700, exist_ok=True)
         kept = self._kept()
-        clients = all(self._is_good(name, kept, now) for name in (CA, ADMIN, KUBELET_CLIENT))
-        if clients and self._is_good(SERVER, kept, now, names):
-            return
-        self._make(kept, sorted(names), now)
+        wanted = {CA: [], ADMIN: [], KUBELET_CLIENT: [], SERVER: sorted(names)}
+        bad = [name for name, called in wanted.items() if not self._is_good(name, kept, now, called)]
+        if bad:
+            self._make(bad, kept, wanted[SERVER], now)
+
+    def due(self) -> float:
+        """When the first certificate should be renewed."""
+        return min((known.expiry for known in self._kept().values()), default=0) - BEFORE_S
 
     def _is_good(self, name: str, kept: dict[str, _Kept], now: float, wanted: Sequence[str] = ()) -> bool:
         known = kept.get(name)
         files = self.certificate(name).exists() and self.key(name).exists()
-        return bool(known and files and known.expiry - now > _RENEW_BEFORE_S and set(wanted) <= set(known.names))
+        return bool(known and files and known.expiry - now > BEFORE_S and set(wanted) <= set(known.names))
 
-    def _make(self, kept: dict[str, _Kept], names: list[str], now: float) -> None:
+    def _make(self, bad: Sequence[str], kept: dict[str, _Kept], names: list[str], now: float) -> None:
         from sampan.machinery import certificates as made
 
-        if not self._is_good(CA, kept, now):
-            ca = made.make_ca("kubernetes", now=now)
+        if CA in bad:
+            is_known = self.key(CA).exists() and CA in kept
+            ca = made.make_ca("kubernetes", now=now, key=self.key(CA).read_bytes() if is_known else None)
             self._write(CA, ca, kept, made.expiry(ca.certificate), [])
+            bad = bad if is_known else _OWN
         ca = made.KeyPair(self.certificate(CA).read_bytes(), self.key(CA).read_bytes())
-        addresses = [name for name in names if _is_address(name)]
-        server = made.Request(
-            common_name="kube-apiserver",
-            dns_names=[name for name in names if not _is_address(name)],
-            addresses=addresses,
-            is_server=True,
-        )
-        admin = made.Request(common_name="kubernetes-admin", organizations=["system:masters"], is_client=True)
-        kubelets = made.Request(
-            common_name="kube-apiserver-kubelet-client", organizations=["system:masters"], is_client=True
-        )
-        for name, request, called in ((SERVER, server, names), (ADMIN, admin, []), (KUBELET_CLIENT, kubelets, [])):
-            pair = made.issue(ca, request, now=now)
-            self._write(name, pair, kept, made.expiry(pair.certificate), called)
+        requests = _requests(names)
+        for name in _OWN:
+            if name in bad:
+                pair = made.issue(ca, requests[name], now=now)
+                self._write(name, pair, kept, made.expiry(pair.certificate), names if name == SERVER else [])
         if not self.key(ACCOUNTS).exists():
             self._write(ACCOUNTS, made.make_key(), kept, float("inf"), [])
         write_private(self.folder / "kept.json", msgspec.json.encode(kept))
@@ -88,6 +90,38 @@ class Pki:
             return msgspec.json.decode((self.folder / "kept.json").read_bytes(), type=dict[str, _Kept])
         except (FileNotFoundError, msgspec.MsgspecError):
             return {}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KeptPki:
+    """Renewed while the cluster runs. The server follows its files; `on_renewed` tells others."""
+
+    pki: Pki
+    names: Sequence[str]
+    on_renewed: Callable[[], None] = lambda: None
+
+    def due(self) -> float:
+        return self.pki.due()
+
+    def renew(self, now: float) -> None:
+        self.pki.ensure(names=self.names, now=now)
+        self.on_renewed()
+
+
+def _requests(names: Sequence[str]) -> dict[str, Request]:
+    from sampan.machinery.certificates import Request
+
+    masters = ["system:masters"]
+    return {
+        SERVER: Request(
+            common_name="kube-apiserver",
+            dns_names=[name for name in names if not _is_address(name)],
+            addresses=[name for name in names if _is_address(name)],
+            is_server=True,
+        ),
+        ADMIN: Request(common_name="kubernetes-admin", organizations=masters, is_client=True),
+        KUBELET_CLIENT: Request(common_name="kube-apiserver-kubelet-client", organizations=masters, is_client=True),
+    }
 
 
 def _is_address(name: str) -> bool:

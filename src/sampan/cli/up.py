@@ -7,6 +7,7 @@ import os
 import socket
 import sys
 import time
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +22,7 @@ from sampan.cli.cluster_dir import ClusterDir, Running, cluster_dir
 from sampan.cli.failures import CliError
 from sampan.cli.node_controller_flags import node_controller_settings, range_options
 from sampan.cli.node_flags import node_options, nodes_config
-from sampan.cli.pki import ACCOUNTS, ADMIN, CA, KUBELET_CLIENT, SERVER, Pki
+from sampan.cli.pki import ACCOUNTS, ADMIN, CA, KUBELET_CLIENT, SERVER, KeptPki, Pki
 from sampan.cli.scheduler_flags import scheduler_options, scheduler_settings
 from sampan.cli.server_flags import advertised, etcd_config, server_config, server_options
 from sampan.cli.serving import leave, serve, set_up_logs
@@ -84,7 +85,9 @@ def _run(where: ClusterDir, given: dict[str, Any], began: float) -> None:
         async def on_ready(cluster: Assembly) -> None:
             kept.append(cluster)  # so that its objects are not freed before the lock is released
             note = _note(where, given, cluster)
-            _write_kubeconfigs(where, given, note.url or note.insecure_url)
+            write = partial(_write_kubeconfigs, where, given, note.url or note.insecure_url)
+            write()
+            config.renewals.add(KeptPki(pki=Pki(where.pki), names=server_names(given), on_renewed=write))
             where.write_note(note)
             _tell(note, time.monotonic() - began)
             if config.nodes.note:

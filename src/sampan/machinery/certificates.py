@@ -34,18 +34,19 @@ class Request:
     is_client: bool = False
 
 
-def make_ca(common_name: str, *, now: float, days: int = 3650) -> KeyPair:
-    key = ec.generate_private_key(ec.SECP256R1())
+def make_ca(common_name: str, *, now: float, days: int = 3650, key: bytes | None = None) -> KeyPair:
+    """With a key of its own, or that of a CA of the same name which this one renews."""
+    signing = _load_key(key) if key is not None else ec.generate_private_key(ec.SECP256R1())
     name = _name(common_name, ())
     usage = _key_usage(signs_certificates=True)
     certificate = (
-        _builder(name, name, key.public_key(), now, days)
+        _builder(name, name, signing.public_key(), now, days)
         .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
         .add_extension(usage, critical=True)
-        .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
-        .sign(key, hashes.SHA256())
+        .add_extension(x509.SubjectKeyIdentifier.from_public_key(signing.public_key()), critical=False)
+        .sign(signing, hashes.SHA256())
     )
-    return KeyPair(_pem(certificate), _key_pem(key))
+    return KeyPair(_pem(certificate), _key_pem(signing))
 
 
 def issue(ca: KeyPair, request: Request, *, now: float, days: int = 365) -> KeyPair:

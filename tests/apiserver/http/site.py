@@ -17,9 +17,9 @@ from sampan.apiserver.call import AUTHENTICATED, MASTERS, Call, User
 from sampan.apiserver.config import TlsFiles
 from sampan.apiserver.http.limits import HttpLimits
 from sampan.apiserver.http.server import HttpServer, Listener
+from sampan.apiserver.http.tls import tls_context
 from sampan.apiserver.pipeline import Pipeline
 from sampan.apiserver.results import Answer, BytesAnswer
-from sampan.apiserver.server import tls_context
 from sampan.apiserver.special import special_paths
 from sampan.cli.pki import CA, SERVER, Pki
 from sampan.machinery.client import Client

@@ -95,6 +95,14 @@ class TrustPublisher:
         except (errors.AlreadyExists, errors.Conflict):
             log.debug("%s was written by another server at the same time", NAME)
 
+    async def replace(self, data: Mapping[str, str]) -> None:
+        """Tell this from now on. What was told before stays: others may still go by it."""
+        self._data = data
+        try:
+            await self.ensure()
+        except (CacheError, StorageError, errors.ApiError) as fault:
+            log.warning("%s: %s", NAME, fault)
+
     async def run(self) -> None:
         """Put back what others take away, until cancelled."""
         store = self._pipeline.endpoints.registry.store_of("", "v1", "ConfigMap")

@@ -40,8 +40,7 @@ class Acceptor:
         """Accepted, and not yet connections."""
         self._options: dict[str, Any] = {}
         if tls is not None:
-            times = {"ssl_handshake_timeout": limits.handshake_s, "ssl_shutdown_timeout": limits.linger_s}
-            self._options = {"ssl": tls, **times}
+            self._options = {"ssl_handshake_timeout": limits.handshake_s, "ssl_shutdown_timeout": limits.linger_s}
 
     @property
     def port(self) -> int:
@@ -55,6 +54,11 @@ class Acceptor:
                 self._arriving.add(client)
                 await self._room.acquire()
                 arriving.create_task(self._admit(client))
+
+    def use_tls(self, tls: ssl.SSLContext) -> None:
+        """For connections from now on, where there is TLS."""
+        if self._tls is not None:
+            self._tls = tls
 
     def close(self) -> None:
         """Once it runs no more."""
@@ -74,7 +78,7 @@ class Acceptor:
         try:
             if self._tls is None or await self._speaks_tls(client):
                 loop = asyncio.get_running_loop()
-                await loop.connect_accepted_socket(self._make, client, **self._options)
+                await loop.connect_accepted_socket(self._make, client, ssl=self._tls, **self._options)
                 is_admitted = True
         except (OSError, TimeoutError) as fault:
             log.debug("a connection could not be set up: %s", fault)

@@ -92,6 +92,11 @@ class HttpServer:
             ports.append(acceptor.port)
         return ports
 
+    def use_tls(self, tls: ssl.SSLContext) -> None:
+        """For connections from now on; those that are open stay as they are."""
+        for acceptor, _ in self._acceptors:
+            acceptor.use_tls(tls)
+
     async def close(self, grace_s: float = 5) -> None:
         """Take no new connections, end the watches, let requests under way finish, close the rest."""
         self.is_stopping = True

@@ -35,6 +35,16 @@ class KubeletAccess:
     timeout_s: float = 5.0
     """For a connection to be made."""
 
+    @property
+    def files(self) -> list[Path]:
+        return [path for path in (self.certificate, self.key, self.ca) if path is not None]
+
+    def context(self) -> ssl.SSLContext:
+        context = ssl.create_default_context(cafile=str(self.ca)) if self.ca is not None else believing()
+        if self.certificate is not None:
+            context.load_cert_chain(self.certificate, self.key)
+        return context
+
 
 class LocalKubelet(Protocol):
     """A kubelet in this process. What it refuses it raises before the first piece, with `code` and `text`."""
@@ -85,15 +95,12 @@ class Kubelets:
 
     def tls(self) -> ssl.SSLContext:
         if self._tls is None:
-            self._tls = _context(self.access)
+            self._tls = self.access.context()
         return self._tls
 
-
-def _context(access: KubeletAccess) -> ssl.SSLContext:
-    context = ssl.create_default_context(cafile=str(access.ca)) if access.ca is not None else believing()
-    if access.certificate is not None:
-        context.load_cert_chain(access.certificate, access.key)
-    return context
+    def renew_tls(self, context: ssl.SSLContext) -> None:
+        """For connections from now on."""
+        self._tls = context
 
 
 def believing() -> ssl.SSLContext:

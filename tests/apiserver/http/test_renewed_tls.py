@@ -1,0 +1,88 @@
+"""Certificates that change on disk: new connections see them, open ones go on."""
+
+import asyncio
+import ssl
+import time
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+from sampan.apiserver.config import ServerConfig, TlsFiles
+from sampan.apiserver.followed import followed_certificates
+from sampan.apiserver.proxy.kubelets import KubeletAccess
+from sampan.cli.pki import ADMIN, CA, KUBELET_CLIENT, SERVER, Pki
+from tests.apiserver.http.site import Site, site
+
+PODS = "/api/v1/namespaces/default/pods"
+
+
+def other_keys(folder: Path) -> Pki:
+    """Of another CA altogether."""
+    pki = Pki(folder)
+    pki.ensure(names=("localhost", "127.0.0.1"), now=time.time())
+    return pki
+
+
+def test_certificates_are_read_again(tmp_path: Path) -> None:
+    async def main() -> None:
+        told: list[Mapping[str, str]] = []
+        kubelets: list[ssl.SSLContext] = []
+        async with site(tmp_path) as here:
+            pki = here.pki
+            tls = TlsFiles(certificate=pki.certificate(SERVER), key=pki.key(SERVER), client_ca=pki.certificate(CA))
+            access = KubeletAccess(certificate=pki.certificate(KUBELET_CLIENT), key=pki.key(KUBELET_CLIENT))
+            config = ServerConfig(tls=tls, kubelets=access)
+            serving, asking = followed_certificates(
+                config, use_tls=here.http.use_tls, use_trust=told.append, use_kubelets=kubelets.append
+            )
+            before, old = here.trusting(ADMIN), pki.certificate(CA).read_text()
+            async with here.wire(context=before) as open_one:
+                assert (await open_one.ask("GET", PODS)).code == 200
+                serving.look()
+                assert told == []
+                fresh = other_keys(tmp_path / "other")
+                for name in (SERVER, ADMIN, KUBELET_CLIENT, CA):
+                    pki.certificate(name).write_bytes(fresh.certificate(name).read_bytes())
+                serving.look()
+                assert told == [], "the certificate and its key do not belong together yet"
+                assert await _reaches(here, before)
+                for name in (SERVER, ADMIN, KUBELET_CLIENT, CA):
+                    pki.key(name).write_bytes(fresh.key(name).read_bytes())
+                serving.look()
+                asking.look()
+                assert told == [{"client-ca-file": fresh.certificate(CA).read_text()}]
+                assert len(kubelets) == 1
+                assert await _reaches(here, here.trusting(ADMIN)), "by the new CA, as one of its own"
+                assert not await _reaches(here, before)
+                assert (await open_one.ask("GET", PODS)).code == 200, "an open connection goes on"
+                assert old != pki.certificate(CA).read_text()
+
+    asyncio.run(main())
+
+
+async def _reaches(here: Site, context: ssl.SSLContext) -> bool:
+    try:
+        async with here.wire(context=context) as wire:
+            return (await wire.ask("GET", PODS)).code == 200
+    except (ssl.SSLError, ConnectionError, asyncio.IncompleteReadError):
+        return False
+
+
+def test_files_that_are_gone_change_nothing(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    async def main() -> None:
+        async with site(tmp_path) as here:
+            pki = here.pki
+            tls = TlsFiles(certificate=pki.certificate(SERVER), key=pki.key(SERVER))
+            (serving,) = followed_certificates(
+                ServerConfig(tls=tls), use_tls=here.http.use_tls, use_trust=print, use_kubelets=print
+            )
+            context = here.trusting(ADMIN)
+            pki.certificate(SERVER).unlink()
+            serving.look()
+            pki.certificate(SERVER).write_text("nonsense")
+            serving.look()
+            assert "is left as it was" in caplog.text
+            assert await _reaches(here, context)
+
+    asyncio.run(main())

@@ -1,0 +1,146 @@
+"""The cluster's certificates are renewed in time, and what trusted them before still does."""
+
+import asyncio
+import ssl
+from pathlib import Path
+
+import msgspec
+import pytest
+from cryptography import x509
+
+from sampan.cli.kubelet_ports import cluster_ports
+from sampan.cli.pki import ACCOUNTS, ADMIN, CA, KUBELET_CLIENT, SERVER, KeptPki, Pki
+from sampan.cli.renewal import BEFORE_S, Renewals
+from sampan.kubelet.agent.config import AgentConfig
+from sampan.machinery.certificates import expiry
+from sampan.machinery.clock import VirtualClock
+
+NAMES = ("localhost", "127.0.0.1")
+DAY_S = 24 * 3600
+ALL = (CA, SERVER, ADMIN, KUBELET_CLIENT)
+
+
+def files(pki: Pki) -> dict[str, bytes]:
+    return {name: pki.certificate(name).read_bytes() for name in (*ALL, ACCOUNTS)}
+
+
+def changed(before: dict[str, bytes], pki: Pki) -> set[str]:
+    return {name for name, content in files(pki).items() if content != before[name]}
+
+
+def test_what_is_good_stays(tmp_path: Path) -> None:
+    pki, now = Pki(tmp_path / "pki"), 1_700_000_000.0
+    pki.ensure(names=NAMES, now=now)
+    before = files(pki)
+    pki.ensure(names=NAMES[:1], now=now + 300 * DAY_S)
+    assert changed(before, pki) == set()
+    pki.ensure(names=(*NAMES, "example.com"), now=now)
+    assert changed(before, pki) == {SERVER}, "only the server has another name"
+    before = files(pki)
+    pki.ensure(names=NAMES, now=now + 306 * DAY_S)
+    assert changed(before, pki) == {SERVER, ADMIN, KUBELET_CLIENT}
+    assert all(expiry(files(pki)[name]) > now + 600 * DAY_S for name in (SERVER, ADMIN, KUBELET_CLIENT))
+
+
+def test_a_ca_that_is_renewed_keeps_its_key(tmp_path: Path) -> None:
+    pki, now = Pki(tmp_path / "pki"), 1_700_000_000.0
+    pki.ensure(names=NAMES, now=now)
+    old, later = files(pki), now + 3600 * DAY_S
+    pki.ensure(names=NAMES, now=later)
+    assert ACCOUNTS not in changed(old, pki)
+    assert CA in changed(old, pki)
+    fresh = x509.load_pem_x509_certificate(files(pki)[SERVER])
+    fresh.verify_directly_issued_by(x509.load_pem_x509_certificate(old[CA]))
+    x509.load_pem_x509_certificate(old[ADMIN]).verify_directly_issued_by(x509.load_pem_x509_certificate(files(pki)[CA]))
+
+
+def test_without_its_key_everything_is_made_anew(tmp_path: Path) -> None:
+    pki, now = Pki(tmp_path / "pki"), 1_700_000_000.0
+    pki.ensure(names=NAMES, now=now)
+    before = files(pki)
+    pki.key(CA).unlink()
+    pki.ensure(names=NAMES, now=now)
+    assert changed(before, pki) == set(ALL)
+
+
+def test_they_are_renewed_while_the_cluster_runs(tmp_path: Path) -> None:
+    async def main() -> None:
+        clock, told = VirtualClock(), []
+        pki, renewals = Pki(tmp_path / "pki"), Renewals()
+        pki.ensure(names=NAMES, now=clock.now())
+        first, due = files(pki), pki.due()
+        assert due == pytest.approx(clock.now() + 365 * DAY_S - BEFORE_S, abs=600)
+        renewals.add(KeptPki(pki=pki, names=NAMES, on_renewed=lambda: told.append(clock.now())))
+        async with asyncio.TaskGroup() as group:
+            running = group.create_task(renewals.run(clock))
+            await clock.advance(due - clock.now() - 60)
+            assert told == []
+            await clock.advance(DAY_S)
+            assert len(told) == 1
+            assert changed(first, pki) == {SERVER, ADMIN, KUBELET_CLIENT}
+            assert pki.due() > due + 300 * DAY_S
+            running.cancel()
+
+    asyncio.run(main())
+
+
+def test_what_cannot_be_renewed_is_tried_again(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    async def main() -> None:
+        clock, told = VirtualClock(), []
+        pki, renewals = Pki(tmp_path / "pki"), Renewals()
+        pki.ensure(names=NAMES, now=clock.now() - 320 * DAY_S)
+        pki.certificate(SERVER).unlink()
+        pki.certificate(SERVER).mkdir()
+        renewals.add(KeptPki(pki=pki, names=NAMES, on_renewed=lambda: told.append(clock.now())))
+        async with asyncio.TaskGroup() as group:
+            running = group.create_task(renewals.run(clock))
+            await clock.advance(1)
+            assert "could not be renewed" in caplog.text
+            pki.certificate(SERVER).rmdir()
+            await clock.advance(300)
+            assert len(told) == 1
+            running.cancel()
+
+    asyncio.run(main())
+
+
+def test_a_nodes_port_shows_its_new_certificate(tmp_path: Path) -> None:
+    pki, clock = Pki(tmp_path / "pki"), VirtualClock()
+    pki.ensure(names=NAMES, now=clock.now())
+    renewals = Renewals()
+    made = cluster_ports((pki.certificate(CA), pki.key(CA)), pki.certificate(CA), renewals)
+    ports = made(AgentConfig(name="node-0", root=tmp_path, logs=tmp_path / "logs"), ["127.0.0.1"])
+    path = tmp_path / "pki" / "kubelet-server.pem"
+    before, (serving,) = path.read_bytes(), renewals._all
+    serving.renew(serving.due())
+    assert path.read_bytes() != before
+    assert shown(ports.tls, pki.certificate(CA)) == ssl.PEM_cert_to_DER_cert(_first(path))
+
+
+def _first(path: Path) -> str:
+    text = path.read_text()
+    return text[: text.index("-----END CERTIFICATE-----") + len("-----END CERTIFICATE-----\n")]
+
+
+def shown(server: ssl.SSLContext | None, ca: Path) -> bytes | None:
+    """What a client sees, shaken hands in memory. The client believes: these certificates are not of this year."""
+    assert server is not None
+    client = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    client.check_hostname, client.verify_mode = False, ssl.CERT_NONE
+    there, back = ssl.MemoryBIO(), ssl.MemoryBIO()
+    asking = client.wrap_bio(back, there)
+    answering = server.wrap_bio(there, back, server_side=True)
+    for side in (asking, answering, asking, answering):
+        try:
+            side.do_handshake()
+        except ssl.SSLWantReadError:
+            continue
+    return asking.getpeercert(binary_form=True)
+
+
+def test_what_is_kept_is_known_without_reading_certificates(tmp_path: Path) -> None:
+    pki = Pki(tmp_path / "pki")
+    pki.ensure(names=NAMES, now=1_700_000_000.0)
+    kept = msgspec.json.decode((tmp_path / "pki" / "kept.json").read_bytes())
+    assert set(kept) == set(ALL)
+    assert kept[SERVER]["expiry"] == expiry(files(pki)[SERVER])
