@@ -177,11 +177,11 @@ def left_of(cluster_folder: Path, group: str) -> list[str]:
 
 
 @contextmanager
-def real_cluster() -> Iterator[Cluster]:
-    """With one real node, of which nothing is left afterwards."""
+def real_cluster(*more: str) -> Iterator[Cluster]:
+    """With one real node, of which nothing is left afterwards, and more components if told."""
     if reason := why_not():
         pytest.skip(reason)
-    with Cluster(nodes=1, runtime="oci", components=COMPONENTS) as cluster:
+    with Cluster(nodes=1, runtime="oci", components=(*COMPONENTS, *more)) as cluster:
         assert cluster.assembly.real_nodes is not None
         config = cluster.assembly.real_nodes.kubelets[0].config
         yield cluster
