@@ -117,7 +117,6 @@ async def _run(
             ):
                 group.create_task(work)
             await stop.wait()
-            await kubelet.shut_down()
             task.cancel()
     except asyncio.CancelledError:
         return

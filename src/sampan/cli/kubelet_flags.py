@@ -15,7 +15,7 @@ import click
 from sampan.api.types.core_v1 import Taint
 from sampan.cli import flags
 from sampan.cli.failures import CliError
-from sampan.kubelet.agent.config import HARD_EVICTION, AgentConfig
+from sampan.kubelet.agent.config import HARD_EVICTION, AgentConfig, ShutdownGroup
 from sampan.kubelet.config import KubeletConfig
 
 FLAGS_FILE = Path("/etc/kubernetes/kubelet")
@@ -75,6 +75,7 @@ _ROWS = (
     _Row("--container-log-max-files", "containerLogMaxFiles", "int", 5, "Of a container."),
     _Row("--shutdown-grace-period", "shutdownGracePeriod", "time", "0s", "For pods when the node goes down."),
     _Row("--shutdown-grace-period-critical-pods", "shutdownGracePeriodCriticalPods", "time", "0s", "Of that."),
+    _Row("", "shutdownGracePeriodByPodPriority", "groups", (), "The same for each priority."),
     _Row("--allowed-unsafe-sysctls", "allowedUnsafeSysctls", "list", (), "Patterns."),
     _Row("--allow-privileged", "", "bool", True, "Whether containers may be privileged."),
     _Row("--host-network-sources", "", "list", ("*",), "Whose pods (api, file, http) may use the host's network."),
@@ -213,6 +214,7 @@ def agent_config(found: Mapping[str, Any], root: Path, logs: Path) -> AgentConfi
         container_log_max_files=found["container-log-max-files"],
         shutdown_grace_s=found["shutdown-grace-period"],
         shutdown_grace_critical_s=found["shutdown-grace-period-critical-pods"],
+        shutdown_groups=found["shutdownGracePeriodByPodPriority"],
         allowed_unsafe_sysctls=found["allowed-unsafe-sysctls"],
         allows_privileged=found["allow-privileged"],
         host_network_sources=found["host-network-sources"],
@@ -234,8 +236,8 @@ def _inside(file: Mapping[str, Any], path: str) -> Any:
 def _value(row: _Row, said: Any) -> Any:
     try:
         return _READERS[row.kind](row.flag, said)
-    except (TypeError, ValueError):
-        raise CliError(f"{row.flag}: cannot be {said!r}") from None
+    except (KeyError, TypeError, ValueError):
+        raise CliError(f"{row.flag or row.field}: cannot be {said!r}") from None
 
 
 def _list(flag: str, said: Any) -> list[str]:
@@ -280,6 +282,10 @@ def _taint(flag: str, text: str) -> Taint:
     return Taint(key=key, value=value, effect=effect)
 
 
+def _groups(flag: str, said: Any) -> list[ShutdownGroup]:
+    return [ShutdownGroup(int(each["priority"]), float(each["shutdownGracePeriodSeconds"])) for each in said]
+
+
 def _time(flag: str, said: Any) -> float:
     return flags.duration_s(flag, str(said))
 
@@ -305,6 +311,7 @@ _READERS: dict[str, Callable[[str, Any], Any]] = {
     "limits": _limits,
     "headers": _headers,
     "taints": _taints,
+    "groups": _groups,
     "time": _time,
     "size": _size,
 }

@@ -16,7 +16,7 @@ from sampan.kubelet.deadline import EXCEEDED, deadline_left_s
 from sampan.kubelet.phase import TERMINAL
 from sampan.kubelet.pod_actions import compute_pod_actions, ephemeral_to_start, stop_order
 from sampan.kubelet.pod_events import PodEvents
-from sampan.kubelet.pod_status import Facts, finished, generate, may_run
+from sampan.kubelet.pod_status import Facts, Verdict, finished, generate, may_run
 from sampan.kubelet.provision import Kill
 from sampan.kubelet.records import NodeRecord, PodRecord, Records, Stage
 from sampan.kubelet.starting import Starter
@@ -102,6 +102,13 @@ class SyncLoop:
             self.dispatch_work(record.uid)
         else:
             self._statuses.finish(record)
+
+    def end_pod(self, record: PodRecord, verdict: Verdict, by: float) -> None:
+        """The node itself ends it, by that time."""
+        record.verdict = record.verdict or verdict
+        record.stop_by = min(by, record.stop_by) if record.stop_by else by
+        _interrupt(record)
+        self.dispatch_work(record.uid)
 
     def dispatch_work(self, uid: str) -> None:
         self.queue.add(uid)

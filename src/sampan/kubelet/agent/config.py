@@ -18,6 +18,14 @@ HARD_EVICTION = {
 }
 
 
+@dataclass(frozen=True, slots=True)
+class ShutdownGroup:
+    """Pods from a priority on, up to the next group's, and how long they have when the machine goes down."""
+
+    priority: int
+    grace_s: float
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AgentConfig:
     name: str
@@ -74,6 +82,11 @@ class AgentConfig:
     container_log_max_files: int = 5
     shutdown_grace_s: float = 0.0
     shutdown_grace_critical_s: float = 0.0
+    shutdown_groups: Sequence[ShutdownGroup] = ()
+    """Instead of these two."""
+    system_bus: str = ""
+    """The address of the bus on which the machine's end is told; empty: the system's own."""
+    logind_folder: Path = Path("/etc/systemd/logind.conf.d")
     allowed_unsafe_sysctls: Sequence[str] = ()
     allows_privileged: bool = True
     host_network_sources: Sequence[str] = ("*",)
@@ -88,4 +101,4 @@ class AgentConfig:
     """The pods' network is made by Sampan, of the node's range of addresses."""
 
 
-__all__ = ["HARD_EVICTION", "AgentConfig"]
+__all__ = ["HARD_EVICTION", "AgentConfig", "ShutdownGroup"]

@@ -24,6 +24,7 @@ from sampan.kubelet.agent.eviction import Eviction
 from sampan.kubelet.agent.following import Following
 from sampan.kubelet.agent.housekeeping import Housekeeping
 from sampan.kubelet.agent.image_gc import ImageCollector
+from sampan.kubelet.agent.logind import ShutdownWatch
 from sampan.kubelet.agent.messages import Messages
 from sampan.kubelet.agent.node_keeper import NodeKeeper
 from sampan.kubelet.agent.node_plugins import make_plugins
@@ -107,6 +108,8 @@ class Kubelet:
         """Set once the node is registered and its pods are followed."""
         self._eviction: Eviction | None = None
         self._shutdown = Shutdown(config=config, records=self.records, sync_loop=self.sync_loop, clock=clock)
+        self.shutdown_watch: ShutdownWatch | None = None
+        """Where pods are to be ended before the machine is."""
         self._runtime: Runtime | None = None
         self._node: NodeRecord | None = None
         self._keeper: NodeKeeper | None = None
@@ -241,10 +244,23 @@ class Kubelet:
                 collector.run(),
                 self._plugins.run(),
                 house.relist(),
+                self._watch_shutdown(),
                 self._join(group, keeper, house),
             ):
                 group.create_task(work)
             self.begun.set()
+
+    async def _watch_shutdown(self) -> None:
+        if self._shutdown.grace_s > 0:
+            self.shutdown_watch = ShutdownWatch(
+                wanted_s=self._shutdown.grace_s,
+                clock=self.clock,
+                on_shutdown=self.shut_down,
+                on_cancel=self.on_shutdown_cancelled,
+                address=self.config.system_bus,
+                folder=self.config.logind_folder,
+            )
+            await self.shutdown_watch.run()
 
     async def _join(self, group: asyncio.TaskGroup, keeper: NodeKeeper, house: Housekeeping) -> None:
         """Take part in the cluster, whenever that can be."""
@@ -286,9 +302,7 @@ class Kubelet:
         if is_critical(pod) or record is None or record.stage is not Stage.SYNC or record.verdict is not None:
             return
         self.events.pod(self.node, pod, WARNING, verdict.reason, verdict.message)
-        record.verdict = verdict
-        record.stop_by = self.clock.now() + grace_s
-        self.sync_loop.dispatch_work(record.uid)
+        self.sync_loop.end_pod(record, verdict, self.clock.now() + grace_s)
 
     def _refusal(self, pod: Pod) -> Verdict | None:
         """Why the node does not take the pod, besides what the pod asks for."""
@@ -305,11 +319,20 @@ class Kubelet:
 
     async def shut_down(self) -> None:
         """The machine goes down: pods end in time, and the API server is told."""
-        if self.config.shutdown_grace_s > 0 and self._keeper is not None:
-            self.events.node(self.node, "Shutdown", "Shutdown manager detected shutdown event")
-            work = asyncio.ensure_future(self._shutdown.run())
+        self.events.node(self.node, "Shutdown", "Shutdown manager detected shutdown event")
+        ending = asyncio.ensure_future(self._shutdown.run())
+        await asyncio.sleep(0)
+        self._beat_now()
+        await ending
+
+    def on_shutdown_cancelled(self) -> None:
+        self.events.node(self.node, "Shutdown", "Shutdown manager detected shutdown cancellation")
+        self._shutdown.cancel()
+        self._beat_now()
+
+    def _beat_now(self) -> None:
+        if self._keeper is not None:
             self._keeper.beat_now()
-            await work
 
     # -- parts -------------------------------------------------------------------------------------------------------
 

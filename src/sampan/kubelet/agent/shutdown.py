@@ -1,11 +1,11 @@
-"""Node shutdown: pods end within a grace, those that the node cannot be without last."""
+"""Node shutdown: pods end one group of priorities after the other, each within its own time."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from sampan.kubelet.agent.config import AgentConfig
-from sampan.kubelet.critical import is_critical
+from sampan.kubelet.agent.config import AgentConfig, ShutdownGroup
+from sampan.kubelet.critical import CRITICAL
 from sampan.kubelet.node_status import READY, Said
 from sampan.kubelet.pod_status import Verdict
 from sampan.kubelet.records import PodRecord, Records, Stage
@@ -17,34 +17,61 @@ SHUT_DOWN = Verdict(reason="Terminated", message=_TOLD, disruption=_TOLD)
 NOT_READY: dict[str, Said] = {READY: ("False", "KubeletNotReady", "node is shutting down")}
 REJECTED = Verdict(reason="NodeShutdown", message="Pod was rejected as the node is shutting down.")
 _LOOK_S = 0.1
+_OWN_S = 30
+
+
+def groups_of(config: AgentConfig) -> list[ShutdownGroup]:
+    """In their order; none: pods are not ended. Pure."""
+    if config.shutdown_groups:
+        return sorted(config.shutdown_groups, key=lambda group: group.priority)
+    usual_s = config.shutdown_grace_s - config.shutdown_grace_critical_s
+    if config.shutdown_grace_s <= 0 or usual_s < 0:
+        return []
+    return [ShutdownGroup(0, usual_s), ShutdownGroup(CRITICAL, config.shutdown_grace_critical_s)]
+
+
+def group_of(priority: int, groups: Sequence[ShutdownGroup]) -> ShutdownGroup:
+    """The highest that is not above the pod; the lowest for one that is below all. Pure."""
+    return next((group for group in reversed(groups) if group.priority <= priority), groups[0])
 
 
 class Shutdown:
     def __init__(self, *, config: AgentConfig, records: Records, sync_loop: SyncLoop, clock: Clock) -> None:
-        self._config, self._records, self._sync_loop, self._clock = config, records, sync_loop, clock
+        self._groups = groups_of(config)
+        self._records, self._sync_loop, self._clock = records, sync_loop, clock
         self.is_under_way = False
+
+    @property
+    def grace_s(self) -> float:
+        """For all pods together."""
+        return sum(group.grace_s for group in self._groups)
 
     async def run(self) -> None:
         """Until all pods have ended, or their time is up."""
         self.is_under_way = True
-        for critical_s, is_turn in (
-            (self._config.shutdown_grace_s - self._config.shutdown_grace_critical_s, False),
-            (self._config.shutdown_grace_critical_s, True),
-        ):
-            await self._end([each for each in self._left() if is_critical(each.pod) is is_turn], max(critical_s, 0.0))
+        for group in self._groups:
+            await self._end([each for each in self._left() if self._group(each) is group], group.grace_s)
+
+    def cancel(self) -> None:
+        """The machine does not go down after all; what has ended has ended."""
+        self.is_under_way = False
+
+    def _group(self, record: PodRecord) -> ShutdownGroup:
+        return group_of(record.pod.spec.priority or 0, self._groups)
 
     def _left(self) -> list[PodRecord]:
-        return [each for each in self._records.values() if each.stage is not Stage.TERMINATED]
+        return [each for each in self._records.values() if not each.is_finished]
 
     async def _end(self, records: Sequence[PodRecord], grace_s: float) -> None:
-        until = self._clock.now() + grace_s
+        now = self._clock.now()
         for record in records:
-            record.verdict = record.verdict or SHUT_DOWN
+            if record.stage is Stage.TERMINATED:
+                continue
             own_s = record.pod.spec.terminationGracePeriodSeconds
-            record.stop_by = self._clock.now() + min(grace_s, own_s if own_s is not None else 30)
-            self._sync_loop.dispatch_work(record.uid)
-        while self._clock.now() < until and any(each.stage is not Stage.TERMINATED for each in records):
+            by = now + min(grace_s, own_s if own_s is not None else _OWN_S)
+            self._sync_loop.end_pod(record, SHUT_DOWN, by)
+        while self._clock.now() < now + grace_s and not all(each.is_finished for each in records):
             await self._clock.sleep(_LOOK_S)
 
 
-__all__ = ["NOT_READY", "REJECTED", "SHUT_DOWN", "Shutdown"]
+__all__ = ["NOT_READY", "REJECTED", "SHUT_DOWN", "Shutdown", "group_of", "groups_of"]

@@ -1,0 +1,178 @@
+"""A connection to a message bus: methods are called, signals are heard, files may come with an answer."""
+
+from __future__ import annotations
+
+import array
+import asyncio
+import contextlib
+import os
+import socket
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from typing import Any
+
+from sampan.kubelet.agent.logind import wire
+from sampan.kubelet.agent.logind.wire import Message
+
+SYSTEM = "unix:path=/run/dbus/system_bus_socket"
+_MOST_FDS = 16
+_PATIENCE_S = 25.0
+"""For an answer; transport time."""
+_OWN = ("org.freedesktop.DBus", "/org/freedesktop/DBus", "org.freedesktop.DBus")
+
+Handler = Callable[[Message], None]
+
+
+class BusFault(Exception):
+    """The bus is not there or has gone, or the one who was called has refused."""
+
+
+class Bus:
+    """Made by `connected`."""
+
+    def __init__(self, link: socket.socket) -> None:
+        self._link, self._loop = link, asyncio.get_running_loop()
+        self._serial = 0
+        self._waiting: dict[int, asyncio.Future[Message]] = {}
+        self._rest, self._fds = b"", list[int]()
+        self.on_signal: Handler = lambda message: None
+        self.on_call: Handler = lambda message: None
+        self.gone = asyncio.Event()
+        """Set when the bus has ended the connection."""
+
+    async def call(
+        self, service: str, path: str, interface: str, member: str, signature: str = "", *values: Any
+    ) -> Message:
+        """The answer. BusFault."""
+        message = Message(
+            kind=wire.CALL,
+            path=path,
+            interface=interface,
+            member=member,
+            destination=service,
+            signature=signature,
+            body=values,
+        )
+        answer: asyncio.Future[Message] = self._loop.create_future()
+        serial = self._serial + 1
+        self._waiting[serial] = answer
+        try:
+            async with asyncio.timeout(_PATIENCE_S):
+                await self.send(message)
+                found = await answer
+        except TimeoutError:
+            raise BusFault(f"{interface}.{member}: no answer") from None
+        finally:
+            self._waiting.pop(serial, None)
+        if found.kind == wire.ERROR:
+            raise BusFault(f"{interface}.{member}: {found.error}: {' '.join(map(str, found.body))}")
+        return found
+
+    async def send(self, message: Message) -> None:
+        self._serial += 1
+        message.serial = self._serial
+        message.fd_count = len(message.fds)
+        data = wire.encode(message)
+        try:
+            if message.fds:
+                rights = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", message.fds))]
+                sent = self._link.sendmsg([data], rights)
+                data = data[sent:]
+            await self._loop.sock_sendall(self._link, data)
+        except OSError as fault:
+            raise BusFault(f"the bus is gone: {fault.strerror or fault}") from None
+
+    async def match(self, rule: str) -> None:
+        await self.call(*_OWN, "AddMatch", "s", rule)
+
+    async def own(self, name: str) -> None:
+        """Be called by that name."""
+        await self.call(*_OWN, "RequestName", "su", name, 0)
+
+    # -- parts -------------------------------------------------------------------------------------------------------
+
+    async def say_hello(self) -> None:
+        await self._authenticate()
+        self._loop.add_reader(self._link, self._on_readable)
+        await self.call(*_OWN, "Hello")
+
+    async def _authenticate(self) -> None:
+        uid = str(os.geteuid()).encode().hex()
+        for said, wanted in ((f"\0AUTH EXTERNAL {uid}", b"OK"), ("NEGOTIATE_UNIX_FD", b"AGREE_UNIX_FD")):
+            await self._loop.sock_sendall(self._link, f"{said}\r\n".encode())
+            answer = await self._loop.sock_recv(self._link, 4096)
+            if not answer.startswith(wanted):
+                raise BusFault(f"the bus does not let us in: {answer.decode('ascii', 'replace').strip()}")
+        await self._loop.sock_sendall(self._link, b"BEGIN\r\n")
+
+    def _on_readable(self) -> None:
+        try:
+            data, rights, _, _ = self._link.recvmsg(1 << 16, socket.CMSG_SPACE(_MOST_FDS * 4))
+        except BlockingIOError:
+            return
+        except OSError:
+            data, rights = b"", []
+        if not data:
+            return self._end()
+        for level, kind, packed in rights:
+            if (level, kind) == (socket.SOL_SOCKET, socket.SCM_RIGHTS):
+                self._fds += array.array("i", packed[: len(packed) - len(packed) % 4])
+        self._rest += data
+        while (size := wire.length(self._rest)) is not None and len(self._rest) >= size:
+            message, self._rest = wire.decode(self._rest[:size]), self._rest[size:]
+            message.fds, self._fds = self._fds[: message.fd_count], self._fds[message.fd_count :]
+            self._on_message(message)
+
+    def _on_message(self, message: Message) -> None:
+        if message.kind == wire.SIGNAL:
+            self.on_signal(message)
+        elif message.kind == wire.CALL:
+            self.on_call(message)
+        elif (waiting := self._waiting.get(message.reply_to)) is not None and not waiting.done():
+            waiting.set_result(message)
+
+    def _end(self) -> None:
+        self._loop.remove_reader(self._link)
+        self.gone.set()
+        for waiting in self._waiting.values():
+            if not waiting.done():
+                waiting.set_exception(BusFault("the bus is gone"))
+
+    def close(self) -> None:
+        self._loop.remove_reader(self._link)
+        for each in self._fds:
+            os.close(each)
+        self._link.close()
+
+
+@asynccontextmanager
+async def connected(address: str = "") -> AsyncIterator[Bus]:
+    """To the system's own bus, unless told. BusFault."""
+    link = socket.socket(socket.AF_UNIX)
+    link.setblocking(False)
+    with contextlib.closing(link):
+        try:
+            await asyncio.get_running_loop().sock_connect(link, _place(address))
+        except OSError as fault:
+            raise BusFault(f"there is no bus: {fault.strerror or fault}") from None
+        bus = Bus(link)
+        try:
+            await bus.say_hello()
+            yield bus
+        finally:
+            bus.close()
+
+
+def _place(address: str) -> str:
+    """The socket that an address names; of several the first."""
+    address = (address or os.environ.get("DBUS_SYSTEM_BUS_ADDRESS") or SYSTEM).partition(";")[0]
+    kind, _, rest = address.partition(":")
+    settings = dict(part.partition("=")[::2] for part in rest.split(","))
+    if kind == "unix" and "path" in settings:
+        return settings["path"]
+    if kind == "unix" and "abstract" in settings:
+        return f"\0{settings['abstract']}"
+    raise BusFault(f"the address of the bus cannot be {address!r}")
+
+
+__all__ = ["Bus", "BusFault", "connected"]

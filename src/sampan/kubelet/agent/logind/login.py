@@ -1,0 +1,65 @@
+"""What logind is asked, and what it tells."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+from sampan.kubelet.agent.logind import wire
+from sampan.kubelet.agent.logind.bus import Bus, BusFault
+from sampan.kubelet.agent.logind.wire import Message
+
+SERVICE, PATH = "org.freedesktop.login1", "/org/freedesktop/login1"
+INTERFACE = f"{SERVICE}.Manager"
+SIGNAL = "PrepareForShutdown"
+FOLDER = Path("/etc/systemd/logind.conf.d")
+_FILE = "99-kubelet.conf"
+_SYSTEMD = ("org.freedesktop.systemd1", "/org/freedesktop/systemd1", "org.freedesktop.systemd1.Manager")
+_HANG_UP = 1
+
+
+class Logind:
+    def __init__(self, bus: Bus, *, folder: Path = FOLDER) -> None:
+        """`folder` is where logind reads what it is to do besides its own file."""
+        self._bus, self._folder = bus, folder
+
+    async def delay_s(self) -> float:
+        """For how long at most somebody may put off the machine's end."""
+        answer = await self._bus.call(
+            SERVICE, PATH, "org.freedesktop.DBus.Properties", "Get", "ss", INTERFACE, "InhibitDelayMaxUSec"
+        )
+        return float(answer.body[0][1]) / 1e6
+
+    async def allow(self, seconds: float) -> None:
+        """Have logind allow so much."""
+        await asyncio.to_thread(self._write, seconds)
+        await self._bus.call(*_SYSTEMD, "KillUnit", "ssi", "systemd-logind.service", "all", _HANG_UP)
+
+    def _write(self, seconds: float) -> None:
+        self._folder.mkdir(parents=True, exist_ok=True)
+        (self._folder / _FILE).write_text(f"# Kubelet logind override\n[Login]\nInhibitDelayMaxSec={seconds:.0f}\n")
+
+    async def inhibit(self) -> int:
+        """Put the end off, from when it comes until this file is closed."""
+        why = "Kubelet needs time to handle node shutdown"
+        answer = await self._bus.call(SERVICE, PATH, INTERFACE, "Inhibit", "ssss", "shutdown", "kubelet", why, "delay")
+        if not answer.fds:
+            raise BusFault("logind has given no lock")
+        for extra in answer.fds[1:]:
+            os.close(extra)
+        return answer.fds[0]
+
+    async def follow(self, told: Callable[[bool], None]) -> None:
+        """Have `told` hear that the machine goes down, or that it does not after all."""
+
+        def on_signal(message: Message) -> None:
+            if (message.kind, message.interface, message.member) == (wire.SIGNAL, INTERFACE, SIGNAL) and message.body:
+                told(bool(message.body[0]))
+
+        self._bus.on_signal = on_signal
+        await self._bus.match(f"type='signal',interface='{INTERFACE}',member='{SIGNAL}',path='{PATH}'")
+
+
+__all__ = ["FOLDER", "INTERFACE", "PATH", "SERVICE", "SIGNAL", "Logind"]
