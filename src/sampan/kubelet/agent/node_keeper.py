@@ -51,6 +51,8 @@ class NodeKeeper:
         """What more there is, of devices."""
         self._kept = pod_ranges.kept(config.root)
         """The ranges that the node had when it was last heard of."""
+        self._used: list[str] = []
+        """Those that the runtime was last told."""
         self._runtime = RuntimeStatus()
         """As the runtime last said that it is."""
         self.use(record.node)
@@ -96,14 +98,15 @@ class NodeKeeper:
 
     def use(self, node: Node) -> None:
         """The node is like this now: pods have their addresses from its ranges."""
-        before, self._record.node = self._ranges(), node
+        self._record.node = node
         if node.spec.podCIDRs and node.spec.podCIDRs != self._kept:
             self._kept = list(node.spec.podCIDRs)
             pod_ranges.keep(self._config.root, self._kept)
-        self._record.runtime.use_pod_cidrs(self._ranges())
+        before, self._used = self._used, self._ranges()
+        self._record.runtime.use_pod_cidrs(self._used)
         self.look()
-        if self._ranges() != before and self._runtime.faults:
-            self.beat_now()
+        if self._used != before and self._runtime.faults:
+            self.beat_now()  # perhaps that is all that the runtime lacked
 
     def look(self) -> None:
         record, conditions = self._record, self.conditions()
