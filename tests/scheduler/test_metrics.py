@@ -1,17 +1,20 @@
 """What is measured, under which names, and that measuring leaves plug-ins as they were."""
 
 import asyncio
+from typing import Any
 
 import pytest
 
-from sampan.api.types.core_v1 import ServiceAccount
+from sampan.api.types.core_v1 import ResourceRequirements, ServiceAccount
 from sampan.api.types.meta_v1 import ObjectMeta
 from sampan.machinery.metrics import Metrics
 from sampan.scheduler.config import SchedulerConfig
 from sampan.scheduler.config_file import API_VERSION, KIND, parse_config
 from sampan.scheduler.framework.metrics import EVERY, PointMetrics
 from sampan.scheduler.metrics import SchedulerMetrics
+from sampan.scheduler.resource_metrics import resource_text
 from sampan.scheduler.scheduler import Scheduler
+from sampan.testing import builders
 from tests.controllers.cluster import cluster
 from tests.scheduler.running import Running, running
 
@@ -50,6 +53,17 @@ def test_attempts_and_queues() -> None:
         plugin = "scheduler_plugin_execution_duration_seconds_count"
         fits = f'{plugin}{{plugin="NodeResourcesFit",extension_point="Filter",status="Success"}}'
         assert 1 <= value(text, fits) <= 4
+        assert (
+            value(text, 'scheduler_queue_incoming_pods_total{queue="active",event="UnschedulablePodAdd"}') == EVERY + 2
+        )
+        failed = 'scheduler_queue_incoming_pods_total{queue="unschedulable",event="ScheduleAttemptFailure"}'
+        assert value(text, failed) == 1
+        asked = 'scheduler_plugin_evaluation_total{plugin="NodeResourcesFit",extension_point="Filter"'
+        assert value(text, asked + ',profile="default-scheduler"}') % EVERY == 0
+        for point in ("Reserve", "Permit"):
+            labels = f'{{extension_point="{point}",status="Success",profile="default-scheduler"}}'
+            assert value(text, f"scheduler_framework_extension_point_duration_seconds_count{labels}") == EVERY + 1
+        assert value(text, 'scheduler_cache_size{type="assumed_pods"}') == 0
 
     async def prepare(found: Running) -> None:
         account = ServiceAccount(metadata=ObjectMeta(name="default", namespace="default"))
@@ -61,6 +75,55 @@ def test_attempts_and_queues() -> None:
         await found.settle()
 
     asyncio.run(main())
+
+
+STABLE_OR_BETA = {
+    "schedule_attempts_total",
+    "scheduling_attempt_duration_seconds",
+    "preemption_victims",
+    "preemption_attempts_total",
+    "pending_pods",
+    "goroutines",
+    "pod_scheduling_sli_duration_seconds",
+    "pod_scheduling_attempts",
+    "framework_extension_point_duration_seconds",
+    "queue_incoming_pods_total",
+    "permit_wait_duration_seconds",
+    "unschedulable_pods",
+    "plugin_evaluation_total",
+}
+
+
+def test_every_name_that_the_real_one_promises() -> None:
+    names: set[str] = set()
+
+    class Noting(Metrics):
+        def _add(self, family: Any) -> Any:
+            names.add(family.name)
+            return super()._add(family)
+
+    SchedulerMetrics(Noting())
+    assert {f"scheduler_{name}" for name in STABLE_OR_BETA} <= names
+
+
+def test_what_pods_ask_for() -> None:
+    pod = builders.pod("p", namespace="x")
+    assert pod.spec.containers
+    pod.spec.containers[0].resources = ResourceRequirements(
+        requests={"cpu": "1500m", "memory": "1Mi", "example.com/gpu": "2", "ephemeral-storage": "0"},
+        limits={"hugepages-2Mi": "4Mi"},
+    )
+    pod.spec.nodeName, pod.spec.schedulerName, pod.spec.priority = "a", "s", 7
+    ended = builders.pod("q", namespace="x")
+    ended.status.phase = "Failed"
+    text = asyncio.run(resource_text([pod, ended]))
+    who = 'namespace="x",pod="p",node="a",scheduler="s",priority="7"'
+    assert [line for line in text.splitlines() if not line.startswith("#")] == [
+        f'kube_pod_resource_limit{{{who},resource="hugepages-2Mi",unit="bytes"}} 4194304',
+        f'kube_pod_resource_request{{{who},resource="cpu",unit="cores"}} 1.5',
+        f'kube_pod_resource_request{{{who},resource="example.com/gpu",unit=""}} 2',
+        f'kube_pod_resource_request{{{who},resource="memory",unit="bytes"}} 1048576',
+    ]
 
 
 class Counting:

@@ -144,7 +144,7 @@ def test_a_binding_that_fails_is_taken_back_and_tried_again() -> None:
             await cluster.create(cluster.pod("p", cpu="1"))
             await cluster.settle()
             found = await cluster.condition("p")
-            assert (found.reason, found.message) == ("SchedulerError", "running Bind plugin 'Stubborn': not now")
+            assert (found.reason, found.message) == ("SchedulerError", 'running Bind plugin "Stubborn": not now')
             assert not cluster.scheduler.table.requested.any()
             await cluster.cluster.clock.advance(20)
             assert await cluster.where("p") == ["a"]
@@ -234,6 +234,9 @@ def test_a_plugin_of_ones_own_and_a_second_scheduler() -> None:
             assert (await cluster.condition("three")).message.startswith(
                 "0/1 nodes are available: 1 node(s) did not end in b."
             )
+            await cluster.node("ab")  # the plug-in does not say what may help: anything may
+            await cluster.cluster.clock.advance(10)
+            assert await cluster.where("three") == ["ab"]
 
     asyncio.run(main())
 

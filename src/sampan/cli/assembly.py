@@ -340,7 +340,7 @@ async def _told(desk: Any, call: Call) -> Answer:
     """What the scheduler says about a pod, as an answer of the API server."""
     from sampan.apiserver.results import BytesAnswer
 
-    found = desk.answer(call.method, call.path.rstrip("/"), dict(call.query.pairs()), call.body)
+    found = await desk.answer(call.method, call.path.rstrip("/"), dict(call.query.pairs()), call.body)
     return BytesAnswer(found.body, found.content_type, found.code)
 
 

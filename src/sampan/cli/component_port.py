@@ -5,7 +5,7 @@ from __future__ import annotations
 import ssl
 import tempfile
 import time
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
 
@@ -25,7 +25,7 @@ Check = Callable[[], str]
 """Empty if all is well, else what is not."""
 
 
-Page = Callable[[str, str, Mapping[str, str], bytes], web.Response]
+Page = Callable[[str, str, Mapping[str, str], bytes], Awaitable[web.Response]]
 """Answers a method on a path with a query and a body."""
 
 
@@ -51,7 +51,7 @@ class ComponentPort:
             if refusal is not None:
                 return refusal
         if path in self._pages and request.method in ("GET", "POST"):
-            return self._pages[path](request.method, path, request.query, await request.read())
+            return await self._pages[path](request.method, path, request.query, await request.read())
         if request.method not in ("GET", "HEAD"):
             return web.Response(status=405, text="405 method not allowed\n")
         return self._found(path)

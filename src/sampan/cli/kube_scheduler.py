@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
     from sampan.scheduler.config import SchedulerConfig
     from sampan.scheduler.explain.serving import Desk
+    from sampan.scheduler.scheduler import Scheduler
 
 NAME = "kube-scheduler"
 
@@ -34,6 +35,7 @@ def command(**given: Any) -> None:
     async def work(component: Component) -> None:
         from sampan.scheduler.explain.serving import DECISIONS, WHY, Desk
         from sampan.scheduler.metrics import SchedulerMetrics
+        from sampan.scheduler.resource_metrics import RESOURCES
         from sampan.scheduler.scheduler import Scheduler
 
         scheduler = Scheduler(
@@ -44,7 +46,7 @@ def command(**given: Any) -> None:
             host=gethostname(),
         )
         page = _page(Desk(lambda: scheduler, component.clock.now))
-        component.pages.update({WHY: page, DECISIONS: page})
+        component.pages.update({WHY: page, DECISIONS: page, RESOURCES: _resources(scheduler)})
         await scheduler.run()
 
     _take_from_file(given, settings)
@@ -70,11 +72,24 @@ async def _config(component: Component, settings: SchedulerSettings) -> Schedule
 
 
 def _page(desk: Desk) -> Any:
-    def page(method: str, path: str, query: Mapping[str, str], body: bytes) -> web.Response:
+    async def page(method: str, path: str, query: Mapping[str, str], body: bytes) -> web.Response:
         from aiohttp import web
 
-        found = desk.answer(method, path, query, body)
+        found = await desk.answer(method, path, query, body)
         return web.Response(status=found.code, body=found.body, content_type=found.content_type)
+
+    return page
+
+
+def _resources(scheduler: Scheduler) -> Any:
+    async def page(method: str, path: str, query: Mapping[str, str], body: bytes) -> web.Response:
+        from aiohttp import web
+
+        from sampan.machinery.metrics import CONTENT_TYPE
+        from sampan.scheduler.resource_metrics import resource_text
+
+        text = await resource_text(scheduler.living_pods())
+        return web.Response(body=text.encode(), headers={"Content-Type": CONTENT_TYPE})
 
     return page
 

@@ -66,6 +66,7 @@ class Binder:
             self._waiting.put(waiting)
         else:
             await self._room.acquire()
+        self._metrics.binding.inc()
         self._beside(self._bind(queued, profile, cycle, node, waiting))
 
     async def _bind(
@@ -84,6 +85,7 @@ class Binder:
         finally:
             self._activity.step()
             self._room.release()
+            self._metrics.binding.dec()
         if status is not None:
             await self._unbound(queued, profile, cycle, node, status)
             return
@@ -132,10 +134,7 @@ class Binder:
         profile.commitment.unreserve(cycle, node)
         await profile.commitment.take_back(cycle, node)
         is_freed = self._feed.forget(queued.uid)
-        if status.is_rejected:
-            self._failures.refused(queued, status)
-        else:
-            self._failures.errored(queued, f"running Bind plugin {status.plugin!r}: {status.message}")
+        self._failures.refused(queued, status)
         if is_freed:
             self._feed.freed(queued.info)
 

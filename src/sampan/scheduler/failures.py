@@ -61,11 +61,11 @@ class Failures:
             self._queue.activate(info.uid)  # nothing else may ever wake it
 
     def refused(self, queued: Queued, status: Status) -> None:
-        """By a plug-in that had to agree to the node."""
+        """The node, by a plug-in that had to agree to it or failed to."""
         if status.is_rejected:
             self._back(queued, {status.plugin}, f"0/1 nodes are available: 1 {status.message}.", nominated="")
         else:
-            self.errored(queued, f"running plugin {status.plugin!r}: {status.message}")
+            self.errored(queued, status.message)
 
     def apart(self, queued: Queued, plugins: Collection[str], message: str) -> None:
         """A pod that could have a node, but others that it belongs to cannot."""

@@ -56,6 +56,7 @@ class SchedulerMetrics:
             "Pods that came into a queue, by what brought them.",
             ("queue", "event"),
         )
+        self.binding = made.gauge("scheduler_goroutines", "Tasks that are under way.", ("operation",)).labels("binding")
         self.permit_waits = made.histogram(
             "scheduler_permit_wait_duration_seconds",
             "How long pods waited for permission.",

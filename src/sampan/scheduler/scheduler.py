@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import AsyncIterator, Coroutine
+from collections.abc import AsyncIterator, Coroutine, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from typing import Any
@@ -242,6 +242,10 @@ class Scheduler:
         fit = profile.args.get("NodeResourcesFit", {})
         fit = {**fit, "ignoredResources": sorted({*fit.get("ignoredResources", ()), *ignored})}
         return replace(profile, args={**profile.args, "NodeResourcesFit": fit})
+
+    def living_pods(self) -> Sequence[Pod]:
+        """Those that take room or want some, as they are known here."""
+        return list(self.informers.of(Pod, LIVING).lister)
 
     def now(self) -> float:
         return self._clock.now()

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from sampan.api.codec import json
 from sampan.api.types.core_v1 import Pod, Taint
-from sampan.scheduler.explain.asking import explain
+from sampan.scheduler.explain.asking import explain_by_plugins
 from sampan.scheduler.explain.inspection import inspect
 from sampan.scheduler.explain.report import Explanation
 from sampan.scheduler.explain.serving import DECISIONS, WHY, Desk
@@ -46,7 +46,7 @@ def test_nothing_changes_by_asking(situation: Situation, data: st.DataObject) ->
 
 
 def told(cluster: Running, pod: Pod) -> Explanation:
-    return explain(cluster.scheduler, pod, now=cluster.cluster.clock.now())
+    return explain_by_plugins(cluster.scheduler, pod, now=cluster.cluster.clock.now())[0]
 
 
 def test_a_pod_that_waits() -> None:
@@ -111,17 +111,17 @@ def test_answers_over_http() -> None:
             await cluster.create(cluster.pod("p"))
             await cluster.settle()
             desk = Desk(lambda: cluster.scheduler, cluster.cluster.clock.now)
-            found = desk.answer("GET", WHY, {"namespace": "default", "name": "p"}, b"")
+            found = await desk.answer("GET", WHY, {"namespace": "default", "name": "p"}, b"")
             assert found.code == 200
             assert msgspec.json.decode(found.body, type=Explanation).node == "a"
-            assert desk.answer("GET", WHY, {"namespace": "default", "name": "gone"}, b"").code == 404
-            assert desk.answer("GET", WHY, {"limit": "many"}, b"").code == 400
-            assert desk.answer("POST", WHY, {}, b"[]").code == 400
-            might = desk.answer("POST", WHY, {"limit": "0"}, json.encode(cluster.pod("q")))
+            assert (await desk.answer("GET", WHY, {"namespace": "default", "name": "gone"}, b"")).code == 404
+            assert (await desk.answer("GET", WHY, {"limit": "many"}, b"")).code == 400
+            assert (await desk.answer("POST", WHY, {}, b"[]")).code == 400
+            might = await desk.answer("POST", WHY, {"limit": "0"}, json.encode(cluster.pod("q")))
             read = msgspec.json.decode(might.body, type=Explanation)
             assert (read.best, read.nodes) == ("a", [])
-            lines = desk.answer("GET", DECISIONS, {}, b"").body.splitlines()
+            lines = (await desk.answer("GET", DECISIONS, {}, b"")).body.splitlines()
             assert [msgspec.json.decode(line)["pod"] for line in lines] == ["default/p"]
-            assert Desk(lambda: None, cluster.cluster.clock.now).answer("GET", WHY, {}, b"").code == 503
+            assert (await Desk(lambda: None, cluster.cluster.clock.now).answer("GET", WHY, {}, b"")).code == 503
 
     asyncio.run(main())

@@ -3,17 +3,21 @@
 import asyncio
 import base64
 import ssl
+import tempfile
 import time
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
-from sampan.api.types.core_v1 import ResourceRequirements
+import pytest
+
+from sampan.api.types.core_v1 import Node, Pod, ResourceRequirements
 from sampan.api.types.meta_v1 import ObjectMeta
 from sampan.api.types.scheduling_v1 import PriorityClass
 from sampan.machinery import certificates
 from sampan.scheduler.config import SchedulerConfig
-from sampan.scheduler.config_file import API_VERSION, KIND, parse_config
+from sampan.scheduler.config_file import API_VERSION, KIND, ConfigError, parse_config
+from sampan.scheduler.explain.asking import explain
 from tests.scheduler.extenders.little_extender import LittleExtender, serving
 from tests.scheduler.running import Running, running
 
@@ -181,6 +185,122 @@ def test_it_chooses_among_candidates_for_preemption() -> None:
         return {"NodeNameToMetaVictims": {"c": body["NodeNameToMetaVictims"]["c"]}}
 
     play(scenario, {"preemptVerb": "preempt", "nodeCacheCapable": True}, preempt=answer)
+
+
+def test_names_of_one_that_was_asked_with_nodes_do_not_count() -> None:
+    async def scenario(found: Running, server: LittleExtender) -> None:
+        await found.create(found.pod("p"))
+        assert await found.where("p") == [""]
+        assert (await found.condition("p")).reason == "Unschedulable"
+
+    play(scenario, {"filterVerb": "filter"}, filter=lambda body: {"NodeNames": ["b"]})
+
+
+def test_a_pod_that_it_refused_is_tried_again_when_anything_happens() -> None:
+    async def scenario(found: Running, server: LittleExtender) -> None:
+        await found.create(found.pod("p"))
+        assert await found.where("p") == [""]
+        server.answers["filter"] = only("c")
+        await found.cluster.clock.advance(20)
+        assert await found.where("p") == [""]
+        await found.node("d")
+        await found.cluster.clock.advance(20)
+        assert await found.where("p") == ["c"]
+
+    play(scenario, {"filterVerb": "filter"}, filter=only())
+
+
+def test_it_has_a_say_in_the_node_that_is_meant_for_a_pod() -> None:
+    async def scenario(found: Running, server: LittleExtender) -> None:
+        await found.create(found.pod("big", cpu="8"))
+        await found.settle()
+        pods = found.cluster.client.of(Pod)
+        await pods.patch("big", {"status": {"nominatedNodeName": "a"}}, "default", subresource="status")
+        await found.node("b2", cpu="9")
+        there = {"cpu": "9", "memory": "8Gi", "pods": "10"}
+        nodes = found.cluster.client.of(Node)
+        await nodes.patch("a", {"status": {"allocatable": there, "capacity": there}}, subresource="status")
+        await found.cluster.clock.advance(20)
+        assert await found.where("big") == ["b2"]
+        asked = [[item["metadata"]["name"] for item in body["Nodes"]["items"]] for body in server.bodies("filter")]
+        assert ["a"] in asked
+
+    play(scenario, {"filterVerb": "filter"}, filter=only("b2"))
+
+
+def test_explanations_have_what_it_says() -> None:
+    async def scenario(found: Running, server: LittleExtender) -> None:
+        await found.settle()
+        told = await explain(found.scheduler, found.pod("p"), now=0.0)
+        by_name = {one.name: one for one in told.nodes}
+        assert (told.feasible, told.best, told.notes) == (2, "c", [])
+        (verdict,) = by_name["a"].refusals
+        assert (verdict.plugin, verdict.reasons, verdict.isFinal) == (server.url, ["not today"], False)
+        (score,) = [one for one in by_name["c"].scores if one.plugin == server.url]
+        assert (score.score, score.weight) == (70, 5)
+        assert by_name["c"].total == by_name["b"].total + 70 * 5
+        server.answers["filter"] = lambda body: 500
+        told = await explain(found.scheduler, found.pod("p"), now=0.0)
+        assert told.feasible == 3
+        assert told.notes == [
+            f"extender {server.url} could not be asked: "
+            f"failed filter with extender at URL {server.url}/filter, code 500"
+        ]
+
+    play(
+        scenario,
+        {"filterVerb": "filter", "prioritizeVerb": "rate", "weight": 5},
+        filter=only("b", "c"),
+        rate=lambda body: [{"Host": "c", "Score": 7}],
+    )
+
+
+@pytest.mark.parametrize(
+    ("extender", "wanted"),
+    [
+        ({"tlsConfig": {"insecure": True, "caData": "eA=="}}, "root certificates file with the insecure flag is not"),
+        ({"tlsConfig": {"certData": "eA=="}}, "a client certificate and its key must be given together"),
+        ({"tlsConfig": {"caFile": "/nowhere/ca.pem"}}, "No such file or directory"),
+        ({"httpTimeout": "soon"}, "invalid duration"),
+    ],
+)
+def test_settings_that_cannot_be_used_are_told_at_once(extender: dict[str, Any], wanted: str) -> None:
+    with pytest.raises(ConfigError, match=wanted):
+        config({"urlPrefix": "https://127.0.0.1:1", **extender})
+
+
+def test_no_time_means_the_usual_time() -> None:
+    (found,) = config({"urlPrefix": "http://127.0.0.1:1", "httpTimeout": "0s"}).extenders
+    assert found.timeout_s == 5
+
+
+def test_the_name_in_the_certificate() -> None:
+    """It may be another than that in the address."""
+    now = time.time()
+    ca = certificates.make_ca("ca", now=now)
+    pair = certificates.issue(
+        ca, certificates.Request(common_name="x", dns_names=("extender.example",), is_server=True), now=now
+    )
+    authority = base64.b64encode(ca.certificate).decode()
+
+    async def placed(name: str, context: ssl.SSLContext) -> str:
+        tls = {"caData": authority, "serverName": name}
+        async with (
+            serving(context, filter=only("b")) as server,
+            running(config({"urlPrefix": server.url, "filterVerb": "filter", "tlsConfig": tls})) as found,
+        ):
+            for node in ("a", "b"):
+                await found.node(node)
+            await found.create(found.pod("p"))
+            return (await found.where("p"))[0]
+
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder) / "both.pem"
+        file.write_bytes(pair.certificate + pair.key)
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.load_cert_chain(file)
+    assert asyncio.run(placed("extender.example", context)) == "b"
+    assert asyncio.run(placed("", context)) == ""
 
 
 def test_tls(tmp_path: Path) -> None:

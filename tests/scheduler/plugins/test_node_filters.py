@@ -1,10 +1,10 @@
-"""NodeUnschedulable, NodeName, TaintToleration and NodeAffinity against their oracles."""
+"""NodeUnschedulable, NodeName, TaintToleration, NodeAffinity and NodeDeclaredFeatures against their oracles."""
 
 import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sampan.api.types.core_v1 import Node, Taint
+from sampan.api.types.core_v1 import ContainerRestartRule, Node, Taint
 from tests.scheduler.clusters import Situation, few, refusals, scores, situations
 from tests.scheduler.plugins.matching import kept_off, let_in, node_term, tolerated
 
@@ -86,6 +86,32 @@ def test_preferred_node_affinity(situation: Situation, data: st.DataObject) -> N
     wanted = {name: 100 * weight // most if most else 0 for name, weight in raw.items()}
     found = scores(situation.simulation(), "NodeAffinity", pod, list(raw))
     assert found == (wanted if preferred else None)
+
+
+FEATURES = ("RestartAllContainersOnContainerExits", "UserNamespacesHostNetworkSupport", "SomethingElse")
+
+
+@few
+@given(situations(most_pods=0), st.booleans(), st.sampled_from([None, True, False]), st.booleans(), st.data())
+def test_declared_features(
+    situation: Situation, restarts_all: bool, host_users: bool | None, host_network: bool, data: st.DataObject
+) -> None:
+    pod = situation.pod
+    assert pod.spec.containers
+    action = "RestartAllContainers" if restarts_all else "Restart"
+    pod.spec.containers[0].restartPolicyRules = [ContainerRestartRule(action=action)]
+    pod.spec.hostUsers, pod.spec.hostNetwork = host_users, host_network
+    for node in situation.nodes:
+        node.status.declaredFeatures = data.draw(st.lists(st.sampled_from(FEATURES), unique=True))
+    needed = set(FEATURES[:1] if restarts_all else ()) | set(
+        FEATURES[1:2] if host_network and host_users is False else ()
+    )
+    wanted = {
+        node.metadata.name: (("node(s) didn't match Pod's required features",), True)
+        for node in situation.nodes
+        if needed - set(node.status.declaredFeatures)
+    }
+    assert refusals(situation.simulation(), "NodeDeclaredFeatures", pod) == wanted
 
 
 @few

@@ -64,7 +64,7 @@ async def _look(access: Access, value: Mapping[str, Any], limit: int) -> Any:
     async with HttpTransport(access) as transport:
         scheduler = Scheduler(client=Client(transport=transport, clock=clock, component="sampan-why"), clock=clock)
         async with scheduler.looking():
-            found = explain(scheduler, json.from_value(value, Pod), now=clock.now(), most_nodes=limit)
+            found = await explain(scheduler, json.from_value(value, Pod), now=clock.now(), most_nodes=limit)
     return msgspec.json.decode(msgspec.json.encode(found))
 
 

@@ -30,6 +30,7 @@ def lines(told: Explained, *, is_wide: bool) -> list[str]:
     if refused:
         found += [""] * any(node["fits"] for node in shown) + _refusals(refused, is_wide)
     found += _left_out(told, len(shown), is_wide)
+    found += ["", *told["notes"]] if told.get("notes") else []
     return found + (_matrix(told, shown) if is_wide else [])
 
 

@@ -12,6 +12,7 @@ import numpy as np
 from sampan.api.types.core_v1 import Pod
 from sampan.scheduler.diagnosis import NO_NODES, Diagnosis
 from sampan.scheduler.explain.inspection import Inspection, inspect
+from sampan.scheduler.explain.outside import Fitting, add_opinions
 from sampan.scheduler.explain.report import Explanation, LastDecision, NodeReport, Score, Verdict, Waiting
 from sampan.scheduler.feed import LIVING
 from sampan.scheduler.framework.contract import Cycle
@@ -31,8 +32,17 @@ def known_pod(scheduler: Scheduler, namespace: str, name: str) -> Pod | None:
     return found
 
 
-def explain(scheduler: Scheduler, pod: Pod, *, now: float, most_nodes: int = MOST_NODES) -> Explanation:
+async def explain(scheduler: Scheduler, pod: Pod, *, now: float, most_nodes: int = MOST_NODES) -> Explanation:
     """Why the pod is where it is, or where it would go; nothing changes by it."""
+    told, fitting = explain_by_plugins(scheduler, pod, now=now, most_nodes=most_nodes)
+    await add_opinions(told, scheduler.extenders, _unplaced(pod), fitting)
+    return told
+
+
+def explain_by_plugins(
+    scheduler: Scheduler, pod: Pod, *, now: float, most_nodes: int = MOST_NODES
+) -> tuple[Explanation, dict[str, Fitting]]:
+    """What the plug-ins say, and all the nodes that they leave."""
     name = pod.spec.schedulerName or DEFAULT_SCHEDULER
     info = scheduler.pods.info(_unplaced(pod))
     told = Explanation(pod=info.full_name, scheduler=name, time=now, node=pod.spec.nodeName)
@@ -41,13 +51,18 @@ def explain(scheduler: Scheduler, pod: Pod, *, now: float, most_nodes: int = MOS
     profile = scheduler.profiles.get(name)
     if profile is None:
         told.isFamiliar = False
-        return told
+        return told, {}
     with _taken_off(scheduler, info.uid, pod.spec.nodeName):
         cycle = profile.cycle(info, now)
         nominated = scheduler.nominations.ahead_of(info, scheduler.table.rows)
         found = inspect(profile, cycle, nominated)
         _tell(told, found, profile, cycle, most_nodes)
-    return told
+        table = cycle.table
+        fitting = {
+            table.names[row]: Fitting(table.node_of(row), total)
+            for row, total in zip(found.rows.tolist(), found.total.tolist(), strict=True)
+        }
+    return told, fitting
 
 
 def _tell(told: Explanation, found: Inspection, profile: Profile, cycle: Cycle, most: int) -> None:
@@ -147,4 +162,4 @@ def _waiting(scheduler: Scheduler, info: PodInfo) -> Waiting | None:
     )
 
 
-__all__ = ["MOST_NODES", "explain", "known_pod"]
+__all__ = ["MOST_NODES", "explain", "explain_by_plugins", "known_pod"]

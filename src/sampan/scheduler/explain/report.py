@@ -72,6 +72,8 @@ class Explanation(msgspec.Struct, omit_defaults=True):
     skipped: list[str] = []
     """Those that have nothing to say about such a pod."""
     nodes: list[NodeReport] = []
+    notes: list[str] = []
+    """What could not be found out."""
 
 
 __all__ = ["Explanation", "LastDecision", "NodeReport", "Score", "Verdict", "Waiting"]

@@ -34,7 +34,7 @@ class Desk:
         """`scheduler` gives the one that works at present: None while another process leads."""
         self._scheduler, self._now = scheduler, now
 
-    def answer(self, method: str, path: str, query: Mapping[str, str], body: bytes) -> Answer:
+    async def answer(self, method: str, path: str, query: Mapping[str, str], body: bytes) -> Answer:
         scheduler = self._scheduler()
         if scheduler is None:
             return _refusal(503, "the scheduler is not running here")
@@ -44,22 +44,22 @@ class Desk:
         if not limit.isdecimal():
             return _refusal(400, f"limit: {limit!r} is not a number")
         if method == "POST":
-            return self._might_come(scheduler, body, int(limit))
+            return await self._might_come(scheduler, body, int(limit))
         namespace, name = query.get("namespace", ""), query.get("name", "")
         pod = known_pod(scheduler, namespace, name)
         if pod is None:
             return _refusal(404, f"the scheduler knows no pod {namespace}/{name}")
-        return self._told(scheduler, pod, int(limit))
+        return await self._told(scheduler, pod, int(limit))
 
-    def _might_come(self, scheduler: Scheduler, body: bytes, limit: int) -> Answer:
+    async def _might_come(self, scheduler: Scheduler, body: bytes, limit: int) -> Answer:
         try:
             pod = json.read(body, Pod)
         except DecodeError as error:
             return _refusal(400, f"the body is no Pod: {error}")
-        return self._told(scheduler, pod, limit)
+        return await self._told(scheduler, pod, limit)
 
-    def _told(self, scheduler: Scheduler, pod: Pod, limit: int) -> Answer:
-        found = explain(scheduler, pod, now=self._now(), most_nodes=limit)
+    async def _told(self, scheduler: Scheduler, pod: Pod, limit: int) -> Answer:
+        found = await explain(scheduler, pod, now=self._now(), most_nodes=limit)
         return Answer(200, msgspec.json.encode(found))
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import partial
 from typing import TypeVar
 
@@ -29,6 +30,17 @@ _HIGHEST = 10
 """The best score that an extender gives."""
 
 T = TypeVar("T")
+
+
+@dataclass(slots=True)
+class Opinions:
+    """Of all extenders, by their addresses and by node."""
+
+    refused: dict[str, dict[str, tuple[str, bool]]] = field(default_factory=dict)
+    """The reason, and whether evicting pods would not help."""
+    scores: dict[str, dict[str, tuple[int, int]]] = field(default_factory=dict)
+    """From 0 to 100, and the weight."""
+    failures: dict[str, str] = field(default_factory=dict)
 
 
 class ExtenderChain:
@@ -101,6 +113,32 @@ class ExtenderChain:
             if 0 <= row < len(codes):
                 codes[row] = cycle.verdicts.code(NAME, reason, is_final=is_final)
         found.plugins = {verdict.plugin for verdict, _ in found.tallied()} | {NAME}
+        return found
+
+    # -- explanations ------------------------------------------------------------------------------------------------
+
+    async def asked(self, pod: Pod, nodes: Sequence[Node]) -> Opinions:
+        """What each of them says of nodes that plug-ins have nothing against; nobody's failure is an error."""
+        found = Opinions()
+        for extender in self._concerned(pod, "filter_verb"):
+            try:
+                result = await extender.filter(pod, nodes)
+            except ExtenderError as error:
+                found.failures[extender.name] = str(error)
+                continue
+            refused: dict[str, tuple[str, bool]] = {}
+            left = {node.metadata.name for node in _left(nodes, result, refused)}
+            gone = [node.metadata.name for node in nodes if node.metadata.name not in left]
+            found.refused[extender.name] = {name: refused.get(name, ("", False)) for name in gone}
+        for extender in self._concerned(pod, "prioritize_verb"):
+            try:
+                scores = await extender.prioritize(pod, nodes)
+            except ExtenderError as error:
+                found.failures[extender.name] = str(error)
+                continue
+            found.scores[extender.name] = {
+                name: (score * MAX_SCORE // _HIGHEST, extender.config.weight) for name, score in scores.items()
+            }
         return found
 
     # -- preemption, binding -----------------------------------------------------------------------------------------
@@ -186,4 +224,4 @@ def _pods_of(cycle: Cycle, extender: str, node: str, uids: Sequence[str]) -> lis
     return [there[uid] for uid in uids]
 
 
-__all__ = ["NAME", "ExtenderChain"]
+__all__ = ["NAME", "ExtenderChain", "Opinions"]

@@ -11,20 +11,10 @@ import msgspec
 
 from sampan.api import durations, names, resource_names
 from sampan.api.faults import FieldError, Path
+from sampan.machinery.client.access import AccessError
+from sampan.scheduler.extenders.tls import TlsSettings, context_of
 
 _TIMEOUT_S = 5.0
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TlsSettings:
-    insecure: bool = False
-    server_name: str = ""
-    cert_file: str = ""
-    key_file: str = ""
-    ca_file: str = ""
-    cert_data: bytes = b""
-    key_data: bytes = b""
-    ca_data: bytes = b""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -130,9 +120,11 @@ def _resource_faults(name: str, path: Path, number: int, seen: set[str]) -> list
 
 def _made(given: _Extender, path: Path, error: Callable[[str], Exception]) -> ExtenderConfig:
     try:
-        timeout_s = durations.parse_duration(str(given.httpTimeout)) / 1e9 if given.httpTimeout else _TIMEOUT_S
+        timeout_s = durations.parse_duration(str(given.httpTimeout)) / 1e9 or _TIMEOUT_S
         tls = _tls(given)
-    except ValueError as fault:
+        if tls is not None:
+            context_of(given.urlPrefix, tls)
+    except (ValueError, OSError, AccessError) as fault:
         raise error(f"{path}: {fault}") from None
     resources = given.managedResources
     return ExtenderConfig(
@@ -170,4 +162,4 @@ def _tls(given: _Extender) -> TlsSettings | None:
     )
 
 
-__all__ = ["ExtenderConfig", "TlsSettings", "read_extenders"]
+__all__ = ["ExtenderConfig", "read_extenders"]

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from pathlib import Path
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from sampan.api.types.core_v1 import Node, Pod
-from sampan.machinery.client.access import Access, tls_context
 from sampan.scheduler.extenders import messages
-from sampan.scheduler.extenders.extender_config import ExtenderConfig, TlsSettings
+from sampan.scheduler.extenders.extender_config import ExtenderConfig
+from sampan.scheduler.extenders.tls import context_of
 from sampan.scheduler.pod_info import PodInfo
 
 if TYPE_CHECKING:
@@ -31,6 +31,11 @@ class HttpExtender:
     def name(self) -> str:
         return self.config.url_prefix
 
+    @property
+    def _server_name(self) -> str | None:
+        """What the server's certificate is to be for, where the address does not say."""
+        return (self.config.tls.server_name or None) if self.config.tls is not None else None
+
     def concerns(self, pod: Pod) -> bool:
         """Whether the pod asks for something that is the extender's to manage."""
         wanted = self.config.managed_resources
@@ -43,9 +48,8 @@ class HttpExtender:
     async def filter(self, pod: Pod, nodes: Sequence[Node]) -> messages.FilterResult:
         names_only = self.config.is_node_cache_capable
         body = messages.node_args(pod, nodes, names_only=names_only)
-        found: messages.FilterResult = self._read(
-            messages.filter_result, await self._post(self.config.filter_verb, body)
-        )
+        read = partial(messages.filter_result, names_only=names_only)
+        found: messages.FilterResult = self._read(read, await self._post(self.config.filter_verb, body))
         if found.error:
             raise ExtenderError(found.error)
         known = {node.metadata.name for node in nodes}
@@ -85,7 +89,9 @@ class HttpExtender:
 
         url = f"{self.name.rstrip('/')}/{verb}"
         try:
-            async with self._opened().post(url, data=body, headers={"Content-Type": "application/json"}) as answer:
+            async with self._opened().post(
+                url, data=body, headers={"Content-Type": "application/json"}, server_hostname=self._server_name
+            ) as answer:
                 if answer.status != 200:
                     raise ExtenderError(f"failed {verb} with extender at URL {url}, code {answer.status}")
                 return msgspec.json.decode(await answer.read() or b"null")
@@ -104,7 +110,8 @@ class HttpExtender:
         import aiohttp
 
         if self._session is None:
-            context = tls_context(access_of(self.config)) if self.config.tls is not None else True
+            tls = self.config.tls
+            context = context_of(self.config.url_prefix, tls) if tls is not None else True
             self._session = aiohttp.ClientSession(
                 connector=aiohttp.TCPConnector(ssl=context),
                 timeout=aiohttp.ClientTimeout(total=self.config.timeout_s),
@@ -112,20 +119,4 @@ class HttpExtender:
         return self._session
 
 
-def access_of(config: ExtenderConfig) -> Access:
-    tls = config.tls or TlsSettings()
-    return Access(
-        server=config.url_prefix,
-        ca_pem=tls.ca_data or _file(tls.ca_file),
-        is_insecure=tls.insecure,
-        tls_server_name=tls.server_name,
-        client_cert_pem=tls.cert_data or _file(tls.cert_file),
-        client_key_pem=tls.key_data or _file(tls.key_file),
-    )
-
-
-def _file(name: str) -> bytes:
-    return Path(name).read_bytes() if name else b""
-
-
-__all__ = ["ExtenderError", "HttpExtender", "access_of"]
+__all__ = ["ExtenderError", "HttpExtender"]

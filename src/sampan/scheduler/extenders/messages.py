@@ -58,9 +58,10 @@ def binding_args(pod: Pod, node: str) -> bytes:
     return msgspec.json.encode({"PodName": meta.name, "PodNamespace": meta.namespace, "PodUID": meta.uid, "Node": node})
 
 
-def filter_result(value: Any) -> FilterResult:
+def filter_result(value: Any, *, names_only: bool) -> FilterResult:
+    """Names count only of an extender that is asked with names."""
     found = _lowered(value)
-    names, listed = found.get("nodenames"), found.get("nodes")
+    names, listed = found.get("nodenames") if names_only else None, found.get("nodes")
     if names is None and listed is not None:
         names = [item["metadata"]["name"] for item in _lowered(listed).get("items") or ()]
     return FilterResult(

@@ -67,9 +67,7 @@ class Commitment:
 
     def has_pre_bind(self, cycle: Cycle, node: str) -> bool:
         """Whether some plug-in has to do before the pod is bound. One that cannot tell may have."""
-        return any(
-            plugin.has_pre_bind(cycle, node) if hasattr(plugin, "has_pre_bind") else True for plugin in self._pre_bind
-        )
+        return any(_may_prepare(plugin, cycle, node) for plugin in self._pre_bind)
 
     async def pre_bind(self, cycle: Cycle, node: str) -> Status | None:
         with self._metrics.point("PreBind") as outcome:
@@ -112,7 +110,7 @@ class Commitment:
             if status is None:
                 return _SUCCESS
             outcome.code = status.code
-        return replace(status, plugin=plugin.name)
+        return _stamped(point, plugin, status)
 
     async def _awaited(
         self, point: str, plugin: Any, ask: Callable[[Cycle, str], Awaitable[Status | None]], cycle: Cycle, node: str
@@ -125,7 +123,22 @@ class Commitment:
             if status is None:
                 return _SUCCESS
             outcome.code = status.code
-        return replace(status, plugin=plugin.name)
+        return _stamped(point, plugin, status)
+
+
+def _may_prepare(plugin: Any, cycle: Cycle, node: str) -> bool:
+    try:
+        return bool(plugin.has_pre_bind(cycle, node)) if hasattr(plugin, "has_pre_bind") else True
+    except Exception:
+        log.exception("plug-in %s at PreBind", plugin.name)
+        return True
+
+
+def _stamped(point: str, plugin: Any, status: Status) -> Status:
+    """With the plug-in's name; of a failure also where."""
+    if status.code is Code.ERROR:
+        status = replace(status, reasons=(f'running {point} plugin "{plugin.name}": {status.message}',))
+    return replace(status, plugin=plugin.name)
 
 
 def _failed(point: str, plugin: Any, fault: Exception) -> Status:

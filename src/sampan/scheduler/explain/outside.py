@@ -1,0 +1,59 @@
+"""What extenders say, added to an explanation: they are asked about the nodes that the plug-ins leave."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, NamedTuple
+
+from sampan.api.types.core_v1 import Node, Pod
+from sampan.scheduler.explain.report import Explanation, NodeReport, Score, Verdict
+
+if TYPE_CHECKING:
+    from sampan.scheduler.extenders.chain import ExtenderChain, Opinions
+
+REFUSED = "node(s) refused by the extender"
+"""Where it does not say why."""
+
+
+class Fitting(NamedTuple):
+    """A node that will do for all plug-ins."""
+
+    node: Node
+    total: int
+
+
+async def add_opinions(told: Explanation, extenders: ExtenderChain, pod: Pod, fitting: Mapping[str, Fitting]) -> None:
+    if not fitting or not extenders.has_say(pod):
+        return
+    found = await extenders.asked(pod, [one.node for one in fitting.values()])
+    told.filters += list(found.refused)
+    told.notes += [f"extender {name} could not be asked: {why}" for name, why in found.failures.items()]
+    refused = set().union(*found.refused.values())
+    totals = {name: one.total + _extra(name, found) for name, one in fitting.items() if name not in refused}
+    told.feasible = len(totals)
+    told.best = max(totals, key=lambda name: totals[name], default="")
+    for report in told.nodes:
+        if report.name in fitting:
+            _add(report, found, totals)
+    told.nodes.sort(key=lambda one: (one.name != told.node, not one.fits, -one.total))
+
+
+def _extra(name: str, found: Opinions) -> int:
+    return sum(score * weight for scores in found.scores.values() for score, weight in [scores.get(name, (0, 0))])
+
+
+def _add(report: NodeReport, found: Opinions, totals: Mapping[str, int]) -> None:
+    for extender, refused in found.refused.items():
+        if report.name in refused:
+            reason, is_final = refused[report.name]
+            report.refusals.append(Verdict(extender, [reason or REFUSED], is_final))
+    if report.name not in totals:
+        report.fits, report.scores, report.total = False, [], 0
+        return
+    for extender, scores in found.scores.items():
+        score, weight = scores.get(report.name, (0, 1))
+        report.scores.append(Score(extender, score, weight))
+    report.total = totals[report.name]
+
+
+__all__ = ["Fitting", "add_opinions"]
