@@ -1,5 +1,7 @@
 """What the kubelet tells people about pods and nodes, in the words of the real one."""
 
+from typing import Any
+
 from sampan.api import gotext
 from sampan.api.types.core_v1 import Container, EphemeralContainer, ObjectReference, Pod
 from sampan.kubelet.records import NodeRecord
@@ -18,6 +20,11 @@ class PodEvents:
     def pod(self, kubelet: NodeRecord, pod: Pod, type: str, reason: str, message: str) -> None:
         if self._recorder is not None:
             self._recorder.event(pod, type, reason, message, host=kubelet.name)
+
+    def about(self, kubelet: NodeRecord, obj: Any, type: str, reason: str, message: str) -> None:
+        """Any object."""
+        if self._recorder is not None:
+            self._recorder.event(obj, type, reason, message, host=kubelet.name)
 
     def node(self, kubelet: NodeRecord, reason: str, message: str, type: str = NORMAL) -> None:
         if self._recorder is not None:

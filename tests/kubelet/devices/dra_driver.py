@@ -39,7 +39,7 @@ class BoatDriver:
         os.makedirs(registry, exist_ok=True)
         socket = registry / "b.sock"
         own = {"NodePrepareResources": self._prepare, "NodeUnprepareResources": self._unprepare}
-        services = [
+        services: list[tuple[Any, str, dict[str, Any]]] = [
             (registration(), "Registration", {"GetInfo": self._info, "NotifyRegistrationStatus": self._told}),
             *((proto(each), "DRAPlugin", own) for each in self.versions if each in SERVICES),
         ]

@@ -15,7 +15,7 @@ from sampan.kubelet.volumes.csi import wire
 from sampan.machinery.proto import Message, Schema
 from sampan.runtimes import kernel
 
-STAGE, MOUNT_GROUP = 1, 6
+STAGE, STATS, EXPAND, MOUNT_GROUP = 1, 2, 3, 6
 NAME = "folders.example.com"
 
 
@@ -28,6 +28,8 @@ class FolderDriver:
     calls: list[tuple[str, Message]] = field(default_factory=list)
     faults: dict[str, str] = field(default_factory=dict)
     """Calls that fail, and what they say."""
+    code: str = "INTERNAL"
+    """With which they do."""
     registered: asyncio.Event = field(default_factory=asyncio.Event)
     status: Any = None
 
@@ -70,7 +72,7 @@ class FolderDriver:
         async def handle(request: Message, context: Any) -> Message:
             self.calls.append((name, request))
             if name in self.faults:
-                await context.abort(grpc.StatusCode.INTERNAL, self.faults[name])
+                await context.abort(grpc.StatusCode[self.code], self.faults[name])
             return getattr(self, name)(request)
 
         return handle
@@ -130,3 +132,30 @@ class FolderDriver:
     def _bind(self, source: Path, target: Path) -> None:
         if target not in kernel.mounts_below(target):
             kernel.mount(source, target, flags=kernel.MS_BIND)
+
+
+@dataclass
+class GrowingDriver(FolderDriver):
+    """Its volumes are in memory, of one size each, and can become larger."""
+
+    abilities: tuple[int, ...] = (STAGE, STATS, EXPAND)
+    sizes: dict[str, int] = field(default_factory=dict)
+
+    def NodeStageVolume(self, request: Message) -> Message:
+        target = Path(request.staging_target_path)
+        if target not in kernel.mounts_below(target):
+            size = self.sizes.setdefault(request.volume_id, 1 << 20)
+            kernel.mount("tmpfs", target, "tmpfs", 0, f"size={size}")
+        return wire.csi().NodeStageVolumeResponse()
+
+    def NodeExpandVolume(self, request: Message) -> Message:
+        size = self.sizes[request.volume_id] = request.capacity_range.required_bytes
+        kernel.mount("tmpfs", request.staging_target_path, "tmpfs", kernel.MS_REMOUNT, f"size={size}")
+        return wire.csi().NodeExpandVolumeResponse(capacity_bytes=size)
+
+    def NodeGetVolumeStats(self, request: Message) -> Message:
+        found = os.statvfs(request.volume_path)
+        total, left = found.f_blocks * found.f_frsize, found.f_bavail * found.f_frsize
+        schema = wire.csi()
+        usage = schema.VolumeUsage(unit=1, total=total, available=left, used=total - left)
+        return schema.NodeGetVolumeStatsResponse(usage=[usage])

@@ -35,6 +35,7 @@ class Scene:
     def __init__(self, cluster: Cluster, root: Path) -> None:
         self.cluster, self.root, self.client = cluster, root, cluster.client
         self.events: list[tuple[str, str, str]] = []
+        self.told_of: list[tuple[str, str, str, str]] = []
         self.excesses: list[tuple[str, str]] = []
         self.told = asyncio.Event()
 
@@ -53,6 +54,7 @@ class Scene:
                 objects=PodObjects(informers=informers),
                 clock=clock,
                 warn=self._warn,
+                tell=lambda about, *said: self.told_of.append((about.metadata.name, *said)),
                 on_excess=lambda pod, message: self.excesses.append((pod.metadata.name, message)),
                 mounter=mounter,
             )

@@ -76,7 +76,7 @@ def test_stage_publish_and_back(tmp_path: Path) -> None:
             for pod in pods:
                 await manager.mount(pod)
             staged = driver.of("NodeStageVolume")
-            assert {each.volume_id for each in staged} == {"handle"}
+            assert [each.volume_id for each in staged] == ["handle"]
             assert dict(staged[0].volume_context) == {"color": "red"}
             assert (staged[0].volume_capability.mount.fs_type, list(staged[0].volume_capability.mount.mount_flags)) == (
                 "ext4",

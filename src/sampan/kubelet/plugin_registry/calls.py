@@ -17,7 +17,11 @@ _OPTIONS = [("grpc.enable_http_proxy", 0)]
 
 
 class RpcFault(Exception):
-    """What the other side said."""
+    """What the other side said; `code` is gRPC's word for it."""
+
+    def __init__(self, text: str, code: str = "") -> None:
+        super().__init__(text)
+        self.code = code
 
 
 @cache
@@ -66,7 +70,7 @@ async def stream(socket: str, schema: Schema, service: str, name: str, request: 
 
 def _told(fault: Any) -> RpcFault:
     code = "".join(word.capitalize() for word in fault.code().name.split("_"))
-    return RpcFault(f"rpc error: code = {code} desc = {fault.details() or ''}")
+    return RpcFault(f"rpc error: code = {code} desc = {fault.details() or ''}", code)
 
 
 __all__ = ["Message", "RpcFault", "call", "read", "stream"]

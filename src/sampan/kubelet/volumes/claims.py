@@ -39,7 +39,14 @@ class Claims:
         mode = found.spec.volumeMode or _FILES
         check_mode(volume.name, mode, mounts=mounts, devices=devices)
         is_read_only = source.readOnly or (found.spec.csi is not None and found.spec.csi.readOnly)
-        return Spec(pod=pod, volume=volume, persistent=found, is_read_only=is_read_only, is_block=mode == BLOCK)
+        return Spec(
+            pod=pod,
+            volume=volume,
+            persistent=found,
+            claim=claim,
+            is_read_only=is_read_only,
+            is_block=mode == BLOCK,
+        )
 
     async def _claim(self, namespace: str, name: str) -> PersistentVolumeClaim:
         try:

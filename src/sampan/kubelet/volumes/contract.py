@@ -11,7 +11,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-from sampan.api.types.core_v1 import PersistentVolume, PersistentVolumeSpec, Pod, PodSecurityContext, Volume
+from sampan.api.types.core_v1 import (
+    PersistentVolume,
+    PersistentVolumeClaim,
+    PersistentVolumeSpec,
+    Pod,
+    PodSecurityContext,
+    Volume,
+)
 
 SET_UP, MOUNT_DEVICE, WAIT_FOR_ATTACH = (
     f"MountVolume.{step} failed" for step in ("SetUp", "MountDevice", "WaitForAttach")
@@ -32,6 +39,22 @@ class ClaimFault(VolumeFault):
     """What the pod claims is not there: nothing was tried."""
 
 
+class CannotGrow(VolumeFault):
+    """The plug-in cannot make volumes larger."""
+
+
+class IsInUse(VolumeFault):
+    """It cannot become larger while it is used here."""
+
+
+class WillNotGrow(VolumeFault):
+    """It will never be that large."""
+
+
+class MayHaveGrown(VolumeFault):
+    """Nobody knows: it has to be tried again."""
+
+
 class NotAttached(VolumeFault):
     """Somebody else still has to attach the volume to this node."""
 
@@ -43,6 +66,8 @@ class Spec:
     pod: Pod
     volume: Volume
     persistent: PersistentVolume | None = None
+    claim: PersistentVolumeClaim | None = None
+    """By which it was found, as it was then."""
     is_read_only: bool = False
     """The claim is used for reading only."""
     is_block: bool = False
@@ -93,6 +118,18 @@ class Device:
     """Somebody else has to attach it to the node first."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Usage:
+    """Of a volume; of what is not known there is none."""
+
+    used_bytes: int = 0
+    capacity_bytes: int = 0
+    available_bytes: int = 0
+    used_inodes: int = 0
+    inodes: int = 0
+    free_inodes: int = 0
+
+
 class Plugin(Protocol):
     """Faults are VolumeFault or OSError."""
 
@@ -107,6 +144,15 @@ class Plugin(Protocol):
 
     async def tear_down(self, uid: str, inner: str) -> None:
         """Undo that; there may be nothing, or only a part of it."""
+
+    def can_grow(self, spec: Spec) -> bool:
+        """Whether something has to be done here when such a volume has become larger."""
+
+    async def grow(self, spec: Spec, ready: Ready, device: Device | None, size: int) -> None:
+        """Have the volume, which is set up, fill that many bytes. CannotGrow and its like, or another VolumeFault."""
+
+    async def usage(self, uid: str, inner: str, ready: Ready) -> Usage | None:
+        """As the one who keeps the volume has it; None: what the file system says counts."""
 
     # -- volumes that are mounted on the node first ------------------------------------------------------------------
 
@@ -128,7 +174,16 @@ class Plugin(Protocol):
 
 
 class PluginBase:
-    """For plug-ins without a device."""
+    """For plug-ins without a device, whose volumes are as large as they are."""
+
+    def can_grow(self, spec: Spec) -> bool:
+        return False
+
+    async def grow(self, spec: Spec, ready: Ready, device: Device | None, size: int) -> None:
+        return None
+
+    async def usage(self, uid: str, inner: str, ready: Ready) -> Usage | None:
+        return None
 
     async def device(self, spec: Spec) -> Device | None:
         return None
@@ -150,4 +205,5 @@ class PluginBase:
 
 
 __all__ = ["BLOCK", "MOUNT_DEVICE", "SET_UP", "WAIT_FOR_ATTACH"]
-__all__ += ["ClaimFault", "Device", "NotAttached", "Plugin", "PluginBase", "Ready", "Spec", "VolumeFault"]
+__all__ += ["CannotGrow", "ClaimFault", "Device", "IsInUse", "MayHaveGrown", "NotAttached", "Plugin", "PluginBase"]
+__all__ += ["Ready", "Spec", "Usage", "VolumeFault", "WillNotGrow"]

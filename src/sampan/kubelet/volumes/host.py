@@ -27,6 +27,8 @@ class VolumeConfig:
     """The runtime can."""
     patience_s: float = 10.0
     """How long a pod's worker waits for its volumes before it looks at the pod anew; they are worked on meanwhile."""
+    growth_period_s: float = 60.0
+    """How often claims in use are looked at: their volumes may have become larger."""
     size_period_s: float = 10.0
     """How often volumes with a limit are measured."""
 

@@ -10,11 +10,12 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
+from dataclasses import asdict, replace
 
 from sampan.api.types.core_v1 import FileKeySelector, Node, Pod
 from sampan.kubelet.objects import ObjectKey, PodObjects
 from sampan.kubelet.volumes import env_files, sizes
-from sampan.kubelet.volumes.claims import Claims
+from sampan.kubelet.volumes.claims import Claims, claimed
 from sampan.kubelet.volumes.container_mounts import ContainerMounts
 from sampan.kubelet.volumes.contract import SET_UP, ClaimFault, NotAttached, VolumeFault
 from sampan.kubelet.volumes.csi.client import Drivers
@@ -22,6 +23,7 @@ from sampan.kubelet.volumes.csi.handler import CsiHandler
 from sampan.kubelet.volumes.csi.node_info import NodeInfos
 from sampan.kubelet.volumes.csi.plugin import Csi
 from sampan.kubelet.volumes.disk import Disk
+from sampan.kubelet.volumes.growth import Growth, Tell
 from sampan.kubelet.volumes.host import Host, VolumeConfig
 from sampan.kubelet.volumes.layout import Layout
 from sampan.kubelet.volumes.mounting import Mounter
@@ -37,6 +39,7 @@ from sampan.kubelet.volumes.state import (
     desired_pod,
     is_other,
     made_of,
+    of_pod,
 )
 from sampan.kubelet.volumes.tokens import Tokens
 from sampan.kubelet.volumes.trust_bundles import TrustBundles
@@ -55,6 +58,7 @@ log = logging.getLogger(__name__)
 FAILED_MOUNT, FAILED_UNMOUNT = "FailedMount", "FailedUnMount"
 _BACKOFF = Backoff(0.5, 122.0)
 _TOO_LATE = "context deadline exceeded"
+_CLAIMS = "claims"
 
 
 class StillWaiting(RuntimeFailure):
@@ -75,6 +79,7 @@ class VolumeManager:
         warn: Callable[[Pod, str, str], None] = lambda pod, reason, message: None,
         told: Callable[[str], None] = lambda uid: None,
         on_excess: Callable[[Pod, str], None] = lambda pod, message: None,
+        tell: Tell = lambda about, type, reason, message: None,
         activity: Activity | None = None,
         mounter: Mounter | None = None,
     ) -> None:
@@ -108,11 +113,14 @@ class VolumeManager:
             host=self._host,
             plugins=self._plugins,
             claims=Claims(client=client),
+            growth=Growth(client=client, clock=clock, node_name=config.node_name, tell=tell),
             actual=self._actual,
             node=lambda: self._node.get(config.node_name),
         )
         self._disk = Disk(host=self._host, plugins=self._plugins, actual=self._actual)
         self._mounts = ContainerMounts(host=self._host, actual=self._actual)
+        self._to_measure: set[str] = set()
+        """Pods whose claims may have got more."""
         self._queue: WorkQueue[Key] = WorkQueue(clock=clock, backoff=_BACKOFF, activity=self._activity)
         objects.subscribe(self._on_object)
         informers.of(Node, Selection(fields=f"metadata.name={config.node_name}")).subscribe(self._on_node)
@@ -131,6 +139,7 @@ class VolumeManager:
         async with asyncio.TaskGroup() as group:
             group.create_task(self._queue.run())
             group.create_task(self._watch_sizes())
+            group.create_task(self._watch_growth())
             self._let_go_of_devices()
             while True:
                 group.create_task(self._work(await self._queue.get()))
@@ -215,7 +224,20 @@ class VolumeManager:
 
     async def usage(self, pod: Pod) -> Sequence[VolumeUsage]:
         """Of those volumes that can be measured."""
-        return await in_thread(self._disk.measured, pod)
+        found = await in_thread(self._disk.measured, pod)
+        return [await self._as_kept(pod, each) for each in found]
+
+    async def _as_kept(self, pod: Pod, usage: VolumeUsage) -> VolumeUsage:
+        """By the word of the volume's own driver, where it has one."""
+        volume = self._actual.get(Key(pod.metadata.uid, usage.name))
+        if volume is None or volume.ready is None:
+            return usage
+        try:
+            found = await volume.plugin.usage(pod.metadata.uid, volume.inner, volume.ready)
+        except VolumeFault as fault:
+            log.info("volume %s of pod %s cannot be measured: %s", usage.name, pod.metadata.uid, fault)
+            return usage
+        return replace(usage, **asdict(found)) if found is not None else usage
 
     # -- work --------------------------------------------------------------------------------------------------------
 
@@ -291,11 +313,14 @@ class VolumeManager:
     def _renew(self, desired: DesiredPod, pod: Pod) -> None:
         """The pod has changed; a new ephemeral container may use volumes that none before did."""
         before, desired.pod = desired.pod, pod
+        if _claims_of(desired):
+            self._to_measure.add(pod.metadata.uid)
+            self._changes.tell(_CLAIMS)
         if before.spec.ephemeralContainers != pod.spec.ephemeralContainers:
             fresh = desired_pod(pod)
             desired.volumes, desired.mounts, desired.devices = fresh.volumes, fresh.mounts, fresh.devices
         if is_other(before, pod):
-            for name in desired.volumes:
+            for name in of_pod(desired):
                 self._queue.add(Key(pod.metadata.uid, name))
 
     def _on_object(self, key: ObjectKey) -> None:
@@ -332,6 +357,23 @@ class VolumeManager:
                     for message in await in_thread(self._disk.excesses, desired.pod):
                         self._on_excess(desired.pod, message)
 
+    async def _watch_growth(self) -> None:
+        """Claims are looked at now and then, and those of a pod that has changed at once."""
+        while True:
+            until = self._clock.now() + self._config.growth_period_s
+            is_early = await happens_by(self._clock, self._changes.of(_CLAIMS), until)
+            uids = list(self._to_measure if is_early else self._desired)
+            self._to_measure.clear()
+            for desired in [found for uid in uids if (found := self._desired.get(uid)) is not None]:
+                for name in _claims_of(desired):
+                    await self._look_at_size(Key(desired.pod.metadata.uid, name), desired)
+
+    async def _look_at_size(self, key: Key, desired: DesiredPod) -> None:
+        try:
+            await self._reconciler.look_at_size(key, desired)
+        except (VolumeFault, errors.ApiError, ConnectionFailed, OSError) as fault:
+            log.info("size of volume %s of pod %s: %s", key.name, key.uid, fault)
+
     # -- words -------------------------------------------------------------------------------------------------------
 
     def _told(self, desired: DesiredPod, missing: Sequence[Key], why: str) -> str:
@@ -346,6 +388,10 @@ class VolumeManager:
         if found is None or found.device is None or not found.device.is_attachable:
             return False
         return node is None or all(one.name != found.device.unique for one in node.status.volumesAttached)
+
+
+def _claims_of(desired: DesiredPod) -> list[str]:
+    return [name for name, volume in desired.volumes.items() if claimed(desired.pod, volume) is not None]
 
 
 __all__ = ["FAILED_MOUNT", "FAILED_UNMOUNT", "StillWaiting", "VolumeManager"]

@@ -13,6 +13,7 @@ from sampan.api.types.core_v1 import Node
 from sampan.kubelet.volumes import subpaths
 from sampan.kubelet.volumes.claims import Claims, check_node
 from sampan.kubelet.volumes.contract import Device, NotAttached, Plugin, Ready, Spec, VolumeFault
+from sampan.kubelet.volumes.growth import Growth
 from sampan.kubelet.volumes.host import Host
 from sampan.kubelet.volumes.plugins.table import Plugins
 from sampan.kubelet.volumes.state import Actual, ActualVolume, DesiredPod, Key
@@ -26,11 +27,21 @@ _GROUP = "pv.beta.kubernetes.io/gid"
 
 class Reconciler:
     def __init__(
-        self, *, host: Host, plugins: Plugins, claims: Claims, actual: Actual, node: Callable[[], Node | None]
+        self,
+        *,
+        host: Host,
+        plugins: Plugins,
+        claims: Claims,
+        growth: Growth,
+        actual: Actual,
+        node: Callable[[], Node | None],
     ) -> None:
         self._host, self._plugins, self._claims, self._actual, self._node = host, plugins, claims, actual, node
+        self._growth = growth
         self._locks: dict[str, asyncio.Lock] = {}
         """Of devices: one of their pods at a time."""
+        self._mounted: set[str] = set()
+        """Devices that this kubelet has mounted: once is enough."""
         self._reporting = asyncio.Lock()
 
     # -- setting up --------------------------------------------------------------------------------------------------
@@ -51,8 +62,18 @@ class Reconciler:
         if device is not None:
             self._check_alone(key, spec, device)
             await self._mount_device(spec, plugin, device)
-        found.ready = await self._guarded(plugin, spec)
-        return found.ready.again_s
+        ready = await self._guarded(plugin, spec)
+        await self._growth.on_mount(spec, plugin, ready, device)
+        found.ready = ready
+        return ready.again_s
+
+    async def look_at_size(self, key: Key, desired: DesiredPod) -> None:
+        """Of a volume that is set up: it may have become larger. Where nobody can say, that waits."""
+        volume, found = desired.volumes.get(key.name), self._actual.get(key)
+        if volume is None or found is None or found.ready is None:
+            return
+        spec = await self._claims.spec(desired.pod, volume, mounts=desired.mounts, devices=desired.devices)
+        await self._growth.in_use(spec, found.plugin, found.ready, found.device)
 
     def _noted(self, key: Key, spec: Spec, plugin: Plugin, device: Device | None) -> ActualVolume:
         """From here on there may be something to take down."""
@@ -77,10 +98,13 @@ class Reconciler:
                 await self.report_in_use()
                 self._check_attached(device)
                 await plugin.wait_for_attach(spec)
+            if device.unique in self._mounted:
+                return
             try:
                 await plugin.mount_device(spec, device)
             except OSError as fault:
                 raise VolumeFault(_told(fault), step="MountVolume.MountDevice failed") from fault
+            self._mounted.add(device.unique)
 
     def _check_attached(self, device: Device) -> None:
         """By the word of the controller that has it attached; it takes that back before it has it detached."""
@@ -105,6 +129,7 @@ class Reconciler:
         await in_thread(subpaths.clean, self._host.mounter, layout.subpaths(key.uid) / found.inner)
         await found.plugin.tear_down(key.uid, found.inner)
         self._actual.remove(key)
+        self._growth.forget(found.inner)
         remove_empty(layout.volume(key.uid, found.plugin.name, found.inner).parent, layout.pod(key.uid))
 
     async def tear_down_device(self, unique: str) -> None:
@@ -114,6 +139,7 @@ class Reconciler:
             if found is None or self._actual.users(unique):
                 return
             plugin, device = found
+            self._mounted.discard(unique)
             await plugin.unmount_device(device)
             self._actual.forget_device(unique)
         if device.is_attachable:

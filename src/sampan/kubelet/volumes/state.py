@@ -129,6 +129,16 @@ def _with_only(pod: Pod, volume: Volume) -> Pod:
     return Pod(metadata=pod.metadata, spec=PodSpec(volumes=[volume]))
 
 
+def of_pod(desired: DesiredPod) -> list[str]:
+    """The volumes that tell of the pod itself."""
+    return [name for name, volume in desired.volumes.items() if _tells_of_pod(volume)]
+
+
+def _tells_of_pod(volume: Volume) -> bool:
+    sources = volume.projected.sources or () if volume.projected is not None else ()
+    return volume.downwardAPI is not None or any(each.downwardAPI is not None for each in sources)
+
+
 def is_other(old: Pod, new: Pod) -> bool:
     """Whether what a pod may know of itself has changed."""
     before, after = old.metadata, new.metadata
@@ -157,4 +167,4 @@ class Changes:
 
 
 __all__ = ["Actual", "ActualVolume", "AnyContainer", "Changes", "DesiredPod", "Key"]
-__all__ += ["containers", "desired_pod", "is_other", "made_of"]
+__all__ += ["containers", "desired_pod", "is_other", "made_of", "of_pod"]

@@ -11,7 +11,7 @@ from sampan.kubelet.volumes.contract import VolumeFault
 from sampan.kubelet.volumes.csi import wire
 from sampan.kubelet.volumes.csi.wire import Message
 
-STAGE, MULTI_WRITER, MOUNT_GROUP = 1, 5, 6
+STAGE, STATS, EXPAND, MULTI_WRITER, MOUNT_GROUP = 1, 2, 3, 5, 6
 _MODES = {
     "ReadWriteOnce": "SINGLE_NODE_WRITER",
     "ReadOnlyMany": "MULTI_NODE_READER_ONLY",
@@ -97,6 +97,22 @@ class Driver:
         request = wire.csi().NodeUnpublishVolumeRequest(volume_id=handle, target_path=str(target))
         await self._call("NodeUnpublishVolume", request)
 
+    async def expand(self, use: Use, staging: Path | None, path: Path, size: int) -> None:
+        schema = wire.csi()
+        request = schema.NodeExpandVolumeRequest(
+            volume_id=use.handle,
+            volume_path=str(path),
+            capacity_range=schema.CapacityRange(required_bytes=size),
+            staging_target_path=str(staging) if staging is not None else "",
+            volume_capability=await self._capability(use),
+            secrets=dict(use.secrets),
+        )
+        await self._call("NodeExpandVolume", request)
+
+    async def stats(self, handle: str, path: Path) -> Message:
+        request = wire.csi().NodeGetVolumeStatsRequest(volume_id=handle, volume_path=str(path))
+        return await self._call("NodeGetVolumeStats", request)
+
     async def _capability(self, use: Use) -> Message:
         schema = wire.csi()
         modes = _MODES_OF_MANY if await self.can(MULTI_WRITER) else _MODES
@@ -137,4 +153,4 @@ class Drivers:
         return found
 
 
-__all__ = ["MOUNT_GROUP", "MULTI_WRITER", "STAGE", "Driver", "Drivers", "NodeInfo", "Use"]
+__all__ = ["EXPAND", "MOUNT_GROUP", "MULTI_WRITER", "STAGE", "STATS", "Driver", "Drivers", "NodeInfo", "Use"]

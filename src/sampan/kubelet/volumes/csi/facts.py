@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import hashlib
+from dataclasses import replace
 
 from sampan.api.types.storage_v1 import CSIDriver
-from sampan.kubelet.volumes.contract import Spec, VolumeFault
+from sampan.kubelet.plugin_registry.calls import Message
+from sampan.kubelet.volumes.contract import IsInUse, MayHaveGrown, Spec, Usage, VolumeFault, WillNotGrow
 
 PERSISTENT, EPHEMERAL = "Persistent", "Ephemeral"
 PREFIX = "csi.storage.k8s.io"
+_PASSING = ("Canceled", "Cancelled", "DeadlineExceeded", "Unavailable", "ResourceExhausted", "Aborted")
+_HOPELESS = ("InvalidArgument", "OutOfRange", "NotFound")
+_BYTES, _INODES = 1, 2
 
 
 def attachment_name(handle: str, driver: str, node: str) -> str:
@@ -57,9 +62,34 @@ def check_life(info: CSIDriver | None, driver: str, life: str) -> None:
         raise VolumeFault(f"{start} not supported by driver {driver} (only supports [{told}])")
 
 
+def growth_fault(code: str, text: str) -> VolumeFault:
+    """What a driver's refusal to make a volume larger means. Pure."""
+    if code in _PASSING:
+        return MayHaveGrown(f"Expander.NodeExpand failed to expand the volume : {text}")
+    if code == "FailedPrecondition":
+        return IsInUse(f"Expander.NodeExpand failed to expand the volume : {text}")
+    if code in _HOPELESS:
+        return WillNotGrow(f"Expander.NodeExpand failed to expand the volume {text}")
+    return VolumeFault(f"Expander.NodeExpand failed to expand the volume : {text}")
+
+
+def used(stats: Message) -> Usage:
+    """Pure."""
+    units = {each.unit: each for each in stats.usage}
+    of_bytes, of_inodes = units.get(_BYTES), units.get(_INODES)
+    found = Usage()
+    if of_bytes is not None:
+        found = replace(
+            found, used_bytes=of_bytes.used, capacity_bytes=of_bytes.total, available_bytes=of_bytes.available
+        )
+    if of_inodes is not None:
+        found = replace(found, used_inodes=of_inodes.used, inodes=of_inodes.total, free_inodes=of_inodes.available)
+    return found
+
+
 def life_of(spec: Spec) -> str:
     return PERSISTENT if spec.persistent is not None else EPHEMERAL
 
 
-__all__ = ["EPHEMERAL", "PERSISTENT", "PREFIX", "attachment_name", "check_life", "has_groups", "inline_handle"]
-__all__ += ["life_of", "pod_info"]
+__all__ = ["EPHEMERAL", "PERSISTENT", "PREFIX", "attachment_name", "check_life", "growth_fault", "has_groups"]
+__all__ += ["inline_handle", "life_of", "pod_info", "used"]

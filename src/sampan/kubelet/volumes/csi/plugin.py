@@ -14,24 +14,30 @@ from sampan.api.types.storage_v1 import CSIDriver, VolumeAttachment
 from sampan.kubelet.volumes.contract import (
     MOUNT_DEVICE,
     WAIT_FOR_ATTACH,
+    CannotGrow,
     Device,
+    MayHaveGrown,
     NotAttached,
     PluginBase,
     Ready,
     Spec,
+    Usage,
     VolumeFault,
 )
-from sampan.kubelet.volumes.csi.client import MOUNT_GROUP, STAGE, Drivers, Use
+from sampan.kubelet.volumes.csi.client import EXPAND, MOUNT_GROUP, STAGE, STATS, Drivers, Use
 from sampan.kubelet.volumes.csi.facts import (
     PERSISTENT,
     PREFIX,
     attachment_name,
     check_life,
+    growth_fault,
     has_groups,
     inline_handle,
     life_of,
     pod_info,
+    used,
 )
+from sampan.kubelet.volumes.csi.wire import RpcFault
 from sampan.kubelet.volumes.host import Host
 from sampan.kubelet.volumes.ownership import give_to_group
 from sampan.kubelet.volumes.waiting import in_thread
@@ -159,6 +165,34 @@ class Csi(PluginBase):
         await in_thread(self._host.mounter.take_away, target)
         (folder / _DATA).unlink()
         folder.rmdir()
+
+    # -- size --------------------------------------------------------------------------------------------------------
+
+    def can_grow(self, spec: Spec) -> bool:
+        return spec.source.csi is not None
+
+    async def grow(self, spec: Spec, ready: Ready, device: Device | None, size: int) -> None:
+        source = spec.source.csi or CSIPersistentVolumeSource()
+        try:
+            driver = self._drivers.get(source.driver, "Expander.NodeExpand failed")
+        except VolumeFault as fault:
+            raise MayHaveGrown(fault.text) from None
+        if not await driver.can(EXPAND):
+            raise CannotGrow(f"NodeExpand is not supported by the CSI driver {source.driver}")
+        secrets = await self._secrets(source.nodeExpandSecretRef, "NodeExpandSecretRef")
+        use = await self._use(spec, source, secrets, {})
+        staging = device.path if device is not None and await driver.can(STAGE) else None
+        try:
+            await driver.expand(use, staging, ready.path, size)
+        except RpcFault as fault:
+            raise growth_fault(fault.code, fault.text) from None
+
+    async def usage(self, uid: str, inner: str, ready: Ready) -> Usage | None:
+        data = load(self._folder(uid, inner) / _DATA)
+        if data is None or data["driverName"] not in self._drivers:
+            return None
+        driver = self._drivers.get(data["driverName"], "metrics")
+        return used(await driver.stats(data["volumeHandle"], ready.path)) if await driver.can(STATS) else None
 
     # -- parts -------------------------------------------------------------------------------------------------------
 

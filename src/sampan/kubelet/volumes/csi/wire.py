@@ -14,7 +14,11 @@ if TYPE_CHECKING:
 
 
 class RpcFault(VolumeFault):
-    """What the driver said."""
+    """What the driver said; `code` is gRPC's word for it."""
+
+    def __init__(self, text: str, code: str = "") -> None:
+        super().__init__(text)
+        self.code = code
 
 
 def csi() -> Schema:
@@ -26,7 +30,7 @@ async def call(socket: str, name: str, request: Message) -> Message:
     try:
         return await calls.call(socket, csi(), "Node", name, request)
     except calls.RpcFault as fault:
-        raise RpcFault(str(fault)) from None
+        raise RpcFault(str(fault), fault.code) from None
 
 
 __all__ = ["Message", "RpcFault", "call", "csi"]

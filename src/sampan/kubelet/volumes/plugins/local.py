@@ -8,6 +8,7 @@ from pathlib import Path
 
 from sampan.api.types.core_v1 import LocalVolumeSource
 from sampan.kubelet.volumes.contract import MOUNT_DEVICE, Device, PluginBase, Ready, Spec, VolumeFault
+from sampan.kubelet.volumes.file_systems import fill
 from sampan.kubelet.volumes.host import Host
 from sampan.kubelet.volumes.ownership import give_to_group
 from sampan.kubelet.volumes.waiting import in_thread
@@ -86,6 +87,15 @@ class Local(PluginBase):
                 security = spec.security
                 give_to_group(target, security.fsGroup, is_read_only=False, policy=security.fsGroupChangePolicy)
         return Ready(path=target, is_read_only=spec.is_read_only)
+
+    def can_grow(self, spec: Spec) -> bool:
+        return True
+
+    async def grow(self, spec: Spec, ready: Ready, device: Device | None, size: int) -> None:
+        """A folder has room as its disk has; a raw disk is as large as it is."""
+        if device is not None:
+            kind = await in_thread(self._host.mounter.kind, device.path)
+            await fill((spec.source.local or LocalVolumeSource()).path, kind, device.path)
 
     async def tear_down(self, uid: str, inner: str) -> None:
         target = self._host.layout.volume(uid, NAME, inner)

@@ -1,0 +1,165 @@
+"""Volumes that become larger: once the volume itself is, the node's part follows, while it is used or when it is next
+mounted, and the claim says so."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from typing import Any
+
+from sampan.api.quantity import Quantity
+from sampan.api.types.core_v1 import PersistentVolumeClaim, Pod
+from sampan.kubelet.volumes import growth_status
+from sampan.kubelet.volumes.contract import (
+    CannotGrow,
+    Device,
+    IsInUse,
+    MayHaveGrown,
+    Plugin,
+    Ready,
+    Spec,
+    VolumeFault,
+    WillNotGrow,
+)
+from sampan.kubelet.volumes.growth_status import Outlook, size_of
+from sampan.machinery import errors
+from sampan.machinery.client import Client, ConnectionFailed, PatchType
+from sampan.machinery.clock import Clock
+from sampan.machinery.events import NORMAL, WARNING
+
+log = logging.getLogger(__name__)
+
+DONE, FAILED, IN_USE_FAILED = "FileSystemResizeSuccessful", "FileSystemResizeFailed", "VolumeResizeFailed"
+_WHILE_MOUNTING = "MountVolume.Setup failed while expanding volume"
+_IN_USE = "NodeExpandVolume.NodeExpandVolume failed"
+
+Tell = Callable[[Pod | PersistentVolumeClaim, str, str, str], None]
+"""An event: about what, type, reason, message."""
+
+
+class Growth:
+    def __init__(self, *, client: Client, clock: Clock, node_name: str, tell: Tell) -> None:
+        self._claims, self._clock, self._node, self._tell = client.of(PersistentVolumeClaim), clock, node_name, tell
+        self._sizes: dict[str, Quantity] = {}
+        """Of volumes that are set up: what this node last had them made."""
+        self._failed: set[str] = set()
+        """Those that were tried, to an end that was none."""
+        self._in_use: set[str] = set()
+        """Those that cannot become larger before they are mounted anew."""
+
+    async def on_mount(self, spec: Spec, plugin: Plugin, ready: Ready, device: Device | None) -> None:
+        """A volume is being set up that may have become larger meanwhile."""
+        if spec.claim is None or spec.persistent is None or not plugin.can_grow(spec):
+            return
+        before, size = size_of(spec.claim.status.capacity), size_of(spec.source.capacity)
+        known = self._sizes.setdefault(_key(spec), before)
+        self._in_use.discard(_key(spec))
+        if before >= size or known >= size:
+            return
+        try:
+            await self._grow(spec, plugin, ready, device, size)
+        except VolumeFault as fault:
+            raise VolumeFault(fault.text, step=_WHILE_MOUNTING) from fault
+
+    async def in_use(self, spec: Spec, plugin: Plugin, ready: Ready, device: Device | None) -> None:
+        """A volume that is used may have become larger."""
+        if spec.claim is None or spec.is_read_only or not plugin.can_grow(spec) or _key(spec) in self._in_use:
+            return
+        before, size = size_of(spec.claim.status.capacity), size_of(spec.source.capacity)
+        if self._sizes.setdefault(_key(spec), before) >= size:
+            return
+        try:
+            await self._grow(spec, plugin, ready, device, size)
+        except VolumeFault as fault:
+            self._tell(spec.pod, WARNING, IN_USE_FAILED, f'{_IN_USE} for volume "{spec.inner}" : {fault.text}')
+
+    def forget(self, inner: str) -> None:
+        """It is no longer set up here."""
+        self._sizes.pop(inner, None)
+        self._failed.discard(inner)
+        self._in_use.discard(inner)
+
+    async def _grow(self, spec: Spec, plugin: Plugin, ready: Ready, device: Device | None, size: Quantity) -> None:
+        claim = spec.claim
+        assert claim is not None
+        if spec.is_read_only:
+            self._tell_both(spec, WARNING, FAILED, "failed", "requested read-only file system")
+            return
+        if not growth_status.is_followed(claim):
+            await self._grow_unfollowed(spec, plugin, ready, device, size)
+            return
+        size = size_of(claim.status.allocatedResources)
+        found = growth_status.outlook(claim, size, has_failed=_key(spec) in self._failed)
+        if not found.is_wanted:
+            if found.is_told:
+                self._sizes[_key(spec)] = size
+            return
+        if not found.is_told:
+            claim = await self._write(claim, growth_status.begun(claim))
+        try:
+            await plugin.grow(spec, ready, device, int(size.value()))
+        except VolumeFault as fault:
+            await self._note_fault(spec, claim, fault, found, size)
+            return
+        self._tell_both(spec, NORMAL, DONE, "succeeded", self._node)
+        self._sizes[_key(spec)] = size
+        if not found.is_told:
+            await self._write(claim, growth_status.finished(claim, size))
+
+    async def _note_fault(
+        self, spec: Spec, claim: PersistentVolumeClaim, fault: VolumeFault, found: Outlook, size: Quantity
+    ) -> None:
+        """VolumeFault unless it is as good as done, or not to be tried again."""
+        if isinstance(fault, CannotGrow) and found.is_told:
+            self._sizes[_key(spec)] = size
+            return
+        if not isinstance(fault, MayHaveGrown):
+            self._failed.add(_key(spec))
+            is_final = isinstance(fault, WillNotGrow) or found.is_final
+            patch = growth_status.failed(claim, fault.text, self._clock.now(), is_final=is_final)
+            await self._write(claim, patch)
+        if isinstance(fault, IsInUse):
+            self._in_use.add(_key(spec))
+            log.warning("volume %s cannot become larger while it is used: %s", spec.inner, fault.text)
+            return
+        raise fault
+
+    async def _grow_unfollowed(
+        self, spec: Spec, plugin: Plugin, ready: Ready, device: Device | None, size: Quantity
+    ) -> None:
+        claim = spec.claim
+        assert claim is not None
+        try:
+            await plugin.grow(spec, ready, device, int(size.value()))
+        except CannotGrow:
+            return
+        except IsInUse:
+            self._in_use.add(_key(spec))
+            return
+        self._tell_both(spec, NORMAL, DONE, "succeeded", self._node)
+        self._sizes[_key(spec)] = size
+        if size_of(claim.status.capacity) < size:
+            await self._write(claim, growth_status.finished(claim, size))
+
+    async def _write(self, claim: PersistentVolumeClaim, patch: dict[str, Any]) -> PersistentVolumeClaim:
+        meta = claim.metadata
+        try:
+            return await self._claims.patch(
+                meta.name, patch, meta.namespace, type=PatchType.MERGE, subresource="status"
+            )
+        except (errors.ApiError, ConnectionFailed) as fault:
+            raise MayHaveGrown(f'patchPVCStatus failed to patch PVC "{meta.name}": {fault}') from fault
+
+    def _tell_both(self, spec: Spec, type: str, reason: str, outcome: str, more: str) -> None:
+        message = f'MountVolume.NodeExpandVolume {outcome} for volume "{spec.inner}" {more}'
+        for about in (spec.pod, spec.claim):
+            if about is not None:
+                self._tell(about, type, reason, message)
+
+
+def _key(spec: Spec) -> str:
+    """A node has each persistent volume once, whatever it is called elsewhere."""
+    return spec.inner
+
+
+__all__ = ["DONE", "FAILED", "IN_USE_FAILED", "Growth", "Tell"]

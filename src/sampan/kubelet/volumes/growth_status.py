@@ -1,0 +1,88 @@
+"""What a claim's status says while its volume becomes larger on the node. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from sampan.api import times
+from sampan.api.codec import json
+from sampan.api.quantity import Quantity, parse
+from sampan.api.types.core_v1 import PersistentVolumeClaim, PersistentVolumeClaimCondition
+
+STORAGE = "storage"
+PENDING, IN_PROGRESS, INFEASIBLE = "NodeResizePending", "NodeResizeInProgress", "NodeResizeInfeasible"
+NODE_ERROR = "NodeResizeError"
+_CONDITIONS = ("Resizing", "FileSystemResizePending", "ControllerResizeError", NODE_ERROR)
+_NOT_NEEDED = "volume.kubernetes.io/node-expansion-not-required"
+ZERO = parse("0")
+
+
+def size_of(amounts: Mapping[str, str]) -> Quantity:
+    return parse(amounts.get(STORAGE, "0"))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outlook:
+    is_wanted: bool
+    """The node is to make it larger."""
+    is_told: bool = False
+    """The claim has that size already: somebody else was quicker, or nothing was to be done on nodes."""
+    is_final: bool = False
+    """If it fails, it is given up: the claim asks for another size by now."""
+
+
+def is_followed(claim: PersistentVolumeClaim) -> bool:
+    """Whether who has made the volume larger says how far that is; a resizer of old does not."""
+    return bool(claim.status.allocatedResourceStatuses.get(STORAGE) or claim.status.allocatedResources)
+
+
+def outlook(claim: PersistentVolumeClaim, size: Quantity, *, has_failed: bool) -> Outlook:
+    """`size` is that of the volume; `has_failed`: this node has tried, and was told that it cannot be."""
+    status = claim.status.allocatedResourceStatuses.get(STORAGE, "")
+    is_final = has_failed and size_of(claim.spec.resources.requests) != size
+    is_told = size_of(claim.status.capacity) >= size and not status
+    is_shared = "ReadWriteMany" in claim.spec.accessModes and _NOT_NEEDED not in claim.metadata.annotations
+    is_wanted = (is_told and is_shared) or status in (PENDING, IN_PROGRESS)
+    return Outlook(is_wanted=is_wanted, is_told=is_told, is_final=is_final)
+
+
+def begun(claim: PersistentVolumeClaim) -> dict[str, Any]:
+    return _checked(claim, {"allocatedResourceStatuses": {STORAGE: IN_PROGRESS}})
+
+
+def finished(claim: PersistentVolumeClaim, size: Quantity) -> dict[str, Any]:
+    left = [found for found in claim.status.conditions if found.type not in _CONDITIONS]
+    status: dict[str, Any] = {"capacity": {STORAGE: str(size)}, "conditions": _values(left)}
+    if claim.status.allocatedResourceStatuses:
+        status["allocatedResourceStatuses"] = {STORAGE: None}
+    return _checked(claim, status)
+
+
+def failed(claim: PersistentVolumeClaim, why: str, now: float, *, is_final: bool) -> dict[str, Any]:
+    said = PersistentVolumeClaimCondition(
+        type=NODE_ERROR,
+        status="True",
+        lastTransitionTime=times.format_time(now),
+        message=f"failed to expand pvc with {why}",
+    )
+    before = claim.status.conditions
+    known = any(found.type == NODE_ERROR and found.status == "True" for found in before)
+    others = before if known else [found for found in before if found.type != NODE_ERROR]
+    status: dict[str, Any] = {"conditions": _values(others if known else [*others, said])}
+    if is_final:
+        status["allocatedResourceStatuses"] = {STORAGE: INFEASIBLE}
+    return {"status": status}
+
+
+def _checked(claim: PersistentVolumeClaim, status: Mapping[str, Any]) -> dict[str, Any]:
+    """Only if the claim is still as it was seen."""
+    return {"metadata": {"resourceVersion": claim.metadata.resourceVersion}, "status": dict(status)}
+
+
+def _values(conditions: Sequence[PersistentVolumeClaimCondition]) -> list[Any]:
+    return [json.to_value(found) for found in conditions]
+
+
+__all__ = ["ZERO", "Outlook", "begun", "failed", "finished", "is_followed", "outlook", "size_of"]

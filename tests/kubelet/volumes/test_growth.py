@@ -1,0 +1,212 @@
+"""Volumes that become larger, of a CSI driver that makes them so."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sampan.api.types.core_v1 import PersistentVolume, PersistentVolumeClaim, Pod
+from sampan.kubelet.volumes import VolumeManager
+from sampan.kubelet.volumes.file_systems import growing
+from sampan.machinery.client import PatchType
+from sampan.machinery.copies import copy_of
+from tests.kubelet.volumes.driver import GrowingDriver
+from tests.kubelet.volumes.made import Scene, eventually, needs_root, play
+from tests.kubelet.volumes.test_csi import CLAIM, driver_object, volume
+
+LARGE = 4 << 20
+PENDING = {"storage": "NodeResizePending"}
+
+
+async def enlarge(scene: Scene, size: str = "4Mi", status: dict[str, Any] | None = None) -> None:
+    """What the driver's resizer does: the volume itself, and what the claim says of it."""
+    capacity = {"spec": {"capacity": {"storage": size}}}
+    await scene.client.of(PersistentVolume).patch("v", capacity, type=PatchType.MERGE)
+    pending = {"type": "FileSystemResizePending", "status": "True"}
+    told = {"allocatedResources": {"storage": size}, "allocatedResourceStatuses": PENDING, "conditions": [pending]}
+    await say(scene, told if status is None else status)
+
+
+async def say(scene: Scene, status: dict[str, Any]) -> None:
+    await scene.client.of(PersistentVolumeClaim).patch(
+        "c", {"status": status}, "default", type=PatchType.MERGE, subresource="status"
+    )
+
+
+async def claim(scene: Scene) -> PersistentVolumeClaim:
+    return await scene.client.of(PersistentVolumeClaim).get("c", "default")
+
+
+async def begun(scene: Scene, *, size: str = "1Mi", modes: tuple[str, ...] = ("ReadWriteOnce",)) -> Pod:
+    await driver_object(scene, attachRequired=False)
+    await volume(scene, pv={"capacity": {"storage": size}, "accessModes": list(modes)})
+    await say(scene, {"capacity": {"storage": size}})
+    return await scene.pod(volumes=CLAIM)
+
+
+def touched(pod: Pod, number: int = 1) -> Pod:
+    """Somebody has changed it: its claims are looked at."""
+    changed = copy_of(pod)
+    changed.metadata.annotations = {"touched": str(number)}
+    return changed
+
+
+def scenario_of(
+    work: Callable[[Scene, GrowingDriver, VolumeManager, Pod], Any], **options: Any
+) -> Callable[[Path], None]:
+    def test(tmp_path: Path) -> None:
+        async def scenario(scene: Scene) -> None:
+            driver, pod = GrowingDriver(tmp_path / "data"), await begun(scene, **options)
+            async with driver.serving(scene.root / "plugins_registry"), scene.managing() as manager:
+                await driver.registered.wait()
+                await work(scene, driver, manager, pod)
+                driver.faults = {}
+                await manager.unmount(pod)
+
+        play(tmp_path, scenario)
+
+    return needs_root(test)
+
+
+async def while_it_is_used(scene: Scene, driver: GrowingDriver, manager: VolumeManager, pod: Pod) -> None:
+    await manager.mount(pod)
+    [usage] = await manager.usage(pod)
+    assert (usage.capacity_bytes, usage.claim) == (1 << 20, "c")
+    await enlarge(scene)
+    manager.follow(touched(pod))
+    await scene.seen(PersistentVolumeClaim, "c", lambda found: found.status.capacity == {"storage": "4Mi"})
+    found = await claim(scene)
+    assert (found.status.conditions, found.status.allocatedResourceStatuses) == ([], {})
+    [asked] = driver.of("NodeExpandVolume")
+    path = scene.folder(pod, "csi", "v") / "mount"
+    assert (asked.volume_path, asked.capacity_range.required_bytes) == (str(path), LARGE)
+    assert asked.staging_target_path.endswith("globalmount")
+    [usage] = await manager.usage(pod)
+    assert usage.capacity_bytes == LARGE
+    assert len(driver.of("NodeGetVolumeStats")) == 2
+    text = 'MountVolume.NodeExpandVolume succeeded for volume "v" n'
+    assert scene.told_of == [(name, "Normal", "FileSystemResizeSuccessful", text) for name in ("p", "c")]
+    assert len(driver.of("NodeStageVolume")) == len(driver.of("NodePublishVolume")) == 1
+
+
+test_while_it_is_used = scenario_of(while_it_is_used)
+
+
+async def before_it_is_used(scene: Scene, driver: GrowingDriver, manager: VolumeManager, pod: Pod) -> None:
+    await enlarge(scene)
+    await manager.mount(pod)
+    assert [each.capacity_range.required_bytes for each in driver.of("NodeExpandVolume")] == [LARGE]
+    assert (await claim(scene)).status.capacity == {"storage": "4Mi"}
+
+
+test_before_it_is_used = scenario_of(before_it_is_used)
+
+
+async def with_a_resizer_of_old(scene: Scene, driver: GrowingDriver, manager: VolumeManager, pod: Pod) -> None:
+    await enlarge(scene, status={"conditions": [{"type": "FileSystemResizePending", "status": "True"}]})
+    await manager.mount(pod)
+    found = await claim(scene)
+    assert (found.status.capacity, found.status.conditions) == ({"storage": "4Mi"}, [])
+
+
+test_with_a_resizer_of_old = scenario_of(with_a_resizer_of_old)
+
+
+async def not_yet_the_nodes_turn(scene: Scene, driver: GrowingDriver, manager: VolumeManager, pod: Pod) -> None:
+    status = {"storage": "ControllerResizeInProgress"}
+    await enlarge(scene, status={"allocatedResources": {"storage": "4Mi"}, "allocatedResourceStatuses": status})
+    await manager.mount(pod)
+    assert driver.of("NodeExpandVolume") == []
+    assert (await claim(scene)).status.capacity == {"storage": "1Mi"}
+
+
+test_not_yet_the_nodes_turn = scenario_of(not_yet_the_nodes_turn)
+
+
+async def never(scene: Scene, driver: GrowingDriver, manager: VolumeManager, pod: Pod) -> None:
+    """A size that will never be is given up, so that another can be asked for."""
+    await manager.mount(pod)
+    driver.faults, driver.code = {"NodeExpandVolume": "too much"}, "OUT_OF_RANGE"
+    await enlarge(scene)
+    manager.follow(touched(pod))
+    infeasible = {"storage": "NodeResizeInfeasible"}
+    await scene.seen(PersistentVolumeClaim, "c", lambda found: found.status.allocatedResourceStatuses == infeasible)
+    why = "Expander.NodeExpand failed to expand the volume rpc error: code = OutOfRange desc = too much"
+    conditions = {each.type: each.message for each in (await claim(scene)).status.conditions}
+    assert conditions["NodeResizeError"] == f"failed to expand pvc with {why}"
+    await eventually(lambda: bool(scene.told_of))
+    text = f'NodeExpandVolume.NodeExpandVolume failed for volume "v" : {why}'
+    assert scene.told_of == [("p", "Warning", "VolumeResizeFailed", text)]
+
+
+test_never = scenario_of(never)
+
+
+async def not_while_it_is_used(scene: Scene, driver: GrowingDriver, manager: VolumeManager, pod: Pod) -> None:
+    """Once it is told, this is not tried again until the volume is mounted anew; and nobody has to wait for it."""
+    await manager.mount(pod)
+    driver.faults, driver.code = {"NodeExpandVolume": "in use"}, "FAILED_PRECONDITION"
+    await enlarge(scene)
+    for number in (1, 2):
+        manager.follow(touched(pod, number))
+        await scene.seen(PersistentVolumeClaim, "c", _has_error)
+    await manager.unmount(pod)
+    assert len(driver.of("NodeExpandVolume")) == 1
+    driver.faults = {}
+    await manager.mount(pod)
+    found = await claim(scene)
+    assert (found.status.capacity, found.status.conditions) == ({"storage": "4Mi"}, [])
+
+
+def _has_error(found: PersistentVolumeClaim) -> bool:
+    return any(each.type == "NodeResizeError" for each in found.status.conditions)
+
+
+test_not_while_it_is_used = scenario_of(not_while_it_is_used)
+
+
+async def trouble_keeps_a_pod_waiting(scene: Scene, driver: GrowingDriver, manager: VolumeManager, pod: Pod) -> None:
+    driver.faults = {"NodeExpandVolume": "not now"}
+    await enlarge(scene)
+    manager.follow(pod)
+    start = 'MountVolume.Setup failed while expanding volume for volume "v" : Expander.NodeExpand failed to expand the'
+    assert await scene.warned() == f"{start} volume : rpc error: code = Internal desc = not now"
+    driver.faults = {}
+    await manager.mount(pod)
+    assert (await claim(scene)).status.capacity == {"storage": "4Mi"}
+
+
+test_trouble_keeps_a_pod_waiting = scenario_of(trouble_keeps_a_pod_waiting)
+
+
+@needs_root
+def test_a_driver_that_cannot(tmp_path: Path) -> None:
+    """On a volume of many nodes another may have done it, or nothing had to be done on nodes at all."""
+
+    async def scenario(scene: Scene) -> None:
+        driver, pod = GrowingDriver(tmp_path / "data", abilities=(1,)), await begun(scene, modes=("ReadWriteMany",))
+        async with driver.serving(scene.root / "plugins_registry"), scene.managing() as manager:
+            await driver.registered.wait()
+            await manager.mount(pod)
+            await enlarge(scene, status={"capacity": {"storage": "4Mi"}, "allocatedResources": {"storage": "4Mi"}})
+            manager.follow(touched(pod))
+            await eventually(lambda: driver.calls[-1][0] != "NodeExpandVolume")
+            await manager.unmount(pod)
+            assert driver.of("NodeExpandVolume") == []
+            assert scene.told_of == []
+
+    play(tmp_path, scenario)
+
+
+@pytest.mark.parametrize(
+    ("kind", "command"),
+    [
+        ("ext4", ["resize2fs", "/dev/x"]),
+        ("xfs", ["xfs_growfs", "-d", "/m"]),
+        ("btrfs", ["btrfs", "filesystem", "resize", "max", "/m"]),
+        ("vfat", []),
+    ],
+)
+def test_tools(kind: str, command: list[str]) -> None:
+    assert growing("/dev/x", kind, Path("/m")) == command
