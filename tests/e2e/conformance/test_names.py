@@ -35,7 +35,7 @@ def by_group(names: Iterable[str]) -> Counter[str]:
     return Counter(name[1 : name.index("]")] for name in names)
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def names(shared_dir: Path) -> set[str]:
     text = (shared_dir / "reference" / "conformance-v1.36.yaml").read_text()
     return {plain(found["codename"]) for found in yaml.safe_load(text)}
