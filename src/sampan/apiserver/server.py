@@ -71,6 +71,7 @@ class ApiServer:
         self.scheme: Scheme = builtin_scheme(config.runtime_config)
         self.secure_port = self.insecure_port = 0
         self._is_bootstrapped = False
+        self._has_kubelets = asyncio.Event()
         self.recorder = FlightRecorder(clock=clock)
         self.debug: dict[str, Special] = {}
         """What components in this process tell about themselves, by path below /debug."""
@@ -148,6 +149,7 @@ class ApiServer:
             await feed.wait_filled()
             await reconcile(self.pipeline, self.security.rules)
             self._start(AllocationRepair(registry=self.registry, clock=RealClock()).run())
+            self._start(self._run_metrics())
             self._is_bootstrapped = True
             self._running = running.pop_all()
         return self
@@ -161,12 +163,16 @@ class ApiServer:
         return self.config.advertise_address or own_address()
 
     def serve_metrics(self) -> None:
-        """Serve the metrics API from the kubelets' figures, from now on."""
+        """There are kubelets in this process: serve the metrics API without waiting for another."""
+        self._has_kubelets.set()
+
+    async def _run_metrics(self) -> None:
         from sampan.apiserver.metrics_api.api import MetricsApi
         from sampan.apiserver.metrics_api.source import Summaries
 
         summaries = Summaries(upstream=self.upstream, clock=self.clock)
-        self._start(MetricsApi(registry=self.registry, summaries=summaries).run())
+        api = MetricsApi(pipeline=self.pipeline, upstream=self.upstream, summaries=summaries)
+        await api.run(self._has_kubelets)
 
     def loopback(self, user: User = SYSTEM) -> LoopbackTransport:
         """A way in for a client in this process."""

@@ -1,4 +1,4 @@
-"""The metrics API as resources of the server, while no APIService gives it to somebody else."""
+"""The metrics API as resources of the server."""
 
 from __future__ import annotations
 
@@ -13,10 +13,13 @@ from sampan.api.types.apiregistration_v1 import APIService
 from sampan.api.types.core_v1 import Node, Pod
 from sampan.apiserver import listing
 from sampan.apiserver.metrics_api import forms
+from sampan.apiserver.metrics_api.elsewhere import Elsewhere
+from sampan.apiserver.metrics_api.first_kubelet import first_kubelet
 from sampan.apiserver.metrics_api.forms import GROUP, VERSION, Value
+from sampan.apiserver.metrics_api.reader_role import ensure_reader_role
 from sampan.apiserver.metrics_api.source import Summaries
 from sampan.apiserver.negotiation import TABLE
-from sampan.apiserver.registry.served import Served
+from sampan.apiserver.registry.served import Handler, Served
 from sampan.apiserver.results import Answer, ValueAnswer
 from sampan.machinery import errors
 from sampan.storage.backend import StorageError
@@ -25,7 +28,8 @@ from sampan.storage.cacher import CacheError, ListQuery, Selection, WatchQuery
 if TYPE_CHECKING:
     from sampan.apiserver.call import Call
     from sampan.apiserver.endpoints import Endpoints
-    from sampan.apiserver.registry.registry import Registry
+    from sampan.apiserver.pipeline import Pipeline
+    from sampan.apiserver.proxy.upstream import Upstream
 
 log = logging.getLogger(__name__)
 
@@ -70,17 +74,38 @@ PODS = Resource(
 
 
 class MetricsApi:
-    def __init__(self, *, registry: Registry, summaries: Summaries) -> None:
-        self._registry, self._summaries = registry, summaries
+    """Served from the first kubelet on; if an APIService names a service, that one's answers are passed on instead."""
 
-    async def run(self) -> None:
-        """Serve, or leave it to an APIService, as those come and go."""
+    def __init__(self, *, pipeline: Pipeline, upstream: Upstream, summaries: Summaries) -> None:
+        self._pipeline, self._upstream, self._summaries = pipeline, upstream, summaries
+        self._registry = pipeline.endpoints.registry
+        self._service: APIService | None = None
+        self._has_kubelets = False
+
+    async def run(self, kubelets: asyncio.Event) -> None:
+        """Until cancelled. `kubelets` is set where there are some in this process; others are looked for."""
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self._follow_services())
+            seeking = group.create_task(self._seek(kubelets))
+            await kubelets.wait()
+            seeking.cancel()
+            self._has_kubelets = True
+            await ensure_reader_role(self._pipeline)
+            self._apply()
+
+    async def _seek(self, kubelets: asyncio.Event) -> None:
+        await first_kubelet(self._registry)
+        kubelets.set()
+
+    async def _follow_services(self) -> None:
         services = self._registry.store_of("apiregistration.k8s.io", "v1", "APIService")
         chosen = Selection(name=SERVICE)
         while True:
             try:
                 found = await services.cacher.list(ListQuery(chosen))
-                self._use([services.cacher.object(item) for item in found.items])
+                given: list[APIService] = [services.cacher.object(item) for item in found.items]
+                self._service = next((one for one in given if one.spec.service is not None), None)
+                self._apply()
                 query = WatchQuery(chosen, resource_version=str(found.revision))
                 async with services.cacher.watch(query) as watcher:
                     await anext(watcher, None)  # whatever has changed: look again
@@ -88,17 +113,26 @@ class MetricsApi:
                 log.warning("APIServices: %s; they are read again", fault)
                 await asyncio.sleep(_RETRY_S)
 
-    def _use(self, found: Sequence[APIService]) -> None:
-        is_elsewhere = any(service.spec.service is not None for service in found)
-        scheme = self._registry.scheme
+    def _apply(self) -> None:
+        scheme, handlers = self._registry.scheme, self._handlers()
         is_served = scheme.resource(GROUP, VERSION, NODES.plural) is not None
-        if is_elsewhere and is_served:
-            for resource in (NODES, PODS):
-                scheme.remove(resource)
-        elif not is_elsewhere and not is_served:
-            for resource, handler in ((NODES, self._serve_nodes), (PODS, self._serve_pods)):
+        for resource in (NODES, PODS):
+            if handlers is None:
+                if is_served:
+                    scheme.remove(resource)
+                continue
+            if not is_served:
                 scheme.add(resource)
-                self._registry.serve(resource, Served(handlers={"": handler}))
+            self._registry.serve(resource, Served(handlers={"": handlers[resource.plural]}))
+
+    def _handlers(self) -> dict[str, Handler] | None:
+        """By plural; None while nobody serves."""
+        if self._service is not None:
+            elsewhere = Elsewhere(registry=self._registry, upstream=self._upstream, service=self._service)
+            return dict.fromkeys((NODES.plural, PODS.plural), elsewhere.serve)
+        if not self._has_kubelets:
+            return None
+        return {NODES.plural: self._serve_nodes, PODS.plural: self._serve_pods}
 
     async def _serve_nodes(self, endpoints: Endpoints, call: Call) -> Answer:
         items = await self._found("Node", call)

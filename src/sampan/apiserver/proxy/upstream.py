@@ -9,6 +9,7 @@ import ssl
 from collections.abc import AsyncGenerator, Iterable, Iterator
 from contextlib import suppress
 from http import HTTPStatus
+from typing import Any
 
 import aiohttp
 from aiohttp import web
@@ -19,6 +20,7 @@ from sampan.apiserver.proxy.kubelets import Kubelets, believing
 from sampan.apiserver.proxy.locations import Location
 from sampan.apiserver.proxy.logs import refused
 from sampan.apiserver.proxy.rewriting import Rewriting, decoded, encoded
+from sampan.apiserver.results import BytesAnswer
 from sampan.machinery import errors
 from sampan.machinery.multiplex import handshake, upgrading
 from sampan.machinery.multiplex.takeover import Taken, taken
@@ -104,6 +106,27 @@ class Upstream:
             raise ConnectionError(told(fault.os_error, location)) from None
         except (aiohttp.ClientError, TimeoutError) as fault:
             raise ConnectionError(str(fault) or "timeout") from None
+
+    async def ask(
+        self,
+        location: Location,
+        target: str,
+        *,
+        headers: Iterable[tuple[str, str]],
+        tls: ssl.SSLContext,
+        server_name: str,
+    ) -> BytesAnswer:
+        """A GET for somebody else, of a server that must show a certificate of that name. OSError as with `fetch`."""
+        options: dict[str, Any] = {"ssl": tls, "server_hostname": server_name, "skip_auto_headers": _SILENT_HEADERS}
+        try:
+            async with self._open().get(self._url(location, target), headers=CIMultiDict(headers), **options) as answer:
+                body = await answer.read()
+        except aiohttp.ClientConnectorError as fault:
+            raise ConnectionError(told(fault.os_error, location)) from None
+        except (aiohttp.ClientError, TimeoutError) as fault:
+            raise ConnectionError(str(fault) or "timeout") from None
+        kept = {name: answer.headers[name] for name in ("Content-Encoding", "Vary") if name in answer.headers}
+        return BytesAnswer(body, answer.headers.get("Content-Type", ""), answer.status, kept)
 
     async def _sent(
         self, request: web.BaseRequest, location: Location, target: str, headers: CIMultiDict[str]

@@ -1,0 +1,84 @@
+"""The metrics API of a service in the cluster, which an APIService names: requests are sent on to it."""
+
+from __future__ import annotations
+
+import random
+import ssl
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+from urllib.parse import quote, urlencode
+
+from sampan.api.types.apiregistration_v1 import APIService
+from sampan.apiserver.proxy.kubelets import believing
+from sampan.apiserver.proxy.locations import Location, Target, service_locations, service_port_name
+from sampan.apiserver.proxy.upstream import unreachable
+from sampan.apiserver.results import Answer
+
+if TYPE_CHECKING:
+    from sampan.apiserver.call import Call, User
+    from sampan.apiserver.endpoints import Endpoints
+    from sampan.apiserver.proxy.upstream import Upstream
+    from sampan.apiserver.registry.registry import Registry
+
+_HTTPS = 443
+_CHANCE = random.Random()
+"""Of its own: the one that all share is for tests to seed."""
+_PASSED = ("Accept", "Accept-Encoding", "User-Agent")
+
+
+class Elsewhere:
+    def __init__(self, *, registry: Registry, upstream: Upstream, service: APIService) -> None:
+        reference = service.spec.service
+        if reference is None:
+            raise ValueError(f"{service.metadata.name} names no service")
+        self._registry, self._upstream = registry, upstream
+        self._namespace, self._name, self._port = reference.namespace, reference.name, reference.port or _HTTPS
+        self._server_name = f"{self._name}.{self._namespace}.svc"
+        self._tls = _context(service)
+
+    async def serve(self, endpoints: Endpoints, call: Call) -> Answer:
+        """Who asks has the right to, by this server's rules; the service is told who it is."""
+        query = urlencode(list(call.query.pairs()))
+        target = f"{quote(call.path)}{'?' if query else ''}{query}"
+        headers = [(name, call.headers[name]) for name in _PASSED if name in call.headers]
+        location = await self._location()
+        try:
+            return await self._upstream.ask(
+                location, target, headers=[*headers, *_told(call.user)], tls=self._tls, server_name=self._server_name
+            )
+        except OSError as fault:
+            raise unreachable(str(fault)) from None
+
+    async def _location(self) -> Location:
+        text = f"https:{self._name}:{self._port}"
+        target = Target(scheme="https", name=self._name, port=str(self._port), text=text)
+        port = service_port_name(await self._object("Service"), target)
+        return _CHANCE.choice(service_locations(await self._object("Endpoints"), port, target))
+
+    async def _object(self, kind: str) -> Any:
+        store = self._registry.store_of("", "v1", kind)
+        return (await store.get(self._namespace, self._name)).object(store.codec.decode)
+
+
+def _context(service: APIService) -> ssl.SSLContext:
+    if service.spec.insecureSkipTLSVerify:
+        return believing()
+    bundle = service.spec.caBundle
+    try:
+        return ssl.create_default_context(cadata=bytes(bundle).decode() if bundle else None)
+    except (ssl.SSLError, ValueError):
+        return ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)  # that knows nobody: whoever answers is not believed
+
+
+def _told(user: User) -> Iterator[tuple[str, str]]:
+    yield "X-Remote-User", user.name
+    if user.uid:
+        yield "X-Remote-Uid", user.uid
+    for group in user.groups:
+        yield "X-Remote-Group", group
+    for key, values in user.extra.items():
+        for value in values:
+            yield f"X-Remote-Extra-{quote(key, safe='')}", value
+
+
+__all__ = ["Elsewhere"]

@@ -1,0 +1,42 @@
+"""Waiting for the first node that says where its kubelet listens: before that nobody has figures."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from sampan.api.types.core_v1 import Node
+from sampan.storage.backend import StorageError
+from sampan.storage.cacher import CacheError, ListQuery, Selection, WatchQuery
+
+if TYPE_CHECKING:
+    from sampan.apiserver.registry.registry import Registry
+
+log = logging.getLogger(__name__)
+
+_RETRY_S = 1.0
+
+
+async def first_kubelet(registry: Registry) -> None:
+    """Returns once there is one."""
+    nodes = registry.store_of("", "v1", "Node").cacher
+    while True:
+        try:
+            found = await nodes.list(ListQuery(Selection()))
+            if _any_listens(nodes.object(item) for item in found.items):
+                return
+            query = WatchQuery(Selection(), resource_version=str(found.revision))
+            async with nodes.watch(query) as watcher:
+                await anext(watcher, None)  # whatever has changed: look again
+        except (CacheError, StorageError) as fault:
+            log.warning("nodes: %s; they are read again", fault)
+            await asyncio.sleep(_RETRY_S)
+
+
+def _any_listens(nodes: Iterable[Node]) -> bool:
+    return any(node.status.daemonEndpoints.kubeletEndpoint.Port for node in nodes)
+
+
+__all__ = ["first_kubelet"]

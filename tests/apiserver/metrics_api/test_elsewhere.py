@@ -1,0 +1,190 @@
+"""Figures of kubelets elsewhere, and those of a service that an APIService names: real servers over TLS."""
+
+import asyncio
+import base64
+import ssl
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+from aiohttp import web
+
+from sampan.apiserver.metrics_api.reader_role import NAME
+from sampan.apiserver.server import own_address
+from sampan.cli.pki import CA
+from sampan.machinery import errors
+from sampan.machinery.certificates import KeyPair, Request, issue
+from sampan.machinery.client.transport import Request as Asked
+from sampan.testing.keys import KEYS
+from tests.controllers.cluster import Cluster, cluster
+
+METRICS = "/apis/metrics.k8s.io/v1beta1"
+SERVICE = "/api/v1/namespaces/kube-system/services"
+ENDPOINTS = "/api/v1/namespaces/kube-system/endpoints"
+REGISTRATIONS = "/apis/apiregistration.k8s.io/v1/apiservices"
+SVC_NAME = "figures.kube-system.svc"
+SUMMARY = {
+    "node": {
+        "nodeName": "far",
+        "cpu": {"time": "2026-01-01T00:00:00Z", "usageNanoCores": 7},
+        "memory": {"workingSetBytes": 4096},
+    },
+    "pods": [],
+}
+
+needs_address = pytest.mark.skipif(
+    own_address().startswith("127."), reason="this machine has no address of its own but the loopback one"
+)
+
+
+class There:
+    """A server on this machine's own address: a kubelet and a service of metrics in one."""
+
+    def __init__(self, ca: bytes) -> None:
+        self.ca, self.port = ca, 0
+        self.asked: list[web.BaseRequest] = []
+
+    async def answer(self, request: web.BaseRequest) -> web.StreamResponse:
+        self.asked.append(request)
+        if request.path == "/stats/summary":
+            return web.json_response(SUMMARY)
+        return web.json_response({"kind": "NodeMetricsList", "items": [], "path": request.raw_path}, status=203)
+
+
+@asynccontextmanager
+async def there(folder: Path) -> AsyncIterator[There]:
+    pki, now = KEYS.write(folder / "there"), time.time()
+    ca = KeyPair(pki.certificate(CA).read_bytes(), pki.key(CA).read_bytes())
+    pair = issue(ca, Request(common_name="figures", dns_names=[SVC_NAME], is_server=True), now=now)
+    file = folder / "serving.pem"
+    file.write_bytes(pair.certificate + pair.key)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(file)
+    made = There(ca.certificate)
+    runner = web.ServerRunner(web.Server(made.answer), shutdown_timeout=0.1)
+    await runner.setup()
+    await web.TCPSite(runner, own_address(), 0, ssl_context=context).start()
+    made.port = runner.addresses[0][1]
+    try:
+        yield made
+    finally:
+        await runner.cleanup()
+
+
+async def ask(made: Cluster, method: str, path: str, value: Any = None, **query: str) -> Any:
+    headers = {"Content-Type": "application/json"} if value is not None else {}
+    body = msgspec.json.encode(value) if value is not None else b""
+    asked = Asked(method=method, path=path, query=list(query.items()), headers=headers, body=body)
+    return msgspec.json.decode((await made.transport.send(asked)).body())
+
+
+async def add_node(made: Cluster, port: int) -> None:
+    status = {
+        "addresses": [{"type": "InternalIP", "address": own_address()}],
+        "daemonEndpoints": {"kubeletEndpoint": {"Port": port}},
+    }
+    await ask(made, "POST", "/api/v1/nodes", {"metadata": {"name": "far"}, "status": status})
+
+
+async def is_served(made: Cluster) -> bool:
+    groups = await ask(made, "GET", "/apis")
+    return any(group["name"] == "metrics.k8s.io" for group in groups["groups"])
+
+
+async def until(condition: Callable[[], Awaitable[object]]) -> None:
+    """Wait for what the server finds out by itself."""
+    async with asyncio.timeout(20):
+        while not await condition():  # noqa: ASYNC110
+            await asyncio.sleep(0.001)
+
+
+@needs_address
+def test_kubelets_elsewhere(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with there(tmp_path) as far, cluster() as made:
+            await ask(made, "POST", "/api/v1/nodes", {"metadata": {"name": "silent"}})
+            await made.clock.settle()
+            assert not await is_served(made), "nobody has figures"
+            await add_node(made, far.port)
+            await until(lambda: is_served(made))
+            found = await ask(made, "GET", f"{METRICS}/nodes")
+            assert [(one["metadata"]["name"], one["usage"]) for one in found["items"]] == [
+                ("far", {"cpu": "7n", "memory": "4Ki"})
+            ]
+            async with made.running("clusterrole-aggregation-controller"):
+                role = await ask(made, "GET", f"/apis/rbac.authorization.k8s.io/v1/clusterroles/{NAME}")
+                assert role["rules"][0]["resources"] == ["pods", "nodes"]
+                await until(lambda: _may_view(made, role["rules"][0]))
+
+    asyncio.run(main())
+
+
+async def _may_view(made: Cluster, rule: Any) -> bool:
+    view = await ask(made, "GET", "/apis/rbac.authorization.k8s.io/v1/clusterroles/view")
+    return rule in view["rules"]
+
+
+async def register(made: Cluster, port: int, **spec: Any) -> None:
+    ports = [{"name": "https", "port": 443}]
+    await ask(made, "POST", SERVICE, {"metadata": {"name": "figures"}, "spec": {"ports": ports}})
+    subset = {"addresses": [{"ip": own_address()}], "ports": [{"name": "https", "port": port}]}
+    await ask(made, "POST", ENDPOINTS, {"metadata": {"name": "figures"}, "subsets": [subset]})
+    about: Mapping[str, Any] = {
+        "group": "metrics.k8s.io",
+        "version": "v1beta1",
+        "groupPriorityMinimum": 100,
+        "versionPriority": 100,
+        "service": {"name": "figures", "namespace": "kube-system"},
+        **spec,
+    }
+    await ask(made, "POST", REGISTRATIONS, {"metadata": {"name": "v1beta1.metrics.k8s.io"}, "spec": about})
+    await until(lambda: is_served(made))
+
+
+@needs_address
+def test_a_service_goes_first(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with there(tmp_path) as far, cluster() as made:
+            await register(made, far.port, caBundle=base64.b64encode(far.ca).decode())
+            found = await ask(made, "GET", f"{METRICS}/nodes", labelSelector="a=b c")
+            assert found["path"] == f"{METRICS}/nodes?labelSelector=a%3Db+c"
+            headers = far.asked[0].headers
+            assert headers["X-Remote-User"] == "system:apiserver"
+            assert headers.getall("X-Remote-Group") == ["system:masters", "system:authenticated"]
+            assert "Authorization" not in headers
+            resources = await ask(made, "GET", METRICS)
+            assert [one["name"] for one in resources["resources"]] == ["nodes", "pods"]
+            await add_node(made, far.port)
+            assert (await ask(made, "GET", f"{METRICS}/nodes"))["path"] == f"{METRICS}/nodes", "also with kubelets"
+            await ask(made, "DELETE", f"{REGISTRATIONS}/v1beta1.metrics.k8s.io")
+            await until(lambda: _figures(made))
+
+    asyncio.run(main())
+
+
+async def _figures(made: Cluster) -> Any:
+    """From the kubelet."""
+    return (await ask(made, "GET", f"{METRICS}/nodes"))["items"]
+
+
+@needs_address
+@pytest.mark.parametrize(
+    ("spec", "fault"),
+    [
+        ({}, "error trying to reach service: .*CERTIFICATE_VERIFY_FAILED"),
+        ({"service": {"name": "figures", "namespace": "kube-system", "port": 444}}, "no service port 444 found"),
+        ({"service": {"name": "none", "namespace": "kube-system"}}, '"none" not found'),
+    ],
+)
+def test_a_service_that_cannot_be_reached(tmp_path: Path, spec: dict[str, Any], fault: str) -> None:
+    async def main() -> None:
+        async with there(tmp_path) as far, cluster() as made:
+            await register(made, far.port, **spec)
+            with pytest.raises(errors.ApiError, match=fault):
+                await ask(made, "GET", f"{METRICS}/nodes")
+
+    asyncio.run(main())
