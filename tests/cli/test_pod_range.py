@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from sampan.cli.pod_range import candidates, node_range, pod_range
+from sampan.cli.pod_range import candidates, node_range, own_range, pod_range
 
 
 def test_a_cluster_keeps_its_range(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -31,3 +31,10 @@ def test_nodes_that_are_given_none() -> None:
         "10.244.1.0/24",
         "10.244.255.0/24",
     ]
+
+
+def test_nodes_that_take_one_themselves_take_different_ones() -> None:
+    found = {own_range(f"machine-{number}") for number in range(10)}
+    assert len(found) == 10
+    assert all(IPv4Network(each).prefixlen == 24 for each in found)
+    assert own_range("machine-0") == own_range("machine-0")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,8 @@ from sampan.cli.failures import CliError
 from sampan.cli.kubelet_access import Identity, identity_of, keep_client_certificate, keep_serving_certificate
 from sampan.cli.kubelet_flags import agent_config, flags_file, kubelet_options, read_config, settings
 from sampan.cli.kubelet_ports import flag_ports
-from sampan.cli.nodes_config import AUTO, HOLLOW, RUNTIMES
+from sampan.cli.nodes_config import AUTO, DOCKER, HOLLOW, OCI, RUNTIMES
+from sampan.cli.pod_range import own_range
 from sampan.cli.serving import on_signals, run_loop, set_up_logs
 from sampan.kubelet.agent.config import AgentConfig
 from sampan.kubelet.server.ports import PortsConfig
@@ -58,8 +60,24 @@ def command(**given: Any) -> None:
     root = Path(given["root_dir"]).absolute()
     config = agent_config(found, root, _logs(given, root))
     runtime = _runtime(given["runtime"], found["container-runtime-endpoint"])
+    config = _with_places(config, runtime, given)
     identity = identity_of(given, found, config)
     run_loop(_run(config, identity, runtime, given, flag_ports(found, config)))
+
+
+def _with_places(config: AgentConfig, runtime: Choice, given: Mapping[str, Any]) -> AgentConfig:
+    """Where pods' files and addresses are, as far as the runtime leaves that to Sampan."""
+    is_ours = runtime.runtime in (OCI, DOCKER) or given["network_plugin"] == "kubenet"
+    return replace(
+        config,
+        images=_images(given, config) if runtime.runtime == OCI else None,
+        needs_pod_cidr=is_ours,
+        own_pod_cidrs=[own_range(config.name)] if is_ours else (),
+    )
+
+
+def _images(given: Mapping[str, Any], config: AgentConfig) -> Path:
+    return Path(given["image_dir"] or config.root / "images")
 
 
 def _logs(given: Mapping[str, Any], root: Path) -> Path:
@@ -91,7 +109,7 @@ async def _run(
     places = RuntimePlaces(
         node=config.name,
         folder=config.root / "runtime",
-        images=Path(given["image_dir"] or config.root / "images"),
+        images=_images(given, config),
         endpoint=runtime.place,
         makes_network=given["network_plugin"] == "kubenet",
     )

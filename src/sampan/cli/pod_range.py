@@ -9,6 +9,7 @@ from itertools import islice
 from pathlib import Path
 
 _FILE = "pod-range"
+_NODES = 256
 _RANGES = [f"10.{second}.0.0/16" for second in range(200, 256)]
 
 
@@ -32,9 +33,18 @@ def candidates(identity: str) -> list[str]:
     return _RANGES[begin:] + _RANGES[:begin]
 
 
+def own_range(identity: str) -> str:
+    """Of a node that is to take one itself: of those that no route of its machine leads to one that others, with other
+    names, are not likely to take."""
+    from sampan.network.pods import free_range
+
+    number = int(hashlib.sha256(f"{identity}/node".encode()).hexdigest(), 16) % _NODES
+    return free_range([node_range(each, number) for each in candidates(identity)], bridge="")
+
+
 def node_range(cluster: str, number: int) -> str:
     """Of a node that nobody gives one: the range of its number."""
     return str(next(islice(IPv4Network(cluster).subnets(new_prefix=24), number, None)))
 
 
-__all__ = ["candidates", "node_range", "pod_range"]
+__all__ = ["candidates", "node_range", "own_range", "pod_range"]

@@ -97,6 +97,8 @@ class AgentConfig:
     """When it is told to stop, everything that it runs ends; else that goes on, and is taken over later."""
     pod_cidrs: Sequence[str] = ()
     """For pods, where the node is given no range of its own."""
+    own_pod_cidrs: Sequence[str] = ()
+    """Which the node takes for itself when nobody gives it any."""
     needs_pod_cidr: bool = False
     """The pods' network is made by Sampan, of the node's range of addresses."""
 

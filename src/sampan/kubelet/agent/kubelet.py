@@ -273,7 +273,7 @@ class Kubelet:
             informers=self.informers,
         )
         await following.begin(keeper.on_node)
-        for work in (self._own.run(), keeper.run(), house.run()):
+        for work in (self._own.run(), keeper.run(), keeper.settle_range(), house.run()):
             group.create_task(work)
         self.ready.set()
 

@@ -31,6 +31,8 @@ _NO_NETWORK = (
     "message:Network plugin returns error: cni plugin not initialized"
 )
 _RETRY_S = 1.0
+_RANGE_PATIENCE_S = 5.0
+"""How long a node waits for a range for its pods before it takes one itself."""
 
 Faults = Callable[[], Mapping[str, Said]]
 """Conditions that are not as they should be."""
@@ -70,6 +72,23 @@ class NodeKeeper:
             except (errors.ApiError, ConnectionFailed) as error:
                 log.warning("node %s cannot be registered: %s; again in %g s", config.name, error, _RETRY_S)
                 await self._clock.sleep(_RETRY_S)
+
+    async def settle_range(self) -> None:
+        """Where nobody gives the node a range for its pods, it takes one itself, and says which."""
+        config, record = self._config, self._record
+        wanted = self._kept or list(config.own_pod_cidrs)
+        if not config.needs_pod_cidr or config.pod_cidrs or not wanted:
+            return
+        await self._clock.sleep(_RANGE_PATIENCE_S)
+        while not record.node.spec.podCIDRs:
+            try:
+                patch = {"spec": {"podCIDR": wanted[0], "podCIDRs": wanted}}
+                self.use(await record.client.of(Node).patch(config.name, patch))
+                log.info("node %s: nobody has given it a range for its pods, it takes %s", config.name, wanted[0])
+            except (errors.ApiError, ConnectionFailed) as error:
+                log.warning("node %s: its range of pod addresses cannot be told: %s", config.name, error)
+                await self._clock.sleep(_RANGE_PATIENCE_S)
+        self.beat_now()
 
     async def run(self) -> None:
         """Heartbeats, until cancelled."""

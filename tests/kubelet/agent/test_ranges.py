@@ -1,0 +1,51 @@
+"""The range of a node's pods: given by the cluster, kept, or taken."""
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+from sampan.api.types.core_v1 import Node
+from sampan.kubelet.agent import pod_ranges
+from sampan.machinery.client import Client
+from sampan.testing import Cluster
+from tests.e2e.chaos.line import Line
+from tests.kubelet.agent.real_node import NAME, real_node
+
+OWN = "10.222.3.0/24"
+
+
+async def ready(client: Client) -> Node:
+    async with asyncio.timeout(60):
+        while True:
+            node: Node = await client.of(Node).get(NAME)
+            if [each.status for each in node.status.conditions if each.type == "Ready"] == ["True"]:
+                return node
+            await asyncio.sleep(0.05)
+
+
+def played(tmp_path: Path, given: str = "", **config: Any) -> Node:
+    """The node once it is ready; somebody may give it a range meanwhile."""
+
+    async def main() -> Node:
+        line = Line()
+        async with Cluster(components=("apiserver", "controllers")) as cluster:
+            line.open(cluster.assembly.transport)
+            async with real_node(tmp_path, line, needs_pod_cidr=True, **config) as kubelet:
+                await kubelet.ready.wait()
+                if given:
+                    await cluster.client.of(Node).patch(NAME, {"spec": {"podCIDR": given, "podCIDRs": [given]}})
+                found = await ready(cluster.client)
+                await line.cut()
+                return found
+
+    return asyncio.run(main())
+
+
+def test_a_node_that_nobody_gives_a_range_takes_one(tmp_path: Path) -> None:
+    assert played(tmp_path, own_pod_cidrs=[OWN]).spec.podCIDRs == [OWN]
+    assert pod_ranges.kept(tmp_path / "kubelet") == [OWN]
+
+
+def test_what_the_cluster_gives_goes_before(tmp_path: Path) -> None:
+    assert played(tmp_path, "10.9.8.0/24", own_pod_cidrs=[OWN]).spec.podCIDRs == ["10.9.8.0/24"]
+    assert pod_ranges.kept(tmp_path / "kubelet") == ["10.9.8.0/24"]
