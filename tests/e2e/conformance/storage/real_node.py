@@ -177,15 +177,16 @@ def left_of(cluster_folder: Path, group: str) -> list[str]:
 
 
 @contextmanager
-def real_cluster(*more: str) -> Iterator[Cluster]:
-    """With one real node, of which nothing is left afterwards, and more components if told."""
+def real_cluster(*more: str, nodes: int = 1) -> Iterator[Cluster]:
+    """With real nodes, of which nothing is left afterwards, and more components if told."""
     if reason := why_not():
         pytest.skip(reason)
-    with Cluster(nodes=1, runtime="oci", components=(*COMPONENTS, *more)) as cluster:
+    with Cluster(nodes=nodes, runtime="oci", components=(*COMPONENTS, *more)) as cluster:
         assert cluster.assembly.real_nodes is not None
-        config = cluster.assembly.real_nodes.kubelets[0].config
+        configs = [kubelet.config for kubelet in cluster.assembly.real_nodes.kubelets]
         yield cluster
-    assert left_of(config.root.parents[2], config.cgroup_root) == []
+    for config in configs:
+        assert left_of(config.root.parents[2], config.cgroup_root) == []
 
 
 def why_not() -> str:

@@ -1,0 +1,148 @@
+"""The conformance descriptions of the network of pods, on two real nodes; each a test whose first line is its name."""
+
+import socket
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from sampan.api.types.core_v1 import Node
+from sampan.testing import Cluster
+from tests.e2e.conformance.node.pods import container, is_ready, ready, run
+from tests.e2e.conformance.storage.real_node import RealNode, play, real_cluster
+
+NODES = ("node-0", "node-1")
+NAMES_ITSELF = """
+import http.server, os, socket, sys, threading
+name, tcp, udp = os.uname().nodename, int(sys.argv[1]), int(sys.argv[2])
+class Answers(http.server.BaseHTTPRequestHandler):
+    def do_GET(self):
+        self.send_response(200)
+        self.end_headers()
+        self.wfile.write(name.encode())
+    do_POST = do_GET
+    def log_message(self, *words):
+        pass
+def answer(server):
+    while True:
+        _, sender = server.recvfrom(100)
+        server.sendto(name.encode(), sender)
+server = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+server.bind(("", udp))
+threading.Thread(target=answer, args=[server], daemon=True).start()
+http.server.ThreadingHTTPServer(("", tcp), Answers).serve_forever()
+"""
+"""Says its host name to whoever asks, by HTTP and by UDP."""
+ASKS = """
+import socket, sys, urllib.request
+def http(place):
+    return urllib.request.urlopen("http://" + place + "/hostname", timeout=5).read().decode()
+def udp(place):
+    host, _, port = place.rpartition(":")
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as client:
+        client.settimeout(2)
+        for _ in range(5):
+            client.sendto(b"hostname", (host, int(port)))
+            try:
+                return client.recv(100).decode()
+            except TimeoutError:
+                pass
+ways = {"http": http, "udp": udp}
+said = [ways[way](place) for way, place in (word.split("=") for word in sys.argv[1:])]
+open("/dev/termination-log", "w").write(" ".join(map(str, said)))
+"""
+"""Asks one after the other, each in its way, and tells what was said."""
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[Cluster]:
+    with real_cluster(nodes=len(NODES)) as found:
+        yield found
+
+
+def server(tcp: int = 8080, udp: int = 8081, **more: Any) -> dict[str, Any]:
+    probe = {"tcpSocket": {"port": tcp}, "periodSeconds": 1}
+    return container(command=["python3", "-c", NAMES_ITSELF, str(tcp), str(udp)], readinessProbe=probe, **more)
+
+
+async def asked(node: RealNode, *places: str, **spec: Any) -> list[str]:
+    """What a pod hears from these places."""
+    client = container(command=["python3", "-c", ASKS, *places], terminationMessagePolicy="FallbackToLogsOnError")
+    await run(node, client, name="client", restartPolicy="Never", **spec)
+    return node.said(await node.ended("client")).split()
+
+
+@pytest.mark.parametrize(
+    ("way", "port", "is_from_the_node"),
+    [
+        pytest.param(
+            *("http", 8080, False),
+            id="[sig-network] Networking Granular Checks: Pods should function for intra-pod communication: http",
+        ),
+        pytest.param(
+            *("udp", 8081, False),
+            id="[sig-network] Networking Granular Checks: Pods should function for intra-pod communication: udp",
+        ),
+        pytest.param(
+            *("http", 8080, True),
+            id="[sig-network] Networking Granular Checks: Pods should function for node-pod communication: http",
+        ),
+        pytest.param(
+            *("udp", 8081, True),
+            id="[sig-network] Networking Granular Checks: Pods should function for node-pod communication: udp",
+        ),
+    ],
+)
+def test_pods_reach_each_other(cluster: Cluster, way: str, port: int, is_from_the_node: bool) -> None:
+    """On every node there is a pod that names itself, and each of them is reached."""
+
+    async def scenario(node: RealNode) -> None:
+        names = [f"netserver-{number}" for number in range(len(NODES))]
+        for name, where in zip(names, NODES, strict=True):
+            await run(node, server(), name=name, nodeName=where)
+        addresses = [(await node.when(name, is_ready)).status.podIP for name in names]
+        assert len(set(addresses)) == len(NODES)
+        places = [f"{way}={address}:{port}" for address in addresses]
+        assert await asked(node, *places, hostNetwork=is_from_the_node) == names
+
+    namespace = f"reach-{way}-{is_from_the_node}".lower()
+    cluster.run(play(cluster, namespace, scenario), timeout_s=120)
+
+
+def free_port() -> int:
+    with socket.socket() as probe, socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as other:
+        probe.bind(("", 0))
+        port: int = probe.getsockname()[1]
+        other.bind(("", port))
+        return port
+
+
+def test_same_port_of_the_host(cluster: Cluster) -> None:
+    """[sig-network] HostPort validates that there is no conflict between pods with same hostPort but different hostIP
+    and protocol [LinuxOnly] [Conformance]"""
+
+    async def scenario(node: RealNode) -> None:
+        machine = await node.client.of(Node).get(NODES[0])
+        address = next(each.address for each in machine.status.addresses if each.type == "InternalIP")
+        port = free_port()
+        wanted = {"pod1": ("127.0.0.1", "TCP", 8080), "pod2": (address, "TCP", 8080), "pod3": (address, "UDP", 8081)}
+        for name, (host, protocol, inner) in wanted.items():
+            ports = [{"containerPort": inner, "hostPort": port, "hostIP": host, "protocol": protocol}]
+            await run(node, server(ports=ports), name=name)
+        for name in wanted:
+            await ready(node, name)
+        places = [f"{'udp' if protocol == 'UDP' else 'http'}={host}:{port}" for host, protocol, _ in wanted.values()]
+        assert await asked(node, *places, hostNetwork=True) == list(wanted)
+
+    cluster.run(play(cluster, "host-port", scenario), timeout_s=120)
+
+
+def test_own_name_servers(cluster: Cluster) -> None:
+    """[sig-network] DNS should support configurable pod DNS nameservers [Conformance]"""
+
+    async def scenario(node: RealNode) -> None:
+        config = {"nameservers": ["1.1.1.1"], "searches": ["resolv.conf.local"]}
+        said = await node.output("cat /etc/resolv.conf", dnsPolicy="None", dnsConfig=config)
+        assert said.splitlines() == ["search resolv.conf.local", "nameserver 1.1.1.1"]
+
+    cluster.run(play(cluster, "name-servers", scenario), timeout_s=60)
