@@ -8,7 +8,7 @@ from sampan.api.types.meta_v1 import ObjectMeta
 from sampan.api.types.resource_v1 import DeviceClass, DeviceClassSpec, ResourceClaim, ResourceSlice
 from sampan.machinery.client import Delete
 from sampan.machinery.copies import copy_of
-from tests.scheduler.devices.test_allocator import DRIVER, cel, claim, device, exactly, slice_of
+from tests.scheduler.devices.worlds import DRIVER, cel, claim, device, exactly, slice_of
 from tests.scheduler.running import NAMESPACE, Running, running
 
 

@@ -22,6 +22,11 @@ class ChangeLog:
             del self._rows[: _MOST // 2]
             self._base += _MOST // 2
 
+    def forget(self) -> None:
+        """Everything may have changed."""
+        self._base += len(self._rows) + 1
+        self._rows.clear()
+
     def since(self, position: int) -> NDArray[np.intp] | None:
         """The rows that changed since then, each once; None if that is too long ago to know."""
         if position < self._base:

@@ -52,6 +52,8 @@ class NodeTable:
         self.claims = UsedClaims()
         self.counts = PodCounts(pods, size)
         self.node_log, self.pod_log = ChangeLog(), ChangeLog()
+        self.by_devices: frozenset[str] = frozenset()
+        """Resources that device classes serve: a node that has none of its own may have devices in their place."""
         self.shape = 0
         """Counts up when nodes come, go or change labels or taints."""
         self._resources = {name: at for at, name in enumerate(_AMOUNTS)}
@@ -98,6 +100,11 @@ class NodeTable:
         if node is None:
             raise LookupError(f"row {row} is no node")
         return node
+
+    def serve_by_devices(self, resources: frozenset[str]) -> None:
+        """What was found out for pods that ask for them holds no longer."""
+        self.by_devices = resources
+        self.node_log.forget()
 
     # -- nodes -------------------------------------------------------------------------------------------------------
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from sampan.api.types.core_v1 import Pod
-from sampan.api.types.resource_v1 import AllocationResult, ResourceClaim, ResourceClaimConsumerReference
-from sampan.scheduler.devices.pools import DeviceId
+from sampan.api.types.resource_v1 import ResourceClaim, ResourceClaimConsumerReference
 
 FINALIZER = "resource.kubernetes.io/delete-protection"
 MOST_RESERVED = 256
@@ -63,11 +62,4 @@ def reference_to(pod: Pod) -> ResourceClaimConsumerReference:
     return ResourceClaimConsumerReference(resource="pods", name=pod.metadata.name, uid=pod.metadata.uid)
 
 
-def devices_of(allocation: AllocationResult | None) -> list[DeviceId]:
-    """Those that nobody else may have."""
-    if allocation is None:
-        return []
-    return [DeviceId(one.driver, one.pool, one.device) for one in allocation.devices.results if not one.adminAccess]
-
-
-__all__ = ["FINALIZER", "ClaimAmiss", "can_be_reserved", "claims_of", "devices_of", "is_reserved_for", "reference_to"]
+__all__ = ["FINALIZER", "ClaimAmiss", "can_be_reserved", "claims_of", "is_reserved_for", "reference_to"]

@@ -1,44 +1,186 @@
-"""Which devices are taken: by claims that say so, and by claims that are about to."""
+"""Which devices are taken, and how much of those that several may have: by claims that say so, and by claims that are
+about to."""
 
 from __future__ import annotations
 
-from collections import Counter
-from typing import Any
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
 
-from sampan.api.types.resource_v1 import AllocationResult, ResourceClaim
+from sampan.api.quantity import Quantity, parse
+from sampan.api.types.resource_v1 import AllocationResult, DeviceRequestAllocationResult, ResourceClaim
 from sampan.machinery.informer import Informer
-from sampan.scheduler.devices.claims import devices_of
-from sampan.scheduler.devices.pools import DeviceId
+from sampan.scheduler.devices.capacity import NOTHING, Consumed
+from sampan.scheduler.devices.pools import DeviceId, PoolId
+
+_MOST_CHANGES = 4096
+
+
+@dataclass(slots=True)
+class Use:
+    """Of one device."""
+
+    owners: int = 0
+    """Claims that have it for themselves."""
+    shares: int = 0
+    """Parts that claims have of it."""
+    consumed: dict[str, Quantity] = field(default_factory=dict)
+    """By all of these parts."""
+
+
+class Change(NamedTuple):
+    pool: PoolId
+    is_freed: bool
+    """Some device of the pool is less used than before; else some are only more."""
+
+
+@dataclass(slots=True)
+class _Promise:
+    allocation: AllocationResult
+    version: int | None = None
+    """Of the claim as it was written; None while it is not."""
 
 
 class Ledger:
     def __init__(self, claims: Informer[ResourceClaim]) -> None:
-        self._taken: Counter[DeviceId] = Counter()
-        self._pending: dict[str, AllocationResult] = {}
-        """By the uid of the claim: decided on, not yet seen as written."""
+        self._pools: dict[PoolId, dict[str, Use]] = {}
+        self._told: dict[str, AllocationResult] = {}
+        """By the uid of the claim, as informers know it."""
+        self._promised: dict[str, _Promise] = {}
+        """Decided on, not yet seen as written."""
+        self._changes: list[Change] = []
+        self._base = 0
         claims.subscribe(self._changed)
 
-    def allocated(self) -> frozenset[DeviceId]:
-        pending = (device for found in self._pending.values() for device in devices_of(found))
-        return frozenset([*self._taken, *pending])
+    # -- reading -----------------------------------------------------------------------------------------------------
 
-    def pending(self, claim: ResourceClaim) -> AllocationResult | None:
-        return self._pending.get(claim.metadata.uid)
+    def used_in(self, pool: PoolId) -> Mapping[str, Use]:
+        return self._pools.get(pool, {})
 
-    def promise(self, claim: ResourceClaim, allocation: AllocationResult) -> None:
-        self._pending[claim.metadata.uid] = allocation
+    def is_taken(self, device: DeviceId) -> bool:
+        use = self.used_in(device.pool_id).get(device.device)
+        return use is not None and use.owners > 0
 
-    def withdraw(self, claim: ResourceClaim) -> None:
-        self._pending.pop(claim.metadata.uid, None)
+    def is_shared(self, device: DeviceId) -> bool:
+        use = self.used_in(device.pool_id).get(device.device)
+        return use is not None and use.shares > 0
+
+    def consumed(self, device: DeviceId) -> Consumed:
+        use = self.used_in(device.pool_id).get(device.device)
+        return use.consumed if use is not None else NOTHING
+
+    def is_promised(self, uid: str) -> bool:
+        return uid in self._promised
+
+    @property
+    def position(self) -> int:
+        return self._base + len(self._changes)
+
+    def since(self, position: int) -> list[Change] | None:
+        """What changed since then; None if that is too long ago to know."""
+        return self._changes[position - self._base :] if position >= self._base else None
+
+    # -- promises ----------------------------------------------------------------------------------------------------
+
+    def promise(self, uid: str, allocation: AllocationResult) -> None:
+        self._promised[uid] = _Promise(allocation)
+        if uid not in self._told:
+            self._count(allocation, 1)
+
+    def rename(self, uid: str, new: str) -> None:
+        """A claim that was made up has been written and has a uid of its own."""
+        promise = self._promised.pop(uid, None)
+        if promise is None:
+            return
+        if new in self._told:
+            self._count(promise.allocation, -1)
+        else:
+            self._promised[new] = promise
+
+    def wrote(self, uid: str, version: str) -> None:
+        """The promise is kept; it counts until informers know of it, or of something newer."""
+        if uid in self._promised:
+            self._promised[uid].version = int(version)
+
+    def withdraw(self, uid: str) -> None:
+        """Nothing comes of a promise that was not written."""
+        promise = self._promised.get(uid)
+        if promise is not None and promise.version is None:
+            self._drop(uid)
+
+    def _drop(self, uid: str) -> None:
+        promise = self._promised.pop(uid, None)
+        if promise is not None and uid not in self._told:
+            self._count(promise.allocation, -1)
+
+    # -- changes -----------------------------------------------------------------------------------------------------
 
     def _changed(self, old: Any, new: Any) -> None:
-        for claim, by in ((old, -1), (new, 1)):
-            for device in devices_of(claim.status.allocation) if claim is not None else ():
-                self._taken[device] += by
-                if not self._taken[device]:
-                    del self._taken[device]
-        if new is None or new.status.allocation is not None:
-            self._pending.pop((new or old).metadata.uid, None)
+        claim = new if new is not None else old
+        uid, allocation = claim.metadata.uid, new.status.allocation if new is not None else None
+        if old is not None and new is not None and old.metadata.uid != new.metadata.uid:
+            self._tell(old.metadata.uid, None)
+            self._drop(old.metadata.uid)
+        if allocation is None:
+            self._tell(uid, None)
+            promise = self._promised.get(uid)
+            is_over = promise is not None and promise.version is not None
+            if new is None or (is_over and int(new.metadata.resourceVersion) >= (promise.version or 0)):  # type: ignore[union-attr]
+                self._drop(uid)
+            return
+        promise = self._promised.pop(uid, None)
+        if promise is not None and uid not in self._told:
+            if _same(promise.allocation, allocation):
+                self._told[uid] = allocation
+                return
+            self._count(promise.allocation, -1)
+        self._tell(uid, allocation)
+
+    def _tell(self, uid: str, allocation: AllocationResult | None) -> None:
+        before = self._told.pop(uid, None)
+        if allocation is not None:
+            self._told[uid] = allocation
+        if before is not None and allocation is not None and _same(before, allocation):
+            return
+        if before is not None:
+            self._count(before, -1)
+        if allocation is not None:
+            self._count(allocation, 1)
+
+    def _count(self, allocation: AllocationResult, by: int) -> None:
+        for result in _counted(allocation):
+            pool = PoolId(result.driver, result.pool)
+            uses = self._pools.setdefault(pool, {})
+            use = uses.setdefault(result.device, Use())
+            _add(use, result, by)
+            if not use.owners and not use.shares:
+                del uses[result.device]
+            self._note(Change(pool, by < 0))
+
+    def _note(self, change: Change) -> None:
+        self._changes.append(change)
+        if len(self._changes) > _MOST_CHANGES:
+            del self._changes[: _MOST_CHANGES // 2]
+            self._base += _MOST_CHANGES // 2
 
 
-__all__ = ["Ledger"]
+def _counted(allocation: AllocationResult) -> Iterator[DeviceRequestAllocationResult]:
+    """Who administers a device does not take it from others."""
+    return (one for one in allocation.devices.results if not one.adminAccess)
+
+
+def _same(one: AllocationResult, other: AllocationResult) -> bool:
+    return one.devices.results == other.devices.results
+
+
+def _add(use: Use, result: DeviceRequestAllocationResult, by: int) -> None:
+    if result.shareID is None:
+        use.owners += by
+        return
+    use.shares += by
+    for name, amount in result.consumedCapacity.items():
+        part = parse(amount) * by
+        use.consumed[name] = use.consumed[name] + part if name in use.consumed else part
+
+
+__all__ = ["Change", "Ledger", "Use"]

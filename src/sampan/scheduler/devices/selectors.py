@@ -2,46 +2,60 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from sampan.api.types.resource_v1 import Device, DeviceAttribute, DeviceSelector
 from sampan.machinery.cel import CelError, Environment
 from sampan.machinery.cel.quantities import FUNCTIONS, quantity_value, version_value
-
-
-class SelectorFailed(Exception):
-    """A selector that makes no sense for a device; the message says why."""
+from sampan.scheduler.devices.pools import Candidate
+from sampan.scheduler.devices.wants import Refusal, Wanted
 
 
 class Selectors:
     def __init__(self) -> None:
         self._env: Environment | None = None
 
-    def all_match(self, selectors: Sequence[DeviceSelector], driver: str, device: Device) -> bool:
-        value: Mapping[str, Any] | None = None
+    def suits(self, claim: int, wanted: Wanted, candidate: Candidate) -> bool | Refusal:
+        """Whether class and request are about the device; a refusal if that cannot be told."""
+        if wanted.device_class is not None:
+            said = self._all(wanted.device_class.spec.selectors, candidate)
+            if isinstance(said, str):
+                return Refusal(f"class {wanted.device_class.metadata.name}: {said}")
+            if not said:
+                return False
+        said = self._all(wanted.selectors, candidate)
+        return Refusal(f": {said}", claim) if isinstance(said, str) else said
+
+    def _all(self, selectors: Sequence[DeviceSelector], candidate: Candidate) -> bool | str:
         for at, selector in enumerate(selectors):
             if selector.cel is None:
-                raise SelectorFailed(f"selector #{at}: unknown selector type")
-            value = value if value is not None else {"device": device_value(driver, device)}
-            if not self._matches(selector.cel.expression, value, at):
+                return f"selector #{at}: CEL expression empty (unsupported selector type?)"
+            said = self._matches(selector.cel.expression, candidate)
+            if isinstance(said, str):
+                return f"selector #{at}: {said}"
+            if not said:
                 return False
         return True
 
-    def _matches(self, expression: str, value: Mapping[str, Any], at: int) -> bool:
+    def _matches(self, expression: str, candidate: Candidate) -> bool | str:
+        said = candidate.matched.get(expression)
+        if said is None:
+            said = candidate.matched[expression] = self._evaluated(expression, candidate)
+        return said
+
+    def _evaluated(self, expression: str, candidate: Candidate) -> bool | str:
         if self._env is None:
             self._env = Environment(variables=("device",), functions=FUNCTIONS)
         try:
             compiled = self._env.compile(expression)
         except CelError as fault:
-            raise SelectorFailed(f"selector #{at}: CEL compile error: {fault}") from fault
+            return f"CEL compile error: {fault}"
         try:
-            found = compiled.evaluate(value)
+            found = compiled.evaluate({"device": device_value(candidate.id.driver, candidate.device)})
         except CelError as fault:
-            raise SelectorFailed(f"selector #{at}: runtime error: {fault}") from fault
-        if not isinstance(found, bool):
-            raise SelectorFailed(f"selector #{at}: must evaluate to true or false")
-        return found
+            return f"CEL runtime error: {fault}"
+        return found if isinstance(found, bool) else "CEL runtime error: must evaluate to bool"
 
 
 def device_value(driver: str, device: Device) -> dict[str, Any]:
@@ -76,4 +90,4 @@ def _attribute(found: DeviceAttribute) -> Any:
     return next((value for value in (found.strings, found.ints, found.bools) if value), [])
 
 
-__all__ = ["SelectorFailed", "Selectors", "device_value"]
+__all__ = ["Selectors", "device_value"]

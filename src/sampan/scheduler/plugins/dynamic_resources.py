@@ -1,34 +1,44 @@
-"""DynamicResources: devices for the resource claims of a pod, found by what they say of themselves."""
+"""DynamicResources: devices for the resource claims of a pod, found by what they say of themselves.
+
+Where device classes serve extended resources that a pod asks for, and a node has none of its own, they count as one
+more claim of the pod.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+import asyncio
+import logging
+import time
+from collections.abc import Awaitable, Generator
 from typing import Any
 
 import msgspec
 import numpy as np
+from numpy.typing import NDArray
 
-from sampan.api import times
-from sampan.api.types.core_v1 import NodeSelector, Pod
-from sampan.api.types.resource_v1 import AllocationResult, DeviceClass, ResourceClaim, ResourceSlice
+from sampan.api.durations import parse_duration
+from sampan.api.types.core_v1 import Pod
+from sampan.api.types.resource_v1 import DeviceClass, ResourceClaim, ResourceSlice
 from sampan.machinery import errors
 from sampan.machinery.client import ConnectionFailed
-from sampan.machinery.copies import copy_of
+from sampan.machinery.informer import by_owner
 from sampan.scheduler.arg_faults import refuse, timeouts
-from sampan.scheduler.arrays import Codes, Ints, Rows, count_of, numbers_of
-from sampan.scheduler.devices.allocator import AllocationFailed, Allocator, alternatives
-from sampan.scheduler.devices.claims import (
-    FINALIZER,
-    ClaimAmiss,
-    can_be_reserved,
-    claims_of,
-    is_reserved_for,
-    reference_to,
-)
+from sampan.scheduler.arrays import Codes, Ints, Rows, numbers_of
+from sampan.scheduler.devices.answers import FITS
+from sampan.scheduler.devices.binding import BindingFailed, ClaimWrites
+from sampan.scheduler.devices.claims import ClaimAmiss, can_be_reserved, claims_of, is_reserved_for
+from sampan.scheduler.devices.classes import ServingClasses
+from sampan.scheduler.devices.extended import is_special
+from sampan.scheduler.devices.finder import Finder, finished
 from sampan.scheduler.devices.ledger import Ledger
-from sampan.scheduler.devices.pools import Pool, newest, nodes_with_devices
-from sampan.scheduler.devices.selectors import Selectors
+from sampan.scheduler.devices.pod_state import Part, PodState
+from sampan.scheduler.devices.readiness import has_conditions, is_hopeless
+from sampan.scheduler.devices.results import allocation
+from sampan.scheduler.devices.stock import Stock
+from sampan.scheduler.devices.views import Views
+from sampan.scheduler.devices.wants import class_names
 from sampan.scheduler.diagnosis import Diagnosis
+from sampan.scheduler.events import NORMAL
 from sampan.scheduler.framework.contract import (
     SKIP,
     Action,
@@ -48,34 +58,22 @@ from sampan.scheduler.plugin_args import read_args
 from sampan.scheduler.pod_info import PodInfo
 from sampan.scheduler.reports import followed
 
+log = logging.getLogger(__name__)
+
 UNAVAILABLE = "resourceclaim not available on the node"
-TOO_FEW = "cannot allocate all claims"
-_MOST_ALTERNATIVES = 8
-_TRIES = 5
-
-
-@dataclass(slots=True)
-class _State:
-    claims: list[ResourceClaim]
-    allocator: Allocator | None
-    """None if all claims have their devices."""
-    results: dict[int, list[AllocationResult]] = field(default_factory=dict)
-    """By row, for the claims without devices in their order."""
-    unavailable: set[str] = field(default_factory=set)
-    """Uids of claims whose devices some node cannot use."""
-    promised: dict[str, AllocationResult] = field(default_factory=dict)
-    """By uid of the claim, since `reserve`."""
-
-    @property
-    def open(self) -> list[ResourceClaim]:
-        return [claim for claim in self.claims if claim.status.allocation is None]
+STALE = "cannot schedule extended resource claim"
+NOTHING_TO_DO, STILL_NOT = "no new claims to deallocate", "still not schedulable"
+_STEPS_PER_S = 20_000
+"""A search is bounded by its steps and not by a clock: the same cluster has the same outcome."""
+_TURN_S = 0.01
+_MOST_ROUNDS = 10
 
 
 class DeviceArgs(msgspec.Struct, forbid_unknown_fields=True):
-    """Checked only: a search on one node is bounded by its own steps, and bindings wait for no conditions."""
-
     filterTimeout: str | None = None
+    """Of the search on one node, counted in its steps; zero: none."""
     bindingTimeout: str | None = None
+    """How long devices may take to become ready."""
 
 
 class DynamicResources:
@@ -85,14 +83,24 @@ class DynamicResources:
     def __init__(self, handle: Handle) -> None:
         args = read_args(handle.args, DeviceArgs)
         refuse(timeouts(args.filterTimeout, args.bindingTimeout))
+        self._binding_s = parse_duration(args.bindingTimeout or "600s") / 1e9
         claims = followed(handle, ResourceClaim, Resource.RESOURCE_CLAIM)
-        slices = followed(handle, ResourceSlice, Resource.RESOURCE_SLICE)
-        self._claims, self._slices = claims.lister, slices.lister
-        self._classes = followed(handle, DeviceClass, Resource.DEVICE_CLASS).lister
-        self._client, self._clock, self._table = handle.client.of(ResourceClaim), handle.clock, handle.table
-        self._ledger, self._selectors = Ledger(claims), Selectors()
-        self._pools: list[Pool] | None = None
-        slices.subscribe(self._slice_changed)
+        classes = followed(handle, DeviceClass, Resource.DEVICE_CLASS)
+        self._claims, self._classes, self._table = claims.lister, classes.lister, handle.table
+        self._clock, self._say = handle.clock, handle.say
+        self._claims.add_index(by_owner)
+        self._ledger = Ledger(claims)
+        self._finder = Finder(
+            table=handle.table,
+            views=Views(table=handle.table, stock=Stock(followed(handle, ResourceSlice, Resource.RESOURCE_SLICE))),
+            ledger=self._ledger,
+            classes=self._classes,
+            serving=ServingClasses(classes, on_change=handle.table.serve_by_devices),
+            most_steps=int(parse_duration(args.filterTimeout or "10s") / 1e9 * _STEPS_PER_S),
+        )
+        self._writes = ClaimWrites(client=handle.client, clock=handle.clock, claims=claims, ledger=self._ledger)
+
+    # -- before ------------------------------------------------------------------------------------------------------
 
     def pre_enqueue(self, info: PodInfo) -> Status | None:
         if not info.pod.spec.resourceClaims:
@@ -103,63 +111,92 @@ class DynamicResources:
             return Status(Code.UNRESOLVABLE, (str(fault),))
         return None
 
+    def prepare(self, cycle: Cycle) -> Awaitable[None] | None:
+        """Look at nodes that are not known yet; None if that is soon done."""
+        if not self._has_say(cycle):
+            return None
+        state = self._state(cycle)
+        if not isinstance(state, PodState) or state.stale is not None:
+            return None
+        rows = np.flatnonzero(self._table.valid[self._table.every_row])
+        work = self._finder.catch_up(state, cycle.pod, rows)
+        return None if _is_done(work) else self._go_on(state, cycle.pod, work)
+
+    async def _go_on(self, state: PodState, pod: Pod, work: Generator[None, None, None]) -> None:
+        for _ in range(_MOST_ROUNDS):
+            while not _is_done(work):  # noqa: ASYNC110 - there is nothing to wait for but the others' turn
+                await asyncio.sleep(0)
+            rows = np.flatnonzero(self._table.valid[self._table.every_row])
+            if self._finder.is_known(state, pod, rows):
+                return
+            work = self._finder.catch_up(state, pod, rows)
+
     def pre_filter(self, cycle: Cycle) -> Status | None:
-        if not cycle.pod.spec.resourceClaims:
+        if not self._has_say(cycle):
             return SKIP
-        try:
-            claims = claims_of(cycle.pod, self._claims.get)
-        except ClaimAmiss as fault:
-            return Status(Code.UNRESOLVABLE, (str(fault),))
-        if not claims:
-            return SKIP
-        for claim in claims:
-            if (why := self._hindrance(claim, cycle.pod)) is not None:
-                return Status(Code.UNRESOLVABLE, (why,))
-        state = cycle.memo[self.name] = _State(claims, None)
-        if state.open:
-            state.allocator = Allocator(
-                pools=self._newest(),
-                allocated=self._ledger.allocated(),
-                find_class=self._classes.get,
-                selectors=self._selectors,
-            )
+        state = self._state(cycle)
+        if isinstance(state, Status):
+            return state
+        cycle.memo[self.name] = state
         return None
 
+    # -- nodes -------------------------------------------------------------------------------------------------------
+
     def filter(self, cycle: Cycle, rows: Rows) -> Codes:
-        state: _State = cycle.memo[self.name]
-        found = np.zeros(count_of(rows), dtype=np.int32)
+        state: PodState = cycle.memo[self.name]
+        numbers = numbers_of(rows)
+        if state.stale is not None:
+            return np.full(len(numbers), cycle.refuse(self.name, STALE, is_final=True), dtype=np.int32)
+        found = np.zeros(len(numbers), dtype=np.int32)
+        finished(self._finder.catch_up(state, cycle.pod, numbers))
+        for among, part in self._finder.parts(state, cycle.pod, numbers):
+            found[among] = self._codes(cycle, part, numbers[among])
         for claim in state.claims:
-            where = claim.status.allocation.nodeSelector if claim.status.allocation is not None else None
-            if where is not None:
-                far = ~matches_any(self._table, where.nodeSelectorTerms or (), rows)
-                if far.any():
-                    state.unavailable.add(claim.metadata.uid)
-                    found[far] = cycle.refuse(self.name, UNAVAILABLE, is_final=True)
-        if state.allocator is not None:
-            bare = cycle.refuse(self.name, TOO_FEW, is_final=True)
-            stocked = nodes_with_devices(self._newest())
-            for at, row in enumerate(numbers_of(rows).tolist()):
-                if not found[at] and self._table.valid[row]:
-                    has_some = stocked is None or self._table.names[row] in stocked
-                    found[at] = self._allocate(cycle, state, row) if has_some else bare
+            self._keep_near(cycle, state, claim, numbers, found)
         return found
+
+    def _codes(self, cycle: Cycle, part: Part, rows: NDArray[np.intp]) -> Codes:
+        verdicts = part.answers.verdicts(rows)
+        codes = np.zeros(len(part.answers.refusals) + 1, dtype=np.int32)
+        for verdict in np.flatnonzero(np.bincount(verdicts, minlength=len(codes))).tolist():
+            if verdict != FITS:
+                why = part.answers.refusals[verdict - 1].said(part.claims)
+                codes[verdict] = cycle.refuse(self.name, why, is_final=True)
+        found: Codes = codes[verdicts]
+        return found
+
+    def _keep_near(
+        self, cycle: Cycle, state: PodState, claim: ResourceClaim, rows: NDArray[np.intp], found: Codes
+    ) -> None:
+        """Refuse the nodes that cannot use the devices that the claim has."""
+        where = claim.status.allocation.nodeSelector if claim.status.allocation is not None else None
+        if is_hopeless(claim, self._clock.now(), self._binding_s):
+            far = found == 0
+        elif where is not None:
+            far = (found == 0) & ~matches_any(self._table, where.nodeSelectorTerms or (), rows)
+        else:
+            return
+        if far.any():
+            state.unavailable.add(claim.metadata.uid)
+            found[far] = cycle.refuse(self.name, UNAVAILABLE, is_final=True)
 
     async def post_filter(self, cycle: Cycle, diagnosis: Diagnosis) -> PostFilterResult:
         """Devices that some node cannot use, and nobody else has, are given back: others may do."""
-        state: _State | None = cycle.memo.get(self.name)
+        state: PodState | None = cycle.memo.get(self.name)
         if state is None:
-            return PostFilterResult(message="no new claims to deallocate")
+            return PostFilterResult(message=NOTHING_TO_DO)
         for claim in state.claims:
             others = [one for one in claim.status.reservedFor if one.uid != cycle.info.uid]
             if claim.metadata.uid in state.unavailable and not others:
-                changed = copy_of(claim)
-                changed.status.reservedFor, changed.status.allocation, changed.status.devices = [], None, []
-                await self._client.update_status(changed)
+                await self._writes.deallocate(claim)
                 return PostFilterResult(message="deallocation of ResourceClaim completed")
-        return PostFilterResult(message="still not schedulable")
+        if state.stale is not None:
+            await self._writes.remove(state.stale)
+            return PostFilterResult(message="deletion of ResourceClaim completed")
+        return PostFilterResult(message=STILL_NOT)
 
     def pre_score(self, cycle: Cycle, rows: Rows) -> Status | None:
-        state: _State | None = cycle.memo.get(self.name)
+        state: PodState | None = cycle.memo.get(self.name)
         has_choice = state is not None and any(
             request.firstAvailable for claim in state.open for request in claim.spec.devices.requests or ()
         )
@@ -167,46 +204,83 @@ class DynamicResources:
 
     def score(self, cycle: Cycle, rows: Rows) -> Ints:
         """Alternatives that come first in their list are better."""
-        state: _State = cycle.memo[self.name]
-        return np.array([_rank(state, row) for row in numbers_of(rows).tolist()], dtype=np.int64)
+        state: PodState = cycle.memo[self.name]
+        numbers = numbers_of(rows)
+        found = np.zeros(len(numbers), dtype=np.int64)
+        for among, part in self._finder.parts(state, cycle.pod, numbers):
+            found[among] = part.answers.ranks(numbers[among])
+        return found
 
     def normalize(self, cycle: Cycle, scores: Ints) -> Ints:
         return proportional(scores)
 
+    # -- after -------------------------------------------------------------------------------------------------------
+
     def reserve(self, cycle: Cycle, node: str) -> Status | None:
-        state: _State | None = cycle.memo.get(self.name)
-        if state is None or not state.open:
+        state: PodState | None = cycle.memo.get(self.name)
+        if state is None:
             return None
-        results = state.results.get(self._table.rows[node])
-        if results is None:
-            return Status(Code.ERROR, ("claim allocation not found for node",))
-        for claim, result in zip(state.open, results, strict=True):
-            state.promised[claim.metadata.uid] = result
-            self._ledger.promise(claim, result)
+        row = np.array([self._table.rows[node]], dtype=np.intp)
+        finished(self._finder.catch_up(state, cycle.pod, row))
+        for _, part in self._finder.parts(state, cycle.pod, row):
+            found = part.answers.found(int(row[0]))
+            if found is None:
+                return Status(Code.ERROR, ("claim allocation not found for node",))
+            state.special = part.special
+            for claim, wanted, taken in zip(part.claims, part.answers.wants.claims, found, strict=True):
+                result = state.promised[claim.metadata.uid] = allocation(wanted, taken, node)
+                self._ledger.promise(claim.metadata.uid, result)
         return None
 
     def unreserve(self, cycle: Cycle, node: str) -> None:
-        state: _State | None = cycle.memo.get(self.name)
-        if state is not None:
-            for claim in state.claims:
-                if state.promised.pop(claim.metadata.uid, None) is not None:
-                    self._ledger.withdraw(claim)
+        state: PodState | None = cycle.memo.get(self.name)
+        for uid in state.promised if state is not None else ():
+            self._ledger.withdraw(uid)
 
     def has_pre_bind(self, cycle: Cycle, node: str) -> bool:
-        return self.name in cycle.memo
+        state: PodState | None = cycle.memo.get(self.name)
+        return state is not None and bool(state.claims or state.special is not None)
 
     async def pre_bind(self, cycle: Cycle, node: str) -> Status | None:
-        """Write devices and reservations to the claims."""
-        state: _State | None = cycle.memo.get(self.name)
+        """Write devices and reservations to the claims, and wait until the devices are ready."""
+        state: PodState | None = cycle.memo.get(self.name)
         if state is None:  # another plug-in has something to do
             return None
-        for claim in state.claims:
-            if not is_reserved_for(claim, cycle.pod):
-                try:
-                    await self._bind(claim, state.promised.get(claim.metadata.uid), cycle.pod)
-                except (errors.ApiError, ConnectionFailed, ClaimAmiss) as fault:
-                    return Status(Code.ERROR, (str(fault),))
+        try:
+            for at, claim in enumerate(state.claims):
+                if not is_reserved_for(claim, cycle.pod):
+                    promised = state.promised.get(claim.metadata.uid)
+                    state.claims[at] = await self._writes.bind(claim, promised, cycle.pod)
+            if state.special is not None:
+                await self._bind_special(state, cycle.pod)
+            if any(has_conditions(claim) for claim in state.written):
+                note = f"waiting for binding conditions for device on node {node}"
+                self._say(cycle.info, NORMAL, "BindingConditionsPending", "Scheduling", note)
+                await self._writes.wait(state.written, self._binding_s)
+        except (errors.ApiError, ConnectionFailed, BindingFailed) as fault:
+            return Status(Code.ERROR, (str(fault),))
         return None
+
+    async def _bind_special(self, state: PodState, pod: Pod) -> None:
+        assert state.special is not None
+        state.made = await self._writes.make(state.special.claim)
+        promised = state.promised.pop(state.special.claim.metadata.uid)
+        state.promised[state.made.metadata.uid] = promised
+        state.made = await self._writes.bind(state.made, promised, pod)
+        await self._writes.tell(pod, state.made, state.special.mappings)
+
+    async def take_back(self, cycle: Cycle, node: str) -> None:
+        """What was written for a pod that is not bound: nobody uses its claims."""
+        state: PodState | None = cycle.memo.get(self.name)
+        if state is None:
+            return
+        try:
+            for claim in state.claims:
+                await self._writes.release(claim, cycle.pod)
+            if state.made is not None:
+                await self._writes.remove(state.made)
+        except (errors.ApiError, ConnectionFailed) as fault:  # the next attempt comes here again
+            log.warning("claims of pod %s: %s", cycle.info.full_name, fault)
 
     def events(self) -> Events:
         return [
@@ -215,7 +289,7 @@ class DynamicResources:
             (ClusterEvent(Resource.NODE, Action.UPDATE_ALLOCATABLE), None),
             (ClusterEvent(Resource.RESOURCE_CLAIM, Action.ADD), self._concerns),
             (ClusterEvent(Resource.RESOURCE_CLAIM, Action.UPDATE), self._concerns),
-            (ClusterEvent(Resource.RESOURCE_CLAIM, Action.DELETE), lambda info, old, new: bool(old.status.allocation)),
+            (ClusterEvent(Resource.RESOURCE_CLAIM, Action.DELETE), _gives_free),
             (ClusterEvent(Resource.DEVICE_CLASS, Action.ADD), None),
             (ClusterEvent(Resource.DEVICE_CLASS, Action.UPDATE), None),
             (ClusterEvent(Resource.RESOURCE_SLICE, Action.ADD), None),
@@ -224,93 +298,61 @@ class DynamicResources:
 
     # -- parts -------------------------------------------------------------------------------------------------------
 
+    def _has_say(self, cycle: Cycle) -> bool:
+        return bool(cycle.pod.spec.resourceClaims) or bool(self._extended(cycle))
+
+    def _extended(self, cycle: Cycle) -> tuple[str, ...]:
+        served = self._table.by_devices
+        return tuple(name for name in sorted(cycle.needs.requests) if name in served) if served else ()
+
+    def _state(self, cycle: Cycle) -> PodState | Status:
+        try:
+            claims = claims_of(cycle.pod, self._claims.get)
+        except ClaimAmiss as fault:
+            return Status(Code.UNRESOLVABLE, (str(fault),))
+        extended = self._extended(cycle)
+        if not claims and not extended:
+            return SKIP
+        for claim in claims:
+            if (why := self._hindrance(claim, cycle.pod)) is not None:
+                return Status(Code.UNRESOLVABLE, (why,))
+        return PodState(claims, extended, self._stale(cycle.pod) if extended else None)
+
+    def _stale(self, pod: Pod) -> ResourceClaim | None:
+        own = self._claims.find(by_owner, pod.metadata.uid)
+        return next((claim for claim in own if is_special(claim, pod)), None)
+
     def _hindrance(self, claim: ResourceClaim, pod: Pod) -> str | None:
         if claim.status.allocation is not None:
             free = can_be_reserved(claim) or is_reserved_for(claim, pod)
             return None if free else "resourceclaim in use"
-        if self._ledger.pending(claim) is not None:
+        if self._ledger.is_promised(claim.metadata.uid):
             whole = f"{claim.metadata.namespace}/{claim.metadata.name}"
             return f"resource claim {whole} is in the process of being allocated"
         for request in claim.spec.devices.requests or ():
-            for wanted in alternatives(request):
-                if self._classes.get(wanted.class_name) is None:
-                    return f"request {wanted.name}: device class {wanted.class_name} does not exist"
+            for name, class_name in class_names(request):
+                if self._classes.get(class_name) is None:
+                    return f"request {name}: device class {class_name} does not exist"
         return None
-
-    def _allocate(self, cycle: Cycle, state: _State, row: int) -> int:
-        assert state.allocator is not None
-
-        def matches(selector: NodeSelector) -> bool:
-            here = matches_any(self._table, selector.nodeSelectorTerms or (), np.array([row], dtype=np.intp))
-            return bool(here[0])
-
-        try:
-            found = state.allocator.allocate(state.open, self._table.names[row], matches)
-        except AllocationFailed as fault:
-            return cycle.refuse(self.name, str(fault), is_final=True)
-        if found is None:
-            return cycle.refuse(self.name, TOO_FEW, is_final=True)
-        state.results[row] = found
-        return 0
-
-    async def _bind(self, claim: ResourceClaim, allocation: AllocationResult | None, pod: Pod) -> None:
-        for attempt in range(_TRIES):
-            try:
-                await self._write(claim, allocation, pod)
-                return
-            except errors.Conflict:
-                if attempt == _TRIES - 1:
-                    raise
-                claim = await self._client.get(claim.metadata.name, claim.metadata.namespace)
-
-    async def _write(self, claim: ResourceClaim, allocation: AllocationResult | None, pod: Pod) -> None:
-        whole = f"{claim.metadata.namespace}/{claim.metadata.name}"
-        if claim.metadata.deletionTimestamp is not None:
-            raise ClaimAmiss(f"claim {whole} got deleted in the meantime")
-        changed = copy_of(claim)
-        if allocation is not None:
-            if claim.status.allocation is not None:
-                raise ClaimAmiss(f"claim {whole} got allocated elsewhere in the meantime")
-            if FINALIZER not in changed.metadata.finalizers:
-                changed.metadata.finalizers = [*changed.metadata.finalizers, FINALIZER]
-                changed = copy_of(await self._client.update(changed))
-            changed.status.allocation = copy_of(allocation)
-        if changed.status.allocation is None:
-            raise ClaimAmiss(f"claim {whole} got deallocated elsewhere in the meantime")
-        changed.status.allocation.allocationTimestamp = changed.status.allocation.allocationTimestamp or self._now()
-        changed.status.reservedFor = [*changed.status.reservedFor, reference_to(pod)]
-        await self._client.update_status(changed)
 
     def _concerns(self, info: PodInfo, old: Any, new: Any) -> bool:
         """The pod's own claim came or changed, or devices of another are free again."""
-        if old is not None and old.status.allocation is not None and new.status.allocation is None:
-            return True
         try:
             own = claims_of(info.pod, self._claims.get)
         except ClaimAmiss:
             return False
+        if old is not None and old.status.allocation is not None and new.status.allocation is None:
+            return True
         if not any(claim.metadata.uid == new.metadata.uid for claim in own):
             return False
         return old is None or bool(old.status != new.status)
 
-    def _newest(self) -> list[Pool]:
-        if self._pools is None:
-            self._pools = newest(self._slices)
-        return self._pools
 
-    def _slice_changed(self, old: Any, new: Any) -> None:
-        self._pools = None
-
-    def _now(self) -> str:
-        return times.format_time(self._clock.now())
+def _gives_free(info: PodInfo, old: Any, new: Any) -> bool:
+    return old.status.allocation is not None
 
 
-def _rank(state: _State, row: int) -> int:
-    total = 0
-    for claim, result in zip(state.open, state.results.get(row, ()), strict=False):
-        given = {one.request for one in result.devices.results}
-        for request in claim.spec.devices.requests or ():
-            for place, sub in enumerate(request.firstAvailable):
-                if f"{request.name}/{sub.name}" in given:
-                    total += _MOST_ALTERNATIVES - place
-    return total
+def _is_done(work: Generator[None, None, None]) -> bool:
+    """Whether a turn was enough for all of it."""
+    began = time.perf_counter()
+    return all(time.perf_counter() - began <= _TURN_S for _ in work)

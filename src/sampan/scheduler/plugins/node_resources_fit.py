@@ -10,6 +10,7 @@ import numpy as np
 from sampan.api.resource_names import is_native
 from sampan.scheduler.arg_faults import fit, refuse
 from sampan.scheduler.arrays import Codes, Ints, Rows, count_of
+from sampan.scheduler.devices.classes import PREFIX
 from sampan.scheduler.framework.contract import Action, ClusterEvent, Cycle, Events, Handle, Resource, Scope
 from sampan.scheduler.needs import PODS, Needs
 from sampan.scheduler.node_table import PODS_AT, amount_of
@@ -53,6 +54,7 @@ class NodeResourcesFit:
         self._ignored_groups = frozenset(args.ignoredResourceGroups)
         self._resources = args.scoringStrategy.resources
         self._strategy = _strategy(args.scoringStrategy)
+        self._table = handle.table
 
     def filter(self, cycle: Cycle, rows: Rows) -> Codes:
         """Every amount that is short is a reason; one that even the empty node lacks makes it final."""
@@ -64,8 +66,9 @@ class NodeResourcesFit:
         for name, amount in self._checked(cycle.needs):
             at = table.resource(name)
             there = table.allocatable[at, rows]
-            short.append((f"Insufficient {name}", amount > there - table.requested[at, rows]))
-            final |= amount > there
+            is_own = there > 0 if name in table.by_devices else True  # else DynamicResources looks for devices
+            short.append((f"Insufficient {name}", (amount > there - table.requested[at, rows]) & is_own))
+            final |= (amount > there) & is_own
         return _codes(cycle, self.name, short, final)
 
     def score(self, cycle: Cycle, rows: Rows) -> Ints:
@@ -75,8 +78,10 @@ class NodeResourcesFit:
         return [
             (ClusterEvent(Resource.ASSIGNED_POD, Action.DELETE), None),
             (ClusterEvent(Resource.ASSIGNED_POD, Action.UPDATE_REQUESTS), None),
-            (ClusterEvent(Resource.NODE, Action.ADD), _empty_node_fits),
-            (ClusterEvent(Resource.NODE, Action.UPDATE_ALLOCATABLE), _empty_node_fits),
+            (ClusterEvent(Resource.NODE, Action.ADD), self._empty_node_fits),
+            (ClusterEvent(Resource.NODE, Action.UPDATE_ALLOCATABLE), self._empty_node_fits),
+            (ClusterEvent(Resource.DEVICE_CLASS, Action.ADD), _serves_more),
+            (ClusterEvent(Resource.DEVICE_CLASS, Action.UPDATE), _serves_more),
             (ClusterEvent(Resource.POD, Action.UPDATE_REQUESTS), None),
         ]
 
@@ -93,6 +98,14 @@ class NodeResourcesFit:
     def _amounts(self, cycle: Cycle, spec: ResourceSpec, rows: Rows) -> Amounts:
         requested, allocatable = considered(cycle.table, cycle.needs, spec.name, rows, nonzero=True)
         return Amounts(requested, allocatable, spec.weight)
+
+    def _empty_node_fits(self, info: PodInfo, old: Any, new: Any) -> bool:
+        """Whether the node, were it empty, would have enough, or may have devices in its place."""
+        there = new.status.allocatable
+        if amount_of(PODS, there.get(PODS)) < 1:
+            return False
+        amounts = ((name, wanted, amount_of(name, there.get(name))) for name, wanted in info.needs.requests.items())
+        return all(wanted <= has or (not has and name in self._table.by_devices) for name, wanted, has in amounts)
 
 
 def _codes(cycle: Cycle, plugin: str, short: list[tuple[str, Any]], final: Any) -> Codes:
@@ -116,9 +129,9 @@ def _strategy(given: ScoringStrategy) -> Strategy:
     return most_allocated if given.type == "MostAllocated" else least_allocated
 
 
-def _empty_node_fits(info: PodInfo, old: Any, new: Any) -> bool:
-    """Whether the node, were it empty, would have enough."""
-    there = new.status.allocatable
-    if amount_of(PODS, there.get(PODS)) < 1:
+def _serves_more(info: PodInfo, old: Any, new: Any) -> bool:
+    """Whether a device class serves a resource that the pod asks for, and has not served it before."""
+    if old is not None and old.spec.extendedResourceName == new.spec.extendedResourceName:
         return False
-    return all(amount <= amount_of(name, there.get(name)) for name, amount in info.needs.requests.items())
+    names = {new.spec.extendedResourceName, PREFIX + new.metadata.name if old is None else None}
+    return not names.isdisjoint(info.needs.requests)

@@ -1,0 +1,171 @@
+"""What was found out for claims that ask the same: whether the devices of a node will do, and which of them.
+
+Kept until a pool changes that matters. Nodes on which the same pools matter share one answer: those with none that
+matter, and those that see nothing but pools that are offered to many.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sampan.scheduler.arrays import Ints, grown
+from sampan.scheduler.devices.ledger import Ledger
+from sampan.scheduler.devices.pools import Candidate, PoolId, PoolView
+from sampan.scheduler.devices.results import rank
+from sampan.scheduler.devices.search import Found, Offered, Search, Suited
+from sampan.scheduler.devices.selectors import Selectors
+from sampan.scheduler.devices.views import Views
+from sampan.scheduler.devices.wants import Refusal, Wanted, Wants
+
+FITS, _UNKNOWN = 0, -1
+_MOST_SPARE = 256
+
+
+class Answers:
+    def __init__(self, *, wants: Wants, views: Views, ledger: Ledger, selectors: Selectors, most_steps: int) -> None:
+        self.wants = wants
+        self.refusals: list[Refusal] = []
+        """By verdict, less one."""
+        self._views, self._ledger, self._selectors, self._most_steps = views, ledger, selectors, most_steps
+        self._every = list(wants.every)
+        self._counts_all = any(wanted.takes_all for _, wanted in self._every)
+        self._forget_all()
+
+    def _forget_all(self) -> None:
+        self._of_view: Ints = np.full(len(self._views.seen), _UNKNOWN, dtype=np.int64)
+        """By the number of a view, that of its answer."""
+        self._verdicts: Ints = np.full(64, _UNKNOWN, dtype=np.int64)
+        self._ranks: Ints = np.zeros(64, dtype=np.int64)
+        self._found: list[Found | None] = []
+        """All by the number of the answer."""
+        self._numbers: dict[tuple[PoolView, ...], int] = {}
+        self._mattering: list[tuple[PoolView, ...]] = []
+        """By number, the pools that an answer rests on."""
+        self._by_pool: dict[PoolId, set[int]] = {}
+        self._using: dict[PoolId, set[int]] = {}
+        """Answers that give devices of the pool."""
+        self._offered: dict[PoolView, Offered | None] = {}
+        self._view_at, self._ledger_at = self._views.log.position, self._ledger.position
+
+    # -- reading: of rows that `catch_up` has gone through -----------------------------------------------------------
+
+    def verdicts(self, rows: NDArray[np.intp]) -> Ints:
+        """FITS, or the place of a refusal from 1 on."""
+        found: Ints = self._verdicts[self._numbered(rows)]
+        return found
+
+    def ranks(self, rows: NDArray[np.intp]) -> Ints:
+        """The higher, the better the alternatives that were found."""
+        found: Ints = self._ranks[self._numbered(rows)]
+        return found
+
+    def found(self, row: int) -> Found | None:
+        """The devices for the claims, if those of the node will do."""
+        return self._found[int(self._of_view[self._views.numbers[row]])]
+
+    def catch_up(self, rows: NDArray[np.intp]) -> Generator[None, None, None]:
+        """Find out what is not known of these rows; a pause now and then."""
+        self._forget_stale()
+        for view in self._unplaced(rows):
+            self._place(view)
+            yield
+        numbers = self._numbered(rows)
+        for number in np.unique(numbers[self._verdicts[numbers] < 0]).tolist():
+            yield from self._answer(number)
+
+    def is_known(self, rows: NDArray[np.intp]) -> bool:
+        self._forget_stale()
+        numbers = self._numbered(rows)
+        return bool((numbers >= 0).all() and (self._verdicts[numbers] >= 0).all())
+
+    def _numbered(self, rows: NDArray[np.intp]) -> Ints:
+        found: Ints = self._of_view[self._views.numbers[rows]]
+        return found
+
+    # -- forgetting --------------------------------------------------------------------------------------------------
+
+    def _forget_stale(self) -> None:
+        self._views.refresh()
+        views, changes = self._views.log.since(self._view_at), self._ledger.since(self._ledger_at)
+        if views is None or changes is None or len(self._numbers) > 2 * len(self._views.seen) + _MOST_SPARE:
+            self._forget_all()
+            return
+        self._view_at, self._ledger_at = self._views.log.position, self._ledger.position
+        if len(self._of_view) < len(self._views.seen):
+            self._of_view = grown(self._of_view, 2 * len(self._views.seen), _UNKNOWN)
+        self._of_view[views] = _UNKNOWN
+        for change in set(changes):
+            places = self._by_pool if change.is_freed or self._counts_all else self._using
+            for number in list(places.get(change.pool, ())):
+                self._put(number, None)
+
+    def _put(self, number: int, said: Found | Refusal | None) -> None:
+        for pool in self._mattering[number]:
+            self._using.get(pool.id, set()).discard(number)
+        self._found[number], self._verdicts[number], self._ranks[number] = None, _UNKNOWN, 0
+        if isinstance(said, Refusal):
+            if said not in self.refusals:
+                self.refusals.append(said)
+            self._verdicts[number] = self.refusals.index(said) + 1
+        elif said is not None:
+            self._found[number], self._verdicts[number] = said, FITS
+            parts = zip(self.wants.claims, said, strict=True)
+            self._ranks[number] = sum(rank(claim, taken) for claim, taken in parts)
+            for pool_id in {one.candidate.id.pool_id for claim in said for one in claim}:
+                self._using.setdefault(pool_id, set()).add(number)
+
+    # -- finding out -------------------------------------------------------------------------------------------------
+
+    def _unplaced(self, rows: NDArray[np.intp]) -> list[int]:
+        views = self._views.numbers[rows]
+        found: list[int] = np.unique(views[self._of_view[views] < 0]).tolist()
+        return found
+
+    def _place(self, view: int) -> None:
+        mattering = tuple(pool for pool in self._views.seen[view] if self._offer(pool) is not None)
+        number = self._numbers.get(mattering)
+        if number is None:
+            number = self._numbers[mattering] = len(self._found)
+            self._found.append(None)
+            self._mattering.append(mattering)
+            if number == len(self._verdicts):
+                self._verdicts = grown(self._verdicts, 2 * number, _UNKNOWN)
+                self._ranks = grown(self._ranks, 2 * number)
+            for pool in mattering:
+                self._by_pool.setdefault(pool.id, set()).add(number)
+        self._of_view[view] = number
+
+    def _offer(self, pool: PoolView) -> Offered | None:
+        """None if nothing of the pool can be meant."""
+        if pool not in self._offered:
+            suited = [self._suited(pool.candidates, claim, wanted) for claim, wanted in self._every]
+            self._offered[pool] = Offered(pool, suited) if pool.fault or any(suited) else None
+        return self._offered[pool]
+
+    def _suited(self, candidates: Iterable[Candidate], claim: int, wanted: Wanted) -> list[Suited]:
+        found = []
+        for candidate in candidates:
+            said = self._selectors.suits(claim, wanted, candidate)
+            if isinstance(said, Refusal):
+                found.append(Suited(candidate, said))
+            elif said:
+                found.append(Suited(candidate))
+        return found
+
+    def _answer(self, number: int) -> Generator[None, None, None]:
+        if number >= len(self._mattering) or self._verdicts[number] >= 0:
+            return
+        began, mattering = self._ledger_at, self._mattering[number]
+        offered = [offer for pool in mattering if (offer := self._offer(pool)) is not None]
+        search = Search(wants=self.wants, offered=offered, ledger=self._ledger, most_steps=self._most_steps)
+        said = yield from search.run()
+        is_out_of_date = self._ledger_at != began or self._mattering[number : number + 1] != [mattering]
+        if not is_out_of_date:  # nobody has looked meanwhile
+            self._put(number, said)
+        yield
+
+
+__all__ = ["FITS", "Answers"]

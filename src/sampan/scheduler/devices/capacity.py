@@ -1,0 +1,77 @@
+"""What of a device's capacity a request takes, and whether there is as much left. Pure.
+
+A device that may be allocated several times gives each claim a part of its capacity. How large a part may be is the
+device's policy: a request is rounded up to what is valid, and one without an amount gets the default, or all there is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from sampan.api.quantity import Format, Quantity, parse
+from sampan.api.types.resource_v1 import CapacityRequestPolicy, CapacityRequestPolicyRange, Device, DeviceCapacity
+
+Consumed = Mapping[str, Quantity]
+NOTHING: Consumed = {}
+
+
+def taken_of(device: Device, wanted: Consumed) -> dict[str, Quantity] | None:
+    """Of every capacity that the device has; None if the request does not suit it."""
+    if any(name not in device.capacity for name in wanted):
+        return None
+    found = {name: _taken(wanted.get(name), capacity) for name, capacity in device.capacity.items()}
+    if any(_is_against(amount, device.capacity[name].requestPolicy) for name, amount in found.items()):
+        return None
+    return found
+
+
+def has_room(device: Device, taken: Consumed, *others: Consumed) -> bool:
+    """Whether that much is left besides what others have."""
+    return all(
+        sum((other[name] for other in others if name in other), start=amount) <= parse(device.capacity[name].value)
+        for name, amount in taken.items()
+    )
+
+
+def _taken(wanted: Quantity | None, capacity: DeviceCapacity) -> Quantity:
+    policy = capacity.requestPolicy
+    if wanted is None:
+        has_default = policy is not None and policy.default is not None
+        return parse(policy.default if has_default else capacity.value)  # type: ignore[union-attr,arg-type]
+    if policy is not None and policy.validRange is not None and policy.validRange.min is not None:
+        return _stepped(wanted, policy.validRange)
+    for valid in policy.validValues if policy is not None else ():
+        if wanted <= parse(valid):
+            return parse(valid)
+    return wanted
+
+
+def _stepped(wanted: Quantity, valid: CapacityRequestPolicyRange) -> Quantity:
+    """The least amount of the range that is enough, whatever its end is."""
+    least = parse(valid.min or "0")
+    if wanted < least:
+        return least
+    if valid.step is None:
+        return wanted
+    step = parse(valid.step).value()
+    steps = -((least.value() - wanted.value()) // step)
+    return Quantity(least.value() + step * steps, format=Format.BINARY_SI)
+
+
+def _is_against(amount: Quantity, policy: CapacityRequestPolicy | None) -> bool:
+    if policy is None or (policy.default is not None and amount == parse(policy.default)):
+        return False
+    if policy.validRange is not None:
+        return _is_outside(amount, policy.validRange)
+    return bool(policy.validValues) and all(amount != parse(valid) for valid in policy.validValues)
+
+
+def _is_outside(amount: Quantity, valid: CapacityRequestPolicyRange) -> bool:
+    if valid.max is not None and amount > parse(valid.max):
+        return True
+    if valid.step is None:
+        return False
+    return (amount.value() - parse(valid.min or "0").value()) % parse(valid.step).value() != 0
+
+
+__all__ = ["NOTHING", "Consumed", "has_room", "taken_of"]

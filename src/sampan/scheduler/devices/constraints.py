@@ -1,0 +1,57 @@
+"""Constraints of a claim: attributes that all of its devices have in common, or that all have different. Pure."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from sampan.api.types.resource_v1 import DeviceConstraint
+from sampan.scheduler.devices.pools import Candidate
+from sampan.scheduler.devices.wants import Wanted
+
+Value = tuple[str, object]
+
+
+class Given(NamedTuple):
+    wanted: Wanted
+    candidate: Candidate
+
+
+class Constraint:
+    """Holds for what was added to it. What is added last is taken back first."""
+
+    def __init__(self, said: DeviceConstraint) -> None:
+        self._name = said.matchAttribute or said.distinctAttribute or ""
+        self._is_same = bool(said.matchAttribute)
+        self._requests = frozenset(said.requests)
+        self._values: list[Value] = []
+
+    def add(self, given: Given) -> bool:
+        """Whether it still holds; if not, nothing was added."""
+        if not self._is_about(given.wanted):
+            return True
+        value = attribute(given.candidate, self._name)
+        if value is None or (self._values and (value in self._values) is not self._is_same):
+            return False
+        self._values.append(value)
+        return True
+
+    def take_back(self, given: Given) -> None:
+        if self._is_about(given.wanted):
+            self._values.pop()
+
+    def _is_about(self, wanted: Wanted) -> bool:
+        return not self._requests or wanted.name in self._requests or wanted.parent in self._requests
+
+
+def attribute(candidate: Candidate, name: str) -> Value | None:
+    """By its full name; the driver's own may leave the domain out in the slice."""
+    attributes = candidate.device.attributes
+    domain, _, own = name.partition("/")
+    found = attributes.get(name) or (attributes.get(own) if domain == candidate.id.driver else None)
+    if found is None:
+        return None
+    pairs = (("string", found.string), ("int", found.int), ("bool", found.bool), ("version", found.version))
+    return next(((kind, value) for kind, value in pairs if value is not None), None)
+
+
+__all__ = ["Constraint", "Given", "attribute"]

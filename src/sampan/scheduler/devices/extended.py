@@ -1,0 +1,130 @@
+"""The claim that stands for the extended resources of a pod where devices serve them. Pure.
+
+It is made up for each node, and written when the pod is bound: one request for every container and resource. A
+container that runs to its end before others start uses what those have, and only asks for what it needs besides.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import NamedTuple
+
+from sampan.api.quantity import parse
+from sampan.api.types.core_v1 import Container, ContainerExtendedResourceRequest, Pod
+from sampan.api.types.meta_v1 import ObjectMeta, OwnerReference
+from sampan.api.types.resource_v1 import (
+    DeviceClaim,
+    DeviceClass,
+    DeviceRequest,
+    ExactDeviceRequest,
+    ResourceClaim,
+    ResourceClaimSpec,
+)
+
+ANNOTATION = "resource.kubernetes.io/extended-resource-claim"
+MADE_UP = "<extended-resources>"
+"""No claim can have that name."""
+
+
+class Special(NamedTuple):
+    claim: ResourceClaim
+    mappings: Sequence[ContainerExtendedResourceRequest]
+    """Which request serves which resource of which container."""
+
+
+class _Part(NamedTuple):
+    requests: list[DeviceRequest]
+    mappings: list[ContainerExtendedResourceRequest]
+
+
+def is_special(claim: ResourceClaim, pod: Pod) -> bool:
+    """Whether it was made for the extended resources of the pod."""
+    meta = claim.metadata
+    return meta.annotations.get(ANNOTATION) == "true" and any(
+        owner.controller and (owner.name, owner.uid) == (pod.metadata.name, pod.metadata.uid)
+        for owner in meta.ownerReferences
+    )
+
+
+def special_claim(pod: Pod, resources: Iterable[str], class_of: Callable[[str], DeviceClass | None]) -> Special:
+    """For the resources that devices serve on a node."""
+    requests: list[DeviceRequest] = []
+    mappings: list[ContainerExtendedResourceRequest] = []
+    for resource in sorted(resources):
+        device_class = class_of(resource)
+        if device_class is not None:
+            part = _requests(pod, resource, device_class.metadata.name)
+            requests += part.requests
+            mappings += part.mappings
+    owner = OwnerReference(apiVersion="v1", kind="Pod", name=pod.metadata.name, uid=pod.metadata.uid, controller=True)
+    meta = ObjectMeta(
+        name=MADE_UP,
+        namespace=pod.metadata.namespace,
+        generateName=f"{pod.metadata.name}-extended-resources-",
+        uid=f"{pod.metadata.uid}/extended-resources",
+        ownerReferences=[owner],
+        annotations={ANNOTATION: "true"},
+    )
+    by_name = sorted(requests, key=lambda one: one.name)
+    return Special(
+        ResourceClaim(metadata=meta, spec=ResourceClaimSpec(devices=DeviceClaim(requests=by_name))), mappings
+    )
+
+
+def _requests(pod: Pod, resource: str, class_name: str) -> _Part:
+    containers = [*pod.spec.initContainers, *(pod.spec.containers or ())]
+    first = len(pod.spec.initContainers)
+    lasting: dict[int, DeviceRequest] = {}
+    passing: list[DeviceRequest] = []
+    found, early = _Part([], []), _Part([], [])
+    for at, container in enumerate(containers):
+        if at >= first or container.restartPolicy == "Always":
+            request, mapped = _request(at, container, resource, class_name, ())
+            found.mappings.extend(mapped)
+            if request is not None:
+                lasting[at] = request
+    for at, container in enumerate(containers[:first]):
+        if container.restartPolicy != "Always":
+            later = [request for place, request in lasting.items() if place >= at]
+            request, mapped = _request(at, container, resource, class_name, later)
+            early.mappings.extend(mapped)
+            passing += [request] if request is not None else []
+    if passing:
+        most = max(passing, key=_count)
+        names = {request.name for request in passing}
+        for one in early.mappings:
+            one.requestName = most.name if one.requestName in names else one.requestName
+        found.requests.append(most)
+    found.requests.extend(lasting.values())
+    return _Part(found.requests, [*found.mappings, *early.mappings])
+
+
+def _request(
+    at: int, container: Container, resource: str, class_name: str, others: Sequence[DeviceRequest]
+) -> tuple[DeviceRequest | None, list[ContainerExtendedResourceRequest]]:
+    """What a container asks for besides the requests of others that it may use."""
+    asked = container.resources.requests
+    left = parse(asked[resource]).value() if resource in asked else 0
+    mapped: list[ContainerExtendedResourceRequest] = []
+    if not left:
+        return None, mapped
+    for other in others:
+        left -= _count(other)
+        mapped.append(_mapping(container, resource, other.name))
+        if left <= 0:
+            return None, mapped
+    name = f"container-{at}-request-{sorted(asked).index(resource)}"
+    exactly = ExactDeviceRequest(deviceClassName=class_name, allocationMode="ExactCount", count=left)
+    mapped.append(_mapping(container, resource, name))
+    return DeviceRequest(name=name, exactly=exactly), mapped
+
+
+def _mapping(container: Container, resource: str, request: str) -> ContainerExtendedResourceRequest:
+    return ContainerExtendedResourceRequest(containerName=container.name, resourceName=resource, requestName=request)
+
+
+def _count(request: DeviceRequest) -> int:
+    return (request.exactly.count or 0) if request.exactly is not None else 0
+
+
+__all__ = ["ANNOTATION", "MADE_UP", "Special", "is_special", "special_claim"]

@@ -1,0 +1,97 @@
+"""What a claim's status says of the devices that were found for it. Pure."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterator, Sequence
+
+from sampan.api.types.core_v1 import NodeSelector, NodeSelectorRequirement, NodeSelectorTerm
+from sampan.api.types.resource_v1 import (
+    AllocationResult,
+    DeviceAllocationConfiguration,
+    DeviceAllocationResult,
+    DeviceRequestAllocationResult,
+)
+from sampan.scheduler.devices.pools import Candidate
+from sampan.scheduler.devices.search import Taken
+from sampan.scheduler.devices.wants import MOST_ALTERNATIVES, ClaimWants
+
+
+def allocation(claim: ClaimWants, found: Sequence[Taken], node: str) -> AllocationResult:
+    devices = DeviceAllocationResult(
+        results=[_result(one) for one in found], config=[*_of_classes(found), *_of_claim(claim, found)]
+    )
+    return AllocationResult(devices=devices, nodeSelector=_where([one.candidate for one in found], node))
+
+
+def rank(claim: ClaimWants, found: Sequence[Taken]) -> int:
+    """The higher, the earlier in their lists the alternatives are."""
+    given = {one.wanted for one in found}
+    return sum(
+        MOST_ALTERNATIVES - place
+        for request, said in zip(claim.requests, claim.devices.requests or (), strict=True)
+        for place, wanted in enumerate(request)
+        if said.firstAvailable and wanted in given
+    )
+
+
+def _result(one: Taken) -> DeviceRequestAllocationResult:
+    device, id = one.candidate.device, one.candidate.id
+    return DeviceRequestAllocationResult(
+        request=one.wanted.name,
+        driver=id.driver,
+        pool=id.pool,
+        device=id.device,
+        adminAccess=True if one.wanted.is_admin else None,
+        tolerations=list(one.wanted.tolerations),
+        bindingConditions=list(device.bindingConditions),
+        bindingFailureConditions=list(device.bindingFailureConditions),
+        shareID=str(uuid.uuid4()) if one.candidate.is_shared else None,
+        consumedCapacity={name: str(amount) for name, amount in one.consumed.items()},
+    )
+
+
+def _of_classes(found: Sequence[Taken]) -> Iterator[DeviceAllocationConfiguration]:
+    """Once for all requests of a class."""
+    requests: dict[str, list[str]] = {}
+    classes = {}
+    for wanted in dict.fromkeys(one.wanted for one in found):
+        if wanted.device_class is not None:
+            name = wanted.device_class.metadata.name
+            classes[name] = wanted.device_class
+            requests.setdefault(name, []).append(wanted.name)
+    for name, device_class in classes.items():
+        for config in device_class.spec.config:
+            yield DeviceAllocationConfiguration(source="FromClass", requests=requests[name], opaque=config.opaque)
+
+
+def _of_claim(claim: ClaimWants, found: Sequence[Taken]) -> Iterator[DeviceAllocationConfiguration]:
+    names = {name for one in found for name in (one.wanted.name, one.wanted.parent)}
+    for own in claim.devices.config:
+        if not own.requests or names.intersection(own.requests):
+            yield DeviceAllocationConfiguration(source="FromClaim", requests=own.requests, opaque=own.opaque)
+
+
+def _where(candidates: Sequence[Candidate], node: str) -> NodeSelector | None:
+    """Nodes from which all of the devices can be used; None: all of them."""
+    if any(one.node or one.device.bindsToNode for one in candidates):
+        field = NodeSelectorRequirement(key="metadata.name", operator="In", values=[node])
+        return NodeSelector(nodeSelectorTerms=[NodeSelectorTerm(matchFields=[field])])
+    expressions: list[NodeSelectorRequirement] = []
+    fields: list[NodeSelectorRequirement] = []
+    for one in candidates:
+        for term in (one.selector.nodeSelectorTerms or ())[:1] if one.selector is not None else ():
+            expressions += [found for found in term.matchExpressions if not _is_among(found, expressions)]
+            fields += [found for found in term.matchFields if not _is_among(found, fields)]
+    if not expressions and not fields:
+        return None
+    return NodeSelector(nodeSelectorTerms=[NodeSelectorTerm(matchExpressions=expressions, matchFields=fields)])
+
+
+def _is_among(wanted: NodeSelectorRequirement, others: Sequence[NodeSelectorRequirement]) -> bool:
+    return any(
+        (one.key, one.operator, set(one.values)) == (wanted.key, wanted.operator, set(wanted.values)) for one in others
+    )
+
+
+__all__ = ["allocation", "rank"]

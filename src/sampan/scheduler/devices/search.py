@@ -1,0 +1,273 @@
+"""Devices for claims: every request gets as many as it asks for, no device is given twice, and constraints hold.
+
+A search that takes a step back when it gets no further: devices are tried in the order of pools and slices, the
+alternatives of a request in the order in which they are listed; the first that will do for all claims is it. It is a
+generator, so that who runs it can let others have their turn.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Generator, Sequence
+from typing import NamedTuple
+
+from sampan.api.quantity import Quantity
+from sampan.scheduler.devices.capacity import has_room, taken_of
+from sampan.scheduler.devices.constraints import Constraint, Given
+from sampan.scheduler.devices.ledger import Ledger
+from sampan.scheduler.devices.pools import INVALID, Candidate, DeviceId, PoolId, PoolView
+from sampan.scheduler.devices.taints import is_tolerated
+from sampan.scheduler.devices.wants import MOST_RESULTS, Refusal, Wanted, Wants
+
+TOO_FEW = Refusal("cannot allocate all claims")
+TOO_LONG = Refusal("timed out trying to allocate devices")
+INVALID_POOLS = Refusal("invalid resource pools were encountered")
+_TURN = 200
+"""Steps between two pauses."""
+
+
+class Suited(NamedTuple):
+    """A device that a request's selectors are about, or may be."""
+
+    candidate: Candidate
+    fault: Refusal | None = None
+    """Why that cannot be told."""
+
+
+class Offered(NamedTuple):
+    """A pool of the node, with what of it suits."""
+
+    view: PoolView
+    suited: Sequence[Sequence[Suited]]
+    """For each of `Wants.every`."""
+
+
+class Taken(NamedTuple):
+    """A device that a request gets."""
+
+    wanted: Wanted
+    candidate: Candidate
+    consumed: dict[str, Quantity]
+    """Of a device that others may have too."""
+
+
+Found = list[list[Taken]]
+"""By claim."""
+
+
+class Refused(Exception):
+    def __init__(self, why: Refusal) -> None:
+        super().__init__(why.text)
+        self.why = why
+
+
+class Search:
+    def __init__(self, *, wants: Wants, offered: Sequence[Offered], ledger: Ledger, most_steps: int) -> None:
+        self._wants, self._offered, self._ledger, self._most_steps = wants, offered, ledger, most_steps
+        self._views = {offer.view.id: offer.view for offer in offered}
+        self._constraints = [[Constraint(one) for one in claim.devices.constraints] for claim in wants.claims]
+        self._found: Found = [[] for _ in wants.claims]
+        self._holders: Counter[DeviceId] = Counter()
+        """Devices that are taken, and by how many of the claims."""
+        self._held: set[tuple[DeviceId, int]] = set()
+        """With the claim that has it."""
+        self._shares: dict[DeviceId, list[Taken]] = {}
+        self._counters: dict[PoolId, dict[tuple[str, str], Quantity]] = {}
+        """What is left of those that were looked at."""
+        self._steps = 0
+        self._suited = {wanted: self._suiting(at, claim, wanted) for at, (claim, wanted) in enumerate(wants.every)}
+
+    def run(self) -> Generator[None, None, Found | Refusal]:
+        try:
+            self._check_sizes()
+            if (yield from self._claim(0)):
+                return self._found
+        except Refused as fault:
+            return fault.why
+        return INVALID_POOLS if any(offer.view.fault == INVALID for offer in self._offered) else TOO_FEW
+
+    # -- before ------------------------------------------------------------------------------------------------------
+
+    def _suiting(self, at: int, claim: int, wanted: Wanted) -> Sequence[Suited] | Refusal:
+        """What may be given to a request; all that there is, if it asks for that."""
+        if not wanted.takes_all:
+            return [one for offer in self._offered for one in offer.suited[at]]
+        found = []
+        for offer in self._offered:
+            if offer.view.fault:
+                what = f"asks for all devices, but resource pool {offer.view.id} is currently"
+                doing = "invalid" if offer.view.fault == INVALID else "being updated"
+                return Refusal(f", request {wanted.label}: {what} {doing}", claim)
+            for one in offer.suited[at]:
+                if one.fault is not None:
+                    return one.fault
+                if self._part(wanted, one.candidate) is not None:
+                    found.append(one)
+        return found
+
+    def _check_sizes(self) -> None:
+        for at, claim in enumerate(self._wants.claims):
+            for request in claim.requests:
+                for wanted in request:
+                    if isinstance(said := self._suited[wanted], Refusal):
+                        raise Refused(said)
+                    if wanted.device_class is None:
+                        raise Refused(Refusal(f", request {wanted.label}: could not retrieve device class", at))
+            least = sum(self._least(request) for request in claim.requests)
+            if least > MOST_RESULTS:
+                what = f"number of requested devices {least} exceeds the claim limit of {MOST_RESULTS}"
+                raise Refused(Refusal(f": {what}", at))
+
+    def _least(self, request: Sequence[Wanted]) -> int:
+        return min(self._amount(wanted) for wanted in request)
+
+    def _amount(self, wanted: Wanted) -> int:
+        return len(self._suited[wanted]) if wanted.takes_all else wanted.amount
+
+    # -- the search --------------------------------------------------------------------------------------------------
+
+    def _claim(self, claim: int) -> Generator[None, None, bool]:
+        if claim == len(self._wants.claims):
+            return True
+        return (yield from self._request(claim, 0))
+
+    def _request(self, claim: int, at: int) -> Generator[None, None, bool]:
+        requests = self._wants.claims[claim].requests
+        if at == len(requests):
+            return (yield from self._claim(claim + 1))
+        later = sum(self._least(request) for request in requests[at + 1 :])
+        for wanted in requests[at]:
+            amount = self._amount(wanted)
+            if not amount or len(self._found[claim]) + amount + later > MOST_RESULTS:
+                continue
+            if (yield from self._devices(claim, at, wanted, 0, amount)):
+                return True
+        return False
+
+    def _devices(self, claim: int, at: int, wanted: Wanted, start: int, left: int) -> Generator[None, None, bool]:
+        if not left:
+            return (yield from self._request(claim, at + 1))
+        suited = self._suited[wanted]
+        last = start + 1 if wanted.takes_all else len(suited) - left + 1
+        for place in range(start, last):
+            if self._step():
+                yield
+            taken = self._take(claim, wanted, suited[place])  # type: ignore[arg-type]
+            if taken is not None:
+                if (yield from self._devices(claim, at, wanted, place + 1, left - 1)):
+                    return True
+                self._give_back(claim, taken)
+        return False
+
+    def _step(self) -> bool:
+        """Whether it is time for a pause."""
+        self._steps += 1
+        if self._most_steps and self._steps > self._most_steps:
+            raise Refused(TOO_LONG)
+        return not self._steps % _TURN
+
+    # -- one device --------------------------------------------------------------------------------------------------
+
+    def _take(self, claim: int, wanted: Wanted, one: Suited) -> Taken | None:
+        candidate = one.candidate
+        if self._is_in_use(claim, wanted, candidate):
+            return None
+        if one.fault is not None:
+            raise Refused(one.fault)
+        part = self._part(wanted, candidate)
+        if part is None or not is_tolerated(candidate.device.taints, wanted.tolerations):
+            return None
+        if not self._has_counters(wanted, candidate):
+            return None
+        if not self._constrained(claim, Given(wanted, candidate)):
+            if wanted.takes_all:
+                what = f"cannot add device {candidate.id} because a claim constraint would not be satisfied"
+                raise Refused(Refusal(f", request {wanted.label}: {what}", claim))
+            return None
+        taken = Taken(wanted, candidate, part if candidate.is_shared else {})
+        self._hold(claim, taken)
+        return taken
+
+    def _is_in_use(self, claim: int, wanted: Wanted, candidate: Candidate) -> bool:
+        if wanted.is_admin:
+            return (candidate.id, claim) in self._held
+        return candidate.id in self._holders or self._ledger.is_taken(candidate.id)
+
+    def _part(self, wanted: Wanted, candidate: Candidate) -> dict[str, Quantity] | None:
+        """What of the device's capacity the request takes; None if there is not as much."""
+        device = candidate.device
+        if not device.capacity and not wanted.capacity:
+            return {}
+        part = taken_of(device, wanted.capacity)
+        if part is None:
+            return None
+        others = [one.consumed for one in self._shares.get(candidate.id, ())]
+        return part if has_room(device, part, self._ledger.consumed(candidate.id), *others) else None
+
+    def _constrained(self, claim: int, given: Given) -> bool:
+        constraints = self._constraints[claim]
+        for at, constraint in enumerate(constraints):
+            if not constraint.add(given):
+                for other in constraints[:at]:
+                    other.take_back(given)
+                return False
+        return True
+
+    def _hold(self, claim: int, taken: Taken) -> None:
+        id = taken.candidate.id
+        self._count(taken, 1)
+        if taken.candidate.is_shared:
+            self._shares.setdefault(id, []).append(taken)
+        else:
+            self._holders[id] += 1
+            self._held.add((id, claim))
+        self._found[claim].append(taken)
+
+    def _give_back(self, claim: int, taken: Taken) -> None:
+        id = taken.candidate.id
+        self._found[claim].pop()
+        for constraint in self._constraints[claim]:
+            constraint.take_back(Given(taken.wanted, taken.candidate))
+        if taken.candidate.is_shared:
+            self._shares[id].pop()
+        else:
+            self._held.discard((id, claim))
+            self._holders[id] -= 1
+            if not self._holders[id]:
+                del self._holders[id]
+        self._count(taken, -1)
+
+    # -- counters ----------------------------------------------------------------------------------------------------
+
+    def _has_counters(self, wanted: Wanted, candidate: Candidate) -> bool:
+        """Whether what the device takes of its pool's counters is left. Who administers it takes nothing, and a device
+        that somebody shares in has taken it already."""
+        if not candidate.consumed or wanted.is_admin or self._has_shares(candidate.id):
+            return True
+        left = self._left(candidate.id.pool_id)
+        return all(amount <= left[key] for key, amount in candidate.consumed)
+
+    def _has_shares(self, id: DeviceId) -> bool:
+        here = self._shares.get(id, ())
+        return self._ledger.is_shared(id) or any(not one.wanted.is_admin for one in here)
+
+    def _count(self, taken: Taken, by: int) -> None:
+        candidate = taken.candidate
+        if not candidate.consumed or taken.wanted.is_admin or self._has_shares(candidate.id):
+            return
+        left = self._left(candidate.id.pool_id)
+        for key, amount in candidate.consumed:
+            left[key] = left[key] - amount * by
+
+    def _left(self, pool: PoolId) -> dict[tuple[str, str], Quantity]:
+        found = self._counters.get(pool)
+        if found is None:
+            view = self._views[pool]
+            found = self._counters[pool] = dict(view.counters)
+            for name in self._ledger.used_in(pool):
+                for key, amount in view.consumers.get(name, ()):
+                    found[key] = found[key] - amount
+        return found
+
+
+__all__ = ["INVALID_POOLS", "TOO_FEW", "TOO_LONG", "Found", "Offered", "Search", "Suited", "Taken"]

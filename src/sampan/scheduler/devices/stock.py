@@ -1,0 +1,70 @@
+"""Which devices there are, and where: every pool's slices, by the nodes that they are offered to."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sampan.api.types.resource_v1 import ResourceSlice
+from sampan.machinery.informer import Informer
+from sampan.scheduler.devices.pools import Offer, PoolId, offers
+
+
+class Stock:
+    def __init__(self, slices: Informer[ResourceSlice]) -> None:
+        self.slices: dict[PoolId, dict[str, ResourceSlice]] = {}
+        """Of each pool by name, also those of generations that are about to go."""
+        self.local: dict[str, dict[PoolId, dict[str, list[Offer]]]] = {}
+        """By node, pool and slice: what only one node has."""
+        self.wide: dict[PoolId, dict[str, list[Offer]]] = {}
+        """By pool and slice: what several nodes may have."""
+        self.changed: set[PoolId] = set()
+        """Pools that changed since somebody has emptied this."""
+        self.moved: set[str] = set()
+        """Nodes that something was offered to, or no longer, since then."""
+        self.is_wide_changed = False
+        slices.subscribe(self._changed)
+
+    def nodes(self, pool: PoolId) -> set[str]:
+        """Those that alone have some of its devices."""
+        slices = self.slices.get(pool, {}).values()
+        return {offer.node for one in slices for offer in offers(one) if offer.node}
+
+    def _changed(self, old: Any, new: Any) -> None:
+        if old is not None:
+            self._remove(old)
+        if new is not None:
+            self._put(new)
+
+    def _put(self, one: ResourceSlice) -> None:
+        pool, name = _pool_of(one), one.metadata.name
+        self.slices.setdefault(pool, {})[name] = one
+        for offer in offers(one):
+            place = self.local.setdefault(offer.node, {}) if offer.node else self.wide
+            place.setdefault(pool, {}).setdefault(name, []).append(offer)
+        self._note(pool, one)
+
+    def _remove(self, one: ResourceSlice) -> None:
+        pool, name = _pool_of(one), one.metadata.name
+        self._note(pool, one)
+        self.slices.get(pool, {}).pop(name, None)
+        if not self.slices.get(pool, True):
+            del self.slices[pool]
+        for offer in offers(one):
+            place = self.local.get(offer.node, {}) if offer.node else self.wide
+            place.get(pool, {}).pop(name, None)
+            if not place.get(pool, True):
+                del place[pool]
+            if offer.node and not place:
+                self.local.pop(offer.node, None)
+
+    def _note(self, pool: PoolId, one: ResourceSlice) -> None:
+        self.changed.add(pool)
+        self.moved |= {offer.node for offer in offers(one) if offer.node}
+        self.is_wide_changed |= pool in self.wide
+
+
+def _pool_of(one: ResourceSlice) -> PoolId:
+    return PoolId(one.spec.driver, one.spec.pool.name)
+
+
+__all__ = ["Stock"]

@@ -1,0 +1,20 @@
+"""Whether a request may have a device in spite of its taints. Pure."""
+
+from collections.abc import Sequence
+
+from sampan.api.types.resource_v1 import DeviceTaint, DeviceToleration
+
+_KEEPING_OUT = ("NoSchedule", "NoExecute")
+
+
+def is_tolerated(taints: Sequence[DeviceTaint], tolerations: Sequence[DeviceToleration]) -> bool:
+    return all(any(_tolerates(one, taint) for one in tolerations) for taint in taints if taint.effect in _KEEPING_OUT)
+
+
+def _tolerates(one: DeviceToleration, taint: DeviceTaint) -> bool:
+    if (one.effect and one.effect != taint.effect) or (one.key and one.key != taint.key):
+        return False
+    return one.operator == "Exists" or (one.operator in ("", "Equal") and one.value == taint.value)
+
+
+__all__ = ["is_tolerated"]

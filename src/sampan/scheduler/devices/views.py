@@ -1,0 +1,168 @@
+"""What each node sees of all pools, as a number for each row: nodes that see the same have the same number.
+
+A node without devices has number 0. Nodes with devices of their own have a number each; those that see nothing but
+what is offered to many share one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from sampan.scheduler.arrays import Ints, grown
+from sampan.scheduler.change_log import ChangeLog
+from sampan.scheduler.devices.pools import Offer, PoolId, PoolView, viewed
+from sampan.scheduler.devices.stock import Stock
+from sampan.scheduler.node_selection import matches_any
+from sampan.scheduler.node_table import NodeTable
+
+Seen = tuple[PoolView, ...]
+"""The pools of a node in the order in which they are tried."""
+
+_Wide = tuple[tuple[PoolId, tuple[Offer, ...]], ...]
+
+
+class Views:
+    def __init__(self, *, table: NodeTable, stock: Stock) -> None:
+        self._table, self._stock = table, stock
+        self.numbers: Ints = np.zeros(table.size, dtype=np.int64)
+        """By row."""
+        self.seen: list[Seen] = [()]
+        """By number."""
+        self.log = ChangeLog()
+        """Numbers that mean something else than before."""
+        self.by_pool: dict[PoolId, set[int]] = {}
+        self._free: list[int] = []
+        self._owned: dict[int, int] = {}
+        """By row: the number that no other row has."""
+        self._patterns: dict[_Wide, int] = {}
+        """Numbers of what several nodes see, and nothing else."""
+        self._known_wide: dict[_Wide, _Wide] = {}
+        """Equal ones are one object."""
+        self._of_row: list[_Wide] = []
+        """What is offered to many, by row; empty if nothing is."""
+        self._pool_views: dict[PoolId, dict[tuple[int, ...], PoolView | None]] = {}
+        self._node_at, self._shape = -1, -1
+
+    def refresh(self) -> None:
+        """Look again at what changed."""
+        table, stock = self._table, self._stock
+        noted = table.node_log.since(self._node_at) if self._node_at >= 0 else None
+        rows = set(range(table.used)) if noted is None else set(noted.tolist())
+        for pool in stock.changed:
+            self._pool_views.pop(pool, None)
+            stock.moved |= stock.nodes(pool)
+        rows |= {table.rows[name] for name in stock.moved if name in table.rows}
+        if len(self.numbers) != table.size:
+            self.numbers = grown(self.numbers, table.size)
+        if stock.is_wide_changed or (stock.wide and self._shape != table.shape):
+            rows |= self._look_wide()
+        for row in rows:
+            self._place(row)
+        self._drop_unused()
+        self._node_at, self._shape = table.node_log.position, table.shape
+        stock.changed, stock.moved, stock.is_wide_changed = set(), set(), False
+
+    # -- parts -------------------------------------------------------------------------------------------------------
+
+    def _look_wide(self) -> set[int]:
+        """The rows to which something else is offered that is offered to many."""
+        before, now = self._of_row, self._wide_by_row()
+        stale = {wide for wide in self._patterns if any(pool in self._stock.changed for pool, _ in wide)}
+        for wide in stale:
+            self._forget(self._patterns.pop(wide))
+        self._of_row = now
+        used = self._table.used
+        is_stale = {id(wide): any(pool in self._stock.changed for pool, _ in wide) for wide in set(now)}
+        return {
+            row
+            for row in range(used)
+            if row >= len(before) or row >= len(now) or before[row] is not now[row] or is_stale[id(now[row])]
+        }
+
+    def _wide_by_row(self) -> list[_Wide]:
+        """Empty if nothing is offered to many."""
+        offered = [
+            (pool, offer) for pool, slices in self._stock.wide.items() for given in slices.values() for offer in given
+        ]
+        if not offered:
+            self._known_wide = {}
+            return []
+        flags = np.array([self._reach(offer) for _, offer in offered], dtype=np.bool_)
+        patterns, which = np.unique(flags, axis=1, return_inverse=True)
+        found = [_grouped([one for one, has in zip(offered, column, strict=True) if has]) for column in patterns.T]
+        meanings = [self._known_wide.get(wide, wide) for wide in found]
+        self._known_wide = {wide: wide for wide in meanings}
+        return [meanings[number] for number in which.reshape(-1).tolist()]
+
+    def _drop_unused(self) -> None:
+        if len(self._patterns) > len(self._known_wide):
+            for wide in [wide for wide in self._patterns if wide not in self._known_wide]:
+                self._forget(self._patterns.pop(wide))
+
+    def _reach(self, offer: Offer) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
+        every = self._table.every_row
+        if offer.selector is None:
+            return np.ones(self._table.used, dtype=np.bool_)
+        return matches_any(self._table, offer.selector.nodeSelectorTerms or (), every)
+
+    def _place(self, row: int) -> None:
+        if row in self._owned:
+            self._forget(self._owned.pop(row))
+        is_node = bool(self._table.valid[row])
+        local = self._stock.local.get(self._table.names[row], {}) if is_node else {}
+        wide = self._of_row[row] if is_node and row < len(self._of_row) else ()
+        if local:
+            number = self._owned[row] = self._new(self._seen(local, wide))
+        elif wide:
+            if wide not in self._patterns:
+                self._patterns[wide] = self._new(self._seen({}, wide))
+            number = self._patterns[wide]
+        else:
+            number = 0
+        self.numbers[row] = number
+
+    def _seen(self, local: dict[PoolId, dict[str, list[Offer]]], wide: _Wide) -> Seen:
+        offered = {pool: list(given) for pool, given in wide}
+        for pool, slices in local.items():
+            offered.setdefault(pool, []).extend(offer for given in slices.values() for offer in given)
+        found = [self._pool_view(pool, given) for pool, given in offered.items()]
+        return tuple(sorted((one for one in found if one is not None), key=lambda one: one.order))
+
+    def _pool_view(self, pool: PoolId, offered: Sequence[Offer]) -> PoolView | None:
+        known = self._pool_views.setdefault(pool, {})
+        key = tuple(sorted(id(offer) for offer in offered))
+        if key not in known:
+            known[key] = viewed(pool, self._stock.slices[pool].values(), offered)
+        return known[key]
+
+    def _new(self, seen: Seen) -> int:
+        if self._free:
+            number = self._free.pop()
+            self.seen[number] = seen
+        else:
+            number = len(self.seen)
+            self.seen.append(seen)
+        for one in seen:
+            self.by_pool.setdefault(one.id, set()).add(number)
+        self.log.note(number)
+        return number
+
+    def _forget(self, number: int) -> None:
+        for one in self.seen[number]:
+            self.by_pool[one.id].discard(number)
+            if not self.by_pool[one.id]:
+                del self.by_pool[one.id]
+        self.seen[number] = ()
+        self._free.append(number)
+
+
+def _grouped(offered: Sequence[tuple[PoolId, Offer]]) -> _Wide:
+    found: dict[PoolId, list[Offer]] = {}
+    for pool, offer in offered:
+        found.setdefault(pool, []).append(offer)
+    return tuple((pool, tuple(given)) for pool, given in found.items())
+
+
+__all__ = ["Seen", "Views"]

@@ -1,0 +1,141 @@
+"""What claims ask for, without their names: claims that ask the same share what is found out for them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import msgspec
+
+from sampan.api.quantity import Quantity, parse
+from sampan.api.types.resource_v1 import (
+    DeviceClaim,
+    DeviceClass,
+    DeviceRequest,
+    DeviceSelector,
+    DeviceToleration,
+    ExactDeviceRequest,
+    ResourceClaim,
+)
+
+ALL = "All"
+MOST_RESULTS = 32
+"""Devices of one claim."""
+MOST_ALTERNATIVES = 8
+FindClass = Callable[[str], DeviceClass | None]
+
+_encode = msgspec.json.Encoder(order="deterministic").encode
+
+
+class Refusal(NamedTuple):
+    """Why the devices of a node will not do."""
+
+    text: str
+    claim: int | None = None
+    """Which of the claims the text is about: it goes on after the claim's name."""
+
+    def said(self, claims: Sequence[ResourceClaim]) -> str:
+        if self.claim is None:
+            return self.text
+        meta = claims[self.claim].metadata
+        return f"claim {meta.namespace}/{meta.name}{self.text}"
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Wanted:
+    """One request, or one alternative of it."""
+
+    name: str
+    """With the alternative's behind a slash."""
+    parent: str
+    label: str
+    """The request's own name, or the alternative's."""
+    device_class: DeviceClass | None
+    selectors: Sequence[DeviceSelector]
+    amount: int
+    takes_all: bool
+    is_admin: bool
+    tolerations: Sequence[DeviceToleration]
+    capacity: Mapping[str, Quantity]
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class ClaimWants:
+    devices: DeviceClaim
+    requests: Sequence[Sequence[Wanted]]
+    """Of each request its alternatives, the best first."""
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Wants:
+    claims: Sequence[ClaimWants]
+
+    @property
+    def every(self) -> Iterator[tuple[int, Wanted]]:
+        """With the number of the claim."""
+        for at, claim in enumerate(self.claims):
+            for request in claim.requests:
+                for wanted in request:
+                    yield at, wanted
+
+
+def wants_key(claims: Sequence[ResourceClaim], find: FindClass) -> bytes:
+    """Equal if the same is asked for, of the same classes."""
+    devices = [claim.spec.devices for claim in claims]
+    names = {name for claim in devices for request in claim.requests or () for _, name in class_names(request)}
+    classes = [(name, found.metadata.resourceVersion) for name in sorted(names) if (found := find(name)) is not None]
+    return _encode((devices, classes))
+
+
+def wants_of(claims: Sequence[ResourceClaim], find: FindClass) -> Wants:
+    return Wants([_claim(claim.spec.devices, find) for claim in claims])
+
+
+def class_names(request: DeviceRequest) -> Iterator[tuple[str, str]]:
+    """With the names of the request, or of its alternatives."""
+    if request.exactly is not None:
+        yield request.name, request.exactly.deviceClassName
+    for one in request.firstAvailable:
+        yield f"{request.name}/{one.name}", one.deviceClassName
+
+
+def _claim(devices: DeviceClaim, find: FindClass) -> ClaimWants:
+    return ClaimWants(devices, [list(_alternatives(request, find)) for request in devices.requests or ()])
+
+
+def _alternatives(request: DeviceRequest, find: FindClass) -> Iterator[Wanted]:
+    if request.exactly is not None:
+        yield _wanted(request.name, request.name, request.name, request.exactly, find)
+    for one in request.firstAvailable:
+        yield _wanted(f"{request.name}/{one.name}", request.name, one.name, one, find)
+
+
+def _wanted(name: str, parent: str, label: str, said: Any, find: FindClass) -> Wanted:
+    return Wanted(
+        name=name,
+        parent=parent,
+        label=label,
+        device_class=find(said.deviceClassName),
+        selectors=said.selectors,
+        amount=said.count or 1,
+        takes_all=said.allocationMode == ALL,
+        is_admin=isinstance(said, ExactDeviceRequest) and bool(said.adminAccess),
+        tolerations=said.tolerations,
+        capacity={key: parse(value) for key, value in said.capacity.requests.items()} if said.capacity else {},
+    )
+
+
+__all__ = [
+    "ALL",
+    "MOST_ALTERNATIVES",
+    "MOST_RESULTS",
+    "ClaimWants",
+    "FindClass",
+    "Refusal",
+    "Wanted",
+    "Wants",
+    "class_names",
+    "wants_key",
+    "wants_of",
+]
