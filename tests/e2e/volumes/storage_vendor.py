@@ -1,5 +1,5 @@
-"""What a vendor of storage runs in a cluster beside its driver: somebody who makes and removes volumes for claims, and
-somebody who attaches them to nodes. Small, but by the rules for such."""
+"""What a vendor of storage runs in a cluster beside its driver: somebody who makes, enlarges and removes volumes for
+claims, and somebody who attaches them to nodes. Small, but by the rules for such."""
 
 import asyncio
 import shutil
@@ -38,6 +38,7 @@ class Vendor:
             found = await self._work.get()
             if isinstance(found, PersistentVolumeClaim):
                 await self._provision(found)
+                await self._resize(found)
             elif isinstance(found, PersistentVolume):
                 await self._reclaim(found)
             else:
@@ -69,6 +70,23 @@ class Vendor:
         meta = {"name": name, "annotations": {PROVISIONED_BY: self._driver}}
         volume = json.from_value({"metadata": meta, "spec": spec}, PersistentVolume)
         await self._client.of(PersistentVolume).create(volume)
+
+    async def _resize(self, claim: PersistentVolumeClaim) -> None:
+        """The volume itself is as large as one likes; the rest is for the node to do."""
+        status, name = claim.status, claim.spec.volumeName
+        wanted, has = claim.spec.resources.requests["storage"], status.capacity.get("storage", "")
+        if status.phase != "Bound" or wanted == has or status.allocatedResourceStatuses:
+            return
+        capacity = {"spec": {"capacity": {"storage": wanted}}}
+        await self._client.of(PersistentVolume).patch(name, capacity, type=PatchType.MERGE)
+        told = {
+            "allocatedResources": {"storage": wanted},
+            "allocatedResourceStatuses": {"storage": "NodeResizePending"},
+            "conditions": [{"type": "FileSystemResizePending", "status": "True"}],
+        }
+        await self._client.of(PersistentVolumeClaim).patch(
+            claim.metadata.name, {"status": told}, claim.metadata.namespace, type=PatchType.MERGE, subresource="status"
+        )
 
     async def _reclaim(self, volume: PersistentVolume) -> None:
         source = volume.spec.csi

@@ -1,5 +1,6 @@
 """What a node and its pods use, in each form."""
 
+from dataclasses import replace
 from pathlib import Path
 
 from sampan.api.types.core_v1 import Pod
@@ -8,6 +9,9 @@ from sampan.kubelet.stats import cadvisor, texts
 from sampan.kubelet.stats.collector import NodeFigures, PodFigures
 from sampan.kubelet.stats.machine import Machine, MachineFigures, interfaces
 from sampan.kubelet.stats.summary import summary, total
+from sampan.kubelet.stats.volume_texts import export_volumes
+from sampan.kubelet.volumes.sizes import VolumeUsage
+from sampan.machinery.metrics import Metrics
 from sampan.runtimes.contract import RUNNING, ContainerReport, PodReport, Usage
 
 _POD = Pod(metadata=ObjectMeta(name='p"1', namespace="ns", uid="u"))
@@ -37,6 +41,21 @@ def test_the_summary() -> None:
     short = summary(_figures(Usage("c", 0.25, 2048)), only_cpu_and_memory=True)
     assert set(short["node"]) == {"nodeName", "startTime", "cpu", "memory"}
     assert set(short["pods"][0]) == {"podRef", "startTime", "containers", "cpu", "memory"}
+
+
+def test_volumes() -> None:
+    """Those of claims are told by the claim's name, once however many pods use it."""
+    sizes = {"used_bytes": 1, "capacity_bytes": 2, "available_bytes": 3, "used_inodes": 4, "inodes": 5}
+    volumes = [VolumeUsage(name="v", claim=claim, free_inodes=6, **sizes) for claim in ("", "c")]
+    pods = [PodFigures(pod=_POD, report=_REPORT, usages=[], at=10.0, volumes=volumes)] * 2
+    figures = replace(_figures(), pods=pods)
+    found = summary(figures)["pods"][0]["volume"]
+    assert (found[0]["name"], found[0]["usedBytes"], found[0]["inodesFree"]) == ("v", 1, 6)
+    assert ("pvcRef" in found[0], found[1]["pvcRef"]) == (False, {"name": "c", "namespace": "ns"})
+    metrics = Metrics()
+    export_volumes(metrics, lambda: figures)
+    lines = [line for line in metrics.text().splitlines() if line.startswith("kubelet_volume_stats_capacity")]
+    assert lines == ['kubelet_volume_stats_capacity_bytes{namespace="ns",persistentvolumeclaim="c"} 2']
 
 
 def test_the_texts() -> None:

@@ -113,6 +113,7 @@ class Kubelet:
         self._runtime: Runtime | None = None
         self._node: NodeRecord | None = None
         self._keeper: NodeKeeper | None = None
+        self._volumes: VolumeManager | None = None
 
     # -- for those who look in ---------------------------------------------------------------------------------------
 
@@ -125,6 +126,11 @@ class Kubelet:
     def node(self) -> NodeRecord:
         assert self._node is not None, "the kubelet does not run"
         return self._node
+
+    @property
+    def volumes(self) -> VolumeManager:
+        assert self._volumes is not None, "the kubelet does not run"
+        return self._volumes
 
     def pods(self) -> list[Pod]:
         """All pods of the node as the kubelet has them, with what it last said of them."""
@@ -156,7 +162,7 @@ class Kubelet:
                 config=config, record=self._node, clock=self.clock, events=self.events, faults=self._faults
             )
             await stack.enter_async_context(self.informers)
-            volumes = managed(self)
+            self._volumes = volumes = managed(self)
             self._plugins = make_plugins(self, volumes, self._keeper.beat_now)
             self._keeper.plugins = self._plugins
             await self._begin(stack, facts, volumes)

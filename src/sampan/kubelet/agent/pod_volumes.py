@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from sampan.kubelet.agent.pressure import EVICTED
+from sampan.kubelet.node_status import Machine
 from sampan.kubelet.pod_status import Verdict
 from sampan.kubelet.volumes import VolumeConfig, VolumeManager
 from sampan.machinery.events import WARNING
@@ -35,8 +36,14 @@ def managed(kubelet: Kubelet) -> VolumeManager:
         told=kubelet.look_at,
         on_excess=lambda pod, message: kubelet.evict(pod, Verdict(reason=EVICTED, message=message), _AT_ONCE_S),
         tell=lambda about, type, reason, message: kubelet.events.about(kubelet.node, about, type, reason, message),
+        can_recurse=lambda: _can_recurse(kubelet.node.machine),
         activity=kubelet.activity,
     )
+
+
+def _can_recurse(machine: Machine) -> bool:
+    usual = next((each.features for each in machine.handlers if not each.name), None)
+    return usual is not None and bool(usual.recursiveReadOnlyMounts)
 
 
 __all__ = ["managed"]

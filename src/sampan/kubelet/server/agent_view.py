@@ -9,6 +9,8 @@ from sampan.api.types.core_v1 import Pod
 from sampan.kubelet.agent.kubelet import Kubelet
 from sampan.kubelet.stats.collector import NodeFigures, StatsCollector
 from sampan.kubelet.stats.machine import Machine
+from sampan.kubelet.stats.volume_texts import export_volumes
+from sampan.kubelet.volumes.figures import VolumeFigures
 from sampan.machinery.metrics import Metrics
 from sampan.machinery.process_metrics import export_process
 from sampan.runtimes.contract import RUNNING, Runtime
@@ -27,6 +29,7 @@ class AgentView:
             pods=kubelet.pods,
             machine=machine.figures,
             clock=kubelet.clock,
+            volumes=VolumeFigures(usage=lambda pod: kubelet.volumes.usage(pod), clock=kubelet.clock),
         )
         self._metrics = self._exported()
 
@@ -93,6 +96,7 @@ class AgentView:
     def _exported(self) -> Metrics:
         metrics = Metrics()
         export_process(metrics)
+        export_volumes(metrics, lambda: self._collector.latest)
         metrics.function("kubelet_node_name", "The node's name. The count is always 1.", self._name, ("node",))
         metrics.function("kubelet_running_pods", "Pods with a sandbox that runs.", self._sandboxes)
         metrics.function("kubelet_running_containers", "Containers by state.", self._containers, ("container_state",))

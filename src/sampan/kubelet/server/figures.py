@@ -28,6 +28,7 @@ async def spec(view: KubeletView) -> web.StreamResponse:
 
 async def metrics(view: KubeletView, rest: str) -> web.StreamResponse:
     if rest == "":
+        await view.figures()  # some of which are told here too
         return as_metrics(view.metrics_text())
     if rest == "probes":
         return as_metrics(view.probe_metrics_text())

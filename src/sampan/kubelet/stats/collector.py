@@ -9,6 +9,8 @@ from dataclasses import dataclass
 
 from sampan.api.types.core_v1 import Pod
 from sampan.kubelet.stats.machine import MachineFigures
+from sampan.kubelet.volumes.figures import VolumeFigures
+from sampan.kubelet.volumes.sizes import VolumeUsage
 from sampan.machinery.clock import Clock
 from sampan.runtimes.contract import RUNNING, PodReport, Runtime, RuntimeFailure, Usage
 
@@ -24,6 +26,7 @@ class PodFigures:
     report: PodReport
     usages: Sequence[Usage]
     at: float
+    volumes: Sequence[VolumeUsage] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,11 +45,18 @@ class StatsCollector:
         pods: Callable[[], Sequence[Pod]],
         machine: Callable[[float], MachineFigures],
         clock: Clock,
+        volumes: VolumeFigures | None = None,
     ) -> None:
         """`machine` gives the node's own figures at a time."""
+        self._volumes = volumes
         self._node, self._runtime, self._pods, self._machine, self._clock = node, runtime, pods, machine, clock
         self._kept: NodeFigures | None = None
         self._asking = asyncio.Lock()
+
+    @property
+    def latest(self) -> NodeFigures | None:
+        """Without asking anybody."""
+        return self._kept
 
     async def figures(self) -> NodeFigures:
         async with self._asking:
@@ -62,7 +72,10 @@ class StatsCollector:
             async with limit:
                 return await self._of(pod, now)
 
-        found = await asyncio.gather(*(of(pod) for pod in self._pods()))
+        pods = self._pods()
+        if self._volumes is not None:
+            self._volumes.keep_only({pod.metadata.uid for pod in pods})
+        found = await asyncio.gather(*(of(pod) for pod in pods))
         return NodeFigures(
             node=self._node, machine=self._machine(now), pods=[figures for figures in found if figures is not None]
         )
@@ -76,7 +89,8 @@ class StatsCollector:
         except RuntimeFailure as fault:
             log.debug("no figures of %s/%s: %s", pod.metadata.namespace, pod.metadata.name, fault)
             return None
-        return PodFigures(pod=pod, report=report, usages=usages, at=now)
+        volumes = await self._volumes.of(pod) if self._volumes is not None else ()
+        return PodFigures(pod=pod, report=report, usages=usages, at=now, volumes=volumes)
 
 
 __all__ = ["NodeFigures", "PodFigures", "StatsCollector"]

@@ -8,6 +8,7 @@ from typing import Any
 from sampan.api import times
 from sampan.kubelet.stats.collector import NodeFigures, PodFigures
 from sampan.kubelet.stats.machine import FileSystem, Interface, MachineFigures
+from sampan.kubelet.volumes.sizes import VolumeUsage
 from sampan.runtimes.contract import Usage
 
 _NANO = 1_000_000_000
@@ -68,9 +69,26 @@ def _pod(figures: PodFigures, machine: MachineFigures, is_short: bool) -> dict[s
         found["network"] = _network(time, [Interface(name="eth0", received=whole.received_bytes, sent=sent)])
     disk = [usage.disk_bytes or 0 for usage in containers] + [usage.log_bytes or 0 for usage in containers]
     found["ephemeral-storage"] = _file_system(time, machine.root) | {"usedBytes": sum(disk)}
+    if figures.volumes:
+        found["volume"] = [_volume(time, meta.namespace, each) for each in figures.volumes]
     if whole.processes is not None:
         found["process_stats"] = {"process_count": whole.processes}
     return found
+
+
+def _volume(time: str, namespace: str, found: VolumeUsage) -> dict[str, Any]:
+    claim = {"pvcRef": {"name": found.claim, "namespace": namespace}} if found.claim else {}
+    return {
+        "time": time,
+        "availableBytes": found.available_bytes,
+        "capacityBytes": found.capacity_bytes,
+        "usedBytes": found.used_bytes,
+        "inodesFree": found.free_inodes,
+        "inodes": found.inodes,
+        "inodesUsed": found.used_inodes,
+        "name": found.name,
+        **claim,
+    }
 
 
 def _container(usage: Usage, time: str, started_at: float, machine: MachineFigures, is_short: bool) -> dict[str, Any]:

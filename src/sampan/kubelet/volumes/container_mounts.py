@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from sampan.api.types.core_v1 import VolumeMount
@@ -25,8 +25,8 @@ _PROPAGATIONS: Mapping[str, Propagation] = {
 
 
 class ContainerMounts:
-    def __init__(self, *, host: Host, actual: Actual) -> None:
-        self._host, self._actual = host, actual
+    def __init__(self, *, host: Host, actual: Actual, can_recurse: Callable[[], bool]) -> None:
+        self._host, self._actual, self._can_recurse = host, actual, can_recurse
 
     def mounts(self, uid: str, container: AnyContainer, variables: Mapping[str, str]) -> list[Mount]:
         """RuntimeFailure where one cannot be had."""
@@ -58,7 +58,7 @@ class ContainerMounts:
             source=source,
             target=mount.mountPath if mount.mountPath.startswith("/") else f"/{mount.mountPath}",
             is_read_only=mount.readOnly or ready.is_read_only,
-            is_recursively_read_only=is_recursive(mount, self._host.config.mounts_recursively_read_only),
+            is_recursively_read_only=is_recursive(mount, self._can_recurse()),
             propagation=propagation(mount.mountPropagation),
             image=ready.image,
             image_sub_path=subpath if ready.image else "",

@@ -23,8 +23,6 @@ class VolumeConfig:
     node_name: str
     allocatable: Mapping[str, str] = field(default_factory=dict)
     """Of the node."""
-    mounts_recursively_read_only: bool = False
-    """The runtime can."""
     patience_s: float = 10.0
     """How long a pod's worker waits for its volumes before it looks at the pod anew; they are worked on meanwhile."""
     growth_period_s: float = 60.0

@@ -80,12 +80,14 @@ class VolumeManager:
         told: Callable[[str], None] = lambda uid: None,
         on_excess: Callable[[Pod, str], None] = lambda pod, message: None,
         tell: Tell = lambda about, type, reason, message: None,
+        can_recurse: Callable[[], bool] = lambda: False,
         activity: Activity | None = None,
         mounter: Mounter | None = None,
     ) -> None:
         """`client` has the rights of the node. `warn` records an event about a pod. `told` is called with the uid of a
         pod when its last missing volume is there. `on_excess` is told, again and again, of a pod whose emptyDir holds
-        more than it may: it is to be evicted with that message."""
+        more than it may: it is to be evicted with that message. `can_recurse`: the runtime can have all that is mounted
+        below a place read-only too."""
         self._config, self._clock, self._objects = config, clock, objects
         self._warn, self._told_pod, self._on_excess = warn, told, on_excess
         self._activity = activity or Activity()
@@ -118,7 +120,7 @@ class VolumeManager:
             node=lambda: self._node.get(config.node_name),
         )
         self._disk = Disk(host=self._host, plugins=self._plugins, actual=self._actual)
-        self._mounts = ContainerMounts(host=self._host, actual=self._actual)
+        self._mounts = ContainerMounts(host=self._host, actual=self._actual, can_recurse=can_recurse)
         self._to_measure: set[str] = set()
         """Pods whose claims may have got more."""
         self._queue: WorkQueue[Key] = WorkQueue(clock=clock, backoff=_BACKOFF, activity=self._activity)
