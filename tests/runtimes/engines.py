@@ -79,11 +79,14 @@ def scratch() -> Iterator[Path]:
 
 
 @contextmanager
-def containerd() -> Iterator[Engine]:
+def containerd(*, has_network: bool = True) -> Iterator[Engine]:
+    """Without a network it is for somebody else to describe one."""
     with scratch() as folder:
         socket_path = folder / "c.sock"
         (folder / "config.toml").write_text(_containerd_config(folder, socket_path))
-        _write_network(folder)
+        (folder / "cni").mkdir()
+        if has_network:
+            _write_network(folder)
         argv = ["containerd", "--config", str(folder / "config.toml"), "--log-level", "error"]
         with _running(argv, folder / "containerd.log", socket_path):
             ctr = ["ctr", "--address", str(socket_path), "--namespace", "k8s.io", "images", "import"]
@@ -194,7 +197,6 @@ def _write_network(folder: Path) -> None:
             "ranges": [[{"subnet": f"198.18.{os.getpid() % 256}.0/24"}]],
         },
     }
-    (folder / "cni").mkdir()
     plugins = {"cniVersion": "0.4.0", "name": "tests", "plugins": [link]}
     (folder / "cni" / "10-tests.conflist").write_text(json.dumps(plugins))
 

@@ -1,0 +1,146 @@
+"""Pods on real containerd and real Docker, by `sampan up`: they run, are reached and looked into, outlive the kubelet,
+and leave nothing."""
+
+from __future__ import annotations
+
+import json
+import time
+from ipaddress import ip_address, ip_network
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.e2e.engines.site import HOST, LOADED, Site, fetched, missing, pod, site
+from tests.ports import free_port
+
+_PATIENCE_S = 60.0
+_SERVES = "while true; do printf 'HTTP/1.0 200 OK\\r\\n\\r\\nhello' | nc -l -p 80; done"
+_SAYS = "cat /data/first; env | grep ^DB_SERVICE_PORT; exec sleep 1000000"
+
+
+@pytest.mark.parametrize("runtime", ["cri", "docker"])
+def test_pods_on_an_engine(runtime: str, tmp_path: Path) -> None:
+    if why := missing(runtime):
+        pytest.skip(why)
+    with site(runtime, tmp_path) as found:
+        found.up()
+        _run_pods(found)
+        _reach(found)
+        _look_in(found)
+        _ask_for_handlers(found)
+        before = _containers(found)
+        found.kill()
+        found.up()
+        found.kubectl("wait", "--for=condition=Ready", "pod", "--all", "--timeout=60s")
+        assert _containers(found) == before
+        assert found.kubectl("exec", "client", "--", "echo", "still here") == "still here\n"
+        found.sampan("down")
+        assert found.left() == []
+
+
+def test_an_engine_of_cri_serves_one_node(tmp_path: Path) -> None:
+    if why := missing("cri"):
+        pytest.skip(why)
+    with site("cri", tmp_path) as found:
+        endpoint = f"unix://{found.engine.socket}"
+        told = found.sampan.fails("up", "--detach", "--nodes", "2", "--container-runtime-endpoint", endpoint)
+        assert "serves one node" in told
+
+
+def test_what_a_killed_cluster_left_is_ended(tmp_path: Path) -> None:
+    if why := missing("docker"):
+        pytest.skip(why)
+    with site("docker", tmp_path) as found:
+        found.up()
+        _apply(found, pod("left", HOST, ["sleep", "1000000"]))
+        found.kubectl("wait", "--for=condition=Ready", "pod/left", "--timeout=60s")
+        assert found.containers()
+        found.kill()
+        assert "node-0" in found.sampan("down")
+        assert found.left() == []
+
+
+def _apply(found: Site, *objects: dict[str, Any]) -> None:
+    found.kubectl("apply", "-f", "-", stdin=json.dumps({"apiVersion": "v1", "kind": "List", "items": list(objects)}))
+
+
+def _run_pods(found: Site) -> None:
+    service = {"selector": {"app": "web"}, "ports": [{"port": 5432}]}
+    ports = {"ports": [{"containerPort": 80, "hostPort": found.host_port}]}
+    data = {"volumeMounts": [{"name": "data", "mountPath": "/data"}]}
+    first = {"name": "first", "image": LOADED, "command": ["sh", "-c", "echo first > /data/first"], **data}
+    volumes = [{"name": "data", "emptyDir": {}}]
+    _apply(
+        found,
+        {"apiVersion": "v1", "kind": "Service", "metadata": {"name": "db"}, "spec": service},
+        pod("web", LOADED, ["sh", "-c", _SERVES], container=ports),
+        pod("client", HOST, ["sh", "-c", _SAYS], container=data, initContainers=[first], volumes=volumes),
+    )
+    found.kubectl("wait", "--for=condition=Ready", "pod", "--all", "--timeout=60s")
+
+
+def _reach(found: Site) -> None:
+    """The node and other pods reach a pod by its address, everybody by the node's port."""
+    address = found.kubectl.jsonpath("get", "pod", "web", "{.status.podIP}")
+    node = found.kubectl.jsonpath("get", "node", "node-0", "{.status.addresses[0].address}")
+    own = found.kubectl.jsonpath("get", "node", "node-0", "{.spec.podCIDR}")
+    assert ip_address(address) in ip_network(own)
+    asks = f"import urllib.request; print(urllib.request.urlopen('http://{address}/', timeout=10).read().decode())"
+    for ask in (
+        lambda: fetched(address),
+        lambda: fetched(f"{node}:{found.host_port}"),
+        lambda: fetched(f"127.0.0.1:{found.host_port}"),
+        lambda: found.kubectl("exec", "client", "-c", "main", "--", "python3", "-c", asks).strip(),
+    ):
+        assert _heard(ask) == "hello"
+
+
+def _heard(ask: Any) -> str:
+    """The server takes one at a time, and may be between two."""
+    end = time.monotonic() + _PATIENCE_S
+    while True:
+        try:
+            return str(ask())
+        except (OSError, AssertionError):
+            if time.monotonic() > end:
+                raise
+            time.sleep(0.1)
+
+
+def _look_in(found: Site) -> None:
+    kubectl = found.kubectl
+    assert kubectl("logs", "client", "-c", "main").split() == ["first", "DB_SERVICE_PORT=5432"]
+    assert kubectl("exec", "-i", "client", "-c", "main", "--", "cat", stdin="by stdin") == "by stdin"
+    assert kubectl.run("exec", "client", "-c", "main", "--", "sh", "-c", "exit 7").returncode == 7
+    assert "Read-only" in kubectl.fails("exec", "client", "-c", "main", "--", "touch", "/usr/new")
+    assert kubectl("exec", "web", "--", "sh", "-c", "echo $FROM") == "loaded\n"
+    port = free_port()
+    with kubectl.running("port-forward", "pod/web", f"{port}:80"):
+        assert _heard(lambda: fetched(f"127.0.0.1:{port}")) == "hello"
+    assert "client" in kubectl("top", "pods", "--no-headers")
+
+
+def _ask_for_handlers(found: Site) -> None:
+    """One that there is, and one that there is not."""
+    runtime_class = {"apiVersion": "node.k8s.io/v1", "kind": "RuntimeClass"}
+    _apply(
+        found,
+        {**runtime_class, "metadata": {"name": "known"}, "handler": "runc"},
+        {**runtime_class, "metadata": {"name": "unknown"}, "handler": "nothing"},
+        pod("by-class", LOADED, ["sleep", "1000000"], runtimeClassName="known"),
+        pod("by-nothing", LOADED, ["sleep", "1000000"], runtimeClassName="unknown"),
+    )
+    found.kubectl("wait", "--for=condition=Ready", "pod/by-class", "--timeout=60s")
+    _heard(lambda: _told_of_sandbox(found))
+    found.kubectl("delete", "pod", "by-nothing", "by-class")
+
+
+def _told_of_sandbox(found: Site) -> None:
+    told = found.kubectl("get", "events", "--field-selector", "involvedObject.name=by-nothing")
+    assert "FailedCreatePodSandBox" in told
+    assert 'no runtime for "nothing" is configured' in told
+
+
+def _containers(found: Site) -> str:
+    return found.kubectl.jsonpath("get", "pods", "{.items[*].status.containerStatuses[*].containerID}")
