@@ -15,7 +15,7 @@ from sampan.api.gotext import quote
 from sampan.apiserver.registry.podspec.formats import Faults
 
 if TYPE_CHECKING:
-    from cryptography.x509 import CertificateSigningRequest
+    from cryptography.x509 import Certificate, CertificateSigningRequest
 
 _REQUEST, _CERTIFICATE = "CERTIFICATE REQUEST", "CERTIFICATE"
 _BLOCK = re.compile(rb"-----BEGIN ([^-\r\n]*)-----[ \t]*\r?\n(.*?)\r?\n?-----END \1-----", re.DOTALL)
@@ -100,7 +100,7 @@ def certificate_fault(pem: bytes) -> str:
             return f"only CERTIFICATE PEM blocks are allowed, found {quote(kind)}"
         if b":" in body:
             return "no PEM block headers are permitted"
-        if not _is_certificate(body):
+        if _certificate(body) is None:
             return "x509: malformed certificate"
     return "" if blocks else "must contain at least one CERTIFICATE PEM block"
 
@@ -110,11 +110,45 @@ def _blocks(pem: bytes) -> Iterator[tuple[str, bytes]]:
         yield found[1].decode("ascii", "replace"), found[2]
 
 
-def _is_certificate(body: bytes) -> bool:
+def _certificate(body: bytes) -> Certificate | None:
     from cryptography import x509
 
     try:
-        x509.load_pem_x509_certificate(b"-----BEGIN CERTIFICATE-----\n%b\n-----END CERTIFICATE-----\n" % body)
+        return x509.load_pem_x509_certificate(b"-----BEGIN CERTIFICATE-----\n%b\n-----END CERTIFICATE-----\n" % body)
     except ValueError:
+        return None
+
+
+def anchor_faults(pem: bytes) -> list[str]:
+    """What is wrong with a bundle of CA certificates: each must be one, and be there once."""
+    blocks = list(_blocks(pem))
+    found = [f"entry {index} {fault}" for index, block in enumerate(blocks) if (fault := _anchor_fault(*block))]
+    if found:
+        return found
+    if not blocks:
+        return ["at least one trust anchor must be provided"]
+    places: dict[bytes, list[int]] = {}
+    for index, (_, body) in enumerate(blocks):
+        places.setdefault(b"".join(body.split()), []).append(index)
+    repeated = (" ".join(map(str, indices)) for indices in places.values() if len(indices) > 1)
+    return [f"duplicate trust anchor (indices [{indices}])" for indices in repeated]
+
+
+def _anchor_fault(kind: str, body: bytes) -> str:
+    if kind != _CERTIFICATE:
+        return f"has bad block type: {kind}"
+    if b":" in body:
+        return "has PEM block headers"
+    certificate = _certificate(body)
+    if certificate is None:
+        return "does not parse as X.509"
+    return "" if _is_ca(certificate) else "does not have the CA bit set"
+
+
+def _is_ca(certificate: Certificate) -> bool:
+    from cryptography import x509
+
+    try:
+        return certificate.extensions.get_extension_for_class(x509.BasicConstraints).value.ca
+    except (x509.ExtensionNotFound, ValueError):
         return False
-    return True

@@ -46,6 +46,7 @@ MODULES: Final[dict[tuple[str, str], str]] = {
     ("batch", "cronjobs"): "cronjobs",
     ("batch", "jobs"): "jobs",
     ("certificates.k8s.io", "certificatesigningrequests"): "certificatesigningrequests",
+    ("certificates.k8s.io", "clustertrustbundles"): "clustertrustbundles",
     ("coordination.k8s.io", "leases"): "leases",
     ("discovery.k8s.io", "endpointslices"): "endpointslices",
     ("events.k8s.io", "events"): "events_v1",

@@ -1,0 +1,72 @@
+"""ClusterTrustBundle: CA certificates that everybody in the cluster may read, of a signer or of nobody special."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from sampan.api import names
+from sampan.api.faults import FieldError
+from sampan.apiserver.registry.certificate_rules import anchor_faults, signer_faults
+from sampan.apiserver.registry.podspec.formats import Faults, fixed
+from sampan.apiserver.registry.served import Served
+from sampan.apiserver.registry.strategy import Column, Context, Strategy
+from sampan.apiserver.tables.columns import NAME
+
+_LARGEST = 1 << 20
+_BUNDLE = "spec.trustBundle"
+
+
+class ClusterTrustBundleStrategy(Strategy):
+    unconditional_update = False
+    columns = (NAME, Column("SignerName", lambda found, now: found.spec.signerName or "<none>"))
+
+    def name_faults(self, name: str, is_prefix: bool) -> list[str]:
+        """What a name must be depends on the signer: `validate_create` looks at it."""
+        return names.path_segment(name, prefix=is_prefix)
+
+    def validate_create(self, ctx: Context, obj: Any) -> Iterable[FieldError]:
+        yield from _own_faults(obj)
+        yield from _bundle_faults(obj.spec.trustBundle)
+
+    def validate_update(self, ctx: Context, obj: Any, old: Any) -> Iterable[FieldError]:
+        """A bundle that stays as it is may be one that would be refused now."""
+        yield from _own_faults(obj)
+        if obj.spec.trustBundle != old.spec.trustBundle:
+            yield from _bundle_faults(obj.spec.trustBundle)
+        yield from fixed(obj.spec.signerName, old.spec.signerName, "spec.signerName")
+
+
+def _own_faults(obj: Any) -> Faults:
+    signer, meta = obj.spec.signerName, obj.metadata
+    if meta.generateName:
+        for text in bundle_name_faults(meta.generateName, signer, is_prefix=True):
+            yield FieldError.invalid("metadata.generateName", meta.generateName, text)
+    if meta.name and not names.path_segment(meta.name):
+        for text in bundle_name_faults(meta.name, signer):
+            yield FieldError.invalid("metadata.name", meta.name, text)
+    if signer:
+        yield from signer_faults(signer, "spec.signerName")
+
+
+def bundle_name_faults(name: str, signer: str, *, is_prefix: bool = False) -> list[str]:
+    """The name of a signer's bundle begins with the signer's."""
+    if not signer:
+        if ":" in name:
+            return ['ClusterTrustBundle without signer name must not have ":" in its name']
+        return names.dns1123_subdomain(name, prefix=is_prefix)
+    prefix = f"{signer.replace('/', ':')}:"
+    if not name.startswith(prefix):
+        return [f"ClusterTrustBundle for signerName {signer} must be named with prefix {prefix}"]
+    return names.dns1123_subdomain(name.removeprefix(prefix), prefix=is_prefix)
+
+
+def _bundle_faults(bundle: str) -> Iterator[FieldError]:
+    pem = bundle.encode("utf-8", "surrogatepass")
+    if len(pem) > _LARGEST:
+        yield FieldError.too_long(_BUNDLE, _LARGEST)
+        return
+    yield from (FieldError.invalid(_BUNDLE, "<value omitted>", text) for text in anchor_faults(pem))
+
+
+SERVED = Served(strategy=ClusterTrustBundleStrategy())

@@ -1,0 +1,168 @@
+"""Bundles of CA certificates, where they are served: names, signers, what is in them, and who may publish them."""
+
+import asyncio
+import time
+from typing import Any
+
+import msgspec
+import pytest
+
+from sampan.api.scheme import builtin_scheme
+from sampan.apiserver.admission.plugins import default_plugins
+from sampan.apiserver.authz import Attributes
+from sampan.apiserver.call import AUTHENTICATED, User
+from sampan.apiserver.config import ServerConfig
+from sampan.apiserver.registry.certificate_rules import anchor_faults
+from sampan.apiserver.server import ApiServer
+from sampan.machinery import errors
+from sampan.machinery.certificates import Request, issue, make_ca
+from sampan.machinery.client.transport import Request as AskedFor
+from sampan.machinery.clock import VirtualClock
+from sampan.storage.memory import MemoryBackend
+from tests.apiserver.asking import asking, run
+from tests.apiserver.cluster import Cluster
+from tests.apiserver.faults import told
+
+PATH = "/apis/certificates.k8s.io/v1beta1/clustertrustbundles"
+ON = {"certificates.k8s.io/v1beta1/clustertrustbundles": True}
+CA = make_ca("anchor", now=time.time())
+ANCHOR = CA.certificate.decode()
+OTHER = make_ca("other", now=time.time()).certificate.decode()
+LEAF = issue(CA, Request(common_name="leaf", is_client=True), now=time.time()).certificate.decode()
+
+RBAC = "/apis/rbac.authorization.k8s.io/v1"
+ANN = User("ann", "", ("publishers", AUTHENTICATED))
+ROLE = {
+    "metadata": {"name": "publisher"},
+    "rules": [
+        {"apiGroups": ["certificates.k8s.io"], "resources": ["clustertrustbundles"], "verbs": ["*"]},
+        {
+            "apiGroups": ["certificates.k8s.io"],
+            "resources": ["signers"],
+            "verbs": ["attest"],
+            "resourceNames": ["example.com/*"],
+        },
+    ],
+}
+BINDING = {
+    "metadata": {"name": "publisher"},
+    "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "publisher"},
+    "subjects": [{"apiGroup": "rbac.authorization.k8s.io", "kind": "Group", "name": "publishers"}],
+}
+MAY = Attributes(ANN, "create", group="certificates.k8s.io", version="v1beta1", resource="clustertrustbundles")
+
+
+def bundle(name: str, signer: str = "", text: str = ANCHOR) -> dict[str, Any]:
+    spec = {"trustBundle": text, **({"signerName": signer} if signer else {})}
+    return {"metadata": {"name": name}, "spec": spec}
+
+
+def with_bundles(work: Any) -> None:
+    async def main() -> None:
+        async with asking(builtin_scheme(ON), default_plugins()) as asks:
+            await work(Cluster(asks))
+
+    run(main())
+
+
+def test_they_are_off_unless_asked_for() -> None:
+    async def main() -> None:
+        async with asking() as asks:
+            assert (await asks.get(PATH)).code == 404
+
+    run(main())
+
+
+def test_names_with_and_without_a_signer() -> None:
+    async def work(cluster: Cluster) -> None:
+        await cluster.make(PATH, bundle("plain"))
+        await cluster.make(PATH, bundle("example.com:s:v1", "example.com/s"))
+        assert (await cluster.send("GET", f"{PATH}/example.com:s:v1")).code == 200
+        assert await cluster.cells(PATH) == [["example.com:s:v1", "example.com/s"], ["plain", "<none>"]]
+        chosen = (await cluster.send("GET", f"{PATH}?fieldSelector=spec.signerName%3Dexample.com%2Fs")).json
+        assert [one["metadata"]["name"] for one in chosen["items"]] == ["example.com:s:v1"]
+        changed = await cluster.patch(f"{PATH}/example.com:s:v1", {"spec": {"trustBundle": ANCHOR + OTHER}})
+        assert changed.code == 200
+        moved = await cluster.patch(f"{PATH}/plain", {"spec": {"signerName": "example.com/s"}})
+        assert told(moved) == [
+            'metadata.name: Invalid value: "plain": ClusterTrustBundle for signerName example.com/s must be named '
+            "with prefix example.com:s:",
+            'spec.signerName: Invalid value: "example.com/s": field is immutable',
+        ]
+
+    with_bundles(work)
+
+
+@pytest.mark.parametrize(
+    ("value", "fault"),
+    [
+        (
+            bundle("a:b"),
+            'metadata.name: Invalid value: "a:b": ClusterTrustBundle without signer name must not have ":" in its name',
+        ),
+        (
+            bundle("other:v1", "example.com/s"),
+            'metadata.name: Invalid value: "other:v1": ClusterTrustBundle for signerName example.com/s must be named '
+            "with prefix example.com:s:",
+        ),
+        (bundle("example.com:s:V1", "example.com/s"), 'metadata.name: Invalid value: "example.com:s:V1": a lowercase'),
+        (bundle("s:v1", "s"), 'spec.signerName: Invalid value: "s": must be a fully qualified domain and path'),
+        (
+            bundle("a", text="x"),
+            'spec.trustBundle: Invalid value: "<value omitted>": at least one trust anchor must be provided',
+        ),
+    ],
+)
+def test_what_is_refused(value: dict[str, Any], fault: str) -> None:
+    async def work(cluster: Cluster) -> None:
+        (found,) = told(await cluster.send("POST", PATH, value))
+        assert found.startswith(fault)
+
+    with_bundles(work)
+
+
+@pytest.mark.parametrize(
+    ("text", "faults"),
+    [
+        (ANCHOR + "words between\n" + OTHER, []),
+        (ANCHOR + OTHER + ANCHOR, ["duplicate trust anchor (indices [0 2])"]),
+        (ANCHOR + LEAF, ["entry 1 does not have the CA bit set"]),
+        (ANCHOR.replace("CERTIFICATE", "THING") + OTHER, ["entry 0 has bad block type: THING"]),
+        (ANCHOR.replace("-----\n", "-----\na: b\n\n", 1), ["entry 0 has PEM block headers"]),
+        ("-----BEGIN CERTIFICATE-----\naGk=\n-----END CERTIFICATE-----\n", ["entry 0 does not parse as X.509"]),
+        ("", ["at least one trust anchor must be provided"]),
+    ],
+)
+def test_anchors(text: str, faults: list[str]) -> None:
+    assert anchor_faults(text.encode()) == faults
+
+
+def test_who_may_publish_for_a_signer() -> None:
+    async def make(server: ApiServer, path: str, value: Any, user: User | None = None) -> None:
+        transport = server.loopback(user) if user is not None else server.loopback()
+        headers = {"Content-Type": "application/json"}
+        body = msgspec.json.encode(value)
+        await transport.send(AskedFor(method="POST", path=path, query=(), headers=headers, body=body))
+
+    async def main() -> None:
+        clock = VirtualClock()
+        config = ServerConfig(secure_port=0, advertise_address="192.0.2.1", runtime_config=ON)
+        async with (
+            MemoryBackend(clock=clock) as backend,
+            ApiServer(config=config, backend=backend, clock=clock) as server,
+        ):
+            await make(server, f"{RBAC}/clusterroles", ROLE)
+            await make(server, f"{RBAC}/clusterrolebindings", BINDING)
+            async with asyncio.timeout(20):
+                while not await server.security.authorizer.is_allowed(MAY):  # noqa: ASYNC110
+                    await asyncio.sleep(0.001)
+            await make(server, PATH, bundle("plain"), ANN)
+            await make(server, PATH, bundle("example.com:s:v1", "example.com/s"), ANN)
+            with pytest.raises(errors.Forbidden) as refused:
+                await make(server, PATH, bundle("example.org:s:v1", "example.org/s"), ANN)
+            assert refused.value.message == (
+                'clustertrustbundles.certificates.k8s.io "example.org:s:v1" is forbidden: '
+                'user not permitted to attest for signerName "example.org/s"'
+            )
+
+    run(main())
