@@ -1,6 +1,8 @@
 """`sampan up --nodes` and `sampan node` from the outside."""
 
 import json
+import subprocess
+import time
 from pathlib import Path
 from typing import Any
 
@@ -40,7 +42,7 @@ def test_nodes_come_and_go(sampan: Sampan) -> None:
     assert "bigger" not in nodes(sampan)
     assert "not found" in sampan.fails("node", "remove", "bigger")
     sampan("kubectl", "create", "-f", manifest(sampan, "left"))
-    assert "not a hollow node" in sampan.fails("node", "stop", "left")
+    assert "is not run by this cluster's process" in sampan.fails("node", "stop", "left")
 
 
 def manifest(sampan: Sampan, name: str) -> str:
@@ -74,3 +76,61 @@ def test_mistakes(sampan: Sampan, tmp_path: Path) -> None:
     told = sampan.fails("up", "--hollow-stages", str(stages))
     assert "--hollow-stages: stage 1: want a time as in 5, 1m30s, 5s..10s or forever, not 'soon'" in told
     assert "--hollow-stages: cannot read /nowhere" in sampan.fails("up", "--hollow-stages", "/nowhere")
+
+
+def running_pod(sampan: Sampan, name: str, node: str) -> dict[str, Any]:
+    """Until it runs on the node."""
+    container = {"name": "c", "image": "sampan.local/host", "command": ["sleep", "1000"]}
+    spec = {"nodeName": node, "hostNetwork": True, "containers": [container], "terminationGracePeriodSeconds": 0}
+    path = sampan.home / f"{name}.json"
+    path.write_text(json.dumps({"kind": "Pod", "apiVersion": "v1", "metadata": {"name": name}, "spec": spec}))
+    sampan("kubectl", "create", "-f", str(path))
+    return until_running(sampan, name, 0)
+
+
+def until_running(sampan: Sampan, name: str, restarts: int) -> dict[str, Any]:
+    until = time.monotonic() + 60
+    while time.monotonic() < until:
+        found: dict[str, Any] = json.loads(sampan("kubectl", "get", "pod", name, "-o", "json"))
+        for status in found["status"].get("containerStatuses", ()):
+            if "running" in status["state"] and status["restartCount"] == restarts:
+                return status  # type: ignore[no-any-return]
+    raise AssertionError(f"pod {name} does not run")
+
+
+def processes(sampan: Sampan) -> list[str]:
+    """What pods of this cluster run: each has its folder in its environment."""
+    found = subprocess.run(["pgrep", "-f", "^sleep 1000$"], capture_output=True, text=True).stdout.split()
+    return [pid for pid in found if str(sampan.home) in _environment(pid)]
+
+
+def _environment(pid: str) -> str:
+    try:
+        return Path("/proc", pid, "environ").read_text()
+    except OSError:
+        return ""
+
+
+def test_real_nodes_come_and_go(sampan: Sampan) -> None:
+    port = str(free_port())
+    sampan("up", "--detach", "--secure-port", port, "--bind-address", "127.0.0.1", "--runtime", "process")
+    assert list(nodes(sampan)) == ["node-0"]
+    assert "--cpu: a real node has what the machine has" in sampan.fails("node", "add", "--cpu", "4")
+    assert sampan("node", "add", "--label", "zone=a").startswith("node node-1 is ready (")
+    added = nodes(sampan)["node-1"]
+    assert added["status"]["nodeInfo"]["containerRuntimeVersion"].startswith("process://")
+    assert added["metadata"]["labels"]["zone"] == "a"
+    first = running_pod(sampan, "web", "node-1")
+    assert len(processes(sampan)) == 1
+    assert sampan("node", "stop", "node-1") == "node node-1 stopped\n"
+    until = time.monotonic() + 60
+    while processes(sampan):
+        assert time.monotonic() < until, "what ran there goes on"
+    before = lease(sampan, "node-1")
+    assert sampan("node", "start", "node-1") == "node node-1 is ready\n"
+    again = until_running(sampan, "web", 1)
+    assert again["containerID"] != first["containerID"]
+    assert lease(sampan, "node-1") > before
+    assert sampan("node", "remove", "node-1") == "node node-1 removed\n"
+    assert list(nodes(sampan)) == ["node-0"]
+    assert sampan("node", "add", "paper", "--runtime", "hollow").startswith("node paper is ready (")

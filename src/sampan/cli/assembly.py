@@ -249,19 +249,19 @@ class Assembly:
 
     async def _run_real_nodes(self, running: AsyncExitStack) -> None:
         """They are waited for."""
-        from sampan.cli.nodes import node_user
+        from sampan.cli.nodes import FLEET, node_user
 
         module = await asyncio.to_thread(import_module, "sampan.cli.real_nodes")
         activity = Activity()
         self._tell_clock(running, activity.idle)
 
-        def client_for(name: str) -> Client:
-            transport = self.transport.acting_as(node_user(name))
-            return Client(transport=transport, clock=self.clock, component=KUBELET)
+        def client_of(user: User) -> Client:
+            return Client(transport=self.transport.acting_as(user), clock=self.clock, component=KUBELET)
 
         self.real_nodes = module.RealNodes(
             config=self.config.nodes,
-            client_for=client_for,
+            client=client_of(FLEET),
+            client_for=lambda name: client_of(node_user(name)),
             clock=self.clock,
             activity=activity,
             recorder=self.server.recorder,

@@ -48,7 +48,7 @@ def _is_left(folder: Path) -> bool:
 async def _end(folder: Path, note: RuntimeNote, images: Path) -> None:
     """Take it over as its kubelet would, and end it all."""
     from sampan.cli.node_runtime import RuntimePlaces, runtime_maker
-    from sampan.cli.real_nodes import group_of
+    from sampan.cli.real_node_config import group_of
     from sampan.kubelet.agent.orphans import remove_folder
     from sampan.kubelet.cgroups.hierarchy import Hierarchy
     from sampan.machinery.clock import RealClock

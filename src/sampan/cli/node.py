@@ -1,7 +1,7 @@
-"""`sampan node`: hollow nodes of a running cluster come and go.
+"""`sampan node`: nodes of a running cluster come and go.
 
 The commands work through the API server, with the administrator's kubeconfig in the cluster's folder: a node is its
-Node object, and the cluster's fleet follows those. So there is no second way into the cluster that would need its own
+Node object, and the cluster's process follows those. So there is no second way into the cluster that would need its own
 protection, what is asked for outlives a restart, and `kubectl` can do the same.
 """
 
@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import click
 
 from sampan.api.codec import json
-from sampan.api.types.core_v1 import Taint
+from sampan.api.types.core_v1 import NodeStatus, Taint
 from sampan.cli.cluster_dir import cluster_dir
 from sampan.cli.failures import CliError
 from sampan.cli.kubectl.session import Session
@@ -23,6 +24,7 @@ from sampan.kubelet import hollow_nodes
 from sampan.machinery.client import kubeconfig
 
 _NODES = "/api/v1/nodes"
+_LEASES = "/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases"
 _MERGE = "application/merge-patch+json"
 _PATIENCE_S = 30
 _EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
@@ -41,6 +43,11 @@ def _cluster_options(command: Callable[..., Any]) -> Callable[..., Any]:
 @command.command("add")
 @click.argument("names", nargs=-1, metavar="[NAME]...")
 @click.option("--count", type=click.IntRange(min=1), help="How many, under the next free names.  [1]")
+@click.option(
+    "--runtime",
+    type=click.Choice(["hollow", "real"]),
+    help="Whether they run real pods.  [as the cluster's other nodes do]",
+)
 @click.option("--label", "labels", multiple=True, metavar="K=V", help="A label; repeatable.")
 @click.option("--taint", "taints", multiple=True, metavar="K[=V]:EFFECT", help="A taint; repeatable.")
 @click.option("--cpu", metavar="N", help=f"What each has.  [{hollow_nodes.CAPACITY['cpu']}]")
@@ -48,16 +55,21 @@ def _cluster_options(command: Callable[..., Any]) -> Callable[..., Any]:
 @click.option("--pods", metavar="N", help=f"What each can run.  [{hollow_nodes.CAPACITY['pods']}]")
 @_cluster_options
 def add(names: tuple[str, ...], count: int | None, data_dir: str | None, name: str, **given: Any) -> None:
-    """Add hollow nodes, and wait until they are ready."""
+    """Add nodes, and wait until they are ready."""
     if names and count is not None:
         raise CliError("--count: either names or how many")
     capacity = {key: given[key] for key in ("cpu", "memory", "pods") if given[key]}
     labels, taints = _labels(given["labels"]), [_taint(text) for text in given["taints"]]
     session = _open(data_dir, name)
+    runtime = _runtime(session, given["runtime"])
+    if capacity and runtime != hollow_nodes.HOLLOW:
+        raise CliError(f"--{next(iter(capacity))}: a real node has what the machine has")
     began: dict[str, float] = {}
     for each in names or _free_names(session, count or 1):
         began[each] = time.monotonic()
         node = hollow_nodes.hollow_node(each, labels=labels, taints=taints, capacity=capacity)
+        if runtime != hollow_nodes.HOLLOW:
+            node.metadata.annotations[hollow_nodes.RUNTIME], node.status = runtime, NodeStatus()
         session.send("POST", _NODES, body=json.encode(node))
     for each, at in began.items():
         _wait_until_ready(session, each)
@@ -71,7 +83,7 @@ def remove(names: tuple[str, ...], data_dir: str | None, name: str) -> None:
     """Take nodes away, with all that runs on them; `kubectl drain` moves that first."""
     session = _open(data_dir, name)
     for each in names:
-        _hollow(session, each)
+        _check(session, each)
         session.send("DELETE", f"{_NODES}/{each}")
         click.echo(f"node {each} removed")
 
@@ -94,8 +106,9 @@ def start(names: tuple[str, ...], data_dir: str | None, name: str) -> None:
     """Switch nodes on again; the containers that they have are restarted."""
     session = _open(data_dir, name)
     for each in names:
+        before = _renewed(session, each)
         _power(session, each, None)
-        _wait_until_ready(session, each)
+        _wait_until_ready(session, each, partial(_is_back, session, each, before))
         click.echo(f"node {each} is ready")
 
 
@@ -112,16 +125,30 @@ def _open(data_dir: str | None, name: str) -> Session:
 
 
 def _power(session: Session, name: str, value: str | None) -> None:
-    _hollow(session, name)
+    _check(session, name)
     patch = {"metadata": {"annotations": {hollow_nodes.POWER: value}}}
     session.send("PATCH", f"{_NODES}/{name}", body=patch, content_type=_MERGE)
 
 
-def _hollow(session: Session, name: str) -> None:
-    """Only hollow nodes are this cluster's to switch."""
-    annotations = session.get(f"{_NODES}/{name}")["metadata"].get("annotations", {})
-    if annotations.get(hollow_nodes.RUNTIME) != hollow_nodes.HOLLOW:
-        raise CliError(f"node {name} is not a hollow node: only those can be switched and taken away")
+def _check(session: Session, name: str) -> None:
+    """Only nodes that the cluster's process runs are its to switch."""
+    if not _runtime_of(session.get(f"{_NODES}/{name}")):
+        raise CliError(f"node {name} is not run by this cluster's process: it cannot be switched or taken away here")
+
+
+def _runtime_of(node: dict[str, Any]) -> str:
+    found: str = node["metadata"].get("annotations", {}).get(hollow_nodes.RUNTIME, "")
+    return found
+
+
+def _runtime(session: Session, wanted: str | None) -> str:
+    """Of nodes to come: what the cluster runs its real pods with, if it does."""
+    found = {_runtime_of(item) for item in session.get(_NODES)["items"]} - {"", hollow_nodes.HOLLOW}
+    if wanted == hollow_nodes.HOLLOW or (wanted is None and not found):
+        return hollow_nodes.HOLLOW
+    if not found:
+        raise CliError("--runtime: this cluster has no real nodes; `sampan up --nodes 1` begins with one")
+    return min(found)
 
 
 def _free_names(session: Session, count: int) -> Sequence[str]:
@@ -129,10 +156,20 @@ def _free_names(session: Session, count: int) -> Sequence[str]:
     return hollow_nodes.free_names(taken, count)
 
 
-def _wait_until_ready(session: Session, name: str) -> None:
+def _renewed(session: Session, name: str) -> str:
+    """When the node was last heard of."""
+    found: list[dict[str, Any]] = session.get(_LEASES)["items"]
+    return next((str(item["spec"].get("renewTime")) for item in found if item["metadata"]["name"] == name), "")
+
+
+def _is_back(session: Session, name: str, before: str) -> bool:
+    return _renewed(session, name) != before
+
+
+def _wait_until_ready(session: Session, name: str, is_back: Callable[[], bool] = lambda: True) -> None:
     deadline = time.monotonic() + _PATIENCE_S
     while time.monotonic() < deadline:
-        if _is_ready(session.get(f"{_NODES}/{name}")):
+        if is_back() and _is_ready(session.get(f"{_NODES}/{name}")):
             return
         time.sleep(0.02)
     raise CliError(f"node {name} is not ready after {_PATIENCE_S} s; does the cluster run its kubelet?")

@@ -1,33 +1,35 @@
-"""The real nodes of a cluster in one process: each with a kubelet, folders, groups and a runtime of its own."""
+"""The real nodes of a cluster in one process: each with a kubelet, folders, groups and a runtime of its own.
+
+A node is its Node object, as with hollow ones: what has the annotation of this cluster's runtime is run, unless it is
+switched off; what is deleted ends with all that it runs.
+"""
 
 from __future__ import annotations
 
 import asyncio
-import hashlib
 import logging
-import os
-import socket
 from collections.abc import Callable
-from pathlib import Path
 
+from sampan.api.types.core_v1 import Node
 from sampan.cli.kubelet_ports import MakePorts
-from sampan.cli.node_runtime import RuntimePlaces, runtime_maker
+from sampan.cli.node_runtime import runtime_maker
 from sampan.cli.nodes_config import NodesConfig
-from sampan.cli.pod_range import node_range, pod_range
-from sampan.kubelet.agent.config import AgentConfig
+from sampan.cli.real_node_config import agent_config, places_of
 from sampan.kubelet.agent.kubelet import Kubelet
-from sampan.kubelet.config import PORT
+from sampan.kubelet.agent.orphans import remove_folder
+from sampan.kubelet.hollow_nodes import NAME_PREFIX, RUNTIME, is_on
 from sampan.kubelet.server.ports import serve_kubelet
 from sampan.machinery.activity import Activity
 from sampan.machinery.client import Client
 from sampan.machinery.clock import Clock
 from sampan.machinery.flight_recorder import FlightRecorder
+from sampan.machinery.informer import InformerFactory
+from sampan.machinery.workqueue import Backoff, WorkQueue
 
 log = logging.getLogger(__name__)
 
 _PATIENCE_S = 30
-_EVICTION = {"memory.available": "100Mi", "nodefs.available": "1%", "imagefs.available": "1%"}
-"""On somebody's own machine, whose disk is often rather full."""
+_AT_A_TIME = 4
 
 
 class RealNodes:
@@ -37,34 +39,107 @@ class RealNodes:
         self,
         *,
         config: NodesConfig,
+        client: Client,
         client_for: Callable[[str], Client],
         clock: Clock,
         activity: Activity,
         recorder: FlightRecorder | None,
         make_ports: MakePorts | None = None,
     ) -> None:
-        """Without `make_ports` nobody looks in but the API server of the same process."""
-        self._make_ports = make_ports
+        """`client` may follow all nodes, the others have a node's rights each. Without `make_ports` nobody looks in but
+        the API server of the same process."""
         assert config.root is not None
-        self._config = config
-        self.kubelets = [
-            Kubelet(
-                config=_agent_config(config, config.root, number),
-                client=client_for(f"node-{number}"),
-                clock=clock,
-                activity=activity,
-                recorder=recorder,
-                make_runtime=runtime_maker(config.runtime, _places(config, config.root / f"node-{number}"), clock),
-            )
-            for number in range(config.real_count)
-        ]
+        self._config, self._root, self._make_ports = config, config.root, make_ports
+        self._client_for, self._clock, self._activity, self._recorder = client_for, clock, activity, recorder
+        self._informers = InformerFactory(client=client, activity=activity)
+        self._nodes = self._informers.of(Node)
+        self._first = [f"{NAME_PREFIX}{number}" for number in range(config.real_count)]
+        """Those that there are to be at first, whether or not they have objects."""
+        self._unseen = set(self._first)
+        """Of these, those that have never had one."""
+        self._running: dict[str, tuple[Kubelet, asyncio.Task[None]]] = {}
+        self._queue: WorkQueue[str] = WorkQueue(clock=clock, backoff=Backoff(0.1, 10), activity=activity)
+        self._begun = asyncio.Event()
+        self._group: asyncio.TaskGroup | None = None
+
+    @property
+    def kubelets(self) -> list[Kubelet]:
+        """Of the nodes that run."""
+        return [kubelet for kubelet, _ in self._running.values()]
 
     async def run(self) -> None:
+        async with self._informers, asyncio.TaskGroup() as self._group:
+            await self._nodes.synced.wait()
+            self._nodes.subscribe(self._on_node)
+            for name in self._first:
+                await self._sync(name)
+            self._begun.set()
+            await self._queue.serve(self._work, _AT_A_TIME)
+
+    async def ready(self) -> None:
+        """Until they are registered, if that does not take too long."""
+        try:
+            async with asyncio.timeout(_PATIENCE_S):
+                await self._begun.wait()
+                for kubelet in self.kubelets:
+                    await kubelet.ready.wait()
+        except TimeoutError:
+            log.warning("not all nodes run yet")
+
+    # -- changes -----------------------------------------------------------------------------------------------------
+
+    def _on_node(self, old: Node | None, new: Node | None) -> None:
+        node = new or old
+        assert node is not None
+        self._unseen.discard(node.metadata.name)
+        if self._is_ours(node):
+            self._queue.add(node.metadata.name)
+
+    def _is_ours(self, node: Node) -> bool:
+        name = node.metadata.name
+        return name in self._running or node.metadata.annotations.get(RUNTIME) == self._config.runtime
+
+    async def _work(self, name: str) -> None:
+        try:
+            await self._sync(name)
+        except Exception:
+            log.exception("node %s: again in %g s", name, self._queue.retry(name))
+        else:
+            self._queue.forget(name)
+
+    async def _sync(self, name: str) -> None:
+        node, is_running = self._nodes.lister.get(name), name in self._running
+        is_wanted = is_on(node) if node is not None else name in self._unseen
+        if is_running and not is_wanted:
+            await self._stop(name)
+        elif is_wanted and not is_running:
+            self._start(name)
+        if node is None and not is_wanted:
+            await asyncio.to_thread(remove_folder, self._root / name)
+
+    def _start(self, name: str) -> None:
+        assert self._group is not None
+        kubelet = Kubelet(
+            config=agent_config(self._config, self._root, name),
+            client=self._client_for(name),
+            clock=self._clock,
+            activity=self._activity,
+            recorder=self._recorder,
+            make_runtime=runtime_maker(self._config.runtime, places_of(self._config, self._root / name), self._clock),
+        )
+        self._running[name] = kubelet, self._group.create_task(self._live(kubelet))
+
+    async def _stop(self, name: str) -> None:
+        """As if the machine were switched off: what it runs ends, and nobody is told."""
+        _, task = self._running.pop(name)
+        task.cancel()
+        await asyncio.wait([task])
+
+    async def _live(self, kubelet: Kubelet) -> None:
         async with asyncio.TaskGroup() as group:
-            for kubelet in self.kubelets:
-                group.create_task(kubelet.run())
-                if self._make_ports is not None:
-                    group.create_task(self._serve(kubelet, self._make_ports))
+            group.create_task(kubelet.run())
+            if self._make_ports is not None:
+                group.create_task(self._serve(kubelet, self._make_ports))
 
     async def _serve(self, kubelet: Kubelet, make_ports: MakePorts) -> None:
         await kubelet.ready.wait()
@@ -72,65 +147,5 @@ class RealNodes:
         addresses = [each.address for each in status.addresses if each.type == "InternalIP"]
         await serve_kubelet(kubelet, await asyncio.to_thread(make_ports, kubelet.config, addresses))
 
-    async def ready(self) -> None:
-        """Until they are registered, if that does not take too long."""
-        try:
-            async with asyncio.timeout(_PATIENCE_S):
-                for kubelet in self.kubelets:
-                    await kubelet.ready.wait()
-        except TimeoutError:
-            log.warning("not all nodes run yet")
 
-
-def _places(config: NodesConfig, folder: Path) -> RuntimePlaces:
-    assert config.images is not None
-    return RuntimePlaces(
-        node=folder.name,
-        folder=folder,
-        images=config.images,
-        endpoint=config.endpoint,
-        cluster_cidrs=config.cluster_cidrs,
-        ends=True,
-    )
-
-
-def _port(wanted: int) -> int:
-    """The usual one, or where another cluster of this machine has it, any that is free."""
-    for number in (wanted, 0):
-        with socket.socket() as probe:
-            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            try:
-                probe.bind(("0.0.0.0", number))
-            except OSError:
-                continue
-            return int(probe.getsockname()[1])
-    return wanted
-
-
-def group_of(root: Path, name: str) -> str:
-    """Below which a node of the cluster whose nodes are in `root` has its control groups."""
-    mark = hashlib.blake2b(str(root).encode(), digest_size=4).hexdigest()
-    return f"/sampan-{mark}-{name}"
-
-
-def _agent_config(config: NodesConfig, root: Path, number: int) -> AgentConfig:
-    name = f"node-{number}"
-    return AgentConfig(
-        name=name,
-        root=root / name / "kubelet",
-        logs=root / name / "logs",
-        port=_port(PORT + number),
-        cgroup_root=group_of(root, name),
-        has_cgroups_per_qos=os.geteuid() == 0,
-        eviction_hard=_EVICTION,
-        image_gc_high=99,
-        image_gc_low=98,
-        images=config.images,
-        ends_pods=True,
-        needs_pod_cidr=config.has_pod_ranges,
-        pod_cidrs=() if config.has_pod_ranges else (node_range(pod_range(config.root), number),),
-        serializes_pulls=False,
-    )
-
-
-__all__ = ["RealNodes", "group_of"]
+__all__ = ["RealNodes"]

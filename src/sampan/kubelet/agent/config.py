@@ -37,6 +37,7 @@ class AgentConfig:
     kubelet: KubeletConfig = field(default_factory=KubeletConfig)
     registers: bool = True
     labels: Mapping[str, str] = field(default_factory=dict)
+    annotations: Mapping[str, str] = field(default_factory=dict)
     taints: Sequence[Taint] = ()
     is_schedulable: bool = True
     node_ips: Sequence[str] = ()

@@ -21,7 +21,7 @@ def wanted_node(config: AgentConfig, machine: Machine, now: float) -> Node:
         metadata=ObjectMeta(
             name=config.name,
             labels=wanted_labels(config),
-            annotations={CONTROLLER_ATTACHES: "true"},
+            annotations=wanted_annotations(config),
         ),
         spec=NodeSpec(taints=taints, unschedulable=not config.is_schedulable),
     )
@@ -31,6 +31,10 @@ def wanted_node(config: AgentConfig, machine: Machine, now: float) -> Node:
 
 def wanted_labels(config: AgentConfig) -> dict[str, str]:
     return own_labels(config.name) | dict(config.labels)
+
+
+def wanted_annotations(config: AgentConfig) -> dict[str, str]:
+    return {CONTROLLER_ATTACHES: "true", **config.annotations}
 
 
 async def register(client: Client, config: AgentConfig, machine: Machine, now: float) -> Node:
@@ -50,7 +54,8 @@ def _patch(node: Node, config: AgentConfig) -> dict[str, object]:
     """What an existing node lacks. Its taints are no longer the kubelet's to set."""
     meta = node.metadata
     labels = {key: value for key, value in wanted_labels(config).items() if meta.labels.get(key) != value}
-    annotations = {} if meta.annotations.get(CONTROLLER_ATTACHES) == "true" else {CONTROLLER_ATTACHES: "true"}
+    notes = wanted_annotations(config)
+    annotations = {key: value for key, value in notes.items() if meta.annotations.get(key) != value}
     wanted = {"labels": labels, "annotations": annotations}
     return {"metadata": {key: value for key, value in wanted.items() if value}} if any(wanted.values()) else {}
 
