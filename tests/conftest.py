@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, settings
 
 pytest.register_assert_rewrite("sampan.testing.backend_conformance", "sampan.testing.runtime_conformance")
 
-_PATIENCE_S = 5
+_PATIENCE_S = 30
 ROOT = Path(__file__).resolve().parent.parent
 
 settings.register_profile(
@@ -53,19 +53,21 @@ def _nothing_left_running() -> Iterator[None]:
     assert not (more := _left(children)), f"processes left running: {sorted(more)}"
 
 
-def _left(children: set[str]) -> set[str]:
+def _left(children: dict[str, str]) -> list[str]:
     """Child processes that are new and do not end by themselves: a node that several tests share may be at work."""
     until = time.monotonic() + _PATIENCE_S
-    while (more := _children() - children) and time.monotonic() < until:
+    while True:
+        more = [f"{pid} {command}" for pid, command in _children().items() if pid not in children]
+        if not more or time.monotonic() > until:
+            return more
         time.sleep(0.05)
-    return more
 
 
-def _children() -> set[str]:
-    """Child processes as "pid command", without those that multiprocessing keeps for itself."""
+def _children() -> dict[str, str]:
+    """Child processes and their commands, without those that multiprocessing keeps for itself."""
     pids = {pid for task in Path("/proc/self/task").glob("*/children") for pid in _read(task).split()}
-    found = {f"{pid} {_read(Path('/proc', pid, 'cmdline')).replace(chr(0), ' ').strip()}" for pid in pids}
-    return {child for child in found if "multiprocessing." not in child}
+    found = {pid: _read(Path("/proc", pid, "cmdline")).replace(chr(0), " ").strip() for pid in pids}
+    return {pid: command for pid, command in found.items() if "multiprocessing." not in command}
 
 
 def _read(path: Path) -> str:

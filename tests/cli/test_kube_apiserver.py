@@ -34,7 +34,7 @@ def serving(sampan: Sampan, *words: str) -> Iterator[tuple[str, "subprocess.Pope
 def post(url: str, name: str) -> int:
     body = json.dumps({"metadata": {"name": name}}).encode()
     headers = {"Content-Type": "application/json"}
-    with urllib.request.urlopen(urllib.request.Request(url, body, headers), timeout=10) as answer:
+    with urllib.request.urlopen(urllib.request.Request(url, body, headers), timeout=60) as answer:
         code: int = answer.status
         return code
 
@@ -45,7 +45,7 @@ def test_serves_and_ends(sampan: Sampan) -> None:
         assert post(f"{url}/api/v1/namespaces/default/configmaps", "settings") == 201
         assert list(sampan.home.glob("sampan-certs-*")) == []
         process.send_signal(signal.SIGTERM)
-        assert process.wait(30) == 0
+        assert process.wait(60) == 0
 
 
 def test_runs_no_controllers(sampan: Sampan) -> None:
@@ -69,7 +69,7 @@ def test_two_servers_on_one_etcd(sampan: Sampan, tmp_path: Path) -> None:
         one, _ = stack.enter_context(serving(sampan, "--etcd-servers", member.client_url))
         other, _ = stack.enter_context(serving(sampan, "--etcd-servers", member.client_url))
         maps = "/api/v1/namespaces/default/configmaps"
-        watch = stack.enter_context(urllib.request.urlopen(f"{other}{maps}?watch=true&timeoutSeconds=30", timeout=30))
+        watch = stack.enter_context(urllib.request.urlopen(f"{other}{maps}?watch=true&timeoutSeconds=30", timeout=60))
         for number in range(5):
             assert post(f"{one}{maps}", f"map-{number}") == 201
             assert get(f"{other}{maps}/map-{number}")[0] == 200

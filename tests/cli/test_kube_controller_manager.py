@@ -41,7 +41,7 @@ def get(port: int, path: str, token: str = "") -> tuple[int, str]:
     headers = {"Authorization": f"Bearer {token}"} if token else {}
     request = urllib.request.Request(f"https://127.0.0.1:{port}{path}", headers=headers)
     try:
-        with urllib.request.urlopen(request, timeout=10, context=context) as answer:
+        with urllib.request.urlopen(request, timeout=60, context=context) as answer:
             return answer.status, answer.read().decode()
     except urllib.error.HTTPError as error:
         with error:
@@ -65,7 +65,7 @@ def test_controllers_elsewhere(sampan: Sampan, cluster: Cluster, own_accounts: s
         lease = cluster.run(cluster.client.of(Lease).get(NAME, "kube-system"))
         assert re.search(rf"_{process.pid}-", lease.spec.holderIdentity or "")
         process.send_signal(signal.SIGTERM)
-        assert process.wait(30) == 0
+        assert process.wait(60) == 0
     lease = cluster.run(cluster.client.of(Lease).get(NAME, "kube-system"))
     assert not lease.spec.holderIdentity, "the lease is given back"
     accounts = cluster.run(cluster.client.of(ServiceAccount).list())
@@ -123,7 +123,7 @@ def test_second_waits_for_the_first(sampan: Sampan, cluster: Cluster) -> None:
         cluster.run(account_made(cluster, "default"))
         with managing(sampan, cluster, *quick) as (_, second):
             first.kill()
-            first.wait(30)
+            first.wait(60)
             cluster.run(holder(leases, second.pid))
 
 

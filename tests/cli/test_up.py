@@ -57,26 +57,33 @@ def test_in_the_foreground(sampan: Sampan) -> None:
         assert get(f"{ready[1]}/livez") == (200, "ok")
         assert int(ready[2]) == process.pid
         process.send_signal(signal.SIGINT)
-        assert process.wait(30) == 0
+        assert process.wait(60) == 0
     assert not (sampan.folder() / "running.json").exists()
 
 
 def test_ready_soon_after_the_process_starts(sampan: Sampan) -> None:
-    """A bound for a busy machine; benchmarks/start_bench.py has the goal of one second and the real figure."""
+    """Processor time counts; benchmarks/start_bench.py has the goal of one second and the real figure."""
     port = free_port()
-    with sampan.running("up", "--secure-port", str(port)):
-        assert wait_until_ready(f"https://127.0.0.1:{port}", 20) < 5
+    with sampan.running("up", "--secure-port", str(port)) as process:
+        wait_until_ready(f"https://127.0.0.1:{port}")
+        assert _processor_s(process.pid) < 5
+
+
+def _processor_s(pid: int) -> float:
+    """What a process has used so far, of itself and of the system."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def test_told_to_stop_before_it_is_ready(sampan: Sampan) -> None:
     """It waits for an etcd that takes connections and never answers."""
     with socket.create_server(("127.0.0.1", 0)) as silent:
-        silent.settimeout(30)
+        silent.settimeout(60)
         url = f"http://127.0.0.1:{silent.getsockname()[1]}"
         with sampan.running("up", "--etcd-servers", url, "--secure-port", str(free_port())) as process:
             connection, _ = silent.accept()
             process.send_signal(signal.SIGTERM)
-            assert process.wait(15) == 1
+            assert process.wait(60) == 1
             connection.close()
             assert process.stdout is not None
             assert process.stdout.read() == "Error: told to stop before the start was finished\n"
@@ -257,7 +264,7 @@ class TestPlainHttp:
         port = free_port()
         sampan("up", "-d", "--secure-port", "0", "--insecure-port", str(port))
         try:
-            done = subprocess.run(["curl", "-s", f"localhost:{port}/api"], capture_output=True, text=True, timeout=30)
+            done = subprocess.run(["curl", "-s", f"localhost:{port}/api"], capture_output=True, text=True, timeout=60)
         except FileNotFoundError:
             pytest.skip("there is no curl here")
         assert '"versions": [' in done.stdout

@@ -47,7 +47,7 @@ def test_a_manager_in_its_own_process_would_do_the_same() -> None:
     async def main() -> None:
         clock = RealClock()
         async with AsyncExitStack() as stack:
-            await stack.enter_async_context(asyncio.timeout(30))
+            await stack.enter_async_context(asyncio.timeout(60))
             backend = await stack.enter_async_context(MemoryBackend(clock=clock))
             config = ServerConfig(secure_port=0, advertise_address="192.0.2.1")
             server = await stack.enter_async_context(ApiServer(config=config, backend=backend, clock=clock))

@@ -27,9 +27,9 @@ from sampan.machinery.clock import RealClock
 from tests.cli.command import Sampan, wait_until_ready
 from tests.ports import free_port
 
-PATIENCE_S = 60
+PATIENCE_S = 120
 NODES = ("one", "two")
-QUICK = ("--leader-elect-lease-duration=3s", "--leader-elect-renew-deadline=2s", "--leader-elect-retry-period=500ms")
+QUICK = ("--leader-elect-lease-duration=8s", "--leader-elect-renew-deadline=7s", "--leader-elect-retry-period=500ms")
 
 
 @dataclass(slots=True)
@@ -94,7 +94,7 @@ def site(tmp_path: Path) -> Iterator[Site]:
     }
     sampan = Sampan(home)
     with sampan.running("kube-apiserver", *(str(word) for pair in words.items() for word in pair)):
-        wait_until_ready(f"https://127.0.0.1:{port}", PATIENCE_S)
+        wait_until_ready(f"https://127.0.0.1:{port}")
         assert pki.certificate(ADMIN).exists()
         yield Site(sampan, tmp_path, f"https://127.0.0.1:{port}", pki)
 

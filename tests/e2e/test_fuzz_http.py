@@ -4,6 +4,7 @@ failure is the server's own, nothing is logged as one, and no connection, watch 
 from __future__ import annotations
 
 import asyncio
+import gc
 import logging
 import os
 from collections import Counter
@@ -20,7 +21,7 @@ from tests.e2e.fuzz_cases import Case, End, Fuzzer
 COUNT = int(os.environ.get("FUZZ_COUNT", "10000"))
 SEED = int(os.environ.get("FUZZ_SEED", "36"))
 WORKERS = 8
-ANSWER_S = 30.0
+ANSWER_S = 60.0
 NOT_HERE = (404, 405)
 
 
@@ -30,6 +31,8 @@ class Finding(AssertionError):
 
 def test_bad_requests_do_no_harm(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.WARNING)
+    gc.collect()  # what tests before this one have left complains now if it does
+    caplog.clear()
     codes = asyncio.run(_run())
     assert sum(codes.values()) > COUNT * 0.7
     assert len(codes) >= 8, f"too little of what a server can answer was seen: {codes}"

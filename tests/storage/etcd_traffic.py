@@ -135,7 +135,7 @@ async def check(url: str, *, start: int, traffic: Traffic, observers: list[Obser
         assert event is not None, f"the acknowledged write {revision} of {written.key} is lost"
         assert (event.key, event.value) == (written.key, written.value)
     for observer in observers:
-        async with asyncio.timeout(15):
+        async with asyncio.timeout(60):
             await observer.until(end)
         assert observer.up_to(end) == history
     assert {entry.key: entry.value for entry in page.entries} == _state(history)

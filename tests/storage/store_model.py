@@ -103,7 +103,7 @@ class StoreMachine(RuleBasedStateMachine):
 
     def run(self, work: Awaitable[T]) -> T:
         async def within_time() -> T:
-            return await asyncio.wait_for(work, 30)
+            return await asyncio.wait_for(work, 60)
 
         return self.runner.run(within_time())
 

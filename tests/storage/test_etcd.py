@@ -5,7 +5,7 @@ import itertools
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Coroutine, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +25,8 @@ from tests.storage.etcd_server import NO_ETCD, Member, find, one_member  # noqa:
 
 pytestmark = pytest.mark.skipif(find("etcd") is None, reason=NO_ETCD)
 
-SHORT = Timeouts(connect_s=0.5, request_s=1)
+SHORT = Timeouts(connect_s=1, request_s=2)
+"""For what cannot succeed."""
 
 _roots = itertools.count()
 
@@ -135,12 +136,9 @@ def test_a_full_etcd_says_so_and_loses_nothing(tmp_path: Path) -> None:
         asyncio.run(main(member.client_url))
 
 
-def _open(url: str, **options: Any) -> Callable[[], Coroutine[Any, Any, int]]:
-    async def main() -> int:
-        async with EtcdBackend(endpoints=[url], timeouts=SHORT, **options) as backend:
-            return await backend.put("/registry/a", b"x")
-
-    return main
+async def _put(url: str, **options: Any) -> int:
+    async with EtcdBackend(endpoints=[url], **options) as backend:
+        return await backend.put("/registry/a", b"x")
 
 
 def test_tls(tmp_path: Path) -> None:
@@ -157,26 +155,26 @@ def test_tls(tmp_path: Path) -> None:
     ]
     with one_member(tmp_path, flags=flags, scheme="https") as member:
         url = member.client_url
-        assert asyncio.run(_open(url, ca=authority.file, cert=cert, key=key)()) > 1
+        assert asyncio.run(_put(url, ca=authority.file, cert=cert, key=key)) > 1
         with pytest.raises(Unavailable, match=r"(?i)certificate|handshake|ssl"):
-            asyncio.run(_open(url, ca=stranger.file, cert=cert, key=key)())
+            asyncio.run(_put(url, ca=stranger.file, cert=cert, key=key, timeouts=SHORT))
         for other in ({}, {"cert": strange_cert, "key": strange_key}):
             with pytest.raises(Unavailable):
-                asyncio.run(_open(url, ca=authority.file, **other)())
+                asyncio.run(_put(url, ca=authority.file, timeouts=SHORT, **other))
         with pytest.raises(Unavailable):
-            asyncio.run(_open(url.replace("https", "http"))())
+            asyncio.run(_put(url.replace("https", "http"), timeouts=SHORT))
 
 
 def test_an_etcd_that_is_not_there() -> None:
     [port] = free_ports(1)
     with pytest.raises(Unavailable, match="refused") as caught:
-        asyncio.run(_open(f"http://127.0.0.1:{port}")())
+        asyncio.run(_put(f"http://127.0.0.1:{port}", timeouts=SHORT))
     assert not caught.value.may_have_happened
 
 
 def test_a_missing_certificate_file_is_named(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError, match=r"nothing\.crt"):
-        asyncio.run(_open("https://127.0.0.1:1", ca=tmp_path / "nothing.crt")())
+        asyncio.run(_put("https://127.0.0.1:1", ca=tmp_path / "nothing.crt"))
 
 
 def test_no_endpoints() -> None:
@@ -214,7 +212,7 @@ def test_an_etcd_that_does_not_know_us(tmp_path: Path) -> None:
         for command in ("user add root:secret", "user grant-role root root", "auth enable"):
             _etcdctl(member, *command.split())
         with pytest.raises(StorageError, match="does not allow this") as caught:
-            asyncio.run(_open(member.client_url)())
+            asyncio.run(_put(member.client_url))
         assert not isinstance(caught.value, Unavailable)
 
 

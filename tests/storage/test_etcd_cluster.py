@@ -19,15 +19,15 @@ from tests.storage.tcp_proxy import TcpProxy
 pytestmark = pytest.mark.skipif(find("etcd") is None, reason=NO_ETCD)
 
 CLUSTER_FLAGS = (
-    "--heartbeat-interval=30",
-    "--election-timeout=300",
+    "--heartbeat-interval=50",
+    "--election-timeout=500",
     # etcd 3.5.0 to 3.5.2 can lose an applied entry if it is killed just after a periodic commit of its database (etcd
     # issue 13766). Without such commits a member comes back from its log alone, which is what is durable.
     "--backend-batch-interval=1h",
     "--backend-batch-limit=1000000",
 )
-BUSY_S = 20.0
-"""How long leaders are killed for, at most."""
+BUSY_S, FEWEST, MOST = 20.0, 3, 6
+"""How long leaders are killed for, and how many."""
 
 
 TIMEOUTS = Timeouts(attempt_s=1)
@@ -42,17 +42,16 @@ def etcd(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Member]:
 def test_nothing_is_lost_while_leaders_are_killed(tmp_path: Path) -> None:
     with several_members(tmp_path, flags=CLUSTER_FLAGS) as cluster:
         kills, traffic = asyncio.run(_kill_leaders(cluster))
-    assert kills >= 3, "too few leaders were killed to mean anything"
-    assert len(traffic.acknowledged) > 300
+    assert len(traffic.acknowledged) > 100 * kills
 
 
 async def _kill_leaders(members: Sequence[Member]) -> tuple[int, Traffic]:
     kills, end = 0, time.monotonic() + BUSY_S
-    async with asyncio.timeout(60), _backend(*members) as backend:
+    async with asyncio.timeout(150), _backend(*members) as backend:
         start, traffic = await backend.current_revision(), Traffic(backend, root="/traffic/")
         async with observing(backend, root=traffic.root, after=start, count=4) as observers:
             async with traffic.flowing(writers=8):
-                while kills < 6 and time.monotonic() < end:
+                while kills < FEWEST or (kills < MOST and time.monotonic() < end):
                     leader = await _leader(members)
                     await asyncio.to_thread(leader.kill)
                     kills += 1
@@ -66,7 +65,7 @@ async def _kill_leaders(members: Sequence[Member]) -> tuple[int, Traffic]:
 
 def test_a_member_that_stops_answering_is_left(tmp_path: Path) -> None:
     async def main(cluster: Sequence[Member]) -> None:
-        async with asyncio.timeout(20), _backend(*cluster) as backend:
+        async with asyncio.timeout(150), _backend(*cluster) as backend:
             start, traffic = await backend.current_revision(), Traffic(backend, root="/traffic/")
             leader = await _leader(cluster)
             stopped = next(member for member in cluster if member is not leader)
@@ -75,7 +74,7 @@ def test_a_member_that_stops_answering_is_left(tmp_path: Path) -> None:
                     await traffic.more(50)
                     stopped.signal(signal.SIGSTOP)
                     try:
-                        async with asyncio.timeout(5):
+                        async with asyncio.timeout(60):
                             await traffic.more(500)
                     finally:
                         stopped.signal(signal.SIGCONT)
@@ -89,7 +88,7 @@ def test_a_dead_member_among_the_endpoints_does_no_harm(etcd: Member) -> None:
     dead = [f"http://127.0.0.1:{port}" for port in free_ports(2)]
 
     async def main() -> None:
-        async with asyncio.timeout(2), EtcdBackend(endpoints=[*dead, etcd.client_url]) as backend:
+        async with asyncio.timeout(60), EtcdBackend(endpoints=[*dead, etcd.client_url]) as backend:
             for i in range(20):
                 await backend.put("/registry/dead", str(i).encode())
 
@@ -115,7 +114,7 @@ def _play(etcd: Member, scene: Scene) -> None:
 
     async def main() -> None:
         async with (
-            asyncio.timeout(30),
+            asyncio.timeout(60),
             TcpProxy(etcd.client_port).running() as proxy,
             EtcdBackend(endpoints=[proxy.url], timeouts=TIMEOUTS) as backend,
             _backend(etcd) as direct,
@@ -225,9 +224,9 @@ def test_a_put_that_never_arrived_and_comes_too_late_is_a_conflict(etcd: Member)
 
 def test_a_write_without_an_answer_ends_in_doubt(etcd: Member) -> None:
     async def main() -> None:
-        timeouts = Timeouts(connect_s=0.2, attempt_s=0.2, request_s=0.6)
+        timeouts = Timeouts(attempt_s=0.5, request_s=2)
         async with (
-            asyncio.timeout(20),
+            asyncio.timeout(60),
             TcpProxy(etcd.client_port).running() as proxy,
             EtcdBackend(endpoints=[proxy.url], timeouts=timeouts) as backend,
         ):

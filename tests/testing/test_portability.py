@@ -48,7 +48,7 @@ for store in ("memory", "sqlite"):
     with Cluster(store=store, insecure=True) as cluster, cluster.namespace() as namespace:
         cluster.run(cluster.client.of(Pod).create(pod("web"), namespace))
         for path in ("/api/v1/pods", "/metrics", "/readyz"):
-            with urllib.request.urlopen(cluster.insecure_url + path, timeout=30) as answer:
+            with urllib.request.urlopen(cluster.insecure_url + path, timeout=60) as answer:
                 assert answer.status == 200
 print("fine")
 """

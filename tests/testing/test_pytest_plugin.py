@@ -83,7 +83,7 @@ def test_options_can_be_overridden(pytester: pytest.Pytester) -> None:
         import urllib.request
 
         def test_plain_http(sampan_cluster):
-            with urllib.request.urlopen(sampan_cluster.insecure_url + "/readyz", timeout=10) as answer:
+            with urllib.request.urlopen(sampan_cluster.insecure_url + "/readyz", timeout=60) as answer:
                 assert answer.read() == b"ok"
     """)
     pytester.runpytest_subprocess("-q").assert_outcomes(passed=1)

@@ -141,7 +141,7 @@ class Cluster:
             raise RuntimeError("the cluster is not running")
         return self._assembly
 
-    def run(self, work: Coroutine[Any, Any, T], timeout_s: float = 30) -> T:
+    def run(self, work: Coroutine[Any, Any, T], timeout_s: float = 60) -> T:
         """Carry out a coroutine on the cluster's loop and wait for it. Any thread may call this but the loop's own."""
         if self._thread is None:
             work.close()

@@ -33,11 +33,11 @@ def play(scene: Callable[[ApiServer, Get], Awaitable[None]]) -> None:
 
             await scene(server, get)
 
-    asyncio.run(asyncio.wait_for(work(), 30))
+    asyncio.run(asyncio.wait_for(work(), 60))
 
 
 async def until(ready: Callable[[], Awaitable[bool]]) -> None:
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         while not await ready():  # noqa: ASYNC110 - what a server does by itself is seen by asking
             await asyncio.sleep(0.01)
 

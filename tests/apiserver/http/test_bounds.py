@@ -218,7 +218,7 @@ def test_a_slow_head_is_given_up(tmp_path: Path, tls: bool) -> None:
             answer = await wire.answer()
             assert (answer.code, "did not arrive in time" in answer.text) == (408, True)
 
-    _on_a_site(tmp_path, test, head_s=0.1)
+    _on_a_site(tmp_path, test, head_s=1)
 
 
 @BOTH
@@ -231,7 +231,7 @@ def test_a_connection_on_which_nothing_comes_is_closed(tmp_path: Path, tls: bool
             assert await wire.is_closed()
         await until(lambda: here.http.connections == 0)
 
-    _on_a_site(tmp_path, test, head_s=0.1, idle_s=0.1)
+    _on_a_site(tmp_path, test, head_s=1, idle_s=1)
 
 
 @BOTH
@@ -262,8 +262,8 @@ def test_an_answer_that_nobody_takes_is_given_up(tmp_path: Path, caplog: pytest.
             await here.objects({"metadata": {"name": f"m{number}"}, "data": {"x": "y" * 100_000}})
         async with here.wire(is_narrow=True) as wire:
             wire.writer.transport.pause_reading()  # type: ignore[attr-defined]
-            wire.send(request("GET", MAPS))
             await until(lambda: here.http.connections == 1)
+            wire.send(request("GET", MAPS))
             await until(lambda: here.http.connections == 0)
 
     _on_a_site(tmp_path, test, request_s=0.3)
@@ -343,12 +343,12 @@ def test_what_is_no_tls_is_dropped_without_a_word(tmp_path: Path, caplog: pytest
     async def test(here: Site) -> None:
         async with Wire(here.tls_port) as wire:
             wire.send(NO_TLS[name])
-            async with asyncio.timeout(10):
+            async with asyncio.timeout(60):
                 await wire.reader.read()
         async with here.wire(tls=True) as wire:
             assert (await wire.ask("GET", "/healthz")).text == "ok"
 
-    _on_a_site(tmp_path, test, handshake_s=0.2)
+    _on_a_site(tmp_path, test, handshake_s=1)
     assert [record for record in caplog.records if record.levelno >= logging.WARNING] == []
 
 
@@ -360,7 +360,7 @@ def test_a_client_that_goes_during_the_greeting_frees_its_place(tmp_path: Path) 
         async with here.wire(tls=True) as wire:
             assert (await wire.ask("GET", "/healthz")).text == "ok"
 
-    _on_a_site(tmp_path, test, connections=3, handshake_s=0.2)
+    _on_a_site(tmp_path, test, connections=3, handshake_s=60)
 
 
 def test_a_certificate_that_somebody_else_signed_is_no_way_in(tmp_path: Path) -> None:

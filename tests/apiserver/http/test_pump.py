@@ -1,73 +1,77 @@
 import asyncio
-import time
 
 from sampan.apiserver.http.pump import Pump
 from tests.apiserver.http.wire import until
+from tests.storage.cacher.world import virtual
+
+
+class Scene:
+    """A pump in virtual time, which passes while somebody sends; who has sent."""
+
+    def __init__(self) -> None:
+        self.spent_s, self.log = 0.0, list[str]()
+        self.pump = Pump(now=self.now)
+
+    def now(self) -> float:
+        return asyncio.get_running_loop().time() + self.spent_s
+
+    def add(self, name: str, *, takes_s: float = 0, again: int = 0) -> None:
+        self.pump.add(Sender(self, name, takes_s, again))
 
 
 class Sender:
-    def __init__(self, pump: Pump, log: list[str], name: str, *, takes_s: float = 0, again: int = 0) -> None:
-        self._pump, self._log, self._name = pump, log, name
+    def __init__(self, scene: Scene, name: str, takes_s: float, again: int) -> None:
+        self._scene, self._name = scene, name
         self._takes_s, self._again = takes_s, again
 
     def send(self) -> None:
-        self._log.append(self._name)
-        end = time.perf_counter() + self._takes_s
-        while time.perf_counter() < end:
-            pass
+        self._scene.log.append(self._name)
+        self._scene.spent_s += self._takes_s
         if self._again:
             self._again -= 1
-            self._pump.add(self)
+            self._scene.pump.add(self)
 
 
-def test_what_is_ready_goes_out_in_one_turn_in_order() -> None:
-    async def run() -> None:
-        pump, log = Pump(), list[str]()
-        for name in "abc":
-            pump.add(Sender(pump, log, name))
-        assert log == []
-        await asyncio.sleep(0)
-        assert log == ["a", "b", "c"]
-
-    asyncio.run(run())
+@virtual
+async def test_what_is_ready_goes_out_in_one_turn_in_order() -> None:
+    scene = Scene()
+    for name in "abc":
+        scene.add(name)
+    assert scene.log == []
+    await asyncio.sleep(0)
+    assert scene.log == ["a", "b", "c"]
 
 
-def test_one_that_has_more_waits_for_the_next_turn() -> None:
-    async def run() -> None:
-        pump, log = Pump(), list[str]()
-        pump.add(Sender(pump, log, "a", again=2))
-        pump.add(Sender(pump, log, "b"))
-        await until(lambda: len(log) == 4)
-        assert log == ["a", "b", "a", "a"]
-
-    asyncio.run(run())
+@virtual
+async def test_one_that_has_more_waits_for_the_next_turn() -> None:
+    scene = Scene()
+    scene.add("a", again=2)
+    scene.add("b")
+    await until(lambda: len(scene.log) == 4)
+    assert scene.log == ["a", "b", "a", "a"]
 
 
-def test_a_long_turn_is_broken_off_and_nobody_is_forgotten() -> None:
-    async def run() -> None:
-        pump, log = Pump(), list[str]()
-        for name in "abc":
-            pump.add(Sender(pump, log, name, takes_s=0.02))
-        await asyncio.sleep(0)
-        assert log == ["a"]
-        await until(lambda: len(log) == 3)
-        assert log == ["a", "b", "c"]
-
-    asyncio.run(run())
+@virtual
+async def test_a_long_turn_is_broken_off_and_nobody_is_forgotten() -> None:
+    scene = Scene()
+    for name in "abc":
+        scene.add(name, takes_s=0.02)
+    await asyncio.sleep(0)
+    assert scene.log == ["a"]
+    await until(lambda: len(scene.log) == 3)
+    assert scene.log == ["a", "b", "c"]
 
 
-def test_a_long_turn_is_followed_by_a_pause_and_a_short_one_is_not() -> None:
-    async def run() -> None:
-        pump, log = Pump(), list[str]()
-        pump.add(Sender(pump, log, "long", takes_s=0.005))
-        await asyncio.sleep(0)
-        began = time.perf_counter()
-        pump.add(Sender(pump, log, "next"))
-        await until(lambda: len(log) == 2)
-        assert time.perf_counter() - began > 0.01
-        await asyncio.sleep(0.03)
-        pump.add(Sender(pump, log, "last"))
-        await asyncio.sleep(0)
-        assert log == ["long", "next", "last"]
-
-    asyncio.run(run())
+@virtual
+async def test_a_long_turn_is_followed_by_a_pause_and_a_short_one_is_not() -> None:
+    scene = Scene()
+    scene.add("long", takes_s=0.005)
+    await asyncio.sleep(0)
+    scene.add("next")
+    await asyncio.sleep(0.019)
+    assert scene.log == ["long"]
+    await asyncio.sleep(0.002)
+    assert scene.log == ["long", "next"]
+    scene.add("last")
+    await asyncio.sleep(0)
+    assert scene.log == ["long", "next", "last"]

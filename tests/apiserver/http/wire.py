@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 
 HEAD = b"Host: x\r\n"
-TIMEOUT_S = 20.0
+TIMEOUT_S = 60.0
 
 
 async def until(condition: Callable[[], bool]) -> None:

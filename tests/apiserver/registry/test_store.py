@@ -28,7 +28,7 @@ def _play(scene: Scene) -> None:
         async with pipelines() as (pipeline,):
             await scene(pipeline)
 
-    asyncio.run(asyncio.wait_for(play(), 30))
+    asyncio.run(asyncio.wait_for(play(), 60))
 
 
 def _leases() -> Subject:

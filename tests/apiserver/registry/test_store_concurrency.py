@@ -70,7 +70,7 @@ def _held(scene: Scene) -> None:
             await scene(first, second, stores[0])
             stores[0].release()
 
-    asyncio.run(asyncio.wait_for(play(), 20))
+    asyncio.run(asyncio.wait_for(play(), 60))
 
 
 def test_an_object_that_another_server_made_is_found() -> None:

@@ -192,4 +192,4 @@ async def _live(subject: Subject, script: list[tuple[Any, ...]]) -> None:
 @settings(max_examples=80, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(script=st.lists(steps, min_size=8, max_size=40))
 def test_lives_of_objects(resource: str, script: list[tuple[Any, ...]]) -> None:
-    asyncio.run(asyncio.wait_for(_live(SUBJECTS[resource](), script), 30))
+    asyncio.run(asyncio.wait_for(_live(SUBJECTS[resource](), script), 60))

@@ -18,7 +18,7 @@ FOREGROUND, ORPHAN = Delete(propagation="Foreground"), Delete(propagation="Orpha
 
 
 async def _until(holds: Callable[[], Awaitable[bool]]) -> None:
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         while not await holds():  # noqa: ASYNC110 - what is awaited is another process's doing
             await asyncio.sleep(0.02)
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-TIMEOUT_S = 60
+TIMEOUT_S = 120
 
 
 def find() -> str | None:

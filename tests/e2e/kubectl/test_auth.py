@@ -109,7 +109,7 @@ def test_a_certificate_that_was_approved_is_issued_and_good(kubectl: Kubectl, tm
             kubectl("certificate", "approve", name)
             == f"certificatesigningrequest.certificates.k8s.io/{name} approved\n"
         )
-        kubectl("wait", f"csr/{name}", "--for=jsonpath={.status.certificate}", "--timeout=10s")
+        kubectl("wait", f"csr/{name}", "--for=jsonpath={.status.certificate}", "--timeout=60s")
         assert "Approved,Issued" in kubectl("get", "csr", name)
         certificate = kubectl("get", "csr", name, "-o", "jsonpath={.status.certificate}")
         config = json.loads(kubectl("config", "view", "--minify", "--raw", "-o", "json"))
@@ -147,7 +147,7 @@ def test_a_token_that_is_kept_in_a_secret(kubectl: Kubectl, tmp_path: Path) -> N
         "type": "kubernetes.io/service-account-token",
     }
     kubectl("create", "-f", "-", stdin=json.dumps(secret))
-    kubectl("wait", "secret/kept", "--for=jsonpath={.data.token}", "--timeout=10s")
+    kubectl("wait", "secret/kept", "--for=jsonpath={.data.token}", "--timeout=60s")
     data = kubectl.json("get", "secret", "kept")["data"]
     assert sorted(data) == ["ca.crt", "namespace", "token"]
     holder = holder_of(base64.b64decode(data["token"]).decode(), kubectl, tmp_path)

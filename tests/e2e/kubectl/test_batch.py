@@ -90,13 +90,13 @@ def kubectl(cluster: Cluster, kubectl_home: Path) -> Iterator[Kubectl]:
 
 def wait_until_gone(kubectl: Kubectl, name: str) -> None:
     """What is gone already is not found by a name, which older versions say in other words."""
-    done = kubectl.run("wait", "--for=delete", name, "--timeout=30s")
+    done = kubectl.run("wait", "--for=delete", name, "--timeout=60s")
     assert done.returncode == 0 or "NotFound" in done.stderr or "no matching resources" in done.stderr
 
 
 def test_create_a_job_and_wait_for_it(kubectl: Kubectl) -> None:
     assert kubectl("create", "job", "hello", "--image=busybox", "--", "echo", "hi") == "job.batch/hello created\n"
-    told = kubectl("wait", "--for=condition=complete", "job/hello", "--timeout=30s")
+    told = kubectl("wait", "--for=condition=complete", "job/hello", "--timeout=60s")
     assert told == "job.batch/hello condition met\n"
     status = kubectl.json("get", "job", "hello")["status"]
     assert (status["succeeded"], status["ready"], status["terminating"]) == (1, 0, 0)
@@ -112,7 +112,7 @@ def test_create_a_job_and_wait_for_it(kubectl: Kubectl) -> None:
 
 def test_what_get_shows_of_a_job(kubectl: Kubectl) -> None:
     kubectl("create", "-f", "-", stdin=job("three", completions=3))
-    kubectl("wait", "--for=condition=complete", "job/three", "--timeout=30s")
+    kubectl("wait", "--for=condition=complete", "job/three", "--timeout=60s")
     cells = dict(zip(*kubectl.table("get", "jobs"), strict=True))
     assert (cells["NAME"], cells["COMPLETIONS"]) == ("three", "3/3")
     if "STATUS" in cells:
@@ -121,7 +121,7 @@ def test_what_get_shows_of_a_job(kubectl: Kubectl) -> None:
 
 def test_a_job_that_fails(kubectl: Kubectl) -> None:
     kubectl("create", "-f", "-", stdin=job("broken", code=3))
-    kubectl("wait", "--for=condition=failed", "job/broken", "--timeout=30s")
+    kubectl("wait", "--for=condition=failed", "job/broken", "--timeout=60s")
     assert "Warning  BackoffLimitExceeded" in kubectl("describe", "job", "broken")
 
 
@@ -132,7 +132,7 @@ def test_a_job_with_no_time_to_live(kubectl: Kubectl) -> None:
 
 def test_deleting_a_job_takes_its_pods_along(kubectl: Kubectl) -> None:
     kubectl("create", "-f", "-", stdin=job("gone"))
-    kubectl("wait", "--for=condition=complete", "job/gone", "--timeout=30s")
+    kubectl("wait", "--for=condition=complete", "job/gone", "--timeout=60s")
     pods = kubectl("get", "pods", "-o", "name").split()
     assert kubectl("delete", "job", "gone") == 'job.batch "gone" deleted\n'
     for name in pods:
@@ -145,7 +145,7 @@ def test_create_a_job_from_a_cron_job(kubectl: Kubectl) -> None:
         assert "batch/v1" in kubectl.fails("create", "job", "now", "--from=cronjob/nightly")
         return  # it knows cron jobs of batch/v1beta1 alone
     assert kubectl("create", "job", "now", "--from=cronjob/nightly") == "job.batch/now created\n"
-    kubectl("wait", "--for=condition=complete", "job/now", "--timeout=30s")
+    kubectl("wait", "--for=condition=complete", "job/now", "--timeout=60s")
     made = kubectl.json("get", "job", "now")["metadata"]
     assert made["labels"]["team"] == "night"
     assert made["annotations"]["cronjob.kubernetes.io/instantiate"] == "manual"
@@ -160,18 +160,18 @@ def test_create_a_job_from_a_cron_job(kubectl: Kubectl) -> None:
 
 def test_suspend_and_resume_a_job(kubectl: Kubectl) -> None:
     kubectl("create", "-f", "-", stdin=job("later").replace("backoffLimit: 0", "suspend: true"))
-    kubectl("wait", "--for=condition=suspended", "job/later", "--timeout=30s")
+    kubectl("wait", "--for=condition=suspended", "job/later", "--timeout=60s")
     assert kubectl("get", "pods", "-o", "name") == ""
     kubectl("patch", "job", "later", "-p", '{"spec": {"suspend": false}}')
-    kubectl("wait", "--for=condition=complete", "job/later", "--timeout=30s")
+    kubectl("wait", "--for=condition=complete", "job/later", "--timeout=60s")
 
 
 def test_autoscale_a_deployment(kubectl: Kubectl) -> None:
     kubectl("create", "-f", "-", stdin=DEPLOYMENT)
     told = kubectl("autoscale", "deployment", "web", "--min=2", "--max=5", "--cpu-percent=80")
     assert told == "horizontalpodautoscaler.autoscaling/web autoscaled\n"
-    kubectl("wait", "--for=condition=AbleToScale", "hpa/web", "--timeout=30s")
-    kubectl("rollout", "status", "deployment/web", "--timeout=30s")
+    kubectl("wait", "--for=condition=AbleToScale", "hpa/web", "--timeout=60s")
+    kubectl("rollout", "status", "deployment/web", "--timeout=60s")
     assert kubectl.jsonpath("get", "deployment", "web", "{.spec.replicas}") == "2"
     described = kubectl("describe", "hpa", "web")
     assert "New size: 2; reason: Current number of replicas below Spec.MinReplicas" in described

@@ -81,7 +81,7 @@ def test_without_waiting(kubectl: Kubectl) -> None:
         assert waiting.stdout is not None
         assert waiting.stdout.readline().startswith('configmap "settings" deleted')
         kubectl("patch", "configmap", "settings", "--type=merge", "-p", '{"metadata":{"finalizers":null}}')
-        assert waiting.wait(30) == 0
+        assert waiting.wait(60) == 0
 
 
 def test_a_namespace_with_all_in_it(kubectl: Kubectl, sampan_namespace: str) -> None:

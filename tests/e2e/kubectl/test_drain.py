@@ -12,7 +12,7 @@ from sampan.testing import Cluster
 from tests.e2e.kubectl.command import Kubectl, find
 
 LABELS = {"app": "web"}
-PATIENCE_S = 30.0
+PATIENCE_S = 60.0
 
 
 @pytest.fixture
@@ -72,7 +72,7 @@ def allowed(kubectl: Kubectl, budget: str) -> int:
 def test_a_node_is_emptied_and_its_pods_run_elsewhere(drainer: Kubectl) -> None:
     apply(drainer, workload("Deployment", "web", replicas=6))
     eventually(lambda: ready(drainer) == 6)
-    said = drainer("drain", "node-0", "--timeout=30s")
+    said = drainer("drain", "node-0", "--timeout=60s")
     assert "node/node-0 cordoned" in said
     assert "node/node-0 drained" in said or "node/node-0 evicted" in said
     eventually(lambda: ready(drainer) == 6)
@@ -104,12 +104,12 @@ def test_a_budget_holds_a_drain_until_it_allows_it(drainer: Kubectl) -> None:
 def test_pods_that_would_be_lost_are_not_evicted_unasked(drainer: Kubectl) -> None:
     alone = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "alone"}, "spec": pod_spec()}
     apply(drainer, workload("DaemonSet", "agent"), alone)
-    drainer("wait", "--for=condition=Ready", "pod/alone", "--timeout=30s")
+    drainer("wait", "--for=condition=Ready", "pod/alone", "--timeout=60s")
     eventually(lambda: ready(drainer) == 3)
     node = json.loads(drainer("get", "pod", "alone", "-o", "json"))["spec"]["nodeName"]
-    refused = drainer.fails("drain", node, "--timeout=10s")
+    refused = drainer.fails("drain", node, "--timeout=60s")
     assert "cannot delete DaemonSet-managed Pods" in refused
     assert "use --force to override" in refused
-    drainer("drain", node, "--force", "--ignore-daemonsets", "--timeout=30s")
+    drainer("drain", node, "--force", "--ignore-daemonsets", "--timeout=60s")
     drainer.fails("get", "pod", "alone")
     eventually(lambda: ready(drainer) == 3)

@@ -9,18 +9,18 @@ from tests.e2e.kubectl.manifests import CONFIG_MAP, POD
 class TestWait:
     def test_for_a_condition(self, kubectl: Kubectl, sampan_cluster: Cluster, sampan_namespace: str) -> None:
         kubectl("create", "-f", "-", stdin=POD)
-        with kubectl.running("wait", "--for=condition=Ready", "pod/web", "--timeout=30s") as waiting:
+        with kubectl.running("wait", "--for=condition=Ready", "pod/web", "--timeout=60s") as waiting:
             patch = {"status": {"conditions": [{"type": "Ready", "status": "True"}]}}
             pods = sampan_cluster.client.of(Pod)
             sampan_cluster.run(pods.patch("web", patch, sampan_namespace, subresource="status"))
             assert waiting.stdout is not None
             assert waiting.stdout.read() == "pod/web condition met\n"
-            assert waiting.wait(30) == 0
+            assert waiting.wait(60) == 0
 
     def test_for_a_value(self, kubectl: Kubectl) -> None:
         kubectl.needs(1, 24)
         kubectl("create", "-f", "-", stdin=POD)
-        told = kubectl("wait", "--for=jsonpath={.status.phase}=Pending", "pod/web", "--timeout=30s")
+        told = kubectl("wait", "--for=jsonpath={.status.phase}=Pending", "pod/web", "--timeout=60s")
         assert told == "pod/web condition met\n"
 
     def test_in_vain(self, kubectl: Kubectl) -> None:
@@ -33,9 +33,9 @@ class TestWait:
         text = CONFIG_MAP.replace("name: settings", "name: settings\n  finalizers: [example.com/hold]")
         kubectl("create", "-f", "-", stdin=text)
         kubectl("delete", "configmap", "settings", "--wait=false")
-        with kubectl.running("wait", "--for=delete", "configmap/settings", "--timeout=30s") as waiting:
+        with kubectl.running("wait", "--for=delete", "configmap/settings", "--timeout=60s") as waiting:
             kubectl("patch", "configmap", "settings", "--type=merge", "-p", '{"metadata":{"finalizers":null}}')
-            assert waiting.wait(30) == 0
+            assert waiting.wait(60) == 0
 
     def test_for_nobody(self, kubectl: Kubectl) -> None:
         told = kubectl.fails("wait", "--for=condition=Ready", "pod/nobody", "--timeout=1s")

@@ -52,7 +52,7 @@ def kubectl(cluster: Cluster, kubectl_home: Path) -> Iterator[Kubectl]:
 def web(kubectl: Kubectl) -> Kubectl:
     """With a deployment that is up."""
     kubectl("create", "-f", "-", stdin=DEPLOYMENT)
-    kubectl("rollout", "status", "deployment/web", "--timeout=30s")
+    kubectl("rollout", "status", "deployment/web", "--timeout=60s")
     return kubectl
 
 
@@ -78,12 +78,12 @@ def set_image(kubectl: Kubectl, image: str, cause: str = "") -> None:
 
 def test_status_waits_until_all_is_there(kubectl: Kubectl) -> None:
     kubectl("create", "-f", "-", stdin=DEPLOYMENT)
-    told = kubectl("rollout", "status", "deployment/web", "--timeout=30s")
+    told = kubectl("rollout", "status", "deployment/web", "--timeout=60s")
     assert told.splitlines()[-1] == 'deployment "web" successfully rolled out'
     header, row = kubectl.table("get", "deployment", "web")
     assert header[:4] == ["NAME", "READY", "UP-TO-DATE", "AVAILABLE"]
     assert row[:4] == ["web", "3/3", "3", "3"]
-    kubectl("wait", "--for=condition=Available", "deployment/web", "--timeout=10s")
+    kubectl("wait", "--for=condition=Available", "deployment/web", "--timeout=60s")
     described = kubectl("describe", "deployment", "web")
     assert "Scaled up replica set web-" in described
     assert "3 desired | 3 updated | 3 total | 3 available | 0 unavailable" in described
@@ -91,20 +91,20 @@ def test_status_waits_until_all_is_there(kubectl: Kubectl) -> None:
 
 def test_history_and_undo(web: Kubectl) -> None:
     set_image(web, "nginx:2", "second")
-    web("rollout", "status", "deployment/web", "--timeout=30s")
+    web("rollout", "status", "deployment/web", "--timeout=60s")
     assert images(web) == {"nginx:2"}
     rows = [line.split() for line in web("rollout", "history", "deployment/web").splitlines() if line]
     assert rows[-2:] == [["1", "first"], ["2", "second"]]
     assert "nginx:1" in web("rollout", "history", "deployment/web", "--revision=1")
 
     assert web("rollout", "undo", "deployment/web").startswith("deployment.apps/web rolled back")
-    web("rollout", "status", "deployment/web", "--timeout=30s")
+    web("rollout", "status", "deployment/web", "--timeout=60s")
     assert images(web) == {"nginx:1"}
     rows = [line.split() for line in web("rollout", "history", "deployment/web").splitlines() if line]
     assert [row[0] for row in rows[-2:]] == ["2", "3"]
 
     web("rollout", "undo", "deployment/web", "--to-revision=2")
-    web("rollout", "status", "deployment/web", "--timeout=30s")
+    web("rollout", "status", "deployment/web", "--timeout=60s")
     assert images(web) == {"nginx:2"}
     assert "unable to find specified revision" in web.fails("rollout", "undo", "deployment/web", "--to-revision=9")
 
@@ -113,11 +113,11 @@ def test_pause_and_resume(web: Kubectl) -> None:
     web("rollout", "pause", "deployment/web")
     set_image(web, "nginx:2")
     web("scale", "deployment/web", "--replicas=5")
-    web("wait", "--for=condition=Available", "deployment/web", "--timeout=10s")
+    web("wait", "--for=condition=Available", "deployment/web", "--timeout=60s")
     assert images(web) == {"nginx:1"}
     assert len(web.json("get", "replicasets")["items"]) == 1
     web("rollout", "resume", "deployment/web")
-    web("rollout", "status", "deployment/web", "--timeout=30s")
+    web("rollout", "status", "deployment/web", "--timeout=60s")
     assert images(web) == {"nginx:2"}
     assert web.jsonpath("get", "deployment", "web", "{.status.availableReplicas}") == "5"
 
@@ -125,7 +125,7 @@ def test_pause_and_resume(web: Kubectl) -> None:
 def test_restart(web: Kubectl) -> None:
     before = uids(web)
     assert web("rollout", "restart", "deployment/web") == "deployment.apps/web restarted\n"
-    web("rollout", "status", "deployment/web", "--timeout=30s")
+    web("rollout", "status", "deployment/web", "--timeout=60s")
     after = uids(web)
     assert len(after) == 3
     assert not before & after
@@ -133,10 +133,10 @@ def test_restart(web: Kubectl) -> None:
 
 def test_scale(web: Kubectl) -> None:
     assert web("scale", "deployment/web", "--replicas=5") == "deployment.apps/web scaled\n"
-    web("rollout", "status", "deployment/web", "--timeout=30s")
+    web("rollout", "status", "deployment/web", "--timeout=60s")
     assert web.jsonpath("get", "deployment", "web", "{.status.readyReplicas}") == "5"
     web("scale", "deployment/web", "--current-replicas=5", "--replicas=1")
-    web("rollout", "status", "deployment/web", "--timeout=30s")
+    web("rollout", "status", "deployment/web", "--timeout=60s")
     assert web.jsonpath("get", "deployment", "web", "{.status.readyReplicas}") == "1"
     assert (
         "expected replicas to be 5"
@@ -149,7 +149,7 @@ def test_a_rollout_that_is_late_fails(kubectl: Kubectl) -> None:
         "terminationGracePeriodSeconds: 0", "nodeSelector: {none: such}"
     )
     kubectl("create", "-f", "-", stdin=late)
-    told = kubectl.fails("rollout", "status", "deployment/web", "--timeout=30s")
+    told = kubectl.fails("rollout", "status", "deployment/web", "--timeout=60s")
     assert 'deployment "web" exceeded its progress deadline' in told
 
 
@@ -170,4 +170,4 @@ def test_scaling_a_replica_set_and_a_replication_controller(kubectl: Kubectl) ->
             if kubectl.jsonpath("get", name, path) == "2/2":
                 break
         assert kubectl.jsonpath("get", name, path) == "2/2"
-        kubectl("wait", "--for=condition=Ready", "pod", "-l", label, "--timeout=20s")
+        kubectl("wait", "--for=condition=Ready", "pod", "-l", label, "--timeout=60s")

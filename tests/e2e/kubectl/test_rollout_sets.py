@@ -65,7 +65,7 @@ def kind(request: pytest.FixtureRequest, kubectl: Kubectl) -> str:
 
 
 def finished(kubectl: Kubectl, kind: str) -> str:
-    return kubectl("rollout", "status", f"{kind}/web", "--timeout=30s").splitlines()[-1]
+    return kubectl("rollout", "status", f"{kind}/web", "--timeout=60s").splitlines()[-1]
 
 
 def pods(kubectl: Kubectl) -> list[dict[str, Any]]:
@@ -84,7 +84,7 @@ def uids(kubectl: Kubectl) -> set[str]:
 
 def gone(kubectl: Kubectl, *words: str) -> None:
     """Wait for the end of something; old versions complain if it came already."""
-    done = kubectl.run("wait", "--for=delete", *words, "--timeout=20s")
+    done = kubectl.run("wait", "--for=delete", *words, "--timeout=60s")
     assert done.returncode == 0 or "no matching resources found" in done.stderr, done.stderr
 
 

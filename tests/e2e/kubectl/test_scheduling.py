@@ -11,7 +11,7 @@ import pytest
 from sampan.testing import Cluster
 from tests.e2e.kubectl.command import Kubectl, find
 
-PATIENCE_S = 30.0
+PATIENCE_S = 60.0
 
 
 @pytest.fixture(scope="module")
@@ -65,10 +65,10 @@ def test_a_taint_keeps_pods_off_until_it_goes(kubectl: Kubectl) -> None:
     )
     toleration = {"key": "team", "operator": "Equal", "value": "red", "effect": "NoSchedule"}
     run(kubectl, "red", tolerations=[toleration])
-    kubectl("wait", "--for=condition=Ready", "pod/red", "--timeout=30s")
+    kubectl("wait", "--for=condition=Ready", "pod/red", "--timeout=60s")
     assert node_of(kubectl, "blue") == ""
     kubectl("taint", "node", "node-1", "team=red:NoSchedule-")
-    kubectl("wait", "--for=condition=Ready", "pod/blue", "--timeout=30s")
+    kubectl("wait", "--for=condition=Ready", "pod/blue", "--timeout=60s")
     assert node_of(kubectl, "blue") == "node-1"
     assert described(kubectl, "blue")[-1].endswith("/blue to node-1")
     kubectl("taint", "node", "node-0", "team:NoSchedule-")
@@ -78,23 +78,23 @@ def test_a_cordoned_node_gets_nothing_new(kubectl: Kubectl) -> None:
     kubectl("cordon", "node-0")
     for name in ("a", "b", "c"):
         run(kubectl, name)
-    kubectl("wait", "--for=condition=Ready", "pod/a", "pod/b", "pod/c", "--timeout=30s")
+    kubectl("wait", "--for=condition=Ready", "pod/a", "pod/b", "pod/c", "--timeout=60s")
     assert {node_of(kubectl, name) for name in ("a", "b", "c")} == {"node-1"}
     kubectl("cordon", "node-1")
     run(kubectl, "d")
     eventually(lambda: bool(described(kubectl, "d")))
     assert "0/2 nodes are available: 2 node(s) were unschedulable." in described(kubectl, "d")[0]
     kubectl("uncordon", "node-0")
-    kubectl("wait", "--for=condition=Ready", "pod/d", "--timeout=30s")
+    kubectl("wait", "--for=condition=Ready", "pod/d", "--timeout=60s")
     assert node_of(kubectl, "d") == "node-0"
     kubectl("uncordon", "node-1")
 
 
 def test_what_a_drain_sets_free_goes_elsewhere(kubectl: Kubectl) -> None:
     kubectl("create", "deployment", "web", "--image=web:1", "--replicas=4")
-    kubectl("rollout", "status", "deployment/web", "--timeout=30s")
-    kubectl("drain", "node-1", "--force", "--ignore-daemonsets", "--pod-selector=app=web", "--timeout=30s")
-    kubectl("rollout", "status", "deployment/web", "--timeout=30s")
+    kubectl("rollout", "status", "deployment/web", "--timeout=60s")
+    kubectl("drain", "node-1", "--force", "--ignore-daemonsets", "--pod-selector=app=web", "--timeout=60s")
+    kubectl("rollout", "status", "deployment/web", "--timeout=60s")
     found = kubectl.json("get", "pods", "-l", "app=web")["items"]
     assert {pod["spec"]["nodeName"] for pod in found if not pod["metadata"].get("deletionTimestamp")} == {"node-0"}
     kubectl("uncordon", "node-1")

@@ -61,17 +61,17 @@ class LookedInto:
 
     def start(self) -> None:
         self._thread.start()
-        self._ready.wait(30)
+        self._ready.wait(60)
         if self._failure is not None:
             raise self._failure
 
     def stop(self) -> None:
         if self._thread.is_alive():
             self.loop.call_soon_threadsafe(self._over.set)
-            self._thread.join(30)
+            self._thread.join(60)
 
     def do(self, work: Coroutine[Any, Any, Any]) -> Any:
-        return asyncio.run_coroutine_threadsafe(work, self.loop).result(30)
+        return asyncio.run_coroutine_threadsafe(work, self.loop).result(60)
 
     def _run(self) -> None:
         try:

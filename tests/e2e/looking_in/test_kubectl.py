@@ -96,7 +96,7 @@ def test_port_forward(cluster: LookedInto, kubectl_of: Kubectl, name: str, tmp_p
         local = re.search(r"127\.0\.0\.1:(\d+) ->", said)
         assert local is not None, said
         for _ in range(3):
-            with urllib.request.urlopen(f"http://127.0.0.1:{local[1]}/file", timeout=20) as answer:
+            with urllib.request.urlopen(f"http://127.0.0.1:{local[1]}/file", timeout=60) as answer:
                 assert len(answer.read()) == 3_000_000
 
 
@@ -109,7 +109,7 @@ def test_port_forward_to_nobody(cluster: LookedInto, kubectl_of: Kubectl, name: 
         assert forwarding.stdout is not None
         local = re.search(r"127\.0\.0\.1:(\d+) ->", forwarding.stdout.readline())
         assert local is not None
-        with socket.create_connection(("127.0.0.1", int(local[1])), timeout=20) as connection:
+        with socket.create_connection(("127.0.0.1", int(local[1])), timeout=60) as connection:
             assert connection.recv(1) == b""
         said = ""
         while "error forwarding port" not in said:

@@ -83,7 +83,7 @@ def test_port_forward(cluster: LookedInto, ours: Ours, tmp_path: Path) -> None:
         local = re.search(r"127\.0\.0\.1:(\d+) ->", forwarding.stdout.readline())
         assert local is not None
         for _ in range(2):
-            with urllib.request.urlopen(f"http://127.0.0.1:{local[1]}/file", timeout=20) as answer:
+            with urllib.request.urlopen(f"http://127.0.0.1:{local[1]}/file", timeout=60) as answer:
                 assert len(answer.read()) == 1_000_000
 
 

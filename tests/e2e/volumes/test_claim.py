@@ -59,7 +59,7 @@ async def walk(scene: Scene, driver: FolderDriver, data: Path) -> None:
     published = scene.root / f"pods/{pod.metadata.uid}/volumes/kubernetes.io~csi/{name}/mount"
     assert {staged, published} <= set(kernel.mounts_below(scene.root))
     assert dict(driver.of("NodeStageVolume")[0].publish_context) == {"device": "/dev/vdx"}
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         while not (data / name / "file").exists():  # noqa: ASYNC110 - files tell nobody
             await asyncio.sleep(0.05)
     (data / name / "end").touch()

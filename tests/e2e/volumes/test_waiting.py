@@ -14,7 +14,7 @@ from tests.e2e.conformance.storage.real_node import COMPONENTS, RealNode, play, 
 async def told(node: RealNode, reason: str) -> str:
     """The first event of that reason."""
     selection = Selection(namespace=node.namespace, fields=f"reason={reason}")
-    async with asyncio.timeout(30), node.client.of(Event).watch(selection) as events:
+    async with asyncio.timeout(60), node.client.of(Event).watch(selection) as events:
         async for batch in events:
             for event in batch:
                 if event.type == "ADDED":
@@ -25,7 +25,7 @@ async def told(node: RealNode, reason: str) -> str:
 async def waits(node: RealNode, name: str) -> str:
     """Why the pod's container does."""
     selection = Selection(namespace=node.namespace, fields=f"metadata.name={name}")
-    async with asyncio.timeout(30), node.client.of(Pod).watch(selection) as events:
+    async with asyncio.timeout(60), node.client.of(Pod).watch(selection) as events:
         async for batch in events:
             for pod in (event.object for event in batch if event.type in ("ADDED", "MODIFIED")):
                 for status in pod.status.containerStatuses:
@@ -46,7 +46,7 @@ async def never_comes(node: RealNode) -> None:
     """Who waits can be deleted."""
     name = await node.start("true", {"name": "v", "secret": {"secretName": "never"}})
     assert await told(node, "FailedMount") == 'MountVolume.SetUp failed for volume "v" : secret "never" not found'
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         selection = Selection(namespace=node.namespace, fields=f"metadata.name={name}")
         async with node.client.of(Pod).watch(selection) as events:
             await node.client.of(Pod).delete(name, node.namespace, options=Delete(grace_period_s=1))

@@ -57,7 +57,7 @@ def test_a_node_runs_its_own_pods_before_there_is_an_api_server(tmp_path: Path) 
             serving = group.create_task(serve_kubelet(kubelet, ports))
             await until(lambda: phase(kubelet, OWN) == "Running")
             assert not kubelet.ready.is_set()
-            async with asyncio.timeout(30):
+            async with asyncio.timeout(60):
                 await listens(port)
             assert await pods_told(port) == [OWN]
             async with Cluster(components=("apiserver", "controllers")) as cluster:

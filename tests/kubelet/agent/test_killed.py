@@ -103,7 +103,7 @@ async def settled(client: Client, names: set[str]) -> dict[str, tuple[str, int]]
 
 
 async def registered(client: Client) -> None:
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(60):
         while True:
             if NODE in [each.metadata.name for each in (await client.of(Node).list()).items]:
                 return
@@ -146,7 +146,7 @@ def left(folder: Path) -> list[str]:
 
 
 async def until_nothing_is_left(folder: Path) -> list[str]:
-    for _ in range(100):
+    for _ in range(400):
         if not left(folder):
             return []
         await asyncio.sleep(0.1)
@@ -155,7 +155,7 @@ async def until_nothing_is_left(folder: Path) -> list[str]:
 
 def play(folder: Path, count: int) -> None:
     with Cluster(components=("apiserver", "controllers")) as cluster, agent(cluster, folder) as victim:
-        cluster.run(rounds(cluster, victim, count), timeout_s=30 + 15 * count)
+        cluster.run(rounds(cluster, victim, count), timeout_s=90 + 15 * count)
         assert cluster.run(until_nothing_is_left(folder)) == []
 
 

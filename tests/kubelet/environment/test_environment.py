@@ -49,7 +49,7 @@ def value(**container: Any) -> Pod:
 
 def test_from_pod_to_config(tmp_path: Path) -> None:
     async def main() -> None:
-        async with asyncio.timeout(30), Cluster(components=["apiserver"]) as cluster, node(cluster) as informers:
+        async with asyncio.timeout(60), Cluster(components=["apiserver"]) as cluster, node(cluster) as informers:
             client = cluster.client
             secret = {"metadata": {"name": "s", "namespace": "default"}, "stringData": {"password": "open"}}
             await client.of(Secret).create(json.from_value(secret, Secret))
@@ -87,7 +87,7 @@ def test_from_pod_to_config(tmp_path: Path) -> None:
 
 def test_users_of_its_own_are_refused_and_not_ignored(tmp_path: Path) -> None:
     async def main() -> None:
-        async with asyncio.timeout(30), Cluster(components=["apiserver"]) as cluster, node(cluster) as informers:
+        async with asyncio.timeout(60), Cluster(components=["apiserver"]) as cluster, node(cluster) as informers:
             pod = value()
             pod.spec.hostUsers = False
             objects = PodObjects(informers=informers, on_change=lambda key: None)
@@ -101,7 +101,7 @@ def test_users_of_its_own_are_refused_and_not_ignored(tmp_path: Path) -> None:
 
 def test_what_is_missing(tmp_path: Path) -> None:
     async def main() -> None:
-        async with asyncio.timeout(30), Cluster(components=["apiserver"]) as cluster, node(cluster) as informers:
+        async with asyncio.timeout(60), Cluster(components=["apiserver"]) as cluster, node(cluster) as informers:
             pod = await cluster.client.of(Pod).create(value(envFrom=[{"configMapRef": {"name": "later"}}]))
             changed = asyncio.Event()
             objects = PodObjects(informers=informers, on_change=lambda key: changed.set())

@@ -82,7 +82,7 @@ def test_following_through_rotation_to_the_end(tmp_path: Path) -> None:
         path, runs = tmp_path / "0.log", True
         path.write_text(_line(1, "one"))
         pieces = read(path, LogOptions(is_following=True), is_running=lambda: runs)
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             assert await anext(pieces) == b"one\n"
             with path.open("a") as file:
                 file.write(_line(2, "two"))

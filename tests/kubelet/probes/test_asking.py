@@ -30,7 +30,7 @@ async def serving(answer: Callable[[web.BaseRequest], Awaitable[web.StreamRespon
 
 
 def play(work: Callable[[], Awaitable[None]]) -> None:
-    asyncio.run(asyncio.wait_for(work(), 30))
+    asyncio.run(asyncio.wait_for(work(), 60))
 
 
 @pytest.mark.parametrize(

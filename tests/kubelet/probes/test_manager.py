@@ -73,7 +73,7 @@ async def scene() -> AsyncIterator[Scene]:
 
 def play(work: Callable[[Scene], Awaitable[None]]) -> None:
     async def main() -> None:
-        async with asyncio.timeout(30), scene() as made:
+        async with asyncio.timeout(60), scene() as made:
             await work(made)
 
     asyncio.run(main())

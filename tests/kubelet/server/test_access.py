@@ -67,7 +67,7 @@ def test_over_the_wire(tmp_path: Path) -> None:
     async def main() -> None:
         delegation = Delegation(client=_Reviews(), clock=VirtualClock())  # type: ignore[arg-type]
         async with (
-            asyncio.timeout(30),
+            asyncio.timeout(60),
             plain_node(tmp_path) as node,
             serving(node, access=Access(node="plain", delegation=delegation)) as url,
             aiohttp.ClientSession() as session,

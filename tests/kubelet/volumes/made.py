@@ -96,7 +96,7 @@ class Scene:
 
     async def seen(self, kind: type[Any], name: str, holds: Callable[[Any], bool]) -> None:
         """Until the object is so."""
-        async with asyncio.timeout(20), self.client.of(kind).watch(Selection(fields=f"metadata.name={name}")) as events:
+        async with asyncio.timeout(60), self.client.of(kind).watch(Selection(fields=f"metadata.name={name}")) as events:
             async for batch in events:
                 if any(event.type != "BOOKMARK" and holds(event.object) for event in batch):
                     return
@@ -118,6 +118,6 @@ def play(tmp_path: Path, scenario: Callable[[Scene], Awaitable[None]], **options
 
 async def eventually(holds: Callable[[], bool]) -> None:
     """Without a word from anybody: what is looked at is on disk."""
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         while not holds():  # noqa: ASYNC110 - files tell nobody
             await asyncio.sleep(0.01)

@@ -250,7 +250,7 @@ def test_a_driver_that_is_away_while_its_volume_goes(tmp_path: Path) -> None:
                 await driver.registered.wait()
                 await manager.mount(pod)
                 driver.faults = {"NodeUnstageVolume": "not now"}
-                async with asyncio.timeout(20):
+                async with asyncio.timeout(60):
                     await manager.unmount(pod)
             driver.faults = {}
             async with scene.managing() as manager:

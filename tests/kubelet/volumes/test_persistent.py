@@ -167,7 +167,7 @@ def test_a_disk_of_the_network_without_its_tool(tmp_path: Path) -> None:
             )
             assert told == f'{start}\nexec: "iscsiadm": executable file not found in $PATH'
             task.cancel()
-            async with asyncio.timeout(5):
+            async with asyncio.timeout(60):
                 await manager.unmount(pod)
 
     play(tmp_path, scenario)

@@ -38,7 +38,7 @@ Body = Callable[[Server, Client], Awaitable[None]]
 
 def run(transport: str, body: Body) -> None:
     async def main() -> None:
-        async with asyncio.timeout(20), serving() as server:
+        async with asyncio.timeout(60), serving() as server:
             await body(server, server.client(transport))
 
     asyncio.run(main())

@@ -32,7 +32,7 @@ def test_connections_through_spdy(is_tunnelled: bool) -> None:
         told: list[str] = []
         if is_tunnelled:
             ours = Tunnel(WebSocket(ours, is_server=False))
-        async with asyncio.timeout(20), asyncio.TaskGroup() as group:
+        async with asyncio.timeout(60), asyncio.TaskGroup() as group:
             group.create_task(port_forward.serve(theirs, agreement, (), _connect, "pod p"))
             async with SpdyConnection(ours, is_server=False) as connection:
                 forwarding = Forwarding(connection, told.append)
@@ -68,7 +68,7 @@ def test_a_port_that_nobody_listens_on() -> None:
         async def connect(port: int) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
             raise ConnectionRefusedError("connection refused")
 
-        async with asyncio.timeout(10), asyncio.TaskGroup() as group:
+        async with asyncio.timeout(60), asyncio.TaskGroup() as group:
             agreement = Agreement(protocol=PORT_FORWARD, is_websocket=False)
             group.create_task(port_forward.serve(theirs, agreement, (), connect, "pod p, uid u"))
             async with SpdyConnection(ours, is_server=False) as connection:
@@ -88,7 +88,7 @@ def test_the_channel_form() -> None:
     async def main() -> None:
         server, port = await echo_server()
         ours, theirs = wires()
-        async with asyncio.timeout(10), asyncio.TaskGroup() as group:
+        async with asyncio.timeout(60), asyncio.TaskGroup() as group:
             agreement = Agreement(protocol="v4.channel.k8s.io", is_websocket=True)
             group.create_task(port_forward.serve(theirs, agreement, (port, port), _connect, "pod p"))
             socket = WebSocket(ours, is_server=False, protocol=agreement.protocol)

@@ -76,7 +76,7 @@ def test_version_5_over_a_websocket(code: int) -> None:
         def output(number: int, data: bytes) -> None:
             said[number] += data
 
-        async with asyncio.timeout(10), asyncio.TaskGroup() as group:
+        async with asyncio.timeout(60), asyncio.TaskGroup() as group:
             group.create_task(_serve(theirs, Agreement(protocol=V5, is_websocket=True), ALL, process))
             socket = WebSocket(ours, is_server=False, protocol=V5)
             status = await remote_command_client.run(socket, output, stdin=_once(b"hello ", b"you"))
@@ -98,7 +98,7 @@ def test_sizes_of_the_terminal_arrive() -> None:
             await process.resized.wait()
             yield b"x"
 
-        async with asyncio.timeout(10), asyncio.TaskGroup() as group:
+        async with asyncio.timeout(60), asyncio.TaskGroup() as group:
             group.create_task(_serve(theirs, Agreement(protocol=V5, is_websocket=True), TERMINAL, process))
             socket = WebSocket(ours, is_server=False, protocol=V5)
             await remote_command_client.run(socket, lambda *_: None, stdin=stdin(), sizes=sizes())
@@ -114,7 +114,7 @@ def test_channels_of_older_versions(protocol: str) -> None:
     async def main() -> None:
         ours, theirs = wires()
         process = Shouter()
-        async with asyncio.timeout(10), asyncio.TaskGroup() as group:
+        async with asyncio.timeout(60), asyncio.TaskGroup() as group:
             group.create_task(_serve(theirs, Agreement(protocol=protocol, is_websocket=True), ALL, process))
             socket = WebSocket(ours, is_server=False, protocol=protocol)
             async with Channels(socket, 5) as channels:
@@ -131,7 +131,7 @@ def test_base64() -> None:
     async def main() -> None:
         ours, theirs = wires()
         agreement = Agreement(protocol="v4.base64.channel.k8s.io", is_websocket=True)
-        async with asyncio.timeout(10), asyncio.TaskGroup() as group:
+        async with asyncio.timeout(60), asyncio.TaskGroup() as group:
             group.create_task(_serve(theirs, agreement, ALL, Shouter()))
             socket = WebSocket(ours, is_server=False)
             await socket.send(b"0" + base64.b64encode(b"hello"), 1)
@@ -163,7 +163,7 @@ def test_base64() -> None:
 def test_spdy(protocol: str, code: int, told: Callable[[bytes], Any]) -> None:
     async def main() -> None:
         ours, theirs = wires()
-        async with asyncio.timeout(10), asyncio.TaskGroup() as group:
+        async with asyncio.timeout(60), asyncio.TaskGroup() as group:
             group.create_task(_serve(theirs, Agreement(protocol=protocol, is_websocket=False), ALL, Shouter(code)))
             async with SpdyConnection(ours, is_server=False) as client:
                 streams = {
@@ -191,7 +191,7 @@ def test_what_cannot_begin_is_told() -> None:
             async with command.accepted(theirs, Agreement(protocol=V5, is_websocket=True), ALL) as ends:
                 await command.serve(ends, begin)
 
-        async with asyncio.timeout(10), asyncio.TaskGroup() as group:
+        async with asyncio.timeout(60), asyncio.TaskGroup() as group:
             group.create_task(serve())
             socket = WebSocket(ours, is_server=False, protocol=V5)
             status = await remote_command_client.run(socket, lambda *_: None)
@@ -205,7 +205,7 @@ def test_a_client_that_goes_ends_the_process() -> None:
     async def main() -> None:
         ours, theirs = wires()
         process = Shouter()
-        async with asyncio.timeout(10), asyncio.TaskGroup() as group:
+        async with asyncio.timeout(60), asyncio.TaskGroup() as group:
             task = group.create_task(_serve(theirs, Agreement(protocol=V5, is_websocket=True), ALL, process))
             socket = WebSocket(ours, is_server=False, protocol=V5)
             await socket.receive()

@@ -31,7 +31,7 @@ def test_streams_both_ways_with_ends_of_their_own(form: str) -> None:
     async def main() -> None:
         ours, theirs = _ends(form)
         async with (
-            asyncio.timeout(20),
+            asyncio.timeout(60),
             SpdyConnection(theirs, is_server=True) as server,
             SpdyConnection(ours, is_server=False) as client,
         ):
@@ -60,7 +60,7 @@ def test_a_reset_ends_both_directions() -> None:
     async def main() -> None:
         ours, theirs = wires()
         async with (
-            asyncio.timeout(10),
+            asyncio.timeout(60),
             SpdyConnection(theirs, is_server=True) as server,
             SpdyConnection(ours, is_server=False) as client,
         ):
@@ -80,7 +80,7 @@ def test_what_was_said_before_a_reset_is_read() -> None:
     async def main() -> None:
         ours, theirs = wires()
         async with (
-            asyncio.timeout(10),
+            asyncio.timeout(60),
             SpdyConnection(theirs, is_server=True) as server,
             SpdyConnection(ours, is_server=False) as client,
         ):
@@ -101,7 +101,7 @@ def test_who_does_not_read_is_not_sent_without_bounds() -> None:
     async def main() -> None:
         ours, theirs = wires()
         async with (
-            asyncio.timeout(20),
+            asyncio.timeout(60),
             SpdyConnection(theirs, is_server=True) as server,
             SpdyConnection(ours, is_server=False) as client,
         ):
@@ -123,7 +123,7 @@ def test_who_does_not_read_is_not_sent_without_bounds() -> None:
 def test_nonsense_ends_the_connection(data: bytes) -> None:
     async def main() -> None:
         ours, theirs = wires()
-        async with asyncio.timeout(10), SpdyConnection(theirs, is_server=True) as server:
+        async with asyncio.timeout(60), SpdyConnection(theirs, is_server=True) as server:
             await ours.write(data)
             await ours.close()
             assert await server.accept() is None

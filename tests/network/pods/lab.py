@@ -22,7 +22,7 @@ needs_network = pytest.mark.skipif(bool(lacking()), reason=lacking() or "can")
 NODE_IP, OUTSIDE_IP = "192.0.2.1", "192.0.2.2"
 NODE_IP6, OUTSIDE_IP6 = "2001:db8::1", "2001:db8::2"
 _CLONE_NEWNET = 0x40000000
-_WAIT_S = 5.0
+_WAIT_S = 60.0
 
 T = TypeVar("T")
 

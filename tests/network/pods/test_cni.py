@@ -139,7 +139,7 @@ def _call(command: str, namespace: Path, given: dict[str, Any]) -> dict[str, Any
         capture_output=True,
         env={**os.environ, **env, "CNI_PATH": path},
         check=False,
-        timeout=30,
+        timeout=60,
     )
     assert done.returncode == 0, done.stdout
     return json.loads(done.stdout) if done.stdout else None

@@ -94,7 +94,7 @@ def test_an_event_is_looked_into_and_told(tmp_path: Path) -> None:
             relist_s=600,
         )
         try:
-            async with asyncio.timeout(20), runtime:
+            async with asyncio.timeout(60), runtime:
                 assert runtime.pod_report(POD).containers[0].state == contract.RUNNING
                 assert (runtime.name, runtime.version, runtime.known_pods()) == ("fake", "2.0", ["u"])
                 told.clear()

@@ -43,7 +43,7 @@ def play(engine: Engine, folder: Path, work: Callable[[Bench], Awaitable[None]],
         subject = Subject(
             open=opened, folder=folder, image=BUSYBOX, left=lambda uid: leftovers.of_pod(uid, engine.folder)
         )
-        async with asyncio.timeout(60), bench(subject) as at:
+        async with asyncio.timeout(150), bench(subject) as at:
             await work(at)
 
     asyncio.run(main())
@@ -90,7 +90,7 @@ def test_by_docker_itself(engine: Engine, own_network: str, tmp_path: Path) -> N
 
 
 async def _echoed(host: str, port: int) -> bytes:
-    for _ in range(100):
+    while True:
         try:
             reader, writer = await asyncio.open_connection(host, port)
             writer.write(b"hello\n")
@@ -101,7 +101,6 @@ async def _echoed(host: str, port: int) -> bytes:
         except OSError:
             pass
         await asyncio.sleep(0.05)
-    raise AssertionError("nothing answers")
 
 
 class _Recorded(NoNetwork):

@@ -33,7 +33,7 @@ async def monitor(folder: Path) -> AsyncIterator[MonitorClient]:
 
 def play(folder: Path, work: Callable[[MonitorClient], Awaitable[None]]) -> None:
     async def main() -> None:
-        async with asyncio.timeout(30), monitor(folder) as client:
+        async with asyncio.timeout(60), monitor(folder) as client:
             await work(client)
 
     asyncio.run(main())

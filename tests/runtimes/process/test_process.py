@@ -69,7 +69,7 @@ async def node(folder: Path) -> AsyncIterator[Node]:
 
 def play(folder: Path, work: Callable[[Node], Awaitable[None]]) -> None:
     async def main() -> None:
-        async with asyncio.timeout(30), node(folder) as made:
+        async with asyncio.timeout(60), node(folder) as made:
             await work(made)
 
     asyncio.run(main())

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
+from collections.abc import Callable
 from time import perf_counter
 from typing import Protocol
 
@@ -26,7 +27,8 @@ class Stream(Protocol):
 
 
 class Pump:
-    def __init__(self) -> None:
+    def __init__(self, *, now: Callable[[], float] = perf_counter) -> None:
+        self._now = now
         self._ready: deque[Stream] = deque()
         self._is_scheduled = False
         self._not_before = 0.0
@@ -39,17 +41,17 @@ class Pump:
 
     def _schedule(self) -> None:
         self._is_scheduled = True
-        loop, pause_s = asyncio.get_running_loop(), self._not_before - perf_counter()
+        loop, pause_s = asyncio.get_running_loop(), self._not_before - self._now()
         if pause_s < _SHORTEST_PAUSE_S:
             loop.call_soon(self._turn)
         else:
             loop.call_later(pause_s, self._turn)
 
     def _turn(self) -> None:
-        ready, began, now = self._ready, perf_counter(), 0.0
+        ready, began, now = self._ready, self._now(), 0.0
         for _ in range(len(ready)):
             ready.popleft().send()
-            now = perf_counter()
+            now = self._now()
             if now - began > _TURN_S:
                 break
         self._not_before = now + min((now - began) * _PAUSE_FACTOR, _LONGEST_PAUSE_S)

@@ -8,7 +8,7 @@ from typing import Generic, TypeVar
 
 from sampan.storage.backend import Backend, Batch, Event, Watch
 
-TIMEOUT_S = 20.0
+TIMEOUT_S = 60.0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -31,7 +31,7 @@ class Subject:
 Check = Callable[[Subject], Coroutine[None, None, None]]
 
 
-def run(check: Check, subject: Subject, *, timeout_s: float = 60.0) -> None:
+def run(check: Check, subject: Subject, *, timeout_s: float = 150.0) -> None:
     """Run one check on an event loop of its own."""
     asyncio.run(asyncio.wait_for(check(subject), timeout_s))
 

@@ -18,7 +18,7 @@ from sampan.runtimes.contract import ContainerReport, Runtime, RuntimeFailure
 from sampan.runtimes.streams import collected
 from sampan.testing.runtime_conformance.subject import Subject
 
-_PATIENCE_S = 20.0
+_PATIENCE_S = 60.0
 _AGAIN_S = 0.05
 FOREVER = ("/bin/sh", "-c", "exec sleep 1000000")
 NAME = "c"

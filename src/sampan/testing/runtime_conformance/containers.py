@@ -11,7 +11,6 @@ from sampan.testing.runtime_conformance.bench import FOREVER, bench, refused, un
 from sampan.testing.runtime_conformance.subject import Checks, Feature, Subject
 
 CHECKS = Checks()
-_QUICK_S = 8.0
 _LIMITS = "cat /sys/fs/cgroup/memory/memory.limit_in_bytes 2>/dev/null || cat /sys/fs/cgroup/memory.max"
 _QUOTA = "cat /sys/fs/cgroup/cpu/cpu.cfs_quota_us 2>/dev/null || cat /sys/fs/cgroup/cpu.max"
 
@@ -49,8 +48,10 @@ async def a_container_ends_with_a_code(subject: Subject) -> None:
 async def an_end_is_told(subject: Subject) -> None:
     async with bench(subject) as at:
         pod = await at.sandbox()
-        await at.start(pod, "sleep 0.5; exit 1")
+        await at.start(pod, "trap 'exit 1' TERM; echo ready; while :; do sleep 0.05; done")
+        await until(lambda: bool(at.log(pod)), "it says nothing")
         at.told.clear()
+        await at.runtime.stop_container(pod, "c", 600)
         await until(lambda: pod.metadata.uid in at.told, "nobody is told")
         assert (await at.ended(pod)).exit_code == 1
 
@@ -67,11 +68,12 @@ async def a_container_is_stopped_with_grace(subject: Subject) -> None:
         )
         for name in ("hears", "deaf", "other"):
             await until(lambda name=name: bool(at.log(pod, name)), f"{name} says nothing")  # type: ignore[misc]
-        began = time.monotonic()
-        await at.runtime.stop_container(pod, "hears", 30)
-        await at.runtime.stop_container(pod, "deaf", 1)
-        assert time.monotonic() - began < 1, "stopping waits for the end"
+        await at.runtime.stop_container(pod, "hears", 600)
         assert (await at.ended(pod, "hears")).exit_code == 7
+        await at.runtime.stop_container(pod, "deaf", 600)
+        assert at.report(pod, "deaf").state == contract.RUNNING, "stopping waits for the end"
+        began = time.monotonic()
+        await at.runtime.stop_container(pod, "deaf", 1)
         killed = await at.ended(pod, "deaf")
         assert (killed.exit_code, killed.reason) == (137, contract.ERROR)
         assert time.monotonic() - began >= 0.9, "the grace was not kept"
@@ -85,14 +87,13 @@ async def a_container_is_stopped_with_grace(subject: Subject) -> None:
 async def a_grace_can_be_made_shorter(subject: Subject) -> None:
     async with bench(subject) as at:
         pod = await at.sandbox()
-        await at.start(pod, "trap '' TERM; while :; do sleep 0.05; done")
+        await at.start(pod, "trap '' TERM; echo ready; while :; do sleep 0.05; done")
+        await until(lambda: bool(at.log(pod)), "it says nothing")
         await at.runtime.stop_container(pod, "c", 600)
         await asyncio.sleep(0.2)
         assert at.report(pod).state == contract.RUNNING
-        began = time.monotonic()
         await at.runtime.stop_container(pod, "c", 0)
         assert (await at.ended(pod)).exit_code == 137
-        assert time.monotonic() - began < _QUICK_S
 
 
 @CHECKS.add()

@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable
 from contextlib import suppress
 
 from sampan.api.types.core_v1 import Pod
-from sampan.runtimes.contract import RuntimeFailure, Unsupported
+from sampan.runtimes.contract import RuntimeFailure, Unsupported, Usage
 from sampan.runtimes.streams import ProcessStream, collected
 from sampan.testing.runtime_conformance.bench import FOREVER, Bench, bench, refused, until
 from sampan.testing.runtime_conformance.subject import Checks, Feature, Subject
@@ -152,7 +152,7 @@ async def heard(stream: ProcessStream, wanted: bytes) -> bytes:
 async def _asked_until(stream: ProcessStream, wanted: bytes, question: bytes = b"\n") -> None:
     """A terminal's size changes some time after it was said."""
     said = b""
-    for _ in range(40):
+    for _ in range(400):
         await stream.write(question)
         piece = await stream.read()
         assert piece is not None, f"the stream ends after {said!r}"
@@ -181,7 +181,7 @@ async def a_port_of_the_pod(subject: Subject) -> None:
 
 async def _echoed(at: Bench, pod: Pod, text: bytes) -> bytes:
     """The server may still be about to listen."""
-    for _ in range(40):
+    for _ in range(1000):
         try:
             reader, writer = await at.runtime.connect(pod, _PORT)
         except RuntimeFailure:
@@ -203,11 +203,13 @@ async def what_it_uses(subject: Subject) -> None:
         pod = await at.sandbox("busy", "idle")
         await at.start(pod, "while :; do :; done", "busy")
         await at.start(pod, FOREVER, "idle")
-        await at.runtime.stats(pod)
-        await asyncio.sleep(0.5)
-        found = {usage.name: usage for usage in await at.runtime.stats(pod)}
-        assert {"busy", "idle"} <= set(found)
+        found: dict[str, Usage] = {}
+        for _ in range(100):  # a machine that is busy itself gives it little at first
+            await asyncio.sleep(0.5)
+            found = {usage.name: usage for usage in await at.runtime.stats(pod)}
+            if found["busy"].cpu_cores > 0 and (found["busy"].cpu_s or 0) > (found["idle"].cpu_s or 0):
+                break
+        else:
+            raise AssertionError(f"the busy one uses no more than the idle one: {found}")
         assert found["busy"].memory_bytes > 0
-        assert (found["busy"].cpu_s or 0) > (found["idle"].cpu_s or 0)
-        assert found["busy"].cpu_cores > 0
         assert await at.runtime.stats(at.pod()) in ([], ())

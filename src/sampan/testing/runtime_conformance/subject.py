@@ -12,7 +12,7 @@ from pathlib import Path
 from sampan.api.types.core_v1 import Pod
 from sampan.runtimes.contract import Runtime, Told
 
-TIMEOUT_S = 60.0
+TIMEOUT_S = 150.0
 
 
 class Feature(Enum):

@@ -17,7 +17,7 @@ def test_any_port(kubectl: Kubectl) -> None:
         while (found := re.search(r"Starting to serve on 127\.0\.0\.1:(\d+)", said)) is None:
             said = process.stdout.readline()
             assert said
-        connection = http.client.HTTPConnection("127.0.0.1", int(found[1]), timeout=20)
+        connection = http.client.HTTPConnection("127.0.0.1", int(found[1]), timeout=60)
         connection.request("GET", "/api/")
         assert json.loads(connection.getresponse().read())["kind"] == "APIVersions"
         connection.close()
@@ -30,7 +30,7 @@ def test_a_unix_socket(kubectl: Kubectl, tmp_path: Path) -> None:
         assert process.stdout is not None
         assert f"Starting to serve on {path}" in process.stdout.readline()
         with socket.socket(socket.AF_UNIX) as connection:
-            connection.settimeout(20)
+            connection.settimeout(60)
             connection.connect(str(path))
             connection.sendall(b"GET /api/ HTTP/1.0\r\nHost: localhost\r\n\r\n")
             said = b""

@@ -36,7 +36,7 @@ def test_the_lifecycle_of_an_endpoint() -> None:
         (subset,) = found.subsets
         assert (subset.addresses[0].ip, subset.ports[0].port) == ("10.0.0.25", 8080)
         assert found.metadata.labels["test-service"] == "patched"
-        async with asyncio.timeout(10), endpoints.watch(chosen, resource_version=made.metadata.resourceVersion) as news:
+        async with asyncio.timeout(60), endpoints.watch(chosen, resource_version=made.metadata.resourceVersion) as news:
             await endpoints.delete_collection(Selection(namespace=NAMESPACE, labels="test-endpoint-static=true"))
             async for batch in news:
                 if any(event.type == DELETED for event in batch):

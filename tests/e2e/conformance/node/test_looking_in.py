@@ -158,7 +158,7 @@ def _served(cluster: Cluster, node: RealNode) -> None:
 
     async def has_endpoints() -> None:
         await cluster.client.of(Service).create(json.from_value(value, Service))
-        async with asyncio.timeout(30), cluster.client.of(Endpoints).watch() as events:
+        async with asyncio.timeout(60), cluster.client.of(Endpoints).watch() as events:
             async for batch in events:
                 for event in batch:
                     found = event.object

@@ -13,7 +13,7 @@ from tests.e2e.kubectl.command import Kubectl
 NODES = ("node-0", "node-1")
 CPUS = 32
 """Of each node."""
-PATIENCE_S = 30.0
+PATIENCE_S = 60.0
 
 Object = dict[str, Any]
 
@@ -46,7 +46,7 @@ class Scene:
 
     def runs(self, *names: str) -> None:
         """Wait until they are ready."""
-        self.kubectl("wait", "--for=condition=Ready", "--timeout=30s", *(f"pod/{name}" for name in names))
+        self.kubectl("wait", "--for=condition=Ready", "--timeout=60s", *(f"pod/{name}" for name in names))
 
     def events_of(self, name: str, reason: str) -> list[str]:
         found = self.kubectl.json("get", "events", "--field-selector", f"involvedObject.name={name},reason={reason}")

@@ -39,7 +39,7 @@ def test_preemption_by_a_critical_pod(scene: Scene) -> None:
         critical = pod("critical", cpus=MOST, priority="system-cluster-critical")
         scene.kubectl("apply", "-n", "kube-system", "-f", "-", stdin=json.dumps(critical))
         try:
-            scene.kubectl("wait", "-n", "kube-system", "--for=condition=Ready", "--timeout=30s", "pod/critical")
+            scene.kubectl("wait", "-n", "kube-system", "--for=condition=Ready", "--timeout=60s", "pod/critical")
             assert not scene.is_there("low")
             assert scene.is_there("medium")
         finally:

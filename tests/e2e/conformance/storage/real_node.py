@@ -24,7 +24,7 @@ IMAGE = "sampan.local/host"
 NODE = "node-0"
 COMPONENTS = ("apiserver", "controllers", "kubelet")
 _AT_A_TIME = 8
-_PATIENCE_S = 60
+_PATIENCE_S = 120
 _ENDED = ("Succeeded", "Failed")
 
 Volume = dict[str, Any]
@@ -126,7 +126,7 @@ class Batch:
 
     def __init__(self, cluster: Cluster, scenarios: Sequence[Scenario]) -> None:
         self._faults: dict[Scenario, BaseException | None] = {}
-        cluster.run(self._play(cluster, scenarios), timeout_s=170)
+        cluster.run(self._play(cluster, scenarios), timeout_s=550)
 
     def tell(self, scenario: Scenario) -> None:
         if (fault := self._faults[scenario]) is not None:
