@@ -1,4 +1,4 @@
-"""Checks of names that stand in a domain: fully qualified names, domain-prefixed paths and keys."""
+"""Checks of names that stand in a domain: fully qualified names and domain-prefixed paths."""
 
 import re
 
@@ -45,14 +45,3 @@ def domain_prefixed_path(value: str, field: str) -> list[FieldError]:
     if not _is_http_path(path):
         found.append(FieldError.invalid(field, path, f"Invalid path (regex used for validation is '{_HTTP_PATH}')"))
     return found
-
-
-def domain_prefixed_key(value: str, field: str) -> list[FieldError]:
-    """A qualified name that has its prefix."""
-    if not value:
-        return [FieldError.required(field)]
-    if faults := names.qualified_name(value):
-        return [FieldError.invalid(field, value, fault) for fault in faults]
-    if "/" not in value:
-        return [FieldError.invalid(field, value, 'must be a domain-prefixed key (such as "acme.io/foo")')]
-    return []

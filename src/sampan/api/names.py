@@ -191,11 +191,6 @@ http_header_name = Form(
     fault="a valid HTTP header must consist of alphanumeric characters or '-' (e.g. 'X-Header-Name', REGEX)",
 )
 
-_strict_env_var = Form(
-    pattern=r"[-._a-zA-Z][-._a-zA-Z0-9]*",
-    fault="a valid environment variable name must consist of alphabetic characters, digits, '_', '-', or '.', and "
-    "must not start with a digit (e.g. 'my.env-name',  or 'MY_ENV.NAME',  or 'MyEnvName1', REGEX)",
-)
 
 _config_key = Form(
     pattern=r"[-._a-zA-Z0-9]+",
@@ -203,11 +198,6 @@ _config_key = Form(
     "(e.g. 'key.name',  or 'KEY_NAME',  or 'key-name', REGEX)",
     limit=SUBDOMAIN_MAX,
 )
-
-
-def strict_env_var_name(value: str) -> list[str]:
-    """As environment variables were checked before v1.34; some fields still are."""
-    return _strict_env_var(value) + _climbs(value)
 
 
 def env_var_name(value: str) -> list[str]:

@@ -5,12 +5,13 @@ from __future__ import annotations
 import re
 from typing import Any, Final
 
-_RESERVED: Final = frozenset(
+RESERVED: Final = frozenset(
     (
         *("true", "false", "null", "in", "as", "break", "const", "continue", "else", "for", "function", "if"),
         *("import", "let", "loop", "package", "namespace", "return", "var", "void", "while"),
     )
 )
+"""Words that are no names in expressions."""
 _WORDS: Final = {"__": "__underscores__", ".": "__dot__", "-": "__dash__", "/": "__slash__"}
 _MARKS = re.compile(r"__|[-./]")
 _NAME = re.compile(r"[A-Za-z_./-][A-Za-z0-9_./-]*")
@@ -18,7 +19,7 @@ _NAME = re.compile(r"[A-Za-z_./-][A-Za-z0-9_./-]*")
 
 def escaped(name: str) -> str:
     """As it is written in an expression; empty if it cannot be."""
-    if name in _RESERVED:
+    if name in RESERVED:
         return f"__{name}__"
     return _MARKS.sub(lambda found: _WORDS[found[0]], name) if _NAME.fullmatch(name) else ""
 
@@ -35,4 +36,4 @@ def reachable(value: Any) -> Any:
     return {**others, **found}
 
 
-__all__ = ["escaped", "reachable"]
+__all__ = ["RESERVED", "escaped", "reachable"]

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Sequence
+from typing import Any
 
 from sampan.api import names
 from sampan.api.faults import FieldError
@@ -19,24 +20,37 @@ from sampan.apiserver.registry.hooks.matching import (
     resources_faults,
 )
 from sampan.apiserver.registry.podspec.formats import Faults, optional_one_of
+from sampan.apiserver.registry.strategy import Column, Strategy
 from sampan.apiserver.tables import cells
+from sampan.apiserver.tables.columns import AGE, NAME
+from sampan.machinery.cel.escapes import RESERVED
 
 Spec = ValidatingAdmissionPolicySpec | MutatingAdmissionPolicySpec
 
 _is_identifier = re.compile(r"[_a-zA-Z][_a-zA-Z0-9]*").fullmatch
-_RESERVED = frozenset(
-    [
-        *("true", "false", "null", "in", "as", "break", "const", "continue", "else", "for", "function", "if", "import"),
-        *("let", "loop", "package", "namespace", "return", "var", "void", "while"),
-    ]
-)
 
 
-def default_policy(spec: Spec) -> None:
-    if spec.failurePolicy is None:
-        spec.failurePolicy = "Fail"
-    if spec.matchConstraints is not None:
-        default_resources(spec.matchConstraints)
+class PolicyStrategy(Strategy):
+    unconditional_update = False
+    counts_generation = True
+    validates_whole = True
+
+    def default(self, obj: Any) -> None:
+        spec: Spec = obj.spec
+        if spec.failurePolicy is None:
+            spec.failurePolicy = "Fail"
+        if spec.matchConstraints is not None:
+            default_resources(spec.matchConstraints)
+
+
+def policy_columns(rules: Column) -> tuple[Column, ...]:
+    """With one that counts the policy's rules."""
+    kind = Column(
+        "ParamKind",
+        lambda found, now: param_kind(found.spec),
+        description="ParamKind specifies the kind of resources used to parameterize this policy",
+    )
+    return NAME, rules, kind, AGE
 
 
 def start_faults(spec: Spec) -> Faults:
@@ -90,7 +104,7 @@ def _variable_faults(variables: Sequence[Variable], at: str) -> Faults:
         here = f"{at}[{index}]"
         if not variable.name.strip():
             yield FieldError.required(f"{here}.name", "name is not specified")
-        elif not _is_identifier(variable.name) or variable.name in _RESERVED:
+        elif not _is_identifier(variable.name) or variable.name in RESERVED:
             yield FieldError.invalid(f"{here}.name", variable.name, "must be a valid CEL identifier")
         if not variable.expression.strip():
             yield FieldError.required(f"{here}.expression", "expression is not specified")

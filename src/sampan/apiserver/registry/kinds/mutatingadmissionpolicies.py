@@ -5,37 +5,23 @@ from collections.abc import Iterable
 from sampan.api.faults import FieldError
 from sampan.api.types.admissionregistration_v1 import MutatingAdmissionPolicy, MutatingAdmissionPolicySpec, Mutation
 from sampan.apiserver.registry.hooks.matching import REINVOCATION_POLICIES, change_only_faults
-from sampan.apiserver.registry.hooks.policies import default_policy, expression_faults, param_kind, start_faults
+from sampan.apiserver.registry.hooks.policies import PolicyStrategy, expression_faults, policy_columns, start_faults
 from sampan.apiserver.registry.podspec.formats import Faults, given, one_of
 from sampan.apiserver.registry.served import Served
-from sampan.apiserver.registry.strategy import Column, Context, Strategy
-from sampan.apiserver.tables.columns import AGE, NAME
+from sampan.apiserver.registry.strategy import Column, Context
 
 _PATCHES = {"ApplyConfiguration": "applyConfiguration", "JSONPatch": "jsonPatch"}
 
 
-class MutatingAdmissionPolicyStrategy(Strategy):
-    unconditional_update = False
-    counts_generation = True
-    validates_whole = True
-    columns = (
-        NAME,
+class MutatingAdmissionPolicyStrategy(PolicyStrategy):
+    columns = policy_columns(
         Column(
             "Mutations",
             lambda found, now: len(found.spec.mutations),
             type="integer",
             description="Mutation indicates the number of mutations rules defined in this configuration",
-        ),
-        Column(
-            "ParamKind",
-            lambda found, now: param_kind(found.spec),
-            description="ParamKind specifies the kind of resources used to parameterize this policy",
-        ),
-        AGE,
+        )
     )
-
-    def default(self, obj: MutatingAdmissionPolicy) -> None:
-        default_policy(obj.spec)
 
     def validate_create(self, ctx: Context, obj: MutatingAdmissionPolicy) -> Iterable[FieldError]:
         return _faults(obj.spec, None)

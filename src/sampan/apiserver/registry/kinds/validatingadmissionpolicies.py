@@ -13,40 +13,26 @@ from sampan.api.types.admissionregistration_v1 import (
 )
 from sampan.apiserver.registry import metadata
 from sampan.apiserver.registry.condition_rules import condition_faults
-from sampan.apiserver.registry.hooks.policies import default_policy, expression_faults, param_kind, start_faults
+from sampan.apiserver.registry.hooks.policies import PolicyStrategy, expression_faults, policy_columns, start_faults
 from sampan.apiserver.registry.podspec.formats import Faults, given, optional_one_of, qualified, repeated
 from sampan.apiserver.registry.podspec.internal_view import shown
 from sampan.apiserver.registry.served import Served
-from sampan.apiserver.registry.strategy import Column, Context, StatusStrategy, Strategy
-from sampan.apiserver.tables.columns import AGE, NAME
+from sampan.apiserver.registry.strategy import Column, Context, StatusStrategy
 
 _REASONS = ("Forbidden", "Invalid", "RequestEntityTooLarge")
 _MOST_ANNOTATIONS, _LONGEST_VALUE = 20, 5 * 1024
 _NOTHING = "validations or auditAnnotations must contain at least one item"
 
 
-class ValidatingAdmissionPolicyStrategy(Strategy):
-    unconditional_update = False
-    counts_generation = True
-    validates_whole = True
-    columns = (
-        NAME,
+class ValidatingAdmissionPolicyStrategy(PolicyStrategy):
+    columns = policy_columns(
         Column(
             "Validations",
             lambda found, now: len(found.spec.validations),
             type="integer",
             description="Validations indicates the number of validation rules defined in this configuration",
-        ),
-        Column(
-            "ParamKind",
-            lambda found, now: param_kind(found.spec),
-            description="ParamKind specifies the kind of resources used to parameterize this policy",
-        ),
-        AGE,
+        )
     )
-
-    def default(self, obj: ValidatingAdmissionPolicy) -> None:
-        default_policy(obj.spec)
 
     def prepare_create(self, ctx: Context, obj: ValidatingAdmissionPolicy) -> None:
         obj.status = ValidatingAdmissionPolicyStatus()
