@@ -17,7 +17,7 @@ from tests.apiserver.auth.outside import Outside, outside
 
 ANN = {"username": "ann", "uid": "7", "groups": ["team"], "extra": {"colour": ["red"]}}
 ANN_USER = User("ann", "7", ("team", "system:authenticated"), {"colour": ("red",)})
-QUICK = Patience(timeout_s=5, attempts=3, pause_s=0.001)
+QUICK = Patience(timeout_s=60, attempts=3, pause_s=0.001)
 
 
 class Service:

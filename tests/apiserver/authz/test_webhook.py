@@ -22,7 +22,7 @@ from sampan.machinery.clock import VirtualClock
 from tests.apiserver.auth.outside import Outside, outside
 from tests.apiserver.authz.building import ANN, asked, asked_path
 
-QUICK = Patience(timeout_s=5, attempts=2, pause_s=0.001)
+QUICK = Patience(timeout_s=60, attempts=2, pause_s=0.001)
 
 
 class Service:

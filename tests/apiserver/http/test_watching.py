@@ -41,7 +41,7 @@ async def _open(wire: Wire, query: str = "", version: str = "1.1", **headers: st
 def test_events_come_as_they_happen_and_the_time_ends_the_stream(tmp_path: Path) -> None:
     async def test(here: Site) -> None:
         async with here.wire() as wire:
-            headers = await _open(wire, "&timeoutSeconds=1")
+            headers = await _open(wire, "&timeoutSeconds=5")
             assert headers["content-type"] == "application/json"
             await here.objects(_map("a", x="1"))
             await here.objects(_map("b"))

@@ -36,7 +36,7 @@ def test_each_event_is_a_text_message(tmp_path: Path) -> None:
             await here.objects({"metadata": {"name": "a"}})
             await here.objects({"metadata": {"name": "b"}})
             for name in "ab":
-                message = await socket.receive(10)
+                message = await socket.receive(60)
                 assert message.type is aiohttp.WSMsgType.TEXT
                 event = msgspec.json.decode(message.data)
                 assert (event["type"], event["object"]["metadata"]["name"]) == ("ADDED", name)
@@ -49,7 +49,7 @@ def test_protobuf_comes_in_binary_messages_without_lengths(tmp_path: Path) -> No
         await here.objects({"metadata": {"name": "a"}})
         accept = {"Accept": "application/vnd.kubernetes.protobuf"}
         async with session.ws_connect(_url(here, "&resourceVersion=0"), headers=accept) as socket:
-            message = await socket.receive(10)
+            message = await socket.receive(60)
             assert message.type is aiohttp.WSMsgType.BINARY
             assert b"ADDED" in message.data[:12]
 
@@ -59,7 +59,7 @@ def test_protobuf_comes_in_binary_messages_without_lengths(tmp_path: Path) -> No
 def test_the_end_of_the_watch_closes_the_socket(tmp_path: Path) -> None:
     async def test(here: Site, session: aiohttp.ClientSession) -> None:
         async with session.ws_connect(_url(here, "&timeoutSeconds=1")) as socket:
-            assert (await socket.receive(10)).type is aiohttp.WSMsgType.CLOSE
+            assert (await socket.receive(60)).type is aiohttp.WSMsgType.CLOSE
         assert here.watchers() == 0
 
     _on_a_site(tmp_path, test)
@@ -72,9 +72,9 @@ def test_what_ends_a_watch_early_is_told(tmp_path: Path) -> None:
             assert resource is not None
             cacher = here.server.registry.store(resource).cacher
             next(iter(cacher._state.routes.watchers())).end(Expired("too old"))
-            event = msgspec.json.decode((await socket.receive(10)).data)
+            event = msgspec.json.decode((await socket.receive(60)).data)
             assert (event["type"], event["object"]["reason"]) == ("ERROR", "Expired")
-            assert (await socket.receive(10)).type is aiohttp.WSMsgType.CLOSE
+            assert (await socket.receive(60)).type is aiohttp.WSMsgType.CLOSE
 
     _on_a_site(tmp_path, test)
 
@@ -93,7 +93,7 @@ def test_the_end_of_the_server_closes_the_socket(tmp_path: Path) -> None:
     async def test(here: Site, session: aiohttp.ClientSession) -> None:
         async with session.ws_connect(_url(here)) as socket:
             closing = asyncio.create_task(here.http.close())
-            assert (await socket.receive(10)).type is aiohttp.WSMsgType.CLOSE
+            assert (await socket.receive(60)).type is aiohttp.WSMsgType.CLOSE
             await closing
 
     _on_a_site(tmp_path, test)

@@ -56,7 +56,7 @@ def test_http(path: str, success: bool, text: str) -> None:
         if request.path in places:
             return web.Response(status=302, text="go", headers={"Location": places[request.path]})
         if request.path == "/slow":
-            await asyncio.sleep(10)
+            await asyncio.sleep(60)
         if request.path == "/long":
             return web.Response(body=b"x" * (1 << 20))
         return web.Response(status=int(request.path[1:]), text="hello")
@@ -66,7 +66,7 @@ def test_http(path: str, success: bool, text: str) -> None:
             headers = [{"name": "X-own", "value": "1"}, {"name": "Host", "value": "other.test"}]
             action = json.from_value({"port": port, "path": path, "httpHeaders": headers}, HTTPGetAction)
             found = await http.ask(
-                http.url_of(action, "127.0.0.1", port), http.headers_of(action), 0.2 if path == "/slow" else 5
+                http.url_of(action, "127.0.0.1", port), http.headers_of(action), 2 if path == "/slow" else 60
             )
             assert found.is_success is success
             assert text in found.text
@@ -79,9 +79,9 @@ def test_http(path: str, success: bool, text: str) -> None:
 def test_nobody_is_there() -> None:
     async def work() -> None:
         port = free_port()
-        found = await http.ask(f"http://127.0.0.1:{port}/", {}, 1)
+        found = await http.ask(f"http://127.0.0.1:{port}/", {}, 60)
         assert found.text == f'Get "http://127.0.0.1:{port}/": dial tcp 127.0.0.1:{port}: connect: connection refused'
-        assert await tcp.ask("127.0.0.1", port, 1) == Answer(
+        assert await tcp.ask("127.0.0.1", port, 60) == Answer(
             False, f"dial tcp 127.0.0.1:{port}: connect: connection refused"
         )
         assert not (await grpc_probe.ask("127.0.0.1", port, "", 0.2)).is_success
@@ -92,7 +92,7 @@ def test_nobody_is_there() -> None:
 def test_tcp() -> None:
     async def work() -> None:
         async with await asyncio.start_server(lambda reader, writer: writer.close(), "127.0.0.1", 0) as server:
-            assert (await tcp.ask("127.0.0.1", server.sockets[0].getsockname()[1], 1)).is_success
+            assert (await tcp.ask("127.0.0.1", server.sockets[0].getsockname()[1], 60)).is_success
 
     play(work)
 
@@ -125,10 +125,10 @@ def test_grpc() -> None:
         port = server.add_insecure_port("127.0.0.1:0")
         await server.start()
         try:
-            assert await grpc_probe.ask("127.0.0.1", port, "", 5) == Answer(True, "service healthy")
-            down = await grpc_probe.ask("127.0.0.1", port, "down", 5)
+            assert await grpc_probe.ask("127.0.0.1", port, "", 60) == Answer(True, "service healthy")
+            down = await grpc_probe.ask("127.0.0.1", port, "down", 60)
             assert down == Answer(False, 'service unhealthy (responded with "NOT_SERVING")')
-            other = await grpc_probe.ask("127.0.0.1", port, "x" * 300, 5)
+            other = await grpc_probe.ask("127.0.0.1", port, "x" * 300, 60)
             assert "unknown service" in other.text
         finally:
             await server.stop(0)

@@ -43,10 +43,10 @@ async def delete(node: RealNode, name: str = "p", grace_s: int | None = None) ->
 async def gone(node: RealNode, name: str = "p") -> None:
     selection = Selection(namespace=node.namespace, fields=f"metadata.name={name}")
     try:
-        await node.client.of(Pod).get(name, node.namespace)
+        seen = (await node.client.of(Pod).get(name, node.namespace)).metadata.resourceVersion
     except NotFound:
         return
-    async with node.client.of(Pod).watch(selection) as events:
+    async with node.client.of(Pod).watch(selection, resource_version=seen) as events:
         async for batch in events:
             if any(event.type == "DELETED" for event in batch):
                 return
