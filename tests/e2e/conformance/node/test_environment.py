@@ -2,13 +2,16 @@
 is its name. On a real node, with the programs of the host."""
 
 import base64
+import math
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from sampan.api.codec import json
-from sampan.api.types.core_v1 import ConfigMap, Node, Secret, Service
-from sampan.machinery.client import PatchType
+from sampan.api.quantity import parse
+from sampan.api.types.core_v1 import ConfigMap, Node, Pod, Secret, Service
+from sampan.machinery.client import PatchType, Selection
 from sampan.machinery.errors import Invalid
 from tests.e2e.conformance.storage.real_node import NODE, RealNode, together
 
@@ -120,12 +123,17 @@ async def test_secret_with_an_empty_key(node: RealNode) -> None:
 @together
 async def test_secret_is_patched(node: RealNode) -> None:
     """[sig-node] Secrets should patch a secret [Conformance]"""
+    secrets, mine = node.client.of(Secret), Selection(labels=f"testsecret={node.namespace}")
+    assert (await secrets.list(mine)).items == []
     await node.secret("s", stringData={"key": "value"})
-    patch = {"metadata": {"labels": {"a": "b"}}, "data": {"key": base64.b64encode(b"value1").decode()}}
-    secrets = node.client.of(Secret)
+    labels = {"testsecret": node.namespace}
+    patch = {"metadata": {"labels": labels}, "data": {"key": base64.b64encode(b"value1").decode()}}
     await secrets.patch("s", patch, node.namespace)
     found = await secrets.get("s", node.namespace)
-    assert (found.metadata.labels, found.data) == ({"a": "b"}, {"key": b"value1"})
+    assert (found.metadata.labels, found.data) == (labels, {"key": b"value1"})
+    assert [one.metadata.name for one in (await secrets.list(mine)).items] == ["s"]
+    await secrets.delete_collection(replace(mine, namespace=node.namespace))
+    assert (await secrets.list(mine)).items == []
 
 
 # -- what a pod may know of itself -----------------------------------------------------------------------------------
@@ -182,8 +190,9 @@ async def test_limits_of_the_node(node: RealNode) -> None:
     words = ("limits.cpu", "limits.memory")
     env = variables(**{word.replace(".", "_"): {"resourceFieldRef": {"resource": word}} for word in words})
     found = await printed(node, env)
-    assert int(found["limits_cpu"]) >= 1
-    assert int(found["limits_memory"]) > 64 << 20
+    room = (await node.client.of(Node).get(NODE)).status.allocatable
+    assert int(found["limits_cpu"]) == math.ceil(parse(room["cpu"]).milli_value() / 1000)
+    assert int(found["limits_memory"]) == parse(room["memory"]).value()
 
 
 # -- expansion -------------------------------------------------------------------------------------------------------
@@ -276,8 +285,6 @@ async def test_an_absolute_sub_path(node: RealNode) -> None:
 async def test_a_sub_path_that_is_mended(node: RealNode) -> None:
     """[sig-node] Variable Expansion should verify that a failing subpath expansion can be modified during the
     lifecycle of a container [Slow] [Conformance]"""
-    from sampan.api.types.core_v1 import Pod
-
     env = variables(POD_NAME=field("metadata.annotations['mysubpath']"))
     await refused(node, env, metadata={"annotations": {"notmysubpath": "mypath"}})
     patch = {"metadata": {"annotations": {"mysubpath": "mypath"}}}
@@ -297,7 +304,13 @@ async def test_variables_for_services(node: RealNode) -> None:
     }
     made = await node.client.of(Service).create(json.from_value(value, Service))
     found = await printed(node, [])
-    assert found["FOOSERVICE_SERVICE_HOST"] == made.spec.clusterIP
-    assert found["FOOSERVICE_SERVICE_PORT"] == "8765"
-    assert found["FOOSERVICE_PORT"] == f"tcp://{made.spec.clusterIP}:8765"
-    assert found["FOOSERVICE_PORT_8765_TCP_PROTO"] == "tcp"
+    address = made.spec.clusterIP
+    assert {name: value for name, value in found.items() if name.startswith("FOOSERVICE_")} == {
+        "FOOSERVICE_SERVICE_HOST": address,
+        "FOOSERVICE_SERVICE_PORT": "8765",
+        "FOOSERVICE_PORT": f"tcp://{address}:8765",
+        "FOOSERVICE_PORT_8765_TCP": f"tcp://{address}:8765",
+        "FOOSERVICE_PORT_8765_TCP_PORT": "8765",
+        "FOOSERVICE_PORT_8765_TCP_PROTO": "tcp",
+        "FOOSERVICE_PORT_8765_TCP_ADDR": address,
+    }

@@ -143,7 +143,13 @@ async def test_by_replacing(node: RealNode) -> None:
     assert changed.spec.containers
     changed.spec.containers[0].resources = json.from_value(guaranteed("150m", "150Mi"), ResourceRequirements)
     await node.client.of(Pod).update(changed, subresource="resize")
-    await resized(node, c1=guaranteed("150m", "150Mi"))
+    pod = await resized(node, c1=guaranteed("150m", "150Mi"))
+    found = await node.client.of(Pod).get_subresource("resize", "p", node.namespace)
+    assert (found.metadata.uid, found.spec, found.status.containerStatuses) == (
+        pod.metadata.uid,
+        pod.spec,
+        pod.status.containerStatuses,
+    )
 
 
 @together

@@ -1,6 +1,7 @@
 """The conformance descriptions of sig-node for what containers may do and see, each a test whose first line is its
 name."""
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -9,6 +10,9 @@ from sampan.api.types.core_v1 import Pod
 from sampan.machinery.errors import Invalid
 from tests.e2e.conformance.node.pods import container, ready, run
 from tests.e2e.conformance.storage.real_node import RealNode, together
+
+HOSTS = Path("/etc/hosts").read_text().strip()
+"""Of the machine."""
 
 
 @together
@@ -64,9 +68,16 @@ async def test_user_and_group_of_a_pod(node: RealNode) -> None:
 async def test_no_privileges_are_gained(node: RealNode) -> None:
     """[sig-node] Security Context when creating containers with AllowPrivilegeEscalation should not allow privilege
     escalation when false [LinuxOnly] [NodeConformance] [Conformance]"""
-    context = {"runAsUser": 1000, "allowPrivilegeEscalation": False}
-    said = await node.output("grep NoNewPrivs /proc/self/status", container={"securityContext": context})
-    assert said.split() == ["NoNewPrivs:", "1"]
+    volume = {"name": "v", "emptyDir": {}}
+    mounts = {"volumeMounts": [{"name": "v", "mountPath": "/v"}]}
+    makes = [container("makes", "cp /usr/bin/id /v/id && chmod u+s /v/id", **mounts)]
+    for name, may_gain, expected in (("may", True, "0"), ("may-not", False, "1000")):
+        context = {"runAsUser": 1000, "allowPrivilegeEscalation": may_gain}
+        script = "/v/id -u; grep NoNewPrivs /proc/self/status"
+        said = await node.output(
+            script, volume, name=name, initContainers=makes, container={"securityContext": context}
+        )
+        assert said.split() == [expected, "NoNewPrivs:", "0" if may_gain else "1"]
 
 
 # -- sysctls ---------------------------------------------------------------------------------------------------------
@@ -113,10 +124,9 @@ async def test_hosts_file_of_the_kubelet(node: RealNode) -> None:
     assert said == "# Kubernetes-managed hosts file."
     own = {"name": "hosts", "hostPath": {"path": "/etc/hosts", "type": "File"}}
     mounts = [{"name": "hosts", "mountPath": "/etc/hosts"}]
-    said = await node.output("head -1 /etc/hosts", own, name="own", mounts=mounts)
-    assert "Kubernetes-managed" not in said
-    said = await node.output("head -1 /etc/hosts", name="of-host", hostNetwork=True)
-    assert said == "# Kubernetes-managed hosts file (host network)."
+    assert await node.output("cat /etc/hosts", own, name="own", mounts=mounts) == HOSTS
+    said = await node.output("cat /etc/hosts", name="of-host", hostNetwork=True)
+    assert said == f"# Kubernetes-managed hosts file (host network).\n{HOSTS}"
 
 
 # -- quality of service ----------------------------------------------------------------------------------------------

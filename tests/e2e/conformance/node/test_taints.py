@@ -11,6 +11,7 @@ from sampan.api.codec import json as codec
 from sampan.api.types.core_v1 import Node, Pod
 from sampan.machinery.client import PatchType, Selection
 from sampan.machinery.clock import VirtualClock
+from sampan.machinery.copies import copy_of
 from sampan.machinery.errors import NotFound
 from sampan.testing import Cluster
 
@@ -100,7 +101,9 @@ def test_the_life_of_a_node() -> None:
         found = (await nodes.list(Selection(labels="e2e-fake-node=patched"))).items
         assert [node.metadata.name for node in found] == ["e2e-fake-node"]
         await clock.advance(90)
-        await nodes.patch("e2e-fake-node", {"metadata": {"labels": {"e2e-fake-node": "updated"}}})
+        changed = copy_of(await nodes.get("e2e-fake-node"))
+        changed.metadata.labels["e2e-fake-node"] = "updated"
+        await nodes.update(changed)
         assert (await nodes.get("e2e-fake-node")).metadata.labels["e2e-fake-node"] == "updated"
         await nodes.delete("e2e-fake-node")
         with pytest.raises(NotFound):
