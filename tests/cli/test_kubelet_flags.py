@@ -4,8 +4,10 @@ from pathlib import Path
 
 import pytest
 
+from sampan.cli import kubelet
 from sampan.cli.failures import CliError
 from sampan.cli.kubelet_flags import agent_config, flags_file, read_config, settings
+from sampan.kubelet.agent.config import HARD_EVICTION, ShutdownGroup
 
 CONFIG = """
 apiVersion: kubelet.config.k8s.io/v1beta1
@@ -61,3 +63,33 @@ def test_flags_in_a_file(tmp_path: Path) -> None:
     path.write_text('# classic\nKUBELET_ADDRESS="--address=127.0.0.1"\nKUBELET_ARGS="--v=2 --max-pods=5"\n\n--port 1\n')
     assert flags_file(path) == ["--address=127.0.0.1", "--v=2", "--max-pods=5", "--port", "1"]
     assert flags_file(tmp_path / "none") == []
+
+
+def test_the_command_line_goes_before_the_file_of_flags(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "kubelet"
+    path.write_text('KUBELET_ARGS="--max-pods=5 --node-labels=a=b"\n')
+    monkeypatch.setattr(kubelet, "flags_file", lambda: flags_file(path))
+    given = kubelet.command.make_context("kubelet", ["--max-pods", "7"]).params
+    assert (given["max_pods"], given["node_labels"]) == (7, "a=b")
+
+
+def test_a_file_of_another_installation(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """As tools that set up clusters write it: what is not heeded is told, and the rest holds."""
+    path = tmp_path / "config.yaml"
+    more = "cgroupDriver: systemd\nmemorySwap: {}\nhealthzPort: 10248\nvolumeStatsAggPeriod: 0s\n"
+    more += "crashLoopBackOff: {maxContainerRestartPeriod: 30s}\nmergeDefaultEvictionSettings: true\npodPidsLimit: 64\n"
+    path.write_text(
+        CONFIG + more + "shutdownGracePeriodByPodPriority: [{priority: 5, shutdownGracePeriodSeconds: 9}]\n"
+    )
+    config = agent_config(settings({}, read_config(str(path))), Path("/r"), Path("/l"))
+    assert "fields that are not heeded: cgroupDriver, healthzPort, memorySwap, volumeStatsAggPeriod" in caplog.text
+    assert (config.kubelet.longest_pause_s, config.pod_pids) == (30.0, 64)
+    assert config.eviction_hard == {**HARD_EVICTION, "memory.available": "200Mi"}
+    assert config.shutdown_groups == [ShutdownGroup(5, 9)]
+
+
+def test_headers_and_permissions() -> None:
+    found = settings({"manifest_url_header": "X-Key:secret,B:c", "host_network_sources": "file,api"})
+    config = agent_config({**found, "allow-privileged": False}, Path("/r"), Path("/l"))
+    assert config.static_url_headers == {"X-Key": "secret", "B": "c"}
+    assert (config.host_network_sources, config.allows_privileged) == (["file", "api"], False)

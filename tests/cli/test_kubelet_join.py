@@ -20,6 +20,7 @@ from sampan.machinery.client.kubeconfig import load
 from sampan.machinery.clock import RealClock
 from sampan.machinery.copies import copy_of
 from tests.cli.command import Sampan
+from tests.cli.kubelet import running_kubelet
 from tests.kubelet.agent.certificates.test_manager import RIGHTS, binding
 from tests.ports import free_port
 
@@ -117,15 +118,16 @@ def test_a_node_joins_with_a_token(sampan: Sampan, tmp_path: Path) -> None:
     sampan("up", "--detach", "--secure-port", server, "--bind-address", "127.0.0.1", *components)
     admin = sampan.folder() / "admin.kubeconfig"
     asked(admin, open_the_door)
-    words = ["kubelet", "--kubeconfig", str(written), "--root-dir", str(tmp_path / "root"), "--runtime", "process"]
-    words += ["--hostname-override", NODE, "--node-ip", "127.0.0.1", "--address", "127.0.0.1", "--port", port]
-    words += ["--rotate-server-certificates", "--cgroups-per-qos=false"]
-    with sampan.running(*words, "--bootstrap-kubeconfig", str(bootstrap_config(admin, tmp_path / "bootstrap.conf"))):
+    root = tmp_path / "root"
+    words = ["--kubeconfig", str(written), "--hostname-override", NODE, "--rotate-server-certificates"]
+    words += ["--address", "127.0.0.1", "--port", port]
+    joining = ("--bootstrap-kubeconfig", str(bootstrap_config(admin, tmp_path / "bootstrap.conf")))
+    with running_kubelet(sampan, root, *words, *joining):
         asked(admin, registered)
         asked(admin, approve_serving)
         assert served(f"https://127.0.0.1:{port}/pods", ca_of(admin, tmp_path / "ca.crt")) == 401
     user = yaml.safe_load(written.read_text())["users"][0]["user"]
-    assert user["client-certificate"] == str(tmp_path / "root" / "pki" / "kubelet-client-current.pem")
+    assert user["client-certificate"] == str(root / "pki" / "kubelet-client-current.pem")
     asked(admin, removed)
-    with sampan.running(*words):
+    with running_kubelet(sampan, root, *words):
         asked(admin, registered)

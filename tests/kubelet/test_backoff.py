@@ -29,3 +29,14 @@ def test_forgotten_after_ten_minutes_that_went_well() -> None:
     assert back_off.left_s(1601, 1601) == 0
     back_off.lengthen(1601, 1601)
     assert back_off.pause_s == 10
+
+
+def test_the_longest_pause_can_be_told() -> None:
+    back_off, pauses = BackOff(most_s=25), []
+    for _ in range(4):
+        back_off.lengthen(back_off.since, back_off.since)
+        pauses.append(back_off.pause_s)
+    assert pauses == [10, 20, 25, 25]
+    short = BackOff(most_s=1)
+    short.lengthen(0, 0)
+    assert short.pause_s == 1

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import logging
 import shlex
 import socket
 from collections.abc import Callable, Mapping
@@ -15,8 +16,11 @@ import click
 from sampan.api.types.core_v1 import Taint
 from sampan.cli import flags
 from sampan.cli.failures import CliError
+from sampan.cli.kubelet_config_fields import UNHEEDED
 from sampan.kubelet.agent.config import HARD_EVICTION, AgentConfig, ShutdownGroup
 from sampan.kubelet.config import KubeletConfig
+
+log = logging.getLogger(__name__)
 
 FLAGS_FILE = Path("/etc/kubernetes/kubelet")
 _EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
@@ -77,6 +81,12 @@ _ROWS = (
     _Row("--shutdown-grace-period-critical-pods", "shutdownGracePeriodCriticalPods", "time", "0s", "Of that."),
     _Row("", "shutdownGracePeriodByPodPriority", "groups", (), "The same for each priority."),
     _Row("--allowed-unsafe-sysctls", "allowedUnsafeSysctls", "list", (), "Patterns."),
+    _Row("--pod-max-pids", "podPidsLimit", "int", -1, "Processes of a pod; -1: any number."),
+    _Row("--seccomp-default", "seccompDefault", "bool", False, "The runtime's profile for who says nothing."),
+    _Row("", "crashLoopBackOff.maxContainerRestartPeriod", "time", "5m0s", "The longest pause between restarts."),
+    _Row("", "mergeDefaultEvictionSettings", "bool", False, "What evictionHard leaves out is as usual."),
+    _Row("", "nodeStatusMaxImages", "int", 50, "That the node tells of; -1: all."),
+    _Row("--provider-id", "providerID", "text", "", "What the node is called where it was made."),
     _Row("--allow-privileged", "", "bool", True, "Whether containers may be privileged."),
     _Row("--host-network-sources", "", "list", ("*",), "Whose pods (api, file, http) may use the host's network."),
     _Row("--host-pid-sources", "", "list", ("*",), "Whose see the host's processes."),
@@ -139,8 +149,10 @@ def read_config(path: str | None) -> dict[str, Any] | None:
     if not isinstance(found, dict) or (found.get("apiVersion"), found.get("kind")) != (_API_VERSION, _KIND):
         raise CliError(f"--config: {path}: want a {_KIND} of {_API_VERSION}")
     known = {row.field.partition(".")[0] for row in _ROWS if row.field} | _CHECKED_ELSEWHERE
-    if unknown := sorted(set(found) - known):
+    if unknown := sorted(set(found) - known - UNHEEDED):
         raise CliError(f"--config: {path}: unknown fields: {', '.join(unknown)}")
+    if unheeded := sorted(set(found) & UNHEEDED):
+        log.warning("%s: fields that are not heeded: %s", path, ", ".join(unheeded))
     return found
 
 
@@ -169,6 +181,7 @@ def agent_config(found: Mapping[str, Any], root: Path, logs: Path) -> AgentConfi
         root=root,
         logs=logs,
         kubelet=KubeletConfig(
+            longest_pause_s=_longest_pause_s(found["crashLoopBackOff.maxContainerRestartPeriod"]),
             lease_duration_s=found["node-lease-duration-seconds"],
             renew_s=found["node-status-update-frequency"],
             report_s=found["node-status-report-frequency"],
@@ -184,7 +197,10 @@ def agent_config(found: Mapping[str, Any], root: Path, logs: Path) -> AgentConfi
         pod_cidrs=found["pod-cidr"],
         kube_reserved=found["kube-reserved"],
         system_reserved=found["system-reserved"],
-        eviction_hard=found["eviction-hard"],
+        eviction_hard={
+            **(HARD_EVICTION if found["mergeDefaultEvictionSettings"] else {}),
+            **found["eviction-hard"],
+        },
         eviction_soft=found["eviction-soft"],
         eviction_soft_grace_s={
             key: flags.duration_s("--eviction-soft-grace-period", text)
@@ -216,11 +232,21 @@ def agent_config(found: Mapping[str, Any], root: Path, logs: Path) -> AgentConfi
         shutdown_grace_critical_s=found["shutdown-grace-period-critical-pods"],
         shutdown_groups=found["shutdownGracePeriodByPodPriority"],
         allowed_unsafe_sysctls=found["allowed-unsafe-sysctls"],
+        pod_pids=max(found["pod-max-pids"], 0),
+        has_default_seccomp=found["seccomp-default"],
+        max_told_images=found["nodeStatusMaxImages"],
+        provider_id=found["provider-id"],
         allows_privileged=found["allow-privileged"],
         host_network_sources=found["host-network-sources"],
         host_pid_sources=found["host-pid-sources"],
         host_ipc_sources=found["host-ipc-sources"],
     )
+
+
+def _longest_pause_s(seconds: float) -> float:
+    if not 1 <= seconds <= 300:
+        raise CliError("crashLoopBackOff.maxContainerRestartPeriod: must be between 1s and 300s")
+    return seconds
 
 
 # -- values ----------------------------------------------------------------------------------------------------------

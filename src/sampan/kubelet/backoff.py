@@ -17,6 +17,7 @@ class BackOff:
     """When the pause was last lengthened."""
     why: str = ""
     """The last failure, for whoever is told to wait."""
+    most_s: float = MOST_S
 
     def left_s(self, failed_at: float, now: float) -> float:
         """How long to wait still, after a failure at that time; 0: go on."""
@@ -27,7 +28,7 @@ class BackOff:
     def lengthen(self, failed_at: float, now: float) -> None:
         """Another try is made."""
         is_first = self.pause_s == 0 or self._is_forgotten(failed_at)
-        self.pause_s = FIRST_S if is_first else min(self.pause_s * 2, MOST_S)
+        self.pause_s = min(FIRST_S if is_first else self.pause_s * 2, self.most_s)
         self.since = now
 
     def _is_forgotten(self, failed_at: float) -> bool:

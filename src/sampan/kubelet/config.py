@@ -16,6 +16,8 @@ class KubeletConfig:
     workers: int = 64
     """How many pods are looked at, and how many statuses written, at a time."""
     has_events: bool = True
+    longest_pause_s: float = 300.0
+    """Between two tries to start a container."""
 
 
 __all__ = ["KUBELET_VERSION", "PORT", "KubeletConfig"]

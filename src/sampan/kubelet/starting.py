@@ -2,7 +2,7 @@
 
 from sampan.api import durations, gotext
 from sampan.api.types.core_v1 import Container, ContainerStatus, EphemeralContainer
-from sampan.kubelet.backoff import FIRST_S, BackOff
+from sampan.kubelet.backoff import FIRST_S, MOST_S, BackOff
 from sampan.kubelet.pod_actions import PodActions, ephemeral_to_start
 from sampan.kubelet.pod_events import PodEvents, full_name
 from sampan.kubelet.provision import AlreadyTold, AnyContainer
@@ -24,8 +24,8 @@ _PULL_LOOK_S = 10.0
 
 
 class Starter:
-    def __init__(self, *, clock: Clock, events: PodEvents) -> None:
-        self._clock, self._events = clock, events
+    def __init__(self, *, clock: Clock, events: PodEvents, longest_pause_s: float) -> None:
+        self._clock, self._events, self._longest_pause_s = clock, events, longest_pause_s
 
     async def carry_out(self, record: PodRecord, actions: PodActions, report: PodReport) -> float | None:
         """Start what is to be started; after how many seconds to try again what could not be."""
@@ -69,7 +69,7 @@ class Starter:
     async def _container(self, record: PodRecord, container: Container, last: ContainerReport | None) -> float | None:
         now = self._clock.now()
         if last is not None and last.state == contract.EXITED:
-            back_off = _back_off(record, container.name)
+            back_off = _back_off(record, container.name, self._longest_pause_s)
             if (left_s := back_off.left_s(last.finished_at, now)) > 0:
                 return self._crash_loop(record, container, back_off, left_s)
             back_off.lengthen(last.finished_at, now)
@@ -156,10 +156,10 @@ def pull_back_off(record: PodRecord, container: AnyContainer) -> BackOff:
     return _back_off(record, f"image {container.image}")
 
 
-def _back_off(record: PodRecord, key: str) -> BackOff:
+def _back_off(record: PodRecord, key: str, most_s: float = MOST_S) -> BackOff:
     if record.back_offs is None:
         record.back_offs = {}
-    return record.back_offs.setdefault(key, BackOff())
+    return record.back_offs.setdefault(key, BackOff(most_s=most_s))
 
 
 __all__ = ["CONFIG_ERROR", "PULL_BACK_OFF", "Starter", "pull_back_off"]

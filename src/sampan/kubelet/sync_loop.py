@@ -12,6 +12,7 @@ from dataclasses import replace
 
 from sampan.api.types.core_v1 import Container, EphemeralContainer, Pod
 from sampan.kubelet.admitting import Admitting
+from sampan.kubelet.backoff import MOST_S
 from sampan.kubelet.deadline import EXCEEDED, deadline_left_s
 from sampan.kubelet.phase import TERMINAL
 from sampan.kubelet.pod_actions import compute_pod_actions, ephemeral_to_start, stop_order
@@ -44,9 +45,10 @@ class SyncLoop:
         clock: Clock,
         activity: Activity,
         workers: int,
+        longest_pause_s: float = MOST_S,
     ) -> None:
         self._records, self._statuses, self._events, self._clock = records, statuses, events, clock
-        self._starter = Starter(clock=clock, events=events)
+        self._starter = Starter(clock=clock, events=events, longest_pause_s=longest_pause_s)
         self._admitting = Admitting(records=records, statuses=statuses, events=events, clock=clock)
         self._workers = workers
         self.on_terminated: Callable[[PodRecord], None] | None = None

@@ -1,7 +1,10 @@
 """Pods that stand in files."""
 
+from typing import Any
+
 import pytest
 
+from sampan.api.codec import json
 from sampan.api.types.core_v1 import Node
 from sampan.api.types.meta_v1 import ObjectMeta
 from sampan.kubelet.agent.static_pods import BadManifest, is_mirror, is_mirror_of, mirror_of, read_pods
@@ -60,8 +63,37 @@ def test_lists_and_documents() -> None:
         "apiVersion: v1\nkind: Service",
         "apiVersion: v1\nkind: Pod\nspec: {}",
         MANIFEST.replace("name: c", "name: 1"),
+        "apiVersion: v1\nkind: Pod\nmetadata: {name: a}\nspec: {containers: []}",
     ],
 )
 def test_what_is_no_pod(text: str) -> None:
     with pytest.raises(BadManifest):
         read_pods(text, "file", "n", 0)
+
+
+@pytest.mark.parametrize(
+    ("spec", "kind"),
+    [
+        ({"serviceAccountName": "a"}, "serviceaccounts"),
+        ({"imagePullSecrets": [{"name": "a"}]}, "secrets"),
+        ({"containers": [{"name": "c", "envFrom": [{"configMapRef": {"name": "a"}}]}]}, "configmaps"),
+        ({"volumes": [{"name": "v", "persistentVolumeClaim": {"claimName": "a"}}]}, "persistentvolumeclaims"),
+        ({"volumes": [{"name": "v", "csi": {"driver": "d"}}]}, "csidrivers (via CSI volumes)"),
+        (
+            {"volumes": [{"name": "v", "projected": {"sources": [{"serviceAccountToken": {"path": "t"}}]}}]},
+            "serviceaccounts (via projected volumes)",
+        ),
+        ({"resourceClaims": [{"name": "r", "resourceClaimName": "a"}]}, "resourceclaims"),
+    ],
+)
+def test_what_only_the_api_server_has(spec: dict[str, Any], kind: str) -> None:
+    value = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p"}}
+    value["spec"] = {"containers": [{"name": "c", "image": "i"}], **spec}
+    with pytest.raises(BadManifest) as caught:
+        read_pods(json.encode(value).decode(), "file", "n", 0)
+    assert str(caught.value) == f"pod p-n: static pods may not reference {kind}"
+
+
+def test_what_needs_no_api_server() -> None:
+    volumes = "[{name: a, emptyDir: {}}, {name: b, hostPath: {path: /}}, {name: c, projected: {sources: []}}]"
+    assert len(read_pods(MANIFEST + f"  volumes: {volumes}\n", "file", "n", 0)) == 1

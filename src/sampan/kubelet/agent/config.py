@@ -89,6 +89,13 @@ class AgentConfig:
     """The address of the bus on which the machine's end is told; empty: the system's own."""
     logind_folder: Path = Path("/etc/systemd/logind.conf.d")
     allowed_unsafe_sysctls: Sequence[str] = ()
+    pod_pids: int = 0
+    """How many processes a pod may have; 0: as many as it likes."""
+    has_default_seccomp: bool = False
+    """Containers that say nothing have the runtime's own profile."""
+    max_told_images: int = 50
+    """In the node's status; -1: all."""
+    provider_id: str = ""
     allows_privileged: bool = True
     host_network_sources: Sequence[str] = ("*",)
     """Pods of which sources (api, file, http) may be in the machine's own network; * for all."""

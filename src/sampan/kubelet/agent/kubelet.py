@@ -98,10 +98,11 @@ class Kubelet:
             clock=clock,
             activity=self.activity,
             workers=workers,
+            longest_pause_s=config.kubelet.longest_pause_s,
         )
         self.probe_metrics = Metrics()
         """Of the probes, which are told apart from all else."""
-        self.groups = PodGroups(root=config.cgroup_root)
+        self.groups = PodGroups(root=config.cgroup_root, pids=config.pod_pids)
         self.begun = asyncio.Event()
         """Set once pods can run here, whether or not the API server is there."""
         self.ready = asyncio.Event()

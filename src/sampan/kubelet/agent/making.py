@@ -86,6 +86,7 @@ def _environment_config(config: AgentConfig, machine: Machine, facts: machines.F
         host_ips=(machine.address, *machine.more_addresses),
         node_memory=facts.memory_bytes,
         allocatable=machine.allocatable or {},
+        has_seccomp=config.has_default_seccomp,
         dns=DnsConfig(node=resolv, cluster_servers=config.cluster_dns, cluster_domain=config.cluster_domain),
     )
 

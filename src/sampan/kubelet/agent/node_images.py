@@ -7,13 +7,13 @@ from collections.abc import Sequence
 from sampan.api.types.core_v1 import ContainerImage
 from sampan.runtimes.contract import ImageInfo
 
-_MOST_IMAGES, _MOST_NAMES = 50, 5
+_MOST_NAMES = 5
 
 
-def node_images(found: Sequence[ImageInfo]) -> list[ContainerImage]:
-    """The largest, each with a few of its names."""
+def node_images(found: Sequence[ImageInfo], most: int = 50) -> list[ContainerImage]:
+    """The largest, each with a few of its names; -1: all."""
     named = [image for image in found if image.digests or image.names]
-    largest = sorted(named, key=lambda image: (-image.size, image.id))[:_MOST_IMAGES]
+    largest = sorted(named, key=lambda image: (-image.size, image.id))[: most if most >= 0 else None]
     return [
         ContainerImage(names=[*image.digests, *image.names][:_MOST_NAMES], sizeBytes=image.size) for image in largest
     ]

@@ -179,7 +179,7 @@ class NodeKeeper:
     async def _look_at_images(self) -> None:
         record = self._record
         try:
-            images = node_images(await record.runtime.images())
+            images = node_images(await record.runtime.images(), self._config.max_told_images)
         except RuntimeFailure as failure:
             log.warning("node %s: its images cannot be told: %s", self._config.name, failure.message)
             return

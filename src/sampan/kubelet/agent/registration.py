@@ -23,7 +23,7 @@ def wanted_node(config: AgentConfig, machine: Machine, now: float) -> Node:
             labels=wanted_labels(config),
             annotations=wanted_annotations(config),
         ),
-        spec=NodeSpec(taints=taints, unschedulable=not config.is_schedulable),
+        spec=NodeSpec(taints=taints, unschedulable=not config.is_schedulable, providerID=config.provider_id),
     )
     node.status = node_status(node, machine, now)
     return node

@@ -84,7 +84,10 @@ class Sources:
             headers = dict(self._config.static_url_headers)
             async with session.get(self._config.static_url, headers=headers) as answer:
                 answer.raise_for_status()
-                return await answer.text()
+                text = await answer.text()
+                if not text:
+                    raise BadManifest("zero-length data received")
+                return text
 
 
 def _files(place: Path) -> list[Path]:

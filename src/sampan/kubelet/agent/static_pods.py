@@ -13,6 +13,7 @@ from sampan.api import times
 from sampan.api.codec import json
 from sampan.api.types.core_v1 import Node, Pod
 from sampan.api.types.meta_v1 import OwnerReference
+from sampan.kubelet.agent.static_references import referred
 
 SOURCE, SEEN, HASH = (f"kubernetes.io/config.{word}" for word in ("source", "seen", "hash"))
 MIRROR = "kubernetes.io/config.mirror"
@@ -65,6 +66,10 @@ def _static(item: dict[str, Any], source: str, node: str, now: float) -> Pod:
         raise BadManifest(f"pod {meta['name']}: {fault}") from None
     if strict:
         raise BadManifest(f"pod {meta['name']}: {'; '.join(strict)}")
+    if not pod.spec.containers:
+        raise BadManifest(f"pod {meta['name']}: spec.containers: Required value")
+    if kind := referred(pod):
+        raise BadManifest(f"pod {meta['name']}: static pods may not reference {kind}")
     return pod
 
 

@@ -1,0 +1,21 @@
+"""The fields of a KubeletConfiguration that Sampan knows and does not heed: people are told which of them they set."""
+
+from __future__ import annotations
+
+_TEXT = """
+configMapAndSecretChangeDetectionStrategy containerLogMaxWorkers containerLogMonitorInterval contentType cgroupDriver
+cpuCFSQuota cpuCFSQuotaPeriod cpuManagerPolicy cpuManagerPolicyOptions cpuManagerReconcilePeriod
+enableContentionProfiling enableControllerAttachDetach enableDebugFlagsHandler enableProfilingHandler enableServer
+enableSystemLogHandler enableSystemLogQuery enforceNodeAllocatable eventBurst eventRecordQPS failCgroupV1 hairpinMode
+healthzBindAddress healthzPort imagePullCredentialsVerificationPolicy imageServiceEndpoint iptablesDropBit
+iptablesMasqueradeBit kernelMemcgNotification kubeAPIBurst kubeAPIQPS kubeReservedCgroup kubeletCgroups
+localStorageCapacityIsolation makeIPTablesUtilChains maxOpenFiles memoryManagerPolicy memoryReservationPolicy memorySwap
+memoryThrottlingFactor oomScoreAdj preloadedImagesVerificationAllowlist protectKernelDefaults qosReserved
+registryBurst registryPullQPS reservedMemory reservedSystemCPUs runOnce showHiddenMetricsForVersion singleProcessOOMKill
+streamingConnectionIdleTimeout systemCgroups systemReservedCgroup tlsCipherSuites tlsCurvePreferences tlsMinVersion
+topologyManagerPolicy topologyManagerPolicyOptions topologyManagerScope tracing userNamespaces volumePluginDir
+volumeStatsAggPeriod
+"""
+UNHEEDED = frozenset(_TEXT.split())
+
+__all__ = ["UNHEEDED"]
