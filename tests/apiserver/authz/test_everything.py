@@ -18,7 +18,8 @@ UNBOUND = User("ann", groups=("system:authenticated",))
 NODE = User("system:node:n1", groups=("system:nodes", "system:authenticated"))
 ACCOUNT = account("ns", "robot")
 
-METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS")
+METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE", "FETCH")
+"""The last is one that nobody knows."""
 PATHS = (
     *("/", "/api", "/api/", "/api/v1", "/apis", "/apis/apps", "/apis/apps/v1", "/apis/none.example.com/v1"),
     *("/healthz", "/livez", "/readyz", "/healthz/ping", "/readyz/etcd", "/version", "/version/", "/metrics"),
@@ -88,7 +89,7 @@ def of_paths(paths: set[str], *verbs: str) -> set[tuple[str, str, str]]:
     return {(verb, "", path) for path in paths for verb in verbs}
 
 
-EVERY = ("get", "head", "post", "put", "patch", "delete", "options")
+EVERY = ("get", "head", "post", "put", "patch", "delete", "options", "trace", "fetch")
 HEALTH = of_paths({"/healthz", "/livez", "/readyz"}, *EVERY)
 OPEN = HEALTH | of_paths(PUBLIC, "get")
 

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import NamedTuple
 
-from sampan.apiserver.auth.chain import Identity, TokenFault
+from sampan.apiserver.auth.chain import Identity
 from sampan.apiserver.auth.oidc import claims
+from sampan.apiserver.auth.oidc.distributed import DistributedGroups
 from sampan.apiserver.auth.oidc.issuers import JwtIssuer
 from sampan.apiserver.auth.oidc.keys import IssuerKeys
-from sampan.apiserver.auth.signatures import SIGNATURE_ONLY, issuer_of
+from sampan.apiserver.auth.oidc.verifying import verified
+from sampan.apiserver.auth.signatures import issuer_of
 from sampan.machinery.clock import Clock
 from sampan.machinery.kept_answers import KeptAnswers
 
@@ -19,10 +21,16 @@ _GOOGLE = ("accounts.google.com", "https://accounts.google.com")
 """How Google's tokens call their issuer, and what it is."""
 
 
+class _Known(NamedTuple):
+    issuer: JwtIssuer
+    keys: IssuerKeys
+    groups: DistributedGroups
+
+
 class OidcTokens:
     def __init__(self, *, issuers: Iterable[JwtIssuer], clock: Clock) -> None:
         self._clock = clock
-        self._by_url: dict[str, tuple[JwtIssuer, IssuerKeys]] = {}
+        self._by_url: dict[str, _Known] = {}
         self._kept: KeptAnswers[str, Identity] = KeptAnswers(clock=clock, most=_MOST_KEPT)
         self.replace(issuers)
 
@@ -30,7 +38,7 @@ class OidcTokens:
         """From now on believe these. The keys of those that stay as they were are kept."""
         before = self._by_url
         self._by_url = {
-            issuer.url: (issuer, before[issuer.url][1] if _is_same(before, issuer) else self._keys(issuer))
+            issuer.url: self._known(issuer, before[issuer.url].keys if _is_same(before, issuer) else None)
             for issuer in issuers
         }
         self._kept = KeptAnswers(clock=self._clock, most=_MOST_KEPT)
@@ -43,39 +51,22 @@ class OidcTokens:
         found = self._by_url.get(_issuer_of(token))
         if found is None:
             return None
-        issuer, keys = found
-        said = await self._verified(token, issuer, keys)
+        said = await verified(token, found.issuer, found.keys)
         now = self._clock.now()
-        claims.check(said, issuer, now)
-        identity = Identity(claims.user_of(said, issuer))
+        claims.check(said, found.issuer, now)
+        whole = await found.groups.expand(said)
+        identity = Identity(claims.user_of(whole, found.issuer))
         self._kept.keep(token, identity, min(_KEPT_S, said["exp"] - now))
         return identity
 
-    def _keys(self, issuer: JwtIssuer) -> IssuerKeys:
-        return IssuerKeys(issuer=issuer, clock=self._clock)
-
-    @staticmethod
-    async def _verified(token: str, issuer: JwtIssuer, keys: IssuerKeys) -> dict[str, Any]:
-        import jwt
-
-        try:
-            header = jwt.get_unverified_header(token)
-        except jwt.PyJWTError as fault:
-            raise TokenFault(f"oidc: verify token: {fault}") from None
-        algorithm = str(header.get("alg"))
-        if algorithm not in issuer.algorithms:
-            raise TokenFault(f"oidc: verify token: signed with unsupported algorithm {algorithm!r}")
-        for key in await keys.find(str(header.get("kid") or "")):
-            try:
-                return jwt.decode(token, key.key, algorithms=[algorithm], options=SIGNATURE_ONLY)
-            except (jwt.PyJWTError, TypeError):  # a key of another kind than the algorithm's is refused by its type
-                continue
-        raise TokenFault("oidc: verify token: failed to verify signature: failed to verify id token signature")
+    def _known(self, issuer: JwtIssuer, keys: IssuerKeys | None) -> _Known:
+        kept = keys or IssuerKeys(issuer=issuer, clock=self._clock)
+        return _Known(issuer, kept, DistributedGroups(issuer=issuer, clock=self._clock))
 
 
-def _is_same(before: dict[str, tuple[JwtIssuer, IssuerKeys]], issuer: JwtIssuer) -> bool:
-    old = before.get(issuer.url)
-    return old is not None and (old[0].document, old[0].ca_pem) == (issuer.document, issuer.ca_pem)
+def _is_same(before: dict[str, _Known], issuer: JwtIssuer) -> bool:
+    known = before.get(issuer.url)
+    return known is not None and (known.issuer.document, known.issuer.ca_pem) == (issuer.document, issuer.ca_pem)
 
 
 def _issuer_of(token: str) -> str:
