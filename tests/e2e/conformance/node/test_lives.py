@@ -59,7 +59,7 @@ async def test_command_before_the_end(node: RealNode) -> None:
     """[sig-node] Container Lifecycle Hook when create a pod with lifecycle hook should execute prestop exec hook
     properly [NodeConformance] [Conformance]"""
     address = await server(node)
-    await run(node, container(lifecycle={"preStop": calling(address)}), terminationGracePeriodSeconds=15)
+    await run(node, container(lifecycle={"preStop": calling(address)}), terminationGracePeriodSeconds=60)
     await ready(node)
     await delete(node)
     await was_asked(node)
@@ -70,7 +70,7 @@ async def test_request_before_the_end(node: RealNode) -> None:
     """[sig-node] Container Lifecycle Hook when create a pod with lifecycle hook should execute prestop http hook
     properly [NodeConformance] [Conformance]"""
     address = await server(node)
-    await run(node, container(lifecycle={"preStop": asking(address)}), terminationGracePeriodSeconds=15)
+    await run(node, container(lifecycle={"preStop": asking(address)}), terminationGracePeriodSeconds=60)
     await ready(node)
     await delete(node)
     await was_asked(node)
@@ -81,7 +81,7 @@ async def test_hook_when_a_pod_is_killed(node: RealNode) -> None:
     """[sig-node] PreStop should call prestop when killing a pod [Conformance]"""
     address = await server(node)
     script = "trap 'exit 0' TERM; sleep 1000 & wait"
-    await run(node, container(script=script, lifecycle={"preStop": calling(address)}), terminationGracePeriodSeconds=20)
+    await run(node, container(script=script, lifecycle={"preStop": calling(address)}), terminationGracePeriodSeconds=60)
     await ready(node)
     await delete(node)
     await was_asked(node)
@@ -230,163 +230,3 @@ async def test_deleting_a_pod_that_fails(node: RealNode) -> None:
     await delete(node)
     async with asyncio.timeout(60):
         await gone(node)
-<<<<<<< Updated upstream
-=======
-
-
-# -- deadlines and deletion ------------------------------------------------------------------------------------------
-
-
-@together
-async def test_a_deadline_set_later(node: RealNode) -> None:
-    """[sig-node] Pods should allow activeDeadlineSeconds to be updated [NodeConformance] [Conformance]"""
-    await run(node, container())
-    await node.running("p")
-    await node.client.of(Pod).patch("p", {"spec": {"activeDeadlineSeconds": 1}}, node.namespace)
-    pod = await node.when("p", lambda pod: pod.status.phase == "Failed")
-    assert pod.status.reason == "DeadlineExceeded"
-
-
-@together
-async def test_submitted_and_removed(node: RealNode) -> None:
-    """[sig-node] Pods should be submitted and removed [NodeConformance] [Conformance]"""
-    script = "trap 'exit 0' TERM; sleep 1000 & wait"
-    made = await run(node, container(script=script), meta={"labels": {"time": "now"}})
-    assert made.metadata.generation == 1
-    await node.running("p")
-    await delete(node, grace_s=600)
-    async with asyncio.timeout(60):
-        await gone(node)
-
-
-@together
-async def test_updated(node: RealNode) -> None:
-    """[sig-node] Pods should be updated [NodeConformance] [Conformance]"""
-    await run(node, container(), meta={"labels": {"time": "1"}})
-    await node.running("p")
-    await node.client.of(Pod).patch("p", {"metadata": {"labels": {"time": "2"}}}, node.namespace)
-    found = await node.client.of(Pod).get("p", node.namespace)
-    assert found.metadata.labels == {"time": "2"}
-    assert (await node.running("p")).status.containerStatuses[0].restartCount == 0
-
-
-@together
-async def test_address_of_the_host(node: RealNode) -> None:
-    """[sig-node] Pods should get a host IP [NodeConformance] [Conformance]"""
-    await run(node, container())
-    pod = await node.running("p")
-    assert pod.status.hostIP
-    assert pod.status.hostIPs[0].ip == pod.status.hostIP
-
-
-@together
-async def test_generation_and_graceful_deletion(node: RealNode) -> None:
-    """[sig-node] Pods Extended (pod generation) Pod Generation custom-set generation on new pods and graceful delete
-    [Conformance]"""
-    script = "trap 'sleep 2; exit 0' TERM; sleep 1000 & wait"
-    made = await run(node, container(script=script), meta={"generation": 100}, terminationGracePeriodSeconds=20)
-    assert made.metadata.generation == 1
-    await node.when("p", lambda pod: pod.status.observedGeneration == 1 and pod.status.phase == "Running")
-    await delete(node)
-    pod = await node.client.of(Pod).get("p", node.namespace)
-    assert pod.metadata.generation == 2
-    await gone(node)
-
-
-@together
-async def test_generation_counts_updates(node: RealNode) -> None:
-    """[sig-node] Pods Extended (pod generation) Pod Generation pod generation should start at 1 and increment per
-    update [MinimumKubeletVersion:1.34] [Conformance]"""
-    await run(node, container(), tolerations=[])
-    await node.when("p", lambda pod: pod.status.observedGeneration == 1)
-    pods = node.client.of(Pod)
-    await pods.patch("p", {"metadata": {"labels": {"a": "b"}}}, node.namespace)
-    assert (await pods.get("p", node.namespace)).metadata.generation == 1
-    await pods.patch("p", {"spec": {"activeDeadlineSeconds": 1000}}, node.namespace)
-    assert (await pods.get("p", node.namespace)).metadata.generation == 2
-    await node.when("p", lambda pod: pod.status.observedGeneration == 2)
-
-
-@together
-async def test_generation_of_many_updates(node: RealNode) -> None:
-    """[sig-node] Pods Extended (pod generation) Pod Generation issue 500 podspec updates and verify generation and
-    observedGeneration eventually converge [MinimumKubeletVersion:1.34] [Conformance]"""
-    await run(node, container())
-    pods = node.client.of(Pod)
-    for left in range(500):
-        await pods.patch("p", {"spec": {"activeDeadlineSeconds": 10000 - left}}, node.namespace)
-    pod = await node.when("p", lambda pod: pod.status.observedGeneration == pod.metadata.generation == 501)
-    assert pod.spec.activeDeadlineSeconds == 9501
-
-
-@together
-async def test_deleting_a_collection(node: RealNode) -> None:
-    """[sig-node] Pods should delete a collection of pods [Conformance]"""
-    names = ["test-pod-1", "test-pod-2", "test-pod-3"]
-    for name in names:
-        await run(node, container(), name=name, meta={"labels": {"type": "Testing"}})
-    for name in names:
-        await ready(node, name)
-    chosen = Selection(namespace=node.namespace, labels="type=Testing")
-    await node.client.of(Pod).delete_collection(chosen)
-    for name in names:
-        await gone(node, name)
-
-
-@together
-async def test_patching_a_status(node: RealNode) -> None:
-    """[sig-node] Pods should patch a pod status [Conformance]"""
-    await run(node, container())
-    await ready(node)
-    patch = {"metadata": {"annotations": {"patchedstatus": "true"}}, "status": {"message": "Patched by e2e test"}}
-    pods = node.client.of(Pod)
-    await pods.patch("p", patch, node.namespace, subresource="status")
-    found = await pods.get("p", node.namespace)
-    assert found.metadata.annotations["patchedstatus"] == "true"
-
-
-@together
-async def test_lifecycle(node: RealNode) -> None:
-    """[sig-node] Pods should run through the lifecycle of Pods and PodStatus [Conformance]"""
-    pods, mine = node.client.of(Pod), Selection(namespace=node.namespace, labels="test-pod-static=true")
-    await run(node, container(), meta={"labels": {"test-pod-static": "true"}}, terminationGracePeriodSeconds=1)
-    before = await ready(node)
-    other = f"{IMAGE}:latest"
-    changed = [{"name": "c", "image": other}]
-    patch = {"metadata": {"labels": {"test-pod": "patched"}}, "spec": {"containers": changed}}
-    await pods.patch("p", patch, node.namespace)
-    found = await pods.get("p", node.namespace)
-    assert found.metadata.labels == {"test-pod-static": "true", "test-pod": "patched"}
-    assert [each.image for each in found.spec.containers or ()] == [other]
-    assert int(found.metadata.resourceVersion) > int(before.metadata.resourceVersion)
-    await node.when("p", lambda pod: is_ready(pod) and restarts(pod) == 1 and status(pod).image == other)
-
-    await unready(node)
-    await ready(node)
-    async with pods.watch(mine) as events:
-        await pods.delete_collection(mine, options=Delete(grace_period_s=1))
-        async with asyncio.timeout(60):
-            async for batch in events:
-                if any(event.type == "DELETED" for event in batch):
-                    break
-    with pytest.raises(NotFound):
-        await pods.get("p", node.namespace)
-
-
-async def unready(node: RealNode) -> None:
-    """Say in the pod's status that it is not ready, which the node will put right."""
-    pods = node.client.of(Pod)
-    while True:
-        said = copy_of(await pods.get("p", node.namespace))
-        for condition in said.status.conditions:
-            if condition.type in ("Ready", "ContainersReady"):
-                assert condition.status == "True"
-                condition.status = "False"
-        try:
-            replaced = await pods.update_status(said)
-        except Conflict:
-            continue
-        states = {each.type: each.status for each in replaced.status.conditions}
-        assert (states["Ready"], states["ContainersReady"]) == ("False", "False")
-        return
->>>>>>> Stashed changes

@@ -99,12 +99,7 @@ async def test_answer_that_is_good(node: RealNode) -> None:
 async def test_port_that_is_open(node: RealNode) -> None:
     """[sig-node] Probing container should *not* be restarted with a tcp:8080 liveness probe [NodeConformance]
     [Conformance]"""
-<<<<<<< Updated upstream
-    probe = every_second(1, tcpSocket={"port": 8080})
-    await is_not_restarted(node, **healthy(1), livenessProbe=probe)
-=======
-    await is_not_restarted(node, {"tcpSocket": {"port": 8080}}, **healthy(1000))
->>>>>>> Stashed changes
+    await is_not_restarted(node, {"tcpSocket": {"port": 8080}}, **healthy(1))
 
 
 async def speaks_grpc(node: RealNode, port: int) -> None:
