@@ -97,7 +97,7 @@ async def is_served(made: Cluster) -> bool:
 
 async def until(condition: Callable[[], Awaitable[object]]) -> None:
     """Wait for what the server finds out by itself."""
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         while not await condition():  # noqa: ASYNC110
             await asyncio.sleep(0.001)
 

@@ -153,7 +153,7 @@ def test_who_may_publish_for_a_signer() -> None:
         ):
             await make(server, f"{RBAC}/clusterroles", ROLE)
             await make(server, f"{RBAC}/clusterrolebindings", BINDING)
-            async with asyncio.timeout(20):
+            async with asyncio.timeout(60):
                 while not await server.security.authorizer.is_allowed(MAY):  # noqa: ASYNC110
                     await asyncio.sleep(0.001)
             await make(server, PATH, bundle("plain"), ANN)

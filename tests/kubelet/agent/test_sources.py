@@ -33,7 +33,7 @@ class Told:
 
     async def after(self, clock: VirtualClock, seconds: float, times: int) -> dict[str, list[str]]:
         """Once the clock has gone on, and so often something was told: files and sockets take real time."""
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(60):
             while self.times < times:
                 await clock.advance(seconds)
                 await asyncio.sleep(0.01)
@@ -118,7 +118,7 @@ class Site:
 
     async def asked_again(self, clock: VirtualClock) -> None:
         before = self.asked
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(60):
             while self.asked < before + 2:  # the first of these may have been under way
                 await clock.advance(20)
                 await asyncio.sleep(0.01)

@@ -48,7 +48,7 @@ class Scene:
     async def registered(self, driver: BoatDriver) -> AsyncIterator[DynamicResources]:
         driver.registered.clear()
         async with self.managing() as dynamic, driver.serving(self.root / "r"):
-            async with asyncio.timeout(20):
+            async with asyncio.timeout(60):
                 await driver.registered.wait()
             yield dynamic
 
@@ -208,7 +208,7 @@ def test_how_devices_are() -> None:
             assert told() == [("claim:boat", "example.com/boat=boat", "Unknown", None)]
             driver.health = [("boat", 2, "it leaks")]
             driver.changed.set()
-            async with asyncio.timeout(20):
+            async with asyncio.timeout(60):
                 await scene.news.wait()
             assert scene.looked_at == [pod.metadata.uid]
             assert told() == [("claim:boat", "example.com/boat=boat", "Unhealthy", "it leaks")]
@@ -246,7 +246,7 @@ def test_what_a_driver_has_published_goes_with_it() -> None:
             await slices.create(json.from_value({"metadata": {"name": name}, "spec": spec}, ResourceSlice))
 
         async def gone() -> None:
-            async with asyncio.timeout(20):
+            async with asyncio.timeout(60):
                 while (await slices.list()).items:
                     await clock.advance(0.5)
                     await asyncio.sleep(0.01)
@@ -255,7 +255,7 @@ def test_what_a_driver_has_published_goes_with_it() -> None:
         async with scene.managing(clock=clock):
             await gone()
             async with driver.serving(scene.root / "r"):
-                async with asyncio.timeout(20):
+                async with asyncio.timeout(60):
                     while not driver.registered.is_set():
                         await clock.advance(1)
                         await asyncio.sleep(0.01)

@@ -50,7 +50,7 @@ class Scene:
 
     async def heard(self) -> None:
         """The plug-in has told of its devices."""
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             await self.changed.wait()
         self.changed.clear()
 

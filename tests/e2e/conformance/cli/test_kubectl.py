@@ -59,7 +59,7 @@ def namespace_of(kubectl: Kubectl) -> str:
 def started(kubectl: Kubectl, replicas: int = 1) -> list[str]:
     """The names of the controller's pods, once so many are ready and there are no others."""
     wanted = f"jsonpath={{.status.readyReplicas}}={replicas}"
-    kubectl("wait", "rc/agnhost-primary", "--for", wanted, "--timeout=50s")
+    kubectl("wait", "rc/agnhost-primary", "--for", wanted, "--timeout=60s")
     pods = kubectl.json("get", "pods", "-l", "app=agnhost")["items"]
     staying = [pod for pod in pods if "deletionTimestamp" not in pod["metadata"]]
     assert [pod["status"]["phase"] for pod in staying] == ["Running"] * replicas
@@ -68,7 +68,7 @@ def started(kubectl: Kubectl, replicas: int = 1) -> list[str]:
 
 def runs(kubectl: Kubectl, *words: str) -> None:
     kubectl("run", POD, f"--image={IMAGE}", f"--labels=run={POD}", *words, "--command", "--", "sleep", "1000")
-    kubectl("wait", f"pod/{POD}", "--for=condition=Ready", "--timeout=50s")
+    kubectl("wait", f"pod/{POD}", "--for=condition=Ready", "--timeout=60s")
 
 
 def image(kubectl: Kubectl) -> str:
@@ -218,7 +218,7 @@ def test_expose(kubectl_here: Kubectl) -> None:
         (shown,) = kubectl_here.json("get", "service", service)["spec"]["ports"]
         assert (shown["port"], shown["targetPort"]) == (port, 6379)
         slices = ("endpointslices", "-l", f"kubernetes.io/service-name={service}")
-        kubectl_here("wait", *slices, "--for=jsonpath={.ports[0].port}=6379", "--timeout=50s")
+        kubectl_here("wait", *slices, "--for=jsonpath={.ports[0].port}=6379", "--timeout=60s")
         (found,) = kubectl_here.json("get", *slices)["items"]
         assert [one["targetRef"]["name"] for one in found["endpoints"]] == [name]
         answer = f"/api/v1/namespaces/{namespace_of(kubectl_here)}/services/{service}:{port}/proxy/data.json"
@@ -236,7 +236,7 @@ def test_update_demo(kubectl_here: Kubectl, sizes: Sequence[int]) -> None:
     namespace = namespace_of(kubectl_here)
     kubectl_here("create", "-f", "-", stdin=PRIMARY.replace("replicas: 1", f"replicas: {sizes[0]}"))
     for size in sizes:
-        kubectl_here("scale", "rc", "agnhost-primary", f"--replicas={size}", "--timeout=50s")
+        kubectl_here("scale", "rc", "agnhost-primary", f"--replicas={size}", "--timeout=60s")
         for name in started(kubectl_here, size):
             place = f"/api/v1/namespaces/{namespace}/pods/{name}:6379/proxy/data.json"
             assert json.loads(kubectl_here("get", "--raw", place)) == {"image": "nautilus.jpg"}

@@ -39,8 +39,8 @@ async def test_submitted_and_removed(node: RealNode) -> None:
     assert await chosen(node, "time=now") == ["p"]
     await node.running("p")
     mine, last = Selection(namespace=node.namespace, labels="time=now"), None
-    async with asyncio.timeout(25), node.client.of(Pod).watch(mine) as events:
-        await delete(node, grace_s=30)
+    async with asyncio.timeout(60), node.client.of(Pod).watch(mine) as events:
+        await delete(node, grace_s=600)
         async for batch in events:
             last = batch[-1]
             if last.type == "DELETED":

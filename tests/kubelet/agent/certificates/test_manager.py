@@ -54,7 +54,7 @@ async def requests(c: Cluster) -> list[CertificateSigningRequest]:
 
 async def until(c: Cluster, holds: Callable[[], bool]) -> None:
     """Keys are made and files written in threads, which a virtual clock does not see."""
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(60):
         while not holds():
             await c.clock.settle()
             await asyncio.sleep(0.01)
@@ -122,7 +122,7 @@ def test_a_request_that_is_denied_is_made_again(tmp_path: Path) -> None:
             async with asyncio.TaskGroup() as group:
                 task = group.create_task(manager.run())
                 for count, kind in ((1, "Denied"), (2, "Approved")):
-                    async with asyncio.timeout(30):
+                    async with asyncio.timeout(60):
                         while len(await requests(c)) < count:
                             await c.clock.advance(1)
                             await asyncio.sleep(0.01)
