@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping
 from socket import gethostname
 from typing import TYPE_CHECKING, Any
@@ -35,9 +36,11 @@ def command(**given: Any) -> None:
     async def work(component: Component) -> None:
         from sampan.scheduler.explain.serving import DECISIONS, WHY, Desk
         from sampan.scheduler.metrics import SchedulerMetrics
+        from sampan.scheduler.registry import preload
         from sampan.scheduler.resource_metrics import RESOURCES
         from sampan.scheduler.scheduler import Scheduler
 
+        await asyncio.to_thread(preload)
         scheduler = Scheduler(
             client=component.client(NAME),
             clock=component.clock,

@@ -72,7 +72,9 @@ def load(name: str) -> Callable[[Handle], Any]:
 
 
 def preload() -> None:
-    """Have the modules of the default plug-ins loaded: for a thread, before a loop needs them."""
+    """Have the modules of the default plug-ins loaded: for a thread, before a loop needs them. One of numpy's loads
+    itself in the midst of the first decision otherwise."""
+    import_module("numpy.ma")
     for choice in DEFAULT_PLUGINS:
         if choice.name in PLUGINS:
             load(choice.name)
