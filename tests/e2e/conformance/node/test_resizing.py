@@ -1,5 +1,8 @@
 """The conformance descriptions of sig-node for resizing pods in place, each a test whose first line is its name."""
 
+import asyncio
+from collections.abc import Iterable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,6 +15,8 @@ from tests.e2e.conformance.node.pods import container, ready, restarts, run
 from tests.e2e.conformance.storage.real_node import RealNode, together
 
 Amounts = dict[str, Any]
+GROUPS = Path("/sys/fs/cgroup")
+IS_UNIFIED = (GROUPS / "cgroup.controllers").exists()
 
 
 def guaranteed(cpu: str, memory: str) -> Amounts:
@@ -38,7 +43,34 @@ async def resize(node: RealNode, **wanted: Amounts) -> Pod:
 async def resized(node: RealNode, **wanted: Amounts) -> Pod:
     pod = await node.when("p", lambda pod: is_done(pod, wanted))
     assert restarts(pod) == 0
+    limits = {name: _parsed(amounts.get("limits", {})) for name, amounts in wanted.items()}
+    assert await asyncio.to_thread(kept, pod, limits) == {
+        name: (max(each["cpu"] * 100, 1000) if "cpu" in each else -1, each.get("memory", -1000) // 1000)
+        for name, each in limits.items()
+    }
     return pod
+
+
+def kept(pod: Pod, names: Iterable[str]) -> dict[str, tuple[int, int]]:
+    """What the kernel holds each container to: microseconds of each 100 ms and bytes; -1: as much as it likes."""
+    ids = {each.name: each.containerID.partition("//")[2] for each in pod.status.containerStatuses}
+    return {name: (_quota(ids[name]), _memory(ids[name])) for name in names}
+
+
+def _quota(id: str) -> int:
+    return _number(id, "cpu.max") if IS_UNIFIED else _number(id, "cpu.cfs_quota_us", "cpu")
+
+
+def _memory(id: str) -> int:
+    found = _number(id, "memory.max") if IS_UNIFIED else _number(id, "memory.limit_in_bytes", "memory")
+    return -1 if found > 1 << 60 else found
+
+
+def _number(id: str, file: str, controller: str = "") -> int:
+    """The first in a file of the container's group."""
+    (folder,) = (GROUPS / controller).rglob(id)
+    text = (folder / file).read_text().split()[0]
+    return -1 if text == "max" else int(text)
 
 
 def is_done(pod: Pod, wanted: dict[str, Amounts]) -> bool:
