@@ -18,8 +18,8 @@ from sampan.machinery.clock import RealClock
 from sampan.storage.backend import StorageError
 
 COLLECTED_AFTER = (20_000, 5, 500)
-"""New objects before the collector looks at them, and how often before it looks again at older ones. Seldom; and while a
-large cluster is read, of which everything stays, a look must not last: 100,000 objects take it 15 ms."""
+"""New objects before the collector looks at them, and how often before it looks again at older ones. Seldom; and a look
+must not last while a large cluster is read, of which everything stays: 100,000 objects take it 15 ms."""
 _LEVELS = {0: logging.WARNING, 1: logging.WARNING, 2: logging.INFO, 3: logging.INFO}
 
 
