@@ -146,3 +146,18 @@ def test_own_name_servers(cluster: Cluster) -> None:
         assert said.splitlines() == ["search resolv.conf.local", "nameserver 1.1.1.1"]
 
     cluster.run(play(cluster, "name-servers", scenario), timeout_s=60)
+
+
+def test_own_name_in_the_hosts_file(cluster: Cluster) -> None:
+    """[sig-network] DNS should provide /etc/hosts entries for the cluster [Conformance]"""
+
+    async def scenario(node: RealNode) -> None:
+        whole = f"dns-querier-1.dns-test-service.{node.namespace}.svc.cluster.local"
+        script = f"getent -s files hosts {whole}; getent -s files hosts dns-querier-1; hostname -f"
+        await node.start(script, hostname="dns-querier-1", subdomain="dns-test-service")
+        pod = await node.ended("p")
+        by_name, by_short_name, said = node.said(pod).splitlines()
+        assert by_name.split() == by_short_name.split() == [pod.status.podIP, whole, "dns-querier-1"]
+        assert said == whole
+
+    cluster.run(play(cluster, "hosts", scenario), timeout_s=60)
