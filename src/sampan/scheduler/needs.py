@@ -83,7 +83,7 @@ def needs_key(spec: PodSpec) -> bytes:
             spec.tolerations,
             spec.topologySpreadConstraints,
             concerning_volumes(spec),
-            (spec.overhead, spec.resources, spec.resourceClaims, spec.hostNetwork, spec.schedulingGroup),
+            (spec.overhead, spec.resources, spec.hostNetwork, spec.schedulingGroup),
             sorted(declared_features(spec)),
         )
     )

@@ -11,7 +11,7 @@ from collections.abc import Generator, Iterable
 import numpy as np
 from numpy.typing import NDArray
 
-from sampan.scheduler.arrays import Ints, grown
+from sampan.scheduler.arrays import Flags, Ints, grown
 from sampan.scheduler.devices.ledger import Ledger
 from sampan.scheduler.devices.pools import Candidate, PoolId, PoolView
 from sampan.scheduler.devices.results import rank
@@ -35,7 +35,7 @@ class Answers:
         self._forget_all()
 
     def _forget_all(self) -> None:
-        self._of_view: Ints = np.full(len(self._views.seen), _UNKNOWN, dtype=np.int64)
+        self._of_view: Ints = np.full(self._views.count, _UNKNOWN, dtype=np.int64)
         """By the number of a view, that of its answer."""
         self._verdicts: Ints = np.full(64, _UNKNOWN, dtype=np.int64)
         self._ranks: Ints = np.zeros(64, dtype=np.int64)
@@ -73,7 +73,7 @@ class Answers:
             self._place(view)
             yield
         numbers = self._numbered(rows)
-        for number in np.unique(numbers[self._verdicts[numbers] < 0]).tolist():
+        for number in _distinct(numbers, self._verdicts[numbers] < 0):
             yield from self._answer(number)
 
     def is_known(self, rows: NDArray[np.intp]) -> bool:
@@ -90,13 +90,14 @@ class Answers:
     def _forget_stale(self) -> None:
         self._views.refresh()
         views, changes = self._views.log.since(self._view_at), self._ledger.since(self._ledger_at)
-        if views is None or changes is None or len(self._numbers) > 2 * len(self._views.seen) + _MOST_SPARE:
+        if views is None or changes is None or len(self._numbers) > 2 * self._views.count + _MOST_SPARE:
             self._forget_all()
             return
         self._view_at, self._ledger_at = self._views.log.position, self._ledger.position
-        if len(self._of_view) < len(self._views.seen):
-            self._of_view = grown(self._of_view, 2 * len(self._views.seen), _UNKNOWN)
-        self._of_view[views] = _UNKNOWN
+        if len(self._of_view) < self._views.count:
+            self._of_view = grown(self._of_view, 2 * self._views.count, _UNKNOWN)
+        if len(views):
+            self._of_view[views] = _UNKNOWN
         for change in set(changes):
             places = self._by_pool if change.is_freed or self._counts_all else self._using
             for number in list(places.get(change.pool, ())):
@@ -121,11 +122,10 @@ class Answers:
 
     def _unplaced(self, rows: NDArray[np.intp]) -> list[int]:
         views = self._views.numbers[rows]
-        found: list[int] = np.unique(views[self._of_view[views] < 0]).tolist()
-        return found
+        return _distinct(views, self._of_view[views] < 0)
 
     def _place(self, view: int) -> None:
-        mattering = tuple(pool for pool in self._views.seen[view] if self._offer(pool) is not None)
+        mattering = tuple(pool for pool in self._views.seen(view) if self._offer(pool) is not None)
         number = self._numbers.get(mattering)
         if number is None:
             number = self._numbers[mattering] = len(self._found)
@@ -166,6 +166,11 @@ class Answers:
         if not is_out_of_date:  # nobody has looked meanwhile
             self._put(number, said)
         yield
+
+
+def _distinct(numbers: Ints, flags: Flags) -> list[int]:
+    found: list[int] = np.unique(numbers[flags]).tolist() if flags.any() else []
+    return found
 
 
 __all__ = ["FITS", "Answers"]

@@ -41,11 +41,17 @@ class Finder:
         self._selectors = Selectors()
         self._kept: OrderedDict[bytes, Answers] = OrderedDict()
 
-    def parts(self, state: PodState, pod: Pod, rows: NDArray[np.intp]) -> Iterator[tuple[Flags, Part]]:
+    def parts(self, state: PodState, pod: Pod, rows: NDArray[np.intp]) -> Iterator[tuple[Flags | slice, Part]]:
         """Which of the rows have to give what; rows that need not give anything are left out."""
+        if not state.extended:
+            part = self.part(state, pod, ())
+            if part is not None:
+                yield slice(None), part
+            return
         bits = np.zeros(len(rows), dtype=np.int64)
         for place, name in enumerate(state.extended):
-            lacking = self._table.allocatable[self._table.resource(name), rows] == 0
+            at = self._table.resource(name)
+            lacking = self._table.allocatable[at, rows] == 0
             bits |= lacking.astype(np.int64) << place
         for pattern in np.unique(bits).tolist():
             names = tuple(name for place, name in enumerate(state.extended) if pattern >> place & 1)

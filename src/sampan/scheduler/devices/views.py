@@ -20,6 +20,7 @@ from sampan.scheduler.node_table import NodeTable
 Seen = tuple[PoolView, ...]
 """The pools of a node in the order in which they are tried."""
 
+_Offered = dict[PoolId, list[Offer]]
 _Wide = tuple[tuple[PoolId, tuple[Offer, ...]], ...]
 
 
@@ -28,11 +29,11 @@ class Views:
         self._table, self._stock = table, stock
         self.numbers: Ints = np.zeros(table.size, dtype=np.int64)
         """By row."""
-        self.seen: list[Seen] = [()]
-        """By number."""
+        self._offered: list[_Offered] = [{}]
+        """By number, what is offered to the nodes that have it."""
+        self._seen: dict[int, Seen] = {}
         self.log = ChangeLog()
         """Numbers that mean something else than before."""
-        self.by_pool: dict[PoolId, set[int]] = {}
         self._free: list[int] = []
         self._owned: dict[int, int] = {}
         """By row: the number that no other row has."""
@@ -45,11 +46,25 @@ class Views:
         self._pool_views: dict[PoolId, dict[tuple[int, ...], PoolView | None]] = {}
         self._node_at, self._shape = -1, -1
 
+    @property
+    def count(self) -> int:
+        """Numbers are less than that."""
+        return len(self._offered)
+
+    def seen(self, number: int) -> Seen:
+        """Worked out when somebody asks for it: that takes a while for many nodes."""
+        found = self._seen.get(number)
+        if found is None:
+            views = [self._pool_view(pool, given) for pool, given in self._offered[number].items()]
+            found = tuple(sorted((one for one in views if one is not None), key=lambda one: one.order))
+            self._seen[number] = found
+        return found
+
     def refresh(self) -> None:
         """Look again at what changed."""
         table, stock = self._table, self._stock
         noted = table.node_log.since(self._node_at) if self._node_at >= 0 else None
-        rows = set(range(table.used)) if noted is None else set(noted.tolist())
+        rows = set(noted.tolist()) if noted is not None else self._every_row()
         for pool in stock.changed:
             self._pool_views.pop(pool, None)
             stock.moved |= stock.nodes(pool)
@@ -65,6 +80,11 @@ class Views:
         stock.changed, stock.moved, stock.is_wide_changed = set(), set(), False
 
     # -- parts -------------------------------------------------------------------------------------------------------
+
+    def _every_row(self) -> set[int]:
+        """That there is something to see from, or was."""
+        there = {self._table.rows[name] for name in self._stock.local if name in self._table.rows}
+        return there.union(self._owned, range(len(self._of_row)), np.flatnonzero(self.numbers).tolist())
 
     def _look_wide(self) -> set[int]:
         """The rows to which something else is offered that is offered to many."""
@@ -114,21 +134,14 @@ class Views:
         local = self._stock.local.get(self._table.names[row], {}) if is_node else {}
         wide = self._of_row[row] if is_node and row < len(self._of_row) else ()
         if local:
-            number = self._owned[row] = self._new(self._seen(local, wide))
+            number = self._owned[row] = self._new(_merged(local, wide))
         elif wide:
             if wide not in self._patterns:
-                self._patterns[wide] = self._new(self._seen({}, wide))
+                self._patterns[wide] = self._new(_merged({}, wide))
             number = self._patterns[wide]
         else:
             number = 0
         self.numbers[row] = number
-
-    def _seen(self, local: dict[PoolId, dict[str, list[Offer]]], wide: _Wide) -> Seen:
-        offered = {pool: list(given) for pool, given in wide}
-        for pool, slices in local.items():
-            offered.setdefault(pool, []).extend(offer for given in slices.values() for offer in given)
-        found = [self._pool_view(pool, given) for pool, given in offered.items()]
-        return tuple(sorted((one for one in found if one is not None), key=lambda one: one.order))
 
     def _pool_view(self, pool: PoolId, offered: Sequence[Offer]) -> PoolView | None:
         known = self._pool_views.setdefault(pool, {})
@@ -137,25 +150,27 @@ class Views:
             known[key] = viewed(pool, self._stock.slices[pool].values(), offered)
         return known[key]
 
-    def _new(self, seen: Seen) -> int:
+    def _new(self, offered: _Offered) -> int:
         if self._free:
             number = self._free.pop()
-            self.seen[number] = seen
+            self._offered[number] = offered
         else:
-            number = len(self.seen)
-            self.seen.append(seen)
-        for one in seen:
-            self.by_pool.setdefault(one.id, set()).add(number)
+            number = len(self._offered)
+            self._offered.append(offered)
         self.log.note(number)
         return number
 
     def _forget(self, number: int) -> None:
-        for one in self.seen[number]:
-            self.by_pool[one.id].discard(number)
-            if not self.by_pool[one.id]:
-                del self.by_pool[one.id]
-        self.seen[number] = ()
+        self._offered[number] = {}
+        self._seen.pop(number, None)
         self._free.append(number)
+
+
+def _merged(local: dict[PoolId, dict[str, list[Offer]]], wide: _Wide) -> _Offered:
+    found = {pool: list(given) for pool, given in wide}
+    for pool, slices in local.items():
+        found.setdefault(pool, []).extend(offer for given in slices.values() for offer in given)
+    return found
 
 
 def _grouped(offered: Sequence[tuple[PoolId, Offer]]) -> _Wide:

@@ -349,7 +349,8 @@ class DynamicResources:
 
 
 def _gives_free(info: PodInfo, old: Any, new: Any) -> bool:
-    return old.status.allocation is not None
+    """Devices, or the pod from what an attempt has left behind."""
+    return old.status.allocation is not None or is_special(old, info.pod)
 
 
 def _is_done(work: Generator[None, None, None]) -> bool:
