@@ -1,4 +1,4 @@
-"""Containers by crun or runc pass the suite that every runtime passes."""
+"""Containers by crun and by runc pass the suite that every runtime passes."""
 
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
@@ -14,14 +14,14 @@ from sampan.runtimes.images.pull import Puller
 from sampan.runtimes.monitor.client import MonitorClient
 from sampan.runtimes.network import NoNetwork
 from sampan.runtimes.oci import OciRuntime
-from sampan.runtimes.oci.binary import find_binary
+from sampan.runtimes.oci.binary import find_programs
 from sampan.testing.runtime_conformance import CHECKS, Check, Feature, Subject, missing, run
 from tests.runtimes import engines, leftovers, registry
 from tests.runtimes.engines import BUSYBOX
 from tests.runtimes.images.made import docker_archive
 
-BINARY = find_binary() or ""
-pytestmark = pytest.mark.skipif(bool(engines.missing()) or not BINARY, reason=engines.missing() or "no crun, no runc")
+PROGRAMS = find_programs()
+pytestmark = pytest.mark.skipif(bool(engines.missing()), reason=engines.missing() or "can")
 _LACKS = {Feature.ADDRESS: "these pods are connected to nothing"}
 
 
@@ -47,7 +47,11 @@ def node() -> Iterator[Path]:
 
 
 @pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.name)
-def test_conformance(check: Check, images: ImageStore, address: str, node: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("program", ["crun", "runc"])
+def test_conformance(program: str, check: Check, images: ImageStore, address: str, node: Path, tmp_path: Path) -> None:
+    if program not in PROGRAMS:
+        pytest.skip(f"not installed: {program}")
+
     @asynccontextmanager
     async def opened(told: Told) -> AsyncIterator[Runtime]:
         async with (
@@ -56,7 +60,7 @@ def test_conformance(check: Check, images: ImageStore, address: str, node: Path,
                 folder=node,
                 images=images,
                 network=NoNetwork(),
-                binary=BINARY,
+                programs={program: PROGRAMS[program]},
                 clock=RealClock(),
                 told=told,
                 puller=puller,

@@ -78,10 +78,10 @@ async def _oci(places: RuntimePlaces, clock: Clock, told: Told) -> AsyncIterator
     from sampan.runtimes.images import ImageStore
     from sampan.runtimes.images.pull import Puller
     from sampan.runtimes.oci import OciRuntime
-    from sampan.runtimes.oci.binary import find_binary
+    from sampan.runtimes.oci.binary import find_programs
 
-    binary, store = find_binary(), ImageStore(places.images)
-    if binary is None:
+    programs, store = find_programs(), ImageStore(places.images)
+    if not programs:
         raise RuntimeFailure("RuntimeError", "there is neither crun nor runc")
     async with AsyncExitStack() as stack:
         puller = await stack.enter_async_context(Puller(store=store, clock=clock))
@@ -90,7 +90,7 @@ async def _oci(places: RuntimePlaces, clock: Clock, told: Told) -> AsyncIterator
             folder=places.folder / OCI,
             images=store,
             network=network,
-            binary=binary,
+            programs=programs,
             clock=clock,
             told=told,
             puller=puller,

@@ -146,6 +146,14 @@ class Unsupported(RuntimeFailure):
         super().__init__("Unsupported", message)
 
 
+class UnknownHandler(RuntimeFailure):
+    """A RuntimeClass asks for a way to run pods that there is not."""
+
+    def __init__(self, name: str) -> None:
+        told = f'failed to get sandbox runtime: no runtime for "{name}" is configured'
+        super().__init__("FailedCreatePodSandBox", told)
+
+
 class Runtime(Protocol):
     """One node's runtime. What it raises is RuntimeFailure.
 
@@ -255,6 +263,7 @@ __all__ = [
     "RuntimeFailure",
     "RuntimeStatus",
     "Told",
+    "UnknownHandler",
     "Unsupported",
     "Usage",
 ]

@@ -16,10 +16,11 @@ import msgspec
 from sampan.api.types.core_v1 import Pod
 from sampan.machinery.clock import Clock
 from sampan.runtimes import contract
-from sampan.runtimes.config import SandboxConfig
-from sampan.runtimes.contract import ContainerReport, PodReport, RuntimeFailure, RuntimeStatus, Told
+from sampan.runtimes.config import ContainerConfig, SandboxConfig
+from sampan.runtimes.contract import PodReport, RuntimeFailure, RuntimeStatus, Told
 from sampan.runtimes.monitor.client import MonitorClient, MonitorError, MonitorStream
-from sampan.runtimes.records import ContainerRecord, Records, SandboxRecord
+from sampan.runtimes.pod_state import PodState, new_container, new_sandbox, report
+from sampan.runtimes.records import ContainerRecord, Records
 from sampan.runtimes.streams import ProcessStream
 
 log = logging.getLogger(__name__)
@@ -30,24 +31,6 @@ _ALIVE = (contract.RUNNING, contract.CREATED)
 _LOOKS, _LOOK_AGAIN_S = 40, 0.025
 
 Self = TypeVar("Self", bound="MonitoredRuntime")
-
-
-class PodState:
-    """A pod in memory, as its records say it is on disk."""
-
-    def __init__(self, record: SandboxRecord) -> None:
-        self.sandbox = record
-        self.config: SandboxConfig | None = None
-        self.spaces: dict[str, str] = {}
-        self.containers: dict[str, ContainerRecord] = {}
-        """By id."""
-        self.specs: dict[str, dict[str, Any]] = {}
-        """The process of each container as it was begun, for commands that are run beside it."""
-        self.kills: dict[str, asyncio.Task[None]] = {}
-
-    def runs_of(self, name: str) -> list[ContainerRecord]:
-        """Of a container, the latest first."""
-        return sorted((each for each in self.containers.values() if each.name == name), key=lambda each: -each.attempt)
 
 
 class MonitoredRuntime(ABC):
@@ -85,7 +68,12 @@ class MonitoredRuntime(ABC):
     # -- what each kind does its own way -----------------------------------------------------------------------------
 
     @abstractmethod
-    async def remove_pod(self, uid: str) -> None: ...
+    async def _end_sandbox(self, pod: PodState) -> None:
+        """Take its network away, and note that; its containers have ended."""
+
+    @abstractmethod
+    async def _drop(self, pod: PodState) -> None:
+        """Of what a pod that is forgotten has besides its records, whose folder is removed then."""
 
     @abstractmethod
     async def _let_go(self, pod: PodState, record: ContainerRecord) -> None:
@@ -111,45 +99,62 @@ class MonitoredRuntime(ABC):
         return list(self._pods)
 
     def pod_report(self, pod: Pod) -> PodReport:
-        """In a new sandbox init containers have their turn again, and what was lost with the old one is of before."""
         found = self._pods.get(pod.metadata.uid)
-        if found is None:
-            return contract.NOTHING
-        record, inits = found.sandbox, {each.name for each in pod.spec.initContainers}
-        names = dict.fromkeys(each.name for each in found.containers.values() if each.name)
-        present, before = [], []
-        for runs in (found.runs_of(name) for name in names):
-            is_left = runs[0].created_at < record.created_at and (runs[0].name in inits or runs[0].exit_code != 0)
-            older = runs if is_left else runs[1:]
-            present += [] if is_left else runs[:1]
-            before += older[:1]
-        return PodReport(
-            is_sandbox_ready=record.is_ready,
-            sandboxes=record.made,
-            ips=record.ips if record.is_ready else (),
-            containers=[self._report(each) for each in present],
-            before=[self._report(each) for each in before],
-        )
+        return report(found, pod, self.name) if found is not None else contract.NOTHING
 
-    def _report(self, record: ContainerRecord) -> ContainerReport:
-        is_running = record.state == contract.RUNNING
-        return ContainerReport(
-            name=record.name,
-            id=f"{self.name}://{record.id}",
-            state=record.state,
-            attempt=record.attempt,
-            image=record.image,
-            image_ref=record.image_ref,
-            started_at=record.started_at,
-            finished_at=record.finished_at,
-            exit_code=record.exit_code,
-            reason=record.reason,
-            message=record.message,
-            is_started=is_running,
-            is_ready=is_running,
-        )
+    # -- sandboxes ---------------------------------------------------------------------------------------------------
+
+    async def _renew(self, config: SandboxConfig) -> PodState:
+        """The pod with a new sandbox, which is for the caller to make; of an earlier one everything ends."""
+        old = self._pods.get(config.uid)
+        if old is not None:
+            await self._end_containers(old)
+            await self._end_sandbox(old)
+        made = self._pods[config.uid] = PodState(new_sandbox(config, old, self._clock.now()))
+        made.config = config
+        self._records.save_config(config)
+        if old is not None:
+            made.containers = old.containers
+        return made
+
+    async def stop_sandbox(self, pod: Pod) -> None:
+        found = self._pods.get(pod.metadata.uid)
+        if found is not None and found.sandbox.is_ready:
+            await self._end_sandbox(found)
+
+    async def remove_pod(self, uid: str) -> None:
+        found = self._pods.get(uid)
+        if found is None:
+            return
+        await self._end_containers(found)
+        for record in list(found.containers.values()):
+            await self._remove(found, record)
+        await self._end_sandbox(found)
+        await self._drop(found)
+        self._records.remove(self._records.pod(uid))
+        del self._pods[uid]
 
     # -- containers --------------------------------------------------------------------------------------------------
+
+    def _new_container(self, pod: PodState, config: ContainerConfig, attempt: int) -> ContainerRecord:
+        record = new_container(config, attempt, self._clock.now())
+        record.cgroup = f"{pod.sandbox.cgroup_parent.rstrip('/')}/{record.id}" if pod.sandbox.cgroup_parent else ""
+        pod.containers[record.id] = record
+        self._records.save_container(pod.sandbox.uid, record)
+        return record
+
+    def _note_start(self, pod: PodState, record: ContainerRecord) -> None:
+        """Unless it has ended already."""
+        if record.state == contract.CREATED:
+            record.state, record.started_at = contract.RUNNING, self._clock.now()
+        self._records.save_container(pod.sandbox.uid, record)
+
+    def _ready(self, uid: str) -> PodState:
+        """A pod in which a container can be started."""
+        found = self._pods.get(uid)
+        if found is None or found.config is None or not found.sandbox.is_ready:
+            raise RuntimeFailure("CreateContainerError", "the pod has no sandbox")
+        return found
 
     async def stop_container(self, pod: Pod, name: str, grace_s: float) -> None:
         found = self._pods.get(pod.metadata.uid)
@@ -272,11 +277,7 @@ class MonitoredRuntime(ABC):
     def _load(self) -> None:
         for record in self._records.sandboxes():
             pod = self._pods[record.uid] = PodState(record)
-            folder = self._records.pod(record.uid)
-            with contextlib.suppress(OSError, msgspec.MsgspecError):
-                pod.config = msgspec.json.decode(
-                    (folder / "config.json").read_bytes(), type=SandboxConfig, dec_hook=_path
-                )
+            pod.config = self._records.config(record.uid)
             pod.containers = {each.id: each for each in self._records.containers(record.uid)}
 
     async def _settle(self) -> None:
@@ -337,9 +338,4 @@ def _signal_number(name: str) -> int:
     return int(found) if found is not None else signal.SIGTERM
 
 
-def _path(type: type, value: Any) -> Any:
-    """Paths are written as text."""
-    return Path(value)
-
-
-__all__ = ["KILLED", "MonitoredRuntime", "PodState"]
+__all__ = ["KILLED", "MonitoredRuntime"]

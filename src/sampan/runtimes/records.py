@@ -1,6 +1,7 @@
 """What the runtime has, on disk: a folder for each pod, and in it one for each of its containers.
 
 pods/UID/sandbox.json        the sandbox; ns/ has its namespaces, files/ what containers see of it
+pods/UID/config.json         what it was made with
 pods/UID/c/ID/record.json    a container; rootfs, upper, config.json, exit beside it
 """
 
@@ -10,10 +11,12 @@ import os
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
 from sampan.runtimes import contract
+from sampan.runtimes.config import SandboxConfig
 
 
 class SandboxRecord(msgspec.Struct):
@@ -29,6 +32,8 @@ class SandboxRecord(msgspec.Struct):
     pause: str = ""
     """The id of the process that holds the processes' namespace, where they share one."""
     hostname: str = ""
+    program: str = ""
+    """The name of that which runs its containers."""
     made: int = 1
     """How many sandboxes the pod has had."""
 
@@ -73,6 +78,17 @@ class Records:
     def save_sandbox(self, record: SandboxRecord) -> None:
         _write(self.pod(record.uid) / "sandbox.json", msgspec.json.encode(record))
 
+    def save_config(self, config: SandboxConfig) -> None:
+        _write(self.pod(config.uid) / "config.json", msgspec.json.encode(config, enc_hook=str))
+
+    def config(self, uid: str) -> SandboxConfig | None:
+        """What the pod's sandbox was made with, if that can be read."""
+        try:
+            data = (self.pod(uid) / "config.json").read_bytes()
+            return msgspec.json.decode(data, type=SandboxConfig, dec_hook=as_path)
+        except (OSError, msgspec.MsgspecError):
+            return None
+
     def save_container(self, uid: str, record: ContainerRecord) -> None:
         _write(self.container(uid, record.id) / "record.json", msgspec.json.encode(record))
 
@@ -99,6 +115,11 @@ class Records:
         shutil.rmtree(path, ignore_errors=True)
 
 
+def as_path(kind: type, value: Any) -> Any:
+    """Of the fields only paths are none of the types that JSON has."""
+    return kind(value)
+
+
 def _write(path: Path, content: bytes) -> None:
     path.parent.mkdir(parents=True, exist_ok=True, mode=0o711)
     scratch = path.with_name(f".{path.name}.new")
@@ -106,4 +127,4 @@ def _write(path: Path, content: bytes) -> None:
     os.replace(scratch, path)
 
 
-__all__ = ["ContainerRecord", "Records", "SandboxRecord"]
+__all__ = ["ContainerRecord", "Records", "SandboxRecord", "as_path"]

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import Any
 
 import msgspec
 
 from sampan.runtimes.config import SandboxConfig
 from sampan.runtimes.contract import RuntimeFailure
+from sampan.runtimes.records import as_path
 
 
 class SandboxConfigs:
@@ -29,7 +29,7 @@ class SandboxConfigs:
         found = self._known.get(uid)
         if found is None:
             try:
-                found = msgspec.json.decode(self._path(uid).read_bytes(), type=SandboxConfig, dec_hook=_path)
+                found = msgspec.json.decode(self._path(uid).read_bytes(), type=SandboxConfig, dec_hook=as_path)
             except (OSError, msgspec.MsgspecError):
                 raise RuntimeFailure("CreateContainerError", "the pod has no sandbox that is known") from None
             self._known[uid] = found
@@ -41,11 +41,6 @@ class SandboxConfigs:
 
     def _path(self, uid: str) -> Path:
         return self._folder / f"{uid}.json"
-
-
-def _path(kind: type, value: Any) -> Any:
-    """Of the fields only paths are none of the types that JSON has."""
-    return kind(value)
 
 
 __all__ = ["SandboxConfigs"]

@@ -69,6 +69,19 @@ def lines(path: Path) -> list[tuple[bytes, bytes, bytes]]:
     return found
 
 
+def test_a_process_that_ends_before_its_launcher(tmp_path: Path) -> None:
+    """Its code is not lost: the launcher says only afterwards which process it was."""
+    number, gone = tmp_path / "pid", tmp_path / "gone"
+
+    async def work(client: MonitorClient) -> None:
+        orphan = f"(sh -c 'echo $$ > {number}; touch {gone}; exit 7' &)"
+        launcher = f"{orphan}; while kill -0 $(cat {number}) 2>/dev/null || [ ! -e {gone} ]; do sleep 0.01; done"
+        stream = await client.exec("early", shell(launcher), pid_file=str(number))
+        assert await stream.wait() == 7
+
+    play(tmp_path, work)
+
+
 def test_output_and_exit_code(tmp_path: Path) -> None:
     async def work(client: MonitorClient) -> None:
         log, note = tmp_path / "logs/c/0.log", tmp_path / "exit"

@@ -16,13 +16,13 @@ from sampan.runtimes.config import ContainerConfig, Mount, Namespaces, Resources
 from sampan.runtimes.contract import ContainerReport, RuntimeFailure
 from sampan.runtimes.images import ImageStore, host
 from sampan.runtimes.network import NoNetwork
-from sampan.runtimes.oci.binary import find_binary
+from sampan.runtimes.oci.binary import find_programs
 from sampan.runtimes.oci.runtime import OciRuntime
 from sampan.runtimes.streams import collected
 from tests.kubelet.environment.made import pod
 
-BINARY = find_binary()
-pytestmark = pytest.mark.skipif(os.geteuid() != 0 or BINARY is None, reason="needs root, and crun or runc")
+PROGRAMS = find_programs()
+pytestmark = pytest.mark.skipif(os.geteuid() != 0 or not PROGRAMS, reason="needs root, and crun or runc")
 
 POD = pod(uid="u1")
 ECHO = """
@@ -40,12 +40,11 @@ class Node:
         self.runtime = self.make()
 
     def make(self) -> OciRuntime:
-        assert BINARY is not None
         return OciRuntime(
             folder=self.folder / "node",
             images=ImageStore(self.folder / "images"),
             network=NoNetwork(),
-            binary=BINARY,
+            programs=PROGRAMS,
             clock=RealClock(),
             told=lambda uid: self.told.set(),
         )
@@ -129,6 +128,20 @@ def test_a_pod(tmp_path: Path) -> None:
         assert [each.exit_code for each in report.before] == [3]
         await n.runtime.remove_pod("u1")
         assert n.runtime.known_pods() == []
+
+    play(tmp_path, work)
+
+
+def test_a_runtime_class_chooses_the_program(tmp_path: Path) -> None:
+    async def work(n: Node) -> None:
+        status = await n.runtime.status()
+        assert [each.name for each in status.handlers] == ["", *sorted(PROGRAMS)]
+        for number, name in enumerate(PROGRAMS):
+            await n.runtime.run_sandbox(POD, n.sandbox(handler=name))
+            assert await n.run(*shell("echo here"), attempt=number) == (0, ["here"])
+            assert (tmp_path / "node/state" / name).is_dir()
+        with pytest.raises(RuntimeFailure, match='no runtime for "other" is configured'):
+            await n.runtime.run_sandbox(POD, n.sandbox(handler="other"))
 
     play(tmp_path, work)
 

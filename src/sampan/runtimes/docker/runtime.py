@@ -13,7 +13,7 @@ from sampan.api.types.core_v1 import Pod
 from sampan.machinery.clock import Clock
 from sampan.runtimes import oom_scores, slices
 from sampan.runtimes.config import ContainerConfig, Mount, Resources, SandboxConfig
-from sampan.runtimes.contract import Handler, RuntimeFailure, RuntimeStatus, Told, Usage
+from sampan.runtimes.contract import Handler, RuntimeFailure, RuntimeStatus, Told, UnknownHandler, Usage
 from sampan.runtimes.docker import messages
 from sampan.runtimes.docker.client import TIMEOUT_S, DockerClient, DockerError
 from sampan.runtimes.docker.commands import DockerCommands
@@ -120,8 +120,7 @@ class DockerRuntime(EngineRuntime):
     async def run_sandbox(self, pod: Pod, config: SandboxConfig | None) -> None:
         assert config is not None
         if config.handler and config.handler not in self._handlers:
-            text = f'failed to get sandbox runtime: no runtime for "{config.handler}" is configured'
-            raise RuntimeFailure(_SANDBOX_FAILED, text)
+            raise UnknownHandler(config.handler)
         uid = config.uid
         old = self._table.get(uid) or SeenPod()
         await self._end_sandboxes(uid, old)

@@ -55,6 +55,8 @@ class Monitor:
         self._clients: dict[int, Client] = {}
         self._answers: dict[str, Client] = {}
         """Who waits for a launcher to end."""
+        self._early: dict[int, int] = {}
+        """Codes of processes that ended before those who launched them, by number: whose they are is not known yet."""
         self._is_over = False
         self._wake, self._wakes = os.pipe()
         self._operations: dict[str, Callable[[Client, dict[str, Any]], dict[str, Any] | None]] = {
@@ -338,6 +340,8 @@ class Monitor:
                 return self._on_launched(process, code)
             if process.pid == pid and process.code is None:
                 return self._on_ended(process, code)
+        if any(process.launched is not None for process in self._processes.values()):
+            self._early[pid] = code
 
     def _on_launched(self, process: Process, code: int) -> None:
         client = self._answers.pop(process.id, None)
@@ -350,6 +354,10 @@ class Monitor:
             answer = {"error": str(fault)}
         if client is not None:
             self._send(client, protocol.message(answer))
+        if "error" not in answer and process.pid in self._early:
+            self._on_ended(process, self._early[process.pid])
+        if all(each.launched is None for each in self._processes.values()):
+            self._early.clear()
 
     def _on_ended(self, process: Process, code: int) -> None:
         for file in list(process.outputs):

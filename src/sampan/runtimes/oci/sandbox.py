@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 from collections.abc import Mapping
 from pathlib import Path
@@ -16,6 +17,11 @@ _SCRIPT = (
     'h="$1"; shift; [ -z "$h" ] || echo "$h" > /proc/sys/kernel/hostname; for s; do echo "${s#*=}" > "${s%%=*}"; done'
 )
 _SANDBOX_FAILED = "FailedCreatePodSandBox"
+PAUSE = (
+    *("unshare", "--pid", "--fork", "--kill-child", "--mount-proc", "/bin/sh", "-c"),
+    "trap 'exit 0' TERM INT; while :; do sleep 2147483647 & wait $!; done",
+)
+"""The first process of a namespace that all containers of a pod share: it inherits what they leave."""
 
 
 async def make_namespaces(config: SandboxConfig, folder: Path) -> dict[str, str]:
@@ -77,4 +83,23 @@ def _shared_memory(config: SandboxConfig, files: Path) -> Path:
     return path
 
 
-__all__ = ["make_files", "make_namespaces"]
+def mounted_in(folder: Path) -> dict[str, str]:
+    """The namespaces that are kept there."""
+    names = os.listdir(folder) if folder.exists() else []
+    return {name: str(folder / name) for name in names if os.path.ismount(folder / name)}
+
+
+async def process_space(pid: int) -> str:
+    """The namespace of processes whose first one is the only child of the one that made it, from the outside."""
+    for _ in range(500):
+        with contextlib.suppress(OSError, ValueError, IndexError):
+            return f"/proc/{_children(pid)[0]}/ns/pid"
+        await asyncio.sleep(0.002)
+    raise RuntimeFailure(_SANDBOX_FAILED, "the pod's first process did not begin")
+
+
+def _children(pid: int) -> list[int]:
+    return [int(word) for word in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+
+
+__all__ = ["PAUSE", "make_files", "make_namespaces", "mounted_in", "process_space"]

@@ -12,17 +12,18 @@ from typing import Any
 
 from sampan.api.types.core_v1 import Container, Pod
 from sampan.machinery.clock import Clock
-from sampan.runtimes import contract
 from sampan.runtimes.config import ContainerConfig, Resources, SandboxConfig
 from sampan.runtimes.contract import ImageInfo, RuntimeFailure, Told, Unsupported, Usage
 from sampan.runtimes.cpu_rates import CpuRates
 from sampan.runtimes.images import host
 from sampan.runtimes.images.credentials import Keyring
 from sampan.runtimes.monitor.client import MonitorError
-from sampan.runtimes.monitored import MonitoredRuntime, PodState
+from sampan.runtimes.monitored import MonitoredRuntime
+from sampan.runtimes.pod_ports import connected
+from sampan.runtimes.pod_state import PodState
 from sampan.runtimes.process import groups
 from sampan.runtimes.process.refusals import ACCOUNT, obstacles, sandbox_obstacles, told
-from sampan.runtimes.records import ContainerRecord, SandboxRecord
+from sampan.runtimes.records import ContainerRecord
 from sampan.runtimes.streams import ProcessStream
 
 _KEPT = ("PATH", "HOME", "LANG", "TZ", "TMPDIR")
@@ -44,8 +45,7 @@ class ProcessRuntime(MonitoredRuntime):
 
     async def stats(self, pod: Pod) -> Sequence[Usage]:
         found = self._pods.get(pod.metadata.uid)
-        running = [each for each in found.containers.values() if each.state == contract.RUNNING] if found else []
-        return [await asyncio.to_thread(self._usage, each) for each in running]
+        return [await asyncio.to_thread(self._usage, each) for each in (found.running() if found is not None else ())]
 
     def _usage(self, record: ContainerRecord) -> Usage:
         used = groups.usage(record.name, record.pid)
@@ -61,40 +61,17 @@ class ProcessRuntime(MonitoredRuntime):
         assert config is not None
         if lacking := told(sandbox_obstacles(config)):
             raise RuntimeFailure("FailedCreatePodSandBox", lacking)
-        old = self._pods.get(config.uid)
-        if old is not None:
-            await self._end_containers(old)
-        record = SandboxRecord(
-            uid=config.uid,
-            name=config.name,
-            namespace=config.namespace,
-            attempt=config.attempt,
-            created_at=self._clock.now(),
-            host_network=True,
-            ips=[self._address],
-            made=old.sandbox.made + 1 if old is not None else 1,
-        )
-        made = self._pods[config.uid] = PodState(record)
-        made.config = config
-        if old is not None:
-            made.containers = old.containers
+        made = await self._renew(config)
+        record = made.sandbox
+        record.is_ready, record.host_network, record.ips = True, True, [self._address]
         self._records.save_sandbox(record)
 
-    async def stop_sandbox(self, pod: Pod) -> None:
-        found = self._pods.get(pod.metadata.uid)
-        if found is not None:
-            found.sandbox.is_ready = False
-            self._records.save_sandbox(found.sandbox)
+    async def _end_sandbox(self, pod: PodState) -> None:
+        pod.sandbox.is_ready = False
+        self._records.save_sandbox(pod.sandbox)
 
-    async def remove_pod(self, uid: str) -> None:
-        found = self._pods.get(uid)
-        if found is None:
-            return
-        await self._end_containers(found)
-        for record in list(found.containers.values()):
-            await self._remove(found, record)
-        self._records.remove(self._records.pod(uid))
-        del self._pods[uid]
+    async def _drop(self, pod: PodState) -> None:
+        return  # there is nothing
 
     # -- images ------------------------------------------------------------------------------------------------------
 
@@ -118,16 +95,12 @@ class ProcessRuntime(MonitoredRuntime):
         self, pod: Pod, container: Container, attempt: int, config: ContainerConfig | None
     ) -> str:
         assert config is not None
-        found = self._pods.get(pod.metadata.uid)
-        if found is None or not found.sandbox.is_ready:
-            raise RuntimeFailure("CreateContainerError", "the pod has no sandbox")
+        found = self._ready(pod.metadata.uid)
         if not host.is_host(config.image):
             raise RuntimeFailure("CreateContainerError", f"{config.image}: {_ONLY_IMAGE}")
         if lacking := told(obstacles(config)):
             raise RuntimeFailure("CreateContainerError", lacking)
-        record = self._record(config, attempt)
-        found.containers[record.id] = record
-        self._records.save_container(found.sandbox.uid, record)
+        record = self._new_container(found, config, attempt)
         folder = self._records.container(found.sandbox.uid, record.id)
         request = self._request(found, config, folder)
         try:
@@ -136,23 +109,8 @@ class ProcessRuntime(MonitoredRuntime):
             await self._remove(found, record)
             raise RuntimeFailure("RunContainerError", f"{' '.join(_argv(config)[:1])}: {fault.message}") from None
         self._requests[record.id] = request
-        if record.state == contract.CREATED:
-            record.state, record.started_at = contract.RUNNING, self._clock.now()
-        self._records.save_container(found.sandbox.uid, record)
+        self._note_start(found, record)
         return f"{self.name}://{record.id}"
-
-    def _record(self, config: ContainerConfig, attempt: int) -> ContainerRecord:
-        return ContainerRecord(
-            id=secrets.token_hex(16),
-            name=config.name,
-            attempt=attempt,
-            image=config.image,
-            image_ref=config.image_ref,
-            created_at=self._clock.now(),
-            log_path=str(config.log_path),
-            has_tty=config.has_tty,
-            stop_signal=config.stop_signal,
-        )
 
     def _request(self, pod: PodState, config: ContainerConfig, folder: Path) -> dict[str, Any]:
         work = folder / "work"
@@ -208,11 +166,7 @@ class ProcessRuntime(MonitoredRuntime):
             raise RuntimeFailure("ExecFailed", fault.message) from None
 
     async def connect(self, pod: Pod, port: int) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
-        try:
-            return await asyncio.open_connection("localhost", port)
-        except OSError as fault:
-            text = f"failed to connect to localhost:{port} inside the pod: {fault.strerror or fault}"
-            raise RuntimeFailure("PortForward", text) from None
+        return await connected(port, None)
 
 
 def _argv(config: ContainerConfig) -> list[str]:

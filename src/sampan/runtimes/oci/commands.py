@@ -1,0 +1,64 @@
+"""Commands in containers, by the program that runs them."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from sampan.runtimes.contract import RuntimeFailure
+from sampan.runtimes.monitor.client import MonitorClient, MonitorError
+from sampan.runtimes.oci.binary import OciBinary, logged_fault
+from sampan.runtimes.records import Records
+from sampan.runtimes.streams import ProcessStream
+
+
+class OciCommands:
+    """`folder` is the node's own, where sockets of terminals have short names."""
+
+    def __init__(self, *, folder: Path, records: Records, monitor: MonitorClient) -> None:
+        self._folder, self._records, self._monitor = folder, records, monitor
+
+    async def exec(
+        self,
+        binary: OciBinary,
+        id: str,
+        folder: Path,
+        command: Sequence[str],
+        *,
+        process: Mapping[str, Any] | None,
+        has_stdin: bool,
+        has_tty: bool,
+    ) -> ProcessStream:
+        """In the container of that id and folder, whose own process was begun as `process` says, where that is known
+        without looking."""
+        process = process or msgspec.json.decode((folder / "config.json").read_bytes())["process"]
+        scratch = folder / f"exec-{secrets.token_hex(8)}"
+        scratch.mkdir()
+        try:
+            asked = {**process, "args": list(command), "terminal": has_tty}
+            (scratch / "process.json").write_bytes(msgspec.json.encode(asked))
+            return await self._begin(binary, id, scratch, has_stdin=has_stdin, has_tty=has_tty)
+        finally:
+            self._records.remove(scratch)
+
+    async def _begin(
+        self, binary: OciBinary, id: str, scratch: Path, *, has_stdin: bool, has_tty: bool
+    ) -> ProcessStream:
+        """Detached, so that it is the command itself that the monitor has, and ends with the stream."""
+        request: dict[str, Any] = {"stdin": has_stdin, "tty": has_tty, "pid_file": str(scratch / "pid")}
+        words = ["exec", "--detach", "--pid-file", request["pid_file"], "--process", str(scratch / "process.json")]
+        if has_tty:
+            request["console"] = str(self._folder / f"tty-{scratch.name}")
+            words += ["--tty", "--console-socket", request["console"]]
+        argv = binary.argv(*words, id, log=scratch / "log")
+        try:
+            return await self._monitor.exec(scratch.name, argv, **request)
+        except MonitorError as fault:
+            raise RuntimeFailure("ExecError", logged_fault(scratch / "log") or fault.message) from None
+
+
+__all__ = ["OciCommands"]

@@ -1,0 +1,98 @@
+"""The images of a node that keeps them itself, and the files that containers have of them."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from sampan.runtimes.config import ContainerConfig
+from sampan.runtimes.contract import ImageInfo, RuntimeFailure
+from sampan.runtimes.images import BadReference, Image, ImageStore, ImageUnknown, host, parse_reference
+from sampan.runtimes.images.credentials import Keyring
+from sampan.runtimes.images.manifests import RunConfig
+from sampan.runtimes.images.pull import Puller, PullFailed
+from sampan.runtimes.images.supply import Supply
+from sampan.runtimes.oci import image_volumes, rootfs
+from sampan.runtimes.records import ContainerRecord
+
+
+class OciImages:
+    def __init__(self, *, store: ImageStore, supply: Supply, puller: Puller | None) -> None:
+        self._store, self._supply, self._puller = store, supply, puller
+
+    def get(self, name: str) -> ImageInfo | None:
+        if host.is_host(name):
+            return host.info()
+        try:
+            return _info(self._store.get(name))
+        except ImageUnknown:
+            return None
+
+    def list(self) -> Sequence[ImageInfo]:
+        return [host.info(), *(_info(each) for each in self._store.list())]
+
+    async def pull(self, name: str, keyring: Keyring | None) -> str:
+        if host.is_host(name):
+            return host.ID
+        try:
+            wanted = parse_reference(name)
+        except BadReference as fault:
+            raise RuntimeFailure("InvalidImageName", f"Failed to apply default image tag {name!r}: {fault}") from None
+        if self._puller is None:
+            raise RuntimeFailure("ErrImagePull", f"{name}: there is no way to a registry")
+        try:
+            return (await self._puller.pull(wanted, keyring or Keyring())).reference
+        except PullFailed as fault:
+            raise RuntimeFailure("ErrImagePull", f"failed to pull image {name!r}: {fault}") from None
+
+    async def remove(self, name: str, records: Iterable[ContainerRecord]) -> None:
+        """What the containers of these records use stays, without a name."""
+        with contextlib.suppress(ImageUnknown):
+            self._store.remove(name)
+        used = [digest for each in records for digest in (each.image_digest, *each.volume_digests)]
+        await asyncio.to_thread(self._store.prune, [digest for digest in used if digest])
+
+    # -- files -------------------------------------------------------------------------------------------------------
+
+    def mount(self, record: ContainerRecord, config: ContainerConfig, folder: Path) -> tuple[RunConfig, Path]:
+        """In a thread: how the image is run, and where its files are mounted."""
+        if host.is_host(config.image):
+            return host.CONFIG.run, rootfs.mount_host(self._supply.host(), folder)
+        try:
+            image = self._store.get(config.image_ref or config.image)
+        except ImageUnknown:
+            image = self._store.get(config.image)
+        record.image_digest = image.digest
+        return image.config.run, rootfs.mount_layers(self._store.lower_layers(image), folder)
+
+    def with_volumes(self, record: ContainerRecord, config: ContainerConfig, folder: Path) -> ContainerConfig:
+        """In a thread: the same with mounts of images as such of folders."""
+        if not any(mount.image for mount in config.mounts):
+            return config
+
+        def layers(name: str) -> Sequence[Path]:
+            if host.is_host(name):
+                raise RuntimeFailure("CreateContainerError", f"{name} cannot be a volume")
+            image = self._store.get(name)
+            record.volume_digests.append(image.digest)
+            return self._store.lower_layers(image)
+
+        return replace(config, mounts=image_volumes.mounted(config.mounts, folder, layers))
+
+
+def _info(image: Image) -> ImageInfo:
+    run = image.config.run
+    return ImageInfo(
+        id=image.id,
+        names=image.names,
+        digests=image.digests,
+        size=image.size,
+        user=run.user,
+        volumes=list(run.volumes or ()),
+    )
+
+
+__all__ = ["OciImages"]

@@ -1,0 +1,48 @@
+"""What a container uses, by its groups and files."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from sampan.machinery.clock import Clock
+from sampan.runtimes.contract import Usage
+from sampan.runtimes.cpu_rates import CpuRates
+from sampan.runtimes.oci import cgroups, rootfs
+from sampan.runtimes.records import ContainerRecord
+
+
+class OciUsage:
+    def __init__(self, *, clock: Clock) -> None:
+        self._clock, self._rates = clock, CpuRates()
+
+    def of_container(self, record: ContainerRecord, folder: Path) -> Usage:
+        """In a thread; `folder` is the container's own."""
+        used = cgroups.usage(record.cgroup)
+        size, inodes = rootfs.written_bytes(folder)
+        return Usage(
+            name=record.name,
+            cpu_cores=self._rates.rate(record.id, used.cpu_s, self._clock.now()),
+            memory_bytes=used.memory_bytes,
+            cpu_s=used.cpu_s,
+            memory_rss_bytes=used.rss_bytes,
+            page_faults=used.page_faults,
+            major_page_faults=used.major_page_faults,
+            disk_bytes=size,
+            log_bytes=_size(record.log_path),
+            inodes=inodes,
+            processes=used.processes,
+        )
+
+    def forget(self, record: ContainerRecord) -> None:
+        self._rates.forget(record.id)
+
+
+def _size(path: str) -> int:
+    try:
+        return os.path.getsize(path)
+    except OSError:
+        return 0
+
+
+__all__ = ["OciUsage"]

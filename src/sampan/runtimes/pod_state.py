@@ -1,0 +1,105 @@
+"""A pod of a runtime that keeps its own records, as they are in memory, and what the kubelet is told of it."""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+from typing import Any
+
+from sampan.api.types.core_v1 import Pod
+from sampan.runtimes import contract
+from sampan.runtimes.config import ContainerConfig, SandboxConfig
+from sampan.runtimes.contract import ContainerReport, PodReport
+from sampan.runtimes.records import ContainerRecord, SandboxRecord
+
+
+class PodState:
+    """A pod in memory, as its records say it is on disk."""
+
+    def __init__(self, record: SandboxRecord) -> None:
+        self.sandbox = record
+        self.config: SandboxConfig | None = None
+        self.spaces: dict[str, str] = {}
+        self.containers: dict[str, ContainerRecord] = {}
+        """By id."""
+        self.specs: dict[str, dict[str, Any]] = {}
+        """The process of each container as it was begun, for commands that are run beside it."""
+        self.kills: dict[str, asyncio.Task[None]] = {}
+
+    def runs_of(self, name: str) -> list[ContainerRecord]:
+        """Of a container, the latest first."""
+        return sorted((each for each in self.containers.values() if each.name == name), key=lambda each: -each.attempt)
+
+    def running(self) -> list[ContainerRecord]:
+        return [each for each in self.containers.values() if each.state == contract.RUNNING]
+
+
+def new_sandbox(config: SandboxConfig, old: PodState | None, now: float) -> SandboxRecord:
+    """One that is not ready yet."""
+    return SandboxRecord(
+        uid=config.uid,
+        name=config.name,
+        namespace=config.namespace,
+        attempt=config.attempt,
+        created_at=now,
+        is_ready=False,
+        host_network=config.namespaces.network == "node",
+        hostname=config.hostname,
+        made=old.sandbox.made + 1 if old is not None else 1,
+    )
+
+
+def new_container(config: ContainerConfig, attempt: int, now: float) -> ContainerRecord:
+    return ContainerRecord(
+        id=secrets.token_hex(16),
+        name=config.name,
+        attempt=attempt,
+        image=config.image,
+        image_ref=config.image_ref,
+        created_at=now,
+        log_path=str(config.log_path),
+        has_tty=config.has_tty,
+        stop_signal=config.stop_signal,
+        memory_bytes=config.resources.memory_bytes,
+    )
+
+
+def report(found: PodState, pod: Pod, runtime: str) -> PodReport:
+    """In a new sandbox init containers have their turn again, and what was lost with the old one is of before."""
+    record, inits = found.sandbox, {each.name for each in pod.spec.initContainers}
+    names = dict.fromkeys(each.name for each in found.containers.values() if each.name)
+    present, before = [], []
+    for runs in (found.runs_of(name) for name in names):
+        is_left = runs[0].created_at < record.created_at and (runs[0].name in inits or runs[0].exit_code != 0)
+        older = runs if is_left else runs[1:]
+        present += [] if is_left else runs[:1]
+        before += older[:1]
+    return PodReport(
+        is_sandbox_ready=record.is_ready,
+        sandboxes=record.made,
+        ips=record.ips if record.is_ready else (),
+        containers=[_container(each, runtime) for each in present],
+        before=[_container(each, runtime) for each in before],
+    )
+
+
+def _container(record: ContainerRecord, runtime: str) -> ContainerReport:
+    is_running = record.state == contract.RUNNING
+    return ContainerReport(
+        name=record.name,
+        id=f"{runtime}://{record.id}",
+        state=record.state,
+        attempt=record.attempt,
+        image=record.image,
+        image_ref=record.image_ref,
+        started_at=record.started_at,
+        finished_at=record.finished_at,
+        exit_code=record.exit_code,
+        reason=record.reason,
+        message=record.message,
+        is_started=is_running,
+        is_ready=is_running,
+    )
+
+
+__all__ = ["PodState", "new_container", "new_sandbox", "report"]
