@@ -106,6 +106,8 @@ class ServerConfig:
     """What single plug-ins are told."""
     kubelets: "KubeletAccess | None" = None
     """How the server shows itself to kubelets; None: not at all, and it believes them."""
+    proxy_client: tuple[Path, Path] | None = None
+    """The certificate and the key by which services that serve a part of the API know this server."""
     max_in_flight: int = 400
     """Requests at once that only read."""
     max_mutating_in_flight: int = 200

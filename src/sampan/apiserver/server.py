@@ -171,7 +171,8 @@ class ApiServer:
         from sampan.apiserver.metrics_api.source import Summaries
 
         summaries = Summaries(upstream=self.upstream, clock=self.clock)
-        api = MetricsApi(pipeline=self.pipeline, upstream=self.upstream, summaries=summaries)
+        client = self.config.proxy_client
+        api = MetricsApi(pipeline=self.pipeline, upstream=self.upstream, summaries=summaries, client=client)
         await api.run(self._has_kubelets)
 
     def loopback(self, user: User = SYSTEM) -> LoopbackTransport:

@@ -54,6 +54,11 @@ _OPTIONS: tuple[tuple[tuple[str, ...], dict[str, Any]], ...] = (
         ("--kubelet-preferred-address-types",),
         {"default": "", "metavar": "LIST", "help": "Which address of a node is used.  [InternalIP,ExternalIP,…]"},
     ),
+    (
+        ("--proxy-client-cert-file",),
+        {"metavar": "F", "help": "By which services of parts of the API know it."},
+    ),
+    (("--proxy-client-key-file",), {"metavar": "F", "help": "Its key."}),
     (("--kubelet-timeout",), {"default": "5s", "metavar": "T", "help": "For connections to kubelets."}),
     (("--etcd-servers",), {"default": "", "metavar": "URL,…", "help": "Use etcd instead of the embedded store."}),
     (("--etcd-cafile",), {"metavar": "F", "help": "The CA of etcd's certificate."}),
@@ -100,6 +105,7 @@ def server_config(given: Mapping[str, Any], *, tls: TlsFiles | None) -> ServerCo
     disabled = _plugins("--disable-admission-plugins", given["disable_admission_plugins"])
     return ServerConfig(
         kubelets=_kubelets(given),
+        proxy_client=_proxy_client(given),
         bind_address=flags.address("--bind-address", given["bind_address"]),
         secure_port=flags.port("--secure-port", given["secure_port"]),
         insecure_bind_address=flags.address("--insecure-bind-address", given["insecure_bind_address"]),
@@ -179,6 +185,14 @@ def _key_files(paths: Sequence[str]) -> tuple[Path, ...]:
         except KeyFileError as error:
             raise CliError(f"{flag}: {path}: {error}") from None
     return found
+
+
+def _proxy_client(given: Mapping[str, Any]) -> tuple[Path, Path] | None:
+    certificate = flags.file("--proxy-client-cert-file", given["proxy_client_cert_file"])
+    key = flags.file("--proxy-client-key-file", given["proxy_client_key_file"])
+    if (certificate is None) != (key is None):
+        raise CliError("--proxy-client-cert-file and --proxy-client-key-file go together")
+    return (certificate, key) if certificate is not None and key is not None else None
 
 
 def _kubelets(given: Mapping[str, Any]) -> KubeletAccess | None:

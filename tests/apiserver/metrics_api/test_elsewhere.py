@@ -13,6 +13,8 @@ import msgspec
 import pytest
 from aiohttp import web
 
+from sampan.apiserver.call import Call, Query, User
+from sampan.apiserver.metrics_api.elsewhere import Elsewhere
 from sampan.apiserver.metrics_api.reader_role import NAME
 from sampan.apiserver.server import own_address
 from sampan.cli.pki import CA
@@ -26,6 +28,7 @@ METRICS = "/apis/metrics.k8s.io/v1beta1"
 SERVICE = "/api/v1/namespaces/kube-system/services"
 ENDPOINTS = "/api/v1/namespaces/kube-system/endpoints"
 REGISTRATIONS = "/apis/apiregistration.k8s.io/v1/apiservices"
+REGISTRATION = "v1beta1.metrics.k8s.io"
 SVC_NAME = "figures.kube-system.svc"
 SUMMARY = {
     "node": {
@@ -47,9 +50,12 @@ class There:
     def __init__(self, ca: bytes) -> None:
         self.ca, self.port = ca, 0
         self.asked: list[web.BaseRequest] = []
+        self.peers: list[Any] = []
+        """Whom the callers' certificates name."""
 
     async def answer(self, request: web.BaseRequest) -> web.StreamResponse:
         self.asked.append(request)
+        self.peers.append((request.get_extra_info("peercert") or {}).get("subject"))
         if request.path == "/stats/summary":
             return web.json_response(SUMMARY)
         return web.json_response({"kind": "NodeMetricsList", "items": [], "path": request.raw_path}, status=203)
@@ -64,6 +70,8 @@ async def there(folder: Path) -> AsyncIterator[There]:
     file.write_bytes(pair.certificate + pair.key)
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(file)
+    context.load_verify_locations(pki.certificate(CA))
+    context.verify_mode = ssl.CERT_OPTIONAL
     made = There(ca.certificate)
     runner = web.ServerRunner(web.Server(made.answer), shutdown_timeout=0.1)
     await runner.setup()
@@ -141,7 +149,7 @@ async def register(made: Cluster, port: int, **spec: Any) -> None:
         "service": {"name": "figures", "namespace": "kube-system"},
         **spec,
     }
-    await ask(made, "POST", REGISTRATIONS, {"metadata": {"name": "v1beta1.metrics.k8s.io"}, "spec": about})
+    await ask(made, "POST", REGISTRATIONS, {"metadata": {"name": REGISTRATION}, "spec": about})
     await until(lambda: is_served(made))
 
 
@@ -160,8 +168,28 @@ def test_a_service_goes_first(tmp_path: Path) -> None:
             assert [one["name"] for one in resources["resources"]] == ["nodes", "pods"]
             await add_node(made, far.port)
             assert (await ask(made, "GET", f"{METRICS}/nodes"))["path"] == f"{METRICS}/nodes", "also with kubelets"
-            await ask(made, "DELETE", f"{REGISTRATIONS}/v1beta1.metrics.k8s.io")
+            await ask(made, "DELETE", f"{REGISTRATIONS}/{REGISTRATION}")
             await until(lambda: _figures(made))
+
+    asyncio.run(main())
+
+
+@needs_address
+@pytest.mark.parametrize(("file", "name"), [("admin.crt", "kubernetes-admin"), ("none.crt", "")])
+def test_the_server_shows_who_it_is(tmp_path: Path, file: str, name: str) -> None:
+    async def main() -> None:
+        async with there(tmp_path) as far, cluster() as made:
+            await register(made, far.port, insecureSkipTLSVerify=True)
+            server, keys = made.server, tmp_path / "there"
+            item = await server.registry.store_of("apiregistration.k8s.io", "v1", "APIService").get("", REGISTRATION)
+            service = item.object(server.registry.store_of("apiregistration.k8s.io", "v1", "APIService").codec.decode)
+            files = (keys / file, keys / "admin.key")
+            elsewhere = Elsewhere(registry=server.registry, upstream=server.upstream, service=service, client=files)
+            call = Call(method="GET", path=f"{METRICS}/pods", query=Query(""), headers={}, user=User("ann"))
+            await elsewhere.serve(server.pipeline.endpoints, call)
+            assert far.asked[-1].headers["X-Remote-User"] == "ann"
+            named = dict(pair for relative in far.peers[-1] or () for pair in relative)
+            assert named.get("commonName", "") == name
 
     asyncio.run(main())
 

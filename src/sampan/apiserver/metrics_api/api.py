@@ -13,7 +13,7 @@ from sampan.api.types.apiregistration_v1 import APIService
 from sampan.api.types.core_v1 import Node, Pod
 from sampan.apiserver import listing
 from sampan.apiserver.metrics_api import forms
-from sampan.apiserver.metrics_api.elsewhere import Elsewhere
+from sampan.apiserver.metrics_api.elsewhere import ClientFiles, Elsewhere
 from sampan.apiserver.metrics_api.first_kubelet import first_kubelet
 from sampan.apiserver.metrics_api.forms import GROUP, VERSION, Value
 from sampan.apiserver.metrics_api.reader_role import ensure_reader_role
@@ -76,8 +76,10 @@ PODS = Resource(
 class MetricsApi:
     """Served from the first kubelet on; if an APIService names a service, that one's answers are passed on instead."""
 
-    def __init__(self, *, pipeline: Pipeline, upstream: Upstream, summaries: Summaries) -> None:
-        self._pipeline, self._upstream, self._summaries = pipeline, upstream, summaries
+    def __init__(
+        self, *, pipeline: Pipeline, upstream: Upstream, summaries: Summaries, client: ClientFiles | None = None
+    ) -> None:
+        self._pipeline, self._upstream, self._summaries, self._client = pipeline, upstream, summaries, client
         self._registry = pipeline.endpoints.registry
         self._service: APIService | None = None
         self._has_kubelets = False
@@ -128,7 +130,9 @@ class MetricsApi:
     def _handlers(self) -> dict[str, Handler] | None:
         """By plural; None while nobody serves."""
         if self._service is not None:
-            elsewhere = Elsewhere(registry=self._registry, upstream=self._upstream, service=self._service)
+            elsewhere = Elsewhere(
+                registry=self._registry, upstream=self._upstream, service=self._service, client=self._client
+            )
             return dict.fromkeys((NODES.plural, PODS.plural), elsewhere.serve)
         if not self._has_kubelets:
             return None

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import logging
 import random
 import ssl
 from collections.abc import Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, urlencode
 
@@ -20,14 +22,21 @@ if TYPE_CHECKING:
     from sampan.apiserver.proxy.upstream import Upstream
     from sampan.apiserver.registry.registry import Registry
 
+log = logging.getLogger(__name__)
+
 _HTTPS = 443
+ClientFiles = tuple[Path, Path]
+"""A certificate and its key."""
 _CHANCE = random.Random()
 """Of its own: the one that all share is for tests to seed."""
 _PASSED = ("Accept", "Accept-Encoding", "User-Agent")
 
 
 class Elsewhere:
-    def __init__(self, *, registry: Registry, upstream: Upstream, service: APIService) -> None:
+    def __init__(
+        self, *, registry: Registry, upstream: Upstream, service: APIService, client: ClientFiles | None = None
+    ) -> None:
+        """`client` is by what the service knows that this server may tell it who asks."""
         reference = service.spec.service
         if reference is None:
             raise ValueError(f"{service.metadata.name} names no service")
@@ -35,6 +44,11 @@ class Elsewhere:
         self._namespace, self._name, self._port = reference.namespace, reference.name, reference.port or _HTTPS
         self._server_name = f"{self._name}.{self._namespace}.svc"
         self._tls = _context(service)
+        if client is not None:
+            try:
+                self._tls.load_cert_chain(*client)
+            except OSError as fault:
+                log.error("%s cannot be used: %s", client[0], fault)
 
     async def serve(self, endpoints: Endpoints, call: Call) -> Answer:
         """Who asks has the right to, by this server's rules; the service is told who it is."""
@@ -81,4 +95,4 @@ def _told(user: User) -> Iterator[tuple[str, str]]:
             yield f"X-Remote-Extra-{quote(key, safe='')}", value
 
 
-__all__ = ["Elsewhere"]
+__all__ = ["ClientFiles", "Elsewhere"]
