@@ -1,0 +1,143 @@
+"""Devices from slices to pods: claims from templates, extended resources that a class serves, and all given back."""
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+from sampan.api.types.core_v1 import Pod, PodResourceClaim, ResourceRequirements
+from sampan.api.types.core_v1 import ResourceClaim as CoreClaim
+from sampan.api.types.meta_v1 import ObjectMeta
+from sampan.api.types.resource_v1 import (
+    CELDeviceSelector,
+    Device,
+    DeviceAttribute,
+    DeviceClaim,
+    DeviceClass,
+    DeviceClassSpec,
+    DeviceRequest,
+    DeviceSelector,
+    ExactDeviceRequest,
+    ResourceClaim,
+    ResourceClaimSpec,
+    ResourceClaimTemplate,
+    ResourceClaimTemplateSpec,
+    ResourcePool,
+    ResourceSlice,
+    ResourceSliceSpec,
+)
+from sampan.machinery.client import DELETED, Client, Delete, Selection
+from sampan.testing import Cluster, builders
+
+DRIVER, GPU, NAMESPACE = "gpu.example.com", "example.com/gpu", "default"
+PATIENCE_S = 120
+
+
+def slice_on(node: str, count: int) -> ResourceSlice:
+    model = {"model": DeviceAttribute(string="a100")}
+    spec = ResourceSliceSpec(
+        driver=DRIVER,
+        nodeName=node,
+        pool=ResourcePool(name=node, generation=1, resourceSliceCount=1),
+        devices=[Device(name=f"gpu-{at}", attributes=model) for at in range(count)],
+    )
+    return ResourceSlice(metadata=ObjectMeta(name=f"{node}-gpus"), spec=spec)
+
+
+def gpu_class() -> DeviceClass:
+    chosen = DeviceSelector(cel=CELDeviceSelector(expression=f'device.driver == "{DRIVER}"'))
+    spec = DeviceClassSpec(selectors=[chosen], extendedResourceName=GPU)
+    return DeviceClass(metadata=ObjectMeta(name="gpu"), spec=spec)
+
+
+def template() -> ResourceClaimTemplate:
+    fitting = DeviceSelector(cel=CELDeviceSelector(expression=f'device.attributes["{DRIVER}"].model.startsWith("a")'))
+    request = DeviceRequest(name="gpu", exactly=ExactDeviceRequest(deviceClassName="gpu", selectors=[fitting]))
+    spec = ResourceClaimSpec(devices=DeviceClaim(requests=[request]))
+    return ResourceClaimTemplate(
+        metadata=ObjectMeta(name="one-gpu", namespace=NAMESPACE), spec=ResourceClaimTemplateSpec(spec=spec)
+    )
+
+
+def with_template(name: str) -> Pod:
+    made = builders.pod(name, namespace=NAMESPACE)
+    assert made.spec.containers
+    made.spec.resourceClaims = [PodResourceClaim(name="gpu", resourceClaimTemplateName="one-gpu")]
+    made.spec.containers[0].resources = ResourceRequirements(claims=[CoreClaim(name="gpu")])
+    return made
+
+
+def with_extended(name: str, amount: str) -> Pod:
+    made = builders.pod(name, namespace=NAMESPACE)
+    assert made.spec.containers
+    made.spec.containers[0].resources = ResourceRequirements(limits={GPU: amount})
+    return made
+
+
+async def seen(client: Client, kind: Any, name: str, holds: Callable[[Any], bool]) -> Any:
+    """The object, once that holds for it."""
+    chosen = Selection(namespace=NAMESPACE, fields=f"metadata.name={name}")
+    async with client.of(kind).watch(chosen, initial_events=True) as events:
+        async for batch in events:
+            for event in batch:
+                if isinstance(event.object, kind) and event.type != DELETED and holds(event.object):
+                    return event.object
+    raise AssertionError(f"the watch of {name} has ended")
+
+
+async def until_none(client: Client) -> None:
+    """Until all claims are removed."""
+    left: set[str] = set()
+    async with client.of(ResourceClaim).watch(initial_events=True) as events:
+        async for batch in events:
+            for event in batch:
+                if isinstance(event.object, ResourceClaim) and event.object.metadata.name:
+                    change = left.discard if event.type == DELETED else left.add
+                    change(event.object.metadata.name)
+            if not left and any(event.ends_initial_events or event.type == DELETED for event in batch):
+                return
+
+
+def is_running(found: Pod) -> bool:
+    return found.status.phase == "Running"
+
+
+def is_refused(found: Pod) -> bool:
+    return any(one.type == "PodScheduled" and one.status == "False" for one in found.status.conditions)
+
+
+async def devices_of(client: Client, claim: str) -> list[tuple[str, str]]:
+    found = await client.of(ResourceClaim).get(claim, NAMESPACE)
+    assert found.status.allocation is not None
+    return [(one.pool, one.device) for one in found.status.allocation.devices.results]
+
+
+def test_devices_are_found_used_and_given_back() -> None:
+    async def main() -> None:
+        async with asyncio.timeout(PATIENCE_S), Cluster(nodes=3) as cluster:
+            client = cluster.client
+            node = "node-1"
+            await client.of(DeviceClass).create(gpu_class())
+            await client.of(ResourceSlice).create(slice_on(node, 3))
+            await client.of(ResourceClaimTemplate).create(template())
+            raw = client.of(Pod)
+            await raw.create(with_template("t"))
+            await raw.create(with_extended("x", "2"))
+            by_template = await seen(client, Pod, "t", is_running)
+            extended = await seen(client, Pod, "x", is_running)
+            assert by_template.spec.nodeName == extended.spec.nodeName == node
+            own = by_template.status.resourceClaimStatuses[0].resourceClaimName
+            special = extended.status.extendedResourceClaimStatus.resourceClaimName
+            given = await devices_of(client, own) + await devices_of(client, special)
+            assert sorted(given) == [(node, f"gpu-{at}") for at in range(3)]
+            await raw.create(with_extended("late", "1"))
+            late = await seen(client, Pod, "late", is_refused)
+            message = next(one.message for one in late.status.conditions if one.type == "PodScheduled")
+            assert message.startswith("0/3 nodes are available: 3 cannot allocate all claims.")
+            await raw.delete("x", NAMESPACE, options=Delete(grace_period_s=0))
+            late = await seen(client, Pod, "late", is_running)
+            assert late.spec.nodeName == node
+            for name in ("t", "late"):
+                await raw.delete(name, NAMESPACE, options=Delete(grace_period_s=0))
+            await until_none(client)
+
+    asyncio.run(main())
