@@ -77,7 +77,8 @@ def test_a_process_that_ends_before_its_launcher(tmp_path: Path) -> None:
         orphan = f"(sh -c 'echo $$ > {number}; touch {gone}; exit 7' &)"
         launcher = f"{orphan}; while kill -0 $(cat {number}) 2>/dev/null || [ ! -e {gone} ]; do sleep 0.01; done"
         stream = await client.exec("early", shell(launcher), pid_file=str(number))
-        assert await stream.wait() == 7
+        code, _, _ = await collected(stream)
+        assert code == 7
 
     play(tmp_path, work)
 
