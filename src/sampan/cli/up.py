@@ -90,8 +90,6 @@ def _run(where: ClusterDir, given: dict[str, Any], began: float) -> None:
             config.renewals.add(KeptPki(pki=Pki(where.pki), names=server_names(given), on_renewed=write))
             where.write_note(note)
             _tell(note, time.monotonic() - began)
-            if config.nodes.note:
-                click.echo(f"  note   {config.nodes.note}")
 
         serve(config, on_ready)
     finally:
@@ -165,6 +163,7 @@ def _note(where: ClusterDir, given: dict[str, Any], cluster: Assembly) -> Runnin
         kubeconfig=str(where.kubeconfig),
         components=list(cluster.config.components),
         started=time.time(),
+        nodes=cluster.config.nodes.about or cluster.config.nodes.note,
     )
 
 
@@ -188,6 +187,8 @@ def _tell(note: Running, took_s: float) -> None:
     click.echo(f"{note.name} is ready at {note.url or note.insecure_url} ({took_s:.2f} s, pid {note.pid})")
     if note.insecure_url and note.url:
         click.echo(f"  also   {note.insecure_url}, without authentication")
+    if note.nodes:
+        click.echo(f"  nodes  {note.nodes}")
     click.echo(f"  use    export KUBECONFIG={note.kubeconfig}")
     click.echo("  try    kubectl get namespaces        (or: sampan kubectl get namespaces)")
 
