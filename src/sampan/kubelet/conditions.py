@@ -12,6 +12,9 @@ CONTAINERS_READY, SCHEDULED = "ContainersReady", "PodScheduled"
 OWN = (READY_TO_START, INITIALIZED, READY, CONTAINERS_READY, SCHEDULED)
 """Those that the kubelet alone sets, in the order in which it writes them."""
 
+OWN_TOO = ("AllContainersRestarting",)
+"""That it sets for pods of some kinds."""
+
 PASSING = ("PodResizePending", "PodResizeInProgress")
 """Those that it sets for a time, and takes away."""
 
@@ -105,7 +108,7 @@ def merged(pod: Pod, old: Sequence[PodCondition], said: Mapping[str, Said], now:
     """The pod's conditions: those of others as they are, then the kubelet's own; the time of a condition whose status
     stays the same stays."""
     before = {condition.type: condition for condition in old}
-    found = [condition for condition in pod.status.conditions if condition.type not in (*OWN, *PASSING)]
+    found = [condition for condition in pod.status.conditions if condition.type not in (*OWN, *OWN_TOO, *PASSING)]
     for type, (status, reason, message) in said.items():
         last = before.get(type)
         since = last.lastTransitionTime if last is not None and last.status == status else times.format_time(now)

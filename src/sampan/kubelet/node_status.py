@@ -32,6 +32,7 @@ _CONDITIONS = (
 _WRITTEN = (
     *("capacity", "allocatable", "nodeInfo", "daemonEndpoints", "images", "runtimeHandlers", "features"),
     "volumesInUse",
+    "declaredFeatures",
 )
 _OWN = frozenset(type for type, *_ in _CONDITIONS)
 CONTROLLER_ATTACHES = "volumes.kubernetes.io/controller-managed-attach-detach"
@@ -39,6 +40,9 @@ OS = "linux"
 ARCH = {"x86_64": "amd64", "aarch64": "arm64"}.get(platform.machine(), platform.machine())
 _KERNEL = platform.release()
 
+
+DECLARED = ("RestartAllContainersOnContainerExits",)
+"""What this kubelet can do and others may not, sorted: pods that need it are scheduled by it."""
 
 Said = tuple[str, str, str]
 """Of a condition: status, reason, message."""
@@ -101,6 +105,7 @@ def node_status(node: Node, machine: Machine, now: float) -> NodeStatus:
         volumesInUse=old.volumesInUse if machine.volumes_in_use is None else list(machine.volumes_in_use),
         volumesAttached=old.volumesAttached,
         runtimeHandlers=list(machine.handlers) or old.runtimeHandlers,
+        declaredFeatures=list(DECLARED),
         features=machine.features or old.features,
     )
 
@@ -162,6 +167,7 @@ def has_changed(old: NodeStatus, new: NodeStatus) -> bool:
         or old.runtimeHandlers != new.runtimeHandlers
         or old.features != new.features
         or old.volumesInUse != new.volumesInUse
+        or old.declaredFeatures != new.declaredFeatures
         or [_said(found) for found in old.conditions] != [_said(found) for found in new.conditions]
     )
 

@@ -14,6 +14,7 @@ from sampan.api.pod_qos import qos_class
 from sampan.api.types.core_v1 import (
     ContainerState,
     ContainerStateTerminated,
+    ContainerStateWaiting,
     ContainerStatus,
     HostIP,
     Pod,
@@ -23,11 +24,13 @@ from sampan.api.types.core_v1 import (
 )
 from sampan.kubelet import conditions
 from sampan.kubelet.container_statuses import Waiting, container_statuses
-from sampan.kubelet.phase import FAILED, TERMINAL, pod_phase
-from sampan.kubelet.restarts import is_sidecar
+from sampan.kubelet.phase import FAILED, PENDING, RUNNING, SUCCEEDED, TERMINAL, pod_phase
+from sampan.kubelet.restarts import is_sidecar, may_restart_all
 from sampan.runtimes import contract
 from sampan.runtimes.contract import PodReport
 
+RESTARTING_ALL = "RestartingAllContainers"
+_REMOVED = "The container is removed because RestartAllContainers in place"
 _UNKNOWN = "ContainerStatusUnknown"
 _NOT_FOUND = "The container could not be located when the pod was terminated"
 
@@ -58,6 +61,8 @@ class Facts:
     """What containers run with, where that is not what the spec says."""
     resize: tuple[str, str, str] | None = None
     """A resize that is not done: condition, reason, message."""
+    is_resetting: bool = False
+    """All containers end, to begin anew together."""
 
 
 def generate(pod: Pod, facts: Facts, now: float) -> PodStatus:
@@ -69,6 +74,10 @@ def generate(pod: Pod, facts: Facts, now: float) -> PodStatus:
     statuses = {status.name: status for status in (*inits, *mains)}
     phase = pod_phase(pod, statuses, is_terminal=facts.is_terminal, has_started=_has_started(pod, report))
     reason, message = "", ""
+    if (facts.is_resetting and phase in TERMINAL) or (
+        may_restart_all(spec) and old.phase == RUNNING and phase == PENDING
+    ):
+        phase = RUNNING
     if phase not in TERMINAL and old.phase in TERMINAL:
         phase = old.phase
     if phase == old.phase:
@@ -90,9 +99,31 @@ def generate(pod: Pod, facts: Facts, now: float) -> PodStatus:
         status.ephemeralContainerStatuses = container_statuses(
             pod, spec.ephemeralContainers, report, old.ephemeralContainerStatuses, facts.waiting
         )
+    if facts.is_resetting:
+        _reset(status, facts)
     _set_addresses(status, pod, facts)
     _set_conditions(status, pod, facts, statuses, now)
     return status
+
+
+def _goes_on(pod: Pod, phase: str, facts: Facts) -> bool:
+    """Of a pod of which all containers begin anew: it runs all the time."""
+    if facts.is_resetting and phase in TERMINAL:
+        return True
+    return phase == PENDING and facts.old.phase == RUNNING and may_restart_all(pod.spec)
+
+
+def _reset(status: PodStatus, facts: Facts) -> None:
+    """Containers of which the runtime has nothing any more wait for their next run."""
+    before = {each.name: each for each in (*facts.old.initContainerStatuses, *facts.old.containerStatuses)}
+    for each in (*status.initContainerStatuses, *status.containerStatuses):
+        last = before.get(each.name)
+        if last is None or last.state.waiting is not None or facts.report.container(each.name) is not None:
+            continue
+        ended = ContainerStateTerminated(reason=RESTARTING_ALL, message=_REMOVED, exitCode=137)
+        each.lastState = ContainerState(terminated=ended)
+        each.state = ContainerState(waiting=ContainerStateWaiting(reason=RESTARTING_ALL, message=_REMOVED))
+        each.ready = each.started = False
 
 
 def _has_started(pod: Pod, report: PodReport) -> bool:
@@ -118,9 +149,19 @@ def _set_conditions(
     said = conditions.own_conditions(pod, statuses, status.phase, has_sandbox=facts.report.is_sandbox_ready)
     if facts.verdict is not None and facts.verdict.disruption:
         said["DisruptionTarget"] = ("True", "TerminationByKubelet", facts.verdict.disruption)
+    if may_restart_all(pod.spec):
+        said["AllContainersRestarting"] = _restarting(status.phase, facts.is_resetting)
     if facts.resize is not None:
         said[facts.resize[0]] = ("True", *facts.resize[1:])
     status.conditions = conditions.merged(pod, facts.old.conditions, said, now)
+
+
+def _restarting(phase: str, is_resetting: bool) -> tuple[str, str, str]:
+    if phase in TERMINAL:
+        return "False", "PodCompleted" if phase == SUCCEEDED else "PodFailed", ""
+    if not is_resetting:
+        return "False", "", ""
+    return "True", "RestartAllContainersStarted", "container exited with restart policy rule"
 
 
 def merge(old: PodStatus, new: PodStatus, *, may_run: bool) -> PodStatus:

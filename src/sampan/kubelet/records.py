@@ -81,6 +81,8 @@ class PodRecord:
     """Of a resize that is not done: the condition that tells it, its reason and message."""
     restarts: set[str] | None = None
     """Containers that have to be begun anew to have other resources."""
+    is_resetting: bool = False
+    """All its containers end, to begin anew together."""
     killed: set[str] | None = None
     """The ids of containers that were told to end while the pod goes on."""
     is_admitted: bool = False

@@ -20,12 +20,14 @@ from sampan.kubelet.pod_events import PodEvents
 from sampan.kubelet.pod_status import Facts, Verdict, finished, generate, may_run
 from sampan.kubelet.provision import Kill
 from sampan.kubelet.records import NodeRecord, PodRecord, Records, Stage
+from sampan.kubelet.restarts import restarts_all
 from sampan.kubelet.starting import Starter
 from sampan.kubelet.status_manager import StatusManager
 from sampan.machinery.activity import Activity
 from sampan.machinery.clock import Clock
 from sampan.machinery.events import NORMAL, WARNING
 from sampan.machinery.workqueue import Backoff, WorkQueue
+from sampan.runtimes import contract
 from sampan.runtimes.contract import PodReport
 
 log = logging.getLogger(__name__)
@@ -162,6 +164,11 @@ class SyncLoop:
         if not await self._is_admitted(record):
             return None
         report, retry_s = kubelet.report(pod), None
+        if (record.is_resetting or restarts_all(pod.spec, report)) and not self._is_to_end(record):
+            is_reset, report = await self._has_reset(record, report), kubelet.report(pod)
+            if not is_reset:
+                self._say(record, report)
+                return report.changes_in_s
         while retry_s is None:
             actions = compute_pod_actions(pod, report)
             if actions.kill_pod or self._is_to_end(record):
@@ -190,6 +197,22 @@ class SyncLoop:
             self._admitting.reject(record, verdict)
             return False
         record.is_admitted = True
+        return True
+
+    async def _has_reset(self, record: PodRecord, report: PodReport) -> bool:
+        """Of a pod of which all containers are to begin anew: whether nothing of them is left."""
+        pod, record.is_resetting = record.pod, True
+        ephemeral = {each.name for each in pod.spec.ephemeralContainers}
+        present = [each for each in report.containers if each.name not in ephemeral]
+        running = [each for each in present if each.state in (contract.RUNNING, contract.CREATED)]
+        kills = [Kill(found, each.id, "") for each in running if (found := _main(pod, each.name)) is not None]
+        await self._kill(record, kills)
+        if running:
+            return False
+        for each in (*present, *(found for found in report.before if found.name not in ephemeral)):
+            await record.kubelet.runtime.remove_container(pod, each.id)
+        self._say(record, record.kubelet.report(pod))
+        record.is_resetting = False
         return True
 
     async def _kill(self, record: PodRecord, kills: Sequence[Kill]) -> None:
@@ -274,6 +297,7 @@ class SyncLoop:
             verdict=record.verdict,
             actuated=record.actuated or {},
             resize=record.resize,
+            is_resetting=record.is_resetting,
         )
         status = generate(record.pod, facts, self._clock.now())
         if kubelet.provision is not None:
@@ -328,6 +352,11 @@ async def _remove(record: PodRecord) -> None:
     await record.kubelet.runtime.remove_pod(record.uid)
     if record.kubelet.provision is not None:
         await record.kubelet.provision.clean_up(record.pod)
+
+
+def _main(pod: Pod, name: str) -> Container | None:
+    every = (*(pod.spec.containers or ()), *pod.spec.initContainers)
+    return next((container for container in every if container.name == name), None)
 
 
 def _container(pod: Pod, name: str) -> Container | EphemeralContainer | None:

@@ -168,7 +168,11 @@ class HollowRuntime:
         each.stop(self._world.clock.now(), grace_s, took_s, behaviour.stop_exit_code)
 
     async def remove_container(self, pod: Pod, id: str) -> None:
-        return
+        uid, found = pod.metadata.uid, self._pods.get(pod.metadata.uid)
+        for name, each in list(found.containers.items()) if found is not None else ():
+            if containers.container_id(uid, name, each.attempt) == id:
+                assert found is not None
+                del found.containers[name]
 
     async def update_resources(self, pod: Pod, name: str, resources: Resources) -> None:
         return

@@ -1,0 +1,73 @@
+"""A container whose end has all containers of its pod begin anew, where they are."""
+
+import asyncio
+from typing import Any
+
+from sampan.api.codec import json
+from sampan.api.types.core_v1 import Node, Pod
+from sampan.kubelet.restarts import may_restart_all, restarts_all
+from sampan.runtimes import contract
+from sampan.runtimes.contract import ContainerReport, PodReport
+from tests.controllers.cluster import Cluster, cluster
+
+RULES = [
+    {"action": "Restart", "exitCodes": {"operator": "In", "values": [3]}},
+    {"action": "RestartAllContainers", "exitCodes": {"operator": "In", "values": [42]}},
+]
+
+
+def pod(**notes: str) -> Pod:
+    watcher = {"name": "watcher", "image": "i", "restartPolicy": "Never", "restartPolicyRules": RULES}
+    spec = {
+        "nodeName": "node-0",
+        "restartPolicy": "Never",
+        "initContainers": [{"name": "first", "image": "i"}],
+        "containers": [watcher, {"name": "main", "image": "i"}],
+    }
+    meta = {"name": "p", "namespace": "default", "annotations": {f"hollow.sampan.dev/{k}": v for k, v in notes.items()}}
+    return json.from_value({"metadata": meta, "spec": spec}, Pod)
+
+
+def ended(code: int) -> PodReport:
+    return PodReport(containers=[ContainerReport("watcher", "id", contract.EXITED, 0, "i", "i", exit_code=code)])
+
+
+def test_which_end_is_one() -> None:
+    assert may_restart_all(pod().spec)
+    assert [restarts_all(pod().spec, ended(code)) for code in (0, 3, 42)] == [False, False, True]
+
+
+def said(status: Any, name: str) -> Any:
+    return next(each for each in (*status.initContainerStatuses, *status.containerStatuses) if each.name == name)
+
+
+def test_all_begin_anew_where_they_are() -> None:
+    async def later(c: Cluster, seconds: float) -> Any:
+        await c.clock.advance(seconds)
+        return (await c.client.of(Pod).get("p", "default")).status
+
+    async def main() -> None:
+        async with cluster() as c, c.running("serviceaccount-controller"), c.nodes("node-0"):
+            node = await c.client.of(Node).get("node-0")
+            assert "RestartAllContainersOnContainerExits" in node.status.declaredFeatures
+            notes = {"run.watcher": "10s", "exit-code.watcher": "42,0", "stop.main": "2s", "run.main": "1h"}
+            await c.client.of(Pod).create(json.from_value(json.to_value(pod(**notes)), Pod))
+            status = await later(c, 5)
+            assert (status.phase, said(status, "main").restartCount) == ("Running", 0)
+            address = status.podIP
+            status = await later(c, 6)
+            conditions = {each.type: (each.status, each.reason) for each in status.conditions}
+            assert conditions["AllContainersRestarting"] == ("True", "RestartAllContainersStarted")
+            assert status.phase == "Running"
+            status = await later(c, 4)
+            conditions = {each.type: (each.status, each.reason) for each in status.conditions}
+            assert conditions["AllContainersRestarting"] == ("False", "")
+            assert (status.phase, status.podIP) == ("Running", address)
+            counts = {name: said(status, name).restartCount for name in ("first", "watcher", "main")}
+            assert counts == {"first": 1, "watcher": 1, "main": 1}
+            assert said(status, "main").lastState.terminated.reason == "RestartingAllContainers"
+            status = await later(c, 20)
+            assert said(status, "watcher").state.terminated.exitCode == 0
+            assert (status.phase, said(status, "main").restartCount) == ("Running", 1)
+
+    asyncio.run(main())
