@@ -91,7 +91,7 @@ class Scheduler:
         self.queue = SchedulingQueue(
             clock=clock,
             sort_key=next(iter(self.profiles.values())).points["queueSort"][0].sort_key,
-            gate=self._gate,
+            gate=self.gate,
             hints=hints_of(self.profiles.values()),
             by_anything=silent_about_events(self.profiles.values()) | {EXTENDER},
             config=self.config.queue,
@@ -250,7 +250,8 @@ class Scheduler:
     def now(self) -> float:
         return self._clock.now()
 
-    def _gate(self, info: PodInfo) -> Status | None:
+    def gate(self, info: PodInfo) -> Status | None:
+        """Why the pod may not enter the queue; None if it may."""
         for plugin in self._profile(info).points["preEnqueue"]:
             status: Status | None = plugin.pre_enqueue(info)
             if status is not None:

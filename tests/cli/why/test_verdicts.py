@@ -43,6 +43,22 @@ def test_a_pod_that_no_node_will_do_for() -> None:
     ]
 
 
+def test_nodes_of_which_the_same_is_to_be_told_share_their_lines() -> None:
+    cpu, taints = refusal("NodeResourcesFit", "Insufficient cpu"), refusal("TaintToleration", "node(s) had taints")
+    nodes = [
+        {"name": name, "fits": False, "refusals": found}
+        for name, found in (("a", [cpu]), ("b", [cpu, taints]), ("c", [cpu]), ("d", [cpu]))
+    ]
+    found = verdicts.lines(REFUSED | {"nodes": nodes, "count": 4}, is_wide=False)
+    assert [line.rstrip() for line in found if "  NodeRes" in line or "  Taint" in line] == [
+        "a and 2 more   NodeResourcesFit   Insufficient cpu",
+        "b              NodeResourcesFit   Insufficient cpu",
+        "               TaintToleration    node(s) had taints",
+    ]
+    wide = verdicts.lines(REFUSED | {"nodes": nodes, "count": 4}, is_wide=True)
+    assert sum("  NodeResourcesFit   Insufficient cpu" in line for line in wide) == 4
+
+
 def test_every_verdict_in_the_wide_form() -> None:
     found = "\n".join(line.rstrip() for line in verdicts.lines(REFUSED, is_wide=True))
     assert "a      NodeResourcesFit   Insufficient cpu     may help" in found
@@ -71,7 +87,7 @@ def test_scores_of_a_pod_that_is_somewhere() -> None:
         "filters": [],
     }
     assert [line.rstrip() for line in verdicts.lines(told, is_wide=False)] == [
-        "decided 1s ago (attempt 1): a, score 370",
+        "decided 1s ago (attempt 1): a",
         "",
         "As things are now, were it not there yet: 30 of 30 nodes would do, the best b",
         "",
@@ -86,6 +102,10 @@ def test_scores_of_a_pod_that_is_somewhere() -> None:
 def test_gates_and_strangers() -> None:
     gated = {"scheduler": "s", "time": 10.0, "waiting": {"queue": "gated", "since": 5.0, "gate": "waiting for x"}}
     assert verdicts.lines(gated, is_wide=False) == ["held back for 5s: waiting for x"]
+    might = {"scheduler": "s", "time": 10.0, "gate": "waiting for x", "count": 1, "feasible": 1, "best": "a"}
+    assert verdicts.lines(might, is_wide=False)[0] == "it would be held back: waiting for x"
+    noted = verdicts.lines(might | {"notes": ["extender e could not be asked: gone"]}, is_wide=False)
+    assert noted[-1] == "extender e could not be asked: gone"
     (line,) = verdicts.lines({"scheduler": "other", "isFamiliar": False}, is_wide=False)
     assert "no scheduler named other" in line
 

@@ -53,7 +53,7 @@ def test_a_pod_that_waits(cluster: Cluster) -> None:
     found = printed(cluster, "why", "pod/big")
     assert found.startswith("pod default/big is Pending: no node yet\nlast tried ")
     assert "0/2 nodes are available: 2 Insufficient cpu." in found
-    assert "node-0   NodeResourcesFit   Insufficient cpu" in found
+    assert "node-0 and 1 more   NodeResourcesFit   Insufficient cpu" in found
     value = json.loads(printed(cluster, "why", "big", "-o", "json"))
     assert (value["state"], value["scheduling"]["count"]) == ("Pending", 2)
     assert "kube-scheduler   schedule" in printed(cluster, "trace", "pod/big")
@@ -87,12 +87,32 @@ def test_a_pod_that_is_only_a_file(cluster: Cluster, tmp_path: Path) -> None:
     }
     file.write_text(json.dumps(deployment))
     found = printed(cluster, "why", "-f", str(file))
-    assert found.startswith(f"deployment default/w of {file} is not in the cluster")
+    assert found.startswith(f"deployment default/w as {file} has it, were it made now")
     assert "As things are now none of 2 nodes will do:" in found
     assert cluster.run(cluster.client.of(Pod).list(Selection(labels="a=b"))).items == []
     template["spec"]["containers"][0]["resources"]["requests"]["cpu"] = "1m"
     file.write_text(json.dumps(deployment))
     assert "As things are now 2 of 2 nodes will do" in printed(cluster, "why", "-f", str(file))
+
+
+def test_a_file_with_several_things(cluster: Cluster) -> None:
+    spec = {"schedulingGates": [{"name": "x/y"}], "containers": [{"name": "c", "image": "i"}]}
+    gated = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "gated"}, "spec": spec}
+    service = {"apiVersion": "v1", "kind": "Service", "metadata": {"name": "s"}, "spec": {"ports": [{"port": 80}]}}
+    done = given(cluster, service, gated, gated | {"metadata": {"name": "other"}})
+    assert done.exit_code == 0, done.output
+    assert done.stdout.count("were it made now\nit would be held back: waiting for scheduling gates: [x/y]\n") == 2
+    assert done.stdout.count("\n---\n") == 1
+    assert done.stderr == "(STDIN: Service s has no pods to tell of)\n"
+    done = given(cluster, service)
+    assert (done.exit_code, done.stdout) == (1, "")
+    assert done.stderr == "Error: STDIN: Service s has no pods to tell of\n"
+
+
+def given(cluster: Cluster, *objects: dict[str, Any]) -> Any:
+    """`sampan why -f -` with these."""
+    text = "\n---\n".join(json.dumps(one) for one in objects)
+    return CliRunner().invoke(cli, ["why", "-f", "-", "--kubeconfig", str(cluster.kubeconfig)], input=text)
 
 
 @pytest.mark.parametrize(
@@ -102,6 +122,7 @@ def test_a_pod_that_is_only_a_file(cluster: Cluster, tmp_path: Path) -> None:
         (["why", "pod/gone"], 'pods "gone" not found'),
         (["why", "pod/gone", "-o", "xml"], "-o: there is no 'xml'"),
         (["why", "configmap/kube-root-ca.crt"], "it has no selector"),
+        (["why", "node/node-0"], "node/node-0: it has no selector"),
         (["why", "-f", "/nowhere.yaml"], "does not exist"),
     ],
 )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import click
@@ -41,8 +41,7 @@ def command(words: tuple[str, ...], files: tuple[str, ...], output: str, schedul
         raise CliError("want either KIND/NAME or -f FILE")
     teller = Teller(open_session(given), output, scheduler)
     if files:
-        for manifest in read_manifests(files, action="tell of"):
-            teller.might_come(manifest)
+        teller.might_come(read_manifests(files, action="tell of"))
     else:
         teller.there(words)
 
@@ -101,15 +100,30 @@ class Teller:
 
     # -- what might come ---------------------------------------------------------------------------------------------
 
-    def might_come(self, manifest: Manifest) -> None:
-        pod = self._as_made(_pod_in(manifest), manifest.namespace or self._session.namespace)
+    def might_come(self, manifests: Iterable[Manifest]) -> None:
+        """Of those that have pods; files have services and other things beside them."""
+        without = []
+        for manifest in manifests:
+            pod = _pod_in(manifest)
+            if pod is None:
+                without.append(f"{manifest.source}: {manifest.kind} {manifest.name} has no pods to tell of")
+            else:
+                self._might_come(manifest, pod)
+        if without and not self._told:
+            raise CliError(without[0])
+        for line in without:
+            click.echo(f"({line})", err=True)
+
+    def _might_come(self, manifest: Manifest, wanted: dict[str, Any]) -> None:
+        pod = self._as_made(wanted, manifest.namespace or self._session.namespace)
         told = self._explained(pod, is_there=False)
         name = f"{pod['metadata']['namespace']}/{manifest.name}"
         if self._output == "json":
+            self._told += 1
             click.echo(as_json({"pod": name, "state": "not created", "lacks": [], "scheduling": told}))
             return
         self._begin()
-        click.echo(f"{manifest.kind.lower()} {name} of {manifest.source} is not in the cluster")
+        click.echo(f"{manifest.kind.lower()} {name} as {manifest.source} has it, were it made now")
         self._tell(told)
 
     def _as_made(self, pod: dict[str, Any], namespace: str) -> dict[str, Any]:
@@ -180,8 +194,8 @@ def _first(pod: Mapping[str, Any]) -> str:
     return lacks[0] if lacks else ("" if is_placed(pod) else "a node")
 
 
-def _pod_in(manifest: Manifest) -> dict[str, Any]:
-    """A Pod, or that of a workload's template."""
+def _pod_in(manifest: Manifest) -> dict[str, Any] | None:
+    """A Pod, or that of a workload's template; None of what has no pods."""
     if manifest.kind == "Pod":
         return manifest.value
     spec = manifest.value.get("spec") or {}
@@ -189,7 +203,7 @@ def _pod_in(manifest: Manifest) -> dict[str, Any]:
         spec = (spec.get("jobTemplate") or {}).get("spec") or {}
     template = spec.get("template")
     if not template:
-        raise CliError(f"{manifest.source}: {manifest.kind} {manifest.name} has no pods to tell of")
+        return None
     metadata = {**(template.get("metadata") or {}), "name": manifest.name}
     return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": template.get("spec") or {}}
 

@@ -36,9 +36,10 @@ def _expression(one: Object) -> str:
 
 
 def pods_of(session: Session, obj: Object) -> list[dict[str, Any]]:
-    namespace = obj["metadata"]["namespace"]
-    path = f"/api/v1/namespaces/{namespace}/pods"
-    items: list[dict[str, Any]] = session.get(path, {"labelSelector": selector_text(obj)})["items"] or []
+    wanted = {"labelSelector": selector_text(obj)}
+    namespace = obj["metadata"].get("namespace")
+    path = f"/api/v1/namespaces/{namespace}/pods" if namespace else "/api/v1/pods"
+    items: list[dict[str, Any]] = session.get(path, wanted)["items"] or []
     return items
 
 

@@ -47,14 +47,13 @@ def _decided(told: Explained) -> list[str]:
         if decision.get("nominated"):
             found.append(f"room is being made on {decision['nominated']}: pods of lower priority are evicted there")
         return found
-    score = f", score {decision['score']}" if decision.get("score") else ""
-    return [f"decided {ago} ago (attempt {decision['attempt']}): {decision['node']}{score}"]
+    return [f"decided {ago} ago (attempt {decision['attempt']}): {decision['node']}"]
 
 
 def _queue(told: Explained) -> list[str]:
     waiting = told.get("waiting")
     if not waiting:
-        return []
+        return [f"it would be held back: {told['gate']}"] if told.get("gate") else []
     since = human(max(0.0, told["time"] - waiting["since"]))
     if waiting.get("gate"):
         return [f"held back for {since}: {waiting['gate']}"]
@@ -103,10 +102,14 @@ def _marked(told: Explained, name: str) -> str:
 
 
 def _refusals(nodes: Sequence[Mapping[str, Any]], is_wide: bool) -> list[str]:
+    """Nodes of which the same is to be told share their lines, but for the wide form."""
     rows = [["NODE", "REFUSED BY", "BECAUSE", *(["EVICTING PODS"] * is_wide)]]
+    told: dict[str, list[Mapping[str, Any]]] = {}
     for node in nodes:
-        name = node["name"]
-        for one in node.get("refusals", ()):
+        told.setdefault(node["name"] if is_wide else repr(node.get("refusals")), []).append(node)
+    for alike in told.values():
+        name = alike[0]["name"] + (f" and {len(alike) - 1} more" if len(alike) > 1 else "")
+        for one in alike[0].get("refusals", ()):
             for reason in one["reasons"]:
                 may = "would not help" if one.get("isFinal") else "may help"
                 rows.append([name, one["plugin"], reason, *([may] * is_wide)])

@@ -52,6 +52,9 @@ def explain_by_plugins(
     if profile is None:
         told.isFamiliar = False
         return told, {}
+    if told.waiting is None and not pod.spec.nodeName:
+        kept_out = scheduler.gate(info)
+        told.gate = kept_out.message if kept_out is not None else ""
     with _taken_off(scheduler, info.uid, pod.spec.nodeName):
         cycle = profile.cycle(info, now)
         nominated = scheduler.nominations.ahead_of(info, scheduler.table.rows)

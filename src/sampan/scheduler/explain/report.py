@@ -33,6 +33,7 @@ class LastDecision(msgspec.Struct, omit_defaults=True):
     node: str = ""
     feasible: int = 0
     score: int = 0
+    """Of the plug-ins that told nodes apart."""
     message: str = ""
     nominated: str = ""
 
@@ -60,6 +61,8 @@ class Explanation(msgspec.Struct, omit_defaults=True):
     """Whether some scheduler of this process is responsible for it."""
     decision: LastDecision | None = None
     waiting: Waiting | None = None
+    gate: str = ""
+    """What would keep it out of the queue, if it is not there yet."""
     message: str = ""
     """In the words of the event, as of now; empty if a node would do."""
     best: str = ""
