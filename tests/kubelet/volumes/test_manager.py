@@ -351,3 +351,19 @@ def test_a_volume_that_grows_too_large(tmp_path: Path) -> None:
             await manager.unmount(pod)
 
     play(tmp_path, scenario)
+
+
+@needs_root
+@pytest.mark.skipif(not Path("/sys/kernel/mm/hugepages/hugepages-2048kB").exists(), reason="there are no huge pages")
+def test_huge_pages(tmp_path: Path) -> None:
+    async def scenario(scene: Scene) -> None:
+        asked = {"hugepages-2Mi": "4Mi", "memory": "1Mi", "cpu": "1m"}
+        mounts = [{"name": "pages", "mountPath": "/pages"}]
+        container = {"name": "c", "image": "i", "volumeMounts": mounts, "resources": {"limits": asked}}
+        pod = await scene.pod(volumes=[{"name": "pages", "emptyDir": {"medium": "HugePages"}}], containers=[container])
+        async with scene.managing() as manager:
+            await manager.mount(pod)
+            assert Mounter().kind(scene.folder(pod, "empty-dir", "pages")) == "hugetlbfs"
+            await manager.unmount(pod)
+
+    play(tmp_path, scenario)

@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -10,9 +11,11 @@ import pytest
 from sampan.api.types.core_v1 import Node, PersistentVolume, PersistentVolumeClaim
 from sampan.kubelet.volumes.mounting import run_program
 from sampan.machinery.client import PatchType
+from sampan.machinery.copies import copy_of
 from sampan.runtimes import kernel
 from tests.kubelet.volumes.made import Scene, needs_root, play
 
+_CAP_SYS_RESOURCE = 24
 CLAIM = {"name": "data", "persistentVolumeClaim": {"claimName": "c"}}
 
 
@@ -118,6 +121,53 @@ def test_a_local_disk(tmp_path: Path, disk: Path) -> None:
             assert not mounted.exists()
 
     play(tmp_path, scenario)
+
+
+@needs_root
+@pytest.mark.skipif(shutil.which("resize2fs") is None, reason="there is no resize2fs here")
+def test_a_local_disk_that_has_become_larger(tmp_path: Path, disk: Path) -> None:
+    """Its file system fills it while a pod uses it, and the claim says so; or why it cannot."""
+
+    async def scenario(scene: Scene) -> None:
+        await volume(scene, local={"path": str(disk), "fsType": "ext4"}, nodeAffinity=on("n"))
+        labels = {"metadata": {"labels": {"kubernetes.io/hostname": "n"}}}
+        await scene.client.of(Node).patch("n", labels, type=PatchType.MERGE)
+        pod = await scene.pod(volumes=[CLAIM])
+        claims = scene.client.of(PersistentVolumeClaim)
+
+        async def say(**status: Any) -> None:
+            await claims.patch("c", {"status": status}, "default", type=PatchType.MERGE, subresource="status")
+
+        await say(capacity={"storage": "1Gi"})
+        async with scene.managing() as manager:
+            await manager.mount(pod)
+            path = scene.folder(pod, "local-volume", "v")
+            before = os.statvfs(path).f_blocks
+            with (tmp_path / "image").open("r+b") as image:
+                image.truncate(32 << 20)
+            await run_program("losetup", "-c", str(disk))
+            await scene.client.of(PersistentVolume).patch(
+                "v", {"spec": {"capacity": {"storage": "2Gi"}}}, type=PatchType.MERGE
+            )
+            await say(allocatedResources={"storage": "2Gi"}, allocatedResourceStatuses={"storage": "NodeResizePending"})
+            changed = copy_of(pod)
+            changed.metadata.annotations = {"touched": "1"}
+            manager.follow(changed)
+            await scene.seen(PersistentVolumeClaim, "c", _is_settled)
+            found = (await claims.get("c", "default")).status
+            if kernel.held_capabilities() >> _CAP_SYS_RESOURCE & 1:
+                assert found.capacity == {"storage": "2Gi"}
+                assert os.statvfs(path).f_blocks > before
+            else:  # the kernel lets nobody else enlarge a file system that is mounted
+                assert "Permission denied to resize filesystem" in found.conditions[0].message
+                assert os.statvfs(path).f_blocks == before
+            await manager.unmount(pod)
+
+    play(tmp_path, scenario)
+
+
+def _is_settled(claim: PersistentVolumeClaim) -> bool:
+    return claim.status.capacity == {"storage": "2Gi"} or bool(claim.status.conditions)
 
 
 @needs_root

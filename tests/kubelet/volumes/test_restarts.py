@@ -79,3 +79,36 @@ def test_at_random(tmp_path: Path, seed: int) -> None:
         assert list((scene.root / "plugins/kubernetes.io/csi" / NAME).iterdir()) == []
 
     play(tmp_path, scenario)
+
+
+@needs_root
+def test_a_machine_that_comes_back(tmp_path: Path) -> None:
+    """Nothing is mounted any more, but the folders are there: a pod that is still wanted gets its volumes again, of
+    another that has gone meanwhile nothing stays."""
+
+    async def scenario(scene: Scene) -> None:
+        driver = FolderDriver(tmp_path / "data")
+        await driver_object(scene, attachRequired=False)
+        await volume(scene)
+        await scene.create(ConfigMap, "m", data={"a": "1"})
+        await scene.create(Secret, "s", stringData={"a": "1"})
+        kept, gone = [await scene.pod(name, volumes=VOLUMES, mounts=MOUNTS) for name in ("kept", "gone")]
+        async with driver.serving(scene.root / "plugins_registry"):
+            async with scene.managing() as manager:
+                for pod in (kept, gone):
+                    await manager.mount(pod)
+                    manager.mounts(pod, (pod.spec.containers or [])[0])
+                (scene.folder(kept, "empty-dir", "disk") / "part/file").write_text("still here")
+            for path in kernel.mounts_below(scene.root):
+                kernel.unmount(path)
+            async with scene.managing() as manager:
+                await manager.unmount(gone.metadata.uid)
+                await manager.mount(kept)
+                found = {each.target: each.source for each in manager.mounts(kept, (kept.spec.containers or [])[0])}
+                assert (found["/disk"] / "file").read_text() == "still here"
+                assert ((found["/word"] / "a").read_text(), (found["/map"] / "a").read_text()) == ("1", "1")
+                assert {found["/memory"], found["/word"], found["/data"]} <= set(kernel.mounts_below(scene.root))
+                await manager.unmount(kept)
+        assert list((scene.root / "pods").glob("*/volumes")) == []
+
+    play(tmp_path, scenario)

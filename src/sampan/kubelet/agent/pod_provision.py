@@ -30,7 +30,7 @@ from sampan.kubelet.probes import ProbeManager
 from sampan.kubelet.provision import AlreadyTold, AnyContainer, Kill
 from sampan.kubelet.records import PodRecord
 from sampan.kubelet.restarts import is_sidecar, restarts_on_failure
-from sampan.kubelet.volumes import StillWaiting, VolumeManager
+from sampan.kubelet.volumes import LimitExceeded, StillWaiting, VolumeManager
 from sampan.machinery.clock import Clock
 from sampan.machinery.events import NORMAL, WARNING
 from sampan.machinery.flight_recorder import FlightRecorder
@@ -153,6 +153,10 @@ class PodProvision:
         try:
             await self._unless_ending(record, parts.volumes.mount(pod))
         except StillWaiting as failure:
+            raise AlreadyTold(failure.reason, failure.message) from None
+        except LimitExceeded as failure:
+            parts.events.pod(record.kubelet, pod, WARNING, failure.reason, failure.message)
+            record.verdict = Verdict(reason=failure.reason, message=f"Pod was rejected: {failure.message}")
             raise AlreadyTold(failure.reason, failure.message) from None
         self._step(pod, "mount volumes", " ".join(each.name for each in pod.spec.volumes))
         if pod.spec.imagePullSecrets:

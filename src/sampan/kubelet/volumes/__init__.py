@@ -6,6 +6,6 @@ Nothing here knows of containers beyond what they mount.
 """
 
 from sampan.kubelet.volumes.host import VolumeConfig
-from sampan.kubelet.volumes.manager import StillWaiting, VolumeManager
+from sampan.kubelet.volumes.manager import LimitExceeded, StillWaiting, VolumeManager
 
-__all__ = ["StillWaiting", "VolumeConfig", "VolumeManager"]
+__all__ = ["LimitExceeded", "StillWaiting", "VolumeConfig", "VolumeManager"]

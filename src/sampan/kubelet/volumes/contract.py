@@ -162,6 +162,9 @@ class Plugin(Protocol):
     async def wait_for_attach(self, spec: Spec) -> None:
         """NotAttached until it is."""
 
+    async def is_exhausted(self, spec: Spec) -> bool:
+        """It is not attached because the node can have no more of them."""
+
     async def mount_device(self, spec: Spec, device: Device) -> None: ...
 
     async def unmount_device(self, device: Device) -> None: ...
@@ -190,6 +193,9 @@ class PluginBase:
 
     async def wait_for_attach(self, spec: Spec) -> None:
         return None
+
+    async def is_exhausted(self, spec: Spec) -> bool:
+        return False
 
     async def mount_device(self, spec: Spec, device: Device) -> None:
         return None

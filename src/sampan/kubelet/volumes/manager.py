@@ -20,6 +20,7 @@ from sampan.kubelet.volumes.container_mounts import ContainerMounts
 from sampan.kubelet.volumes.contract import SET_UP, ClaimFault, NotAttached, VolumeFault
 from sampan.kubelet.volumes.csi.client import Drivers
 from sampan.kubelet.volumes.csi.handler import CsiHandler
+from sampan.kubelet.volumes.csi.limits import Limits
 from sampan.kubelet.volumes.csi.node_info import NodeInfos
 from sampan.kubelet.volumes.csi.plugin import Csi
 from sampan.kubelet.volumes.disk import Disk
@@ -56,6 +57,7 @@ from sampan.runtimes.contract import RuntimeFailure
 log = logging.getLogger(__name__)
 
 FAILED_MOUNT, FAILED_UNMOUNT = "FailedMount", "FailedUnMount"
+LIMIT_EXCEEDED = "VolumeAttachmentLimitExceeded"
 _BACKOFF = Backoff(0.5, 122.0)
 _TOO_LATE = "context deadline exceeded"
 _CLAIMS = "claims"
@@ -63,6 +65,10 @@ _CLAIMS = "claims"
 
 class StillWaiting(RuntimeFailure):
     """Volumes are not there in time. Nobody is told of that: each that fails has an event of its own."""
+
+
+class LimitExceeded(RuntimeFailure):
+    """The node can have no more such volumes: the pod is for another."""
 
 
 class VolumeManager:
@@ -110,7 +116,7 @@ class VolumeManager:
             drivers=self._drivers, infos=self._infos, on_driver=lambda name: self._retry_all()
         )
         """Who is told of CSI drivers as they come and go."""
-        self._plugins = Plugins(self._host, Csi(self._host, self._drivers))
+        self._plugins = Plugins(self._host, Csi(self._host, self._drivers, self.csi_handler.refresh))
         self._reconciler = Reconciler(
             host=self._host,
             plugins=self._plugins,
@@ -138,10 +144,17 @@ class VolumeManager:
 
     async def run(self) -> None:
         """Until cancelled."""
+        limits = Limits(
+            drivers=self._drivers,
+            informers=self._host.informers,
+            clock=self._clock,
+            refresh=self.csi_handler.refresh,
+        )
         async with asyncio.TaskGroup() as group:
             group.create_task(self._queue.run())
             group.create_task(self._watch_sizes())
             group.create_task(self._watch_growth())
+            group.create_task(limits.run())
             self._let_go_of_devices()
             while True:
                 group.create_task(self._work(await self._queue.get()))
@@ -175,7 +188,15 @@ class VolumeManager:
                 self._warn(pod, FAILED_MOUNT, message)
                 raise RuntimeFailure(FAILED_MOUNT, message)
             if not await happens_by(self._clock, self._changes.of(pod.metadata.uid), until):
+                await self._check_limits(desired, missing)
                 raise StillWaiting(FAILED_MOUNT, self._told(desired, missing, _TOO_LATE))
+
+    async def _check_limits(self, desired: DesiredPod, missing: Sequence[Key]) -> None:
+        """LimitExceeded where waiting is of no use."""
+        for key in missing:
+            if self._is_unattached(key) and await self._reconciler.is_exhausted(key, desired):
+                start = "Node has reached its volume attachment limit, rejecting pod."
+                raise LimitExceeded(LIMIT_EXCEEDED, f"{start} {self._missing_parts(desired, missing)}: {_TOO_LATE}")
 
     async def unmount(self, pod: Pod | str) -> None:
         """Take down all volumes of a pod, or of the uid of one that nobody knows any more: nothing of it runs.
@@ -379,11 +400,14 @@ class VolumeManager:
     # -- words -------------------------------------------------------------------------------------------------------
 
     def _told(self, desired: DesiredPod, missing: Sequence[Key], why: str) -> str:
+        return f"Unable to attach or mount volumes: {self._missing_parts(desired, missing)}: {why}"
+
+    def _missing_parts(self, desired: DesiredPod, missing: Sequence[Key]) -> str:
         unmounted = " ".join(sorted(key.name for key in missing))
         unattached = " ".join(sorted(key.name for key in missing if self._is_unattached(key)))
         unknown = " ".join(sorted(desired.faults))
         parts = f"unattached volumes=[{unattached}], failed to process volumes=[{unknown}]"
-        return f"Unable to attach or mount volumes: unmounted volumes=[{unmounted}], {parts}: {why}"
+        return f"unmounted volumes=[{unmounted}], {parts}"
 
     def _is_unattached(self, key: Key) -> bool:
         found, node = self._actual.get(key), self._node.get(self._config.node_name)
@@ -396,4 +420,4 @@ def _claims_of(desired: DesiredPod) -> list[str]:
     return [name for name, volume in desired.volumes.items() if claimed(desired.pod, volume) is not None]
 
 
-__all__ = ["FAILED_MOUNT", "FAILED_UNMOUNT", "StillWaiting", "VolumeManager"]
+__all__ = ["FAILED_MOUNT", "FAILED_UNMOUNT", "LIMIT_EXCEEDED", "LimitExceeded", "StillWaiting", "VolumeManager"]

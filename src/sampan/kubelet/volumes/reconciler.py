@@ -75,6 +75,12 @@ class Reconciler:
         spec = await self._claims.spec(desired.pod, volume, mounts=desired.mounts, devices=desired.devices)
         await self._growth.in_use(spec, found.plugin, found.ready, found.device)
 
+    async def is_exhausted(self, key: Key, desired: DesiredPod) -> bool:
+        """It is not attached because the node can have no more such volumes."""
+        volume = desired.volumes[key.name]
+        spec = await self._claims.spec(desired.pod, volume, mounts=desired.mounts, devices=desired.devices)
+        return await self._plugins.of(spec).is_exhausted(spec)
+
     def _noted(self, key: Key, spec: Spec, plugin: Plugin, device: Device | None) -> ActualVolume:
         """From here on there may be something to take down."""
         found = self._actual.get(key)

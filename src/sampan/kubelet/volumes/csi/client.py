@@ -138,6 +138,9 @@ class Drivers:
     def __contains__(self, name: str) -> bool:
         return name in self._drivers
 
+    def names(self) -> list[str]:
+        return sorted(self._drivers)
+
     def add(self, driver: Driver) -> None:
         self._drivers[driver.name] = driver
 

@@ -38,6 +38,11 @@ class CsiHandler:
         self._endpoints.setdefault(name, set()).add(endpoint)
         self._on_driver(name)
 
+    async def refresh(self, name: str) -> None:
+        """Tell the cluster what the driver says of itself now. VolumeFault, and what the API server may say."""
+        driver = self._drivers.get(name, "updateCSIDriver")
+        await self._infos.install(name, await driver.info())
+
     async def deregister(self, name: str, endpoint: str) -> None:
         left = self._endpoints.get(name, set())
         left.discard(endpoint)

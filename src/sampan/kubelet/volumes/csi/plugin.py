@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -37,6 +37,7 @@ from sampan.kubelet.volumes.csi.facts import (
     pod_info,
     used,
 )
+from sampan.kubelet.volumes.csi.limits import period
 from sampan.kubelet.volumes.csi.wire import RpcFault
 from sampan.kubelet.volumes.host import Host
 from sampan.kubelet.volumes.ownership import give_to_group
@@ -47,13 +48,16 @@ from sampan.machinery.client import ConnectionFailed
 NAME = "kubernetes.io/csi"
 _DATA = "vol_data.json"
 _REPUBLISH_S = 60.0
+_EXHAUSTED = 8
+"""gRPC's number for it."""
 
 
 class Csi(PluginBase):
     name = NAME
 
-    def __init__(self, host: Host, drivers: Drivers) -> None:
-        self._host, self._drivers = host, drivers
+    def __init__(self, host: Host, drivers: Drivers, refresh: Callable[[str], Awaitable[None]]) -> None:
+        """`refresh` has the cluster told how many volumes of a driver can be had here."""
+        self._host, self._drivers, self._refresh = host, drivers, refresh
 
     def supports(self, spec: Spec) -> bool:
         return spec.volume.csi is not None or spec.source.csi is not None
@@ -84,6 +88,20 @@ class Csi(PluginBase):
             error = found.status.attachError
             told = f"volume {source.volumeHandle} is not attached for volume attachment {name}"
             raise NotAttached(error.message if error is not None else told, step=WAIT_FOR_ATTACH)
+
+    async def is_exhausted(self, spec: Spec) -> bool:
+        source = spec.source.csi
+        if source is None or period(await self._info(source.driver)) == 0:
+            return False
+        name = attachment_name(source.volumeHandle, source.driver, self._host.config.node_name)
+        try:
+            error = (await self._host.client.of(VolumeAttachment).get(name)).status.attachError
+            if error is None or error.errorCode != _EXHAUSTED:
+                return False
+            await self._refresh(source.driver)
+        except (VolumeFault, errors.ApiError, ConnectionFailed):
+            return False
+        return True
 
     async def mount_device(self, spec: Spec, device: Device) -> None:
         try:

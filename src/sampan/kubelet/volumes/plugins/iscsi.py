@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -29,6 +30,11 @@ class Iscsi(PluginBase):
 
     def __init__(self, host: Host) -> None:
         self._host = host
+        self._sessions: dict[str, asyncio.Lock] = {}
+        """By target: nobody logs out of one while another logs in."""
+
+    def _session(self, device: Device) -> asyncio.Lock:
+        return self._sessions.setdefault("-".join(_portal_and_iqn(device.path.name)), asyncio.Lock())
 
     def supports(self, spec: Spec) -> bool:
         return spec.volume.iscsi is not None or spec.source.iscsi is not None
@@ -43,13 +49,14 @@ class Iscsi(PluginBase):
     async def mount_device(self, spec: Spec, device: Device) -> None:
         if self._host.mounter.is_mounted(device.path):
             return
-        try:
-            disk = await self._attach(spec)
-            device.path.mkdir(parents=True, exist_ok=True, mode=0o750)
-            options = [*spec.source.mountOptions, *(["ro"] if _is_read_only(spec) else [])]
-            await self._host.mounter.format_and_mount(disk, device.path, _source(spec).fsType or "ext4", options)
-        except VolumeFault as fault:
-            raise VolumeFault(fault.text, step=MOUNT_DEVICE) from None
+        async with self._session(device):
+            try:
+                disk = await self._attach(spec)
+                device.path.mkdir(parents=True, exist_ok=True, mode=0o750)
+                options = [*spec.source.mountOptions, *(["ro"] if _is_read_only(spec) else [])]
+                await self._host.mounter.format_and_mount(disk, device.path, _source(spec).fsType or "ext4", options)
+            except VolumeFault as fault:
+                raise VolumeFault(fault.text, step=MOUNT_DEVICE) from None
 
     async def _attach(self, spec: Spec) -> str:
         """The disk's path. By each portal there is a way to it; one is enough."""
@@ -85,6 +92,10 @@ class Iscsi(PluginBase):
     async def unmount_device(self, device: Device) -> None:
         if not await in_thread(device.path.is_dir):
             return
+        async with self._session(device):
+            await self._leave(device)
+
+    async def _leave(self, device: Device) -> None:
         await in_thread(self._host.mounter.take_away, device.path)
         interface, (portal, iqn) = device.path.parent.name.removeprefix("iface-"), _portal_and_iqn(device.path.name)
         others = list(device.path.parent.glob(f"{portal}-{iqn}-lun-*"))
@@ -92,13 +103,27 @@ class Iscsi(PluginBase):
             await _tolerant(command, _NO_SESSION)
 
     def device_on_disk(self, uid: str, inner: str) -> Device | None:
-        """By what is bound to the pod's folder it cannot be told: the disk stays until the node is started anew."""
-        return None
+        """By the note that was made of it."""
+        try:
+            path = Path(self._note(uid, inner).read_text())
+        except FileNotFoundError:
+            return None
+        return _device_at(path)
+
+    def devices_on_disk(self) -> Sequence[Device]:
+        found = self._host.layout.plugin(NAME).glob("iface-*/*-lun-*")
+        return [_device_at(path) for path in sorted(found)]
+
+    def _note(self, uid: str, inner: str) -> Path:
+        """Which disk a pod's volume is on: its own folder does not say."""
+        return self._host.layout.notes(uid, NAME, inner) / "device"
 
     async def set_up(self, spec: Spec) -> Ready:
         found = await self.device(spec)
         target = self._host.layout.volume(spec.pod.metadata.uid, NAME, spec.inner)
         assert found is not None
+        note = self._note(spec.pod.metadata.uid, spec.inner)
+        await in_thread(_write, note, str(found.path))
         await in_thread(self._bind, spec, found.path, target)
         return Ready(path=target, is_read_only=_is_read_only(spec))
 
@@ -114,6 +139,17 @@ class Iscsi(PluginBase):
     async def tear_down(self, uid: str, inner: str) -> None:
         target = self._host.layout.volume(uid, NAME, inner)
         await in_thread(self._host.mounter.take_away, target)
+        await in_thread(self._host.mounter.remove, self._note(uid, inner).parent)
+
+
+def _device_at(path: Path) -> Device:
+    portal, iqn = _portal_and_iqn(path.name)
+    return Device(unique=f"{NAME}/{portal}:{iqn}:{path.name.rpartition('-lun-')[2]}", path=path)
+
+
+def _write(file: Path, text: str) -> None:
+    file.parent.mkdir(parents=True, exist_ok=True, mode=0o750)
+    file.write_text(text)
 
 
 def login(source: Source, portal: str, secret: Mapping[str, str]) -> list[Command]:

@@ -57,7 +57,7 @@ class Projected(FilesPlugin):
             content = await self.host.bundles.anchors(part.clusterTrustBundle)
             return {part.clusterTrustBundle.path: _owned(spec, content, mode)}, _BUNDLES_S
         if part.podCertificate is not None:
-            raise VolumeFault("pod certificates are not supported by this kubelet")
+            raise VolumeFault("unimplemented")  # as of a real kubelet that is told nothing of its features
         return {}, None
 
     async def _token(self, spec: Spec, part: VolumeProjection, mode: int) -> tuple[dict[str, File], float | None]:

@@ -1,0 +1,68 @@
+"""Disks of the network with a tool that only notes what it is asked: what a kubelet that comes back makes of them."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from sampan.runtimes import kernel
+from tests.kubelet.volumes.made import Scene, eventually, needs_root, play
+
+pytestmark = needs_root
+IQN = "iqn.2001-04.com.example:storage"
+LOGOUT = [
+    f"-m node -p 10.0.0.1:3260 -T {IQN} -I default --logout",
+    f"-m node -p 10.0.0.1:3260 -T {IQN} -I default -o delete",
+]
+
+
+@pytest.fixture
+def asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """What iscsiadm was told, line by line."""
+    tool, notes = tmp_path / "bin/iscsiadm", tmp_path / "asked"
+    tool.parent.mkdir()
+    tool.write_text(f'#!/bin/sh\necho "$*" >> {notes}\n')
+    tool.chmod(0o755)
+    notes.touch()
+    monkeypatch.setenv("PATH", f"{tool.parent}:{os.environ['PATH']}")
+    return notes
+
+
+def mounted(scene: Scene, lun: int) -> Path:
+    """A disk as a kubelet has left it."""
+    path = scene.root / f"plugins/kubernetes.io/iscsi/iface-default/10.0.0.1:3260-{IQN}-lun-{lun}"
+    path.mkdir(parents=True)
+    kernel.mount("tmpfs", path, "tmpfs")
+    return path
+
+
+def test_what_nobody_uses_is_let_go(tmp_path: Path, asked: Path) -> None:
+    async def scenario(scene: Scene) -> None:
+        paths = [mounted(scene, lun) for lun in (0, 1)]
+        async with scene.managing():
+            await eventually(lambda: not any(path.exists() for path in paths))
+            await eventually(lambda: asked.read_text().splitlines() == LOGOUT)
+
+    play(tmp_path, scenario)
+
+
+def test_what_a_pod_uses_stays_until_the_pod_goes(tmp_path: Path, asked: Path) -> None:
+    """The session is left only with its last disk."""
+
+    async def scenario(scene: Scene) -> None:
+        path, uid = mounted(scene, 0), "1b2c"
+        target = scene.root / f"pods/{uid}/volumes/kubernetes.io~iscsi/v"
+        note = scene.root / f"pods/{uid}/plugins/kubernetes.io~iscsi/v/device"
+        for folder in (target, note.parent):
+            folder.mkdir(parents=True)
+        note.write_text(str(path))
+        kernel.mount(path, target, flags=kernel.MS_BIND)
+        async with scene.managing() as manager:
+            assert manager.known_pods() == [uid]
+            await manager.unmount(uid)
+            await eventually(lambda: asked.read_text().splitlines() == LOGOUT)
+            assert not path.exists()
+            assert not target.exists()
+            assert not note.exists()
+
+    play(tmp_path, scenario)
