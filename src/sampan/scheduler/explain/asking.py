@@ -34,6 +34,9 @@ def known_pod(scheduler: Scheduler, namespace: str, name: str) -> Pod | None:
 
 async def explain(scheduler: Scheduler, pod: Pod, *, now: float, most_nodes: int = MOST_NODES) -> Explanation:
     """Why the pod is where it is, or where it would go; nothing changes by it."""
+    profile = scheduler.profiles.get(pod.spec.schedulerName or DEFAULT_SCHEDULER)
+    if profile is not None:
+        await profile.prepare(profile.cycle(scheduler.pods.info(_unplaced(pod)), now))
     told, fitting = explain_by_plugins(scheduler, pod, now=now, most_nodes=most_nodes)
     await add_opinions(told, scheduler.extenders, _unplaced(pod), fitting)
     return told

@@ -65,7 +65,7 @@ STALE = "cannot schedule extended resource claim"
 NOTHING_TO_DO, STILL_NOT = "no new claims to deallocate", "still not schedulable"
 _STEPS_PER_S = 20_000
 """A search is bounded by its steps and not by a clock: the same cluster has the same outcome."""
-_TURN_S = 0.01
+_TURN_S = 0.005
 _MOST_ROUNDS = 10
 
 

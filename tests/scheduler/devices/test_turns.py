@@ -1,0 +1,90 @@
+"""Nothing holds the loop while many nodes with devices are looked at; and what is found out by turns is right."""
+
+import asyncio
+import gc
+from typing import Any
+
+import numpy as np
+
+from sampan.api.types.core_v1 import Node, NodeStatus, Pod, PodResourceClaim
+from sampan.api.types.meta_v1 import ObjectMeta
+from sampan.api.types.resource_v1 import DeviceClass, ResourceClaim, ResourceSlice
+from sampan.machinery.object_key import key_of
+from sampan.scheduler.simulation import Simulation
+from sampan.testing import builders
+from tests.scheduler.devices.worlds import CLASS, DRIVER, cel, claim, device, exactly, having, result, slice_of
+from tests.scheduler.test_loop_hold import LONGEST_S, longest_hold
+
+NODES = 600
+
+
+def cluster() -> Simulation:
+    """Every second node has eight devices."""
+    made = Simulation()
+    amounts = {"cpu": "4", "memory": "8Gi", "pods": "10"}
+    for number in range(NODES):
+        name = f"n{number:03d}"
+        made.add_node(Node(metadata=ObjectMeta(name=name), status=NodeStatus(allocatable=amounts)))
+        if number % 2:
+            put(made, slice_of([device(f"d{at}", link=at) for at in range(8)], node=name, pool=name))
+    put(made, CLASS)
+    return made
+
+
+def put(made: Simulation, obj: Any) -> None:
+    kinds: Any = {"ResourceSlice": ResourceSlice, "DeviceClass": DeviceClass, "ResourceClaim": ResourceClaim}
+    obj.metadata.resourceVersion = obj.metadata.resourceVersion or "1"
+    made.handle.informers.of(kinds[obj.kind])._put(key_of(obj), obj)
+
+
+def wanting(made: Simulation) -> Pod:
+    pod = builders.pod("p", namespace="x")
+    pod.metadata.uid = "p"
+    pod.spec.resourceClaims = [PodResourceClaim(name="c", resourceClaimName="c")]
+    put(made, claim(exactly("r", 2, selectors=cel(f'device.attributes["{DRIVER}"].link > 1'))))
+    return pod
+
+
+def test_others_have_their_turn() -> None:
+    async def main() -> float:
+        made = cluster()
+        cycle = made.cycle(wanting(made))
+        gc.collect()
+        gc.freeze()
+        done = asyncio.Event()
+        async with asyncio.TaskGroup() as group:
+            probe = group.create_task(longest_hold(done))
+            await asyncio.sleep(0)
+            await made.profile.prepare(cycle)
+            placed = made.profile.place(cycle)
+            done.set()
+        gc.unfreeze()
+        assert (placed.diagnosis, placed.feasible) == (None, NODES // 2)
+        return probe.result()
+
+    assert asyncio.run(main()) < LONGEST_S
+
+
+def test_what_changes_meanwhile_is_seen() -> None:
+    """Devices are taken while nodes are looked at: of those that were looked at, and of those that were not."""
+
+    async def main() -> None:
+        made = cluster()
+        pod = wanting(made)
+        cycle = made.cycle(pod)
+        work = made.profile.prepare(cycle)
+        gone = [f"n{number:03d}" for number in (1, 101, NODES - 1)]
+        async with asyncio.TaskGroup() as group:
+            looking = group.create_task(work)
+            await asyncio.sleep(0)
+            assert not looking.done(), "it takes more than a turn"
+            for name in gone:
+                taken = [result(f"d{at}", name) for at in range(8)]
+                put(made, having(*taken, name=f"of-{name}"))
+        rows = np.arange(NODES, dtype=np.intp)
+        made.profile._pre_filter(cycle, made.profile._kind(cycle))
+        codes = made.profile.codes(cycle, rows)
+        refused = {made.table.names[row] for row in rows[codes != 0].tolist() if row % 2}
+        assert refused == set(gone)
+
+    asyncio.run(main())
