@@ -41,7 +41,8 @@ class Scaled:
         await self.set_pods(replicas)
         await self.autoscale("web", **spec)
 
-    async def autoscale(self, name: str, kind: str = "Deployment", **spec: Any) -> None:
+    async def autoscale(self, name: str, kind: str = "Deployment", wait_s: float = 15, **spec: Any) -> None:
+        """And wait for the first look."""
         value = {
             "metadata": {"name": name, "namespace": "default"},
             "spec": {
@@ -54,7 +55,7 @@ class Scaled:
         }
         made = codec.from_value(value, HorizontalPodAutoscaler)
         await self.cluster.client.of(HorizontalPodAutoscaler).create(made)
-        await self.pass_s(0)
+        await self.pass_s(wait_s)
 
     async def set_pods(self, count: int) -> None:
         client = self.cluster.client.of(Pod)
@@ -121,6 +122,17 @@ def test_more_load_more_replicas_less_load_fewer_after_the_window() -> None:
             await c.pass_s(330)
             assert await c.replicas() == 1
             assert ("SuccessfulRescale", "New size: 1; reason: All metrics below target") in await c.events()
+
+    asyncio.run(main())
+
+
+def test_a_new_one_waits_for_its_turn() -> None:
+    async def main() -> None:
+        async with scaled() as c:
+            await c.autoscale("web", wait_s=14.9)
+            assert await c.conditions() == {}
+            await c.pass_s(0.1)
+            assert await c.conditions() != {}
 
     asyncio.run(main())
 

@@ -1,4 +1,5 @@
-"""The loop: every fifteen seconds, look at an autoscaler's metrics and give its target the replicas they ask for."""
+"""The loop: every fifteen seconds, look at an autoscaler's metrics and give its target the replicas they ask for. A new
+one is looked at for the first time after that time."""
 
 import logging
 
@@ -91,6 +92,7 @@ class HorizontalPodAutoscalers:
         found = self._memories.get(key)
         if found is None:
             found = self._memories[key] = Memory(Recommendations(self._config.downscale_window_s))
+            found.due = self._clock.now() + self._config.period_s
         return found
 
 
