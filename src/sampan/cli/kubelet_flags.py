@@ -18,6 +18,7 @@ from sampan.cli import flags
 from sampan.cli.failures import CliError
 from sampan.cli.kubelet_config_fields import UNHEEDED
 from sampan.kubelet.agent.config import HARD_EVICTION, AgentConfig, ShutdownGroup
+from sampan.kubelet.agent.image_access import POLICIES, PRELOADED
 from sampan.kubelet.config import KubeletConfig
 
 log = logging.getLogger(__name__)
@@ -61,6 +62,8 @@ _ROWS = (
     _Row("--resolv-conf", "resolvConf", "text", "/etc/resolv.conf", "Where the node's name servers are told."),
     _Row("--serialize-image-pulls", "serializeImagePulls", "bool", True, "One image at a time."),
     _Row("--max-parallel-image-pulls", "maxParallelImagePulls", "int", 0, "Where not."),
+    _Row("", "imagePullCredentialsVerificationPolicy", "images", PRELOADED, "Who must show that they may have one."),
+    _Row("", "preloadedImagesVerificationAllowlist", "list", (), "Images that nobody must show it for."),
     _Row("--cgroup-root", "cgroupRoot", "text", "", "Below which pods have their groups."),
     _Row("--cgroups-per-qos", "cgroupsPerQOS", "bool", True, "A group for each class of service and each pod."),
     _Row("--pod-manifest-path", "staticPodPath", "text", "", "A folder or file with pods of the node's own."),
@@ -214,6 +217,8 @@ def agent_config(found: Mapping[str, Any], root: Path, logs: Path) -> AgentConfi
         resolv_conf=Path(found["resolv-conf"]),
         serializes_pulls=found["serialize-image-pulls"],
         max_parallel_pulls=found["max-parallel-image-pulls"],
+        image_policy=found["imagePullCredentialsVerificationPolicy"],
+        listed_images=found["preloadedImagesVerificationAllowlist"],
         cgroup_root=found["cgroup-root"],
         has_cgroups_per_qos=found["cgroups-per-qos"],
         static_folder=Path(found["pod-manifest-path"]) if found["pod-manifest-path"] else None,
@@ -308,6 +313,12 @@ def _taint(flag: str, text: str) -> Taint:
     return Taint(key=key, value=value, effect=effect)
 
 
+def _image_policy(flag: str, said: Any) -> str:
+    if said not in POLICIES:
+        raise ValueError
+    return str(said)
+
+
 def _groups(flag: str, said: Any) -> list[ShutdownGroup]:
     return [ShutdownGroup(int(each["priority"]), float(each["shutdownGracePeriodSeconds"])) for each in said]
 
@@ -338,6 +349,7 @@ _READERS: dict[str, Callable[[str, Any], Any]] = {
     "headers": _headers,
     "taints": _taints,
     "groups": _groups,
+    "images": _image_policy,
     "time": _time,
     "size": _size,
 }

@@ -62,6 +62,9 @@ class AgentConfig:
     serializes_pulls: bool = True
     max_parallel_pulls: int = 0
     """0: as many as are wanted; only where pulls are not one after the other."""
+    image_policy: str = "NeverVerifyPreloadedImages"
+    """Which pods must show that they may have an image that is there already."""
+    listed_images: Sequence[str] = ()
     cgroup_root: str = ""
     """Below which this kubelet has its groups; empty: at the top."""
     has_cgroups_per_qos: bool = True

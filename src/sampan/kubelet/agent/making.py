@@ -12,6 +12,7 @@ from sampan.api.types.core_v1 import Pod
 from sampan.api.types.node_v1 import RuntimeClass
 from sampan.kubelet.agent import machine as machines
 from sampan.kubelet.agent.config import AgentConfig
+from sampan.kubelet.agent.image_access import PulledImages
 from sampan.kubelet.agent.pulling import ImageManager
 from sampan.kubelet.environment.dns import DnsConfig, read_resolv_conf
 from sampan.kubelet.environment.environment import Environment, EnvironmentConfig
@@ -110,6 +111,9 @@ def make_images(kubelet: Kubelet) -> ImageManager:
         events=kubelet.events,
         clock=kubelet.clock,
         at_a_time=1 if config.serializes_pulls else config.max_parallel_pulls,
+        pulled=PulledImages(config.root),
+        policy=config.image_policy,
+        listed=config.listed_images,
     )
 
 

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import logging
+from collections.abc import Sequence
 from contextlib import AbstractAsyncContextManager, nullcontext
 from typing import Any
 
 from sampan.api import durations, gotext
 from sampan.api.types.core_v1 import Container, Pod, Secret
+from sampan.kubelet.agent.image_access import PRELOADED, PulledImages, Used, is_to_verify, may_have, recorded
 from sampan.kubelet.objects import NotSynced, PodObjects
 from sampan.kubelet.pod_events import PodEvents
 from sampan.kubelet.provision import AnyContainer
@@ -18,6 +21,7 @@ from sampan.machinery.clock import Clock
 from sampan.machinery.events import NORMAL, WARNING
 from sampan.runtimes.contract import ImageInfo, Runtime, RuntimeFailure
 from sampan.runtimes.images.credentials import Keyring, read_docker_config
+from sampan.runtimes.images.reference import parse_reference
 
 log = logging.getLogger(__name__)
 
@@ -34,9 +38,14 @@ class ImageManager:
         events: PodEvents,
         clock: Clock,
         at_a_time: int,
+        pulled: PulledImages,
+        policy: str = PRELOADED,
+        listed: Sequence[str] = (),
         node_keyring: Keyring | None = None,
     ) -> None:
-        """`at_a_time`: how many images may be fetched at once; 0: any number."""
+        """`at_a_time`: how many images may be fetched at once; 0: any number. `policy` says who must show that they may
+        have an image which is there, `listed` which images nobody needs to."""
+        self._pulled, self._policy, self._listed = pulled, policy, listed
         self._runtime, self._objects, self._events, self._clock = runtime, objects, events, clock
         self._room: AbstractAsyncContextManager[Any] = asyncio.Semaphore(at_a_time) if at_a_time else nullcontext()
         self._node_keyring = node_keyring or Keyring()
@@ -55,7 +64,7 @@ class ImageManager:
     async def _ensure(self, record: PodRecord, container: AnyContainer) -> ImageInfo:
         policy = container.imagePullPolicy or "IfNotPresent"
         image = None if policy == "Always" else await self._runtime.image(container.image)
-        if image is not None:
+        if image is not None and await self._may_have(record.pod, container.image, image):
             name = gotext.quote(container.image)
             text = f"Container image {name} already present on machine and can be accessed by the pod"
             self._events.container(record.kubelet, record.pod, container, NORMAL, "Pulled", text)
@@ -88,6 +97,7 @@ class ImageManager:
         image = await self._runtime.image(reference) or await self._runtime.image(container.image)
         if image is None:
             raise RuntimeFailure("ErrImagePull", f"the image {container.image} is gone again")
+        await self._note_pull(pod, container.image, image)
         now = self._clock.now()
         text = (
             f"Successfully pulled image {gotext.quote(container.image)} in {_shown(now - turn)} "
@@ -95,6 +105,38 @@ class ImageManager:
         )
         self._events.container(kubelet, pod, container, NORMAL, "Pulled", text)
         return image
+
+    async def _may_have(self, pod: Pod, name: str, image: ImageInfo) -> bool:
+        """Whether the pod could have pulled the image, which is there, itself."""
+        record = await asyncio.to_thread(self._pulled.read, image.id)
+        if not is_to_verify(self._policy, self._listed, name, is_pulled=record is not None):
+            return True
+        own = await self._used(pod, name)
+        if may_have(record, name, own):
+            return True
+        log.info("image %s is there, but pod %s has to show that it may have it", name, pod.metadata.name)
+        return False
+
+    async def _note_pull(self, pod: Pod, name: str, image: ImageInfo) -> None:
+        used = await self._used(pod, name)
+        if len(used) > 1:
+            return  # nobody knows which of them it was: each has to show it again
+        record = await asyncio.to_thread(self._pulled.read, image.id)
+        fresh = recorded(record, image.id, name, used, self._clock.now())
+        await asyncio.to_thread(self._pulled.write, image.id, fresh)
+
+    async def _used(self, pod: Pod, name: str) -> list[Used]:
+        """The pod's secrets that say something about the image."""
+        found, reference = [], parse_reference(name)
+        for each in pod.spec.imagePullSecrets:
+            secret = await self._secret(pod, each.name) if each.name else None
+            ring = await self._ring(pod, each.name) if secret is not None else None
+            for credentials in ring.find(reference)[:1] if ring is not None and secret is not None else ():
+                assert secret is not None
+                meta = secret.metadata
+                digest = hashlib.sha256("\0".join(credentials).encode()).hexdigest()
+                found.append(Used(meta.uid, meta.namespace, meta.name, digest))
+        return found
 
     async def look_for_secrets(self, record: PodRecord) -> list[str]:
         """The names of the pod's image pull secrets that are there; people are told of the others."""

@@ -1,0 +1,112 @@
+"""Images that were pulled with somebody's secrets: a pod may have them only if it could have pulled them itself.
+
+What is known of each pull is kept in files, in the real kubelet's form. Images that came in another way, before the
+kubelet or past it, are everybody's, unless the policy says otherwise.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from sampan.api import times
+from sampan.runtimes.images.reference import parse_reference
+
+log = logging.getLogger(__name__)
+
+NEVER, PRELOADED, LISTED, ALWAYS = (
+    *("NeverVerify", "NeverVerifyPreloadedImages", "NeverVerifyAllowlistedImages"),
+    "AlwaysVerify",
+)
+POLICIES = (NEVER, PRELOADED, LISTED, ALWAYS)
+_API_VERSION, _KIND = "kubelet.config.k8s.io/v1beta1", "ImagePulledRecord"
+
+
+@dataclass(frozen=True, slots=True)
+class Used:
+    """A secret by which an image was or could be pulled."""
+
+    uid: str
+    namespace: str
+    name: str
+    credentialHash: str
+
+
+def is_to_verify(policy: str, listed: Sequence[str], image: str, *, is_pulled: bool) -> bool:
+    """Whether a pod must show that it may have the image. `is_pulled`: this kubelet has pulled it. Pure."""
+    if policy == LISTED:
+        name = parse_reference(image).name
+        return is_pulled or not any(_fits(name, each) for each in listed)
+    return policy == ALWAYS or (policy == PRELOADED and is_pulled)
+
+
+def _fits(name: str, pattern: str) -> bool:
+    return name.startswith(pattern[:-1]) if pattern.endswith("/*") else name == pattern
+
+
+def may_have(record: Mapping[str, Any] | None, image: str, own: Sequence[Used]) -> bool:
+    """Whether what is known of the image's pulls lets somebody with these secrets have it. Pure."""
+    known = (record or {}).get("credentialMapping", {}).get(parse_reference(image).name)
+    if known is None:
+        return False
+    if known.get("nodePodsAccessible"):
+        return True
+    places = {(each["uid"], each["namespace"], each["name"]) for each in known.get("kubernetesSecrets", ())}
+    hashes = {each["credentialHash"] for each in known.get("kubernetesSecrets", ())}
+    return any((each.uid, each.namespace, each.name) in places or each.credentialHash in hashes for each in own)
+
+
+def recorded(
+    record: Mapping[str, Any] | None, reference: str, image: str, used: Sequence[Used], now: float
+) -> dict[str, Any]:
+    """With one pull more; without secrets everybody could have made it. Pure."""
+    mapping = dict((record or {}).get("credentialMapping", {}))
+    name = parse_reference(image).name
+    known = dict(mapping.get(name, {}))
+    if not used:
+        known = {"nodePodsAccessible": True}
+    elif not known.get("nodePodsAccessible"):
+        before = [each for each in known.get("kubernetesSecrets", ()) if each not in [asdict(one) for one in used]]
+        known = {"kubernetesSecrets": before + [asdict(each) for each in used]}
+    return {
+        "kind": _KIND,
+        "apiVersion": _API_VERSION,
+        "lastUpdatedTime": times.format_time(now),
+        "imageRef": reference,
+        "credentialMapping": {**mapping, name: known},
+    }
+
+
+class PulledImages:
+    """A file for each image."""
+
+    def __init__(self, root: Path) -> None:
+        self._folder = root / "image_manager" / "pulled"
+
+    def read(self, reference: str) -> dict[str, Any] | None:
+        try:
+            return msgspec.json.decode(self._file(reference).read_bytes(), type=dict[str, Any])
+        except FileNotFoundError:
+            return None
+        except (OSError, msgspec.DecodeError) as fault:
+            log.warning("what is known of the image %s cannot be read: %s", reference, fault)
+            return {}
+
+    def write(self, reference: str, record: Mapping[str, Any]) -> None:
+        self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        path = self._file(reference)
+        fresh = path.with_suffix(".new")
+        fresh.write_bytes(msgspec.json.encode(record))
+        fresh.replace(path)
+
+    def _file(self, reference: str) -> Path:
+        return self._folder / f"sha256-{hashlib.sha256(reference.encode()).hexdigest()}"
+
+
+__all__ = ["POLICIES", "PRELOADED", "PulledImages", "Used", "is_to_verify", "may_have", "recorded"]

@@ -1,0 +1,79 @@
+"""An image from a registry that asks who one is, on a real node: what one pod has pulled is not every pod's."""
+
+import asyncio
+import base64
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+
+from sampan.api.codec import json
+from sampan.api.types.core_v1 import Pod, Secret
+from sampan.api.types.meta_v1 import ObjectMeta
+from sampan.kubelet.agent.kubelet import Kubelet
+from sampan.machinery.client import Client
+from sampan.testing import Cluster
+from tests.e2e.chaos.line import Line
+from tests.kubelet.agent.real_node import NAME, phase, real_node, until
+from tests.runtimes.engines import busybox_image
+from tests.runtimes.images.registry import FakeRegistry, serving
+
+pytestmark = pytest.mark.skipif(
+    os.geteuid() != 0 or not (shutil.which("crun") or shutil.which("runc")) or not shutil.which("busybox"),
+    reason="needs root, crun or runc, and busybox",
+)
+
+
+def pod(name: str, image: str, secret: str = "", policy: str = "IfNotPresent") -> Pod:
+    container = {"name": "c", "image": image, "command": ["/bin/busybox", "sleep", "1000"], "imagePullPolicy": policy}
+    spec = {"nodeName": NAME, "hostNetwork": True, "containers": [container], "terminationGracePeriodSeconds": 0}
+    if secret:
+        spec["imagePullSecrets"] = [{"name": secret}]
+    return json.from_value({"metadata": {"name": name, "namespace": "default"}, "spec": spec}, Pod)
+
+
+async def make_secret(client: Client, name: str, address: str) -> None:
+    auth = base64.b64encode(b"may:secret").decode()
+    data = json.encode({"auths": {address: {"auth": auth}}})
+    meta = ObjectMeta(name=name, namespace="default")
+    made = Secret(metadata=meta, type="kubernetes.io/dockerconfigjson", data={".dockerconfigjson": data})
+    await client.of(Secret).create(made)
+
+
+def waits(kubelet: Kubelet, name: str) -> str:
+    found = kubelet.find("default", name)
+    states = [each.state.waiting for each in found.status.containerStatuses] if found is not None else []
+    return states[0].reason if states and states[0] is not None else ""
+
+
+async def scenario(client: Client, kubelet: Kubelet, registry: FakeRegistry, address: str) -> None:
+    image = f"{address}/team/app:1"
+    for name in ("key", "same-key"):
+        await make_secret(client, name, address)
+    await client.of(Pod).create(pod("first", image, "key"))
+    await until(lambda: phase(kubelet, "first") == "Running")
+    pulls = len(registry.asked)
+    await client.of(Pod).create(pod("second", image, "same-key"))
+    await until(lambda: phase(kubelet, "second") == "Running")
+    assert len(registry.asked) == pulls  # it could have: nobody is asked
+    await client.of(Pod).create(pod("nobody", image))
+    await client.of(Pod).create(pod("never", image, policy="Never"))
+    await until(lambda: waits(kubelet, "nobody") in ("ErrImagePull", "ImagePullBackOff"))
+    await until(lambda: waits(kubelet, "never") == "ErrImageNeverPull")
+
+
+def test_what_one_pod_has_pulled_is_not_every_pods(tmp_path: Path) -> None:
+    registry = FakeRegistry(auth="basic")
+    registry.add("team/app", "1", busybox_image())
+
+    async def main() -> None:
+        line = Line()
+        async with Cluster(components=("apiserver", "controllers")) as cluster, serving(registry) as address:
+            line.open(cluster.assembly.transport)
+            async with real_node(tmp_path, line, runtime="oci") as kubelet:
+                await kubelet.ready.wait()
+                await scenario(cluster.client, kubelet, registry, address)
+                await line.cut()
+
+    asyncio.run(main())
