@@ -8,6 +8,7 @@ import pytest
 
 from sampan.api.types.core_v1 import Node, PersistentVolume, PersistentVolumeClaim, Pod
 from sampan.api.types.storage_v1 import CSIDriver, CSINode, StorageClass, VolumeAttachment
+from sampan.machinery.client import PatchType
 from sampan.runtimes import kernel
 from sampan.testing import Cluster
 from tests.e2e.conformance.storage.real_node import NODE, why_not
@@ -31,11 +32,29 @@ def test_the_whole_way(tmp_path: Path) -> None:
     asyncio.run(main())
 
 
+async def elsewhere(scene: Scene) -> None:
+    """A node with much more room, in a zone that the driver's volumes cannot be reached from: nobody runs it."""
+    room = {"cpu": "1000", "memory": "1000Gi", "pods": "1000"}
+    await scene.create(Node, "elsewhere")
+    labels = {"metadata": {"labels": {ZONE: "z2"}}}
+    await scene.client.of(Node).patch("elsewhere", labels, type=PatchType.MERGE)
+    ready = {"status": {"capacity": room, "allocatable": room, "conditions": [{"type": "Ready", "status": "True"}]}}
+    await scene.client.of(Node).patch("elsewhere", ready, type=PatchType.MERGE, subresource="status")
+
+
 async def walk(scene: Scene, driver: FolderDriver, data: Path) -> None:
     await driver.registered.wait()
     await scene.when(CSINode, NODE, lambda found: bool(found.spec.drivers))
     await scene.create(CSIDriver, NAME, spec={"attachRequired": True, "fsGroupPolicy": "File"})
-    await scene.create(StorageClass, "folders", provisioner=NAME, volumeBindingMode="WaitForFirstConsumer")
+    await elsewhere(scene)
+    zones = [{"matchLabelExpressions": [{"key": ZONE, "values": ["z1"]}]}]
+    await scene.create(
+        StorageClass,
+        "folders",
+        provisioner=NAME,
+        volumeBindingMode="WaitForFirstConsumer",
+        allowedTopologies=zones,
+    )
     wanted = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Mi"}}}
     claim = await scene.create(PersistentVolumeClaim, "c", "default", spec={**wanted, "storageClassName": "folders"})
     name = f"pvc-{claim.metadata.uid}"
@@ -73,8 +92,8 @@ async def walk(scene: Scene, driver: FolderDriver, data: Path) -> None:
     assert (await scene.client.of(Node).get(NODE)).status.volumesInUse == []
     assert (data / name / "file").read_text() == "kept\n"
     await scene.with_claim("second", "cat /data/file")
-    second = await scene.when(Pod, "second", lambda found: found.status.phase == "Succeeded", "default")
-    assert said(second) == "kept"
+    second = await scene.phase("second", "Succeeded")
+    assert (said(second), second.spec.nodeName) == ("kept", NODE)
     await scene.client.of(Pod).delete("second", "default")
     await scene.gone(VolumeAttachment, attachment)
 

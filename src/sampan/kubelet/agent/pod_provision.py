@@ -92,7 +92,7 @@ class PodProvision:
         return await self._parts.plugins.admit(record.pod, is_running=bool(report.containers))
 
     def told(self, pod: Pod, status: PodStatus) -> PodStatus:
-        return self._parts.plugins.told(pod, status)
+        return self._parts.volumes.told(pod, self._parts.plugins.told(pod, status))
 
     # -- how things are ----------------------------------------------------------------------------------------------
 

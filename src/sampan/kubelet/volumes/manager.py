@@ -12,9 +12,9 @@ from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import asdict, replace
 
-from sampan.api.types.core_v1 import FileKeySelector, Node, Pod
+from sampan.api.types.core_v1 import FileKeySelector, Node, Pod, PodStatus
 from sampan.kubelet.objects import ObjectKey, PodObjects
-from sampan.kubelet.volumes import env_files, sizes
+from sampan.kubelet.volumes import env_files, mount_statuses, sizes
 from sampan.kubelet.volumes.claims import Claims, claimed
 from sampan.kubelet.volumes.container_mounts import ContainerMounts
 from sampan.kubelet.volumes.contract import SET_UP, ClaimFault, NotAttached, VolumeFault
@@ -94,7 +94,7 @@ class VolumeManager:
         pod when its last missing volume is there. `on_excess` is told, again and again, of a pod whose emptyDir holds
         more than it may: it is to be evicted with that message. `can_recurse`: the runtime can have all that is mounted
         below a place read-only too."""
-        self._config, self._clock, self._objects = config, clock, objects
+        self._config, self._clock, self._objects, self._can_recurse = config, clock, objects, can_recurse
         self._warn, self._told_pod, self._on_excess = warn, told, on_excess
         self._activity = activity or Activity()
         self._host = Host(
@@ -223,6 +223,10 @@ class VolumeManager:
 
     def devices(self, pod: Pod, container: AnyContainer) -> Sequence[Device]:
         return self._mounts.devices(pod.metadata.uid, container)
+
+    def told(self, pod: Pod, status: PodStatus) -> PodStatus:
+        """The status, with what became of mounts that are to be read-only all the way."""
+        return mount_statuses.told(pod, status) if self._can_recurse() else status
 
     def file_key(self, pod: Pod, ref: FileKeySelector) -> str | None:
         """A variable out of a file in a volume of the pod."""

@@ -1,0 +1,109 @@
+"""What containers of a real node see of what is mounted, and what the node sees of what they mount."""
+
+import asyncio
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sampan.api.types.core_v1 import Event
+from sampan.machinery.client import Selection
+from sampan.runtimes import kernel
+from sampan.testing import Cluster
+from tests.e2e.conformance.storage.real_node import COMPONENTS, RealNode, play, why_not
+from tests.runtimes.images.made import MadeImage
+from tests.runtimes.images.registry import FakeRegistry, serving
+
+MS_SHARED = 1 << 20
+
+
+@contextmanager
+def shared_folder() -> Iterator[Path]:
+    """Whose mounts others may see."""
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        kernel.mount(folder, folder, flags=kernel.MS_BIND)
+        kernel.mount("none", folder, flags=MS_SHARED)
+        (folder / "inner").mkdir()
+        try:
+            yield folder
+        finally:
+            for path in kernel.mounts_below(folder):
+                kernel.unmount(path)
+
+
+def mount(**more: Any) -> list[dict[str, Any]]:
+    return [{"name": "v", "mountPath": "/v", **more}]
+
+
+async def both_ways(node: RealNode) -> None:
+    with shared_folder() as folder:
+        volume = {"name": "v", "hostPath": {"path": str(folder)}}
+        wait = "until [ -e /v/mounted ]; do sleep 0.1; done; cat /v/inner/file || echo nothing"
+        for name, mode in (("sees", "HostToContainer"), ("sees-not", "None")):
+            await node.start(wait, volume, name=name, mounts=mount(mountPropagation=mode))
+            await node.running(name)
+        makes = "mount -t tmpfs t /v/inner && echo new > /v/inner/file && touch /v/mounted"
+        privileged = {"securityContext": {"privileged": True}}
+        mounts = mount(mountPropagation="Bidirectional")
+        await node.ended(await node.start(makes, volume, name="makes", mounts=mounts, container=privileged))
+        assert (folder / "inner/file").read_text() == "new\n"
+        assert node.said(await node.ended("sees")) == "new"
+        assert "nothing" in node.said(await node.ended("sees-not"))
+
+
+async def read_only_all_the_way(node: RealNode) -> None:
+    with shared_folder() as folder:
+        kernel.mount("tmpfs", folder / "inner", "tmpfs")
+        volume = {"name": "v", "hostPath": {"path": str(folder)}}
+        tries = "touch /v/here 2>/dev/null || echo not here; touch /v/inner/$0 2>/dev/null || echo nor inside"
+        plain = await node.output(tries, volume, name="plain", mounts=mount(readOnly=True))
+        assert plain == "not here"
+        for mode in ("Enabled", "IfPossible"):
+            mounts = mount(readOnly=True, recursiveReadOnly=mode)
+            pod = await node.ended(await node.start(tries, volume, name=mode.lower(), mounts=mounts))
+            assert node.said(pod) == "not here\nnor inside"
+            found = pod.status.containerStatuses[0].volumeMounts
+            assert [(each.name, each.recursiveReadOnly) for each in found] == [("v", "Enabled")]
+
+
+async def parts_of_images(node: RealNode) -> None:
+    registry = FakeRegistry()
+    registry.add("boat", "1", MadeImage({"etc": None, "etc/name": b"sampan", "top": b"deck"}))
+    async with serving(registry) as address:
+        volume = {"name": "v", "image": {"reference": f"{address}/boat:1", "pullPolicy": "IfNotPresent"}}
+        assert await node.output("cat /v/name; ls /v", volume, mounts=mount(subPath="etc")) == "sampanname"
+        await node.start("true", volume, name="lacks", mounts=mount(subPath="nowhere"))
+        assert "image sub path 'nowhere'" in await told(node, "lacks", "Failed")
+        never = {"name": "v", "image": {"reference": f"{address}/other:1", "pullPolicy": "Never"}}
+        await node.start("true", never, name="never", mounts=mount())
+        text = f'Container image "{address}/other:1" is not present with pull policy of Never'
+        assert await told(node, "never", "ErrImageNeverPull") == text
+
+
+async def told(node: RealNode, name: str, reason: str) -> str:
+    selection = Selection(namespace=node.namespace, fields=f"reason={reason},involvedObject.name={name}")
+    async with asyncio.timeout(40), node.client.of(Event).watch(selection) as events:
+        async for batch in events:
+            for event in batch:
+                if event.type == "ADDED":
+                    return str(event.object.message)
+    raise AssertionError("the watch has ended")
+
+
+def test_mounts() -> None:
+    if reason := why_not():
+        pytest.skip(reason)
+
+    async def main() -> None:
+        async with asyncio.timeout(120), Cluster(nodes=1, runtime="oci", components=COMPONENTS) as cluster:
+            home = cluster.kubeconfig.parent
+            async with asyncio.TaskGroup() as group:
+                for number, scenario in enumerate((both_ways, read_only_all_the_way, parts_of_images)):
+                    group.create_task(play(cluster, f"test-{number}", scenario))
+        assert kernel.mounts_below(home) == []
+
+    asyncio.run(main())
