@@ -5,6 +5,7 @@ import json
 from sampan.machinery.client.discovery import Discovery
 from sampan.testing import Cluster
 from tests.e2e.conformance.api import Api, Value
+from tests.e2e.conformance.operations import is_discovered
 
 AGGREGATED = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
 RESOURCES = {
@@ -102,3 +103,9 @@ def test_no_table(api: Api) -> None:
     status, _, body = api.raw("POST", place, json.dumps(review).encode(), headers)
     assert status == 406
     assert (json.loads(body)["kind"], json.loads(body)["code"]) == ("Status", 406)
+
+
+def test_definitions_of_custom_resources(api: Api) -> None:
+    """[sig-api-machinery] CustomResourceDefinition resources [Privileged:ClusterAdmin] should include custom resource
+    definition resources in discovery documents [Conformance]"""
+    is_discovered(api, "apiextensions.k8s.io", "customresourcedefinitions", ("status",))

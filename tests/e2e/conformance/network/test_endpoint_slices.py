@@ -1,12 +1,12 @@
 """The conformance descriptions of sig-network for EndpointSlice, each a test whose first line is its name."""
 
-from typing import Any
-
 from sampan.api.codec import json as codec
 from sampan.api.types.core_v1 import Endpoints, Service
 from sampan.api.types.discovery_v1 import EndpointSlice
-from sampan.machinery.client import ADDED, DELETED, MODIFIED, PatchType, Selection
+from sampan.machinery.client import PatchType
+from tests.e2e.conformance.api import Api
 from tests.e2e.conformance.network.scene import NAMESPACE, Scene, play
+from tests.e2e.conformance.operations import supports_everything
 
 
 def test_the_api_server_has_endpoints_and_slices() -> None:
@@ -71,42 +71,10 @@ def test_slices_for_a_service_that_matches_no_pods() -> None:
     play(scenario)
 
 
-def test_slice_api_operations() -> None:
+def test_slice_api_operations(api: Api) -> None:
     """[sig-network] EndpointSlice should support creating EndpointSlice API operations [Conformance]"""
-
-    async def scenario(c: Scene) -> None:
-        slices = c.of(EndpointSlice)
-        chosen = Selection(namespace=NAMESPACE, labels="special-label=here")
-
-        def made(name: str) -> EndpointSlice:
-            value: dict[str, Any] = {
-                "metadata": {"name": name, "namespace": NAMESPACE, "labels": {"special-label": "here"}},
-                "addressType": "IPv4",
-                "endpoints": [{"addresses": ["1.2.3.4", "5.6.7.8"][:1]}],
-            }
-            return codec.from_value(value, EndpointSlice)
-
-        created = [await slices.create(made(f"e2e-{index}")) for index in range(3)]
-        assert len((await slices.list(chosen)).items) == 3
-        name, version = created[0].metadata.name, created[0].metadata.resourceVersion
-        async with slices.watch(chosen, resource_version=version) as news:
-            patch = {"metadata": {"annotations": {"patched": "true"}}}
-            patched = await slices.patch(name, patch, NAMESPACE, type=PatchType.MERGE)
-            assert patched.metadata.annotations["patched"] == "true"
-            patched = codec.from_value(codec.to_value(patched), EndpointSlice)
-            patched.metadata.annotations["updated"] = "true"
-            assert (await slices.update(patched)).metadata.annotations["updated"] == "true"
-            await slices.delete(name, NAMESPACE)
-            await slices.delete_collection(chosen)
-            seen: list[str] = []
-            async for batch in news:
-                seen += [event.type for event in batch]
-                if seen.count(DELETED) == 3:
-                    break
-        assert seen == [ADDED, ADDED, MODIFIED, MODIFIED, DELETED, DELETED, DELETED]
-        assert (await slices.list(chosen)).items == []
-
-    play(scenario)
+    endpoints = [{"addresses": ["1.2.3.4"]}]
+    supports_everything(api, "discovery.k8s.io", "endpointslices", addressType="IPv4", endpoints=endpoints)
 
 
 def test_mirroring() -> None:

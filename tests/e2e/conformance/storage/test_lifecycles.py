@@ -9,7 +9,6 @@ from sampan.api.types.core_v1 import PersistentVolume, PersistentVolumeClaim, Pe
 from sampan.api.types.storage_v1 import (
     CSIDriver,
     CSINode,
-    CSIStorageCapacity,
     StorageClass,
     VolumeAttachment,
     VolumeAttributesClass,
@@ -19,6 +18,8 @@ from sampan.machinery.clock import VirtualClock
 from sampan.machinery.copies import copy_of
 from sampan.machinery.errors import NotFound
 from sampan.testing import Cluster
+from tests.e2e.conformance.api import Api
+from tests.e2e.conformance.operations import supports_everything
 
 CLASS = "e2e-class"
 MODES = {"accessModes": ["ReadWriteOnce"], "storageClassName": CLASS}
@@ -178,13 +179,11 @@ def test_attributes_classes() -> None:
     play(scenario)
 
 
-def test_capacities() -> None:
+def test_capacities(api: Api) -> None:
     """[sig-storage] CSIStorageCapacity should support CSIStorageCapacities API operations"""
-
-    async def scenario(of: Callable[..., Scene]) -> None:
-        await lifecycle(of(CSIStorageCapacity, "default"), storageClassName="e2e")
-
-    play(scenario)
+    capacities = supports_everything(api, "storage.k8s.io", "csistoragecapacities", storageClassName="e2e")
+    capacities.create("everywhere", {"everywhere": api.namespace}, storageClassName="e2e")
+    assert capacities.names(f"everywhere={api.namespace}", place=capacities.everywhere) == ["everywhere"]
 
 
 ATTACHMENT = {"attacher": "e2e-test.com", "nodeName": "node", "source": {"persistentVolumeName": "v"}}
