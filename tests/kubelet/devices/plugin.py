@@ -51,12 +51,18 @@ class BoatPlugin:
     _changed: asyncio.Event = field(default_factory=asyncio.Event)
 
     @asynccontextmanager
-    async def serving(self) -> AsyncIterator[None]:
-        os.makedirs(self.folder, exist_ok=True)
+    async def serving(self, registry: Path | None = None) -> AsyncIterator[None]:
+        """In a registry it waits to be found there."""
+        folder = registry or self.folder
+        os.makedirs(folder, exist_ok=True)
         names = ("GetDevicePluginOptions", "Allocate", "PreStartContainer", "GetPreferredAllocation")
         handlers: dict[str, Any] = {name: self._handler(name) for name in names}
-        server = server_of((proto(), "DevicePlugin", handlers | {"ListAndWatch": self._watch}))
-        socket = self.folder / "boat.sock"
+        found = {"GetInfo": self._info, "NotifyRegistrationStatus": self._told}
+        server = server_of(
+            (proto(), "DevicePlugin", handlers | {"ListAndWatch": self._watch}),
+            (registration(), "Registration", found),
+        )
+        socket = folder / "boat.sock"
         server.add_insecure_port(f"unix:{socket}")
         await server.start()
         try:
@@ -86,6 +92,12 @@ class BoatPlugin:
 
         return handle
 
+    async def _info(self, request: Message, context: Any) -> Message:
+        return registration().PluginInfo(type="DevicePlugin", name=self.resource, supported_versions=["v1beta1"])
+
+    async def _told(self, request: Message, context: Any) -> Message:
+        return registration().RegistrationStatusResponse()
+
     async def _watch(self, request: Message, context: Any) -> AsyncIterator[Message]:
         while True:
             self._changed.clear()
@@ -111,4 +123,4 @@ class BoatPlugin:
         return proto().PreferredAllocationResponse(container_responses=[found])
 
 
-__all__ = ["BOAT", "BoatPlugin", "registration", "server_of"]
+__all__ = ["BOAT", "BoatPlugin", "server_of"]

@@ -14,7 +14,7 @@ from sampan.api.types.core_v1 import Pod
 from sampan.kubelet.devices import DeviceManager
 from sampan.kubelet.devices.pod_resources import PodResources
 from sampan.kubelet.devices.pod_resources import proto as resources_proto
-from sampan.kubelet.plugin_registry import calls
+from sampan.kubelet.plugin_registry import PluginRegistry, calls
 from sampan.kubelet.plugin_registry.calls import RpcFault
 from sampan.machinery.clock import VirtualClock
 from sampan.runtimes.config import Device, Mount
@@ -105,6 +105,23 @@ def test_devices_are_counted_and_given(tmp_path: Path) -> None:
             assert await manager.admit(pod("b", 1), is_running=False) is None
             assert (await manager.given(pod("b", 1), "c0")).env == {"BOATS": "one"}
             assert scene.plugin.of("PreStartContainer") == scene.plugin.of("GetPreferredAllocation") == []
+
+    play(scenario)
+
+
+def test_a_plugin_that_is_found_in_the_registry(tmp_path: Path) -> None:
+    async def scenario(scene: Scene) -> None:
+        folder = scene.root / "plugins_registry"
+        async with scene.managing() as manager:
+            registry = PluginRegistry(folder=folder, handlers={"DevicePlugin": manager}, clock=scene.clock)
+            async with scene.plugin.serving(folder):
+                await registry.look()
+                await scene.heard()
+                assert await manager.admit(pod("a", 1), is_running=False) is None
+                scene.changed.clear()
+            await registry.look()
+            await scene.heard()
+            assert manager.capacity() == ({BOAT: "2"}, {BOAT: "0"})
 
     play(scenario)
 

@@ -83,7 +83,8 @@ class NodePlugins:
         """The status, with how the containers' devices are."""
         containers = {each.name: each for each in pod.spec.containers or ()}
         found = [self._told(pod, containers.get(each.name), each) for each in status.containerStatuses]
-        return msgspec.structs.replace(status, containerStatuses=found)
+        is_same = all(old is new for old, new in zip(status.containerStatuses, found, strict=True))
+        return status if is_same else msgspec.structs.replace(status, containerStatuses=found)
 
     def _told(self, pod: Pod, container: Container | None, status: ContainerStatus) -> ContainerStatus:
         if container is None:
