@@ -314,3 +314,23 @@ def test_parts_of_one_device() -> None:
             assert len({one.shareID for one in results}) == 2
 
     asyncio.run(main())
+
+
+def test_profiles_share_the_devices() -> None:
+    """Decisions of one count for the other before anything is written."""
+
+    async def main() -> None:
+        profiles = (ProfileConfig(), ProfileConfig(scheduler_name="other"))
+        async with running(SchedulerConfig(profiles=profiles)) as cluster:
+            await stocked(cluster)
+            for name, scheduler in (("p", "default-scheduler"), ("q", "other"), ("r", "default-scheduler")):
+                await cluster.cluster.client.of(ResourceClaim).create(named(name, exactly("r")))
+                pod = using(cluster, name, name)
+                pod.spec.schedulerName = scheduler
+                await cluster.create(pod)
+            assert sorted(await cluster.where("p", "q", "r")) == ["", "b", "b"]
+            given = [(await the_claim(cluster, name)).status.allocation for name in ("p", "q", "r")]
+            devices = [one.devices.results[0].device for one in given if one is not None]
+            assert sorted(devices) == ["d0", "d1"]
+
+    asyncio.run(main())

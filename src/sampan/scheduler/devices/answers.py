@@ -156,7 +156,7 @@ class Answers:
         return found
 
     def _answer(self, number: int) -> Generator[None, None, None]:
-        if number >= len(self._mattering) or self._verdicts[number] >= 0:
+        if not 0 <= number < len(self._mattering) or self._verdicts[number] >= 0:
             return
         began, mattering = self._ledger_at, self._mattering[number]
         offered = [offer for pool in mattering if (offer := self._offer(pool)) is not None]

@@ -9,16 +9,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sampan.api.types.core_v1 import Pod
-from sampan.api.types.resource_v1 import DeviceClass, ResourceClaim
-from sampan.machinery.informer import Lister
+from sampan.api.types.resource_v1 import ResourceClaim
 from sampan.scheduler.arrays import Flags
 from sampan.scheduler.devices.answers import Answers
-from sampan.scheduler.devices.classes import ServingClasses
 from sampan.scheduler.devices.extended import special_claim
-from sampan.scheduler.devices.ledger import Ledger
+from sampan.scheduler.devices.inventory import Inventory
 from sampan.scheduler.devices.pod_state import Part, PodState
 from sampan.scheduler.devices.selectors import Selectors
-from sampan.scheduler.devices.views import Views
 from sampan.scheduler.devices.wants import wants_key, wants_of
 from sampan.scheduler.node_table import NodeTable
 
@@ -30,14 +27,11 @@ class Finder:
         self,
         *,
         table: NodeTable,
-        views: Views,
-        ledger: Ledger,
-        classes: Lister[DeviceClass],
-        serving: ServingClasses,
+        inventory: Inventory,
         most_steps: int,
     ) -> None:
-        self._table, self._views, self._ledger = table, views, ledger
-        self._classes, self._serving, self._most_steps = classes, serving, most_steps
+        self._table, self._views, self._ledger = table, inventory.views, inventory.ledger
+        self._classes, self._serving, self._most_steps = inventory.classes, inventory.serving, most_steps
         self._selectors = Selectors()
         self._kept: OrderedDict[bytes, Answers] = OrderedDict()
 

@@ -155,6 +155,8 @@ class Ledger:
             _add(use, result, by)
             if not use.owners and not use.shares:
                 del uses[result.device]
+            if not uses:
+                del self._pools[pool]
             self._note(Change(pool, by < 0))
 
     def _note(self, change: Change) -> None:

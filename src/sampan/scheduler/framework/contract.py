@@ -230,6 +230,8 @@ class Handle:
     """Those that have a say besides the plug-ins."""
     say: Callable[[PodInfo, str, str, str, str], None] = lambda *told: None
     """An event about a pod: its type, reason, action and note."""
+    shared: dict[type[Any], Any] = field(default_factory=dict)
+    """What plug-ins of several profiles have in common, by its type."""
     reported: set[Resource] = field(default_factory=set)
     """Kinds whose changes somebody passes on to `on_event` already."""
 

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from sampan.api.durations import parse_duration
 from sampan.api.types.core_v1 import Pod
-from sampan.api.types.resource_v1 import DeviceClass, ResourceClaim, ResourceSlice
+from sampan.api.types.resource_v1 import ResourceClaim
 from sampan.machinery import errors
 from sampan.machinery.client import ConnectionFailed
 from sampan.machinery.informer import by_owner
@@ -27,15 +27,12 @@ from sampan.scheduler.arrays import Codes, Ints, Rows, numbers_of
 from sampan.scheduler.devices.answers import FITS
 from sampan.scheduler.devices.binding import BindingFailed, ClaimWrites
 from sampan.scheduler.devices.claims import ClaimAmiss, can_be_reserved, claims_of, is_reserved_for
-from sampan.scheduler.devices.classes import ServingClasses
 from sampan.scheduler.devices.extended import is_special
 from sampan.scheduler.devices.finder import Finder, finished
-from sampan.scheduler.devices.ledger import Ledger
+from sampan.scheduler.devices.inventory import inventory_of
 from sampan.scheduler.devices.pod_state import Part, PodState
 from sampan.scheduler.devices.readiness import has_conditions, is_hopeless
 from sampan.scheduler.devices.results import allocation
-from sampan.scheduler.devices.stock import Stock
-from sampan.scheduler.devices.views import Views
 from sampan.scheduler.devices.wants import class_names
 from sampan.scheduler.diagnosis import Diagnosis
 from sampan.scheduler.events import NORMAL
@@ -56,7 +53,6 @@ from sampan.scheduler.node_selection import matches_any
 from sampan.scheduler.normalizing import proportional
 from sampan.scheduler.plugin_args import read_args
 from sampan.scheduler.pod_info import PodInfo
-from sampan.scheduler.reports import followed
 
 log = logging.getLogger(__name__)
 
@@ -84,21 +80,14 @@ class DynamicResources:
         args = read_args(handle.args, DeviceArgs)
         refuse(timeouts(args.filterTimeout, args.bindingTimeout))
         self._binding_s = parse_duration(args.bindingTimeout or "600s") / 1e9
-        claims = followed(handle, ResourceClaim, Resource.RESOURCE_CLAIM)
-        classes = followed(handle, DeviceClass, Resource.DEVICE_CLASS)
-        self._claims, self._classes, self._table = claims.lister, classes.lister, handle.table
-        self._clock, self._say = handle.clock, handle.say
-        self._claims.add_index(by_owner)
-        self._ledger = Ledger(claims)
-        self._finder = Finder(
-            table=handle.table,
-            views=Views(table=handle.table, stock=Stock(followed(handle, ResourceSlice, Resource.RESOURCE_SLICE))),
-            ledger=self._ledger,
-            classes=self._classes,
-            serving=ServingClasses(classes, on_change=handle.table.serve_by_devices),
-            most_steps=int(parse_duration(args.filterTimeout or "10s") / 1e9 * _STEPS_PER_S),
+        inventory = inventory_of(handle)
+        self._claims, self._classes, self._ledger = inventory.claims.lister, inventory.classes, inventory.ledger
+        self._table, self._clock, self._say = handle.table, handle.clock, handle.say
+        most_steps = int(parse_duration(args.filterTimeout or "10s") / 1e9 * _STEPS_PER_S)
+        self._finder = Finder(table=handle.table, inventory=inventory, most_steps=most_steps)
+        self._writes = ClaimWrites(
+            client=handle.client, clock=handle.clock, claims=inventory.claims, ledger=inventory.ledger
         )
-        self._writes = ClaimWrites(client=handle.client, clock=handle.clock, claims=claims, ledger=self._ledger)
 
     # -- before ------------------------------------------------------------------------------------------------------
 
