@@ -7,6 +7,7 @@ import pytest
 
 from sampan.api.types.core_v1 import Pod, PodSchedulingGroup
 from sampan.api.types.meta_v1 import ObjectMeta
+from sampan.api.types.scheduling_v1 import PriorityClass
 from sampan.api.types.scheduling_v1alpha2 import (
     GangSchedulingPolicy,
     PodGroup,
@@ -81,6 +82,71 @@ def test_all_or_none() -> None:
             await cluster.node("b", cpu="3")
             await cluster.cluster.clock.advance(30)
             assert await cluster.where("p0", "p1", "p2") == ["b", "b", "b"]
+
+    asyncio.run(main())
+
+
+async def told(cluster: Running, name: str = "g") -> tuple[str, str, str]:
+    """What the group says of itself."""
+    await cluster.settle()
+    (found,) = (await cluster.cluster.client.of(PodGroup).get(name, NAMESPACE)).status.conditions
+    assert found.type == "PodGroupScheduled"
+    return found.status, found.reason, found.message
+
+
+def test_the_group_says_whether_it_has_its_nodes() -> None:
+    async def main() -> None:
+        async with running(runtime_config=ON) as cluster:
+            await cluster.node("a", cpu="2")
+            await cluster.cluster.client.of(PodGroup).create(group("g", 3))
+            for number in range(3):
+                await cluster.create(member(cluster, f"p{number}", "g"))
+            assert await told(cluster) == ("False", "Unschedulable", "pod group is unschedulable")
+            messages = {(await cluster.condition(f"p{number}")).message for number in range(3)}
+            assert messages == {
+                "pod group is unschedulable, waiting for minCount pods from a gang to be scheduled",
+                "0/1 nodes are available: 1 Insufficient cpu. no new claims to deallocate, preemption: 0/1 nodes are "
+                "available: 1 No preemption victims found for incoming pod.",
+            }
+            await cluster.node("b", cpu="2")
+            await cluster.cluster.clock.advance(30)
+            assert await told(cluster) == ("True", "Scheduled", "")
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize(("least", "is_possible"), [(3, True), (5, False)])
+def test_room_is_made_for_the_whole_group_or_not_at_all(least: int, is_possible: bool) -> None:
+    """Four nodes of one pod each, three of them taken by pods that matter less."""
+
+    async def main() -> None:
+        async with running(runtime_config=ON) as cluster:
+            high = PriorityClass(value=1000)
+            high.metadata.name = "high"
+            await cluster.cluster.client.of(PriorityClass).create(high)
+            for number in range(4):
+                await cluster.node(f"n{number}", cpu="1")
+            for number in range(3):
+                await cluster.create(cluster.pod(f"low{number}", cpu="1"))
+                await cluster.settle()
+            await cluster.cluster.client.of(PodGroup).create(group("g", least))
+            for number in range(least):
+                pod = member(cluster, f"p{number}", "g")
+                pod.spec.priorityClassName = "high"
+                await cluster.create(pod)
+            await cluster.settle()
+            if not is_possible:
+                await cluster.cluster.clock.advance(60)
+                assert await cluster.events("Preempted") == []
+                assert "" not in await cluster.where("low0", "low1", "low2")
+                assert await told(cluster) == ("False", "Unschedulable", "pod group is unschedulable")
+                return
+            assert len(await cluster.events("Preempted")) == 2
+            await cluster.cluster.clock.advance(60)
+            assert len(set(await cluster.where("p0", "p1", "p2"))) == 3
+            assert await told(cluster) == ("True", "Scheduled", "")
+            assert not cluster.scheduler.nominations.by_node
+            assert sum(map(len, cluster.scheduler.table.pods)) == 4
 
     asyncio.run(main())
 

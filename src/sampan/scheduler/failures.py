@@ -39,11 +39,18 @@ class Failures:
 
     async def unplaced(self, queued: Queued, profile: Profile, cycle: Cycle, diagnosis: Diagnosis) -> None:
         """No node will do; perhaps one can be made to."""
-        result = PostFilterResult()
-        if diagnosis.count:
-            self._metrics.preemptions.inc()
-            result = await profile.post_filter(cycle, diagnosis)
-            diagnosis.post_filter = result.message
+        result = await self.remedy(profile, cycle, diagnosis) if diagnosis.count else PostFilterResult()
+        self.told(queued, cycle, diagnosis, result)
+
+    async def remedy(self, profile: Profile, cycle: Cycle, diagnosis: Diagnosis) -> PostFilterResult:
+        """What plug-ins would do about it; nothing is done yet."""
+        self._metrics.preemptions.inc()
+        result = await profile.post_filter(cycle, diagnosis)
+        diagnosis.post_filter = result.message
+        return result
+
+    def told(self, queued: Queued, cycle: Cycle, diagnosis: Diagnosis, result: PostFilterResult) -> None:
+        """No node will do; with the remedy that there is, if any."""
         self._telling.unplaced(queued, diagnosis, tuple(cycle.table.names), result.nominated or "")
         if result.nominated is not None:
             self._nominations.put(queued.info, result.nominated)
@@ -67,9 +74,9 @@ class Failures:
         else:
             self.errored(queued, status.message)
 
-    def apart(self, queued: Queued, plugins: Collection[str], message: str) -> None:
+    def apart(self, queued: Queued, plugins: Collection[str], message: str, *, nominated: str = "") -> None:
         """A pod that could have a node, but others that it belongs to cannot."""
-        self._back(queued, plugins, message, nominated="")
+        self._back(queued, plugins, message, nominated=nominated)
 
     def errored(self, queued: Queued, message: str) -> None:
         self._count(ERROR, queued)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterable
 from typing import Any
 
 from sampan.api.types.core_v1 import Namespace, Node, Pod
@@ -74,6 +74,17 @@ class Feed:
         self._assumed.discard(uid)
         self._table.remove_pod(uid, self._node_of.pop(uid))
         return True
+
+    def take_off(self, infos: Iterable[PodInfo], node: str) -> None:
+        """As if these pods had left the node, until they are put back."""
+        for info in infos:
+            self._table.remove_pod(info.uid, node)
+
+    def put_back(self, infos: Iterable[PodInfo], node: str) -> None:
+        """Those that are still there as far as the cluster has told."""
+        for info in infos:
+            if self._node_of.get(info.uid) == node and self._table.pod_on(info.uid, node) is None:
+                self._table.add_pod(info, node)
 
     def freed(self, info: PodInfo) -> None:
         """Room that was kept for the pod is there again."""

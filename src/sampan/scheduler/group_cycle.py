@@ -1,7 +1,8 @@
 """One attempt to find nodes for all pods of a group.
 
 They are counted on their nodes one after the other, and stay there if there are enough of them; else all leave again,
-and nobody else has seen them there.
+and nobody else has seen them there. Before that it is looked whether evicting others would make it enough, all taken
+together: nobody is evicted for a group that would still lack a pod.
 """
 
 from __future__ import annotations
@@ -10,14 +11,16 @@ import asyncio
 import time
 from typing import TYPE_CHECKING, NamedTuple
 
-from sampan.scheduler.framework.contract import Cycle, Status, Together
+from sampan.scheduler.diagnosis import Diagnosis
+from sampan.scheduler.framework.contract import Cycle, PostFilterResult, Status, Together
 from sampan.scheduler.framework.profile import Placed, Profile
 from sampan.scheduler.queued import Queued
 
 if TYPE_CHECKING:
     from sampan.scheduler.scheduler import Scheduler
 
-APART = "other pods of its group cannot be scheduled"
+UNSCHEDULABLE = "pod group is unschedulable"
+EVICTING = f"{UNSCHEDULABLE}, pod group is waiting for preemption to complete"
 
 
 class _Held(NamedTuple):
@@ -28,9 +31,19 @@ class _Held(NamedTuple):
 
 
 class _Lost(NamedTuple):
+    """A pod that found no node, or was not allowed to have it."""
+
     queued: Queued
     cycle: Cycle
-    why: Placed | Status
+    why: Diagnosis | Status
+
+
+class _Plan(NamedTuple):
+    """A node for a pod that was lost, once others have left it."""
+
+    lost: _Lost
+    why: Diagnosis
+    result: PostFilterResult
 
 
 class GroupCycle:
@@ -38,6 +51,7 @@ class GroupCycle:
         self._scheduler, self._profile, self._group = scheduler, profile, group
         self._held: list[_Held] = []
         self._lost: list[_Lost] = []
+        self._plans: list[_Plan] = []
 
     async def run(self, first: Queued) -> None:
         began = time.perf_counter()
@@ -48,12 +62,8 @@ class GroupCycle:
                 began = time.perf_counter()
         if self._lost and not self._group.is_enough():
             await self._give_up()
-            return
-        for held in self._held:
-            self._scheduler.telling.placed(held.queued, held.placed, held.node)
-            await self._scheduler.binder.let_go(held.queued, self._profile, held.cycle, held.node)
-        for lost in self._lost:
-            await self._tell(lost)
+        else:
+            await self._go_on()
 
     async def _try(self, queued: Queued) -> None:
         scheduler, profile = self._scheduler, self._profile
@@ -65,7 +75,7 @@ class GroupCycle:
         placed = await scheduler.placed(profile, cycle)
         scheduler.metrics.decided(time.perf_counter() - queued.began)
         if placed.diagnosis is not None:
-            self._lost.append(_Lost(queued, cycle, placed))
+            self._lost.append(_Lost(queued, cycle, placed.diagnosis))
             return
         node = scheduler.table.names[placed.row]
         status = scheduler.binder.hold(profile, cycle, node)
@@ -74,31 +84,80 @@ class GroupCycle:
         else:
             self._held.append(_Held(queued, cycle, placed, node))
 
-    async def _give_up(self) -> None:
-        """Those that had a node wait for the same things as those that had none."""
+    async def _go_on(self) -> None:
+        """There are enough, or those that lack are not to be had now."""
         scheduler = self._scheduler
-        for held in reversed(self._held):
-            self._profile.commitment.unreserve(held.cycle, held.node)
-            scheduler.feed.forget(held.queued.uid)
-        plugins = set().union(*(_plugins(lost.why) for lost in self._lost))
-        for lost in self._lost:
-            await self._tell(lost)
+        if self._group.is_enough():
+            scheduler.beside(self._group.tell(""))
         for held in self._held:
-            scheduler.failures.apart(held.queued, plugins, APART)
+            scheduler.telling.placed(held.queued, held.placed, held.node)
+            await scheduler.binder.let_go(held.queued, self._profile, held.cycle, held.node)
+        for lost in self._lost:
+            if isinstance(lost.why, Status):
+                scheduler.failures.refused(lost.queued, lost.why)
+            else:
+                await scheduler.failures.unplaced(lost.queued, self._profile, lost.cycle, lost.why)
 
-    async def _tell(self, lost: _Lost) -> None:
-        """A pod that found no node, or was not allowed to have it."""
-        failures = self._scheduler.failures
-        if isinstance(lost.why, Status):
-            failures.refused(lost.queued, lost.why)
-        elif lost.why.diagnosis is not None:
-            await failures.unplaced(lost.queued, self._profile, lost.cycle, lost.why.diagnosis)
+    async def _give_up(self) -> None:
+        try:
+            await self._plan()
+            has_plan = self._group.is_enough()
+        finally:
+            self._leave()
+        self._scheduler.beside(self._group.tell(EVICTING if has_plan else UNSCHEDULABLE))
+        self._tell(has_plan)
+
+    # -- evicting others ---------------------------------------------------------------------------------------------
+
+    async def _plan(self) -> None:
+        """Until there would be enough: what evictions would give those a node that have none."""
+        scheduler, table = self._scheduler, self._scheduler.table
+        for lost in self._lost:
+            if isinstance(lost.why, Status) or self._group.is_enough() or not lost.why.count:
+                continue
+            result = await scheduler.failures.remedy(self._profile, lost.cycle, lost.why)
+            node = result.nominated
+            if not node or not result.is_success or node not in table.rows:
+                continue
+            scheduler.feed.take_off(result.victims, node)
+            self._plans.append(_Plan(lost, lost.why, result))
+            scheduler.binder.hold(self._profile, lost.cycle, node)
+
+    def _leave(self) -> None:
+        """Everything as it was before the attempt."""
+        scheduler, reserved = self._scheduler, self._profile.commitment
+        for plan in reversed(self._plans):
+            node = plan.result.nominated or ""
+            reserved.unreserve(plan.lost.cycle, node)
+            scheduler.feed.forget(plan.lost.queued.uid)
+            scheduler.feed.put_back(plan.result.victims, node)
+        for held in reversed(self._held):
+            reserved.unreserve(held.cycle, held.node)
+            scheduler.feed.forget(held.queued.uid)
+
+    def _tell(self, has_plan: bool) -> None:
+        """Those that had a node wait for the same things as those that had none."""
+        failures, nominations = self._scheduler.failures, self._scheduler.nominations
+        plugins = set[str]().union(*(_plugins(lost.why) for lost in self._lost))
+        message = EVICTING if has_plan else f"{UNSCHEDULABLE}, {self._group.waiting}"
+        plans = {plan.lost.queued.uid: plan for plan in self._plans}
+        for lost in self._lost:
+            if isinstance(lost.why, Status):
+                failures.refused(lost.queued, lost.why)
+            elif lost.queued.uid not in plans:
+                failures.told(lost.queued, lost.cycle, lost.why, PostFilterResult())
+            elif has_plan:
+                failures.told(lost.queued, lost.cycle, lost.why, plans[lost.queued.uid].result)
+            else:
+                failures.apart(lost.queued, plugins, message)
+        for held in self._held:
+            if has_plan:
+                nominations.put(held.queued.info, held.node)
+            failures.apart(held.queued, plugins, message, nominated=held.node if has_plan else "")
 
 
-def _plugins(why: Placed | Status) -> set[str]:
-    if isinstance(why, Status):
-        return {why.plugin}
-    return why.diagnosis.plugins if why.diagnosis is not None else set()
+def _plugins(why: Diagnosis | Status) -> set[str]:
+    return {why.plugin} if isinstance(why, Status) else set(why.plugins)
 
 
 __all__ = ["GroupCycle"]

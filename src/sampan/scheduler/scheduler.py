@@ -121,7 +121,7 @@ class Scheduler:
                 waiting=self.waiting,
             ),
             newest=self._newest,
-            beside=self._beside,
+            beside=self.beside,
         )
         self.binder = Binder(
             feed=self.feed,
@@ -134,7 +134,7 @@ class Scheduler:
             clock=clock,
             activity=self.activity,
             most=self.config.most_bindings,
-            beside=self._beside,
+            beside=self.beside,
         )
         self._tasks: asyncio.TaskGroup | None = None
 
@@ -267,7 +267,8 @@ class Scheduler:
     def _profile(self, info: PodInfo) -> Profile:
         return self.profiles[info.pod.spec.schedulerName or DEFAULT_SCHEDULER]
 
-    def _beside(self, work: Coroutine[Any, Any, None]) -> None:
+    def beside(self, work: Coroutine[Any, Any, None]) -> None:
+        """Have it done while decisions go on."""
         assert self._tasks is not None
         self._tasks.create_task(work)
 

@@ -27,7 +27,7 @@ A plug-in implements the points that it needs and no others:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum, IntEnum
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
@@ -116,6 +116,10 @@ class Together(NamedTuple):
     """Of those that have none yet."""
     is_enough: Callable[[], bool]
     """Whether those that a node is reserved for will do."""
+    waiting: str
+    """What those wait for that have a node while others have none."""
+    tell: Callable[[str], Coroutine[Any, Any, None]]
+    """To be called when an attempt has ended: why it failed, "" if it did not."""
 
 
 class Resource(Enum):

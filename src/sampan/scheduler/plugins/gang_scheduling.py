@@ -9,13 +9,19 @@ PodGroups are followed from the first pod on that names one: a server that does 
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Hashable, Iterable
+from functools import partial
 from typing import Any
 
 import msgspec
 
+from sampan.api import times
+from sampan.api.codec import json
 from sampan.api.types.core_v1 import Pod
 from sampan.api.types.scheduling_v1alpha2 import PodGroup
+from sampan.machinery import errors
+from sampan.machinery.client import ConnectionFailed, PatchType
 from sampan.machinery.informer import Lister
 from sampan.machinery.object_key import Key
 from sampan.scheduler.feed import LIVING
@@ -35,6 +41,9 @@ from sampan.scheduler.plugin_args import read_args
 from sampan.scheduler.pod_info import PodInfo
 from sampan.scheduler.reports import followed
 
+log = logging.getLogger(__name__)
+
+SCHEDULED = "PodGroupScheduled"
 NO_QUORUM = "waiting for minCount pods from a gang to appear in scheduling queue"
 WAITING = "waiting for minCount pods from a gang to be scheduled"
 APART = "another pod of the gang could not be scheduled"
@@ -53,6 +62,24 @@ def group_of(pod: Pod) -> Key | None:
 def by_group(pod: Pod) -> Iterable[Hashable]:
     found = group_of(pod)
     return () if found is None else (found,)
+
+
+def condition_patch(group: PodGroup, failure: str, now: str) -> dict[str, Any] | None:
+    """What makes the group say how the attempt went; None if it says so."""
+    old = next((one for one in group.status.conditions if one.type == SCHEDULED), None)
+    status, reason = ("False", "Unschedulable") if failure else ("True", "Scheduled")
+    if old is not None and (old.status == "True" or (old.status, old.message) == (status, failure)):
+        return None
+    condition = {
+        "type": SCHEDULED,
+        "status": status,
+        "reason": reason,
+        "message": failure,
+        "observedGeneration": group.metadata.generation,
+        "lastTransitionTime": old.lastTransitionTime if old is not None and old.status == status else now,
+    }
+    others = [json.to_value(one) for one in group.status.conditions if one.type != SCHEDULED]
+    return {"metadata": {"uid": group.metadata.uid}, "status": {"conditions": [*others, condition]}}
 
 
 class GangScheduling:
@@ -88,7 +115,22 @@ class GangScheduling:
         if key is None or self._is_complete(key):
             return None
         mates = (pod for pod in self._pods.find(by_group, key) if not pod.spec.nodeName)
-        return Together([pod.metadata.uid for pod in mates], lambda: self._is_complete(key))
+        uids = [pod.metadata.uid for pod in mates]
+        return Together(uids, lambda: self._is_complete(key), WAITING, partial(self._tell, key))
+
+    async def _tell(self, key: Key, failure: str) -> None:
+        """On the group, whether it has its nodes. One that had them once does not lose that."""
+        group = self._group(key)
+        if group is None:
+            return
+        patch = condition_patch(group, failure, times.format_time(self._handle.clock.now()))
+        if patch is None:
+            return
+        try:
+            groups = self._handle.client.of(PodGroup)
+            await groups.patch(key.name, patch, key.namespace, type=PatchType.MERGE, subresource="status")
+        except (errors.ApiError, ConnectionFailed) as error:
+            log.warning("status of pod group %s: %s", key, error)
 
     def reserve(self, cycle: Cycle, node: str) -> Status | None:
         key = group_of(cycle.pod)
