@@ -225,6 +225,13 @@ def allocated(*results: dict[str, Any], **status: Any) -> dict[str, Any]:
                 "(e.g. 10.9.8.7/24 or 2001:db8::1/64)",
             ],
         ),
+        (
+            allocated({**RESULT, "adminAccess": True}),
+            [
+                "status.allocation.devices.results[0].adminAccess: Forbidden: admin access to devices requires the "
+                "`resource.kubernetes.io/admin-access: true` label on the containing namespace"
+            ],
+        ),
     ],
 )
 def test_the_status_of_a_claim(status: dict[str, Any], faults: list[str]) -> None:

@@ -48,19 +48,29 @@ class ResourceClaimStatusStrategy(StatusStrategy):
         drop_deallocated(obj.status, old.status)
 
     def validate_update(self, ctx: Context, obj: ResourceClaim, old: ResourceClaim) -> Iterable[FieldError]:
-        return status_faults(obj, old.status)
+        if not _admin_results(old.status):
+            yield from _marked_faults(ctx, _admin_results(obj.status), "status.allocation.devices.results")
+        yield from status_faults(obj, old.status)
+
+
+def _admin_results(status: ResourceClaimStatus) -> list[int]:
+    results = status.allocation.devices.results if status.allocation is not None else ()
+    return [index for index, found in enumerate(results) if found.adminAccess]
 
 
 def admin_faults(ctx: Context, requests: Sequence[DeviceRequest]) -> Faults:
+    wanted = [index for index, found in enumerate(requests) if found.exactly is not None and found.exactly.adminAccess]
+    return _marked_faults(ctx, wanted, "spec.devices.requests")
+
+
+def _marked_faults(ctx: Context, wanted: Sequence[int], at: str) -> Faults:
     """Access to devices that others use is for namespaces that are marked for it."""
-    wanted = (index for index, found in enumerate(requests) if found.exactly is not None and found.exactly.adminAccess)
-    index = next(wanted, None)
-    if index is None:
+    if not wanted:
         return
     namespace = ctx.registry.store_of("", "v1", "Namespace").peek("", ctx.namespace)
     if namespace is None or namespace.metadata.labels.get(_ADMIN_LABEL) != "true":
         text = f"admin access to devices requires the `{_ADMIN_LABEL}: true` label on the containing namespace"
-        yield FieldError.forbidden(f"spec.devices.requests[{index}].adminAccess", text)
+        yield FieldError.forbidden(f"{at}[{wanted[0]}].adminAccess", text)
 
 
 def _state(claim: ResourceClaim, now: float) -> str:
