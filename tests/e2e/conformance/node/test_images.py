@@ -1,6 +1,7 @@
 """The conformance descriptions of sig-node for images and what pods say instead of them, each a test whose first line
 is its name. The image is made of a static busybox; another, of files alone, is in a registry."""
 
+import asyncio
 import shutil
 import tempfile
 import time
@@ -11,11 +12,12 @@ from typing import Any
 import pytest
 
 from sampan.api.codec import json
-from sampan.api.types.core_v1 import Pod
+from sampan.api.types.core_v1 import Event, Pod
+from sampan.machinery.client import Selection
 from sampan.runtimes.images import ImageStore
 from sampan.runtimes.images.archives import load
 from sampan.testing import Cluster
-from tests.e2e.conformance.node.pods import status
+from tests.e2e.conformance.node.pods import container, run, status
 from tests.e2e.conformance.storage.real_node import NODE, RealNode, play, real_cluster
 from tests.runtimes.engines import _is_static
 from tests.runtimes.images.made import Files, MadeImage, docker_archive
@@ -51,12 +53,12 @@ def cluster() -> Iterator[Cluster]:
         yield found
 
 
-def said(cluster: Cluster, namespace: str, **container: Any) -> str:
+def said(cluster: Cluster, namespace: str, **fields: Any) -> str:
     """By a container of the image."""
     result: list[str] = []
 
     async def scenario(node: RealNode) -> None:
-        first = {"name": "c", "image": NAME, **container}
+        first = {"name": "c", "image": NAME, **fields}
         spec = {"nodeName": NODE, "restartPolicy": "Never", "containers": [first]}
         value = {"metadata": {"name": "p", "namespace": namespace}, "spec": spec}
         await node.client.of(Pod).create(json.from_value(value, Pod))
@@ -111,3 +113,30 @@ def test_volume_of_an_image(cluster: Cluster) -> None:
                 assert "/v2/kitten/manifests/1" in registry.asked[asked:], "always means always"
 
     cluster.run(play(cluster, "volume", scenario), timeout_s=100)
+
+
+def test_volume_of_an_image_that_is_not_there(cluster: Cluster) -> None:
+    """Its container waits for it, and people are told; the others do not wait."""
+
+    async def scenario(node: RealNode) -> None:
+        async with serving(FakeRegistry()) as address:
+            volume = {"name": "volume", "image": {"reference": f"{address}/nothing:1", "pullPolicy": "IfNotPresent"}}
+            mounted = container("mounts", volumeMounts=[{"name": "volume", "mountPath": "/volume"}])
+            await run(node, mounted, container("other"), volumes=[volume])
+            await node.when("p", lambda pod: len(pod.status.containerStatuses) == 2 and waits(pod))
+            fields = f"involvedObject.name=p,reason=Failed,involvedObject.namespace={node.namespace}"
+            told = f'Failed to pull image "{address}/nothing:1"'
+            async with asyncio.timeout(60), node.client.of(Event).watch(Selection(fields=fields)) as events:
+                async for batch in events:
+                    if found := [each.object for each in batch if each.object.message.startswith(told)]:
+                        break
+            assert found[0].involvedObject.fieldPath == ""
+
+    def waits(pod: Pod) -> bool:
+        waiting, running = status(pod, "mounts").state.waiting, status(pod, "other").state.running
+        if waiting is None or waiting.reason not in ("ErrImagePull", "ImagePullBackOff"):
+            return False
+        assert "nothing:1" in waiting.message
+        return running is not None
+
+    cluster.run(play(cluster, "no-volume", scenario), timeout_s=100)
