@@ -1,0 +1,68 @@
+"""Groups in the kernel's own tree of version 2, mounted for the test; controllers may all be with version 1."""
+
+import os
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from sampan.kubelet.cgroups import PodGroups
+from sampan.kubelet.cgroups.hierarchy import Hierarchy
+from sampan.runtimes import kernel
+from tests.kubelet.cgroups.test_pod_groups import pod
+
+TOP = f"/sampan-test-{os.getpid()}"
+pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="needs root to mount cgroup2")
+
+
+@pytest.fixture
+def hierarchy(tmp_path: Path) -> Iterator[Hierarchy]:
+    place = tmp_path / "cgroup"
+    place.mkdir()
+    try:
+        kernel.mount("none", place, "cgroup2")
+    except OSError as fault:
+        pytest.skip(f"cgroup2 cannot be mounted: {fault}")
+    try:
+        found = Hierarchy(place)
+        yield found
+        found.remove(TOP)
+    finally:
+        kernel.unmount(place)
+
+
+def test_groups_of_pods_with_processes_in_them(hierarchy: Hierarchy, tmp_path: Path) -> None:
+    assert hierarchy.is_unified
+    groups = PodGroups(root=TOP, hierarchy=hierarchy)
+    groups.begin(cores=2, memory_bytes=1 << 30)
+    assert groups.is_usable
+    found = pod({"requests": {"cpu": "1"}})
+    groups.ensure(found)
+    assert groups.parent(found) == f"{TOP}/kubepods/burstable/podu"
+    assert hierarchy.below(f"{TOP}/kubepods") == {"burstable", "besteffort"}
+    inner = f"{groups.parent(found)}/container"
+    (tmp_path / "cgroup" / inner.strip("/")).mkdir()  # as an engine does
+    process = subprocess.Popen(["sleep", "1000"])
+    try:
+        (tmp_path / "cgroup" / inner.strip("/") / "cgroup.procs").write_text(str(process.pid))
+        assert hierarchy.processes(groups.parent(found)) == {process.pid}
+        assert not hierarchy.remove(inner)  # it is in use
+    finally:
+        process.kill()
+        process.wait()
+    groups.remove("u")
+    assert groups.known() == set()
+    groups.end()
+    assert hierarchy.below(TOP) == set()
+
+
+def test_controllers_that_there_are_are_handed_down(hierarchy: Hierarchy, tmp_path: Path) -> None:
+    available = (tmp_path / "cgroup" / "cgroup.controllers").read_text().split()
+    hierarchy.make(f"{TOP}/a/b")
+    for group in (TOP, f"{TOP}/a"):
+        handed = (tmp_path / "cgroup" / group.strip("/") / "cgroup.subtree_control").read_text().split()
+        assert set(handed) <= set(available)
+    if not available:
+        pytest.skip("all controllers are with version 1")
+    assert set((tmp_path / "cgroup" / TOP.strip("/") / "a" / "cgroup.controllers").read_text().split())
