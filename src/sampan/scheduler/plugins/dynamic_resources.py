@@ -196,6 +196,7 @@ class DynamicResources:
         state: PodState = cycle.memo[self.name]
         numbers = numbers_of(rows)
         found = np.zeros(len(numbers), dtype=np.int64)
+        finished(self._finder.catch_up(state, cycle.pod, numbers))
         for among, part in self._finder.parts(state, cycle.pod, numbers):
             found[among] = part.answers.ranks(numbers[among])
         return found
