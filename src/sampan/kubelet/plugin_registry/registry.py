@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import os
 import stat
@@ -77,13 +78,20 @@ class PluginRegistry:
         for socket in set(self._known) - found:
             gone = self._known.pop(socket)
             log.info("%s %s at %s is gone", gone.type, gone.name, socket.path)
-            await self._handlers[gone.type].deregister(gone.name, gone.endpoint)
+            await self._take_off(gone)
         for socket in set(self._troubles) - found:
             del self._troubles[socket]
-        for socket in sorted(found - set(self._known)):
-            trouble = self._troubles.get(socket)
-            if trouble is None or self._clock.now() >= trouble.again_at:
-                await self._try(socket)
+        async with asyncio.TaskGroup() as group:  # one that does not answer keeps no other waiting
+            for socket in sorted(found - set(self._known)):
+                trouble = self._troubles.get(socket)
+                if trouble is None or self._clock.now() >= trouble.again_at:
+                    group.create_task(self._try(socket))
+
+    async def _take_off(self, gone: _Known) -> None:
+        try:
+            await self._handlers[gone.type].deregister(gone.name, gone.endpoint)
+        except Exception:
+            log.exception("%s %s is gone, but not everybody knows", gone.type, gone.name)
 
     async def _try(self, socket: Socket) -> None:
         try:
@@ -93,10 +101,16 @@ class PluginRegistry:
             if socket in self._known:
                 log.warning("plug-in %s cannot be told that it is registered: %s", self._known[socket].name, fault)
                 return
-            before = self._troubles.get(socket)
-            pause_s = min(before.pause_s * 2, _LONGEST_PAUSE_S) if before is not None else _FIRST_PAUSE_S
-            self._troubles[socket] = _Trouble(self._clock.now() + pause_s, pause_s)
+            self._wait(socket)
             log.warning("the plug-in at %s is not registered: %s", socket.path, fault)
+        except Exception:
+            self._wait(socket)
+            log.exception("the plug-in at %s is not registered", socket.path)
+
+    def _wait(self, socket: Socket) -> None:
+        before = self._troubles.get(socket)
+        pause_s = min(before.pause_s * 2, _LONGEST_PAUSE_S) if before is not None else _FIRST_PAUSE_S
+        self._troubles[socket] = _Trouble(self._clock.now() + pause_s, pause_s)
 
     async def _register(self, socket: Socket) -> None:
         schema = proto()

@@ -43,7 +43,7 @@ class Service:
 class SocketServer:
     def __init__(self, *, path: Path, services: Sequence[Service]) -> None:
         self._path, self._services = path, services
-        self._inner = path.with_name(f".{path.name}")
+        self._inner = path.with_name(".inner")  # a socket's path must be short: no longer than the other
         self._beginning = asyncio.Lock()
         self._stack = AsyncExitStack()
         self._is_begun = False

@@ -1,0 +1,124 @@
+"""Plug-ins as they are found, whoever has use for them."""
+
+import asyncio
+import socket
+import tempfile
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sampan.kubelet.plugin_registry import PluginFault, PluginRegistry
+from sampan.kubelet.plugin_registry.registry import proto
+from sampan.kubelet.plugin_registry.serving import Service, SocketServer
+from sampan.machinery.clock import VirtualClock
+
+PATIENCE_S = 60
+
+
+class Plugin:
+    """Says who it is, and keeps what it is told."""
+
+    def __init__(self, name: str, type: str = "Boat") -> None:
+        self.info = {"name": name, "type": type, "supported_versions": ["1"]}
+        self.told: list[tuple[bool, str]] = []
+
+    @asynccontextmanager
+    async def serving(self, path: Path) -> AsyncIterator[None]:
+        answers = {"GetInfo": self._info, "NotifyRegistrationStatus": self._told}
+        async with SocketServer(
+            path=path, services=[Service(schema=proto, name="Registration", answers=answers)]
+        ).serving():
+            yield
+
+    async def _info(self, request: Any) -> Any:
+        return proto().PluginInfo(**self.info)
+
+    async def _told(self, request: Any) -> Any:
+        self.told.append((request.plugin_registered, request.error))
+        return proto().RegistrationStatusResponse()
+
+
+class Keeper:
+    def __init__(self, **faults: Exception) -> None:
+        self.names: list[str] = []
+        self.faults = faults
+
+    def check(self, name: str, endpoint: str, versions: Sequence[str]) -> None:
+        if "check" in self.faults:
+            raise self.faults["check"]
+
+    async def register(self, name: str, endpoint: str, versions: Sequence[str]) -> None:
+        if "register" in self.faults:
+            raise self.faults["register"]
+        self.names.append(name)
+
+    async def deregister(self, name: str, endpoint: str) -> None:
+        self.names.remove(name)
+
+
+@pytest.mark.parametrize(
+    ("type", "faults", "told"),
+    [
+        ("Boat", {}, (True, "")),
+        ("Car", {}, (False, "no handler registered for plugin type: Car at socket {path}")),
+        ("Boat", {"check": PluginFault("it leaks")}, (False, "plugin validation failed with err: it leaks")),
+        ("Boat", {"register": PluginFault("no room")}, (False, "plugin registration failed with err: no room")),
+    ],
+    ids=["taken", "of no use", "unfit", "not now"],
+)
+def test_what_a_plugin_is_told(type: str, faults: dict[str, Exception], told: tuple[bool, str]) -> None:
+    async def main() -> None:
+        with tempfile.TemporaryDirectory(prefix="sr") as folder:
+            path, plugin, keeper = Path(folder) / "p.sock", Plugin("one", type), Keeper(**faults)
+            registry = PluginRegistry(folder=Path(folder), handlers={"Boat": keeper}, clock=VirtualClock())
+            async with asyncio.timeout(PATIENCE_S), plugin.serving(path):
+                await registry.look()
+            is_registered, why = told
+            text = f"RegisterPlugin error -- {why.format(path=path)}" if why else ""
+            assert plugin.told == [(is_registered, text)]
+            assert keeper.names == (["one"] if is_registered else [])
+
+    asyncio.run(main())
+
+
+def test_trouble_of_any_kind_is_met_with_patience() -> None:
+    """One that the handler chokes on is tried again, later and later, and the kubelet goes on."""
+
+    async def main() -> None:
+        with tempfile.TemporaryDirectory(prefix="sr") as folder:
+            clock, plugin, keeper = VirtualClock(), Plugin("one"), Keeper(register=ZeroDivisionError("oh"))
+            registry = PluginRegistry(folder=Path(folder), handlers={"Boat": keeper}, clock=clock)
+            async with asyncio.timeout(PATIENCE_S), plugin.serving(Path(folder) / "p.sock"):
+                await registry.look()
+                keeper.faults = {}
+                await registry.look()
+                assert keeper.names == []
+                await clock.advance(1)
+                await registry.look()
+                assert (keeper.names, plugin.told) == (["one"], [(True, "")])
+            await registry.look()
+            assert keeper.names == []
+
+    asyncio.run(main())
+
+
+def test_one_that_does_not_speak_keeps_no_other_waiting() -> None:
+    async def main() -> None:
+        with tempfile.TemporaryDirectory(prefix="sr") as folder, socket.socket(socket.AF_UNIX) as mute:
+            mute.bind(f"{folder}/a.sock")
+            mute.listen()
+            plugin, keeper = Plugin("one"), Keeper()
+            registry = PluginRegistry(folder=Path(folder), handlers={"Boat": keeper}, clock=VirtualClock())
+            serving = plugin.serving(Path(folder) / "b.sock")
+            async with asyncio.timeout(PATIENCE_S), serving, asyncio.TaskGroup() as group:
+                looking = group.create_task(registry.look())
+                while not plugin.told:  # noqa: ASYNC110 - the plug-in tells nobody
+                    await asyncio.sleep(0.01)
+                assert not looking.done()
+                looking.cancel()
+            assert keeper.names == ["one"]
+
+    asyncio.run(main())
