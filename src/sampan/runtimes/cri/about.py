@@ -59,7 +59,7 @@ def setting(info: Mapping[str, str], *, has_systemd: bool | None) -> CriSetting:
         has_systemd = bool((usual.get("options") or {}).get("SystemdCgroup"))
     return CriSetting(
         network_folder=Path(folder) if folder else None,
-        plugin_folders=[Path(each) for each in network.get("PluginDirs") or ()],
+        plugin_folders=tuple(Path(each) for each in network.get("PluginDirs") or ()),
         has_systemd_groups=has_systemd,
     )
 

@@ -1,0 +1,60 @@
+"""What a runtime says of itself."""
+
+import json
+from pathlib import Path
+
+from sampan.runtimes.contract import Handler
+from sampan.runtimes.cri import about
+from sampan.runtimes.cri.proto import load
+
+_NETWORK = {"PluginConfDir": "/etc/cni/net.d", "PluginDirs": ["/opt/cni/bin", "/usr/lib/cni"]}
+
+
+def _config(*, is_systemd: bool) -> str:
+    runc = {"options": {"SystemdCgroup": is_systemd}}
+    return json.dumps({"containerd": {"defaultRuntimeName": "runc", "runtimes": {"runc": runc}}})
+
+
+def test_how_it_is_set_up() -> None:
+    info = {"cniconfig": json.dumps(_NETWORK), "config": _config(is_systemd=True)}
+    found = about.setting(info, has_systemd=None)
+    assert found.network_folder == Path("/etc/cni/net.d")
+    assert found.plugin_folders == (Path("/opt/cni/bin"), Path("/usr/lib/cni"))
+    assert found.has_systemd_groups
+    assert not about.setting(info, has_systemd=False).has_systemd_groups  # what it says itself counts more
+
+
+def test_one_that_tells_nothing() -> None:
+    assert about.setting({}, has_systemd=None) == about.CriSetting()
+    assert about.setting({"config": "no JSON", "cniconfig": "[]"}, has_systemd=None) == about.CriSetting()
+
+
+def test_whether_it_can_run_pods() -> None:
+    cri = load()
+    ready = cri.RuntimeCondition(type="RuntimeReady", status=True)
+    waits = cri.RuntimeCondition(
+        type="NetworkReady", reason="NetworkPluginNotReady", message="cni plugin not initialized"
+    )
+    handlers = [cri.RuntimeHandler(name="runc"), cri.RuntimeHandler(name="")]
+    handlers[0].features.recursive_read_only_mounts = True
+    answer = cri.StatusResponse(
+        status=cri.RuntimeStatus(conditions=[ready, waits]),
+        runtime_handlers=handlers,
+        features=cri.RuntimeFeatures(supplemental_groups_policy=True),
+    )
+    found = about.status(answer)
+    assert found.faults == [
+        "container runtime network not ready: NetworkReady=false reason:NetworkPluginNotReady "
+        "message:cni plugin not initialized"
+    ]
+    assert found.handlers == [Handler(), Handler(name="runc", has_recursive_read_only=True)]
+    assert found.heeds_groups_policy
+    assert not about.is_network_ready(answer)
+
+
+def test_one_that_says_nothing_of_its_network() -> None:
+    cri = load()
+    ready = cri.RuntimeCondition(type="RuntimeReady", status=True)
+    found = about.status(cri.StatusResponse(status=cri.RuntimeStatus(conditions=[ready])))
+    assert found.faults == ["container runtime network not ready: <nil>"]
+    assert (found.handlers, found.heeds_groups_policy) == ([], None)

@@ -1,0 +1,57 @@
+"""What engines are given that they lack."""
+
+import io
+import tarfile
+from pathlib import Path
+
+from sampan.runtimes.images import ImageStore
+from sampan.runtimes.images.archives import load
+from sampan.runtimes.images.bundles import write_docker_archive
+from sampan.runtimes.images.supply import Supply
+from tests.runtimes.images.made import MadeImage, docker_archive
+
+_NAME = "example.org/app:1"
+
+
+def _store(folder: Path) -> ImageStore:
+    store = ImageStore(folder / "store")
+    load(store, docker_archive(folder / "app.tar", MadeImage({"hello": b"hi"}, Cmd=["/hello"]), _NAME), now=0)
+    return store
+
+
+def test_an_image_of_the_store_comes_back_the_same(tmp_path: Path) -> None:
+    store = _store(tmp_path)
+    bundle = Supply(folder=tmp_path, store=store).find(_NAME)
+    assert bundle is not None
+    archive = tmp_path / "out.tar"
+    with archive.open("wb") as file:
+        write_docker_archive(bundle, file)
+    other = ImageStore(tmp_path / "other")
+    (found,) = load(other, archive, now=0)
+    assert (found.id, found.names) == (store.get(_NAME).id, [_NAME])
+    assert [part.digest for part in bundle.layers] == [part.digest for part in store.get(_NAME).manifest.layers]
+
+
+def test_what_sampan_does_not_have(tmp_path: Path) -> None:
+    supply = Supply(folder=tmp_path, store=_store(tmp_path))
+    assert supply.find("example.org/other:1") is None
+    assert supply.find("Not A Name") is None
+    assert Supply(folder=tmp_path).find(_NAME) is None
+    assert supply.mounts(_NAME) == ()
+
+
+def test_the_machines_own_programs(tmp_path: Path) -> None:
+    """The image is small, the same each time, and shows the rest read-only by mounts."""
+    supply = Supply(folder=tmp_path)
+    first, again = supply.find("sampan.local/host"), Supply(folder=tmp_path).find("sampan.local/host:latest")
+    assert first is not None
+    assert again is not None
+    assert first.config.digest == again.config.digest
+    content = first.layers[0].content
+    assert isinstance(content, bytes)
+    with tarfile.open(fileobj=io.BytesIO(content)) as layer:
+        assert {"etc/passwd", "usr", "tmp"} <= set(layer.getnames())
+        assert not [name for name in layer.getnames() if name.startswith("usr/")]
+    mounts = {mount.target: mount for mount in supply.mounts("sampan.local/host")}
+    assert mounts["/usr"].is_read_only
+    assert mounts["/usr"].source == Path("/usr")
