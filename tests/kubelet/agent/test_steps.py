@@ -62,7 +62,8 @@ async def scenario(cluster: Cluster, kubelet: Kubelet) -> None:
 async def own_pod(kubelet: Kubelet) -> None:
     await until(lambda: phase(kubelet, OWN) == "Running")
     assert actions(kubelet, OWN)[:4] == ["check permissions", "make groups", "show mirror pod", "make data directory"]
-    assert ("show mirror pod", "made") in steps(kubelet, OWN)
+    shown = {outcome for action, outcome in steps(kubelet, OWN) if action == "show mirror pod"}
+    assert shown <= {"made", "there"}  # whoever comes first: this step, or the one who keeps mirrors
 
 
 def test_steps_in_order(tmp_path: Path) -> None:
