@@ -49,6 +49,21 @@ def test_the_most_counts(wanted: dict[str, str], actual: Any, granted: dict[str,
     assert PodTable().info(pod).needs.requests == plain
 
 
+@given(amounts, reported, amounts, st.sampled_from(["", "Infeasible"]))
+def test_of_a_pod_as_a_whole_too(wanted: dict[str, str], actual: Any, granted: dict[str, str], reason: str) -> None:
+    """Its containers' requests count only for what it does not ask for itself."""
+    pod = resized({"cpu": "100m", "memory": "1Mi"}, None, {}, reason)
+    pod.spec.resources = ResourceRequirements(requests=wanted)
+    pod.status.resources = ResourceRequirements(requests=actual) if actual is not None else None
+    pod.status.allocatedResources = granted
+    lists = [wanted] if actual is None else [actual, granted] if reason else [wanted, actual, granted]
+    plain = {"cpu": 100, "memory": 1024 * 1024}
+    for name in wanted:
+        most = max((quantity.parse(one[name]) for one in lists if name in one), default=quantity.parse("0"))
+        plain[name] = most.milli_value() if name == "cpu" else most.value()
+    assert PodTable().info(pod).needs.requests == {name: amount for name, amount in plain.items() if amount}
+
+
 def test_nothing_is_copied_where_nothing_differs() -> None:
     pod = resized({"cpu": "1"}, {"cpu": "1"}, {"cpu": "1"})
     assert spec_as_granted(pod) is pod.spec

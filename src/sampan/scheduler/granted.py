@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 import msgspec
 
 from sampan.api import quantity
-from sampan.api.types.core_v1 import Container, ContainerStatus, Pod, PodSpec
+from sampan.api.types.core_v1 import Container, ContainerStatus, Pod, PodSpec, ResourceRequirements
 
 _PENDING, _INFEASIBLE = "PodResizePending", "Infeasible"
 _Requests = Mapping[str, str]
@@ -21,13 +21,25 @@ def spec_as_granted(pod: Pod) -> PodSpec:
     """The pod's own spec unless what it takes is something else."""
     containers = _as_granted(pod, pod.spec.containers or (), pod.status.containerStatuses)
     sidecars = _as_granted(pod, pod.spec.initContainers, pod.status.initContainerStatuses, only_sidecars=True)
-    if containers is None and sidecars is None:
+    own = _own_as_granted(pod)
+    if containers is None and sidecars is None and own is None:
         return pod.spec
     return msgspec.structs.replace(
         pod.spec,
         containers=containers if containers is not None else pod.spec.containers,
         initContainers=sidecars if sidecars is not None else pod.spec.initContainers,
+        resources=own if own is not None else pod.spec.resources,
     )
+
+
+def _own_as_granted(pod: Pod) -> ResourceRequirements | None:
+    """Of what the pod asks for as a whole; None if nothing differs."""
+    asked, told = pod.spec.resources, pod.status.resources
+    if asked is None or told is None or not asked.requests:
+        return None
+    most = _taken(pod, asked.requests, told.requests, pod.status.allocatedResources)
+    taken = {name: most.get(name, "0") for name in asked.requests}
+    return None if taken == asked.requests else msgspec.structs.replace(asked, requests=taken)
 
 
 def _as_granted(
@@ -44,7 +56,8 @@ def _as_granted(
             found.append(container)
             continue
         requests = container.resources.requests
-        taken = _taken(pod, requests, status)
+        actual = status.resources.requests if status.resources is not None else {}
+        taken = _taken(pod, requests, actual, status.allocatedResources)
         if taken != requests:
             differs = True
             resources = msgspec.structs.replace(container.resources, requests=taken)
@@ -53,12 +66,10 @@ def _as_granted(
     return found if differs else None
 
 
-def _taken(pod: Pod, wanted: _Requests, status: ContainerStatus) -> _Requests:
-    actual = status.resources.requests if status.resources is not None else {}
-    if actual == wanted and status.allocatedResources in ({}, wanted):
+def _taken(pod: Pod, wanted: _Requests, actual: _Requests, granted: _Requests) -> _Requests:
+    if actual == wanted and granted in ({}, wanted):
         return wanted
-    lists = [actual, status.allocatedResources]
-    return _most(lists if _is_infeasible(pod) else [wanted, *lists])
+    return _most([actual, granted] if _is_infeasible(pod) else [wanted, actual, granted])
 
 
 def _is_infeasible(pod: Pod) -> bool:
