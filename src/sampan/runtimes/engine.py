@@ -19,6 +19,7 @@ from sampan.runtimes.background import Background
 from sampan.runtimes.config import ContainerConfig, SandboxConfig
 from sampan.runtimes.contract import ImageInfo, PodReport, RuntimeFailure, Told
 from sampan.runtimes.cpu_rates import CpuRates
+from sampan.runtimes.engine_images import EngineImages
 from sampan.runtimes.images.credentials import Keyring
 from sampan.runtimes.images.supply import Supply
 from sampan.runtimes.pod_table import PodTable, SeenContainer, SeenPod
@@ -27,18 +28,6 @@ from sampan.runtimes.sandbox_configs import SandboxConfigs
 log = logging.getLogger(__name__)
 
 Self = TypeVar("Self", bound="EngineRuntime")
-
-
-class EngineImages(Protocol):
-    """The engine's images. One that it lacks and Sampan can supply is given to it when it is asked for."""
-
-    async def get(self, name: str) -> ImageInfo | None: ...
-
-    async def list(self) -> Sequence[ImageInfo]: ...
-
-    async def pull(self, name: str, keyring: Keyring | None) -> str: ...
-
-    async def remove(self, name: str) -> None: ...
 
 
 class EngineView(Protocol):
@@ -205,4 +194,4 @@ class EngineRuntime(ABC):
             Path(container.log_path).unlink(missing_ok=True)
 
 
-__all__ = ["EngineImages", "EngineRuntime", "EngineView"]
+__all__ = ["EngineRuntime", "EngineView"]

@@ -11,29 +11,20 @@ from collections.abc import Sequence
 from sampan.runtimes.contract import ImageInfo, RuntimeFailure
 from sampan.runtimes.docker import seen
 from sampan.runtimes.docker.client import DockerClient, DockerError
-from sampan.runtimes.images import host, pause
+from sampan.runtimes.engine_images import PULL_FAILED, EngineImages
+from sampan.runtimes.images import pause
 from sampan.runtimes.images.bundles import Bundle, write_docker_archive
-from sampan.runtimes.images.credentials import Credentials, Keyring
-from sampan.runtimes.images.reference import BadReference, Reference, parse_reference
+from sampan.runtimes.images.credentials import Credentials
+from sampan.runtimes.images.reference import Reference, parse_reference
 from sampan.runtimes.images.supply import Supply
 
 
-class DockerImages:
+class DockerImages(EngineImages):
     """`pause_image` is the name of the one that sandboxes are made of."""
 
     def __init__(self, *, client: DockerClient, pause_image: str, supply: Supply) -> None:
-        self._client, self._pause, self._supply = client, pause_image, supply
-        self._has_host = False
-        """The machine's own programs may have changed since another kubelet loaded them."""
-
-    async def get(self, name: str) -> ImageInfo | None:
-        is_host = host.is_host(name)
-        found = await self._find(name) if not is_host or self._has_host else None
-        if found is None and (bundle := await asyncio.to_thread(self._supply.find, name)) is not None:
-            await self._load(bundle, "ErrImagePull")
-            self._has_host = self._has_host or is_host
-            found = await self._find(bundle.name)
-        return found
+        super().__init__(supply=supply)
+        self._client, self._pause = client, pause_image
 
     async def _find(self, name: str) -> ImageInfo | None:
         try:
@@ -50,25 +41,16 @@ class DockerImages:
     async def remove(self, name: str) -> None:
         await self._client.delete(f"/images/{name}", {"force": "false"})
 
-    async def pull(self, name: str, keyring: Keyring | None) -> str:
-        try:
-            wanted = parse_reference(name)
-        except BadReference as fault:
-            raise RuntimeFailure("InvalidImageName", f"Failed to apply default image tag {name!r}: {fault}") from None
-        if host.is_host(name) and (own := await self.get(name)) is not None:
-            return own.id
-        known: list[Credentials | None] = [*(keyring.find(wanted) if keyring is not None else ()), None]
-        for last, who in enumerate(known, start=1 - len(known)):
-            try:
-                await self._fetch(wanted, who, "ErrImagePull")
-                break
-            except DockerError:
-                if last == 0:
-                    raise
+    async def _fetch(self, wanted: Reference, who: Credentials | None) -> str:
+        await self._download(wanted, who, PULL_FAILED)
         found = await self._find(str(wanted))
         if found is None:
-            raise RuntimeFailure("ErrImagePull", f"{name}: the image was pulled, and is not there")
+            raise RuntimeFailure(PULL_FAILED, f"{wanted}: the image was pulled, and is not there")
         return found.digests[0] if found.digests else found.id
+
+    async def _give(self, bundle: Bundle) -> ImageInfo | None:
+        await self._load(bundle, PULL_FAILED)
+        return await self._find(bundle.name)
 
     async def have_pause(self) -> None:
         """Made here where it is missing; another one that was asked for is pulled."""
@@ -78,7 +60,7 @@ class DockerImages:
         if self._pause == pause.NAME and pause.is_made_here():
             await self._load(pause.bundle(), reason)
         else:
-            await self._fetch(parse_reference(self._pause), None, reason)
+            await self._download(parse_reference(self._pause), None, reason)
 
     async def _load(self, bundle: Bundle, reason: str) -> None:
         with tempfile.TemporaryFile() as file:
@@ -86,7 +68,7 @@ class DockerImages:
             file.seek(0)
             await self._client.post("/images/load", {"quiet": "true"}, file, reason=reason, timeout_s=None)
 
-    async def _fetch(self, wanted: Reference, who: Credentials | None, reason: str) -> None:
+    async def _download(self, wanted: Reference, who: Credentials | None, reason: str) -> None:
         query = {"fromImage": wanted.name, "tag": wanted.digest or wanted.tag}
         headers = {"X-Registry-Auth": _auth(who, wanted)} if who is not None else None
         try:

@@ -1,0 +1,67 @@
+"""The images of an engine that is somebody else's. One that it lacks and Sampan can supply is given to it when it is
+asked for."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+
+from sampan.runtimes.contract import ImageInfo, RuntimeFailure
+from sampan.runtimes.images import host
+from sampan.runtimes.images.bundles import Bundle
+from sampan.runtimes.images.credentials import Credentials, Keyring
+from sampan.runtimes.images.reference import BadReference, Reference, parse_reference
+from sampan.runtimes.images.supply import Supply
+
+PULL_FAILED = "ErrImagePull"
+
+
+class EngineImages(ABC):
+    def __init__(self, *, supply: Supply) -> None:
+        self._supply = supply
+        self._has_host = False
+        """The machine's own programs may have changed since another kubelet gave them."""
+
+    @abstractmethod
+    async def list(self) -> Sequence[ImageInfo]: ...
+
+    @abstractmethod
+    async def remove(self, name: str) -> None: ...
+
+    @abstractmethod
+    async def _find(self, name: str) -> ImageInfo | None:
+        """What the engine has."""
+
+    @abstractmethod
+    async def _give(self, bundle: Bundle) -> ImageInfo | None:
+        """The image as the engine has it then."""
+
+    @abstractmethod
+    async def _fetch(self, wanted: Reference, who: Credentials | None) -> str:
+        """Have the engine fetch it from its registry; a reference to it."""
+
+    async def get(self, name: str) -> ImageInfo | None:
+        is_host = host.is_host(name)
+        found = await self._find(name) if not is_host or self._has_host else None
+        if found is None and (bundle := await asyncio.to_thread(self._supply.find, name)) is not None:
+            found = await self._give(bundle)
+            self._has_host = self._has_host or is_host
+        return found
+
+    async def pull(self, name: str, keyring: Keyring | None) -> str:
+        """With each of the credentials that there are for it, and without any at last."""
+        try:
+            wanted = parse_reference(name)
+        except BadReference as fault:
+            raise RuntimeFailure("InvalidImageName", f"Failed to apply default image tag {name!r}: {fault}") from None
+        if host.is_host(name) and (own := await self.get(name)) is not None:
+            return own.id
+        for who in keyring.find(wanted) if keyring is not None else ():
+            with contextlib.suppress(RuntimeFailure):
+                return await self._fetch(wanted, who)
+        return await self._fetch(wanted, None)
+
+
+__all__ = ["PULL_FAILED", "EngineImages"]
