@@ -23,7 +23,7 @@ from sampan.runtimes import kernel
 from sampan.runtimes.monitor.client import MonitorClient
 from sampan.testing import Cluster
 
-GROUP = "/sampan-test-killed"
+GROUP = f"/sampan-test-{os.getpid()}"
 NODE = "victim"
 AT_A_TIME = 3
 pytestmark = pytest.mark.skipif(

@@ -33,11 +33,12 @@ async def test_a_deadline_set_later(node: RealNode) -> None:
 @together
 async def test_submitted_and_removed(node: RealNode) -> None:
     """[sig-node] Pods should be submitted and removed [NodeConformance] [Conformance]"""
-    script = "trap 'exit 0' TERM; sleep 1000 & wait"
-    made = await run(node, container(script=script), meta={"labels": {"time": "now"}})
+    script = "trap 'exit 0' TERM; touch /tmp/hears; sleep 1000 & wait"
+    hears = {"exec": {"command": ["test", "-e", "/tmp/hears"]}, "periodSeconds": 1, "timeoutSeconds": 60}
+    made = await run(node, container(script=script, readinessProbe=hears), meta={"labels": {"time": "now"}})
     assert made.metadata.generation == 1
     assert await chosen(node, "time=now") == ["p"]
-    await node.running("p")
+    await ready(node)
     mine, last = Selection(namespace=node.namespace, labels="time=now"), None
     async with asyncio.timeout(60), node.client.of(Pod).watch(mine) as events:
         await delete(node, grace_s=600)
