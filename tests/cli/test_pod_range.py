@@ -2,20 +2,41 @@
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Iterator
 from ipaddress import IPv4Network
 from pathlib import Path
 
 import pytest
 
+from sampan.cli.claims import Claims
 from sampan.cli.pod_range import candidates, node_range, own_range, pod_range
 
 
-def test_a_cluster_keeps_its_range(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    first = pod_range(tmp_path / "one")
+@pytest.fixture
+def claims() -> Iterator[Claims]:
+    made = Claims()
+    yield made
+    made.close()
+
+
+def test_a_cluster_keeps_its_range(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, claims: Claims) -> None:
+    first = pod_range(tmp_path / "one", claims)
     assert first in candidates(str(tmp_path / "one"))
-    monkeypatch.setattr("sampan.network.pods.free_range", lambda candidates, bridge: "10.1.0.0/16")
-    assert pod_range(tmp_path / "one") == first  # though its own routes are there now
-    assert pod_range(tmp_path / "two") == "10.1.0.0/16"
+    monkeypatch.setattr("sampan.network.pods.free_range", lambda candidates, bridge, take: "10.1.0.0/16")
+    assert pod_range(tmp_path / "one", claims) == first  # though its own routes are there now
+    assert pod_range(tmp_path / "two", claims) == "10.1.0.0/16"
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="claims are of Linux")
+def test_clusters_that_begin_at_the_same_moment_take_different_ranges(tmp_path: Path, claims: Claims) -> None:
+    first = pod_range(tmp_path / "one", claims)
+    (tmp_path / "one/pod-range").unlink()
+    other = Claims()
+    again = pod_range(tmp_path / "one", other)  # nothing of the first is there yet but its claim
+    other.close()
+    assert again in candidates(str(tmp_path / "one"))
+    assert again != first
 
 
 def test_clusters_begin_to_look_at_different_places() -> None:

@@ -17,6 +17,7 @@ from sampan.apiserver.auth.accounts import account
 from sampan.apiserver.call import AUTHENTICATED, User
 from sampan.apiserver.config import ServerConfig
 from sampan.apiserver.server import ApiServer
+from sampan.cli.claims import Claims
 from sampan.cli.failures import CliError
 from sampan.cli.local_kubelets import LocalKubelets
 from sampan.cli.nodes_config import NodesConfig, with_pod_ranges
@@ -115,7 +116,8 @@ class Assembly:
     """
 
     def __init__(self, *, config: ClusterConfig, clock: Clock) -> None:
-        self.config, self.clock = _with_pod_ranges(config), clock
+        self._claims = Claims()
+        self.config, self.clock = _with_pod_ranges(config, self._claims), clock
         self.backend = config.store.open(clock)
         self.server = ApiServer(config=config.server, backend=self.backend, clock=clock)
         self.transport = self.server.loopback()
@@ -133,6 +135,7 @@ class Assembly:
 
     async def __aenter__(self) -> Assembly:
         async with AsyncExitStack() as running:
+            running.callback(self._claims.close)
             await running.enter_async_context(self.backend)
             if self.config.store.etcd_servers:
                 compaction = SharedCompaction(backend=self.backend, clock=self.clock)
@@ -265,6 +268,7 @@ class Assembly:
             clock=self.clock,
             activity=activity,
             recorder=self.server.recorder,
+            claims=self._claims,
             make_ports=self._make_ports(),
         )
         await running.enter_async_context(_beside(self.real_nodes.run()))
@@ -344,13 +348,13 @@ async def _told(desk: Any, call: Call) -> Answer:
     return BytesAnswer(found.body, found.content_type, found.code)
 
 
-def _with_pod_ranges(config: ClusterConfig) -> ClusterConfig:
+def _with_pod_ranges(config: ClusterConfig, claims: Claims) -> ClusterConfig:
     if not config.nodes.real_count:
         return config
     from sampan.controllers.manager import selected
 
     has_ipam = CONTROLLERS in config.components and "node-ipam-controller" in selected(config.controllers)
-    nodes, settings = with_pod_ranges(config.nodes, config.controller_settings, has_ipam)
+    nodes, settings = with_pod_ranges(config.nodes, config.controller_settings, has_ipam, claims)
     return replace(config, nodes=nodes, controller_settings=settings)
 
 

@@ -7,6 +7,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from sampan.cli.claims import Claims
+
 AUTO, CRI, DOCKER, HOLLOW, OCI, PROCESS = "auto", "cri", "docker", "hollow", "oci", "process"
 RUNTIMES = (AUTO, CRI, DOCKER, OCI, PROCESS, HOLLOW)
 _WITH_RANGES = (CRI, DOCKER, OCI)
@@ -48,7 +50,7 @@ class NodesConfig:
 
 
 def with_pod_ranges(
-    nodes: NodesConfig, settings: Mapping[str, Any], has_ipam: bool
+    nodes: NodesConfig, settings: Mapping[str, Any], has_ipam: bool, claims: Claims
 ) -> tuple[NodesConfig, dict[str, Any]]:
     """Real nodes of which Sampan makes the network need a range for their pods each: see that they are given one, where
     the controller that does so runs (`has_ipam`), from a range that the cluster keeps unless it is told one."""
@@ -58,7 +60,7 @@ def with_pod_ranges(
 
         settings |= {
             "allocate_node_cidrs": True,
-            "cluster_cidr": settings.get("cluster_cidr") or [pod_range(nodes.root)],
+            "cluster_cidr": settings.get("cluster_cidr") or [pod_range(nodes.root, claims)],
         }
     has_ranges = bool(settings.get("allocate_node_cidrs")) and has_ipam
     cidrs = list(settings.get("cluster_cidr") or ())

@@ -8,19 +8,23 @@ from ipaddress import IPv4Network
 from itertools import islice
 from pathlib import Path
 
+from sampan.cli.claims import Claims
+
 _FILE = "pod-range"
 _NODES = 256
 _RANGES = [f"10.{second}.0.0/16" for second in range(200, 256)]
 
 
-def pod_range(root: Path | None) -> str:
+def pod_range(root: Path | None, claims: Claims) -> str:
     """`root` is where the nodes keep their data, the range among it."""
     file = root / _FILE if root is not None else None
     if file is not None and file.exists():
-        return file.read_text().strip()
+        kept = file.read_text().strip()
+        claims.take(kept)
+        return kept
     from sampan.network.pods import free_range
 
-    found = free_range(candidates(str(root)), bridge="")
+    found = free_range(candidates(str(root)), "", claims.take)
     if file is not None:
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(f"{found}\n")
@@ -28,7 +32,7 @@ def pod_range(root: Path | None) -> str:
 
 
 def candidates(identity: str) -> list[str]:
-    """All, but clusters that begin at the same moment, when none has a route yet, begin at different ones."""
+    """All, but different clusters begin at different ones."""
     begin = int(hashlib.sha256(identity.encode()).hexdigest(), 16) % len(_RANGES)
     return _RANGES[begin:] + _RANGES[:begin]
 

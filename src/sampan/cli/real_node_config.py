@@ -7,6 +7,7 @@ import os
 import socket
 from pathlib import Path
 
+from sampan.cli.claims import Claims
 from sampan.cli.node_runtime import RuntimePlaces
 from sampan.cli.nodes_config import NodesConfig
 from sampan.cli.pod_range import node_range, pod_range
@@ -46,14 +47,14 @@ def group_of(root: Path, name: str) -> str:
     return f"/sampan-{mark}-{name}"
 
 
-def agent_config(config: NodesConfig, root: Path, name: str) -> AgentConfig:
+def agent_config(config: NodesConfig, root: Path, name: str, claims: Claims) -> AgentConfig:
     number = number_of(name)
     return AgentConfig(
         name=name,
         root=root / name / "kubelet",
         logs=root / name / "logs",
         annotations={RUNTIME: config.runtime},
-        port=_port(PORT + number),
+        port=_port(PORT + number, claims),
         cgroup_root=group_of(root, name),
         has_cgroups_per_qos=os.geteuid() == 0,
         eviction_hard=_EVICTION,
@@ -62,14 +63,14 @@ def agent_config(config: NodesConfig, root: Path, name: str) -> AgentConfig:
         images=config.images,
         ends_pods=True,
         needs_pod_cidr=config.has_pod_ranges,
-        pod_cidrs=() if config.has_pod_ranges else (node_range(pod_range(config.root), number % 256),),
+        pod_cidrs=() if config.has_pod_ranges else (node_range(pod_range(config.root, claims), number % 256),),
         serializes_pulls=False,
     )
 
 
-def _port(wanted: int) -> int:
+def _port(wanted: int, claims: Claims) -> int:
     """The usual one, or where another cluster of this machine has it, any that is free."""
-    for number in (wanted, 0):
+    for number in (wanted, 0) if claims.take(f"port {wanted}") else (0,):
         with socket.socket() as probe:
             probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             try:

@@ -11,6 +11,7 @@ import logging
 from collections.abc import Callable
 
 from sampan.api.types.core_v1 import Node
+from sampan.cli.claims import Claims
 from sampan.cli.kubelet_ports import MakePorts
 from sampan.cli.node_runtime import runtime_maker
 from sampan.cli.nodes_config import NodesConfig
@@ -28,7 +29,7 @@ from sampan.machinery.workqueue import Backoff, WorkQueue
 
 log = logging.getLogger(__name__)
 
-_PATIENCE_S = 30
+_PATIENCE_S = 60
 _AT_A_TIME = 4
 
 
@@ -44,12 +45,13 @@ class RealNodes:
         clock: Clock,
         activity: Activity,
         recorder: FlightRecorder | None,
+        claims: Claims,
         make_ports: MakePorts | None = None,
     ) -> None:
         """`client` may follow all nodes, the others have a node's rights each. Without `make_ports` nobody looks in but
         the API server of the same process."""
         assert config.root is not None
-        self._config, self._root, self._make_ports = config, config.root, make_ports
+        self._config, self._root, self._claims, self._make_ports = config, config.root, claims, make_ports
         self._client_for, self._clock, self._activity, self._recorder = client_for, clock, activity, recorder
         self._informers = InformerFactory(client=client, activity=activity)
         self._nodes = self._informers.of(Node)
@@ -120,7 +122,7 @@ class RealNodes:
     def _start(self, name: str) -> None:
         assert self._group is not None
         kubelet = Kubelet(
-            config=agent_config(self._config, self._root, name),
+            config=agent_config(self._config, self._root, name, self._claims),
             client=self._client_for(name),
             clock=self._clock,
             activity=self._activity,

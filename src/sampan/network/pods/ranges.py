@@ -3,23 +3,27 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from ipaddress import IPv4Address, IPv4Network
 from pathlib import Path
 
 _ROUTES = Path("/proc/thread-self/net/route")
 
 
-def free_range(candidates: Iterable[str], bridge: str) -> str:
-    """The first range to which no route leads, except by that bridge: a node that begins anew keeps its own."""
+def free_range(candidates: Iterable[str], bridge: str, take: Callable[[str], bool] = lambda each: True) -> str:
+    """The first range to which no route leads, except by that bridge (a node that begins anew keeps its own), and that
+    can be taken."""
     text = _ROUTES.read_text() if _ROUTES.exists() else ""
-    return first_free(candidates, list(routed(text, bridge)))
+    return first_free(candidates, list(routed(text, bridge)), take)
 
 
-def first_free(candidates: Iterable[str], taken: Iterable[IPv4Network]) -> str:
-    """Pure. Where none is free the first of all: using it then says what is in the way."""
+def first_free(
+    candidates: Iterable[str], taken: Iterable[IPv4Network], take: Callable[[str], bool] = lambda each: True
+) -> str:
+    """Where none is free the first of all: using it then says what is in the way."""
     ranges, networks = list(candidates), list(taken)
-    free = (each for each in ranges if not any(IPv4Network(each).overlaps(other) for other in networks))
+    unused = (each for each in ranges if not any(IPv4Network(each).overlaps(other) for other in networks))
+    free = (each for each in unused if take(each))
     return next(free, ranges[0])
 
 
