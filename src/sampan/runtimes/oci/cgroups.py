@@ -23,6 +23,13 @@ def is_unified() -> bool:
     return (_ROOT / "cgroup.controllers").exists()
 
 
+def can_limit(controller: str) -> bool:
+    """Whether the machine has groups for it."""
+    if is_unified():
+        return controller in (_ROOT / "cgroup.controllers").read_text().split()
+    return (_ROOT / controller).is_dir()
+
+
 def killed(cgroup: str) -> int:
     """How often the kernel killed for want of memory."""
     if is_unified():

@@ -176,7 +176,7 @@ class OciRuntime(MonitoredRuntime):
         record.stop_signal = config.stop_signal or image.stop_signal
         config = await asyncio.to_thread(self._images.with_volumes, record, config, folder)
         around = await asyncio.to_thread(self._around, pod, record, config, image, root)
-        spec = container_spec(_with_allowed_score(config), pod.config, image, around)
+        spec = container_spec(_with_allowed(config), pod.config, image, around)
         if config.cdi_devices:
             spec = cdi.applied(spec, await asyncio.to_thread(cdi.edits, config.cdi_devices))
         pod.specs[record.id] = spec["process"]
@@ -295,11 +295,11 @@ class OciRuntime(MonitoredRuntime):
         return self._programs.get(pod.sandbox.program) or self._programs[self._usual]
 
 
-def _with_allowed_score(config: ContainerConfig) -> ContainerConfig:
+def _with_allowed(config: ContainerConfig) -> ContainerConfig:
+    """Without what this machine does not let anybody say: how much of huge pages, where it has no groups for them."""
     score = oom_scores.allowed(config.resources.oom_score_adjust)
-    if score == config.resources.oom_score_adjust:
-        return config
-    return replace(config, resources=replace(config.resources, oom_score_adjust=score))
+    pages = config.resources.huge_pages if cgroups.can_limit("hugetlb") else {}
+    return replace(config, resources=replace(config.resources, oom_score_adjust=score, huge_pages=pages))
 
 
 __all__ = ["OciRuntime"]
