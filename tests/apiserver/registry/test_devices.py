@@ -174,6 +174,25 @@ def test_specs_of_claims_are_fixed() -> None:
     assert fault.endswith(": field is immutable")
 
 
+@pytest.mark.parametrize(
+    ("expression", "fault"),
+    [
+        ('device.attributes["x.io"].model == "a" && device.capacity["x.io"].m.isGreaterThan(quantity("1Gi"))', None),
+        ('has(device.attributes["x.io"].on) && device.attributes["x.io"].on', None),
+        ("device.driver", "must evaluate to bool or the unknown type, not string"),
+        (
+            "device.colour",
+            "compilation failed: ERROR: <input>:1:7: undefined field 'colour'\\n | device.colour\\n | ......^",
+        ),
+    ],
+)
+def test_expressions_of_selectors(expression: str, fault: str | None) -> None:
+    at, value = "spec.selectors[0].cel.expression", expression.replace('"', '\\"')
+    faults = [] if fault is None else [f'{at}: Invalid value: "{value}": {fault}']
+    wanted = named(spec={"selectors": [{"cel": {"expression": expression}}]})
+    assert [one.replace("\n", "\\n") for one in faults_of_new(CLASSES, wanted)] == faults
+
+
 def test_access_for_admins_needs_a_marked_namespace() -> None:
     async def work(cluster: Cluster) -> None:
         label = "resource.kubernetes.io/admin-access"

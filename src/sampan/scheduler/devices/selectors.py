@@ -6,16 +6,14 @@ from collections.abc import Sequence
 from typing import Any
 
 from sampan.api.types.resource_v1 import Device, DeviceAttribute, DeviceSelector
-from sampan.machinery.cel import CelError, Environment
-from sampan.machinery.cel.quantities import FUNCTIONS, quantity_value, version_value
+from sampan.machinery.cel import CelError
+from sampan.machinery.cel.devices import compiled
+from sampan.machinery.cel.quantities import quantity_value, version_value
 from sampan.scheduler.devices.pools import Candidate
 from sampan.scheduler.devices.wants import Refusal, Wanted
 
 
 class Selectors:
-    def __init__(self) -> None:
-        self._env: Environment | None = None
-
     def suits(self, claim: int, wanted: Wanted, candidate: Candidate) -> bool | Refusal:
         """Whether class and request are about the device; a refusal if that cannot be told."""
         if wanted.device_class is not None:
@@ -45,17 +43,14 @@ class Selectors:
         return said
 
     def _evaluated(self, expression: str, candidate: Candidate) -> bool | str:
-        if self._env is None:
-            self._env = Environment(variables=("device",), functions=FUNCTIONS)
         try:
-            compiled = self._env.compile(expression)
+            made = compiled(expression)
         except CelError as fault:
             return f"CEL compile error: {fault}"
         try:
-            found = compiled.evaluate({"device": device_value(candidate.id.driver, candidate.device)})
+            return made.matches(device_value(candidate.id.driver, candidate.device))
         except CelError as fault:
             return f"CEL runtime error: {fault}"
-        return found if isinstance(found, bool) else "CEL runtime error: must evaluate to bool"
 
 
 def device_value(driver: str, device: Device) -> dict[str, Any]:

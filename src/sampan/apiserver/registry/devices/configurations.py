@@ -11,6 +11,8 @@ from sampan.api.types.resource_v1 import DeviceSelector, OpaqueDeviceConfigurati
 from sampan.apiserver.registry.devices.collections import each
 from sampan.apiserver.registry.devices.naming import driver_faults
 from sampan.apiserver.registry.podspec.formats import Faults
+from sampan.machinery.cel import CelError
+from sampan.machinery.cel.devices import compiled
 
 MOST_CONFIGURATIONS = 32
 _MOST_SELECTORS, _LONGEST = 32, 10 * 1024
@@ -25,6 +27,15 @@ def _selector_faults(selector: DeviceSelector, at: str) -> Faults:
         yield FieldError.required(f"{at}.cel")
     elif names.size(selector.cel.expression) > _LONGEST:
         yield FieldError.too_long(f"{at}.cel.expression", _LONGEST)
+    else:
+        yield from _expression_faults(selector.cel.expression, f"{at}.cel.expression")
+
+
+def _expression_faults(expression: str, at: str) -> Faults:
+    try:
+        compiled(expression)
+    except CelError as fault:
+        yield FieldError.invalid(at, expression, str(fault))
 
 
 def opaque_faults(found: OpaqueDeviceConfiguration | None, at: str) -> Faults:
