@@ -6,8 +6,8 @@ system:node says.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import get_args
+from collections.abc import Awaitable, Callable, Sequence
+from typing import TYPE_CHECKING, TypeAlias, get_args
 
 from sampan.api import fields
 from sampan.apiserver.authz.attributes import Attributes
@@ -15,6 +15,11 @@ from sampan.apiserver.authz.decisions import ALLOWED, UNDECIDED, Decision, Verdi
 from sampan.apiserver.authz.node.relations import Kind, NodeRelations
 from sampan.apiserver.authz.rbac.defaults import default_objects
 from sampan.apiserver.authz.rbac.grants import Grants
+
+if TYPE_CHECKING:
+    from sampan.storage.cacher import Cacher
+
+Verdicts: TypeAlias = "Decision | Awaitable[Decision]"
 
 _USER, _NODES = "system:node:", "system:nodes"
 _LEASES = "kube-node-lease"
@@ -26,7 +31,7 @@ class NodeAuthorizer:
     def __init__(self, *, relations: NodeRelations) -> None:
         self._relations = relations
         self._rules: Grants | None = None
-        self._judges: dict[tuple[str, str], Callable[[str, Attributes], Decision]] = {
+        self._judges: dict[tuple[str, str], Callable[[str, Attributes], Verdicts]] = {
             ("", "secrets"): self._read_one,
             ("", "configmaps"): self._read_one,
             ("", "persistentvolumeclaims"): self._claim,
@@ -41,7 +46,7 @@ class NodeAuthorizer:
             ("storage.k8s.io", "volumeattachments"): self._get,
         }
 
-    def decide(self, asked: Attributes) -> Decision:
+    def decide(self, asked: Attributes) -> Verdicts:
         user = asked.user
         if _NODES not in user.groups or not user.name.startswith(_USER):
             return UNDECIDED
@@ -62,18 +67,28 @@ class NodeAuthorizer:
 
     # -- objects that pods use ---------------------------------------------------------------------------------------
 
-    def _related(self, node: str, asked: Attributes) -> Decision:
+    def _related(self, node: str, asked: Attributes) -> Verdicts:
         if not asked.name:
             return _no("No Object name found")
-        if asked.resource == "volumeattachments":
-            is_related = self._relations.is_attached(node, asked.name)
-        elif asked.resource == "resourceslices":
-            is_related = self._relations.is_slice_of(node, asked.name)
-        else:
-            is_related = self._relations.has(node, _kind(asked.resource), asked.namespace, asked.name)
-        return ALLOWED if is_related else _no(f"no relationship found between node '{node}' and this object")
+        if self._is_related(node, asked):
+            return ALLOWED
+        if waiting := self._relations.unfilled(asked.resource):
+            return self._once_filled(waiting, node, asked)
+        return _unrelated(node)
 
-    def _read_one(self, node: str, asked: Attributes) -> Decision:
+    async def _once_filled(self, caches: Sequence[Cacher], node: str, asked: Attributes) -> Decision:
+        for cache in caches:
+            await cache.wait_ready()
+        return ALLOWED if self._is_related(node, asked) else _unrelated(node)
+
+    def _is_related(self, node: str, asked: Attributes) -> bool:
+        if asked.resource == "volumeattachments":
+            return self._relations.is_attached(node, asked.name)
+        if asked.resource == "resourceslices":
+            return self._relations.is_slice_of(node, asked.name)
+        return self._relations.has(node, _kind(asked.resource), asked.namespace, asked.name)
+
+    def _read_one(self, node: str, asked: Attributes) -> Verdicts:
         if asked.verb not in ("get", "list", "watch"):
             return _no("can only read resources of this type")
         if asked.subresource:
@@ -82,21 +97,21 @@ class NodeAuthorizer:
             return _no("can only read namespaced object of this type")
         return self._related(node, asked)
 
-    def _get(self, node: str, asked: Attributes) -> Decision:
+    def _get(self, node: str, asked: Attributes) -> Verdicts:
         if asked.verb != "get":
             return _no("can only get individual resources of this type")
         if asked.subresource:
             return _no("cannot get subresource")
         return self._related(node, asked)
 
-    def _claim(self, node: str, asked: Attributes) -> Decision:
+    def _claim(self, node: str, asked: Attributes) -> Verdicts:
         if asked.subresource != "status":
             return self._get(node, asked)
         if asked.verb not in ("update", "patch"):
             return _no("can only get/update/patch this type")
         return self._related(node, asked)
 
-    def _account(self, node: str, asked: Attributes) -> Decision:
+    def _account(self, node: str, asked: Attributes) -> Verdicts:
         if asked.verb == "get" and not asked.subresource:
             return self._read_one(node, asked)
         if asked.verb != "create" or not asked.name:
@@ -125,7 +140,7 @@ class NodeAuthorizer:
             return _no("can only access CSINode with the same name as the requesting node")
         return ALLOWED
 
-    def _slice(self, node: str, asked: Attributes) -> Decision:
+    def _slice(self, node: str, asked: Attributes) -> Verdicts:
         if asked.subresource:
             return _no("cannot authorize ResourceSlice subresources")
         if asked.verb == "create":
@@ -151,7 +166,7 @@ class NodeAuthorizer:
         what = f"'{asked.name}'" if asked.name else "all nodes"
         return _no(f"node '{node}' cannot read {what}, only its own Node object")
 
-    def _pod(self, node: str, asked: Attributes) -> Decision:
+    def _pod(self, node: str, asked: Attributes) -> Verdicts:
         verb, part = asked.verb, asked.subresource
         if part:
             allowed = (part == "status" and verb in ("update", "patch")) or (part == "eviction" and verb == "create")
@@ -171,6 +186,10 @@ def _kind(resource: str) -> Kind:
     if resource not in _KINDS:
         raise ValueError(f"nodes have no relation to {resource}")
     return resource  # type: ignore[return-value]
+
+
+def _unrelated(node: str) -> Decision:
+    return _no(f"no relationship found between node '{node}' and this object")
 
 
 def _no(why: str) -> Decision:

@@ -14,6 +14,7 @@ from sampan.storage.cacher import Selection
 
 if TYPE_CHECKING:
     from sampan.apiserver.registry.registry import Registry
+    from sampan.storage.cacher import Cacher
 
 _MIRROR = "kubernetes.io/config.mirror"
 Kind = Literal[
@@ -21,9 +22,24 @@ Kind = Literal[
 ]
 
 
+_PODS, _CLAIMS, _VOLUMES = ("", "Pod"), ("", "PersistentVolumeClaim"), ("", "PersistentVolume")
+_SOURCES = {
+    "secrets": (_PODS, _CLAIMS, _VOLUMES),
+    "persistentvolumes": (_PODS, _CLAIMS),
+    "volumeattachments": (("storage.k8s.io", "VolumeAttachment"),),
+    "resourceslices": (("resource.k8s.io", "ResourceSlice"),),
+}
+"""Which kinds are looked at for a resource, where it is not pods alone."""
+
+
 class NodeRelations:
     def __init__(self, *, registry: Registry) -> None:
         self._registry = registry
+
+    def unfilled(self, resource: str) -> list[Cacher]:
+        """The caches that would have to be looked at and are not filled yet: a server has just begun."""
+        stores = (self._registry.store_of(group, "v1", kind) for group, kind in _SOURCES.get(resource, (_PODS,)))
+        return [store.cacher for store in stores if not store.cacher.is_ready]
 
     def has(self, node: str, kind: Kind, namespace: str, name: str) -> bool:
         """Whether a pod on the node uses that object, or is it."""
