@@ -24,6 +24,7 @@ from sampan.apiserver.admission.limit_ranger import LimitRanger
 from sampan.apiserver.admission.namespace_auto_provision import NamespaceAutoProvision
 from sampan.apiserver.admission.namespace_exists import NamespaceExists
 from sampan.apiserver.admission.namespace_lifecycle import NamespaceLifecycle
+from sampan.apiserver.admission.node_declared_feature_validator import NodeDeclaredFeatureValidator
 from sampan.apiserver.admission.node_restriction import NodeRestriction
 from sampan.apiserver.admission.owner_references_permission_enforcement import OwnerReferencesPermissionEnforcement
 from sampan.apiserver.admission.persistent_volume_claim_resize import PersistentVolumeClaimResize
@@ -73,6 +74,7 @@ PLUGINS: Final[dict[str, Make | None]] = {
     "DefaultIngressClass": DefaultIngressClass,
     "DenyServiceExternalIPs": DenyServiceExternalIPs,
     "PodTopologyLabels": PodTopologyLabels,
+    "NodeDeclaredFeatureValidator": NodeDeclaredFeatureValidator,
     "PodResizeValidator": PodResizeValidator,
     "ResourceQuota": ResourceQuotaAdmission,
     "AlwaysDeny": AlwaysDeny,

@@ -1,0 +1,46 @@
+"""A pod on a node is not changed in a way that needs what the node does not say it can do."""
+
+from sampan.api.resource import Resource
+from sampan.api.types.core_v1 import Container, Node, Pod
+from sampan.apiserver.admission import lookup
+from sampan.apiserver.admission.chain import Attributes, Operation
+
+POD_LEVEL, INIT_CONTAINERS = "InPlacePodLevelResourcesVerticalScaling", "InPlacePodVerticalScalingInitContainers"
+
+
+class NodeDeclaredFeatureValidator:
+    name = "NodeDeclaredFeatureValidator"
+
+    def handles(self, operation: Operation, resource: Resource, subresource: str) -> bool:
+        is_pod = resource.plural == "pods" and resource.group == ""
+        return is_pod and operation == "UPDATE" and subresource in ("", "resize")
+
+    async def validate(self, attributes: Attributes) -> None:
+        pod: Pod = attributes.obj
+        node_name, old = pod.spec.nodeName, attributes.old
+        if not node_name or pod.metadata.generation == old.metadata.generation:
+            return
+        wanted = needed(pod, old)
+        if not wanted:
+            return
+        node: Node | None = await lookup.find(attributes.registry.store_of("", "v1", "Node"), "", node_name)
+        if node is None:
+            raise attributes.refusal(f'node "{node_name}" not found')
+        if missing := [feature for feature in wanted if feature not in node.status.declaredFeatures]:
+            listed = ", ".join(missing)
+            raise attributes.refusal(
+                f'pod update requires features {listed} which are not available on node "{node_name}"'
+            )
+
+
+def needed(pod: Pod, old: Pod) -> list[str]:
+    """What a node must be able to do for the change."""
+    found = [POD_LEVEL] if pod.spec.resources != old.spec.resources else []
+    pairs = zip(old.spec.initContainers, pod.spec.initContainers, strict=False)
+    if any(was.resources != now.resources for was, now in pairs if not _is_sidecar(was)):
+        found.append(INIT_CONTAINERS)
+    return found
+
+
+def _is_sidecar(container: Container) -> bool:
+    return container.restartPolicy == "Always"
