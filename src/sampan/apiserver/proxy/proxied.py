@@ -97,6 +97,7 @@ async def _node_name(endpoints: Endpoints, text: str) -> str:
     """Classic paths may name a node by its address."""
     nodes = endpoints.registry.store_of("", "v1", "Node")
     if await nodes.cacher.get("", text) is None:
+        await nodes.cacher.wait_ready()
         for item in nodes.cacher.peek_all():
             node = item.object(nodes.codec.decode)
             if any(found.address == text for found in node.status.addresses):
