@@ -1,0 +1,65 @@
+"""What a decision costs against the size of the cluster, drawn: `python -m benchmarks.scheduler_chart FILE.svg`."""
+
+import math
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+from benchmarks.scheduler_bench import CASES, cost_us
+from benchmarks.scheduler_bench import SIZES as _SIZES
+
+SIZES = (*_SIZES[:2], 2_000, *_SIZES[2:3], 10_000, *_SIZES[3:])
+COLOURS = {"basic": "#2563eb", "spread": "#059669", "affinity": "#d97706"}
+WIDTH, HEIGHT = 640, 360
+LEFT, RIGHT, TOP, BOTTOM = 64, 96, 40, 48
+
+Costs = Mapping[str, Mapping[int, float]]
+"""By case and number of nodes, in microseconds."""
+
+
+def chart(costs: Costs) -> str:
+    highest = _round_up(max(cost for points in costs.values() for cost in points.values()))
+    sizes = sorted({size for points in costs.values() for size in points})
+
+    def x(size: int) -> float:
+        share = math.log(size / sizes[0]) / math.log(sizes[-1] / sizes[0])
+        return LEFT + share * (WIDTH - LEFT - RIGHT)
+
+    def y(cost: float) -> float:
+        return HEIGHT - BOTTOM - cost / highest * (HEIGHT - TOP - BOTTOM)
+
+    parts = [_text(LEFT, 20, "A decision of the scheduler, microseconds of one processor", "start")]
+    for step in range(5):
+        cost = highest * step / 4
+        parts.append(f'<path d="M{LEFT} {y(cost):.1f}H{WIDTH - RIGHT}" stroke="#9ca3af" stroke-opacity=".4"/>')
+        parts.append(_text(LEFT - 8, y(cost) + 4, f"{cost:.0f}", "end"))
+    parts += [_text(x(size), HEIGHT - BOTTOM + 20, f"{size:,}", "middle") for size in sizes]
+    parts.append(_text((LEFT + WIDTH - RIGHT) / 2, HEIGHT - 8, "nodes, all of them looked at", "middle"))
+    for case, points in costs.items():
+        colour = COLOURS.get(case, "#6b7280")
+        line = " ".join(f"{x(size):.1f},{y(cost):.1f}" for size, cost in sorted(points.items()))
+        parts.append(f'<polyline points="{line}" fill="none" stroke="{colour}" stroke-width="2"/>')
+        last = max(points)
+        parts.append(_text(x(last) + 8, y(points[last]) + 4, case, "start", colour))
+    head = f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}" font-family="sans-serif"'
+    return "\n".join([f'{head} font-size="13">', *parts, "</svg>", ""])
+
+
+def _round_up(value: float) -> float:
+    unit = 10 ** math.floor(math.log10(value))
+    return next(unit * step for step in (1, 2, 4, 6, 8, 10) if unit * step >= value)
+
+
+def _text(x: float, y: float, text: str, anchor: str, colour: str = "#6b7280") -> str:
+    return f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}" fill="{colour}">{text}</text>'
+
+
+def main(file: Path) -> None:
+    costs = {case: {size: cost_us(size, case) for size in SIZES} for case in CASES}
+    file.write_text(chart(costs))
+    for case, points in costs.items():
+        print(case, *(f"{size:,}: {cost:.0f}" for size, cost in points.items()), sep="  ")
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))
