@@ -66,7 +66,7 @@ def ended_at(kubelet: Kubelet, name: str) -> str:
 
 
 async def scenario(client: Client, kubelet: Kubelet, machine: System) -> None:
-    await until(lambda: kubelet.shutdown_watch is not None and kubelet.shutdown_watch.ready.is_set())
+    await until(lambda: kubelet.guard.shutdown_watch.ready.is_set())
     assert machine.delay_s == 40
     assert machine.inhibited == ["shutdown", "kubelet", "Kubelet needs time to handle node shutdown", "delay"]
     assert not machine.is_free()

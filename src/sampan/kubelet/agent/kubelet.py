@@ -10,49 +10,40 @@ import asyncio
 import logging
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager, AsyncExitStack
-from functools import partial
 
 import msgspec
 
 from sampan.api.types.core_v1 import Pod, Service
 from sampan.api.types.node_v1 import RuntimeClass
-from sampan.kubelet.agent import checks, making, pressure
 from sampan.kubelet.agent import machine as machines
+from sampan.kubelet.agent import making
 from sampan.kubelet.agent.config import AgentConfig
-from sampan.kubelet.agent.container_gc import ContainerCollector
-from sampan.kubelet.agent.eviction import Eviction
 from sampan.kubelet.agent.following import Following
+from sampan.kubelet.agent.guard import Guard
 from sampan.kubelet.agent.housekeeping import Housekeeping
-from sampan.kubelet.agent.image_gc import ImageCollector
-from sampan.kubelet.agent.logind import ShutdownWatch
 from sampan.kubelet.agent.messages import Messages
 from sampan.kubelet.agent.node_keeper import NodeKeeper
 from sampan.kubelet.agent.node_plugins import make_plugins
-from sampan.kubelet.agent.observing import has_own_disk
 from sampan.kubelet.agent.orphans import Orphans
 from sampan.kubelet.agent.own_pods import OwnPods
 from sampan.kubelet.agent.pod_provision import Parts, PodProvision
 from sampan.kubelet.agent.pod_volumes import managed
 from sampan.kubelet.agent.registration import wanted_node
 from sampan.kubelet.agent.resizer import Resizer
-from sampan.kubelet.agent.shutdown import NOT_READY, REJECTED, Shutdown
 from sampan.kubelet.agent.sources import Sources
 from sampan.kubelet.cgroups import PodGroups
 from sampan.kubelet.cgroups.pod_groups import VERSION_1
-from sampan.kubelet.critical import is_critical
 from sampan.kubelet.hooks import Hooks
-from sampan.kubelet.node_status import Said
 from sampan.kubelet.objects import PodObjects
 from sampan.kubelet.pod_events import PodEvents
-from sampan.kubelet.pod_status import Verdict
-from sampan.kubelet.records import NodeRecord, PodRecord, Records, Stage
+from sampan.kubelet.records import NodeRecord, PodRecord, Records
 from sampan.kubelet.status_manager import StatusManager
 from sampan.kubelet.sync_loop import SyncLoop
 from sampan.kubelet.volumes import VolumeManager
 from sampan.machinery.activity import Activity
 from sampan.machinery.client import Client
 from sampan.machinery.clock import Clock
-from sampan.machinery.events import WARNING, EventRecorder
+from sampan.machinery.events import EventRecorder
 from sampan.machinery.flight_recorder import FlightRecorder
 from sampan.machinery.informer import InformerFactory
 from sampan.machinery.metrics import Metrics
@@ -107,13 +98,9 @@ class Kubelet:
         """Set once pods can run here, whether or not the API server is there."""
         self.ready = asyncio.Event()
         """Set once the node is registered and its pods are followed."""
-        self._eviction: Eviction | None = None
-        self._shutdown = Shutdown(config=config, records=self.records, sync_loop=self.sync_loop, clock=clock)
-        self.shutdown_watch: ShutdownWatch | None = None
-        """Where pods are to be ended before the machine is."""
         self._runtime: Runtime | None = None
         self._node: NodeRecord | None = None
-        self._keeper: NodeKeeper | None = None
+        self._guard: Guard | None = None
         self._volumes: VolumeManager | None = None
 
     # -- for those who look in ---------------------------------------------------------------------------------------
@@ -127,6 +114,11 @@ class Kubelet:
     def node(self) -> NodeRecord:
         assert self._node is not None, "the kubelet does not run"
         return self._node
+
+    @property
+    def guard(self) -> Guard:
+        assert self._guard is not None, "the kubelet does not run"
+        return self._guard
 
     @property
     def volumes(self) -> VolumeManager:
@@ -159,17 +151,16 @@ class Kubelet:
             self._node = NodeRecord(
                 name=config.name, client=self.client, runtime=self._runtime, machine=machine, node=node
             )
-            self._keeper = NodeKeeper(
-                config=config, record=self._node, clock=self.clock, events=self.events, faults=self._faults
-            )
+            keeper = NodeKeeper(config=config, record=self._node, clock=self.clock, events=self.events)
+            self._guard = Guard(self, tell_node=keeper.beat_now)
+            keeper.faults = self._guard.faults
             await stack.enter_async_context(self.informers)
             self._volumes = volumes = managed(self)
-            self._plugins = make_plugins(self, volumes, self._keeper.beat_now)
-            self._keeper.plugins = self._plugins
+            self._plugins = keeper.plugins = make_plugins(self, volumes, keeper.beat_now)
             await self._begin(stack, facts, volumes)
             await stack.enter_async_context(volumes.running())
             try:
-                await self._work(volumes, self._keeper)
+                await self._work(volumes, keeper)
             finally:
                 if config.ends_pods:
                     await asyncio.shield(self._end_pods(volumes))
@@ -211,7 +202,7 @@ class Kubelet:
             own_pods=self._own,
             recorder=self.recorder,
         )
-        provision = PodProvision(config=self.config, parts=parts, clock=self.clock, refusal=self._refusal)
+        provision = PodProvision(config=self.config, parts=parts, clock=self.clock, refusal=self.guard.refusal)
         stack.push_async_callback(provision.close)
         self.node.provision = provision
 
@@ -233,12 +224,8 @@ class Kubelet:
             ),
             is_complete=lambda: sources.are_known,
         )
-        collector = ImageCollector(
-            config=config, runtime=self.runtime, clock=self.clock, in_use=self._images_in_use, tell=self._warn
-        )
-        self._eviction = self._make_eviction(collector, volumes, keeper)
         if self.groups.is_usable and not self.groups.is_unified:
-            self._warn("CgroupV1", VERSION_1)
+            self.guard.warn("CgroupV1", VERSION_1)
         await sources.begin()
         async with asyncio.TaskGroup() as group:
             for work in (
@@ -247,27 +234,13 @@ class Kubelet:
                 self.sync_loop.run(),
                 self.statuses.run(),
                 self._probes.run(),
-                self._eviction.run(),
-                collector.run(),
+                self.guard.run(),
                 self._plugins.run(),
                 house.relist(),
-                self._watch_shutdown(),
                 self._join(group, keeper, house),
             ):
                 group.create_task(work)
             self.begun.set()
-
-    async def _watch_shutdown(self) -> None:
-        if self._shutdown.grace_s > 0:
-            self.shutdown_watch = ShutdownWatch(
-                wanted_s=self._shutdown.grace_s,
-                clock=self.clock,
-                on_shutdown=self.shut_down,
-                on_cancel=self.on_shutdown_cancelled,
-                address=self.config.system_bus,
-                folder=self.config.logind_folder,
-            )
-            await self.shutdown_watch.run()
 
     async def _join(self, group: asyncio.TaskGroup, keeper: NodeKeeper, house: Housekeeping) -> None:
         """Take part in the cluster, whenever that can be."""
@@ -302,80 +275,6 @@ class Kubelet:
         self.activity.step()
         if uid in self.records:
             self.sync_loop.dispatch_work(uid)
-
-    def evict(self, pod: Pod, verdict: Verdict, grace_s: float) -> None:
-        """It takes more than it may: it ends, unless the node cannot be without it."""
-        record = self.records.get(pod.metadata.uid)
-        if is_critical(pod) or record is None or record.stage is not Stage.SYNC or record.verdict is not None:
-            return
-        self.events.pod(self.node, pod, WARNING, verdict.reason, verdict.message)
-        self.sync_loop.end_pod(record, verdict, self.clock.now() + grace_s)
-
-    def _refusal(self, pod: Pod) -> Verdict | None:
-        """Why the node does not take the pod, besides what the pod asks for."""
-        if self._shutdown.is_under_way:
-            return REJECTED
-        under_pressure = self._eviction.types if self._eviction is not None else ()
-        features = self.node.node.status.features
-        return pressure.refused(pod, under_pressure) or checks.refused(
-            pod,
-            self.config,
-            has_apparmor=machines.has_apparmor(),
-            has_strict_groups=features is None or features.supplementalGroupsPolicy is not False,
-        )
-
-    async def shut_down(self) -> None:
-        """The machine goes down: pods end in time, and the API server is told."""
-        self.events.node(self.node, "Shutdown", "Shutdown manager detected shutdown event")
-        ending = asyncio.ensure_future(self._shutdown.run())
-        await asyncio.sleep(0)
-        self._beat_now()
-        await ending
-
-    def on_shutdown_cancelled(self) -> None:
-        self.events.node(self.node, "Shutdown", "Shutdown manager detected shutdown cancellation")
-        self._shutdown.cancel()
-        self._beat_now()
-
-    def _beat_now(self) -> None:
-        if self._keeper is not None:
-            self._keeper.beat_now()
-
-    # -- parts -------------------------------------------------------------------------------------------------------
-
-    def _faults(self) -> dict[str, Said]:
-        if self._shutdown.is_under_way:
-            return dict(NOT_READY)
-        return self._eviction.conditions() if self._eviction is not None else {}
-
-    def _make_eviction(self, images: ImageCollector, volumes: VolumeManager, keeper: NodeKeeper) -> Eviction:
-        containers = ContainerCollector(runtime=self.runtime, records=self.records)
-
-        async def make_room(signal: str) -> None:
-            """Where images have a disk of their own, only what is on the one that runs full is worth removing."""
-            if signal.startswith("imagefs") or not has_own_disk(self.config.root, self.config.images):
-                await containers.remove_unused()
-                await images.remove_unused()
-
-        return Eviction(
-            config=self.config,
-            runtime=self.runtime,
-            clock=self.clock,
-            pods=lambda: [each.pod for each in self.records.values() if each.stage is Stage.SYNC],
-            volumes=volumes.usage,
-            evict=self.evict,
-            tell=partial(self._warn, "EvictionThresholdMet"),
-            make_room=make_room,
-            changed=keeper.beat_now,
-            has_ended=lambda pod: (record := self.records.get(pod.metadata.uid)) is None or record.is_finished,
-        )
-
-    def _warn(self, reason: str, message: str) -> None:
-        self.events.node(self.node, reason, message, WARNING)
-
-    def _images_in_use(self) -> set[str]:
-        reports = [self.runtime.pod_report(record.pod) for record in self.records.values()]
-        return {name for report in reports for each in report.containers for name in (each.image, each.image_ref)}
 
 
 def _with_status(record: PodRecord) -> Pod:

@@ -41,10 +41,10 @@ Faults = Callable[[], Mapping[str, Said]]
 class NodeKeeper:
     """Until `register` is done the record has the node as the kubelet wants it, which nobody else has seen."""
 
-    def __init__(
-        self, *, config: AgentConfig, record: NodeRecord, clock: Clock, events: PodEvents, faults: Faults
-    ) -> None:
-        self._config, self._record, self._clock, self._faults = config, record, clock, faults
+    def __init__(self, *, config: AgentConfig, record: NodeRecord, clock: Clock, events: PodEvents) -> None:
+        self._config, self._record, self._clock = config, record, clock
+        self.faults: Faults = dict
+        """What others find wrong."""
         self._heartbeat = Heartbeat(clock=clock, config=config.kubelet, events=events)
         self._now = asyncio.Event()
         self._capacity = record.machine.capacity, record.machine.allocatable or record.machine.capacity
@@ -146,7 +146,7 @@ class NodeKeeper:
 
     def conditions(self) -> dict[str, Said]:
         """Those that are not as they should be."""
-        found = dict(self._faults())
+        found = dict(self.faults())
         if self._config.needs_pod_cidr and not self._ranges():
             found.setdefault(READY, runtime_status.not_ready([_NO_NETWORK]))
         if self._runtime.faults:

@@ -34,7 +34,7 @@ def managed(kubelet: Kubelet) -> VolumeManager:
         clock=kubelet.clock,
         warn=lambda pod, reason, message: kubelet.events.pod(kubelet.node, pod, WARNING, reason, message),
         told=kubelet.look_at,
-        on_excess=lambda pod, message: kubelet.evict(pod, Verdict(reason=EVICTED, message=message), _AT_ONCE_S),
+        on_excess=lambda pod, message: kubelet.guard.evict(pod, Verdict(reason=EVICTED, message=message), _AT_ONCE_S),
         tell=lambda about, type, reason, message: kubelet.events.about(kubelet.node, about, type, reason, message),
         can_recurse=lambda: _can_recurse(kubelet.node.machine),
         activity=kubelet.activity,
