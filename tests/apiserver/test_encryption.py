@@ -9,14 +9,19 @@ from typing import Any
 
 import pytest
 
+from sampan.api.types.core_v1 import ConfigMap, Secret
+from sampan.api.types.meta_v1 import ObjectMeta
 from sampan.apiserver.bootstrap import SYSTEM
 from sampan.apiserver.call import Call, Query
 from sampan.apiserver.config import ServerConfig
+from sampan.apiserver.following import INTERVAL_S
 from sampan.apiserver.http.storage_errors import translated
 from sampan.apiserver.results import ObjectAnswer
 from sampan.apiserver.server import ApiServer
-from sampan.machinery.clock import RealClock
+from sampan.machinery.client import Client
+from sampan.machinery.clock import RealClock, VirtualClock
 from sampan.storage.cacher import CorruptValue
+from sampan.storage.encryption import ChangingEncryption, read_encryption_config
 from sampan.storage.encryption.config import parse
 from sampan.storage.sqlite import SqliteBackend
 
@@ -129,3 +134,40 @@ def test_missing_key(names: tuple[str, ...], tmp_path: Path, caplog: pytest.LogC
 
     serve(path, names, refused)
     assert TREASURE not in caplog.text
+
+
+def test_a_file_that_changes_is_followed(tmp_path: Path) -> None:
+    """Keys are changed, and a kind is encrypted from then on, while the server runs."""
+    file, database = tmp_path / "encryption.yaml", tmp_path / "state.db"
+
+    def write(*rules: tuple[str, tuple[str, ...]]) -> None:
+        listed = [{"resources": [plural], "providers": providers(*names)} for plural, names in rules]
+        kind = {"apiVersion": "apiserver.config.k8s.io/v1", "kind": "EncryptionConfiguration"}
+        file.write_text(json.dumps({**kind, "resources": listed}))
+
+    async def play() -> None:
+        clock = VirtualClock()
+        changing = ChangingEncryption(read_encryption_config(file))
+        config = ServerConfig(secure_port=0, encryption=changing, encryption_config=file)
+        async with (
+            SqliteBackend(path=database, clock=clock) as backend,
+            ApiServer(config=config, backend=backend, clock=clock) as server,
+        ):
+            client = Client(transport=server.loopback(), clock=clock, component="test")
+            secrets, maps = client.of(Secret), client.of(ConfigMap)
+            meta = ObjectMeta(name="s", namespace="default")
+            await secrets.create(Secret(metadata=meta, data={"k": b"under the third palm"}))
+            assert b"aesgcm:v1:old:" in stored(database)
+            write(("secrets", ("aesgcm/new", "aesgcm/old")), ("configmaps", ("secretbox/maps", "identity")))
+            await clock.advance(INTERVAL_S)
+            await secrets.update(await secrets.get("s", "default"))
+            await maps.create(ConfigMap(metadata=meta, data={"k": "the map"}))
+            assert b"aesgcm:v1:new:" in stored(database)
+            assert b"secretbox:v1:maps:" in stored(database)
+            assert (await secrets.get("s", "default")).data == {"k": b"under the third palm"}
+            file.write_text("nonsense")
+            await clock.advance(INTERVAL_S)
+            assert (await maps.get("s", "default")).data == {"k": "the map"}
+
+    write(("secrets", ("aesgcm/old",)))
+    asyncio.run(asyncio.wait_for(play(), 60))

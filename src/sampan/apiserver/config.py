@@ -86,6 +86,8 @@ class ServerConfig:
     audit: AuditConfig | None = None
     encryption: "Encryption | None" = None
     """Which resources are encrypted in the store, and how."""
+    encryption_config: Path | None = None
+    """The file that says so, if it is followed; `encryption` is a changing one then."""
     service_account_issuer: str = ISSUER
     other_service_account_issuers: Sequence[str] = ()
     """Whose tokens are believed as well, while issuers change."""

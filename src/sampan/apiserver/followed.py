@@ -1,4 +1,5 @@
-"""The files that a server follows while it runs: who issues tokens, who decides, and its certificates."""
+"""The files that a server follows while it runs: who issues tokens, who decides, what is encrypted, and its
+certificates."""
 
 from __future__ import annotations
 
@@ -9,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sampan.apiserver.auth.published_trust import wanted_data
+from sampan.apiserver.config_file import ConfigFault
 from sampan.apiserver.following import FollowedFile
 from sampan.apiserver.http.tls import tls_context
 from sampan.machinery.clock import RealClock
@@ -19,6 +21,7 @@ if TYPE_CHECKING:
     from sampan.apiserver.authz.modes import Mode
     from sampan.apiserver.config import ServerConfig
     from sampan.machinery.clock import Clock
+    from sampan.storage.encryption import Encryption
 
 log = logging.getLogger(__name__)
 
@@ -32,6 +35,8 @@ def followed_files(
         from sampan.apiserver.authz.configuration import read_authorization
 
         yield FollowedFile(config.authorization_config, read=read_authorization, use=use_modes, clock=clock)
+    if config.encryption_config is not None and config.encryption is not None:
+        yield _encryption(config.encryption, config.encryption_config, clock)
 
 
 def _authentication(config: ServerConfig, path: Path, oidc: OidcTokens, clock: Clock) -> FollowedFile[Authentication]:
@@ -48,6 +53,21 @@ def _authentication(config: ServerConfig, path: Path, oidc: OidcTokens, clock: C
         oidc.replace(found.issuers)
 
     return FollowedFile(path, read=read, use=use, clock=clock)
+
+
+def _encryption(present: Encryption, path: Path, clock: Clock) -> FollowedFile[Encryption]:
+    from sampan.storage.encryption import ChangingEncryption, EncryptionConfigError, read_encryption_config
+
+    if not isinstance(present, ChangingEncryption):
+        raise TypeError("an encryption that is followed must be one that can change")
+
+    def read(path: Path) -> Encryption:
+        try:
+            return read_encryption_config(path)
+        except EncryptionConfigError as fault:
+            raise ConfigFault(str(fault)) from None
+
+    return FollowedFile(path, read=read, use=present.replace, clock=clock)
 
 
 def followed_certificates(

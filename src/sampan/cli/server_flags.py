@@ -74,6 +74,7 @@ _OPTIONS: tuple[tuple[tuple[str, ...], dict[str, Any]], ...] = (
     (("--audit-log-maxbackup",), {"type": int, "default": 0, "help": "How many of those are kept; 0: all."}),
     (("--audit-log-maxage",), {"type": int, "default": 0, "help": "How many days they are kept; 0: for ever."}),
     (("--encryption-provider-config",), {"metavar": "F", "help": "What is encrypted in the store, and how."}),
+    (("--encryption-provider-config-automatic-reload",), {"is_flag": True, "help": "Read that file when it changes."}),
     (("--enable-admission-plugins",), {"default": "", "metavar": "LIST", "help": "Besides those that are on anyway."}),
     (("--disable-admission-plugins",), {"default": "", "metavar": "LIST", "help": "Admission plug-ins to leave out."}),
     (("--admission-control-config-file",), {"metavar": "F", "help": "What single admission plug-ins are told."}),
@@ -129,7 +130,7 @@ def server_config(given: Mapping[str, Any], *, tls: TlsFiles | None) -> ServerCo
         service_node_port_range=flags.port_range("--service-node-port-range", given["service_node_port_range"]),
         runtime_config=_runtime_config(given["runtime_config"]),
         audit=_audit(given),
-        encryption=flags.encryption("--encryption-provider-config", given["encryption_provider_config"]),
+        **_encryption(given),
         event_ttl_s=flags.duration_s("--event-ttl", given["event_ttl"]),
         enabled_admission_plugins=enabled,
         disabled_admission_plugins=disabled,
@@ -185,6 +186,18 @@ def _key_files(paths: Sequence[str]) -> tuple[Path, ...]:
         except KeyFileError as error:
             raise CliError(f"{flag}: {path}: {error}") from None
     return found
+
+
+def _encryption(given: Mapping[str, Any]) -> dict[str, Any]:
+    path = given["encryption_provider_config"]
+    found = flags.encryption("--encryption-provider-config", path)
+    if not given["encryption_provider_config_automatic_reload"]:
+        return {"encryption": found}
+    if found is None:
+        raise CliError("--encryption-provider-config-automatic-reload needs --encryption-provider-config")
+    from sampan.storage.encryption import ChangingEncryption
+
+    return {"encryption": ChangingEncryption(found), "encryption_config": Path(path)}
 
 
 def _proxy_client(given: Mapping[str, Any]) -> tuple[Path, Path] | None:

@@ -73,10 +73,10 @@ def test_same_name_other_key() -> None:
 
 def test_plain_values() -> None:
     """Those from before encryption are read only where identity is among the providers, else as they are."""
-    moving = Values([*values("aesgcm", "one")._keys, IDENTITY])
+    moving = Values([*values("aesgcm", "one").keys, IDENTITY])
     assert moving.open("/k", b"{}") == b"{}"
     assert moving.is_stale("/k", b"{}")
-    leaving = Values([IDENTITY, *values("aesgcm", "one")._keys])
+    leaving = Values([IDENTITY, *values("aesgcm", "one").keys])
     assert leaving.seal("/k", b"{}") == b"{}"
     assert leaving.open("/k", values("aesgcm", "one").seal("/k", b"x")) == b"x"
 

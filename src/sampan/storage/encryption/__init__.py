@@ -5,7 +5,13 @@
 """
 
 from sampan.storage.encryption.backend import EncryptingBackend
-from sampan.storage.encryption.config import Encryption, EncryptionConfigError, read_encryption_config
+from sampan.storage.encryption.config import (
+    ChangingEncryption,
+    Encryption,
+    EncryptionConfigError,
+    read_encryption_config,
+)
 from sampan.storage.encryption.values import ENCRYPTED, Values
 
-__all__ = ["ENCRYPTED", "EncryptingBackend", "Encryption", "EncryptionConfigError", "Values", "read_encryption_config"]
+__all__ = ["ENCRYPTED", "ChangingEncryption", "EncryptingBackend", "Encryption", "EncryptionConfigError", "Values"]
+__all__ += ["read_encryption_config"]

@@ -42,6 +42,29 @@ class Encryption:
         return next((rule.values for rule in self._rules if rule.fits(group, plural)), None)
 
 
+class ChangingEncryption(Encryption):
+    """One that is replaced while a server runs: each resource is written as it says then."""
+
+    def __init__(self, first: Encryption) -> None:
+        super().__init__(first._rules)
+        self._given: dict[tuple[str, str], Values] = {}
+
+    def of(self, group: str, plural: str) -> Values:
+        found = self._given.get((group, plural))
+        if found is None:
+            found = self._given[group, plural] = Values(self._keys(group, plural))
+        return found
+
+    def replace(self, other: Encryption) -> None:
+        self._rules = other._rules
+        for (group, plural), values in self._given.items():
+            values.replace(self._keys(group, plural))
+
+    def _keys(self, group: str, plural: str) -> Sequence[Key]:
+        values = super().of(group, plural)
+        return values.keys if values is not None else (IDENTITY,)
+
+
 def read_encryption_config(path: Path) -> Encryption:
     """`EncryptionConfigError`, or OSError if the file cannot be read."""
     import yaml
@@ -142,4 +165,4 @@ def _list(value: Mapping[str, Any], name: str, path: str) -> list[Any]:
     return found
 
 
-__all__ = ["Encryption", "EncryptionConfigError", "parse", "read_encryption_config"]
+__all__ = ["ChangingEncryption", "Encryption", "EncryptionConfigError", "parse", "read_encryption_config"]

@@ -33,8 +33,11 @@ class Values:
     """The first key writes; all read."""
 
     def __init__(self, keys: Sequence[Key]) -> None:
-        self._keys = tuple(keys)
-        self._first = self._keys[0]
+        self.replace(keys)
+
+    def replace(self, keys: Sequence[Key]) -> None:
+        self.keys = tuple(keys)
+        self._first = self.keys[0]
 
     def seal(self, place: str, value: bytes) -> bytes:
         cipher = self._first.cipher
@@ -50,7 +53,7 @@ class Values:
 
     def _opened(self, place: str, value: bytes) -> tuple[bytes, Key | None]:
         is_plain = not value.startswith(ENCRYPTED)
-        for each in self._keys:
+        for each in self.keys:
             if each.cipher is None:
                 if is_plain:
                     return value, each
