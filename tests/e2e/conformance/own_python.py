@@ -1,6 +1,7 @@
 """Programs in pods that are written in the Python of the tests, with the packages that are installed for it: what no
 image has that can be had without a registry."""
 
+import os
 import sys
 import sysconfig
 from dataclasses import dataclass
@@ -19,13 +20,17 @@ class Program:
 
 def own_python(script: str, *words: str) -> Program:
     base = Path(sys.base_prefix).resolve()
-    packages = Path(sysconfig.get_path("purelib"))
-    folders = {"packages": packages} | ({} if base.is_relative_to(_IN_EVERY_IMAGE) else {"python": base})
-    mounts = [{"name": name, "mountPath": str(path), "readOnly": True} for name, path in folders.items()]
-    interpreter = str(base / "bin" / f"python{sys.version_info.major}.{sys.version_info.minor}")
+    packages = sorted({sysconfig.get_path(kind) for kind in ("purelib", "platlib")})
+    folders = [*packages, *([] if base.is_relative_to(_IN_EVERY_IMAGE) else [str(base)])]
+    volumes = {f"python-{number}": path for number, path in enumerate(folders)}
     container = {
-        "command": [interpreter, "-c", script, *words],
-        "env": [{"name": "PYTHONPATH", "value": str(packages)}, {"name": "PYTHONDONTWRITEBYTECODE", "value": "1"}],
-        "volumeMounts": mounts,
+        "command": [
+            str(base / "bin" / f"python{sys.version_info.major}.{sys.version_info.minor}"),
+            "-c",
+            script,
+            *words,
+        ],
+        "env": [{"name": "PYTHONPATH", "value": os.pathsep.join(packages)}],
+        "volumeMounts": [{"name": name, "mountPath": path, "readOnly": True} for name, path in volumes.items()],
     }
-    return Program(container, [{"name": name, "hostPath": {"path": str(path)}} for name, path in folders.items()])
+    return Program(container, [{"name": name, "hostPath": {"path": path}} for name, path in volumes.items()])
