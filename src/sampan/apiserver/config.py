@@ -26,6 +26,8 @@ class TlsFiles:
     certificate: Path
     key: Path
     client_ca: Path | None = None
+    is_strict: bool = False
+    """Nothing older than TLS 1.3 is spoken; otherwise 1.2."""
 
     @property
     def all(self) -> list[Path]:
@@ -95,6 +97,8 @@ class ServerConfig:
     """Where others find the keys, if not here."""
     service_account_max_token_s: float = 0
     """How long tokens are good for at most; 0: as long as is asked for."""
+    extends_account_tokens: bool = True
+    """Tokens of pods are good for a year, for programs that do not look for new ones."""
     service_account_key: Path | None = None
     """Signs tokens."""
     service_account_public_keys: Sequence[Path] = ()
@@ -110,6 +114,8 @@ class ServerConfig:
     """How the server shows itself to kubelets; None: not at all, and it believes them."""
     proxy_client: tuple[Path, Path] | None = None
     """The certificate and the key by which services that serve a part of the API know this server."""
+    has_fairness: bool = True
+    """Requests are told apart and queue by their flows; otherwise only counted."""
     max_in_flight: int = 400
     """Requests at once that only read."""
     max_mutating_in_flight: int = 200

@@ -106,7 +106,7 @@ class ApiServer:
             pipeline=self.pipeline,
             limits=HttpLimits(reading=config.max_in_flight, writing=config.max_mutating_in_flight),
             metrics=RequestMetrics(metrics=self.metrics),
-            fairness=self.fairness,
+            fairness=self.fairness if config.has_fairness else None,
         )
         export_process(self.metrics)
         export_storage(self.metrics, self.registry)
@@ -324,6 +324,7 @@ def _token_signer(config: ServerConfig) -> TokenSigner | None:
         issuer=config.service_account_issuer,
         audiences=audiences(config),
         longest_s=config.service_account_max_token_s,
+        extends=config.extends_account_tokens,
     )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import ipaddress
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -55,9 +56,22 @@ _OPTIONS: tuple[tuple[tuple[str, ...], dict[str, Any]], ...] = (
         {"default": "", "metavar": "LIST", "help": "Which address of a node is used.  [InternalIP,ExternalIP,…]"},
     ),
     (
-        ("--proxy-client-cert-file",),
-        {"metavar": "F", "help": "By which services of parts of the API know it."},
+        ("--service-account-extend-token-expiration",),
+        {"type": bool, "default": True, "help": "Tokens of pods are good for a year.  [true]"},
     ),
+    (
+        ("--enable-priority-and-fairness",),
+        {"type": bool, "default": True, "help": "Requests queue by their flows.  [true]"},
+    ),
+    (
+        ("--tls-min-version",),
+        {
+            "type": click.Choice(["VersionTLS12", "VersionTLS13"]),
+            "default": "VersionTLS12",
+            "help": "Nothing older is spoken.  [VersionTLS12]",
+        },
+    ),
+    (("--proxy-client-cert-file",), {"metavar": "F", "help": "By which services of parts of the API know it."}),
     (("--proxy-client-key-file",), {"metavar": "F", "help": "Its key."}),
     (("--kubelet-timeout",), {"default": "5s", "metavar": "T", "help": "For connections to kubelets."}),
     (("--etcd-servers",), {"default": "", "metavar": "URL,…", "help": "Use etcd instead of the embedded store."}),
@@ -112,7 +126,7 @@ def server_config(given: Mapping[str, Any], *, tls: TlsFiles | None) -> ServerCo
         insecure_bind_address=flags.address("--insecure-bind-address", given["insecure_bind_address"]),
         insecure_port=flags.port("--insecure-port", given["insecure_port"]),
         advertise_address=advertised(given),
-        tls=tls,
+        tls=replace(tls, is_strict=given["tls_min_version"] == "VersionTLS13") if tls is not None else None,
         tokens=flags.tokens("--token-auth-file", given["token_auth_file"]),
         basic_users=flags.tokens("--basic-auth-file", given["basic_auth_file"]),
         has_bootstrap_tokens=given["enable_bootstrap_token_auth"],
@@ -123,6 +137,8 @@ def server_config(given: Mapping[str, Any], *, tls: TlsFiles | None) -> ServerCo
         other_service_account_issuers=tuple(given["service_account_issuer"][1:]),
         service_account_jwks_uri=given["service_account_jwks_uri"],
         service_account_max_token_s=_max_token_s(given["service_account_max_token_expiration"]),
+        extends_account_tokens=given["service_account_extend_token_expiration"],
+        has_fairness=given["enable_priority_and_fairness"],
         service_account_key=flags.file("--service-account-signing-key-file", given["service_account_signing_key_file"]),
         service_account_public_keys=_key_files(given["service_account_key_file"]),
         api_audiences=tuple(filter(None, given["api_audiences"].split(","))),

@@ -18,9 +18,18 @@ class TokenSigner:
     """`issuer` is who the tokens say they come from; `audiences` are what the API server itself goes by, the issuer
     unless told otherwise."""
 
-    def __init__(self, *, key_pem: bytes, issuer: str, audiences: Sequence[str] = (), longest_s: float = 0) -> None:
-        """`longest_s` is how long tokens that are asked for are good at most; 0: as long as is asked for."""
-        self.issuer, self.longest_s = issuer, longest_s
+    def __init__(
+        self,
+        *,
+        key_pem: bytes,
+        issuer: str,
+        audiences: Sequence[str] = (),
+        longest_s: float = 0,
+        extends: bool = True,
+    ) -> None:
+        """`longest_s` is how long tokens that are asked for are good at most; 0: as long as is asked for. `extends`:
+        those of pods are good for a year, for programs that do not look for new ones."""
+        self.issuer, self.longest_s, self.extends = issuer, longest_s, extends
         self.audiences = tuple(audiences) or (issuer,)
         self._key_pem = key_pem
 

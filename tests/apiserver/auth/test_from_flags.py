@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import jwt
-from aiohttp import ClientSession, TCPConnector, web
+from aiohttp import ClientError, ClientSession, TCPConnector, web
 from cryptography.hazmat.primitives.asymmetric import ec
 
 from sampan.apiserver.config import TlsFiles
@@ -59,6 +59,8 @@ def _access(spec: dict[str, Any]) -> dict[str, Any]:
 class Asking:
     def __init__(self, server: ApiServer, there: Outside) -> None:
         self._url, self._ca = f"https://127.0.0.1:{server.secure_port}", there.pki.certificate(CA)
+        self.newest = ssl.TLSVersion.MAXIMUM_SUPPORTED
+        """Of TLS, that is spoken."""
 
     async def code(self, method: str, path: str, token: str = "") -> int:
         return (await self._send(method, path, token))[0]
@@ -69,6 +71,7 @@ class Asking:
 
     async def _send(self, method: str, path: str, token: str) -> tuple[int, Any]:
         context = ssl.create_default_context(cafile=str(self._ca))
+        context.maximum_version = self.newest
         headers = {"Authorization": f"Bearer {token}"} if token else {}
         body: dict[str, Any] | None = {} if method == "POST" else None
         async with ClientSession(connector=TCPConnector(ssl=context)) as session:
@@ -155,3 +158,30 @@ def test_an_issuer_by_classic_flags(tmp_path: Path) -> None:
                 assert await asks.whoami(_issued(there.url)) == 401
 
     asyncio.run(main())
+
+
+def test_old_versions_of_tls(tmp_path: Path) -> None:
+    async def speaks(asks: Asking, version: ssl.TLSVersion) -> bool:
+        asks.newest = version
+        try:
+            return await asks.code("GET", "/healthz") == 200
+        except ClientError:
+            return False
+
+    async def main() -> None:
+        async with outside(tmp_path, Service().answer) as there:
+            for flags, wanted in (((), [True, True]), (("--tls-min-version=VersionTLS13",), [False, True])):
+                async with served(there, *flags) as asks:
+                    versions = (ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3)
+                    assert [await speaks(asks, version) for version in versions] == wanted
+
+    asyncio.run(main())
+
+
+def test_flags_that_switch_off() -> None:
+    flags = ["--enable-priority-and-fairness=false", "--service-account-extend-token-expiration=false"]
+    given = up.command.make_context("up", flags).params
+    config = server_config(given, tls=None)
+    assert (config.has_fairness, config.extends_account_tokens) == (False, False)
+    usual = server_config(up.command.make_context("up", []).params, tls=None)
+    assert (usual.has_fairness, usual.extends_account_tokens) == (True, True)

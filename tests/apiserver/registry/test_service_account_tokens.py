@@ -23,11 +23,13 @@ def pem(key: ec.EllipticCurvePrivateKey | rsa.RSAPrivateKey | ed25519.Ed25519Pri
 KEY = ec.generate_private_key(ec.SECP256R1())
 
 
-def claims_of(spec: dict[str, Any], *objects: tuple[str, dict[str, Any]]) -> tuple[dict[str, Any], dict[str, Any]]:
+def claims_of(
+    spec: dict[str, Any], *objects: tuple[str, dict[str, Any]], extends: bool = True
+) -> tuple[dict[str, Any], dict[str, Any]]:
     """The claims of a token for account `a`, and the answer that it came in."""
 
     async def work() -> tuple[dict[str, Any], dict[str, Any]]:
-        signer = TokenSigner(key_pem=pem(KEY), issuer=ISSUER)
+        signer = TokenSigner(key_pem=pem(KEY), issuer=ISSUER, extends=extends)
         async with one(signer=signer, clock=VirtualClock()) as server:
             await server.make(ACCOUNTS, {"metadata": {"name": "a"}})
             for path, value in objects:
@@ -75,6 +77,9 @@ def test_a_token_of_a_pod_outlives_what_was_asked_for() -> None:
     assert own["warnafter"] == claims["iat"] + 3607
     assert claims["exp"] - claims["iat"] == 365 * 24 * 3600
     assert answer["spec"]["expirationSeconds"] == 3607
+    claims, _ = claims_of(bound, (f"{NAMESPACE}/pods", {"metadata": {"name": "p"}, "spec": spec}), extends=False)
+    assert claims["exp"] - claims["iat"] == 3607
+    assert "warnafter" not in claims["kubernetes.io"]
 
 
 def test_a_pod_of_another_account() -> None:

@@ -12,7 +12,7 @@ from sampan.apiserver.http.trust import SortingContext
 def tls_context(files: TlsFiles, proxies: Path | None = None) -> ssl.SSLContext:
     """`proxies` is the CA of those in front."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER) if proxies is None else SortingContext(ssl.PROTOCOL_TLS_SERVER)
-    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    context.minimum_version = ssl.TLSVersion.TLSv1_3 if files.is_strict else ssl.TLSVersion.TLSv1_2
     context.load_cert_chain(files.certificate, files.key)
     context.set_alpn_protocols(["http/1.1"])
     if isinstance(context, SortingContext) and proxies is not None:

@@ -145,7 +145,8 @@ def _claims(
         own[bound.kind] = _ref(bound.obj)
         if bound.node is not None:
             own["node"] = _ref(bound.node)
-        if bound.kind == "pod" and lasts_s == _PROJECTED_S and set(spec.audiences or ()) <= set(signer.audiences):
+        is_projected = signer.extends and bound.kind == "pod" and lasts_s == _PROJECTED_S
+        if is_projected and set(spec.audiences or ()) <= set(signer.audiences):
             own["warnafter"], lasts_s = start + lasts_s, _EXTENDED_S
     return {
         "aud": spec.audiences,
