@@ -31,6 +31,8 @@ from sampan.kubelet.agent.pod_volumes import managed
 from sampan.kubelet.agent.registration import wanted_node
 from sampan.kubelet.agent.resizer import Resizer
 from sampan.kubelet.agent.sources import Sources
+from sampan.kubelet.agent.steps import Steps
+from sampan.kubelet.agent.stopping import Stopper
 from sampan.kubelet.cgroups import PodGroups
 from sampan.kubelet.cgroups.pod_groups import VERSION_1
 from sampan.kubelet.hooks import Hooks
@@ -184,6 +186,9 @@ class Kubelet:
         )
         self.sync_loop.on_terminated = self._own.on_terminated
         self._probes = making.make_probes(self)
+        hooks = Hooks(runtime=self.runtime, clock=self.clock)
+        steps = Steps(recorder=self.recorder, node=self.config.name)
+        stopper = Stopper(runtime=self.runtime, hooks=hooks, events=self.events, steps=steps, clock=self.clock)
         parts = Parts(
             runtime=self.runtime,
             environment=environment,
@@ -192,7 +197,7 @@ class Kubelet:
             groups=self.groups,
             objects=self.objects,
             probes=self._probes,
-            hooks=Hooks(runtime=self.runtime, clock=self.clock),
+            hooks=hooks,
             messages=Messages(environment=environment, runtime=self.runtime),
             events=self.events,
             resizer=Resizer(
@@ -200,11 +205,10 @@ class Kubelet:
             ),
             plugins=self._plugins,
             own_pods=self._own,
-            recorder=self.recorder,
+            stopper=await stack.enter_async_context(stopper),
+            steps=steps,
         )
-        provision = PodProvision(config=self.config, parts=parts, clock=self.clock, refusal=self.guard.refusal)
-        stack.push_async_callback(provision.close)
-        self.node.provision = provision
+        self.node.provision = PodProvision(config=self.config, parts=parts, refusal=self.guard.refusal)
 
     async def _work(self, volumes: VolumeManager, keeper: NodeKeeper) -> None:
         config = self.config

@@ -20,6 +20,8 @@ from sampan.kubelet.agent.orphans import remove_folder
 from sampan.kubelet.agent.own_pods import OwnPods
 from sampan.kubelet.agent.pulling import ImageManager
 from sampan.kubelet.agent.resizer import Resizer
+from sampan.kubelet.agent.steps import Steps
+from sampan.kubelet.agent.stopping import Stopper
 from sampan.kubelet.cgroups import PodGroups
 from sampan.kubelet.environment.environment import CONFIG_ERROR, Environment
 from sampan.kubelet.hooks import HookFailed, Hooks
@@ -31,9 +33,7 @@ from sampan.kubelet.provision import AlreadyTold, AnyContainer, Kill
 from sampan.kubelet.records import PodRecord
 from sampan.kubelet.restarts import is_sidecar, restarts_on_failure
 from sampan.kubelet.volumes import LimitExceeded, StillWaiting, VolumeManager
-from sampan.machinery.clock import Clock
 from sampan.machinery.events import NORMAL, WARNING
-from sampan.machinery.flight_recorder import FlightRecorder
 from sampan.runtimes import contract
 from sampan.runtimes.contract import ContainerReport, PodReport, Runtime, RuntimeFailure
 
@@ -42,8 +42,6 @@ log = logging.getLogger(__name__)
 T = TypeVar("T")
 
 POST_START_FAILED = "PostStartHookError"
-_LEAST_GRACE_S = 2.0
-"""What a container has at least after its hook, however long that took."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,20 +61,13 @@ class Parts:
     resizer: Resizer
     plugins: NodePlugins
     own_pods: OwnPods
-    recorder: FlightRecorder | None = None
+    stopper: Stopper
+    steps: Steps
 
 
 class PodProvision:
-    """`begin` runs work beside the sync loop: hooks before the end of containers."""
-
-    def __init__(
-        self, *, config: AgentConfig, parts: Parts, clock: Clock, refusal: Callable[[Pod], Verdict | None]
-    ) -> None:
-        self._refusal = refusal
-        self._config, self._parts, self._clock = config, parts, clock
-        self._stops: dict[tuple[str, str], asyncio.Task[None]] = {}
-        """By the pod's uid and the container's id."""
-        self._tasks: set[asyncio.Task[None]] = set()
+    def __init__(self, *, config: AgentConfig, parts: Parts, refusal: Callable[[Pod], Verdict | None]) -> None:
+        self._config, self._parts, self._refusal = config, parts, refusal
 
     def refusal(self, pod: Pod) -> Verdict | None:
         return self._refusal(pod)
@@ -84,7 +75,7 @@ class PodProvision:
     def forbidden(self, pod: Pod) -> Verdict | None:
         verdict = checks.forbidden(pod, self._config)
         if verdict is not None:
-            self._step(pod, "check permissions", verdict.message)
+            self._parts.steps.note(pod, "check permissions", verdict.message)
         return verdict
 
     async def admit(self, record: PodRecord) -> Verdict | None:
@@ -134,21 +125,21 @@ class PodProvision:
 
     async def prepare(self, record: PodRecord) -> None:
         pod, parts = record.pod, self._parts
-        self._step(pod, "check permissions", ", ".join(checks.wants(pod)))
+        self._parts.steps.note(pod, "check permissions", ", ".join(checks.wants(pod)))
         try:
             await asyncio.to_thread(parts.groups.ensure, pod)
         except OSError as fault:
             text = f"unable to ensure pod container exists: {fault}"
             raise RuntimeFailure("FailedCreatePodContainer", text) from None
-        self._step(pod, "make groups")
+        self._parts.steps.note(pod, "make groups")
         if record.is_static:
-            self._step(pod, "show mirror pod", await parts.own_pods.show(pod))
+            self._parts.steps.note(pod, "show mirror pod", await parts.own_pods.show(pod))
         try:
             await asyncio.to_thread(self._make_places, pod)
         except OSError as fault:
             text = f"error making pod data directories: {fault}"
             raise RuntimeFailure("FailedToMakePodDataDirectories", text) from None
-        self._step(pod, "make data directory")
+        self._parts.steps.note(pod, "make data directory")
         parts.objects.follow(pod)
         try:
             await self._unless_ending(record, parts.volumes.mount(pod))
@@ -158,16 +149,16 @@ class PodProvision:
             parts.events.pod(record.kubelet, pod, WARNING, failure.reason, failure.message)
             record.verdict = Verdict(reason=failure.reason, message=f"Pod was rejected: {failure.message}")
             raise AlreadyTold(failure.reason, failure.message) from None
-        self._step(pod, "mount volumes", " ".join(each.name for each in pod.spec.volumes))
+        self._parts.steps.note(pod, "mount volumes", " ".join(each.name for each in pod.spec.volumes))
         if pod.spec.imagePullSecrets:
             found = await self._unless_ending(record, parts.images.look_for_secrets(record))
-            self._step(pod, "read image pull secrets", " ".join(found))
+            self._parts.steps.note(pod, "read image pull secrets", " ".join(found))
         await self._unless_ending(record, self._prepare_claims(pod))
 
     async def _prepare_claims(self, pod: Pod) -> None:
         await self._parts.plugins.prepare(pod)
         if pod.spec.resourceClaims:
-            self._step(pod, "prepare claims", " ".join(each.name for each in pod.spec.resourceClaims))
+            self._parts.steps.note(pod, "prepare claims", " ".join(each.name for each in pod.spec.resourceClaims))
 
     def _make_places(self, pod: Pod) -> None:
         folder = self._parts.environment.pod_folder(pod)
@@ -183,14 +174,14 @@ class PodProvision:
             parts.events.pod(record.kubelet, pod, NORMAL, "SandboxChanged", text)
         config = await parts.environment.sandbox(pod, report.sandboxes)
         await parts.runtime.run_sandbox(pod, config)
-        self._step(pod, "run sandbox", str(report.sandboxes))
+        self._parts.steps.note(pod, "run sandbox", str(report.sandboxes))
 
     # -- containers --------------------------------------------------------------------------------------------------
 
     async def start(self, record: PodRecord, container: AnyContainer, attempt: int) -> None:
         pod, kubelet, parts = record.pod, record.kubelet, self._parts
         image = await self._unless_ending(record, parts.images.ensure(record, container))
-        self._step(pod, "pull", f"{container.name} {image.id}")
+        self._parts.steps.note(pod, "pull", f"{container.name} {image.id}")
         before = parts.runtime.pod_report(pod)
         try:
             config = await parts.environment.container(
@@ -206,19 +197,19 @@ class PodProvision:
                 pod_ips=before.ips,
                 target=_target(container, before),
             )
-            self._step(pod, "configure", container.name)
+            self._parts.steps.note(pod, "configure", container.name)
             await asyncio.to_thread(_make_log_folder, config.log_path)
             id = await parts.runtime.start_container(pod, _plain(container), attempt, config)
         except RuntimeFailure as failure:
             step = "configure" if failure.reason == CONFIG_ERROR else "create"
-            self._step(pod, step, f"{container.name}: {failure.reason}")
+            self._parts.steps.note(pod, step, f"{container.name}: {failure.reason}")
             parts.events.failed(kubelet, pod, container, failure.message)
             raise
         if isinstance(container, Container):
             parts.resizer.started(record, container)
-        self._step(pod, "create", f"{container.name} {id}")
+        self._parts.steps.note(pod, "create", f"{container.name} {id}")
         parts.events.created(kubelet, pod, container)
-        self._step(pod, "start", f"{container.name} {attempt}")
+        self._parts.steps.note(pod, "start", f"{container.name} {attempt}")
         parts.events.started(kubelet, pod, container)
         await self._forget_older(pod, container.name, before)
         await self._after_start(record, container)
@@ -242,42 +233,10 @@ class PodProvision:
             parts.events.killing(record.kubelet, pod, container, "FailedPostStartHook")
             await self.stop(record, container.name, _grace_s(pod))
             raise RuntimeFailure(POST_START_FAILED, str(failure)) from None
-        self._step(pod, "post-start hook", container.name)
+        self._parts.steps.note(pod, "post-start hook", container.name)
 
     async def stop(self, record: PodRecord, name: str, grace_s: float) -> None:
-        pod = record.pod
-        present = self._parts.runtime.pod_report(pod).container(name)
-        key = (record.uid, present.id if present is not None else "")
-        container = next((each for each in _containers(pod) if each.name == name), None)
-        hook = container.lifecycle.preStop if container is not None and container.lifecycle is not None else None
-        under_way = self._stops.get(key)
-        if under_way is not None and not under_way.done():
-            under_way.cancel()
-        elif hook is not None and grace_s > 0 and under_way is None:
-            self._stops[key] = self._begin(self._stop_with_hook(record, name, grace_s))
-            return
-        await self._parts.runtime.stop_container(pod, name, grace_s)
-        self._step(pod, "stop", f"{name} within {grace_s:g} s")
-
-    async def _stop_with_hook(self, record: PodRecord, name: str, grace_s: float) -> None:
-        pod, parts, by = record.pod, self._parts, self._clock.now() + grace_s
-        container = next(each for each in _containers(pod) if each.name == name)
-        assert container.lifecycle is not None
-        assert container.lifecycle.preStop is not None
-        hook = asyncio.ensure_future(parts.hooks.run(pod, container, container.lifecycle.preStop))
-        timer = asyncio.ensure_future(self._clock.sleep(grace_s))
-        try:
-            await asyncio.wait((hook, timer), return_when=asyncio.FIRST_COMPLETED)
-            if hook.done() and isinstance(hook.exception(), HookFailed):
-                text = "PreStopHook failed"
-                parts.events.container(record.kubelet, pod, container, WARNING, "FailedPreStopHook", text)
-        finally:
-            for each in (hook, timer):
-                each.cancel()
-            await asyncio.gather(hook, timer, return_exceptions=True)
-        left_s = max(by - self._clock.now(), _LEAST_GRACE_S)
-        await parts.runtime.stop_container(pod, name, left_s)
-        self._step(pod, "stop", f"{name} within {left_s:g} s, after its hook")
+        await self._parts.stopper.stop(record, name, grace_s)
 
     async def sync_running(self, record: PodRecord, report: PodReport) -> float | None:
         self._parts.volumes.follow(record.pod)
@@ -291,38 +250,25 @@ class PodProvision:
 
     async def release(self, pod: Pod) -> None:
         uid, parts = pod.metadata.uid, self._parts
-        for key in [key for key in self._stops if key[0] == uid]:
-            self._stops.pop(key).cancel()
+        parts.stopper.forget(uid)
         parts.probes.forget(uid)
         parts.objects.forget(uid)
         await parts.plugins.release(uid)
         await parts.volumes.unmount(pod)
         await asyncio.to_thread(parts.groups.remove, uid)
-        self._step(pod, "release")
+        self._parts.steps.note(pod, "release")
 
     async def clean_up(self, pod: Pod) -> None:
         await self.release(pod)
         self._parts.messages.forget(pod.metadata.uid)
         await asyncio.to_thread(self._remove_folders, pod)
-        self._step(pod, "clean up")
+        self._parts.steps.note(pod, "clean up")
 
     def _remove_folders(self, pod: Pod) -> None:
         shutil.rmtree(self._parts.environment.log_folder(pod), ignore_errors=True)
         remove_folder(self._parts.environment.pod_folder(pod))
 
-    async def close(self) -> None:
-        for task in list(self._tasks):
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
-
     # -- parts -------------------------------------------------------------------------------------------------------
-
-    def _step(self, pod: Pod, action: str, outcome: object = "") -> None:
-        if self._parts.recorder is not None:
-            meta = pod.metadata
-            subject = f"pods/{meta.namespace}/{meta.name}"
-            component = f"kubelet/{self._config.name}"
-            self._parts.recorder.note(component, action, subject, uid=meta.uid, outcome=str(outcome or ""))
 
     async def _unless_ending(self, record: PodRecord, work: Coroutine[Any, Any, T]) -> T:
         """Something that may take long: it is given up when the pod is to end."""
@@ -338,19 +284,9 @@ class PodProvision:
                 each.cancel()
             await asyncio.gather(task, end, return_exceptions=True)
 
-    def _begin(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
-        task = asyncio.get_running_loop().create_task(work)
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
-        return task
-
 
 def _make_log_folder(path: os.PathLike[str]) -> None:
     os.makedirs(os.path.dirname(path), mode=0o755, exist_ok=True)
-
-
-def _containers(pod: Pod) -> list[AnyContainer]:
-    return [*(pod.spec.containers or ()), *pod.spec.initContainers, *pod.spec.ephemeralContainers]
 
 
 def _plain(container: AnyContainer) -> Container:

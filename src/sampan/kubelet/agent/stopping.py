@@ -1,0 +1,97 @@
+"""Containers that are told to stop: their hook first, beside all else, then the runtime, all within the grace."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+
+from sampan.api.types.core_v1 import LifecycleHandler, Pod
+from sampan.kubelet.agent.steps import Steps
+from sampan.kubelet.hooks import HookFailed, Hooks
+from sampan.kubelet.pod_events import PodEvents
+from sampan.kubelet.provision import AnyContainer
+from sampan.kubelet.records import PodRecord
+from sampan.machinery.clock import Clock
+from sampan.machinery.events import WARNING
+from sampan.runtimes.contract import Runtime, RuntimeFailure
+
+log = logging.getLogger(__name__)
+
+_LEAST_GRACE_S = 2.0
+"""What a container has at least after its hook, however long that took."""
+
+
+class Stopper:
+    """`async with`: hooks that are under way when the block is left are given up."""
+
+    def __init__(self, *, runtime: Runtime, hooks: Hooks, events: PodEvents, steps: Steps, clock: Clock) -> None:
+        self._runtime, self._hooks, self._events, self._steps, self._clock = runtime, hooks, events, steps, clock
+        self._group = asyncio.TaskGroup()
+        self._stops: dict[tuple[str, str], asyncio.Task[None]] = {}
+        """Of containers with a hook, by the pod's uid and the container's id."""
+
+    async def __aenter__(self) -> Stopper:
+        await self._group.__aenter__()
+        return self
+
+    async def __aexit__(self, *exc: object) -> None:
+        for task in self._stops.values():
+            task.cancel()
+        await self._group.__aexit__(None, None, None)
+
+    async def stop(self, record: PodRecord, name: str, grace_s: float) -> None:
+        """Begin to. Again with a shorter grace: its hook is not waited for any more."""
+        pod = record.pod
+        present = self._runtime.pod_report(pod).container(name)
+        key = (record.uid, present.id if present is not None else "")
+        container = next((each for each in _containers(pod) if each.name == name), None)
+        hook = container.lifecycle.preStop if container is not None and container.lifecycle is not None else None
+        under_way = self._stops.get(key)
+        if under_way is not None and not under_way.done():
+            under_way.cancel()
+        elif container is not None and hook is not None and grace_s > 0 and under_way is None:
+            self._stops[key] = self._group.create_task(self._stop_with_hook(record, container, hook, grace_s))
+            return
+        await self._runtime.stop_container(pod, name, grace_s)
+        self._steps.note(pod, "stop", f"{name} within {grace_s:g} s")
+
+    def forget(self, uid: str) -> None:
+        """Nothing of the pod runs any more."""
+        for key in [key for key in self._stops if key[0] == uid]:
+            self._stops.pop(key).cancel()
+
+    async def _stop_with_hook(
+        self, record: PodRecord, container: AnyContainer, hook: LifecycleHandler, grace_s: float
+    ) -> None:
+        pod, by = record.pod, self._clock.now() + grace_s
+        await self._run_hook(record, container, hook, grace_s)
+        left_s = max(by - self._clock.now(), _LEAST_GRACE_S)
+        try:
+            await self._runtime.stop_container(pod, container.name, left_s)
+        except RuntimeFailure as failure:
+            log.warning("container %s of pod %s cannot be stopped: %s", container.name, record.uid, failure.message)
+            return
+        self._steps.note(pod, "stop", f"{container.name} within {left_s:g} s, after its hook")
+
+    async def _run_hook(
+        self, record: PodRecord, container: AnyContainer, wanted: LifecycleHandler, grace_s: float
+    ) -> None:
+        """Until it is done or its time is up."""
+        hook = asyncio.ensure_future(self._hooks.run(record.pod, container, wanted))
+        timer = asyncio.ensure_future(self._clock.sleep(grace_s))
+        try:
+            await asyncio.wait((hook, timer), return_when=asyncio.FIRST_COMPLETED)
+            if hook.done() and isinstance(hook.exception(), HookFailed):
+                text = "PreStopHook failed"
+                self._events.container(record.kubelet, record.pod, container, WARNING, "FailedPreStopHook", text)
+        finally:
+            for each in (hook, timer):
+                each.cancel()
+            await asyncio.gather(hook, timer, return_exceptions=True)
+
+
+def _containers(pod: Pod) -> list[AnyContainer]:
+    return [*(pod.spec.containers or ()), *pod.spec.initContainers, *pod.spec.ephemeralContainers]
+
+
+__all__ = ["Stopper"]
