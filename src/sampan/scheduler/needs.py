@@ -83,21 +83,24 @@ def needs_key(spec: PodSpec) -> bytes:
             spec.tolerations,
             spec.topologySpreadConstraints,
             concerning_volumes(spec),
-            (spec.overhead, spec.resources, spec.hostNetwork, spec.schedulingGroup),
-            sorted(declared_features(spec)),
+            (spec.overhead, spec.resources, spec.hostNetwork, spec.hostUsers, spec.schedulingGroup),
         )
     )
 
 
 def _container(found: Container) -> tuple[Any, ...]:
-    return (found.image, found.resources, found.ports, found.restartPolicy)
+    return (found.image, found.resources, found.ports, found.restartPolicy, _restarts_all(found))
+
+
+def _restarts_all(found: Container) -> bool:
+    return any(rule.action == _RESTART_ALL for rule in found.restartPolicyRules) if found.restartPolicyRules else False
 
 
 def declared_features(spec: PodSpec) -> frozenset[str]:
     """What a kubelet must say it can do before it may have the pod."""
     found = set()
     containers = (*(spec.containers or ()), *spec.initContainers)
-    if any(rule.action == _RESTART_ALL for one in containers for rule in one.restartPolicyRules):
+    if any(map(_restarts_all, containers)):
         found.add("RestartAllContainersOnContainerExits")
     if spec.hostNetwork and spec.hostUsers is False:
         found.add("UserNamespacesHostNetworkSupport")

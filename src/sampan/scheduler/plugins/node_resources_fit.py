@@ -66,9 +66,11 @@ class NodeResourcesFit:
         for name, amount in self._checked(cycle.needs):
             at = table.resource(name)
             there = table.allocatable[at, rows]
-            is_own = there > 0 if name in table.by_devices else True  # else DynamicResources looks for devices
-            short.append((f"Insufficient {name}", (amount > there - table.requested[at, rows]) & is_own))
-            final |= (amount > there) & is_own
+            lacks, never = amount > there - table.requested[at, rows], amount > there
+            if name in table.by_devices:  # where there is none, DynamicResources looks for devices
+                lacks, never = lacks & (there > 0), never & (there > 0)
+            short.append((f"Insufficient {name}", lacks))
+            final |= never
         return _codes(cycle, self.name, short, final)
 
     def score(self, cycle: Cycle, rows: Rows) -> Ints:
