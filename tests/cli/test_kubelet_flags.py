@@ -23,7 +23,8 @@ authentication: {anonymous: {enabled: true}}
 
 def test_defaults_are_the_real_ones() -> None:
     config = agent_config(settings({}), Path("/r"), Path("/l"))
-    assert (config.max_pods, config.kubelet.renew_s, config.relist_s) == (110, 10.0, 60.0)
+    assert (config.max_pods, config.kubelet.status_s, config.relist_s) == (110, 10.0, 60.0)
+    assert (config.kubelet.lease_duration_s, config.kubelet.renew_s) == (40, 10.0)
     assert config.eviction_hard["nodefs.available"] == "10%"
     assert config.container_log_max_bytes == 10 << 20
 
@@ -37,7 +38,7 @@ def test_flags_go_before_the_file(tmp_path: Path) -> None:
     assert (config.max_pods, config.cluster_dns) == (30, ["10.0.0.10"])
     assert config.labels == {"a": "b", "c": "d"}
     assert (config.eviction_hard, config.eviction_soft) == ({"memory.available": "200Mi"}, {"memory.available": "1Gi"})
-    assert config.kubelet.renew_s == 5.0
+    assert (config.kubelet.status_s, config.kubelet.renew_s) == (5.0, 10.0)
     assert (config.taints[0].key, config.taints[0].effect) == ("a", "NoSchedule")
     assert found["anonymous-auth"] is True
 

@@ -186,7 +186,8 @@ def agent_config(found: Mapping[str, Any], root: Path, logs: Path) -> AgentConfi
         kubelet=KubeletConfig(
             longest_pause_s=_longest_pause_s(found["crashLoopBackOff.maxContainerRestartPeriod"]),
             lease_duration_s=found["node-lease-duration-seconds"],
-            renew_s=found["node-status-update-frequency"],
+            renew_s=found["node-lease-duration-seconds"] / 4,
+            status_s=found["node-status-update-frequency"],
             report_s=found["node-status-report-frequency"],
         ),
         registers=found["register-node"],

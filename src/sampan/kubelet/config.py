@@ -10,7 +10,9 @@ PORT = 10250
 class KubeletConfig:
     lease_duration_s: int = 40
     renew_s: float = 10.0
-    """How often the lease is renewed and the node's status looked at."""
+    """How often the lease is renewed."""
+    status_s: float = 10.0
+    """How often a real node's status is looked at; that of a hollow one with its lease."""
     report_s: float = 300.0
     """How often the node's status is written although nothing has changed."""
     workers: int = 64

@@ -48,10 +48,14 @@ class Heartbeat:
             kubelet.node = await kubelet.client.of(Node).patch(kubelet.name, patch)
         self._events.node(kubelet, "Starting", "Starting kubelet.")
         await self._update_status(kubelet)
-        await self._renew(kubelet)
+        await self.renew(kubelet)
 
     async def beat(self, kubelet: NodeRecord) -> None:
-        await self._renew(kubelet)
+        await self.renew(kubelet)
+        await self.report(kubelet)
+
+    async def report(self, kubelet: NodeRecord) -> None:
+        """Write the status, if something has changed or it is due."""
         is_due = self._clock.now() - kubelet.reported_at >= self._config.report_s
         if kubelet.is_changed or is_due:
             await self._update_status(kubelet, is_due=is_due)
@@ -83,7 +87,7 @@ class Heartbeat:
 
     # -- lease -------------------------------------------------------------------------------------------------------
 
-    async def _renew(self, kubelet: NodeRecord) -> None:
+    async def renew(self, kubelet: NodeRecord) -> None:
         leases = kubelet.client.of(Lease)
         if kubelet.lease is not None:
             try:

@@ -91,16 +91,29 @@ class NodeKeeper:
         self.beat_now()
 
     async def run(self) -> None:
-        """Heartbeats, until cancelled."""
+        """Heartbeats, until cancelled: the lease and the status each in its own time."""
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self._keep_lease())
+            group.create_task(self._keep_status())
+
+    async def _keep_lease(self) -> None:
         while True:
-            await self._pause(self._config.kubelet.renew_s)
+            await self._clock.sleep(self._config.kubelet.renew_s)
+            try:
+                await self._heartbeat.renew(self._record)
+            except (errors.ApiError, ConnectionFailed) as error:
+                log.warning("node %s: its lease cannot be renewed: %s", self._config.name, error)
+
+    async def _keep_status(self) -> None:
+        while True:
+            await self._pause(self._config.kubelet.status_s)
             await self._look_at_runtime()
             self.look()
             try:
                 await self._look_at_images()
-                await self._heartbeat.beat(self._record)
+                await self._heartbeat.report(self._record)
             except (errors.ApiError, ConnectionFailed) as error:
-                log.warning("node %s: heartbeat: %s", self._config.name, error)
+                log.warning("node %s: its status cannot be told: %s", self._config.name, error)
 
     def beat_now(self) -> None:
         """Something is to be told at once."""

@@ -1,0 +1,60 @@
+"""What a real node asks of its API server and tells it, and how often."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+from sampan.api.types.coordination_v1 import Lease
+from sampan.apiserver.call import User
+from sampan.kubelet.config import KubeletConfig
+from sampan.machinery.client.codecs import ObjectCodec
+from sampan.machinery.client.transport import Events, Request, Response
+from sampan.testing import Cluster
+from tests.e2e.chaos.line import Line
+from tests.kubelet.agent.real_node import NAME, real_node, until
+
+
+class HeardLine(Line):
+    """One that somebody listens to."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.watched: set[tuple[str, str]] = set()
+        """What is followed, and which part of it."""
+        self.written: list[str] = []
+
+    async def carry(self, request: Request, user: User) -> Response:
+        if request.method != "GET":
+            self.written.append(f"{request.method} {request.path}")
+        return await super().carry(request, user)
+
+    @asynccontextmanager
+    async def follow(self, request: Request, codec: ObjectCodec, user: User) -> AsyncIterator[Events]:
+        self.watched.add((request.path, dict(request.query).get("fieldSelector", "")))
+        async with super().follow(request, codec, user) as events:
+            yield events
+
+
+def test_a_node_follows_only_itself_and_its_pods_and_renews_its_lease_between_statuses(tmp_path: Path) -> None:
+    async def main() -> None:
+        line = HeardLine()
+        async with Cluster(components=("apiserver", "controllers")) as cluster:
+            line.open(cluster.assembly.transport)
+            times = KubeletConfig(renew_s=0.1, status_s=3600)
+            async with real_node(tmp_path, line, kubelet=times) as kubelet:
+                await kubelet.ready.wait()
+                followed = {each for each in line.watched if each[0] in ("/api/v1/nodes", "/api/v1/pods")}
+                assert followed == {
+                    ("/api/v1/nodes", f"metadata.name={NAME}"),
+                    ("/api/v1/pods", f"spec.nodeName={NAME}"),
+                }
+                before = await cluster.client.of(Lease).get(NAME, "kube-node-lease")
+                line.written.clear()
+                await until(lambda: len([each for each in line.written if each.startswith("PUT")]) >= 3)
+                after = await cluster.client.of(Lease).get(NAME, "kube-node-lease")
+                assert after.spec.renewTime != before.spec.renewTime
+                assert not [each for each in line.written if each.endswith(f"/nodes/{NAME}/status")]
+                await line.cut()
+
+    asyncio.run(main())
