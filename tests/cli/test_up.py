@@ -31,7 +31,8 @@ def test_a_whole_life(sampan: Sampan) -> None:
     ready = READY.fullmatch(told[0])
     assert ready
     url, pid = ready.groups()
-    assert told[1:] == [
+    assert re.match(r"  nodes  (oci|cri|docker): |  nodes  there is no node: ", told[1])
+    assert told[2:] == [
         f"  use    export KUBECONFIG={sampan.folder()}/admin.kubeconfig",
         "  try    kubectl get namespaces        (or: sampan kubectl get namespaces)",
         f"  log    {sampan.folder()}/sampan.log",
