@@ -6,6 +6,7 @@ import pytest
 
 from sampan.machinery.cel import CelError, Environment
 from sampan.machinery.cel.escapes import escaped
+from sampan.machinery.cel.library import FUNCTIONS as LIBRARY
 from sampan.machinery.cel.lists import FUNCTIONS as OF_LISTS
 from sampan.machinery.cel.quantities import FUNCTIONS, quantity_value, version_value
 from sampan.machinery.cel.shapes import ListOf, MapOf, ObjectOf
@@ -139,3 +140,44 @@ def test_selections() -> None:
 )
 def test_names_that_are_no_identifiers(name: str, wanted: str) -> None:
     assert escaped(name) == wanted
+
+
+PLACES = Environment(variables=("x",), functions=LIBRARY)
+
+
+@pytest.mark.parametrize(
+    ("text", "wanted"),
+    [
+        ("isIP('10.0.0.1') && !isIP('10.0.0.256') && !isIP('::ffff:1.2.3.4') && !isIP('fe80::1%eth0')", True),
+        ("ip.isCanonical('2001:db8::1') && !ip.isCanonical('2001:DB8::1')", True),
+        ("[ip('10.0.0.1').family(), ip('::1').family()]", [4, 6]),
+        (
+            "ip('127.0.0.1').isLoopback() && ip('0.0.0.0').isUnspecified() && ip('169.254.1.1').isLinkLocalUnicast()",
+            True,
+        ),
+        ("ip('224.0.0.1').isLinkLocalMulticast() && ip('ff02::1').isLinkLocalMulticast()", True),
+        ("ip('192.168.0.1').isGlobalUnicast() && !ip('255.255.255.255').isGlobalUnicast()", True),
+        ("isCIDR('10.0.0.0/8') && !isCIDR('10.0.0.0') && !isCIDR('10.0.0.0/255.0.0.0')", True),
+        ("cidr('10.0.0.0/8').containsIP('10.1.2.3') && !cidr('10.0.0.0/8').containsIP(ip('11.0.0.1'))", True),
+        (
+            "cidr('10.0.0.0/8').containsCIDR('10.1.0.0/16') && !cidr('10.1.0.0/16').containsCIDR(cidr('10.0.0.0/8'))",
+            True,
+        ),
+        ("cidr('10.0.0.0/8').containsIP('::1') || cidr('10.0.0.0/8').containsCIDR('::/0')", False),
+        ("cidr('10.1.2.3/8').masked() == cidr('10.0.0.0/8') && cidr('10.1.2.3/8').ip() == ip('10.1.2.3')", True),
+        ("cidr('10.1.2.3/8').prefixLength()", 8),
+        ("isURL('https://a.b:1/c') && isURL('/only/a/path') && !isURL('nonsense') && !isURL('http://a:b/')", True),
+        ("[url('https://u@a.b:1/c%20d?k=v&k=w').getScheme(), url('https://u@a.b:1/').getHost()]", ["https", "a.b:1"]),
+        ("[url('https://a.b:1').getHostname(), url('https://a.b:1').getPort(), url('/p').getPort()]", ["a.b", "1", ""]),
+        ("url('https://a/c%20d?k=v&k=w').getEscapedPath()", "/c%20d"),
+        ("url('https://a/?k=v&k=w&l').getQuery()", {"k": ["v", "w"], "l": [""]}),
+    ],
+)
+def test_places(text: str, wanted: object) -> None:
+    assert PLACES.compile(text).evaluate({"x": 1}) == wanted
+
+
+@pytest.mark.parametrize("text", ["ip('x')", "cidr('1.2.3.4')", "url('x')"])
+def test_places_that_are_none(text: str) -> None:
+    with pytest.raises(CelError):
+        PLACES.compile(text).evaluate({"x": 1})

@@ -8,8 +8,7 @@ from typing import Any
 
 from sampan.machinery.cel import CelError, Environment, Expression
 from sampan.machinery.cel.escapes import reachable
-from sampan.machinery.cel.lists import FUNCTIONS as OF_LISTS
-from sampan.machinery.cel.quantities import FUNCTIONS as OF_QUANTITIES
+from sampan.machinery.cel.library import FUNCTIONS
 from sampan.machinery.cel.shapes import ListOf, MapOf, ObjectOf, Shape
 
 _TEXTS = ("namespace", "verb", "group", "version", "resource", "subresource", "name")
@@ -41,7 +40,7 @@ class ConditionsFailed(ValueError):
 
 @cache
 def environment() -> Environment:
-    return Environment(variables={"request": _REQUEST}, functions=(*OF_QUANTITIES, *OF_LISTS))
+    return Environment(variables={"request": _REQUEST}, functions=FUNCTIONS)
 
 
 def compiled(text: str) -> Expression:

@@ -1,8 +1,8 @@
 """The Common Expression Language, behind a small seam: compile an expression once, evaluate it often.
 
 `expression` is the seam; it and `shapes`, the types that expressions are checked against, are all that imports the
-library. `syntax` reads what was compiled, `messages` what it says. `quantities` and `lists` have functions of
-Kubernetes' own libraries, `escapes` its names for what is no identifier, `devices` the selectors of devices.
+library. `syntax` reads what was compiled, `messages` what it says. `library` has functions that Kubernetes adds
+(`quantities`, `lists`, `addresses`), `escapes` its names for what is no identifier, `devices` the selectors of devices.
 """
 
 from sampan.machinery.cel.expression import CelError, Environment, Expression, Function

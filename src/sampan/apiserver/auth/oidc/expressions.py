@@ -11,8 +11,7 @@ from sampan.apiserver.auth.chain import TokenFault
 from sampan.apiserver.call import User
 from sampan.machinery.cel import CelError, Environment, Expression
 from sampan.machinery.cel.escapes import reachable
-from sampan.machinery.cel.lists import FUNCTIONS as OF_LISTS
-from sampan.machinery.cel.quantities import FUNCTIONS as OF_QUANTITIES
+from sampan.machinery.cel.library import FUNCTIONS
 from sampan.machinery.cel.shapes import ListOf, MapOf, ObjectOf, Shape
 
 _USER = ObjectOf(
@@ -55,7 +54,7 @@ def user_environment() -> Environment:
 
 
 def _environment(variables: Mapping[str, Shape]) -> Environment:
-    return Environment(variables=variables, functions=(*OF_QUANTITIES, *OF_LISTS))
+    return Environment(variables=variables, functions=FUNCTIONS)
 
 
 def claims_value(claims: Mapping[str, Any]) -> dict[str, Any]:
