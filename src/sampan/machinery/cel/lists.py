@@ -18,6 +18,27 @@ def _is_sorted(values: Sequence[Any]) -> bool:
     return all(one <= other for one, other in pairwise(values))
 
 
+def _flat(values: Sequence[Any], depth: int = 1) -> list[Any]:
+    found: list[Any] = []
+    for one in values:
+        found += _flat(one, depth - 1) if depth and isinstance(one, list) else [one]
+    return found
+
+
+def _distinct(values: Sequence[Any]) -> list[Any]:
+    found: list[Any] = []
+    for one in values:
+        if one not in found:
+            found.append(one)
+    return found
+
+
+def _slice(values: Sequence[Any], start: int, end: int) -> list[Any]:
+    if not 0 <= start <= end <= len(values):
+        raise ValueError(f"cannot slice({start}, {end}) of a list of {len(values)}")
+    return list(values[start:end])
+
+
 def _find_all(text: str, pattern: str, most: int = -1) -> list[str]:
     found = [match[0] for match in re.finditer(pattern, text)]
     return found if most < 0 else found[:most]
@@ -32,6 +53,12 @@ FUNCTIONS: Sequence[Function] = (
     Function("sets.equivalent", lambda a, b: _contains(a, b) and _contains(b, a), 2, gives="bool"),
     Function("sets.intersects", lambda a, b: any(one in a for one in b), 2, gives="bool"),
     Function("isSorted", _is_sorted, 1, True, gives="bool"),
+    Function("lists.range", lambda count: list(range(count))),
+    Function("flatten", _flat, 1, True),
+    Function("flatten", _flat, 2, True),
+    Function("distinct", _distinct, 1, True),
+    Function("slice", _slice, 3, True),
+    Function("sort", sorted, 1, True),
     Function("sum", sum, 1, True),
     Function("min", min, 1, True),
     Function("max", max, 1, True),
