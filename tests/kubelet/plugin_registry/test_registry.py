@@ -1,6 +1,7 @@
 """Plug-ins as they are found, whoever has use for them."""
 
 import asyncio
+import os
 import socket
 import tempfile
 from collections.abc import AsyncIterator, Sequence
@@ -120,5 +121,20 @@ def test_one_that_does_not_speak_keeps_no_other_waiting() -> None:
                 assert not looking.done()
                 looking.cancel()
             assert keeper.names == ["one"]
+
+    asyncio.run(main())
+
+
+def test_a_server_ends_although_somebody_is_connected() -> None:
+    async def main() -> None:
+        with tempfile.TemporaryDirectory(prefix="sr") as folder:
+            path = Path(folder) / "p.sock"
+            async with asyncio.timeout(PATIENCE_S):
+                async with Plugin("one").serving(path):
+                    reader, writer = await asyncio.open_unix_connection(path)
+                    assert await reader.read(1), "the gRPC server greets"
+                await reader.read()
+                writer.close()
+                assert os.listdir(folder) == []
 
     asyncio.run(main())

@@ -69,7 +69,7 @@ class SocketServer:
                 self._path.unlink(missing_ok=True)
                 ends = list(self._open.values())
                 for writer in self._open:
-                    writer.close()
+                    writer.transport.abort()  # whether or not the other side reads
                 for end in ends:
                     await end.wait()
 
