@@ -29,6 +29,7 @@ from sampan.kubelet.restarts import is_sidecar, may_restart_all
 from sampan.runtimes import contract
 from sampan.runtimes.contract import PodReport
 
+WHOLE_POD = ""
 RESTARTING_ALL = "RestartingAllContainers"
 _REMOVED = "The container is removed because RestartAllContainers in place"
 _UNKNOWN = "ContainerStatusUnknown"
@@ -58,7 +59,7 @@ class Facts:
     """Nothing of the pod is started again."""
     verdict: Verdict | None = None
     actuated: Mapping[str, ResourceRequirements] = field(default_factory=dict)
-    """What containers run with, where that is not what the spec says."""
+    """What containers run with, where that is not what the spec says; under WHOLE_POD what the pod has as a whole."""
     resize: tuple[str, str, str] | None = None
     """A resize that is not done: condition, reason, message."""
     is_resetting: bool = False
@@ -99,6 +100,9 @@ def generate(pod: Pod, facts: Facts, now: float) -> PodStatus:
         status.ephemeralContainerStatuses = container_statuses(
             pod, spec.ephemeralContainers, report, old.ephemeralContainerStatuses, facts.waiting
         )
+    if spec.resources is not None and (spec.resources.requests or spec.resources.limits):
+        status.resources = facts.actuated.get(WHOLE_POD, spec.resources)
+        status.allocatedResources = status.resources.requests
     if facts.is_resetting:
         _reset(status, facts)
     _set_addresses(status, pod, facts)
@@ -231,4 +235,4 @@ def rejected(pod: Pod, verdict: Verdict, now: float) -> PodStatus:
     )
 
 
-__all__ = ["Facts", "Verdict", "finished", "generate", "may_run", "merge", "rejected"]
+__all__ = ["WHOLE_POD", "Facts", "Verdict", "finished", "generate", "may_run", "merge", "rejected"]

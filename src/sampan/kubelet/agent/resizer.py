@@ -11,6 +11,7 @@ from sampan.kubelet.agent import resizing
 from sampan.kubelet.cgroups import PodGroups
 from sampan.kubelet.environment.amounts import container_resources
 from sampan.kubelet.pod_events import PodEvents
+from sampan.kubelet.pod_status import WHOLE_POD
 from sampan.kubelet.records import PodRecord
 from sampan.machinery.events import NORMAL, WARNING
 from sampan.runtimes import contract
@@ -32,8 +33,8 @@ class Resizer:
 
     async def sync(self, record: PodRecord, report: PodReport) -> float | None:
         """Give running containers what the pod says; after how many seconds to try again."""
-        pending = self._pending(record, report)
-        if not pending:
+        pending, is_whole = self._pending(record, report), self._is_whole_pending(record, report)
+        if not pending and not is_whole:
             self._done(record)
             return None
         pod, kubelet = record.pod, record.kubelet
@@ -52,6 +53,8 @@ class Resizer:
         except (RuntimeFailure, OSError) as fault:
             self._fail(record, str(fault))
             return _RETRY_S
+        if is_whole and record.pod.spec.resources is not None:
+            record.actuated = {**(record.actuated or {}), WHOLE_POD: record.pod.spec.resources}
         if not self._pending(record, report):
             self._done(record)
         return None
@@ -65,6 +68,17 @@ class Resizer:
             if names := resizing.changed(container.resources, self._present(record, container)):
                 found.append((container, names))
         return found
+
+    def _is_whole_pending(self, record: PodRecord, report: PodReport) -> bool:
+        """Whether the pod as a whole is to have more or less."""
+        wanted, said = record.pod.spec.resources, record.pod.status.resources
+        if wanted is None or not report.is_sandbox_ready:
+            return False
+        known = (record.actuated or {}).get(WHOLE_POD)
+        if known is None:
+            known = said if said is not None else wanted
+            record.actuated = {**(record.actuated or {}), WHOLE_POD: known}
+        return bool(resizing.changed(wanted, known))
 
     def _present(self, record: PodRecord, container: Container) -> ResourceRequirements:
         """What the container runs with, as far as this kubelet or the one before it said."""

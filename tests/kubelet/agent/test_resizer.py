@@ -1,0 +1,70 @@
+"""In-place resizes, carried out."""
+
+import asyncio
+from typing import Any
+
+import msgspec
+import pytest
+
+from sampan.api.codec import json
+from sampan.api.types.core_v1 import Node, Pod
+from sampan.kubelet import admission
+from sampan.kubelet.agent.resizer import Resizer
+from sampan.kubelet.pod_status import WHOLE_POD
+from sampan.kubelet.records import NodeRecord, PodRecord
+from sampan.runtimes import contract
+from sampan.runtimes.contract import ContainerReport, PodReport
+
+NODE = json.from_value({"metadata": {"name": "n"}, "status": {"allocatable": {"cpu": "4", "memory": "8Gi"}}}, Node)
+
+
+def pod(cpu: str) -> Pod:
+    whole = {"requests": {"cpu": cpu}, "limits": {"cpu": cpu}}
+    spec = {"containers": [{"name": "c", "image": "i"}], "resources": whole}
+    return json.from_value({"metadata": {"name": "p", "uid": "u"}, "spec": spec}, Pod)
+
+
+class Groups:
+    def __init__(self) -> None:
+        self.ensured: list[Pod] = []
+
+    def widen(self, found: Pod) -> None:
+        return
+
+    def ensure(self, found: Pod) -> None:
+        self.ensured.append(found)
+
+
+class Events:
+    def __init__(self) -> None:
+        self.reasons: list[str] = []
+
+    def pod(self, kubelet: object, found: Pod, type: str, reason: str, message: str) -> None:
+        self.reasons.append(reason)
+
+
+@pytest.mark.parametrize(
+    ("cpu", "reasons", "condition"),
+    [("2", ["ResizeStarted", "ResizeCompleted"], None), ("9", ["ResizeInfeasible"], "PodResizePending")],
+)
+def test_a_pod_as_a_whole(cpu: str, reasons: list[str], condition: str | None) -> None:
+    async def main() -> None:
+        groups, events = Groups(), Events()
+        nobody: Any = None
+        kubelet = NodeRecord(name="n", client=nobody, runtime=nobody, machine=nobody, node=NODE)
+        record = PodRecord(kubelet=kubelet, pod=pod("1"))
+        record.count(admission.amounts_of(record.pod))
+        running = ContainerReport("c", "id", contract.RUNNING, 0, "i", "i")
+        report = PodReport(is_sandbox_ready=True, sandboxes=1, containers=[running])
+        parts: Any = {"groups": groups, "events": events}
+        resizer = Resizer(runtime=nobody, node_memory=1 << 30, **parts)
+        await resizer.sync(record, report)
+        assert (groups.ensured, events.reasons) == ([], [])
+        record.pod = msgspec.structs.replace(record.pod, spec=pod(cpu).spec)
+        await resizer.sync(record, report)
+        assert events.reasons == reasons
+        assert (record.resize[0] if record.resize is not None else None) == condition
+        has = (record.actuated or {})[WHOLE_POD].requests["cpu"]
+        assert (has, len(groups.ensured)) == ((cpu, 1) if condition is None else ("1", 0))
+
+    asyncio.run(main())
