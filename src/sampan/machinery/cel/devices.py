@@ -9,7 +9,7 @@ from typing import Any
 from sampan.machinery.cel.expression import CelError, Environment, Expression
 from sampan.machinery.cel.lists import FUNCTIONS as OF_LISTS
 from sampan.machinery.cel.quantities import FUNCTIONS as OF_QUANTITIES
-from sampan.machinery.cel.shapes import MapOf, ObjectOf
+from sampan.machinery.cel.shapes import MapOf, ObjectOf, load
 from sampan.machinery.cel.syntax import Node
 
 _BY_DOMAIN = ("attributes", "capacity")
@@ -47,6 +47,14 @@ class DeviceExpression:
         return {**{name: {} for name in self._domains}, **by_domain}
 
 
+def loading() -> Iterator[None]:
+    """Make ready to compile: that takes a while at the first time, so there is a pause between the steps."""
+    load()
+    yield
+    _environment()
+    yield
+
+
 @lru_cache(maxsize=_KEPT)
 def compiled(text: str) -> DeviceExpression:
     """CelError with what is wrong with it as a selector."""
@@ -68,4 +76,4 @@ def _domains(tree: Node) -> Iterator[str]:
                 yield which.name
 
 
-__all__ = ["DeviceExpression", "compiled"]
+__all__ = ["DeviceExpression", "compiled", "loading"]

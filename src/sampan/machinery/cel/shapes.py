@@ -30,10 +30,15 @@ Scalar = Literal["string", "bool", "int", "double", "dyn"]
 Shape: TypeAlias = "Scalar | ListOf | MapOf | ObjectOf"
 
 
+def load() -> None:
+    """What `checked_types` needs: that takes a while at the first time."""
+    from google.protobuf import descriptor_pool, struct_pb2  # type: ignore[import-untyped]  # noqa: F401
+
+
 def checked_types(variables: Mapping[str, Shape]) -> tuple[Any, dict[str, Any]]:
     """A pool with the objects among the variables' types, and each variable's type, as the library wants them."""
     from cel_expr_python import cel
-    from google.protobuf import descriptor_pool, struct_pb2  # type: ignore[import-untyped]
+    from google.protobuf import descriptor_pool, struct_pb2
 
     pool = descriptor_pool.DescriptorPool()
     pool.AddSerializedFile(struct_pb2.DESCRIPTOR.serialized_pb)
@@ -104,4 +109,4 @@ def _form(shape: Shape) -> dict[str, Any]:
     return {"type": numbers[shape]} if shape in numbers else {"type": 11, "type_name": ".google.protobuf.Value"}
 
 
-__all__ = ["ListOf", "MapOf", "ObjectOf", "Shape", "checked_types"]
+__all__ = ["ListOf", "MapOf", "ObjectOf", "Shape", "checked_types", "load"]

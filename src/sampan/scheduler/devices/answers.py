@@ -69,7 +69,9 @@ class Answers:
     def catch_up(self, rows: NDArray[np.intp]) -> Generator[None, None, None]:
         """Find out what is not known of these rows; a pause now and then."""
         self._forget_stale()
+        yield
         for view in self._unplaced(rows):
+            yield from self._selectors.ready()
             self._place(view)
             yield
         numbers = self._numbered(rows)

@@ -36,8 +36,8 @@ def has_room(device: Device, taken: Consumed, *others: Consumed) -> bool:
 def _taken(wanted: Quantity | None, capacity: DeviceCapacity) -> Quantity:
     policy = capacity.requestPolicy
     if wanted is None:
-        has_default = policy is not None and policy.default is not None
-        return parse(policy.default if has_default else capacity.value)  # type: ignore[union-attr,arg-type]
+        default = policy.default if policy is not None else None
+        return parse(default if default is not None else capacity.value)
     if policy is not None and policy.validRange is not None and policy.validRange.min is not None:
         return _stepped(wanted, policy.validRange)
     for valid in policy.validValues if policy is not None else ():

@@ -116,18 +116,21 @@ class Ledger:
     # -- changes -----------------------------------------------------------------------------------------------------
 
     def _changed(self, old: Any, new: Any) -> None:
-        claim = new if new is not None else old
-        uid, allocation = claim.metadata.uid, new.status.allocation if new is not None else None
-        if old is not None and new is not None and old.metadata.uid != new.metadata.uid:
-            self._tell(old.metadata.uid, None)
-            self._drop(old.metadata.uid)
-        if allocation is None:
-            self._tell(uid, None)
-            promise = self._promised.get(uid)
-            is_over = promise is not None and promise.version is not None
-            if new is None or (is_over and int(new.metadata.resourceVersion) >= (promise.version or 0)):  # type: ignore[union-attr]
-                self._drop(uid)
+        uid = (old if new is None else new).metadata.uid
+        if new is not None and new.status.allocation is not None:
+            self._keep(uid, new.status.allocation)
             return
+        self._tell(uid, None)
+        if new is None or self._is_over(uid, int(new.metadata.resourceVersion)):
+            self._drop(uid)
+
+    def _is_over(self, uid: str, version: int) -> bool:
+        """Whether this state of the claim is as new as the one in which a promise was written."""
+        promise = self._promised.get(uid)
+        return promise is not None and promise.version is not None and version >= promise.version
+
+    def _keep(self, uid: str, allocation: AllocationResult) -> None:
+        """The claim says what it has, which may be what was promised."""
         promise = self._promised.pop(uid, None)
         if promise is not None and uid not in self._told:
             if _same(promise.allocation, allocation):

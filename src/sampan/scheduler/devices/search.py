@@ -75,10 +75,12 @@ class Search:
         self._counters: dict[PoolId, dict[tuple[str, str], Quantity]] = {}
         """What is left of those that were looked at."""
         self._steps = 0
-        self._suited = {wanted: self._suiting(at, claim, wanted) for at, (claim, wanted) in enumerate(wants.every)}
+        self._suited: dict[Wanted, Sequence[Suited]] = {}
 
     def run(self) -> Generator[None, None, Found | Refusal]:
         try:
+            for at, (claim, wanted) in enumerate(self._wants.every):
+                self._suited[wanted] = self._suiting(at, claim, wanted)
             self._check_sizes()
             if (yield from self._claim(0)):
                 return self._found
@@ -88,8 +90,10 @@ class Search:
 
     # -- before ------------------------------------------------------------------------------------------------------
 
-    def _suiting(self, at: int, claim: int, wanted: Wanted) -> Sequence[Suited] | Refusal:
+    def _suiting(self, at: int, claim: int, wanted: Wanted) -> Sequence[Suited]:
         """What may be given to a request; all that there is, if it asks for that."""
+        if wanted.device_class is None:
+            raise Refused(Refusal(f", request {wanted.label}: could not retrieve device class", claim))
         if not wanted.takes_all:
             return [one for offer in self._offered for one in offer.suited[at]]
         found = []
@@ -97,29 +101,23 @@ class Search:
             if offer.view.fault:
                 what = f"asks for all devices, but resource pool {offer.view.id} is currently"
                 doing = "invalid" if offer.view.fault == INVALID else "being updated"
-                return Refusal(f", request {wanted.label}: {what} {doing}", claim)
+                raise Refused(Refusal(f", request {wanted.label}: {what} {doing}", claim))
             for one in offer.suited[at]:
                 if one.fault is not None:
-                    return one.fault
+                    raise Refused(one.fault)
                 if self._part(wanted, one.candidate) is not None:
                     found.append(one)
         return found
 
     def _check_sizes(self) -> None:
         for at, claim in enumerate(self._wants.claims):
-            for request in claim.requests:
-                for wanted in request:
-                    if isinstance(said := self._suited[wanted], Refusal):
-                        raise Refused(said)
-                    if wanted.device_class is None:
-                        raise Refused(Refusal(f", request {wanted.label}: could not retrieve device class", at))
             least = sum(self._least(request) for request in claim.requests)
             if least > MOST_RESULTS:
                 what = f"number of requested devices {least} exceeds the claim limit of {MOST_RESULTS}"
                 raise Refused(Refusal(f": {what}", at))
 
     def _least(self, request: Sequence[Wanted]) -> int:
-        return min(self._amount(wanted) for wanted in request)
+        return min((self._amount(wanted) for wanted in request), default=0)
 
     def _amount(self, wanted: Wanted) -> int:
         return len(self._suited[wanted]) if wanted.takes_all else wanted.amount
@@ -152,7 +150,7 @@ class Search:
         for place in range(start, last):
             if self._step():
                 yield
-            taken = self._take(claim, wanted, suited[place])  # type: ignore[arg-type]
+            taken = self._take(claim, wanted, suited[place])
             if taken is not None:
                 if (yield from self._devices(claim, at, wanted, place + 1, left - 1)):
                     return True

@@ -2,18 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from sampan.api.types.resource_v1 import Device, DeviceAttribute, DeviceSelector
 from sampan.machinery.cel import CelError
-from sampan.machinery.cel.devices import compiled
+from sampan.machinery.cel.devices import compiled, loading
 from sampan.machinery.cel.quantities import quantity_value, version_value
 from sampan.scheduler.devices.pools import Candidate
 from sampan.scheduler.devices.wants import Refusal, Wanted
 
 
 class Selectors:
+    def __init__(self) -> None:
+        self._is_ready = False
+
+    def ready(self) -> Iterator[None]:
+        """To be gone through before the first question: a pause now and then."""
+        if not self._is_ready:
+            yield from loading()
+            self._is_ready = True
+
     def suits(self, claim: int, wanted: Wanted, candidate: Candidate) -> bool | Refusal:
         """Whether class and request are about the device; a refusal if that cannot be told."""
         if wanted.device_class is not None:
