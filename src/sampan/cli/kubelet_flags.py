@@ -13,18 +13,17 @@ from typing import Any
 
 import click
 
-from sampan.api.types.core_v1 import Taint
 from sampan.cli import flags
 from sampan.cli.failures import CliError
 from sampan.cli.kubelet_config_fields import UNHEEDED
-from sampan.kubelet.agent.config import HARD_EVICTION, AgentConfig, ShutdownGroup
-from sampan.kubelet.agent.image_access import POLICIES, PRELOADED
+from sampan.cli.kubelet_values import READERS
+from sampan.kubelet.agent.config import HARD_EVICTION, AgentConfig
+from sampan.kubelet.agent.image_access import PRELOADED
 from sampan.kubelet.config import KubeletConfig
 
 log = logging.getLogger(__name__)
 
 FLAGS_FILE = Path("/etc/kubernetes/kubelet")
-_EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
 _API_VERSION, _KIND = "kubelet.config.k8s.io/v1beta1", "KubeletConfiguration"
 
 
@@ -267,93 +266,9 @@ def _inside(file: Mapping[str, Any], path: str) -> Any:
 
 def _value(row: _Row, said: Any) -> Any:
     try:
-        return _READERS[row.kind](row.flag, said)
+        return READERS[row.kind](row.flag, said)
     except (KeyError, TypeError, ValueError):
         raise CliError(f"{row.flag or row.field}: cannot be {said!r}") from None
-
-
-def _list(flag: str, said: Any) -> list[str]:
-    words = said.split(",") if isinstance(said, str) else list(said)
-    return [word.strip() for word in words if word.strip()]
-
-
-def _map(flag: str, said: Any, separator: str = "=") -> dict[str, str]:
-    if isinstance(said, Mapping):
-        return {str(key): str(value) for key, value in said.items()}
-    found = {}
-    for word in _list(flag, said):
-        key, mark, value = word.partition(separator)
-        if not mark:
-            raise CliError(f"{flag}: want K{separator}V, not {word!r}")
-        found[key.strip()] = value.strip()
-    return found
-
-
-def _limits(flag: str, said: Any) -> dict[str, str]:
-    """memory.available<100Mi,…"""
-    return _map(flag, said, "<") if isinstance(said, str) else _map(flag, said)
-
-
-def _headers(flag: str, said: Any) -> dict[str, str]:
-    if isinstance(said, str):
-        return _map(flag, said, ":")
-    return {key: value if isinstance(value, str) else ",".join(value) for key, value in said.items()}
-
-
-def _taints(flag: str, said: Any) -> list[Taint]:
-    if not isinstance(said, str):
-        return [each if isinstance(each, Taint) else Taint(**each) for each in said]
-    return [_taint(flag, word) for word in _list(flag, said)]
-
-
-def _taint(flag: str, text: str) -> Taint:
-    said, _, effect = text.rpartition(":")
-    key, _, value = said.partition("=")
-    if not key or effect not in _EFFECTS:
-        raise CliError(f"{flag}: want K=V:EFFECT with one of {', '.join(_EFFECTS)}, not {text!r}")
-    return Taint(key=key, value=value, effect=effect)
-
-
-def _image_policy(flag: str, said: Any) -> str:
-    if said not in POLICIES:
-        raise ValueError
-    return str(said)
-
-
-def _groups(flag: str, said: Any) -> list[ShutdownGroup]:
-    return [ShutdownGroup(int(each["priority"]), float(each["shutdownGracePeriodSeconds"])) for each in said]
-
-
-def _time(flag: str, said: Any) -> float:
-    return flags.duration_s(flag, str(said))
-
-
-def _size(flag: str, said: Any) -> int:
-    from sampan.api.quantity import parse
-
-    return int(parse(str(said)).value())
-
-
-def _switch(flag: str, said: Any) -> bool:
-    if not isinstance(said, bool):
-        raise TypeError
-    return said
-
-
-_READERS: dict[str, Callable[[str, Any], Any]] = {
-    "text": lambda flag, said: str(said),
-    "int": lambda flag, said: int(said),
-    "bool": _switch,
-    "list": _list,
-    "map": _map,
-    "limits": _limits,
-    "headers": _headers,
-    "taints": _taints,
-    "groups": _groups,
-    "images": _image_policy,
-    "time": _time,
-    "size": _size,
-}
 
 
 __all__ = ["FLAGS_FILE", "agent_config", "flags_file", "kubelet_options", "read_config", "settings"]
