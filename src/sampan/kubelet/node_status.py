@@ -41,8 +41,8 @@ ARCH = {"x86_64": "amd64", "aarch64": "arm64"}.get(platform.machine(), platform.
 _KERNEL = platform.release()
 
 
-DECLARED = ("RestartAllContainersOnContainerExits",)
-"""What this kubelet can do and others may not, sorted: pods that need it are scheduled by it."""
+DECLARED = ("InPlacePodLevelResourcesVerticalScaling", "RestartAllContainersOnContainerExits")
+"""What this kubelet can do and others may not, sorted: pods that need it are scheduled, and changed, by it."""
 
 Said = tuple[str, str, str]
 """Of a condition: status, reason, message."""
