@@ -14,8 +14,8 @@ from dataclasses import asdict, replace
 
 from sampan.api.types.core_v1 import FileKeySelector, Node, Pod, PodStatus
 from sampan.kubelet.objects import ObjectKey, PodObjects
-from sampan.kubelet.volumes import env_files, mount_statuses, sizes
-from sampan.kubelet.volumes.claims import Claims, claimed
+from sampan.kubelet.volumes import env_files, mount_statuses
+from sampan.kubelet.volumes.claims import Claims
 from sampan.kubelet.volumes.container_mounts import ContainerMounts
 from sampan.kubelet.volumes.contract import SET_UP, ClaimFault, NotAttached, VolumeFault
 from sampan.kubelet.volumes.csi.client import Drivers
@@ -45,6 +45,7 @@ from sampan.kubelet.volumes.state import (
 from sampan.kubelet.volumes.tokens import Tokens
 from sampan.kubelet.volumes.trust_bundles import TrustBundles
 from sampan.kubelet.volumes.waiting import happens_by, in_thread
+from sampan.kubelet.volumes.watching import CLAIMS, Watching, claims_of
 from sampan.machinery import errors
 from sampan.machinery.activity import Activity
 from sampan.machinery.client import Client, ConnectionFailed, Selection
@@ -60,7 +61,6 @@ FAILED_MOUNT, FAILED_UNMOUNT = "FailedMount", "FailedUnMount"
 LIMIT_EXCEEDED = "VolumeAttachmentLimitExceeded"
 _BACKOFF = Backoff(0.5, 122.0)
 _TOO_LATE = "context deadline exceeded"
-_CLAIMS = "claims"
 
 
 class StillWaiting(RuntimeFailure):
@@ -144,6 +144,15 @@ class VolumeManager:
 
     async def run(self) -> None:
         """Until cancelled."""
+        watching = Watching(
+            config=self._config,
+            clock=self._clock,
+            desired=self._desired,
+            disk=self._disk,
+            reconciler=self._reconciler,
+            changes=self._changes,
+            changed=self._to_measure,
+        )
         limits = Limits(
             drivers=self._drivers,
             informers=self._host.informers,
@@ -152,8 +161,8 @@ class VolumeManager:
         )
         async with asyncio.TaskGroup() as group:
             group.create_task(self._queue.run())
-            group.create_task(self._watch_sizes())
-            group.create_task(self._watch_growth())
+            group.create_task(watching.excesses(self._on_excess))
+            group.create_task(watching.growth())
             group.create_task(limits.run())
             self._let_go_of_devices()
             while True:
@@ -340,9 +349,9 @@ class VolumeManager:
     def _renew(self, desired: DesiredPod, pod: Pod) -> None:
         """The pod has changed; a new ephemeral container may use volumes that none before did."""
         before, desired.pod = desired.pod, pod
-        if _claims_of(desired):
+        if claims_of(desired):
             self._to_measure.add(pod.metadata.uid)
-            self._changes.tell(_CLAIMS)
+            self._changes.tell(CLAIMS)
         if before.spec.ephemeralContainers != pod.spec.ephemeralContainers:
             fresh = desired_pod(pod)
             desired.volumes, desired.mounts, desired.devices = fresh.volumes, fresh.mounts, fresh.devices
@@ -376,31 +385,6 @@ class VolumeManager:
         uid = desired.pod.metadata.uid
         return [key for name in desired.volumes if self._actual.ready(key := Key(uid, name)) is None]
 
-    async def _watch_sizes(self) -> None:
-        while True:
-            await self._clock.sleep(self._config.size_period_s)
-            for desired in list(self._desired.values()):
-                if sizes.limited(desired.pod):
-                    for message in await in_thread(self._disk.excesses, desired.pod):
-                        self._on_excess(desired.pod, message)
-
-    async def _watch_growth(self) -> None:
-        """Claims are looked at now and then, and those of a pod that has changed at once."""
-        while True:
-            until = self._clock.now() + self._config.growth_period_s
-            is_early = await happens_by(self._clock, self._changes.of(_CLAIMS), until)
-            uids = list(self._to_measure if is_early else self._desired)
-            self._to_measure.clear()
-            for desired in [found for uid in uids if (found := self._desired.get(uid)) is not None]:
-                for name in _claims_of(desired):
-                    await self._look_at_size(Key(desired.pod.metadata.uid, name), desired)
-
-    async def _look_at_size(self, key: Key, desired: DesiredPod) -> None:
-        try:
-            await self._reconciler.look_at_size(key, desired)
-        except (VolumeFault, errors.ApiError, ConnectionFailed, OSError) as fault:
-            log.info("size of volume %s of pod %s: %s", key.name, key.uid, fault)
-
     # -- words -------------------------------------------------------------------------------------------------------
 
     def _told(self, desired: DesiredPod, missing: Sequence[Key], why: str) -> str:
@@ -418,10 +402,6 @@ class VolumeManager:
         if found is None or found.device is None or not found.device.is_attachable:
             return False
         return node is None or all(one.name != found.device.unique for one in node.status.volumesAttached)
-
-
-def _claims_of(desired: DesiredPod) -> list[str]:
-    return [name for name, volume in desired.volumes.items() if claimed(desired.pod, volume) is not None]
 
 
 __all__ = ["FAILED_MOUNT", "FAILED_UNMOUNT", "LIMIT_EXCEEDED", "LimitExceeded", "StillWaiting", "VolumeManager"]

@@ -1,0 +1,75 @@
+"""What is looked at again and again of volumes that are set up: whether they hold too much, whether they have become
+larger."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping
+
+from sampan.api.types.core_v1 import Pod
+from sampan.kubelet.volumes import sizes
+from sampan.kubelet.volumes.claims import claimed
+from sampan.kubelet.volumes.contract import VolumeFault
+from sampan.kubelet.volumes.disk import Disk
+from sampan.kubelet.volumes.host import VolumeConfig
+from sampan.kubelet.volumes.reconciler import Reconciler
+from sampan.kubelet.volumes.state import Changes, DesiredPod, Key
+from sampan.kubelet.volumes.waiting import happens_by, in_thread
+from sampan.machinery import errors
+from sampan.machinery.client import ConnectionFailed
+from sampan.machinery.clock import Clock
+
+log = logging.getLogger(__name__)
+
+CLAIMS = "claims"
+"""Told among the changes when there is a pod in `changed`."""
+
+
+class Watching:
+    def __init__(
+        self,
+        *,
+        config: VolumeConfig,
+        clock: Clock,
+        desired: Mapping[str, DesiredPod],
+        disk: Disk,
+        reconciler: Reconciler,
+        changes: Changes,
+        changed: set[str],
+    ) -> None:
+        """`changed` are the uids of pods whose claims are to be looked at soon; they are taken out."""
+        self._config, self._clock, self._desired, self._disk = config, clock, desired, disk
+        self._reconciler, self._changes, self._changed = reconciler, changes, changed
+
+    async def excesses(self, on_excess: Callable[[Pod, str], None]) -> None:
+        while True:
+            await self._clock.sleep(self._config.size_period_s)
+            for desired in list(self._desired.values()):
+                if sizes.limited(desired.pod):
+                    for message in await in_thread(self._disk.excesses, desired.pod):
+                        on_excess(desired.pod, message)
+
+    async def growth(self) -> None:
+        """Claims are looked at now and then, and those of a pod that has changed at once."""
+        while True:
+            until = self._clock.now() + self._config.growth_period_s
+            is_early = bool(self._changed) or await happens_by(self._clock, self._changes.of(CLAIMS), until)
+            uids = list(self._changed if is_early else self._desired)
+            self._changed.clear()
+            for desired in [found for uid in uids if (found := self._desired.get(uid)) is not None]:
+                for name in claims_of(desired):
+                    await self._look(Key(desired.pod.metadata.uid, name), desired)
+
+    async def _look(self, key: Key, desired: DesiredPod) -> None:
+        try:
+            await self._reconciler.look_at_size(key, desired)
+        except (VolumeFault, errors.ApiError, ConnectionFailed, OSError) as fault:
+            log.info("size of volume %s of pod %s: %s", key.name, key.uid, fault)
+
+
+def claims_of(desired: DesiredPod) -> list[str]:
+    """The volumes that claims are behind. Pure."""
+    return [name for name, volume in desired.volumes.items() if claimed(desired.pod, volume) is not None]
+
+
+__all__ = ["CLAIMS", "Watching", "claims_of"]
