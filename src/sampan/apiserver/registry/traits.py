@@ -22,7 +22,6 @@ class Traits:
 _VERSIONED = Traits(unconditional_update=False, status_keeps_metadata=True)
 
 TRAITS: Final[dict[tuple[str, str], Traits]] = {
-    ("certificates.k8s.io", "clustertrustbundles"): _VERSIONED,
     ("certificates.k8s.io", "podcertificaterequests"): _VERSIONED,
     ("coordination.k8s.io", "leasecandidates"): Traits(create_on_update=True, unconditional_update=False),
     ("internal.apiserver.k8s.io", "storageversions"): _VERSIONED,
