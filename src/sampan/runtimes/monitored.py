@@ -28,7 +28,7 @@ log = logging.getLogger(__name__)
 _RECONNECT_S = 1.0
 KILLED = 137
 _ALIVE = (contract.RUNNING, contract.CREATED)
-_LOOKS, _LOOK_AGAIN_S = 40, 0.025
+_LOOKS, _LOOK_AGAIN_S = 400, 0.025
 
 Self = TypeVar("Self", bound="MonitoredRuntime")
 

@@ -16,7 +16,7 @@ from sampan.runtimes.cri.view import CriView
 from sampan.runtimes.streams import ProcessStream
 
 _UNKNOWN_CODE = 255
-_LOOKS, _LOOK_AGAIN_S = 40, 0.025
+_LOOKS, _LOOK_AGAIN_S = 400, 0.025
 
 
 class CriCommands:
