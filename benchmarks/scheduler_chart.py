@@ -46,7 +46,7 @@ def chart(costs: Costs) -> str:
 
 
 def _round_up(value: float) -> float:
-    unit = 10 ** math.floor(math.log10(value))
+    unit = 10.0 ** math.floor(math.log10(value))
     return next(unit * step for step in (1, 2, 4, 6, 8, 10) if unit * step >= value)
 
 
