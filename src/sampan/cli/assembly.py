@@ -381,8 +381,14 @@ async def default_account(client: Client, namespace: str) -> None:
 
 @asynccontextmanager
 async def _beside(work: Coroutine[Any, Any, None]) -> AsyncIterator[None]:
-    """Runs while the block lasts; its failure ends the block."""
+    """Runs while the block lasts; its failure ends the block. A failure of the block is not made a group of one."""
+    fault: Exception | None = None
     async with asyncio.TaskGroup() as group:
         task = group.create_task(work)
-        yield
+        try:
+            yield
+        except Exception as found:
+            fault = found
         task.cancel()
+    if fault is not None:
+        raise fault
