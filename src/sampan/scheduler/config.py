@@ -51,8 +51,7 @@ DEFAULT_PLUGINS = (
     PluginChoice("DefaultBinder"),
     PluginChoice("NodeDeclaredFeatures"),
 )
-"""Those of the v1.36 default profile in their order, with that for groups of pods; those that are not in the registry
-are left out."""
+"""Those of the v1.36 default profile in their order, with that for groups of pods."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -76,8 +76,7 @@ def preload() -> None:
     itself in the midst of the first decision otherwise."""
     import_module("numpy.ma")
     for choice in DEFAULT_PLUGINS:
-        if choice.name in PLUGINS:
-            load(choice.name)
+        load(choice.name)
 
 
 def make_profile(
@@ -94,7 +93,7 @@ def make_profile(
         weights[found.name] = choice.weight or weights.get(found.name, 0)
         return found
 
-    every = [plugin(choice) for choice in config.plugins if _is_there(choice)]
+    every = [plugin(choice) for choice in config.plugins]
     points: dict[str, list[Any]] = {}
     for point, method in POINTS.items():
         choice = config.points.get(point)
@@ -130,11 +129,6 @@ def _at(point: str, plugin: Any) -> Any:
     if not hasattr(plugin, POINTS[point]):
         raise ArgumentError(f"plugin {plugin.name!r} does not extend {point} plugin")
     return plugin
-
-
-def _is_there(choice: PluginChoice) -> bool:
-    """The default profile names plug-ins that may not be built yet."""
-    return choice.name in PLUGINS or all(choice.name != one.name for one in DEFAULT_PLUGINS)
 
 
 def _is_off(name: str, choice: Any) -> bool:
