@@ -77,13 +77,13 @@ def test_the_command_line_goes_before_the_file_of_flags(tmp_path: Path, monkeypa
 def test_a_file_of_another_installation(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     """As tools that set up clusters write it: what is not heeded is told, and the rest holds."""
     path = tmp_path / "config.yaml"
-    more = "cgroupDriver: systemd\nmemorySwap: {}\nhealthzPort: 10248\nvolumeStatsAggPeriod: 0s\n"
+    more = "cgroupDriver: systemd\nmemorySwap: {}\nhealthzPort: 10249\nvolumeStatsAggPeriod: 0s\n"
     more += "crashLoopBackOff: {maxContainerRestartPeriod: 30s}\nmergeDefaultEvictionSettings: true\npodPidsLimit: 64\n"
     path.write_text(
         CONFIG + more + "shutdownGracePeriodByPodPriority: [{priority: 5, shutdownGracePeriodSeconds: 9}]\n"
     )
     config = agent_config(settings({}, read_config(str(path))), Path("/r"), Path("/l"))
-    assert "fields that are not heeded: cgroupDriver, healthzPort, memorySwap, volumeStatsAggPeriod" in caplog.text
+    assert "fields that are not heeded: cgroupDriver, memorySwap, volumeStatsAggPeriod" in caplog.text
     assert (config.kubelet.longest_pause_s, config.pod_pids) == (30.0, 64)
     assert config.eviction_hard == {**HARD_EVICTION, "memory.available": "200Mi"}
     assert config.shutdown_groups == [ShutdownGroup(5, 9)]

@@ -97,6 +97,8 @@ _ROWS = (
     _Row("--port", "port", "int", 10250, "By HTTPS; 0: not at all."),
     _Row("--read-only-port", "readOnlyPort", "int", 0, "By HTTP, for everybody; 0: not at all."),
     _Row("--cadvisor-port", "", "int", 0, "For the pages about the machine; 0: not at all."),
+    _Row("--healthz-bind-address", "healthzBindAddress", "text", "127.0.0.1", "Where it says whether it is well."),
+    _Row("--healthz-port", "healthzPort", "int", 10248, "For that, by HTTP; 0: not at all."),
     _Row("--enable-debugging-handlers", "enableDebuggingHandlers", "bool", True, "Whether one may look in."),
     _Row("--tls-cert-file", "tlsCertFile", "text", "", "Of the port."),
     _Row("--tls-private-key-file", "tlsPrivateKeyFile", "text", "", "Of the port."),

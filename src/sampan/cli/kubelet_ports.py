@@ -89,6 +89,8 @@ def flag_ports(found: Mapping[str, Any], config: AgentConfig) -> PortsConfig:
         port=found["port"],
         read_only_port=found["read-only-port"],
         cadvisor_port=found["cadvisor-port"],
+        health_address=found["healthz-bind-address"],
+        health_port=found["healthz-port"],
         allows_anonymous=found["anonymous-auth"],
         settings=ServerSettings(has_debugging=found["enable-debugging-handlers"]),
     )

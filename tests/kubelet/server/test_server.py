@@ -11,6 +11,7 @@ import pytest
 
 from sampan.api.types.core_v1 import Container, Pod
 from sampan.kubelet.server.cadvisor import CadvisorPort
+from sampan.kubelet.server.health import HealthPort
 from sampan.kubelet.server.listening import listening
 from sampan.kubelet.server.view import ServerSettings
 from sampan.machinery.multiplex import remote_command_client, upgrading
@@ -73,6 +74,19 @@ def test_exec(tmp_path: Path) -> None:
         assert code != 0
         tty, code = await _exec(url, "command=sh&command=-c&command=tty&output=1&tty=1&input=1", b"")
         assert (tty[1].startswith(b"/dev/pts/"), code) == (True, 0)
+
+    _on_node(tmp_path, test)
+
+
+def test_a_port_for_its_health(tmp_path: Path) -> None:
+    async def test(node: PlainNode, url: str, session: aiohttp.ClientSession) -> None:
+        async with listening(HealthPort(view=node).answer, host="127.0.0.1", port=0, tls=None) as port:
+            at = f"http://127.0.0.1:{port}"
+            assert await _text(session, f"{at}/healthz") == (200, "ok")
+            assert await _text(session, f"{at}/healthz/syncloop") == (200, "ok")
+            assert "[+]syncloop ok\n" in (await _text(session, f"{at}/healthz?verbose"))[1]
+            for path in ("/healthz/none", "/pods", "/metrics"):
+                assert (await _text(session, at + path))[0] == 404
 
     _on_node(tmp_path, test)
 

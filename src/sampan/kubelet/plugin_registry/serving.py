@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import logging
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+import os
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,8 +19,6 @@ from sampan.kubelet.plugin_registry.calls import Message
 
 if TYPE_CHECKING:
     from sampan.machinery.proto import Schema
-
-log = logging.getLogger(__name__)
 
 _CHUNK = 1 << 16
 
@@ -43,7 +41,7 @@ class Service:
 class SocketServer:
     def __init__(self, *, path: Path, services: Sequence[Service]) -> None:
         self._path, self._services = path, services
-        self._inner = path.with_name(".inner")  # a socket's path must be short: no longer than the other
+        self._inner = path.with_name(".inner")
         self._beginning = asyncio.Lock()
         self._stack = AsyncExitStack()
         self._is_begun = False
@@ -52,15 +50,11 @@ class SocketServer:
 
     @asynccontextmanager
     async def serving(self) -> AsyncIterator[None]:
-        """A path that is too long for a socket cannot be served; that is no reason for a node not to be."""
         self._path.unlink(missing_ok=True)
         async with self._stack:
-            try:
-                server = await asyncio.start_unix_server(self._pass_on, self._path)
-            except OSError as fault:
-                log.warning("%s cannot be served: %s", self._path, fault)
-                yield
-                return
+            folder = self._stack.enter_context(_short(self._path.parent))
+            self._inner = folder / ".inner"
+            server = await asyncio.start_unix_server(self._pass_on, folder / self._path.name)
             self._path.chmod(0o600)
             try:
                 yield
@@ -95,6 +89,16 @@ class SocketServer:
             if not self._is_begun:
                 await self._stack.enter_async_context(_grpc(self._inner, self._services))
                 self._is_begun = True
+
+
+@contextlib.contextmanager
+def _short(folder: Path) -> Iterator[Path]:
+    """Another path of the folder, for this process: sockets cannot have long ones, and folders often do."""
+    held = os.open(folder, os.O_PATH | os.O_DIRECTORY)
+    try:
+        yield Path(f"/proc/self/fd/{held}")
+    finally:
+        os.close(held)
 
 
 async def _pump(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

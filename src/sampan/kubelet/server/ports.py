@@ -13,6 +13,7 @@ from sampan.kubelet.logs.rotation import LogKeeper, RotationPolicy
 from sampan.kubelet.server.access import Access
 from sampan.kubelet.server.agent_view import AgentView
 from sampan.kubelet.server.cadvisor import CadvisorPort
+from sampan.kubelet.server.health import HealthPort
 from sampan.kubelet.server.listening import listening
 from sampan.kubelet.server.server import KubeletServer
 from sampan.kubelet.server.view import ServerSettings
@@ -31,6 +32,9 @@ class PortsConfig:
     """Plain HTTP, for everybody, without looking into containers; 0: none."""
     cadvisor_port: int = 0
     """0: none."""
+    health_address: str = "127.0.0.1"
+    health_port: int = 0
+    """Plain HTTP, whether the kubelet is well and nothing else; 0: none."""
     allows_anonymous: bool = False
     settings: ServerSettings = field(default_factory=ServerSettings)
 
@@ -48,15 +52,16 @@ async def serve_kubelet(kubelet: Kubelet, config: PortsConfig) -> None:
     )
     keeper = LogKeeper(runtime=view.runtime, running=view.running, clock=clock, policy=policy)
     async with AsyncExitStack() as stack:
-        for answer, port, tls in (
-            (main.answer, config.port, config.tls),
-            (plain.answer, config.read_only_port, None),
-            (CadvisorPort(view=view).answer, config.cadvisor_port, None),
+        for answer, address, port, tls in (
+            (main.answer, config.address, config.port, config.tls),
+            (plain.answer, config.address, config.read_only_port, None),
+            (CadvisorPort(view=view).answer, config.address, config.cadvisor_port, None),
+            (HealthPort(view=view).answer, config.health_address, config.health_port, None),
         ):
             if not port:
                 continue
             try:
-                await stack.enter_async_context(listening(answer, host=config.address, port=port, tls=tls))
+                await stack.enter_async_context(listening(answer, host=address, port=port, tls=tls))
             except OSError as fault:
                 log.error("node %s: port %d cannot be served: %s", view.node, port, fault.strerror or fault)
         await keeper.run()

@@ -14,6 +14,7 @@ from sampan.api.types.meta_v1 import ListMeta
 from sampan.kubelet.server import figures, node_logs, profiling, streaming
 from sampan.kubelet.server.access import Access
 from sampan.kubelet.server.container_logs import container_log
+from sampan.kubelet.server.health import healthz
 from sampan.kubelet.server.view import KubeletView, Refusal, ServerSettings
 from sampan.kubelet.stats.summary import summary
 from sampan.machinery.clock import Clock
@@ -71,7 +72,7 @@ class KubeletServer:
         if first == "pods" and not rest:
             return as_list(self._view.pods())
         if first == "healthz":
-            return self._healthz(rest, request)
+            return healthz(self._view, rest, request)
         if first == "stats":
             return await figures.stats(self._view, rest, request)
         if first == "spec" and not rest:
@@ -110,20 +111,6 @@ class KubeletServer:
 
     def _runs(self, pod: Pod) -> bool:
         return any(container.state == RUNNING for container in self._view.runtime.pod_report(pod).containers)
-
-    def _healthz(self, rest: str, request: web.BaseRequest) -> web.Response:
-        fault = self._view.fault() if rest in ("", "syncloop") else ""
-        if rest not in ("", "ping", "log", "syncloop"):
-            raise Refusal(404, "404 page not found\n")
-        if rest:
-            return web.Response(
-                status=500 if fault else 200, text=f"internal server error: {fault}\n" if fault else "ok"
-            )
-        if not fault and "verbose" not in request.query:
-            return web.Response(text="ok")
-        last = "[-]syncloop failed: reason withheld" if fault else "[+]syncloop ok"
-        end = "healthz check failed" if fault else "healthz check passed"
-        return web.Response(status=500 if fault else 200, text=f"[+]ping ok\n[+]log ok\n{last}\n{end}\n")
 
     async def _container_log(self, where: list[str], request: web.BaseRequest) -> web.StreamResponse:
         missing = ("podNamespace", "podID", "container name")

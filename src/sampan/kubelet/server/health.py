@@ -1,0 +1,44 @@
+"""Whether the kubelet is well: a path of its port, and a port of its own for whoever watches over it on the machine."""
+
+from __future__ import annotations
+
+from aiohttp import web
+
+from sampan.kubelet.server.view import KubeletView, Refusal
+
+_SYNC_LOOP = "syncloop"
+_CHECKS = ("ping", "log", _SYNC_LOOP)
+
+
+def healthz(view: KubeletView, check: str, request: web.BaseRequest) -> web.Response:
+    """`check` is one of the checks, or "" for all."""
+    if check and check not in _CHECKS:
+        raise Refusal(404, "404 page not found\n")
+    fault = view.fault() if check in ("", _SYNC_LOOP) else ""
+    status = 500 if fault else 200
+    if check:
+        return web.Response(status=status, text=f"internal server error: {fault}\n" if fault else "ok")
+    if not fault and "verbose" not in request.query:
+        return web.Response(text="ok")
+    last = f"[-]{_SYNC_LOOP} failed: reason withheld" if fault else f"[+]{_SYNC_LOOP} ok"
+    end = "healthz check failed" if fault else "healthz check passed"
+    return web.Response(status=status, text=f"[+]ping ok\n[+]log ok\n{last}\n{end}\n")
+
+
+class HealthPort:
+    """The port 10248: plain, for everybody who reaches it, and with nothing else."""
+
+    def __init__(self, *, view: KubeletView) -> None:
+        self._view = view
+
+    async def answer(self, request: web.BaseRequest) -> web.StreamResponse:
+        first, _, check = request.path.strip("/").partition("/")
+        try:
+            if first != "healthz" or request.method not in ("GET", "HEAD"):
+                raise Refusal(404, "404 page not found\n")
+            return healthz(self._view, check, request)
+        except Refusal as refusal:
+            return web.Response(status=refusal.code, text=refusal.text)
+
+
+__all__ = ["HealthPort", "healthz"]
