@@ -62,7 +62,8 @@ def command(**given: Any) -> None:
     runtime = _runtime(given["runtime"], found["container-runtime-endpoint"])
     config = _with_places(config, runtime, given)
     identity = identity_of(given, found, config)
-    run_loop(_run(config, identity, runtime, given, flag_ports(found, config)))
+    ports = flag_ports(found, config, cluster_ca=(identity.bootstrap or identity.access).ca_pem)
+    run_loop(_run(config, identity, runtime, given, ports))
 
 
 def _with_places(config: AgentConfig, runtime: Choice, given: Mapping[str, Any]) -> AgentConfig:

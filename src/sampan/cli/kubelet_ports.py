@@ -73,15 +73,17 @@ def _issue(ca: tuple[Path, Path], name: str, addresses: list[str], path: Path, n
     return certificates.expiry(pair.certificate)
 
 
-def flag_ports(found: Mapping[str, Any], config: AgentConfig) -> PortsConfig:
-    """As the flags, or the configuration file, of one kubelet say."""
+def flag_ports(found: Mapping[str, Any], config: AgentConfig, *, cluster_ca: bytes = b"") -> PortsConfig:
+    """As the flags, or the configuration file, of one kubelet say. Unless they say otherwise, callers are those whom
+    the authority vouches for that vouches for the API server: above all that server itself."""
     certificate, key = found["tls-cert-file"], found["tls-private-key-file"]
     if found["rotate-server-certificates"] and not certificate:
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)  # nobody is served until the cluster has signed
     else:
         context = tls_of(Path(certificate) if certificate else None, Path(key) if key else None, name=config.name)
-    if found["client-ca-file"]:
-        context.load_verify_locations(found["client-ca-file"])
+    if found["client-ca-file"] or cluster_ca:
+        file = found["client-ca-file"]
+        context.load_verify_locations(file or None, cadata=None if file else cluster_ca.decode())
         context.verify_mode = ssl.CERT_OPTIONAL
     return PortsConfig(
         tls=context,

@@ -115,13 +115,15 @@ def _config(where: ClusterDir, given: dict[str, Any]) -> ClusterConfig:
     pki.ensure(names=server_names(given), now=time.time())
     tls = TlsFiles(certificate=pki.certificate(SERVER), key=pki.key(SERVER), client_ca=pki.certificate(CA))
     server = server_config(given, tls=tls)
-    kubelets = KubeletAccess(
-        certificate=pki.certificate(KUBELET_CLIENT), key=pki.key(KUBELET_CLIENT), ca=pki.certificate(CA)
-    )
+    kubelets = server.kubelets or KubeletAccess()
+    if kubelets.certificate is None:
+        kubelets = dataclasses.replace(
+            kubelets, certificate=pki.certificate(KUBELET_CLIENT), key=pki.key(KUBELET_CLIENT)
+        )
     server = dataclasses.replace(
         server,
         service_account_key=server.service_account_key or pki.key(ACCOUNTS),
-        kubelets=server.kubelets or kubelets,
+        kubelets=kubelets,
     )
     store = etcd_config(given)
     if not store.etcd_servers and given["store"] == "sqlite":
