@@ -70,7 +70,8 @@ class Reflector:
                     log.error("%s", fault)
                     corrupt[entry.key] = fault
             start = page.entries[-1].key + "\0" if page.entries else start
-            await asyncio.sleep(0)  # a store in this process answers without waiting
+            if remaining:
+                await asyncio.sleep(0)  # a store in this process answers without waiting
         self._state.replace(contents, corrupt, revision)
         self.fills += 1
 
