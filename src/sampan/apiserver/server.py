@@ -285,11 +285,12 @@ class ApiServer:
 
 
 class _Background:
-    """A task group whose tasks are ended when its block is left."""
+    """A task group whose tasks are ended when its block is left, also those that others begin while they end."""
 
     def __init__(self) -> None:
         self._group = asyncio.TaskGroup()
         self._tasks: set[asyncio.Task[Any]] = set()
+        self._is_over = False
 
     async def __aenter__(self) -> _Background:
         await self._group.__aenter__()
@@ -299,9 +300,12 @@ class _Background:
         task = self._group.create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
+        if self._is_over:
+            task.cancel()
         return task
 
     async def __aexit__(self, *exc: object) -> None:
+        self._is_over = True
         for task in list(self._tasks):
             task.cancel()
         await self._group.__aexit__(None, None, None)
