@@ -10,6 +10,7 @@ from sampan.api.types.core_v1 import (
     Container,
     ContainerPort,
     EphemeralContainer,
+    LinuxContainerUser,
     Pod,
     PodCondition,
     PodReadinessGate,
@@ -20,7 +21,7 @@ from sampan.api.types.core_v1 import (
 )
 from sampan.api.types.meta_v1 import ObjectMeta
 from sampan.kubelet.pod_status import Facts, Verdict, generate, may_run, merge
-from sampan.runtimes.contract import CREATED, EXITED, RUNNING, ContainerReport, PodReport
+from sampan.runtimes.contract import CREATED, EXITED, RUNNING, ContainerReport, PodReport, User
 
 NOW = 1_767_225_600.0
 TERMINAL = ("Succeeded", "Failed")
@@ -46,6 +47,14 @@ def status_of(found: Pod, *reports: ContainerReport, has_sandbox: bool = True, *
 
 def said(status: PodStatus, type: str) -> tuple[str, str, str]:
     return next((found.status, found.reason, found.message) for found in status.conditions if found.type == type)
+
+
+def test_whom_containers_run_as() -> None:
+    told, untold = status_of(pod(), report(user=User(1, 2, (2, 3)))), status_of(pod(), report())
+    user = told.containerStatuses[0].user
+    assert user is not None
+    assert user.linux == LinuxContainerUser(uid=1, gid=2, supplementalGroups=[2, 3])
+    assert untold.containerStatuses[0].user is None
 
 
 def test_of_a_pod_that_runs() -> None:

@@ -10,7 +10,9 @@ from sampan.api.types.core_v1 import (
     ContainerStateTerminated,
     ContainerStateWaiting,
     ContainerStatus,
+    ContainerUser,
     EphemeralContainer,
+    LinuxContainerUser,
     Pod,
     ResourceRequirements,
     VolumeMountStatus,
@@ -70,6 +72,7 @@ def _status(
     status.imageID, status.containerID = present.image_ref, present.id
     present_resources = actuated if actuated is not None else container.resources
     status.resources, status.allocatedResources = present_resources, present_resources.requests
+    status.user = _user(present)
     status.state = _state(present)
     _remember(status, report, old)
     return status
@@ -103,6 +106,13 @@ def _blank(pod: Pod, container: Container | EphemeralContainer) -> ContainerStat
             for mount in container.volumeMounts
         ]
     return status
+
+
+def _user(report: ContainerReport) -> ContainerUser | None:
+    found = report.user
+    if found is None:
+        return None
+    return ContainerUser(linux=LinuxContainerUser(uid=found.uid, gid=found.gid, supplementalGroups=list(found.groups)))
 
 
 def _state(report: ContainerReport) -> ContainerState:

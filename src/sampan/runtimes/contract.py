@@ -27,6 +27,15 @@ Told = Callable[[str], None]
 """Called with the uid of a pod of which something has changed."""
 
 
+@dataclass(frozen=True, slots=True)
+class User:
+    """Whom a container's first process began as."""
+
+    uid: int
+    gid: int
+    groups: tuple[int, ...] = ()
+
+
 @dataclass(slots=True)
 class ContainerReport:
     """A container as the runtime has it. Of several of one name the one with the highest `attempt` is the present."""
@@ -48,6 +57,8 @@ class ContainerReport:
     """Running, and its startup probe, if there is one, has succeeded."""
     is_ready: bool = False
     """Running, and its readiness probe, if there is one, succeeds."""
+    user: User | None = None
+    """Where that is known."""
 
 
 @dataclass(slots=True)
@@ -266,4 +277,5 @@ __all__ = [
     "UnknownHandler",
     "Unsupported",
     "Usage",
+    "User",
 ]

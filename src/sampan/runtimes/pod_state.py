@@ -99,6 +99,7 @@ def _container(record: ContainerRecord, runtime: str) -> ContainerReport:
         message=record.message,
         is_started=is_running,
         is_ready=is_running,
+        user=record.user,
     )
 
 

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from sampan.api.types.core_v1 import Pod
 from sampan.runtimes import contract
-from sampan.runtimes.contract import NOTHING, ContainerReport, PodReport, RuntimeFailure
+from sampan.runtimes.contract import NOTHING, ContainerReport, PodReport, RuntimeFailure, User
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,6 +43,7 @@ class SeenContainer:
     reason: str = ""
     message: str = ""
     log_path: str = ""
+    user: User | None = None
 
     @property
     def is_over(self) -> bool:
@@ -147,6 +148,7 @@ class PodTable:
             message=seen.message if is_over else "",
             is_started=is_running,
             is_ready=is_running,
+            user=seen.user,
         )
 
     def running(self, uid: str, name: str) -> SeenContainer:

@@ -61,6 +61,7 @@ class ContainerRecord(msgspec.Struct):
     """Of the image whose layers it uses."""
     volume_digests: list[str] = msgspec.field(default_factory=list)
     """Of the images that it has as volumes."""
+    user: contract.User | None = None
 
 
 class Records:

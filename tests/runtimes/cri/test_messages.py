@@ -15,6 +15,7 @@ from sampan.runtimes.config import (
     SandboxConfig,
     Security,
 )
+from sampan.runtimes.contract import User
 from sampan.runtimes.cri import seen
 from sampan.runtimes.cri.messages import container_message, new_limits, sandbox_message
 from sampan.runtimes.cri.proto import load
@@ -110,8 +111,11 @@ def test_a_status() -> None:
         exit_code=137,
         image=cri.ImageSpec(image="sha256:1", user_specified_image="busybox"),
         reason="OOMKilled",
+        user=cri.ContainerUser(linux=cri.LinuxContainerUser(uid=1, gid=2, supplemental_groups=[2, 3])),
     )
     made = seen.container(status, "s")
+    assert made.user == User(1, 2, (2, 3))
+    assert seen.container(cri.ContainerStatus(id="1"), "s").user is None
     assert (made.state, made.attempt, made.exit_code, made.reason) == (contract.EXITED, 4, 137, contract.OOM_KILLED)
     assert (made.started_at, made.finished_at, made.image, made.sandbox) == (1.5, 2.5, "busybox", "s")
     both = cri.PodSandboxNetworkStatus(ip="10.0.0.2", additional_ips=[cri.PodIP(ip="fd00::2")])

@@ -7,6 +7,7 @@ import pytest
 
 from sampan.runtimes import contract
 from sampan.runtimes.config import ContainerConfig, Namespaces, PortMapping, Profile, Resources, SandboxConfig, Security
+from sampan.runtimes.contract import User
 from sampan.runtimes.docker import messages, seen
 
 POD = SandboxConfig(
@@ -96,6 +97,20 @@ def test_a_state() -> None:
     made = seen.container(found)
     assert (made.name, made.attempt, made.state, made.reason) == ("c", 3, contract.EXITED, contract.OOM_KILLED)
     assert (made.created_at % 60, made.finished_at) == (5.5, 0)
+
+
+@pytest.mark.parametrize(
+    ("user", "known"),
+    [("7:8", User(7, 8, (8, 9))), ("7", None), ("", None), ("someone:8", None)],
+)
+def test_whom_it_runs_as(user: str, known: User | None) -> None:
+    found = {
+        "Id": "1",
+        "State": {"Status": "running"},
+        "Config": {"User": user},
+        "HostConfig": {"GroupAdd": ["9", "8"]},
+    }
+    assert seen.container(found).user == known
 
 
 def test_use() -> None:

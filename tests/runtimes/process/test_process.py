@@ -1,6 +1,7 @@
 """Plain processes as containers, as any user."""
 
 import asyncio
+import os
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import replace
@@ -14,7 +15,7 @@ from sampan.api.types.core_v1 import Container
 from sampan.machinery.clock import RealClock
 from sampan.runtimes import contract
 from sampan.runtimes.config import ContainerConfig, Mount, SandboxConfig, Security
-from sampan.runtimes.contract import ContainerReport, RuntimeFailure
+from sampan.runtimes.contract import ContainerReport, RuntimeFailure, User
 from sampan.runtimes.images import host
 from sampan.runtimes.process import ProcessRuntime
 from sampan.runtimes.process.refusals import obstacles, told
@@ -156,3 +157,27 @@ def test_images_and_what_cannot_be_started(tmp_path: Path) -> None:
 def test_refusals(security: Security, uid: int, text: str) -> None:
     config = ContainerConfig(name="c", image="i", log_path=Path("/l"), security=security)
     assert told(obstacles(config, uid)) == text
+
+
+def test_users_and_groups(tmp_path: Path) -> None:
+    async def work(n: Node) -> None:
+        await n.sandbox()
+        await n.start("/bin/sh", "-c", "exit 0")
+        assert (await n.ended()).user == User(os.geteuid(), os.getegid(), tuple(os.getgroups()))
+        if os.geteuid() == 0:
+            strict = Security(supplemental_groups=[77], supplemental_policy="Strict")
+            await n.start("/bin/sh", "-c", "id -G", attempt=1, security=strict)
+            assert (await n.ended()).user == User(0, 0, (0, 77))
+            assert n.log() == ["0 77"]
+
+    play(tmp_path, work)
+
+
+@pytest.mark.parametrize("uid", [0, 1000])
+def test_only_root_holds_processes_to_their_groups(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, uid: int) -> None:
+    async def work(n: Node) -> None:
+        monkeypatch.setattr(os, "geteuid", lambda: uid)
+        assert (await n.runtime.status()).heeds_groups_policy is (uid == 0)
+        monkeypatch.undo()
+
+    play(tmp_path, work)

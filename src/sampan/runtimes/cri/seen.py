@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from sampan.runtimes import contract, labels
-from sampan.runtimes.contract import ImageInfo, Usage
+from sampan.runtimes.contract import ImageInfo, Usage, User
 from sampan.runtimes.pod_table import SeenContainer, SeenSandbox, ended_reason
 
 _STATES = (contract.CREATED, contract.RUNNING, contract.EXITED, contract.UNKNOWN)
@@ -46,7 +46,12 @@ def container(status: Any, sandbox_id: str) -> SeenContainer:
         reason=ended_reason(status.reason, status.exit_code),
         message=status.message,
         log_path=status.log_path,
+        user=_user(status.user.linux) if status.HasField("user") and status.user.HasField("linux") else None,
     )
+
+
+def _user(told: Any) -> User:
+    return User(told.uid, told.gid, tuple(told.supplemental_groups))
 
 
 def image(found: Any) -> ImageInfo:

@@ -7,7 +7,7 @@ from typing import Any
 
 from sampan.api import times
 from sampan.runtimes import contract, labels
-from sampan.runtimes.contract import ImageInfo, Usage
+from sampan.runtimes.contract import ImageInfo, Usage, User
 from sampan.runtimes.docker import messages
 from sampan.runtimes.pod_table import SeenContainer, SeenSandbox, ended_reason
 
@@ -68,7 +68,17 @@ def container(found: Found) -> SeenContainer:
         reason=ended_reason(contract.OOM_KILLED if about.get("OOMKilled") else "", code),
         message=about.get("Error") or "",
         log_path=said.get(messages.LOG_PATH, ""),
+        user=_user(found),
     )
+
+
+def _user(found: Found) -> User | None:
+    """Only if user and group are numbers: what the image's files say of others is not told."""
+    uid, _, gid = ((found.get("Config") or {}).get("User") or "").partition(":")
+    more = (found.get("HostConfig") or {}).get("GroupAdd") or []
+    if not all(each.isdecimal() for each in (uid, gid, *more)):
+        return None
+    return User(int(uid), int(gid), tuple(dict.fromkeys(int(each) for each in (gid, *more))))
 
 
 def _attempt(found: Found) -> int:

@@ -28,7 +28,7 @@ from sampan.runtimes.oci import cdi, cgroups, rootfs, sandbox
 from sampan.runtimes.oci.binary import OciBinary, logged_fault
 from sampan.runtimes.oci.commands import OciCommands
 from sampan.runtimes.oci.images import OciImages
-from sampan.runtimes.oci.spec import Around, container_spec, resources
+from sampan.runtimes.oci.spec import Around, container_spec, resources, user
 from sampan.runtimes.oci.usage import OciUsage
 from sampan.runtimes.oci.users import identity
 from sampan.runtimes.pod_ports import connected
@@ -179,7 +179,7 @@ class OciRuntime(MonitoredRuntime):
         spec = container_spec(_with_allowed(config), pod.config, image, around)
         if config.cdi_devices:
             spec = cdi.applied(spec, await asyncio.to_thread(cdi.edits, config.cdi_devices))
-        pod.specs[record.id] = spec["process"]
+        pod.specs[record.id], record.user = spec["process"], user(spec)
         (folder / "config.json").write_bytes(msgspec.json.encode(spec))
         record.pid = await self._run(pod, record, config, folder)
         self._records.save_container(pod.sandbox.uid, record)

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from sampan.runtimes.config import ContainerConfig, Device, Mount, Resources, SandboxConfig, Security
+from sampan.runtimes.contract import User
 from sampan.runtimes.images.host import PATH
 from sampan.runtimes.images.manifests import RunConfig
 from sampan.runtimes.oci import capabilities
@@ -97,6 +98,11 @@ def environment(config: ContainerConfig, sandbox: SandboxConfig, image: RunConfi
     found.setdefault("HOME", who.home or "/")
     found |= dict(config.env)
     return [f"{name}={value}" for name, value in found.items()]
+
+
+def user(spec: Mapping[str, Any]) -> User:
+    found = spec["process"]["user"]
+    return User(found["uid"], found["gid"], tuple(found["additionalGids"]))
 
 
 def _capabilities(security: Security, around: Around) -> list[str]:
@@ -238,4 +244,4 @@ def _allowed(device: Device) -> dict[str, Any]:
     }
 
 
-__all__ = ["Around", "command", "container_spec", "environment", "process", "resources"]
+__all__ = ["Around", "command", "container_spec", "environment", "process", "resources", "user"]

@@ -18,6 +18,7 @@ class Identity:
     uid: int = 0
     gid: int = 0
     groups: Sequence[int] = ()
+    """The first is `gid`: a process that changes its own is not to lose it."""
     home: str = ""
 
 
@@ -36,11 +37,12 @@ def identity(security: Security, image_user: str, root: Path) -> Identity:
         gid = _group(root, group)
     if security.group is not None:
         gid = security.group
-    groups = list(security.supplemental_groups)
+    groups = [gid]
     if security.supplemental_policy == "Merge" and entry is not None:
         groups += _memberships(root, entry[0])
+    groups += security.supplemental_groups
     home = entry[5] if entry is not None and len(entry) > 5 else ""
-    return Identity(uid, gid, tuple(dict.fromkeys(each for each in groups if each != gid)), home or "/")
+    return Identity(uid, gid, tuple(dict.fromkeys(groups)), home or "/")
 
 
 def _group(root: Path, name: str) -> int:

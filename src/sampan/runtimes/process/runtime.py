@@ -6,14 +6,14 @@ import asyncio
 import os
 import secrets
 import signal
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from sampan.api.types.core_v1 import Container, Pod
 from sampan.machinery.clock import Clock
-from sampan.runtimes.config import ContainerConfig, Resources, SandboxConfig
-from sampan.runtimes.contract import ImageInfo, RuntimeFailure, Told, Unsupported, Usage
+from sampan.runtimes.config import ContainerConfig, Resources, SandboxConfig, Security
+from sampan.runtimes.contract import ImageInfo, RuntimeFailure, RuntimeStatus, Told, Unsupported, Usage, User
 from sampan.runtimes.cpu_rates import CpuRates
 from sampan.runtimes.images import host
 from sampan.runtimes.images.credentials import Keyring
@@ -42,6 +42,10 @@ class ProcessRuntime(MonitoredRuntime):
         self._rates = CpuRates()
         self._requests: dict[str, dict[str, Any]] = {}
         """How each container was begun, for commands that are run beside it."""
+
+    async def status(self) -> RuntimeStatus:
+        """Only root can take groups from a process."""
+        return RuntimeStatus(heeds_groups_policy=os.geteuid() == 0)
 
     async def stats(self, pod: Pod) -> Sequence[Usage]:
         found = self._pods.get(pod.metadata.uid)
@@ -108,7 +112,7 @@ class ProcessRuntime(MonitoredRuntime):
         except MonitorError as fault:
             await self._remove(found, record)
             raise RuntimeFailure("RunContainerError", f"{' '.join(_argv(config)[:1])}: {fault.message}") from None
-        self._requests[record.id] = request
+        self._requests[record.id], record.user = request, _user(request)
         self._note_start(found, record)
         return f"{self.name}://{record.id}"
 
@@ -129,9 +133,10 @@ class ProcessRuntime(MonitoredRuntime):
             "stdin_once": config.closes_stdin,
             "tty": config.has_tty,
         }
-        if os.geteuid() == 0 and security.user is not None:
-            groups_of = list(security.supplemental_groups)
-            found |= {"user": security.user, "group": security.group or 0, "groups": groups_of}
+        if os.geteuid() == 0 and _asks_for_user(security):
+            group = security.group or 0
+            groups_of = list(dict.fromkeys((group, *security.supplemental_groups)))
+            found |= {"user": security.user or 0, "group": group, "groups": groups_of}
         return found
 
     async def _signal(self, record: ContainerRecord, number: int) -> None:
@@ -172,6 +177,18 @@ class ProcessRuntime(MonitoredRuntime):
 def _argv(config: ContainerConfig) -> list[str]:
     own = host.CONFIG.run
     return [*config.command, *config.args] if config.command else [*(own.cmd or ()), *config.args]
+
+
+def _asks_for_user(security: Security) -> bool:
+    asked = security.user, security.group
+    return asked != (None, None) or bool(security.supplemental_groups) or security.supplemental_policy == "Strict"
+
+
+def _user(request: Mapping[str, Any]) -> User:
+    """What was not asked for is Sampan's own."""
+    if "user" not in request:
+        return User(os.geteuid(), os.getegid(), tuple(os.getgroups()))
+    return User(request["user"], request["group"], tuple(request["groups"]))
 
 
 __all__ = ["ProcessRuntime"]

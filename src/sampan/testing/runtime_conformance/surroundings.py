@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from sampan.api.types.core_v1 import Pod
 from sampan.runtimes.config import Dns, Mount, Namespaces, Security
+from sampan.runtimes.contract import User
 from sampan.testing.runtime_conformance.bench import Bench, bench, until
 from sampan.testing.runtime_conformance.subject import Checks, Feature, Subject
 
@@ -86,7 +87,16 @@ async def users_and_groups(subject: Subject) -> None:
         user, group, groups, refused = await at.run(pod, script, "numbers", security=security)
         assert (user, group, refused) == ("1234", "77", "refused")
         assert {"77", "88", "99"} <= set(groups.split())
+        if (told := _user(at, pod, "numbers")) is not None:
+            assert (told.uid, told.gid, sorted(told.groups)) == (1234, 77, sorted(map(int, groups.split())))
         assert await at.run(pod, "id -u", "image") == ["0"]
+
+
+def _user(at: Bench, pod: Pod, name: str) -> User | None:
+    """Where it is told."""
+    found = at.runtime.pod_report(pod).container(name)
+    assert found is not None
+    return found.user
 
 
 @CHECKS.add(Feature.CAPABILITIES)
