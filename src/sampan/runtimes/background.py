@@ -27,9 +27,10 @@ class Background:
             log.error("work in the background failed", exc_info=fault)
 
     async def end(self) -> None:
-        for task in list(self._tasks):
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        while self._tasks:  # what ends may begin something
+            for task in list(self._tasks):
+                task.cancel()
+            await asyncio.gather(*self._tasks, return_exceptions=True)
 
 
 __all__ = ["Background"]
