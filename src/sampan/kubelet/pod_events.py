@@ -1,5 +1,6 @@
 """What the kubelet tells people about pods and nodes, in the words of the real one."""
 
+from collections.abc import Mapping
 from typing import Any
 
 from sampan.api import gotext
@@ -17,9 +18,17 @@ class PodEvents:
     def __init__(self, recorder: EventRecorder | None) -> None:
         self._recorder = recorder
 
-    def pod(self, kubelet: NodeRecord, pod: Pod, type: str, reason: str, message: str) -> None:
+    def pod(
+        self,
+        kubelet: NodeRecord,
+        pod: Pod,
+        type: str,
+        reason: str,
+        message: str,
+        annotations: Mapping[str, str] | None = None,
+    ) -> None:
         if self._recorder is not None:
-            self._recorder.event(pod, type, reason, message, host=kubelet.name)
+            self._recorder.event(pod, type, reason, message, annotations=annotations, host=kubelet.name)
 
     def about(self, kubelet: NodeRecord, obj: Any, type: str, reason: str, message: str) -> None:
         """Any object."""

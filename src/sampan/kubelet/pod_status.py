@@ -44,6 +44,8 @@ class Verdict:
     message: str
     disruption: str = ""
     """What the condition DisruptionTarget says of it; empty: the pod has no such condition."""
+    annotations: Mapping[str, str] = field(default_factory=dict)
+    """Of the event that tells of it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -124,6 +124,12 @@ async def full_disk(client: Client, kubelet: Kubelet) -> None:
     told = await events(client, "NodeHasNoDiskPressure")
     assert told["EvictionThresholdMet"] == "Attempting to reclaim ephemeral-storage"
     assert "NodeHasDiskPressure" in told
+    event = next(
+        each
+        for each in (await client.of(Event).list()).items
+        if each.involvedObject.name == "hoarder" and each.reason == "Evicted"
+    )
+    assert event.metadata.annotations["starved_resource"] == "ephemeral-storage"
 
 
 async def dead_containers_go(client: Client, kubelet: Kubelet) -> None:

@@ -61,15 +61,6 @@ def test_those_who_use_more_than_they_asked_for_go_first() -> None:
     assert names == ["larger", "greedy", "important", "modest"]
 
 
-def test_message() -> None:
-    shortage = Shortage("memory.available", 100 * MIB, 50 * MIB)
-    told = pressure.message(pod("p", requests={"memory": "10Mi"}), [Usage("c", 0, 20 * MIB)], shortage)
-    assert told == (
-        "The node was low on resource: memory. Threshold quantity: 100Mi, available: 50Mi. "
-        "Container c was using 20Mi, request is 10Mi, has larger consumption of memory. "
-    )
-
-
 @pytest.mark.parametrize(
     ("found", "types", "is_taken"),
     [

@@ -8,7 +8,7 @@ import logging
 from collections.abc import Awaitable, Callable, Sequence
 
 from sampan.api.types.core_v1 import Pod
-from sampan.kubelet.agent import pressure, storage_limits
+from sampan.kubelet.agent import blame, pressure, storage_limits
 from sampan.kubelet.agent.config import AgentConfig
 from sampan.kubelet.agent.observing import observe_machine
 from sampan.kubelet.agent.pressure import Observation, Shortage, Threshold
@@ -130,8 +130,7 @@ class Eviction:
         on_disk = shortage.condition == DISK_PRESSURE
         rows = [(pod, [*await self._usages(pod), *(await self._kept(pod) if on_disk else ())]) for pod in self._pods()]
         for pod, usages in pressure.ranked(rows, shortage.resource)[:1]:
-            message = pressure.message(pod, usages, shortage)
-            verdict = Verdict(reason=pressure.EVICTED, message=message, disruption=message)
+            verdict = blame.verdict(pod, usages, shortage)
             self._evict(pod, verdict, _AT_ONCE_S if shortage.is_hard else self._soft_grace_s(pod))
             return [pod]
         log.warning("the node is short of %s, and no pod can be evicted", shortage.resource)

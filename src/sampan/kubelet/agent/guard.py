@@ -94,7 +94,8 @@ class Guard:
         record = kubelet.records.get(pod.metadata.uid)
         if is_critical(pod) or record is None or record.stage is not Stage.SYNC or record.verdict is not None:
             return
-        kubelet.events.pod(kubelet.node, pod, WARNING, verdict.reason, verdict.message)
+        told = verdict.reason, verdict.message, verdict.annotations
+        kubelet.events.pod(kubelet.node, pod, WARNING, *told)
         kubelet.sync_loop.end_pod(record, verdict, kubelet.clock.now() + grace_s)
 
     # -- room --------------------------------------------------------------------------------------------------------

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 
 from sampan.api.pod_amounts import effective_requests
 from sampan.api.pod_qos import BEST_EFFORT, qos_class
-from sampan.api.quantity import parse
 from sampan.api.types.core_v1 import Pod, Taint
 from sampan.kubelet.admission import tolerates
 from sampan.kubelet.agent.config import AgentConfig
@@ -116,13 +115,13 @@ def ranked(pods: Sequence[tuple[Pod, Sequence[Usage]]], resource: str) -> list[t
 
     def key(row: tuple[Pod, Sequence[Usage]]) -> tuple[bool, int, int]:
         pod, usages = row
-        over = _total(usages, resource) - requested(pod, resource)
+        over = total(usages, resource) - requested(pod, resource)
         return over <= 0 and resource != "pids", pod.spec.priority or 0, -over
 
     return sorted((row for row in pods if not is_critical(row[0])), key=key)
 
 
-def _total(usages: Sequence[Usage], resource: str) -> int:
+def total(usages: Sequence[Usage], resource: str) -> int:
     """Of the pod as a whole, where that is told; on disk it has what its containers do not have."""
     whole = [used(each, resource) for each in usages if not each.name and resource in ("memory", "pids")]
     return whole[0] if whole and whole[0] else sum(used(each, resource) for each in usages)
@@ -145,51 +144,16 @@ def requested(pod: Pod, resource: str) -> int:
     return int(amounts[resource].value()) if resource in amounts else 0
 
 
-def message(pod: Pod, usages: Sequence[Usage], shortage: Shortage) -> str:
-    resource = shortage.resource
-    parts = [
-        f"The node was low on resource: {resource}. ",
-        f"Threshold quantity: {_shown(shortage.threshold)}, available: {_shown(shortage.available)}. ",
-    ]
-    whole = pod.spec.resources.requests.get(resource) if pod.spec.resources is not None else None
-    if resource == "memory" and whole is not None:
-        amount = sum(each.memory_bytes for each in usages if each.name)
-        parts.append(
-            f"Pod {pod.metadata.name} was using {_shown(amount)}, request is {whole}, "
-            f"has larger consumption of {resource}. "
-        )
-    asked = {
-        each.name: each.resources.requests.get(resource, "0")
-        for each in (*(pod.spec.containers or ()), *pod.spec.initContainers)
-    }
-    for usage in usages:
-        amount = used(usage, resource)
-        if resource in ("memory", "ephemeral-storage") and usage.name in asked:
-            text = asked[usage.name]
-            if amount > parse(text).value():
-                parts.append(
-                    f"Container {usage.name} was using {_shown(amount)}, request is {text}, "
-                    f"has larger consumption of {resource}. "
-                )
-    return "".join(parts)
-
-
-def _shown(amount: int) -> str:
-    for unit, size in (("Ti", 1 << 40), ("Gi", 1 << 30), ("Mi", 1 << 20), ("Ki", 1 << 10)):
-        if amount and amount % size == 0:
-            return f"{amount // size}{unit}"
-    return str(amount)
-
-
 __all__ = [
     "EVICTED",
     "Observation",
     "Shortage",
     "Threshold",
     "conditions",
-    "message",
     "ranked",
     "refused",
     "shortage",
     "thresholds",
+    "total",
+    "used",
 ]

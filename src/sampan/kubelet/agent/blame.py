@@ -1,0 +1,64 @@
+"""What people and programs are told of a pod that goes because the node is short of something. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from sampan.api.quantity import Format, Quantity, parse
+from sampan.api.types.core_v1 import Pod
+from sampan.kubelet.agent.pressure import EVICTED, Shortage, total, used
+from sampan.kubelet.pod_status import Verdict
+from sampan.runtimes.contract import Usage
+
+OFFENDERS, OFFENDERS_USAGE = "offending_containers", "offending_containers_usage"
+POD, POD_USAGE = "offending_pod", "offending_pod_usage"
+STARVED = "starved_resource"
+_ASKED_FOR = ("memory", "ephemeral-storage")
+
+
+def verdict(pod: Pod, usages: Sequence[Usage], shortage: Shortage) -> Verdict:
+    """Who used more than it had asked for; nobody is blamed while nothing is known of what the pod uses."""
+    resource = shortage.resource
+    available = Quantity(shortage.available, format=Format.BINARY_SI if resource in _ASKED_FOR else Format.DECIMAL_SI)
+    text = f"The node was low on resource: {resource}. "
+    text += f"Threshold quantity: {_bytes(shortage.threshold)}, available: {available}. "
+    annotations: dict[str, str] = {}
+    if usages:
+        if (whole := _whole(pod, usages, resource)) is not None:
+            text += _excess("Pod", pod.metadata.name, *whole, resource)
+            annotations |= {POD: pod.metadata.name, POD_USAGE: str(whole[0])}
+        over = _over(pod, usages, resource)
+        text += "".join(_excess("Container", *each, resource) for each in over)
+        annotations[OFFENDERS] = ",".join(name for name, _, _ in over)
+        annotations[OFFENDERS_USAGE] = ",".join(str(amount) for _, amount, _ in over)
+        annotations[STARVED] = resource
+    return Verdict(reason=EVICTED, message=text, disruption=text, annotations=annotations)
+
+
+def _whole(pod: Pod, usages: Sequence[Usage], resource: str) -> tuple[Quantity, Quantity] | None:
+    """What the pod as a whole uses and has asked for, where it has."""
+    asked = pod.spec.resources.requests.get(resource) if pod.spec.resources is not None else None
+    if asked is None or resource != "memory":
+        return None
+    return _bytes(total(usages, resource)), parse(asked)
+
+
+def _over(pod: Pod, usages: Sequence[Usage], resource: str) -> list[tuple[str, Quantity, Quantity]]:
+    """Name, use and request of each container that uses more than that."""
+    if resource not in _ASKED_FOR:
+        return []
+    every = (*(pod.spec.containers or ()), *pod.spec.initContainers)
+    asked = {each.name: parse(each.resources.requests.get(resource, "0")) for each in every}
+    rows = [(each.name, _bytes(used(each, resource)), asked[each.name]) for each in usages if each.name in asked]
+    return [row for row in rows if row[2] < row[1]]
+
+
+def _excess(what: str, name: str, amount: Quantity, asked: Quantity, resource: str) -> str:
+    return f"{what} {name} was using {amount}, request is {asked}, has larger consumption of {resource}. "
+
+
+def _bytes(amount: int) -> Quantity:
+    return Quantity(amount, format=Format.BINARY_SI)
+
+
+__all__ = ["verdict"]
