@@ -131,7 +131,7 @@ class MonitoredRuntime(ABC):
             await self._remove(found, record)
         await self._end_sandbox(found)
         await self._drop(found)
-        self._records.remove(self._records.pod(uid))
+        await asyncio.to_thread(self._records.remove, self._records.pod(uid))
         del self._pods[uid]
 
     # -- containers --------------------------------------------------------------------------------------------------
@@ -248,7 +248,7 @@ class MonitoredRuntime(ABC):
         if record.state in _ALIVE and record.pid:
             await self._kill_process(record.id)
         await self._clean_up(pod, record)
-        self._records.remove(self._records.container(pod.sandbox.uid, record.id))
+        await asyncio.to_thread(self._records.remove, self._records.container(pod.sandbox.uid, record.id))
         pod.containers.pop(record.id, None)
         pod.specs.pop(record.id, None)
 

@@ -7,15 +7,15 @@ pods/UID/c/ID/record.json    a container; rootfs, upper, config.json, exit besid
 
 from __future__ import annotations
 
+import contextlib
 import os
-import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
-from sampan.runtimes import contract
+from sampan.runtimes import contract, trees
 from sampan.runtimes.config import SandboxConfig
 
 
@@ -113,7 +113,9 @@ class Records:
                 )
 
     def remove(self, path: Path) -> None:
-        shutil.rmtree(path, ignore_errors=True)
+        """As far as that can be done."""
+        with contextlib.suppress(OSError):
+            trees.remove_tree(path)
 
 
 def as_path(kind: type, value: Any) -> Any:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import os
 import shutil
@@ -12,7 +13,7 @@ from pathlib import Path
 from sampan.kubelet.agent.node_plugins import NodePlugins
 from sampan.kubelet.cgroups import PodGroups
 from sampan.kubelet.volumes import VolumeManager
-from sampan.runtimes import kernel
+from sampan.runtimes import kernel, trees
 from sampan.runtimes.contract import Runtime, RuntimeFailure
 
 log = logging.getLogger(__name__)
@@ -66,7 +67,8 @@ def remove_folder(folder: Path) -> None:
         kernel.unmount(each)
     if left := kernel.mounts_below(folder):
         raise OSError(f"{left[0]} is still mounted")
-    shutil.rmtree(folder, ignore_errors=True)
+    with contextlib.suppress(OSError):
+        trees.remove_tree(folder)
 
 
 __all__ = ["Orphans", "remove_folder"]

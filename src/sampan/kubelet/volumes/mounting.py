@@ -7,13 +7,12 @@ from __future__ import annotations
 
 import asyncio
 import os
-import shutil
 import subprocess
 from collections.abc import Sequence
 from pathlib import Path
 
 from sampan.kubelet.volumes.contract import VolumeFault
-from sampan.runtimes import kernel
+from sampan.runtimes import kernel, trees
 
 _NOFOLLOW = 8
 _MOUNTINFO = Path("/proc/self/mountinfo")
@@ -88,7 +87,7 @@ class Mounter:
         if path.is_symlink() or path.is_file():
             path.unlink(missing_ok=True)
         elif path.exists():
-            shutil.rmtree(path)
+            trees.remove_tree(path)
 
     async def by_program(self, source: str, target: Path, kind: str, options: Sequence[str]) -> None:
         """With the machine's mount(8), which knows its helpers and their options."""

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 from sampan.api import quantity
 from sampan.api.types.core_v1 import Pod, Volume
+from sampan.runtimes import trees
 
 _BLOCK = 512
 
@@ -50,27 +50,16 @@ def disk_usage(folder: Path) -> tuple[int, int]:
     top = os.lstat(folder)
     seen: set[int] = set()
     total, count = top.st_blocks * _BLOCK, 1
-    for entry in _entries(folder):
+    for entry in trees.entries(folder):
         try:
             found = entry.stat(follow_symlinks=False)
-        except FileNotFoundError:
+        except OSError:
             continue
         if found.st_dev != top.st_dev or (found.st_nlink > 1 and found.st_ino in seen):
             continue
         seen.add(found.st_ino)
         total, count = total + found.st_blocks * _BLOCK, count + 1
     return total, count
-
-
-def _entries(folder: Path | str) -> Iterator[os.DirEntry[str]]:
-    try:
-        entries = list(os.scandir(folder))
-    except OSError:
-        return
-    for entry in entries:
-        yield entry
-        if entry.is_dir(follow_symlinks=False):
-            yield from _entries(entry.path)
 
 
 def limited(pod: Pod) -> list[tuple[Volume, int]]:

@@ -7,7 +7,7 @@ import shutil
 from collections.abc import Sequence
 from pathlib import Path
 
-from sampan.runtimes import kernel
+from sampan.runtimes import kernel, trees
 from sampan.runtimes.contract import RuntimeFailure
 from sampan.runtimes.images.host import HostRoot
 
@@ -57,13 +57,15 @@ def written_bytes(folder: Path) -> tuple[int, int]:
     """Bytes and inodes of what the container has written itself."""
     size = count = 0
     for upper in folder.glob("upper*"):
-        for place, _, names in os.walk(upper):
-            count += 1 + len(names)
-            for name in names:
-                try:
-                    size += os.lstat(os.path.join(place, name)).st_blocks * 512
-                except OSError:
-                    continue
+        count += 1
+        for entry in trees.entries(upper):
+            count += 1
+            if entry.is_dir(follow_symlinks=False):
+                continue
+            try:
+                size += entry.stat(follow_symlinks=False).st_blocks * 512
+            except OSError:
+                continue
     return size, count
 
 
