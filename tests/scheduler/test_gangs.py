@@ -16,6 +16,8 @@ from sampan.api.types.scheduling_v1alpha2 import (
 )
 from sampan.machinery.client import Delete
 from sampan.scheduler.config import ProfileConfig, SchedulerConfig
+from sampan.scheduler.config_file import API_VERSION, KIND, parse_config
+from tests.scheduler.extenders.little_extender import serving
 from tests.scheduler.running import NAMESPACE, Running, running
 
 ON = {"scheduling.k8s.io/v1alpha2": True}
@@ -82,6 +84,33 @@ def test_all_or_none() -> None:
             await cluster.node("b", cpu="3")
             await cluster.cluster.clock.advance(30)
             assert await cluster.where("p0", "p1", "p2") == ["b", "b", "b"]
+
+    asyncio.run(main())
+
+
+def test_an_error_with_one_pod_leaves_no_other_between_queue_and_node() -> None:
+    async def main() -> None:
+        failures = [500]
+
+        def filtered(body: dict[str, Any]) -> Any:
+            is_failing = body["Pod"]["metadata"]["name"] == "p1" and failures
+            return failures.pop() if is_failing else {"NodeNames": body["NodeNames"]}
+
+        async with serving(filter=filtered) as server:
+            verbs = {"urlPrefix": server.url, "filterVerb": "filter", "nodeCacheCapable": True}
+            config = parse_config({"apiVersion": API_VERSION, "kind": KIND, "extenders": [verbs]})
+            async with running(config, runtime_config=ON) as cluster:
+                await cluster.node("a")
+                await cluster.cluster.client.of(PodGroup).create(group("g", 3))
+                for number in range(3):
+                    await cluster.create(member(cluster, f"p{number}", "g"))
+                await cluster.settle()
+                assert not failures
+                assert cluster.scheduler.feed.assumed == 0
+                assert await bound(cluster) == {"g": 0}
+                assert (await cluster.condition("p1")).reason == "SchedulerError"
+                await cluster.cluster.clock.advance(30)
+                assert await bound(cluster) == {"g": 3}
 
     asyncio.run(main())
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Callable, Collection, Coroutine
 from typing import Any
 
 from sampan.scheduler.diagnosis import Diagnosis
 from sampan.scheduler.evictions import Evictions
+from sampan.scheduler.extenders.http_extender import ExtenderError
 from sampan.scheduler.framework.contract import Cycle, PostFilterResult, Status
 from sampan.scheduler.framework.profile import Profile
 from sampan.scheduler.metrics import ERROR, UNSCHEDULABLE, SchedulerMetrics
@@ -17,6 +19,8 @@ from sampan.scheduler.queue import SchedulingQueue
 from sampan.scheduler.queued import Queued
 from sampan.scheduler.telling import Telling
 from sampan.scheduler.writes import PodWrites
+
+log = logging.getLogger(__name__)
 
 
 class Failures:
@@ -43,9 +47,14 @@ class Failures:
         self.told(queued, cycle, diagnosis, result)
 
     async def remedy(self, profile: Profile, cycle: Cycle, diagnosis: Diagnosis) -> PostFilterResult:
-        """What plug-ins would do about it; nothing is done yet."""
+        """What plug-ins would do about it; nothing is done yet. One that fails can do nothing."""
         self._metrics.preemptions.inc()
-        result = await profile.post_filter(cycle, diagnosis)
+        try:
+            result = await profile.post_filter(cycle, diagnosis)
+        except Exception as fault:
+            is_surprise = not isinstance(fault, ExtenderError)
+            log.warning("nothing is done for pod %s: %s", cycle.info.full_name, fault, exc_info=is_surprise)
+            result = PostFilterResult(message=str(fault) or type(fault).__name__)
         diagnosis.post_filter = result.message
         return result
 

@@ -8,16 +8,20 @@ together: nobody is evicted for a group that would still lack a pod.
 from __future__ import annotations
 
 import asyncio
+import logging
 import time
 from typing import TYPE_CHECKING, NamedTuple
 
 from sampan.scheduler.diagnosis import Diagnosis
-from sampan.scheduler.framework.contract import Cycle, PostFilterResult, Status, Together
+from sampan.scheduler.extenders.http_extender import ExtenderError
+from sampan.scheduler.framework.contract import Code, Cycle, PostFilterResult, Status, Together
 from sampan.scheduler.framework.profile import Placed, Profile
 from sampan.scheduler.queued import Queued
 
 if TYPE_CHECKING:
     from sampan.scheduler.scheduler import Scheduler
+
+log = logging.getLogger(__name__)
 
 UNSCHEDULABLE = "pod group is unschedulable"
 EVICTING = f"{UNSCHEDULABLE}, pod group is waiting for preemption to complete"
@@ -72,7 +76,13 @@ class GroupCycle:
             scheduler.queue.remove(queued.uid)
             return
         cycle = profile.cycle(queued.info, scheduler.now())
-        placed = await scheduler.placed(profile, cycle)
+        try:
+            placed = await scheduler.placed(profile, cycle)
+        except Exception as fault:  # of one pod: the others must not be left between the queue and a node
+            is_surprise = not isinstance(fault, ExtenderError)
+            log.warning("pod %s cannot be scheduled: %s", queued.info.full_name, fault, exc_info=is_surprise)
+            self._lost.append(_Lost(queued, cycle, Status(Code.ERROR, (str(fault) or type(fault).__name__,))))
+            return
         scheduler.metrics.decided(time.perf_counter() - queued.began)
         if placed.diagnosis is not None:
             self._lost.append(_Lost(queued, cycle, placed.diagnosis))

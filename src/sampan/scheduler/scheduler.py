@@ -227,7 +227,7 @@ class Scheduler:
         row = self.table.rows.get(own, -1) if own else -1
         is_good = row >= 0 and profile.fits_beside(cycle, row, nominated)
         if self.extenders.extenders and self.extenders.has_say(cycle.pod):
-            if is_good and await self.extenders.lets(cycle, row):
+            if is_good and await self.extenders.lets(cycle, row) and self.table.rows.get(own) == row:
                 return Placed(row, 1)
             return await self.extenders.place(profile, cycle, nominated)
         return Placed(row, 1) if is_good else profile.place(cycle, nominated)

@@ -187,6 +187,24 @@ def test_it_chooses_among_candidates_for_preemption() -> None:
     play(scenario, {"preemptVerb": "preempt", "nodeCacheCapable": True}, preempt=answer)
 
 
+def test_one_that_fails_at_preemption_keeps_others_from_nothing_but_room() -> None:
+    async def scenario(found: Running, server: LittleExtender) -> None:
+        for number in range(3):
+            await found.create(found.pod(f"low-{number}", cpu="4"))
+        await found.settle()
+        high = PriorityClass(metadata=ObjectMeta(name="high"), value=10)
+        await found.cluster.client.of(PriorityClass).create(high)
+        pod = found.pod("high", cpu="4")
+        pod.spec.priorityClassName = "high"
+        await found.create(pod)
+        assert await found.where("high") == [""]
+        condition = await found.condition("high")
+        assert (condition.reason, "Insufficient cpu" in condition.message) == ("Unschedulable", True)
+        assert f"failed preempt with extender at URL {server.url}/preempt, code 500" in condition.message
+
+    play(scenario, {"preemptVerb": "preempt", "nodeCacheCapable": True}, preempt=lambda body: 500)
+
+
 def test_names_of_one_that_was_asked_with_nodes_do_not_count() -> None:
     async def scenario(found: Running, server: LittleExtender) -> None:
         await found.create(found.pod("p"))

@@ -97,7 +97,7 @@ class ClaimWrites:
                 timer.cancel()
         finally:
             self._waiting.discard(changed)
-        if fault or is_over:
+        if fault != "":
             raise BindingFailed(fault or _DEADLINE)
 
     def _judged(self, claims: Sequence[ResourceClaim], timeout_s: float) -> str | None:
