@@ -86,7 +86,7 @@ async def parts_of_images(node: RealNode) -> None:
 
 async def told(node: RealNode, name: str, reason: str) -> str:
     selection = Selection(namespace=node.namespace, fields=f"reason={reason},involvedObject.name={name}")
-    async with asyncio.timeout(40), node.client.of(Event).watch(selection) as events:
+    async with asyncio.timeout(60), node.client.of(Event).watch(selection) as events:
         async for batch in events:
             for event in batch:
                 if event.type == "ADDED":

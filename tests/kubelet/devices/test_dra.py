@@ -101,7 +101,7 @@ def play(scenario: Callable[[Scene], Awaitable[None]]) -> None:
 
 async def prepare(dynamic: DynamicResources, pod: Pod) -> None:
     """Once the API server knows that the node may read the claim, which it is told beside."""
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         while True:
             try:
                 return await dynamic.prepare(pod)

@@ -33,7 +33,7 @@ def test_drivers_are_asked_again(tmp_path: Path) -> None:
             await driver.registered.wait()
             asked = len(driver.of("NodeGetInfo"))
             driver.most = 3
-            async with asyncio.timeout(20):
+            async with asyncio.timeout(60):
                 while len(driver.of("NodeGetInfo")) == asked:
                     await clock.advance(5)
                     await asyncio.sleep(0.01)
