@@ -76,6 +76,23 @@ def test_a_folder(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
         asyncio.run(main())
 
 
+def test_files_that_are_anything_but_pods(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    async def main() -> None:
+        (tmp_path / "a.yaml").write_text(POD.format("a"))
+        (tmp_path / "bytes.yaml").write_bytes(b"\xff\xfe\x00")
+        with (tmp_path / "large.yaml").open("wb") as file:
+            file.truncate(11 << 20)
+        (tmp_path / "list.yaml").write_text("apiVersion: v1\nkind: PodList\nitems: [text]")
+        async with sources(static_folder=tmp_path) as (_, told, clock):
+            assert told.pods == {"file": ["a"]}
+            (tmp_path / "b.yaml").write_text(POD.format("b"))
+            assert await told.after(clock, 1, 2) == {"file": ["a", "b"]}
+
+    with caplog.at_level(logging.WARNING):
+        asyncio.run(main())
+    assert f"{tmp_path / 'large.yaml'}: more than 10485760 bytes" in caplog.text
+
+
 def test_a_single_file(tmp_path: Path) -> None:
     async def main() -> None:
         place = tmp_path / "pods.yaml"

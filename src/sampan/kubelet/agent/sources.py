@@ -18,6 +18,8 @@ log = logging.getLogger(__name__)
 
 _LOOK_S = 1.0
 """How often it is looked whether the folder has changed."""
+_MOST_BYTES = 10 << 20
+"""Of a file, or an answer."""
 
 Update = Callable[[str, Sequence[Pod]], None]
 """Told of a source, and all its pods."""
@@ -52,7 +54,11 @@ class Sources:
             await self._look(place)
 
     async def _look(self, place: Path) -> None:
-        now = await asyncio.to_thread(_state, place)
+        try:
+            now = await asyncio.to_thread(_state, place)
+        except OSError as fault:
+            log.warning("%s: %s", place, fault)
+            return
         if now != self._seen:
             self._seen = now
             self._update(FILE, await asyncio.to_thread(self._read_folder, place))
@@ -61,7 +67,9 @@ class Sources:
         found = []
         for path in _files(place):
             try:
-                found += read_pods(path.read_text(), FILE, self._config.name, self._clock.now())
+                with path.open("rb") as file:
+                    text = _text(file.read(_MOST_BYTES + 1))
+                found += read_pods(text, FILE, self._config.name, self._clock.now())
             except (OSError, BadManifest) as fault:
                 log.warning("%s: %s", path, fault)
         return found
@@ -84,10 +92,23 @@ class Sources:
             headers = dict(self._config.static_url_headers)
             async with session.get(self._config.static_url, headers=headers) as answer:
                 answer.raise_for_status()
-                text = await answer.text()
-                if not text:
-                    raise BadManifest("zero-length data received")
-                return text
+                data = bytearray()
+                async for piece in answer.content.iter_any():
+                    data += piece
+                    if len(data) > _MOST_BYTES:
+                        break
+        if not data:
+            raise BadManifest("zero-length data received")
+        return _text(bytes(data))
+
+
+def _text(data: bytes) -> str:
+    if len(data) > _MOST_BYTES:
+        raise BadManifest(f"more than {_MOST_BYTES} bytes")
+    try:
+        return data.decode()
+    except UnicodeDecodeError as fault:
+        raise BadManifest(f"neither JSON nor YAML: {fault}") from None
 
 
 def _files(place: Path) -> list[Path]:

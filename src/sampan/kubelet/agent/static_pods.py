@@ -28,9 +28,19 @@ def read_pods(text: str, source: str, node: str, now: float) -> list[Pod]:
     """One pod, several documents, or a PodList."""
     try:
         documents = list(yaml.load_all(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader)))
-    except yaml.YAMLError as fault:
+    except (yaml.YAMLError, RecursionError) as fault:
         raise BadManifest(f"neither JSON nor YAML: {fault}") from None
-    return [_static(item, source, node, now) for document in documents for item in _items(document)]
+    try:
+        return [_static(item, source, node, now) for document in documents for item in _items(document)]
+    except BadManifest:
+        raise
+    except (
+        AttributeError,
+        TypeError,
+        ValueError,
+        RecursionError,
+    ) as fault:  # something is a text or a list that should be a map
+        raise BadManifest(f"this is not a pod: {fault}") from None
 
 
 def _items(document: Any) -> Iterator[dict[str, Any]]:
@@ -56,6 +66,9 @@ def _static(item: dict[str, Any], source: str, node: str, now: float) -> Pod:
     if not meta.get("name"):
         raise BadManifest("the pod has no name")
     meta |= {"name": f"{meta['name']}-{node}", "namespace": meta.get("namespace") or "default", "uid": uid}
+    for key in ("name", "namespace", "uid"):
+        if "/" in str(meta[key]) or str(meta[key]).startswith("."):  # folders have these names
+            raise BadManifest(f"metadata.{key}: Invalid value: {meta[key]!r}")
     own = {SOURCE: source, HASH: digest, SEEN: times.format_time(now)}
     meta["annotations"] = {**(meta.get("annotations") or {}), **own}
     spec["nodeName"] = node
