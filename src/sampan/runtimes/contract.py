@@ -18,7 +18,7 @@ from sampan.runtimes.config import ContainerConfig, Resources, SandboxConfig
 from sampan.runtimes.streams import ProcessStream
 
 if TYPE_CHECKING:
-    from sampan.runtimes.images.credentials import Keyring
+    from sampan.runtimes.images.credentials import Credentials, Keyring
 
 CREATED, RUNNING, EXITED, UNKNOWN = "created", "running", "exited", "unknown"
 COMPLETED, ERROR, OOM_KILLED = "Completed", "Error", "OOMKilled"
@@ -123,6 +123,15 @@ class ImageInfo:
     """Not to be removed for room."""
 
 
+@dataclass(frozen=True, slots=True)
+class Pulled:
+    """An image that was fetched."""
+
+    reference: str
+    credentials: Credentials | None = None
+    """Those of the keyring by which it was had; None: without any."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Handler:
     """One of the ways to run pods, which a RuntimeClass may ask for; of the usual one the name is empty."""
@@ -216,8 +225,8 @@ class Runtime(Protocol):
 
     async def images(self) -> Sequence[ImageInfo]: ...
 
-    async def pull_image(self, pod: Pod, container: Container, keyring: Keyring | None) -> str:
-        """Fetch the container's image; its reference. A failure's reason is ErrImagePull and the like."""
+    async def pull_image(self, pod: Pod, container: Container, keyring: Keyring | None) -> Pulled:
+        """Fetch the container's image. A failure's reason is ErrImagePull and the like."""
 
     async def remove_image(self, name: str) -> None: ...
 
@@ -270,6 +279,7 @@ __all__ = [
     "Handler",
     "ImageInfo",
     "PodReport",
+    "Pulled",
     "Runtime",
     "RuntimeFailure",
     "RuntimeStatus",

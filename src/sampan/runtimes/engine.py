@@ -17,7 +17,7 @@ from sampan.machinery.clock import Clock
 from sampan.runtimes import contract, labels
 from sampan.runtimes.background import Background
 from sampan.runtimes.config import ContainerConfig, SandboxConfig
-from sampan.runtimes.contract import ImageInfo, PodReport, RuntimeFailure, Told
+from sampan.runtimes.contract import ImageInfo, PodReport, Pulled, RuntimeFailure, Told
 from sampan.runtimes.cpu_rates import CpuRates
 from sampan.runtimes.engine_images import EngineImages
 from sampan.runtimes.images.credentials import Keyring
@@ -123,7 +123,7 @@ class EngineRuntime(ABC):
     async def images(self) -> Sequence[ImageInfo]:
         return await self._images.list()
 
-    async def pull_image(self, pod: Pod, container: Container, keyring: Keyring | None) -> str:
+    async def pull_image(self, pod: Pod, container: Container, keyring: Keyring | None) -> Pulled:
         return await self._images.pull(container.image, keyring)
 
     async def remove_image(self, name: str) -> None:

@@ -8,7 +8,7 @@ import contextlib
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 
-from sampan.runtimes.contract import ImageInfo, RuntimeFailure
+from sampan.runtimes.contract import ImageInfo, Pulled, RuntimeFailure
 from sampan.runtimes.images import host
 from sampan.runtimes.images.bundles import Bundle
 from sampan.runtimes.images.credentials import Credentials, Keyring
@@ -50,18 +50,18 @@ class EngineImages(ABC):
             self._has_host = self._has_host or is_host
         return found
 
-    async def pull(self, name: str, keyring: Keyring | None) -> str:
+    async def pull(self, name: str, keyring: Keyring | None) -> Pulled:
         """With each of the credentials that there are for it, and without any at last."""
         try:
             wanted = parse_reference(name)
         except BadReference as fault:
             raise RuntimeFailure("InvalidImageName", f"Failed to apply default image tag {name!r}: {fault}") from None
         if host.is_host(name) and (own := await self.get(name)) is not None:
-            return own.id
+            return Pulled(own.id)
         for who in keyring.find(wanted) if keyring is not None else ():
             with contextlib.suppress(RuntimeFailure):
-                return await self._fetch(wanted, who)
-        return await self._fetch(wanted, None)
+                return Pulled(await self._fetch(wanted, who), who)
+        return Pulled(await self._fetch(wanted, None))
 
 
 __all__ = ["PULL_FAILED", "EngineImages"]

@@ -25,16 +25,15 @@ pytestmark = pytest.mark.skipif(
 )
 
 
-def pod(name: str, image: str, secret: str = "", policy: str = "IfNotPresent") -> Pod:
+def pod(name: str, image: str, *secrets: str, policy: str = "IfNotPresent") -> Pod:
     container = {"name": "c", "image": image, "command": ["/bin/busybox", "sleep", "1000"], "imagePullPolicy": policy}
     spec = {"nodeName": NAME, "hostNetwork": True, "containers": [container], "terminationGracePeriodSeconds": 0}
-    if secret:
-        spec["imagePullSecrets"] = [{"name": secret}]
+    spec["imagePullSecrets"] = [{"name": each} for each in secrets]
     return json.from_value({"metadata": {"name": name, "namespace": "default"}, "spec": spec}, Pod)
 
 
-async def make_secret(client: Client, name: str, address: str) -> None:
-    auth = base64.b64encode(b"may:secret").decode()
+async def make_secret(client: Client, name: str, address: str, password: str = "secret") -> None:
+    auth = base64.b64encode(f"may:{password}".encode()).decode()
     data = json.encode({"auths": {address: {"auth": auth}}})
     meta = ObjectMeta(name=name, namespace="default")
     made = Secret(metadata=meta, type="kubernetes.io/dockerconfigjson", data={".dockerconfigjson": data})
@@ -51,15 +50,18 @@ async def scenario(client: Client, kubelet: Kubelet, registry: FakeRegistry, add
     image = f"{address}/team/app:1"
     for name in ("key", "same-key"):
         await make_secret(client, name, address)
-    await client.of(Pod).create(pod("first", image, "key"))
+    await make_secret(client, "wrong-key", address, "wrong")
+    await client.of(Pod).create(pod("first", image, "wrong-key", "key"))
     await until(lambda: phase(kubelet, "first") == "Running")
     pulls = len(registry.asked)
     await client.of(Pod).create(pod("second", image, "same-key"))
     await until(lambda: phase(kubelet, "second") == "Running")
     assert len(registry.asked) == pulls  # it could have: nobody is asked
     await client.of(Pod).create(pod("nobody", image))
+    await client.of(Pod).create(pod("stranger", image, "wrong-key"))
     await client.of(Pod).create(pod("never", image, policy="Never"))
     await until(lambda: waits(kubelet, "nobody") in ("ErrImagePull", "ImagePullBackOff"))
+    await until(lambda: waits(kubelet, "stranger") in ("ErrImagePull", "ImagePullBackOff"))
     await until(lambda: waits(kubelet, "never") == "ErrImageNeverPull")
 
 

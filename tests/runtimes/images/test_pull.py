@@ -55,7 +55,7 @@ def test_pull(tmp_path: Path) -> None:
         await puller.pull(parse_reference(f"{address}/team/app:1"), NOBODY)
         assert registry.asked[before:] == ["/v2/team/app/manifests/1"], "what is there is not fetched again"
         await puller.pull(parse_reference(f"{address}/team/app@{made.digest}"), NOBODY)
-        assert len(registry.asked) == before + 1
+        assert registry.asked[before + 1 :] == [f"/v2/team/app/manifests/{made.digest}"]
 
     play(tmp_path, registry, scene)
 
@@ -84,10 +84,15 @@ def test_who_is_asking(tmp_path: Path, auth: str) -> None:
         wanted = parse_reference(f"{address}/team/app:1")
         with pytest.raises(PullFailed, match="401 authentication is required"):
             await puller.pull(wanted, NOBODY)
+        may = Credentials("may", "secret")
         config = {"auths": {f"http://{address}": {"auth": base64.b64encode(b"may:secret").decode()}}}
         keys = read_docker_config(json.dumps(config).encode())
         wrong = Keyring([(f"{address}/team", Credentials("may", "wrong"))])
-        await puller.pull(wanted, Keyring.together([wrong, keys]))
+        found, by = await puller.pull_as(wanted, Keyring.together([wrong, keys]))
+        assert by == may
+        for known in (wanted, parse_reference(found.reference)):
+            with pytest.raises(PullFailed, match="401"):  # although all of it is there
+                await puller.pull(known, NOBODY)
 
     play(tmp_path, registry, scene)
 

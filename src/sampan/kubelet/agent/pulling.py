@@ -20,7 +20,7 @@ from sampan.kubelet.starting import PULL_BACK_OFF, pull_back_off
 from sampan.machinery.clock import Clock
 from sampan.machinery.events import NORMAL, WARNING
 from sampan.runtimes.contract import ImageInfo, Runtime, RuntimeFailure
-from sampan.runtimes.images.credentials import Keyring, read_docker_config
+from sampan.runtimes.images.credentials import Credentials, Keyring, read_docker_config
 from sampan.runtimes.images.reference import parse_reference
 
 log = logging.getLogger(__name__)
@@ -87,17 +87,17 @@ class ImageManager:
             keyring = await self.keyring(pod)
             async with self._room:
                 turn = self._clock.now()
-                reference = await self._runtime.pull_image(pod, _plain(container), keyring)
+                pulled = await self._runtime.pull_image(pod, _plain(container), keyring)
         except RuntimeFailure as failure:
             now = self._clock.now()
             back_off.lengthen(now, now)
             back_off.why = f"{failure.reason}: {failure.message}"
             self._events.pull_failed(kubelet, pod, container, failure.message)
             raise
-        image = await self._runtime.image(reference) or await self._runtime.image(container.image)
+        image = await self._runtime.image(pulled.reference) or await self._runtime.image(container.image)
         if image is None:
             raise RuntimeFailure("ErrImagePull", f"the image {container.image} is gone again")
-        await self._note_pull(pod, container.image, image)
+        await self._note_pull(pod, container.image, image, pulled.credentials)
         now = self._clock.now()
         text = (
             f"Successfully pulled image {gotext.quote(container.image)} in {_shown(now - turn)} "
@@ -111,31 +111,32 @@ class ImageManager:
         record = await asyncio.to_thread(self._pulled.read, image.id)
         if not is_to_verify(self._policy, self._listed, name, is_pulled=record is not None):
             return True
-        own = await self._used(pod, name)
+        own = await self._own(pod, name)
         if may_have(record, name, own):
             return True
         log.info("image %s is there, but pod %s has to show that it may have it", name, pod.metadata.name)
         return False
 
-    async def _note_pull(self, pod: Pod, name: str, image: ImageInfo) -> None:
-        used = await self._used(pod, name)
-        if len(used) > 1:
-            return  # nobody knows which of them it was: each has to show it again
+    async def _note_pull(self, pod: Pod, name: str, image: ImageInfo, by: Credentials | None) -> None:
+        """What was had without credentials, or by the node's own, is for all its pods."""
+        own = await self._own(pod, name) if by is not None else []
+        used = [each for each in own if by is not None and each.credentialHash == _digest(by)][:1]
         record = await asyncio.to_thread(self._pulled.read, image.id)
         fresh = recorded(record, image.id, name, used, self._clock.now())
         await asyncio.to_thread(self._pulled.write, image.id, fresh)
 
-    async def _used(self, pod: Pod, name: str) -> list[Used]:
-        """The pod's secrets that say something about the image."""
+    async def _own(self, pod: Pod, name: str) -> list[Used]:
+        """The pod's secrets that say something about the image, once for each that they say."""
         found, reference = [], parse_reference(name)
         for each in pod.spec.imagePullSecrets:
             secret = await self._secret(pod, each.name) if each.name else None
             ring = await self._ring(pod, each.name) if secret is not None else None
-            for credentials in ring.find(reference)[:1] if ring is not None and secret is not None else ():
-                assert secret is not None
-                meta = secret.metadata
-                digest = hashlib.sha256("\0".join(credentials).encode()).hexdigest()
-                found.append(Used(meta.uid, meta.namespace, meta.name, digest))
+            if secret is None or ring is None:
+                continue
+            meta = secret.metadata
+            found += [
+                Used(meta.uid, meta.namespace, meta.name, _digest(credentials)) for credentials in ring.find(reference)
+            ]
         return found
 
     async def look_for_secrets(self, record: PodRecord) -> list[str]:
@@ -170,6 +171,10 @@ class ImageManager:
         except ValueError as fault:
             log.warning("image pull secret %s/%s: %s", pod.metadata.namespace, name, fault)
             return None
+
+
+def _digest(credentials: Credentials) -> str:
+    return hashlib.sha256("\0".join(credentials).encode()).hexdigest()
 
 
 def _volumes(pod: Pod, container: AnyContainer) -> list[Container]:

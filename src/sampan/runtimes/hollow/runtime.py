@@ -12,7 +12,16 @@ from sampan.api import times
 from sampan.api.types.core_v1 import Container, ContainerStatus, Pod
 from sampan.machinery.clock import Clock
 from sampan.runtimes.config import ContainerConfig, Resources, SandboxConfig
-from sampan.runtimes.contract import NOTHING, ImageInfo, PodReport, RuntimeFailure, RuntimeStatus, Unsupported, Usage
+from sampan.runtimes.contract import (
+    NOTHING,
+    ImageInfo,
+    PodReport,
+    Pulled,
+    RuntimeFailure,
+    RuntimeStatus,
+    Unsupported,
+    Usage,
+)
 from sampan.runtimes.hollow import container as containers
 from sampan.runtimes.hollow.addresses import AddressRange
 from sampan.runtimes.hollow.behaviour import FOREVER, Behaviour
@@ -139,11 +148,11 @@ class HollowRuntime:
     async def remove_image(self, name: str) -> None:
         return
 
-    async def pull_image(self, pod: Pod, container: Container, keyring: Keyring | None = None) -> str:
+    async def pull_image(self, pod: Pod, container: Container, keyring: Keyring | None = None) -> Pulled:
         behaviour = self._world.stages.behaviour(pod, container.name)
         if behaviour.pull_error:
             raise RuntimeFailure("ErrImagePull", behaviour.pull_error)
-        return containers.image_ref(container.image)
+        return Pulled(containers.image_ref(container.image))
 
     async def start_container(
         self, pod: Pod, container: Container, attempt: int, config: ContainerConfig | None = None

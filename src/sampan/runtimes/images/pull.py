@@ -58,21 +58,27 @@ class Puller:
 
     async def pull(self, reference: Reference, keyring: Keyring, progress: Progress | None = None) -> Image:
         """PullFailed with what every place that was tried has said."""
+        return (await self.pull_as(reference, keyring, progress))[0]
+
+    async def pull_as(
+        self, reference: Reference, keyring: Keyring, progress: Progress | None = None
+    ) -> tuple[Image, Credentials | None]:
+        """Also by which credentials it was had."""
         lock = self._under_way.setdefault(str(reference), asyncio.Lock())
         async with lock:
             faults = []
-            for registry in self._places(reference, keyring):
+            for registry, credentials in self._places(reference, keyring):
                 try:
-                    return await self._fetch(registry, reference, progress or _silent)
+                    return await self._fetch(registry, reference, progress or _silent), credentials
                 except (RegistryError, BadImage) as fault:
                     faults.append(str(fault))
             raise PullFailed("; ".join(dict.fromkeys(faults)))
 
-    def _places(self, reference: Reference, keyring: Keyring) -> list[Registry]:
+    def _places(self, reference: Reference, keyring: Keyring) -> list[tuple[Registry, Credentials | None]]:
         mirrors = self._config.mirrors.get(reference.registry, self._config.mirrors.get("*", ()))
-        places = [self._registry(mirror, reference, None) for mirror in mirrors]
-        known: list[Credentials | None] = [*keyring.find(reference), None]
-        return places + [self._registry(reference.registry, reference, each) for each in known]
+        places: list[tuple[str, Credentials | None]] = [(mirror, None) for mirror in mirrors]
+        places += [(reference.registry, each) for each in (*keyring.find(reference), None)]
+        return [(self._registry(place, reference, who), who) for place, who in places]
 
     def _registry(self, place: str, reference: Reference, credentials: Credentials | None) -> Registry:
         assert self._session is not None, "enter the puller before using it"
@@ -88,24 +94,29 @@ class Puller:
         )
 
     async def _fetch(self, registry: Registry, reference: Reference, progress: Progress) -> Image:
-        digest, data = await self._manifest(registry, reference.digest or reference.tag)
+        """The registry is asked even for what is there: whoever pulls shows that they may have it."""
+        wanted = reference.digest or reference.tag
+        digest, data = await self._asked(registry, wanted)
         outer = digest
         while manifests.media_type_of(data) in manifests.INDEXES:
-            wanted = manifests.chosen(manifests.read_index(data), self._config.platform)
-            digest, data = await self._manifest(registry, wanted.digest)
+            chosen = manifests.chosen(manifests.read_index(data), self._config.platform)
+            digest, data = await self._manifest(registry, chosen.digest)
         await self._content(registry, manifests.read_manifest(data), progress)
         names = [str(reference._replace(digest=""))] if reference.tag and not reference.digest else []
         digests = [f"{reference.name}@{each}" for each in dict.fromkeys((outer, digest))]
         return self._store.add(digest, names=names, digests=digests, now=self._clock.now())
 
     async def _manifest(self, registry: Registry, wanted: str) -> tuple[str, bytes]:
-        """Its digest and what it says. Content by digest is verified; what a tag means is the registry's word."""
         blobs = self._store.blobs
-        if wanted.startswith("sha256:") and blobs.has(wanted):
+        if blobs.has(wanted):
             return wanted, blobs.read(wanted)
+        return await self._asked(registry, wanted)
+
+    async def _asked(self, registry: Registry, wanted: str) -> tuple[str, bytes]:
+        """Its digest and what it says. Content by digest is verified; what a tag means is the registry's word."""
         data = await registry.manifest(wanted)
-        digest = await asyncio.to_thread(blobs.put, data, wanted if wanted.startswith("sha256:") else "")
-        return digest, data
+        proof = wanted if wanted.startswith("sha256:") else ""
+        return await asyncio.to_thread(self._store.blobs.put, data, proof), data
 
     async def _content(self, registry: Registry, manifest: Manifest, progress: Progress) -> None:
         room = asyncio.Semaphore(_AT_A_TIME)

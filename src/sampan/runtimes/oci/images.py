@@ -9,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from sampan.runtimes.config import ContainerConfig
-from sampan.runtimes.contract import ImageInfo, RuntimeFailure
+from sampan.runtimes.contract import ImageInfo, Pulled, RuntimeFailure
 from sampan.runtimes.images import BadReference, Image, ImageStore, ImageUnknown, host, parse_reference
 from sampan.runtimes.images.credentials import Keyring
 from sampan.runtimes.images.manifests import RunConfig
@@ -34,9 +34,9 @@ class OciImages:
     def list(self) -> Sequence[ImageInfo]:
         return [host.info(), *(_info(each) for each in self._store.list())]
 
-    async def pull(self, name: str, keyring: Keyring | None) -> str:
+    async def pull(self, name: str, keyring: Keyring | None) -> Pulled:
         if host.is_host(name):
-            return host.ID
+            return Pulled(host.ID)
         try:
             wanted = parse_reference(name)
         except BadReference as fault:
@@ -44,9 +44,10 @@ class OciImages:
         if self._puller is None:
             raise RuntimeFailure("ErrImagePull", f"{name}: there is no way to a registry")
         try:
-            return (await self._puller.pull(wanted, keyring or Keyring())).reference
+            image, credentials = await self._puller.pull_as(wanted, keyring or Keyring())
         except PullFailed as fault:
             raise RuntimeFailure("ErrImagePull", f"failed to pull image {name!r}: {fault}") from None
+        return Pulled(image.reference, credentials)
 
     async def remove(self, name: str, records: Iterable[ContainerRecord]) -> None:
         """What the containers of these records use stays, without a name."""

@@ -15,7 +15,16 @@ from sampan.api.types.core_v1 import Container, Pod
 from sampan.machinery.clock import Clock
 from sampan.runtimes import contract, kernel, oom_scores
 from sampan.runtimes.config import ContainerConfig, Resources, SandboxConfig, Security
-from sampan.runtimes.contract import Handler, ImageInfo, RuntimeFailure, RuntimeStatus, Told, UnknownHandler, Usage
+from sampan.runtimes.contract import (
+    Handler,
+    ImageInfo,
+    Pulled,
+    RuntimeFailure,
+    RuntimeStatus,
+    Told,
+    UnknownHandler,
+    Usage,
+)
 from sampan.runtimes.images import ImageStore, ImageUnknown
 from sampan.runtimes.images.credentials import Keyring
 from sampan.runtimes.images.manifests import BadImage, RunConfig
@@ -144,7 +153,7 @@ class OciRuntime(MonitoredRuntime):
     async def images(self) -> Sequence[ImageInfo]:
         return self._images.list()
 
-    async def pull_image(self, pod: Pod, container: Container, keyring: Keyring | None) -> str:
+    async def pull_image(self, pod: Pod, container: Container, keyring: Keyring | None) -> Pulled:
         return await self._images.pull(container.image, keyring)
 
     async def remove_image(self, name: str) -> None:

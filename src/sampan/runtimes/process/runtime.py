@@ -13,7 +13,7 @@ from typing import Any
 from sampan.api.types.core_v1 import Container, Pod
 from sampan.machinery.clock import Clock
 from sampan.runtimes.config import ContainerConfig, Resources, SandboxConfig, Security
-from sampan.runtimes.contract import ImageInfo, RuntimeFailure, RuntimeStatus, Told, Unsupported, Usage, User
+from sampan.runtimes.contract import ImageInfo, Pulled, RuntimeFailure, RuntimeStatus, Told, Unsupported, Usage, User
 from sampan.runtimes.cpu_rates import CpuRates
 from sampan.runtimes.images import host
 from sampan.runtimes.images.credentials import Keyring
@@ -85,9 +85,9 @@ class ProcessRuntime(MonitoredRuntime):
     async def images(self) -> Sequence[ImageInfo]:
         return [host.info()]
 
-    async def pull_image(self, pod: Pod, container: Container, keyring: Keyring | None) -> str:
+    async def pull_image(self, pod: Pod, container: Container, keyring: Keyring | None) -> Pulled:
         if host.is_host(container.image):
-            return host.ID
+            return Pulled(host.ID)
         raise RuntimeFailure("ErrImagePull", f"{container.image}: {_ONLY_IMAGE}")
 
     async def remove_image(self, name: str) -> None:

@@ -28,10 +28,11 @@ async def an_image_is_pulled_and_removed(subject: Subject) -> None:
         name = f"{subject.registry}/busybox:pulled"
         pod, wanted = at.pod(), Container(name="c", image=name)
         assert await at.runtime.image(name) is None
-        reference = await at.runtime.pull_image(pod, wanted, None)
+        pulled = await at.runtime.pull_image(pod, wanted, None)
+        assert pulled.credentials is None
         found = await at.runtime.image(name)
         assert found is not None
-        assert await at.runtime.image(reference) is not None
+        assert await at.runtime.image(pulled.reference) is not None
         await at.runtime.run_sandbox(pod, at.sandbox_config(pod))
         assert await at.run(pod, "echo pulled", image=name, image_ref=found.id) == ["pulled"]
         await at.runtime.remove_pod(pod.metadata.uid)
