@@ -228,6 +228,8 @@ class Endpoints:
             namespace=call.namespace,
             dry_run=dry_run,
             subresource=call.subresource,
+            verb=call.verb,
+            version=_resource(call).version,
             warn=call.warn,
         )
 

@@ -9,6 +9,7 @@ from sampan.apiserver.call import AUTHENTICATED, User
 
 _PREFIX = "system:serviceaccount:"
 ACCOUNTS = "system:serviceaccounts"
+_NODE_CLAIM = "authentication.kubernetes.io/node-name"
 
 
 def account_user(namespace: str, name: str) -> str:
@@ -33,4 +34,9 @@ def split_account(username: str) -> tuple[str, str] | None:
     return namespace, name
 
 
-__all__ = ["ACCOUNTS", "account", "account_groups", "account_user", "split_account"]
+def is_account_on(user: User, node: str) -> bool:
+    """Whether the user is an account whose token is good on this node only."""
+    return split_account(user.name) is not None and user.extra.get(_NODE_CLAIM) == (node,)
+
+
+__all__ = ["ACCOUNTS", "account", "account_groups", "account_user", "is_account_on", "split_account"]

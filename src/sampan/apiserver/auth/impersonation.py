@@ -15,7 +15,7 @@ from urllib.parse import unquote
 import msgspec
 
 from sampan.api import gotext, names
-from sampan.apiserver.auth.accounts import account_groups, split_account
+from sampan.apiserver.auth.accounts import account_groups, is_account_on, split_account
 from sampan.apiserver.authz.attributes import Attributes, attributes_of
 from sampan.apiserver.authz.chain import Chain
 from sampan.apiserver.authz.refusals import refusal
@@ -24,7 +24,6 @@ from sampan.machinery import errors
 
 _PREFIX, _EXTRA = "impersonate-", "impersonate-extra-"
 _NODE = "system:node:"
-_NODE_CLAIM = "authentication.kubernetes.io/node-name"
 _AUTHENTICATION = "authentication.k8s.io"
 _MANY = 4
 """Groups or values from which on the right to all is asked for first."""
@@ -133,7 +132,7 @@ def _fitting(wanted: Wanted, user: User) -> Iterator[str]:
     """The ways to become such a user; "" is the old one."""
     node, account = node_of(wanted.name), split_account(wanted.name)
     if node and wanted.is_name_alone:
-        if split_account(user.name) and user.extra.get(_NODE_CLAIM) == (node,):
+        if is_account_on(user, node):
             yield "associated-node"
         yield "arbitrary-node"
     elif account is not None and wanted.is_name_alone:

@@ -7,7 +7,7 @@ resource version spliced in. Nothing here knows a kind: what differs is in the `
 from __future__ import annotations
 
 import uuid
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -216,7 +216,8 @@ class Store:
         old = present.obj
         async with _Finished(await strategy.begin(ctx, obj, old)):
             self._prepare_change(ctx, obj, old, strategy)
-            self._check_change(ctx, obj, old, strategy)
+            refusals = await strategy.refusals(ctx, obj, old)
+            self._check_change(ctx, obj, old, strategy, refusals)
             _keep_times(obj, old)
             await check(obj, old)
             if self.strategy.is_finished(obj):
@@ -230,9 +231,12 @@ class Store:
         if strategy.counts_generation and strategy.spec_of(obj) != strategy.spec_of(old):
             obj.metadata.generation = old.metadata.generation + 1
 
-    def _check_change(self, ctx: Context, obj: Any, old: Any, strategy: Strategy) -> None:
+    def _check_change(
+        self, ctx: Context, obj: Any, old: Any, strategy: Strategy, refusals: Sequence[errors.FieldError]
+    ) -> None:
         is_custom = self.resource.is_custom
         faults = metadata.faults_of_update(obj.metadata, old.metadata, is_custom=is_custom)
+        faults.extend(refusals)
         faults.extend(strategy.validate_update(ctx, obj, old))
         if faults:
             if strategy.validates_whole:

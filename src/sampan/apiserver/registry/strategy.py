@@ -1,8 +1,8 @@
 """What a kind may say about itself; the base class is a kind with nothing special.
 
-Order of a write, fixed by `Store`: default, (mutating admission), begin, prepare, validate, (validating admission),
-store. `default`, `begin` and `prepare_*` may change the object; `validate*` may not, and return every fault they find,
-in field order.
+Order of a write, fixed by `Store`: default, (mutating admission), begin, prepare, (of an update) refusals, validate,
+(validating admission), store. `default`, `begin` and `prepare_*` may change the object; `refusals` and `validate*` may
+not, and return every fault they find, in field order.
 """
 
 from __future__ import annotations
@@ -31,6 +31,9 @@ class Context:
     namespace: str = ""
     dry_run: bool = False
     subresource: str = ""
+    verb: str = ""
+    """What the authorizers were asked for: update, patch; and in which version of the API."""
+    version: str = ""
     warn: Callable[[str], None] = field(default=lambda _: None)
 
 
@@ -86,6 +89,11 @@ class Strategy:
 
     def prepare_update(self, ctx: Context, obj: Any, old: Any) -> None:
         """Bring back from `old` what this path may not change."""
+
+    async def refusals(self, ctx: Context, obj: Any, old: Any) -> Sequence[FieldError]:
+        """What stands in the way of an update because of who makes it: the authorizers may be asked. Told before the
+        faults that `validate_update` finds."""
+        return ()
 
     def validate_update(self, ctx: Context, obj: Any, old: Any) -> Iterable[FieldError]:
         return ()

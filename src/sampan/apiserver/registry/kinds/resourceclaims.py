@@ -4,9 +4,11 @@ from collections.abc import Iterable, Sequence
 
 from sampan.api.faults import FieldError
 from sampan.api.types.resource_v1 import DeviceRequest, ResourceClaim, ResourceClaimStatus
+from sampan.apiserver.authz.attributes import Attributes
 from sampan.apiserver.registry import metadata
 from sampan.apiserver.registry.devices.allocations import drop_deallocated, status_faults
 from sampan.apiserver.registry.devices.requests import claim_faults, default_claim
+from sampan.apiserver.registry.devices.status_rights import needs_of, refusals
 from sampan.apiserver.registry.podspec.formats import Faults, fixed
 from sampan.apiserver.registry.served import Served
 from sampan.apiserver.registry.strategy import Column, Context, StatusStrategy, Strategy
@@ -47,10 +49,29 @@ class ResourceClaimStatusStrategy(StatusStrategy):
         metadata.keep_all_but_managed_fields(obj.metadata, old.metadata)
         drop_deallocated(obj.status, old.status)
 
+    async def refusals(self, ctx: Context, obj: ResourceClaim, old: ResourceClaim) -> Sequence[FieldError]:
+        wanted = _admin_results(obj.status) if not _admin_results(old.status) else ()
+        faults = list(_marked_faults(ctx, wanted, "status.allocation.devices.results"))
+        if ctx.registry.security is not None:
+            needs = needs_of(_request(ctx, obj), obj.status, old.status)
+            faults += await refusals(ctx.registry.security.authorizer, needs)
+        return faults
+
     def validate_update(self, ctx: Context, obj: ResourceClaim, old: ResourceClaim) -> Iterable[FieldError]:
-        if not _admin_results(old.status):
-            yield from _marked_faults(ctx, _admin_results(obj.status), "status.allocation.devices.results")
-        yield from status_faults(obj, old.status)
+        return status_faults(obj, old.status)
+
+
+def _request(ctx: Context, claim: ResourceClaim) -> Attributes:
+    return Attributes(
+        ctx.user,
+        ctx.verb,
+        group="resource.k8s.io",
+        version=ctx.version,
+        resource="resourceclaims",
+        subresource=ctx.subresource,
+        namespace=ctx.namespace,
+        name=claim.metadata.name,
+    )
 
 
 def _admin_results(status: ResourceClaimStatus) -> list[int]:

@@ -1,0 +1,99 @@
+"""What a change of a claim's status needs besides the right to change it: who allocates and reserves must have the
+right to bind claims, who tells of devices the right to speak for their driver."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import msgspec
+
+from sampan.api import names
+from sampan.api.faults import FieldError
+from sampan.api.types.resource_v1 import AllocatedDeviceStatus, AllocationResult, ResourceClaimStatus
+from sampan.apiserver.auth.accounts import is_account_on
+from sampan.apiserver.authz.attributes import Attributes
+from sampan.apiserver.authz.chain import Chain
+from sampan.apiserver.authz.decisions import Decision, Verdict
+from sampan.apiserver.authz.refusals import refusal
+from sampan.apiserver.registry.devices.allocations import device_id
+
+_encode = msgspec.json.Encoder(order="deterministic").encode
+_OF_NODE, _OF_ANY = "associated-node:", "arbitrary-node:"
+
+
+@dataclass(frozen=True, slots=True)
+class Need:
+    """A right that a change needs: one of those asked for is enough, of which the first is the one that is missed."""
+
+    at: str
+    why: str
+    asked: Sequence[Attributes]
+
+
+async def refusals(authorizer: Chain, needs: Iterator[Need]) -> list[FieldError]:
+    found = [await _refusal(authorizer, need) for need in needs]
+    return [fault for fault in found if fault is not None]
+
+
+async def _refusal(authorizer: Chain, need: Need) -> FieldError | None:
+    missed = []
+    for asked in need.asked:
+        decision = await authorizer.decide(asked)
+        if decision.verdict is Verdict.ALLOWED:
+            return None
+        missed.append(refusal(asked, _reason(decision)).message)
+    return FieldError.forbidden(need.at, f"{need.why} permission: {missed[0]}")
+
+
+def _reason(decision: Decision) -> str:
+    return ": ".join(part for part in (decision.fault, decision.reason) if part)
+
+
+def needs_of(request: Attributes, new: ResourceClaimStatus, old: ResourceClaimStatus) -> Iterator[Need]:
+    """`request` is what the authorizers were asked for the change itself."""
+    if not (_is_same(new.allocation, old.allocation) and _is_same(new.reservedFor, old.reservedFor)):
+        yield _binding(request)
+    if new.allocation is not None:
+        for driver in changed_drivers(new.devices, old.devices):
+            yield _driver(request, driver, node_of(new.allocation))
+
+
+def _binding(request: Attributes) -> Need:
+    """Claims are bound anywhere or nowhere, whatever namespace this one is in."""
+    asked = msgspec.structs.replace(request, subresource="binding", namespace="", name="")
+    why = "changing status.allocation or status.reservedFor requires"
+    return Need("status.allocation", f'{why} resource="resourceclaims/binding", verb="{request.verb}"', [asked])
+
+
+def _driver(request: Attributes, driver: str, node: str) -> Need:
+    is_there = not names.dns1123_subdomain(node) and is_account_on(request.user, node)
+    verbs = [f"{prefix}{request.verb}" for prefix in ([_OF_NODE, _OF_ANY] if is_there else [_OF_ANY])]
+    asked = [msgspec.structs.replace(request, verb=verb, subresource="driver", name=driver) for verb in verbs]
+    why = f'changing status.devices requires resource="resourceclaims/driver", verb="[{" ".join(verbs)}]"'
+    return Need("status.devices", why, asked)
+
+
+def changed_drivers(new: Sequence[AllocatedDeviceStatus], old: Sequence[AllocatedDeviceStatus]) -> list[str]:
+    """Those of which something else is said than before, or no longer."""
+    before = {device_id(device): device for device in old}
+    changed = {device.driver for device in new if not _is_same(before.pop(device_id(device), None), device)}
+    return sorted(changed.union(device.driver for device in before.values()))
+
+
+def node_of(allocation: AllocationResult) -> str:
+    """The one node that the devices can be used on; empty if there are others or they are told in another way."""
+    terms = allocation.nodeSelector.nodeSelectorTerms if allocation.nodeSelector is not None else None
+    if not terms or len(terms) != 1 or terms[0].matchExpressions or len(terms[0].matchFields) != 1:
+        return ""
+    field = terms[0].matchFields[0]
+    is_one = (field.key, field.operator) == ("metadata.name", "In") and len(field.values) == 1
+    return field.values[0] if is_one else ""
+
+
+def _is_same(new: object, old: object) -> bool:
+    """As they are written: to Python 1 and true are the same, to those who read a driver's data they are not."""
+    return _encode(new) == _encode(old)
+
+
+__all__ = ["Need", "changed_drivers", "needs_of", "node_of", "refusals"]
