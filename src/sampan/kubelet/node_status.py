@@ -41,7 +41,11 @@ ARCH = {"x86_64": "amd64", "aarch64": "arm64"}.get(platform.machine(), platform.
 _KERNEL = platform.release()
 
 
-DECLARED = ("InPlacePodLevelResourcesVerticalScaling", "RestartAllContainersOnContainerExits")
+DECLARED = (
+    "InPlacePodLevelResourcesVerticalScaling",
+    "InPlacePodVerticalScalingInitContainers",
+    "RestartAllContainersOnContainerExits",
+)
 """What this kubelet can do and others may not, sorted: pods that need it are scheduled, and changed, by it."""
 
 Said = tuple[str, str, str]

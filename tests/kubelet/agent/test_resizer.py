@@ -1,6 +1,7 @@
 """In-place resizes, carried out."""
 
 import asyncio
+from dataclasses import replace
 from typing import Any
 
 import msgspec
@@ -13,6 +14,7 @@ from sampan.kubelet.agent.resizer import Resizer
 from sampan.kubelet.pod_status import WHOLE_POD
 from sampan.kubelet.records import NodeRecord, PodRecord
 from sampan.runtimes import contract
+from sampan.runtimes.config import Resources
 from sampan.runtimes.contract import ContainerReport, PodReport
 
 NODE = json.from_value({"metadata": {"name": "n"}, "status": {"allocatable": {"cpu": "4", "memory": "8Gi"}}}, Node)
@@ -66,5 +68,45 @@ def test_a_pod_as_a_whole(cpu: str, reasons: list[str], condition: str | None) -
         assert (record.resize[0] if record.resize is not None else None) == condition
         has = (record.actuated or {})[WHOLE_POD].requests["cpu"]
         assert (has, len(groups.ensured)) == ((cpu, 1) if condition is None else ("1", 0))
+
+    asyncio.run(main())
+
+
+class Runtime:
+    def __init__(self) -> None:
+        self.updated: list[tuple[str, int]] = []
+
+    async def update_resources(self, found: Pod, name: str, resources: Resources) -> None:
+        self.updated.append((name, resources.memory_bytes))
+
+
+def test_an_init_container_that_runs() -> None:
+    """One that has ended, or has its turn later, has nothing to be given."""
+
+    def made(memory: str) -> Pod:
+        limits = {"limits": {"memory": memory}, "requests": {"memory": memory}}
+        inits = [{"name": name, "image": "i", "resources": limits} for name in ("past", "present", "future")]
+        spec = {"initContainers": inits, "containers": [{"name": "c", "image": "i"}]}
+        return json.from_value({"metadata": {"name": "p", "uid": "u"}, "spec": spec}, Pod)
+
+    async def main() -> None:
+        nobody: Any = None
+        kubelet = NodeRecord(name="n", client=nobody, runtime=nobody, machine=nobody, node=NODE)
+        record = PodRecord(kubelet=kubelet, pod=made("1Mi"))
+        record.count(admission.amounts_of(record.pod))
+        ended = ContainerReport("past", "id", contract.EXITED, 0, "i", "i")
+        report = PodReport(
+            is_sandbox_ready=True,
+            sandboxes=1,
+            containers=[ended, replace(ended, name="present", state=contract.RUNNING)],
+        )
+        events, runtime = Events(), Runtime()
+        parts: Any = {"groups": Groups(), "events": events, "runtime": runtime}
+        resizer = Resizer(node_memory=1 << 30, **parts)
+        await resizer.sync(record, report)
+        record.pod = made("2Mi")
+        await resizer.sync(record, report)
+        assert runtime.updated == [("present", 2 << 20)]
+        assert events.reasons == ["ResizeStarted", "ResizeCompleted"]
 
     asyncio.run(main())

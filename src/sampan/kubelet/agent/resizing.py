@@ -8,7 +8,6 @@ from sampan.api.codec import json
 from sampan.api.quantity import parse
 from sampan.api.types.core_v1 import Container, Node, Pod, ResourceRequirements
 from sampan.kubelet.admission import Amounts, allocatable_of, amounts_of
-from sampan.kubelet.restarts import is_sidecar
 
 PENDING, IN_PROGRESS = "PodResizePending", "PodResizeInProgress"
 INFEASIBLE, DEFERRED, ERROR = "Infeasible", "Deferred", "Error"
@@ -19,7 +18,7 @@ Actuated = Mapping[str, ResourceRequirements]
 
 
 def resizable_containers(pod: Pod) -> list[Container]:
-    return [*(pod.spec.containers or ()), *(each for each in pod.spec.initContainers if is_sidecar(each))]
+    return [*(pod.spec.containers or ()), *pod.spec.initContainers]
 
 
 def changed(wanted: ResourceRequirements, present: ResourceRequirements) -> set[str]:
