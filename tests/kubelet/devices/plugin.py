@@ -29,7 +29,9 @@ def server_of(*services: tuple[Any, str, dict[str, Any]]) -> grpc.aio.Server:
             found[name] = getattr(grpc, f"{kind}_rpc_method_handler")(
                 handle,
                 request_deserializer=method.request.FromString,
-                response_serializer=lambda message: message.SerializeToString(),
+                response_serializer=lambda message: (
+                    message if isinstance(message, bytes) else message.SerializeToString()
+                ),
             )
             path = method.path.split("/")[1]
         server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(path, found),))
@@ -49,6 +51,7 @@ class BoatPlugin:
     resource: str = BOAT
     calls: list[tuple[str, Message]] = field(default_factory=list)
     _changed: asyncio.Event = field(default_factory=asyncio.Event)
+    _is_confused: bool = False
 
     @asynccontextmanager
     async def serving(self, registry: Path | None = None) -> AsyncIterator[None]:
@@ -80,6 +83,11 @@ class BoatPlugin:
         self.devices |= devices
         self._changed.set()
 
+    def tell_nonsense(self) -> None:
+        """Once, instead of its devices."""
+        self._is_confused = True
+        self._changed.set()
+
     def of(self, call: str) -> list[Message]:
         return [request for name, request in self.calls if name == call]
 
@@ -98,9 +106,12 @@ class BoatPlugin:
     async def _told(self, request: Message, context: Any) -> Message:
         return registration().RegistrationStatusResponse()
 
-    async def _watch(self, request: Message, context: Any) -> AsyncIterator[Message]:
+    async def _watch(self, request: Message, context: Any) -> AsyncIterator[Message | bytes]:
         while True:
             self._changed.clear()
+            if self._is_confused:
+                self._is_confused = False
+                yield b"\xff\xff\xff"
             found = [proto().Device(ID=name, health=health) for name, health in self.devices.items()]
             yield proto().ListAndWatchResponse(devices=found)
             await self._changed.wait()

@@ -168,6 +168,21 @@ def test_a_plugin_that_says_no(tmp_path: Path) -> None:
     play(scenario)
 
 
+def test_a_plugin_that_tells_nonsense(tmp_path: Path) -> None:
+    """It is as if it had gone, and the manager goes on."""
+
+    async def scenario(scene: Scene) -> None:
+        async with scene.registered() as manager:
+            scene.plugin.tell_nonsense()
+            await scene.heard()
+            assert manager.capacity() == ({BOAT: "2"}, {BOAT: "0"})
+            await scene.plugin.register()
+            await scene.heard()
+            assert manager.capacity() == ({BOAT: "2"}, {BOAT: "2"})
+
+    play(scenario)
+
+
 def test_devices_fall_ill_and_plugins_go(tmp_path: Path) -> None:
     async def scenario(scene: Scene) -> None:
         async with scene.managing() as manager:
@@ -255,7 +270,11 @@ def test_monitors_are_told_who_has_what(tmp_path: Path) -> None:
         async with scene.registered() as manager:
             assert await manager.admit(pod("a", 1), is_running=False) is None
             resources = PodResources(
-                root=scene.root, devices=manager, claims=lambda pod, container: [], pods=lambda: [pod("a", 1)]
+                root=scene.root,
+                devices=manager,
+                claims=lambda pod, container: [],
+                pods=lambda: [pod("a", 1)],
+                clock=scene.clock,
             )
             async with asyncio.TaskGroup() as group:
                 task = group.create_task(resources.run())

@@ -138,3 +138,22 @@ def test_a_server_ends_although_somebody_is_connected() -> None:
                 assert os.listdir(folder) == []
 
     asyncio.run(main())
+
+
+def test_a_folder_that_cannot_be_read_is_looked_at_again(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    folder = tmp_path / "plugins"
+    folder.touch()
+
+    async def main() -> None:
+        clock = VirtualClock()
+        registry = PluginRegistry(folder=folder, handlers={}, clock=clock)
+        async with asyncio.timeout(PATIENCE_S), asyncio.TaskGroup() as group:
+            looking = group.create_task(registry.run())
+            await clock.advance(0)
+            folder.unlink()
+            await clock.advance(1)
+            assert folder.is_dir()
+            looking.cancel()
+
+    asyncio.run(main())
+    assert "plug-ins cannot be looked for" in caplog.text

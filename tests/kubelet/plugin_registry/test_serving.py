@@ -4,9 +4,12 @@ import asyncio
 import os
 from pathlib import Path
 
+import pytest
+
 from sampan.kubelet.devices.pod_resources import proto
 from sampan.kubelet.plugin_registry.calls import Message, call
 from sampan.kubelet.plugin_registry.serving import Service, SocketServer
+from sampan.machinery.clock import VirtualClock
 
 
 async def _nothing(request: Message) -> Message:
@@ -29,3 +32,22 @@ def test_in_a_folder_whose_path_is_long(tmp_path: Path) -> None:
         assert list(folder.iterdir()) == []
 
     asyncio.run(main())
+
+
+def test_a_socket_that_cannot_be_had_is_tried_again(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    service = Service(schema=proto, name="PodResourcesLister", answers={"List": _nothing})
+    (tmp_path / "folder").touch()
+
+    async def main() -> None:
+        clock, socket = VirtualClock(), tmp_path / "folder" / "s.sock"
+        async with asyncio.timeout(60), asyncio.TaskGroup() as group:
+            serving = group.create_task(SocketServer(path=socket, services=[service]).run(clock))
+            await clock.advance(0)
+            (tmp_path / "folder").unlink()
+            await clock.advance(10)
+            while not socket.exists():  # noqa: ASYNC110 - files tell nobody
+                await asyncio.sleep(0.005)
+            serving.cancel()
+
+    asyncio.run(main())
+    assert f"{tmp_path}/folder/s.sock cannot be served" in caplog.text

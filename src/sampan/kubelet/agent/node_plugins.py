@@ -111,6 +111,7 @@ def make_plugins(kubelet: Kubelet, volumes: VolumeManager, on_change: Callable[[
         root=config.root,
         devices=devices,
         claims=dynamic.claims,
+        clock=clock,
         pods=lambda: [each.pod for each in kubelet.records.values() if each.stage is not Stage.TERMINATED],
     )
     return NodePlugins(registry=registry, devices=devices, dynamic=dynamic, resources=resources)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import contextlib
 import logging
 from collections.abc import Callable, Collection, Iterable, Sequence
 from pathlib import Path
@@ -62,15 +63,18 @@ class DeviceManager:
 
     async def run(self) -> None:
         """Plug-ins see by the new socket that they have to make themselves known again."""
-        self._folder.mkdir(parents=True, exist_ok=True, mode=0o750)
-        for path in self._folder.iterdir():
-            if path.is_socket():
-                path.unlink(missing_ok=True)
+        self._remove_sockets()
         service = Service(schema=proto, name="Registration", answers={"Register": self._on_register})
         async with asyncio.TaskGroup() as group:
             self._group = group
-            async with SocketServer(path=self._folder / _SOCKET, services=[service]).serving():
-                await asyncio.Event().wait()
+            await SocketServer(path=self._folder / _SOCKET, services=[service]).run(self._clock)
+
+    def _remove_sockets(self) -> None:
+        """Of plug-ins that were known to a kubelet before this one."""
+        for path in self._folder.glob("*"):
+            with contextlib.suppress(OSError):
+                if path.is_socket():
+                    path.unlink()
 
     async def _on_register(self, request: Message) -> Message:
         name, version = request.resource_name, request.version

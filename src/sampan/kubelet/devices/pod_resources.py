@@ -5,7 +5,6 @@ CPUs and memory are not told of: no container has any to itself here.
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -18,11 +17,10 @@ from sampan.kubelet.plugin_registry import calls
 from sampan.kubelet.plugin_registry.calls import Message
 from sampan.kubelet.plugin_registry.serving import Refused, Service, SocketServer
 from sampan.kubelet.restarts import is_sidecar
+from sampan.machinery.clock import Clock
 
 if TYPE_CHECKING:
     from sampan.machinery.proto import Schema
-
-_FOLDER, _SOCKET = "pod-resources", "kubelet.sock"
 
 
 def proto() -> Schema:
@@ -37,16 +35,16 @@ class PodResources:
         devices: DeviceManager,
         claims: Callable[[Pod, Container], Sequence[ClaimInfo]],
         pods: Callable[[], Sequence[Pod]],
+        clock: Clock,
     ) -> None:
         """`claims` are those of dynamic resources that a container uses; `pods` those that have not ended."""
-        self._folder, self._devices, self._claims, self._pods = root / _FOLDER, devices, claims, pods
+        self._socket, self._clock = root / "pod-resources" / "kubelet.sock", clock
+        self._devices, self._claims, self._pods = devices, claims, pods
 
     async def run(self) -> None:
-        self._folder.mkdir(parents=True, exist_ok=True, mode=0o750)
         answers = {"List": self._list, "Get": self._get, "GetAllocatableResources": self._allocatable}
         service = Service(schema=proto, name="PodResourcesLister", answers=answers)
-        async with SocketServer(path=self._folder / _SOCKET, services=[service]).serving():
-            await asyncio.Event().wait()
+        await SocketServer(path=self._socket, services=[service]).run(self._clock)
 
     async def _list(self, request: Message) -> Message:
         return proto().ListPodResourcesResponse(pod_resources=[self._of(pod) for pod in self._pods()])

@@ -45,7 +45,7 @@ async def call(
             response_deserializer=method.response.FromString,
         )
         try:
-            return await ask(request, timeout=timeout_s)
+            return _readable(await ask(request, timeout=timeout_s))
         except grpc.aio.AioRpcError as fault:
             raise _told(fault) from None
 
@@ -63,9 +63,16 @@ async def stream(socket: str, schema: Schema, service: str, name: str, request: 
         )
         try:
             async for answer in ask(request):
-                yield answer
+                yield _readable(answer)
         except grpc.aio.AioRpcError as fault:
             raise _told(fault) from None
+
+
+def _readable(answer: Message | None) -> Message:
+    """gRPC gives None for bytes that are no such message."""
+    if answer is None:
+        raise RpcFault("rpc error: code = Internal desc = the answer cannot be read", "Internal")
+    return answer
 
 
 def _told(fault: Any) -> RpcFault:

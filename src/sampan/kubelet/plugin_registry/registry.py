@@ -67,13 +67,16 @@ class PluginRegistry:
         self._troubles: dict[Socket, _Trouble] = {}
 
     async def run(self) -> None:
-        self._folder.mkdir(parents=True, exist_ok=True)
         while True:
-            await self.look()
+            try:
+                self._folder.mkdir(parents=True, exist_ok=True)
+                await self.look()
+            except OSError as fault:
+                log.warning("plug-ins cannot be looked for: %s", fault)
             await self._clock.sleep(_PERIOD_S)
 
     async def look(self) -> None:
-        """Once. A look at a folder in which nothing has happened costs next to nothing."""
+        """Once. A look at a folder in which nothing has happened costs next to nothing. OSError."""
         found = set(sockets(self._folder))
         for socket in set(self._known) - found:
             gone = self._known.pop(socket)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 import os
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -16,11 +17,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sampan.kubelet.plugin_registry.calls import Message
+from sampan.machinery.clock import Clock
 
 if TYPE_CHECKING:
     from sampan.machinery.proto import Schema
 
+log = logging.getLogger(__name__)
+
 _CHUNK = 1 << 16
+_AGAIN_S = 10.0
 
 Answer = Callable[[Message], Awaitable[Message]]
 
@@ -48,9 +53,22 @@ class SocketServer:
         self._open: dict[asyncio.StreamWriter, asyncio.Event] = {}
         """Connections, and that each has ended."""
 
+    async def run(self, clock: Clock) -> None:
+        """Until cancelled. Where the socket cannot be had, as on a disk that is full, that is tried again: there are
+        things that a node can do without it."""
+        while True:
+            try:
+                self._path.parent.mkdir(parents=True, exist_ok=True, mode=0o750)
+                async with self.serving():
+                    await asyncio.Event().wait()
+            except OSError as fault:
+                log.error("%s cannot be served: %s; again in %g s", self._path, fault, _AGAIN_S)
+            await clock.sleep(_AGAIN_S)
+
     @asynccontextmanager
     async def serving(self) -> AsyncIterator[None]:
         self._path.unlink(missing_ok=True)
+        self._is_begun = False
         async with self._stack:
             folder = self._stack.enter_context(_short(self._path.parent))
             self._inner = folder / ".inner"

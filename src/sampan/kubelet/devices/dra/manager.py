@@ -85,7 +85,7 @@ class DynamicResources:
                 async for answer in health.watched(endpoint):
                     self._tell(name, self._health.note(name, answer))
             except RpcFault as fault:
-                if "Unimplemented" in str(fault):
+                if fault.code == "Unimplemented":
                     return
             self._tell(name, self._health.forget(name))
             await self._clock.sleep(_HEALTH_RETRY_S)
