@@ -9,7 +9,7 @@ import pytest
 from cryptography import x509
 
 from sampan.cli.kubelet_ports import cluster_ports
-from sampan.cli.pki import ACCOUNTS, ADMIN, CA, KUBELET_CLIENT, SERVER, KeptPki, Pki
+from sampan.cli.pki import ACCOUNTS, ADMIN, CA, KUBELET_CLIENT, PROXY_CA, PROXY_CLIENT, SERVER, KeptPki, Pki
 from sampan.cli.renewal import BEFORE_S, Renewals
 from sampan.kubelet.agent.config import AgentConfig
 from sampan.machinery.certificates import expiry
@@ -17,7 +17,9 @@ from sampan.machinery.clock import VirtualClock
 
 NAMES = ("localhost", "127.0.0.1")
 DAY_S = 24 * 3600
-ALL = (CA, SERVER, ADMIN, KUBELET_CLIENT)
+OF_CA = (SERVER, ADMIN, KUBELET_CLIENT)
+LEAVES = (*OF_CA, PROXY_CLIENT)
+ALL = (CA, PROXY_CA, *LEAVES)
 
 
 def files(pki: Pki) -> dict[str, bytes]:
@@ -38,8 +40,8 @@ def test_what_is_good_stays(tmp_path: Path) -> None:
     assert changed(before, pki) == {SERVER}, "only the server has another name"
     before = files(pki)
     pki.ensure(names=NAMES, now=now + 306 * DAY_S)
-    assert changed(before, pki) == {SERVER, ADMIN, KUBELET_CLIENT}
-    assert all(expiry(files(pki)[name]) > now + 600 * DAY_S for name in (SERVER, ADMIN, KUBELET_CLIENT))
+    assert changed(before, pki) == set(LEAVES)
+    assert all(expiry(files(pki)[name]) > now + 600 * DAY_S for name in LEAVES)
 
 
 def test_a_ca_that_is_renewed_keeps_its_key(tmp_path: Path) -> None:
@@ -48,7 +50,7 @@ def test_a_ca_that_is_renewed_keeps_its_key(tmp_path: Path) -> None:
     old, later = files(pki), now + 3600 * DAY_S
     pki.ensure(names=NAMES, now=later)
     assert ACCOUNTS not in changed(old, pki)
-    assert CA in changed(old, pki)
+    assert {CA, PROXY_CA} <= changed(old, pki)
     fresh = x509.load_pem_x509_certificate(files(pki)[SERVER])
     fresh.verify_directly_issued_by(x509.load_pem_x509_certificate(old[CA]))
     x509.load_pem_x509_certificate(old[ADMIN]).verify_directly_issued_by(x509.load_pem_x509_certificate(files(pki)[CA]))
@@ -60,7 +62,30 @@ def test_without_its_key_everything_is_made_anew(tmp_path: Path) -> None:
     before = files(pki)
     pki.key(CA).unlink()
     pki.ensure(names=NAMES, now=now)
-    assert changed(before, pki) == set(ALL)
+    assert changed(before, pki) == {CA, *OF_CA}, "the other CA has its key"
+
+
+def test_a_folder_of_before_there_was_a_front_proxy_keeps_what_it_has(tmp_path: Path) -> None:
+    pki, now = Pki(tmp_path / "pki"), 1_700_000_000.0
+    pki.ensure(names=NAMES, now=now)
+    before, kept = files(pki), tmp_path / "pki" / "kept.json"
+    known = msgspec.json.decode(kept.read_bytes())
+    kept.write_bytes(msgspec.json.encode({name: known[name] for name in (CA, *OF_CA)}))
+    for name in (PROXY_CA, PROXY_CLIENT):
+        pki.certificate(name).unlink()
+        pki.key(name).unlink()
+    pki.ensure(names=NAMES, now=now)
+    assert changed(before, pki) == {PROXY_CA, PROXY_CLIENT}
+
+
+def test_the_front_proxy_is_vouched_for_by_a_ca_of_its_own(tmp_path: Path) -> None:
+    pki = Pki(tmp_path / "pki")
+    pki.ensure(names=NAMES, now=1_700_000_000.0)
+    client, own, users = (x509.load_pem_x509_certificate(files(pki)[name]) for name in (PROXY_CLIENT, PROXY_CA, CA))
+    client.verify_directly_issued_by(own)
+    assert client.subject.rfc4514_string() == "CN=front-proxy-client"
+    with pytest.raises(ValueError, match="Issuer"):
+        client.verify_directly_issued_by(users)
 
 
 def test_they_are_renewed_while_the_cluster_runs(tmp_path: Path) -> None:
@@ -77,7 +102,7 @@ def test_they_are_renewed_while_the_cluster_runs(tmp_path: Path) -> None:
             assert told == []
             await clock.advance(DAY_S)
             assert len(told) == 1
-            assert changed(first, pki) == {SERVER, ADMIN, KUBELET_CLIENT}
+            assert changed(first, pki) == set(LEAVES)
             assert pki.due() > due + 300 * DAY_S
             running.cancel()
 

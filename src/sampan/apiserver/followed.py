@@ -97,4 +97,14 @@ def followed_certificates(
         yield FollowedFile(first, beside=others, read=lambda _: kubelets.context(), use=use_kubelets, clock=clock)
 
 
-__all__ = ["followed_certificates", "followed_files"]
+def followed_proxy_client(files: tuple[Path, Path], renew: Callable[[], None]) -> FollowedFile[None]:
+    """By what this server is known to services. `renew` has them loaded again; a pair that is none changes nothing."""
+    certificate, key = files
+
+    def read(_: Path) -> None:
+        ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT).load_cert_chain(certificate, key)
+
+    return FollowedFile(certificate, beside=[key], read=read, use=lambda _: renew(), clock=RealClock())
+
+
+__all__ = ["followed_certificates", "followed_files", "followed_proxy_client"]

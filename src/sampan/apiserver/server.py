@@ -29,7 +29,7 @@ from sampan.apiserver.endpoints import Endpoints
 from sampan.apiserver.fairness import Fairness, FairnessFeed
 from sampan.apiserver.fairness.metrics import export_fairness
 from sampan.apiserver.fairness.widths import width
-from sampan.apiserver.followed import followed_certificates, followed_files
+from sampan.apiserver.followed import followed_certificates, followed_files, followed_proxy_client
 from sampan.apiserver.http.limits import HttpLimits
 from sampan.apiserver.http.server import HttpServer, Listener
 from sampan.apiserver.http.tls import tls_context
@@ -173,6 +173,8 @@ class ApiServer:
         summaries = Summaries(upstream=self.upstream, clock=self.clock)
         client = self.config.proxy_client
         api = MetricsApi(pipeline=self.pipeline, upstream=self.upstream, summaries=summaries, client=client)
+        if client is not None:
+            self._start(followed_proxy_client(client, api.renew_client).run())
         await api.run(self._has_kubelets)
 
     def loopback(self, user: User = SYSTEM) -> LoopbackTransport:

@@ -20,10 +20,13 @@ if TYPE_CHECKING:
 CA, SERVER, ADMIN, ACCOUNTS = "ca", "apiserver", "admin", "sa"
 KUBELET_CLIENT = "apiserver-kubelet-client"
 """By which kubelets know the API server."""
+PROXY_CA, PROXY_CLIENT = "front-proxy-ca", "front-proxy-client"
+"""Who vouches for those that name callers in headers, and by which servers of parts of the API know this one. The CA
+is another than that of users: no user's certificate names somebody else."""
 
-
-_OWN = (SERVER, ADMIN, KUBELET_CLIENT)
-"""What the CA signs."""
+_SIGNED = {CA: (SERVER, ADMIN, KUBELET_CLIENT), PROXY_CA: (PROXY_CLIENT,)}
+"""By who signs it."""
+_CA_NAMES = {CA: "kubernetes", PROXY_CA: "front-proxy-ca"}
 
 
 class _Kept(msgspec.Struct):
@@ -47,10 +50,11 @@ class Pki:
         """Make what is missing, about to expire, or does not name what the server is called (`names`)."""
         self.folder.mkdir(mode=0o700, exist_ok=True)
         kept = self._kept()
-        wanted = {CA: [], ADMIN: [], KUBELET_CLIENT: [], SERVER: sorted(names)}
-        bad = [name for name, called in wanted.items() if not self._is_good(name, kept, now, called)]
+        called = sorted(names)
+        every = [name for ca, signed in _SIGNED.items() for name in (ca, *signed)]
+        bad = [name for name in every if not self._is_good(name, kept, now, wanted=called if name == SERVER else ())]
         if bad:
-            self._make(bad, kept, wanted[SERVER], now)
+            self._make(bad, kept, called, now)
 
     def due(self) -> float:
         """When the first certificate should be renewed."""
@@ -62,22 +66,29 @@ class Pki:
         return bool(known and files and known.expiry - now > BEFORE_S and set(wanted) <= set(known.names))
 
     def _make(self, bad: Sequence[str], kept: dict[str, _Kept], names: list[str], now: float) -> None:
+        from sampan.machinery.certificates import make_key
+
+        for ca in _SIGNED:
+            self._make_signed(ca, bad, kept, names, now)
+        if not self.key(ACCOUNTS).exists():
+            self._write(ACCOUNTS, make_key(), kept, float("inf"), [])
+        write_private(self.folder / "kept.json", msgspec.json.encode(kept))
+
+    def _make_signed(self, by: str, bad: Sequence[str], kept: dict[str, _Kept], names: list[str], now: float) -> None:
+        """What one CA signs, and itself."""
         from sampan.machinery import certificates as made
 
-        if CA in bad:
-            is_known = self.key(CA).exists() and CA in kept
-            ca = made.make_ca("kubernetes", now=now, key=self.key(CA).read_bytes() if is_known else None)
-            self._write(CA, ca, kept, made.expiry(ca.certificate), [])
-            bad = bad if is_known else _OWN
-        ca = made.KeyPair(self.certificate(CA).read_bytes(), self.key(CA).read_bytes())
+        if by in bad:
+            is_known = self.key(by).exists() and by in kept
+            ca = made.make_ca(_CA_NAMES[by], now=now, key=self.key(by).read_bytes() if is_known else None)
+            self._write(by, ca, kept, made.expiry(ca.certificate), [])
+            bad = bad if is_known else _SIGNED[by]
+        ca = made.KeyPair(self.certificate(by).read_bytes(), self.key(by).read_bytes())
         requests = _requests(names)
-        for name in _OWN:
+        for name in _SIGNED[by]:
             if name in bad:
                 pair = made.issue(ca, requests[name], now=now)
                 self._write(name, pair, kept, made.expiry(pair.certificate), names if name == SERVER else [])
-        if not self.key(ACCOUNTS).exists():
-            self._write(ACCOUNTS, made.make_key(), kept, float("inf"), [])
-        write_private(self.folder / "kept.json", msgspec.json.encode(kept))
 
     def _write(self, name: str, pair: KeyPair, kept: dict[str, _Kept], expiry: float, names: list[str]) -> None:
         write_private(self.certificate(name), pair.certificate)
@@ -121,6 +132,7 @@ def _requests(names: Sequence[str]) -> dict[str, Request]:
         ),
         ADMIN: Request(common_name="kubernetes-admin", organizations=masters, is_client=True),
         KUBELET_CLIENT: Request(common_name="kube-apiserver-kubelet-client", organizations=masters, is_client=True),
+        PROXY_CLIENT: Request(common_name=PROXY_CLIENT, is_client=True),
     }
 
 

@@ -20,6 +20,7 @@ from sampan.cli import detach, flags, kubeconfig
 from sampan.cli.assembly import APISERVER, COMPONENTS, KUBELET, Assembly, ClusterConfig, StoreConfig
 from sampan.cli.cluster_dir import ClusterDir, Running, cluster_dir
 from sampan.cli.failures import CliError
+from sampan.cli.front_proxy import with_front_proxy
 from sampan.cli.node_controller_flags import node_controller_settings, range_options
 from sampan.cli.node_flags import node_options, nodes_config
 from sampan.cli.pki import ACCOUNTS, ADMIN, CA, KUBELET_CLIENT, SERVER, KeptPki, Pki
@@ -125,6 +126,7 @@ def _config(where: ClusterDir, given: dict[str, Any]) -> ClusterConfig:
         service_account_key=server.service_account_key or pki.key(ACCOUNTS),
         kubelets=kubelets,
     )
+    server = with_front_proxy(server, pki)
     store = etcd_config(given)
     if not store.etcd_servers and given["store"] == "sqlite":
         store = StoreConfig(sqlite=where.database)

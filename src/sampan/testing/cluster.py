@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from sampan.apiserver.config import ServerConfig, TlsFiles
 from sampan.cli import kubeconfig
 from sampan.cli.assembly import COMPONENTS, Assembly, ClusterConfig, StoreConfig
+from sampan.cli.front_proxy import with_front_proxy
 from sampan.cli.nodes_config import HOLLOW, NodesConfig
 from sampan.cli.pki import ACCOUNTS, ADMIN, CA, SERVER, Pki
 from sampan.cli.scheduler_flags import SchedulerSettings
@@ -193,15 +194,16 @@ class Cluster:
 
     def _config(self, pki: Pki) -> ClusterConfig:
         tls = TlsFiles(certificate=pki.certificate(SERVER), key=pki.key(SERVER), client_ca=pki.certificate(CA))
+        server = ServerConfig(
+            bind_address="127.0.0.1",
+            any_secure_port=True,
+            any_insecure_port=self._insecure,
+            tls=tls,
+            runtime_config=self._runtime_config,
+            service_account_key=pki.key(ACCOUNTS),
+        )
         return ClusterConfig(
-            server=ServerConfig(
-                bind_address="127.0.0.1",
-                any_secure_port=True,
-                any_insecure_port=self._insecure,
-                tls=tls,
-                runtime_config=self._runtime_config,
-                service_account_key=pki.key(ACCOUNTS),
-            ),
+            server=with_front_proxy(server, pki),
             store=self._store_config(),
             components=self._components,
             controller_settings={"local_volume_root": str(self._home / "volumes")},

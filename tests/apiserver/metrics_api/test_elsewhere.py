@@ -14,10 +14,12 @@ import pytest
 from aiohttp import web
 
 from sampan.apiserver.call import Call, Query, User
+from sampan.apiserver.metrics_api.api import MetricsApi
 from sampan.apiserver.metrics_api.elsewhere import Elsewhere
 from sampan.apiserver.metrics_api.reader_role import NAME
+from sampan.apiserver.metrics_api.source import Summaries
 from sampan.apiserver.server import own_address
-from sampan.cli.pki import CA
+from sampan.cli.pki import ADMIN, CA, PROXY_CA, PROXY_CLIENT
 from sampan.machinery import errors
 from sampan.machinery.certificates import KeyPair, Request, issue
 from sampan.machinery.client.transport import Request as Asked
@@ -70,7 +72,8 @@ async def there(folder: Path) -> AsyncIterator[There]:
     file.write_bytes(pair.certificate + pair.key)
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(file)
-    context.load_verify_locations(pki.certificate(CA))
+    for trusted in (CA, PROXY_CA):
+        context.load_verify_locations(pki.certificate(trusted))
     context.verify_mode = ssl.CERT_OPTIONAL
     made = There(ca.certificate)
     runner = web.ServerRunner(web.Server(made.answer), shutdown_timeout=0.1)
@@ -192,6 +195,38 @@ def test_the_server_shows_who_it_is(tmp_path: Path, file: str, name: str) -> Non
             assert named.get("commonName", "") == name
 
     asyncio.run(main())
+
+
+@needs_address
+def test_what_shows_who_the_server_is_may_be_renewed(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with there(tmp_path) as far, cluster() as made:
+            await register(made, far.port, insecureSkipTLSVerify=True)
+            client = (tmp_path / "client.crt", tmp_path / "client.key")
+            _take(tmp_path / "there", ADMIN, client)
+            upstream = made.server.upstream
+            summaries = Summaries(upstream=upstream, clock=made.clock)
+            api = MetricsApi(pipeline=made.server.pipeline, upstream=upstream, summaries=summaries, client=client)
+            async with asyncio.TaskGroup() as group:
+                running = group.create_task(api.run(asyncio.Event()))
+                await until(lambda: _shows(made, far, "kubernetes-admin"))
+                _take(tmp_path / "there", PROXY_CLIENT, client)
+                api.renew_client()
+                assert await _shows(made, far, "front-proxy-client")
+                running.cancel()
+
+    asyncio.run(main())
+
+
+def _take(keys: Path, name: str, client: tuple[Path, Path]) -> None:
+    for file, suffix in zip(client, ("crt", "key"), strict=True):
+        file.write_bytes((keys / f"{name}.{suffix}").read_bytes())
+
+
+async def _shows(made: Cluster, far: There, name: str) -> bool:
+    await ask(made, "GET", f"{METRICS}/nodes")
+    shown: dict[str, str] = dict(pair for relative in far.peers[-1] or () for pair in relative)
+    return shown.get("commonName", "") == name
 
 
 async def _figures(made: Cluster) -> Any:

@@ -95,6 +95,10 @@ class MetricsApi:
             await ensure_reader_role(self._pipeline)
             self._apply()
 
+    def renew_client(self) -> None:
+        """The files by which a service knows this server are others."""
+        self._apply()
+
     async def _seek(self, kubelets: asyncio.Event) -> None:
         await first_kubelet(self._registry)
         kubelets.set()

@@ -1,0 +1,27 @@
+"""A cluster's own front proxy: by what servers of parts of the API know its API server, and whom they may believe."""
+
+from __future__ import annotations
+
+import dataclasses
+
+from sampan.apiserver.auth.front_proxy import FrontProxySettings
+from sampan.apiserver.config import ServerConfig
+from sampan.cli.pki import PROXY_CA, PROXY_CLIENT, Pki
+
+
+def with_front_proxy(server: ServerConfig, pki: Pki) -> ServerConfig:
+    """Flags about it count: who has a CA or a certificate of their own is not given another beside it."""
+    if server.front_proxy is not None or server.proxy_client is not None:
+        return server
+    settings = FrontProxySettings(
+        ca=pki.certificate(PROXY_CA),
+        allowed_names=(PROXY_CLIENT,),
+        username_headers=("X-Remote-User",),
+        group_headers=("X-Remote-Group",),
+        extra_prefixes=("X-Remote-Extra-",),
+    )
+    client = (pki.certificate(PROXY_CLIENT), pki.key(PROXY_CLIENT))
+    return dataclasses.replace(server, front_proxy=settings, proxy_client=client)
+
+
+__all__ = ["with_front_proxy"]

@@ -1,0 +1,78 @@
+"""A cluster's own front proxy: what others learn of it, and who is believed."""
+
+import http.client
+import json
+import ssl
+from pathlib import Path
+from typing import Any
+
+from sampan.api.types.core_v1 import ConfigMap
+from sampan.apiserver.auth.front_proxy import FrontProxySettings
+from sampan.apiserver.config import ServerConfig
+from sampan.apiserver.followed import followed_proxy_client
+from sampan.cli.front_proxy import with_front_proxy
+from sampan.cli.pki import ADMIN, PROXY_CA, PROXY_CLIENT, Pki
+from sampan.testing import Cluster
+from sampan.testing.keys import KEYS, KeyRing
+
+WHOAMI = "/apis/authentication.k8s.io/v1/selfsubjectreviews"
+ANN = {"X-Remote-User": "ann", "X-Remote-Group": "readers", "X-Remote-Extra-Colour": "red"}
+
+
+def whoami(cluster: Cluster, pki: Pki, name: str) -> tuple[int, Any]:
+    """With a certificate of the cluster, and headers that name somebody."""
+    context = ssl.create_default_context(cafile=cluster.ca)
+    context.load_cert_chain(pki.certificate(name), pki.key(name))
+    host = cluster.url.removeprefix("https://")
+    connection = http.client.HTTPSConnection(host, context=context, timeout=60)
+    try:
+        connection.request("POST", WHOAMI, body="{}", headers={"Content-Type": "application/json", **ANN})
+        answer = connection.getresponse()
+        return answer.status, json.loads(answer.read()).get("status")
+    finally:
+        connection.close()
+
+
+def test_only_the_front_proxy_names_callers(tmp_path: Path) -> None:
+    pki = KEYS.write(tmp_path / "pki")
+    with Cluster(components=("apiserver",)) as cluster:
+        code, status = whoami(cluster, pki, PROXY_CLIENT)
+        assert (code, status["userInfo"]) == (
+            201,
+            {"username": "ann", "groups": ["readers", "system:authenticated"], "extra": {"colour": ["red"]}},
+        )
+        code, status = whoami(cluster, pki, ADMIN)
+        assert code == 201
+        assert status["userInfo"]["username"] == "kubernetes-admin"
+        found = cluster.run(cluster.client.of(ConfigMap).get("extension-apiserver-authentication", "kube-system"))
+    assert found.data["requestheader-client-ca-file"] == pki.certificate(PROXY_CA).read_text()
+    assert found.data["client-ca-file"] != found.data["requestheader-client-ca-file"]
+    assert {key: value for key, value in found.data.items() if "ca-file" not in key} == {
+        "requestheader-allowed-names": '["front-proxy-client"]',
+        "requestheader-username-headers": '["X-Remote-User"]',
+        "requestheader-group-headers": '["X-Remote-Group"]',
+        "requestheader-extra-headers-prefix": '["X-Remote-Extra-"]',
+    }
+
+
+def test_flags_go_first(tmp_path: Path) -> None:
+    pki, file = Pki(tmp_path), tmp_path / "own"
+    own = ServerConfig(front_proxy=FrontProxySettings(ca=file))
+    assert with_front_proxy(own, pki) is own
+    own = ServerConfig(proxy_client=(file, file))
+    assert with_front_proxy(own, pki) is own
+    made = with_front_proxy(ServerConfig(), pki)
+    assert made.proxy_client == (tmp_path / "front-proxy-client.crt", tmp_path / "front-proxy-client.key")
+
+
+def test_its_certificate_is_loaded_again_when_it_is_renewed(tmp_path: Path) -> None:
+    old, new, told = KEYS.write(tmp_path / "old"), KeyRing().write(tmp_path / "new"), list[str]()
+    files = (old.certificate(PROXY_CLIENT), old.key(PROXY_CLIENT))
+    followed = followed_proxy_client(files, lambda: told.append("renewed"))
+    followed.look()
+    files[0].write_bytes(new.certificate(PROXY_CLIENT).read_bytes())
+    followed.look()
+    assert told == [], "the certificate and its key do not belong together yet"
+    files[1].write_bytes(new.key(PROXY_CLIENT).read_bytes())
+    followed.look()
+    assert told == ["renewed"]
