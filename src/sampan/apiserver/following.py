@@ -7,7 +7,6 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Generic, TypeVar
 
-from sampan.apiserver.config_file import ConfigFault
 from sampan.machinery.clock import Clock
 
 log = logging.getLogger(__name__)
@@ -44,11 +43,10 @@ class FollowedFile(Generic[Content]):
             return
         self._seen = now
         try:
-            content = self._read(self._path)
-        except (ConfigFault, OSError) as fault:
+            self._use(self._read(self._path))
+        except (OSError, ValueError) as fault:  # ConfigFault among them
             log.error("%s is left as it was: %s", self._path, fault)
             return
-        self._use(content)
         log.info("%s was read again", self._path)
 
     def _bytes(self) -> list[bytes] | None:

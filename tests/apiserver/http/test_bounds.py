@@ -138,6 +138,20 @@ def test_methods_that_nobody_knows(tmp_path: Path, tls: bool, path: str, code: i
 
 
 @BOTH
+def test_what_goes_on_with_a_head_is_not_taken_for_a_request(tmp_path: Path, tls: bool) -> None:
+    """A head of which the first part came with the request before it."""
+
+    async def test(here: Site) -> None:
+        async with here.wire(tls=tls) as wire:
+            wire.send(request("GET", "/healthz") + b"GET /healthz HTTP/1.1\r\nX-Said: ")
+            assert (await wire.answer()).text == "ok"
+            wire.send(b"FETCH /version HTTP/1.1\r\n" + HEAD + b"\r\n")
+            assert (await wire.answer()).text == "ok"
+
+    _on_a_site(tmp_path, test)
+
+
+@BOTH
 def test_requests_one_behind_the_other_are_answered_in_order(tmp_path: Path, tls: bool) -> None:
     async def test(here: Site) -> None:
         async with here.wire(tls=tls) as wire:

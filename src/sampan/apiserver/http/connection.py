@@ -31,6 +31,7 @@ _USUAL = frozenset((b"GET ", b"POST", b"PUT ", b"PATC", b"DELE", b"HEAD", b"OPTI
 _KNOWN = frozenset((b"CONNECT", b"TRACE", b"PRI"))
 """Others that the quick parser reads, or must refuse."""
 _LONGEST_METHOD = 32
+_HEAD_END = b"\r\n\r\n"
 _MISSING_HOST = "missing required Host header"
 
 
@@ -40,6 +41,7 @@ class Connection(RequestHandler):
         "_head_timer",
         "_is_deaf",
         "_is_lingering",
+        "_last_end",
         "_limits",
         "_lost",
         "_thrown_away",
@@ -65,6 +67,8 @@ class Connection(RequestHandler):
         )
         self._limits = limits
         self._head_bytes = 0
+        self._last_end = _HEAD_END
+        """Of what came before."""
         self._head_timer: asyncio.TimerHandle | None = None
         self._is_deaf = False
         """What still comes in is thrown away."""
@@ -106,8 +110,9 @@ class Connection(RequestHandler):
         if self._is_deaf:
             self._thrown_away += len(data)
             return
-        if data[:4] not in _USUAL and self._is_idle and not self._head_bytes and not self._messages:
+        if data[:4] not in _USUAL and self._is_idle and not self._messages and self._last_end == _HEAD_END:
             self._read_any_method(data)
+        self._last_end = data[-4:]
         super().data_received(data)
         if self._messages and isinstance(self._messages[-1][0], _ErrInfo):
             self._is_deaf = True
@@ -118,7 +123,8 @@ class Connection(RequestHandler):
             self._head_grew(len(data))
 
     def _read_any_method(self, data: bytes) -> None:
-        """The quick parser knows some methods only; whoever uses another is read by the one that knows none."""
+        """The quick parser knows some methods only; whoever uses another is read by the one that knows none. Only where
+        it is certain that a request begins: what the quick one has of a head must not be taken for one."""
         method, blank, _ = data[:_LONGEST_METHOD].partition(b" ")
         if not blank or not method.isalpha() or not method.isupper() or method in _KNOWN:
             return

@@ -15,6 +15,7 @@ from sampan.apiserver.proxy.kubelets import believing
 from sampan.apiserver.proxy.locations import Location, Target, service_locations, service_port_name
 from sampan.apiserver.proxy.upstream import unreachable
 from sampan.apiserver.results import Answer
+from sampan.machinery import errors
 
 if TYPE_CHECKING:
     from sampan.apiserver.call import Call, User
@@ -66,8 +67,11 @@ class Elsewhere:
     async def _location(self) -> Location:
         text = f"https:{self._name}:{self._port}"
         target = Target(scheme="https", name=self._name, port=str(self._port), text=text)
-        port = service_port_name(await self._object("Service"), target)
-        return _CHANCE.choice(service_locations(await self._object("Endpoints"), port, target))
+        try:
+            port = service_port_name(await self._object("Service"), target)
+            return _CHANCE.choice(service_locations(await self._object("Endpoints"), port, target))
+        except errors.NotFound as fault:  # not what was asked for, but who should answer
+            raise errors.service_unavailable(str(fault)) from None
 
     async def _object(self, kind: str) -> Any:
         store = self._registry.store_of("", "v1", kind)

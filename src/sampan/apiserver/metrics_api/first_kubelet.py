@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from sampan.api.types.core_v1 import Node
 from sampan.storage.backend import StorageError
-from sampan.storage.cacher import CacheError, ListQuery, Selection, WatchQuery
+from sampan.storage.cacher import ADDED, MODIFIED, CacheError, ListQuery, Selection, WatchQuery
 
 if TYPE_CHECKING:
     from sampan.apiserver.registry.registry import Registry
@@ -29,7 +29,9 @@ async def first_kubelet(registry: Registry) -> None:
                 return
             query = WatchQuery(Selection(), resource_version=str(found.revision))
             async with nodes.watch(query) as watcher:
-                await anext(watcher, None)  # whatever has changed: look again
+                async for events in watcher:
+                    if _any_listens(nodes.object(event.item) for event in events if event.type in (ADDED, MODIFIED)):
+                        return
         except (CacheError, StorageError) as fault:
             log.warning("nodes: %s; they are read again", fault)
             await asyncio.sleep(_RETRY_S)

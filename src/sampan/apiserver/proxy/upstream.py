@@ -41,6 +41,7 @@ _MOST_TOLD = 100_000
 _KEPT_S = 2.0
 """How long a connection is kept for the next request: less than servers that close idle ones wait."""
 _SILENT_HEADERS = ("Accept", "Accept-Encoding", "User-Agent", "Content-Type")
+_KEPT_HEADERS = ("Content-Encoding", "Location", "Vary")
 
 
 class Upstream:
@@ -116,8 +117,14 @@ class Upstream:
         tls: ssl.SSLContext,
         server_name: str,
     ) -> BytesAnswer:
-        """A GET for somebody else, of a server that must show a certificate of that name. OSError as with `fetch`."""
-        options: dict[str, Any] = {"ssl": tls, "server_hostname": server_name, "skip_auto_headers": _SILENT_HEADERS}
+        """A GET for somebody else, of a server that must show a certificate of that name. Where it sends them to, they
+        may go themselves. OSError as with `fetch`."""
+        options: dict[str, Any] = {
+            "ssl": tls,
+            "server_hostname": server_name,
+            "skip_auto_headers": _SILENT_HEADERS,
+            "allow_redirects": False,
+        }
         try:
             async with self._open().get(self._url(location, target), headers=CIMultiDict(headers), **options) as answer:
                 body = await answer.read()
@@ -125,7 +132,7 @@ class Upstream:
             raise ConnectionError(told(fault.os_error, location)) from None
         except (aiohttp.ClientError, TimeoutError) as fault:
             raise ConnectionError(str(fault) or "timeout") from None
-        kept = {name: answer.headers[name] for name in ("Content-Encoding", "Vary") if name in answer.headers}
+        kept = {name: answer.headers[name] for name in _KEPT_HEADERS if name in answer.headers}
         return BytesAnswer(body, answer.headers.get("Content-Type", ""), answer.status, kept)
 
     async def _sent(

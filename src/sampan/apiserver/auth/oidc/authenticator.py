@@ -45,7 +45,8 @@ class OidcTokens:
 
     async def identify(self, token: str, audiences: Sequence[str] = ()) -> Identity | None:
         """Audiences of the API are not the issuers' affair."""
-        known = self._kept.get(token)
+        kept = self._kept
+        known = kept.get(token)
         if known is not None:
             return known
         found = self._by_url.get(_issuer_of(token))
@@ -56,7 +57,7 @@ class OidcTokens:
         claims.check(said, found.issuer, now)
         whole = await found.groups.expand(said)
         identity = Identity(claims.user_of(whole, found.issuer))
-        self._kept.keep(token, identity, min(_KEPT_S, said["exp"] - now))
+        kept.keep(token, identity, min(_KEPT_S, said["exp"] - now))  # of no use if issuers are others by now
         return identity
 
     def _known(self, issuer: JwtIssuer, keys: IssuerKeys | None) -> _Known:
