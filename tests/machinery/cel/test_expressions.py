@@ -57,6 +57,11 @@ def test_what_cannot_be_compiled(text: str) -> None:
         ENV.compile(text)
 
 
+def test_a_list_that_would_fill_the_memory_is_not_made() -> None:
+    with pytest.raises(CelError, match="cannot make a list of 1000000000000"):
+        Environment(variables=(), functions=OF_LISTS).compile("lists.range(1000000000000).size()").evaluate({})
+
+
 def test_the_same_text_is_compiled_once() -> None:
     assert ENV.compile("x.name") is ENV.compile("x.name")
 
@@ -109,6 +114,11 @@ def test_the_words_for_what_fails(text: str, fault: str) -> None:
         ("[1, [2, [3]]].flatten()", [1, 2, [3]]),
         ("[1, [2, [3]]].flatten(2)", [1, 2, 3]),
         ("[1, 2, 1].distinct()", [1, 2]),
+        ("[[1], [2], [1]].distinct()", [[1], [2]]),
+        ("sets.contains([1, [2]], [[2]])", True),
+        ("sets.contains([1, 2], [[2]])", False),
+        ("sets.intersects([{'a': 1}], [{'a': 1}, 2])", True),
+        ("sets.equivalent(lists.range(9000), lists.range(9000))", True),
         ("[1, 2, 3].slice(1, 3)", [2, 3]),
         ("[2, 1].sort()", [1, 2]),
         ("[3, 1, 2].max() + [3, 1].min() + [1, 2].sum()", 7),

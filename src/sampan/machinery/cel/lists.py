@@ -3,15 +3,39 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
+from contextlib import suppress
 from itertools import pairwise
 from typing import Any
 
 from sampan.machinery.cel.expression import Function
 
+_LONGEST_RANGE = 10_000
+"""As often as the library goes round in one evaluation: nobody can use more."""
+
+
+def _range(count: int) -> list[int]:
+    if count > _LONGEST_RANGE:
+        raise ValueError(f"cannot make a list of {count}")
+    return list(range(count))
+
+
+def _quick(*lists: Sequence[Any]) -> Sequence[Collection[Any]]:
+    """As sets, in which much is soon found; lists and mappings cannot be in one."""
+    try:
+        return [frozenset(one) for one in lists]
+    except TypeError:
+        return lists
+
 
 def _contains(values: Sequence[Any], wanted: Sequence[Any]) -> bool:
-    return all(one in values for one in wanted)
+    among, each = _quick(values, wanted)
+    return all(one in among for one in each)
+
+
+def _intersects(values: Sequence[Any], others: Sequence[Any]) -> bool:
+    among, each = _quick(values, others)
+    return any(one in among for one in each)
 
 
 def _is_sorted(values: Sequence[Any]) -> bool:
@@ -26,6 +50,8 @@ def _flat(values: Sequence[Any], depth: int = 1) -> list[Any]:
 
 
 def _distinct(values: Sequence[Any]) -> list[Any]:
+    with suppress(TypeError):
+        return list(dict.fromkeys(values))
     found: list[Any] = []
     for one in values:
         if one not in found:
@@ -51,9 +77,9 @@ def _find(text: str, pattern: str) -> str:
 FUNCTIONS: Sequence[Function] = (
     Function("sets.contains", _contains, 2, gives="bool"),
     Function("sets.equivalent", lambda a, b: _contains(a, b) and _contains(b, a), 2, gives="bool"),
-    Function("sets.intersects", lambda a, b: any(one in a for one in b), 2, gives="bool"),
+    Function("sets.intersects", _intersects, 2, gives="bool"),
     Function("isSorted", _is_sorted, 1, True, gives="bool"),
-    Function("lists.range", lambda count: list(range(count))),
+    Function("lists.range", _range),
     Function("flatten", _flat, 1, True),
     Function("flatten", _flat, 2, True),
     Function("distinct", _distinct, 1, True),
