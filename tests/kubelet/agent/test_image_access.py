@@ -56,3 +56,15 @@ def test_kept_over_restarts(tmp_path: Path) -> None:
     (file,) = (tmp_path / "image_manager" / "pulled").iterdir()
     file.write_text("{")
     assert PulledImages(tmp_path).read(REF) == {}  # it was pulled, by whose secret is not known
+
+
+def test_pulls_that_have_begun_are_known_over_restarts(tmp_path: Path) -> None:
+    pulled = PulledImages(tmp_path)
+    assert not pulled.has_begun(IMAGE)
+    pulled.begin(IMAGE)
+    pulled.begin(IMAGE)
+    pulled.end(IMAGE)
+    assert pulled.has_begun(IMAGE)
+    assert PulledImages(tmp_path).has_begun(IMAGE)
+    pulled.end(IMAGE)
+    assert not PulledImages(tmp_path).has_begun(IMAGE)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import logging
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -25,7 +26,7 @@ NEVER, PRELOADED, LISTED, ALWAYS = (
     "AlwaysVerify",
 )
 POLICIES = (NEVER, PRELOADED, LISTED, ALWAYS)
-_API_VERSION, _KIND = "kubelet.config.k8s.io/v1beta1", "ImagePulledRecord"
+_API_VERSION, _KIND, _INTENT = "kubelet.config.k8s.io/v1beta1", "ImagePulledRecord", "ImagePullIntent"
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,14 +85,32 @@ def recorded(
 
 
 class PulledImages:
-    """A file for each image."""
+    """A file for each image; and one for each pull that has begun, so that what comes by it is never taken for an image
+    of everybody's, whatever happens in between."""
 
     def __init__(self, root: Path) -> None:
-        self._folder = root / "image_manager" / "pulled"
+        self._folder, self._begun = root / "image_manager" / "pulled", root / "image_manager" / "pulling"
+        self._pulls: Counter[str] = Counter()
+        """By the images' names."""
+
+    def begin(self, image: str) -> None:
+        """A pull of the image. OSError."""
+        _write(_file(self._begun, image), {"kind": _INTENT, "apiVersion": _API_VERSION, "image": image})
+        self._pulls[image] += 1
+
+    def end(self, image: str) -> None:
+        """It has failed, or is recorded."""
+        self._pulls[image] -= 1
+        if self._pulls[image] <= 0:
+            del self._pulls[image]
+            _file(self._begun, image).unlink(missing_ok=True)
+
+    def has_begun(self, image: str) -> bool:
+        return _file(self._begun, image).exists()
 
     def read(self, reference: str) -> dict[str, Any] | None:
         try:
-            return msgspec.json.decode(self._file(reference).read_bytes(), type=dict[str, Any])
+            return msgspec.json.decode(_file(self._folder, reference).read_bytes(), type=dict[str, Any])
         except FileNotFoundError:
             return None
         except (OSError, msgspec.DecodeError) as fault:
@@ -99,14 +118,19 @@ class PulledImages:
             return {}
 
     def write(self, reference: str, record: Mapping[str, Any]) -> None:
-        self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-        path = self._file(reference)
-        fresh = path.with_suffix(".new")
-        fresh.write_bytes(msgspec.json.encode(record))
-        fresh.replace(path)
+        """OSError."""
+        _write(_file(self._folder, reference), record)
 
-    def _file(self, reference: str) -> Path:
-        return self._folder / f"sha256-{hashlib.sha256(reference.encode()).hexdigest()}"
+
+def _file(folder: Path, name: str) -> Path:
+    return folder / f"sha256-{hashlib.sha256(name.encode()).hexdigest()}"
+
+
+def _write(path: Path, content: Mapping[str, Any]) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    fresh = path.with_suffix(".new")
+    fresh.write_bytes(msgspec.json.encode(content))
+    fresh.replace(path)
 
 
 __all__ = ["POLICIES", "PRELOADED", "PulledImages", "Used", "is_to_verify", "may_have", "recorded"]

@@ -7,7 +7,7 @@ import hashlib
 import logging
 from collections.abc import Sequence
 from contextlib import AbstractAsyncContextManager, nullcontext
-from typing import Any
+from typing import Any, NamedTuple
 
 from sampan.api import durations, gotext
 from sampan.api.types.core_v1 import Container, Pod, Secret
@@ -25,8 +25,15 @@ from sampan.runtimes.images.reference import parse_reference
 
 log = logging.getLogger(__name__)
 
-NEVER_PULL = "ErrImageNeverPull"
+NEVER_PULL, PULL_FAILED = "ErrImageNeverPull", "ErrImagePull"
 _KEYS = (".dockerconfigjson", ".dockercfg")
+
+
+class _Ring(NamedTuple):
+    """What a secret says."""
+
+    secret: Secret
+    ring: Keyring
 
 
 class ImageManager:
@@ -84,20 +91,16 @@ class ImageManager:
             raise RuntimeFailure(PULL_BACK_OFF, f"{text}: {back_off.why}" if back_off.why else text)
         self._events.pulling(kubelet, pod, container)
         try:
-            keyring = await self.keyring(pod)
+            rings = await self._rings(pod)
             async with self._room:
                 turn = self._clock.now()
-                pulled = await self._runtime.pull_image(pod, _plain(container), keyring)
+                image = await self._pulled_with(rings, pod, container)
         except RuntimeFailure as failure:
             now = self._clock.now()
             back_off.lengthen(now, now)
             back_off.why = f"{failure.reason}: {failure.message}"
             self._events.pull_failed(kubelet, pod, container, failure.message)
             raise
-        image = await self._runtime.image(pulled.reference) or await self._runtime.image(container.image)
-        if image is None:
-            raise RuntimeFailure("ErrImagePull", f"the image {container.image} is gone again")
-        await self._note_pull(pod, container.image, image, pulled.credentials)
         now = self._clock.now()
         text = (
             f"Successfully pulled image {gotext.quote(container.image)} in {_shown(now - turn)} "
@@ -106,38 +109,49 @@ class ImageManager:
         self._events.container(kubelet, pod, container, NORMAL, "Pulled", text)
         return image
 
+    async def _pulled_with(self, rings: Sequence[_Ring], pod: Pod, container: AnyContainer) -> ImageInfo:
+        """The image, once it is noted who may have it. Until then it is known that it is being pulled, so that it is
+        not taken for one that has come in another way."""
+        name, keyring = container.image, Keyring.together([*(each.ring for each in rings), self._node_keyring])
+        try:
+            self._pulled.begin(name)
+        except OSError as fault:
+            raise RuntimeFailure(PULL_FAILED, f"failed to record image pull intent: {fault}") from None
+        try:
+            pulled = await self._runtime.pull_image(pod, _plain(container), keyring)
+            image = await self._runtime.image(pulled.reference) or await self._runtime.image(name)
+            if image is None:
+                raise RuntimeFailure(PULL_FAILED, f"the image {name} is gone again")
+        except BaseException:
+            self._pulled.end(name)
+            raise
+        try:
+            await self._note_pull(rings, name, image, pulled.credentials)
+        except OSError as fault:
+            log.error("who may have the image %s cannot be written down: %s", name, fault)
+        else:
+            self._pulled.end(name)
+        return image
+
     async def _may_have(self, pod: Pod, name: str, image: ImageInfo) -> bool:
         """Whether the pod could have pulled the image, which is there, itself."""
         record = await asyncio.to_thread(self._pulled.read, image.id)
-        if not is_to_verify(self._policy, self._listed, name, is_pulled=record is not None):
+        is_pulled = record is not None or self._pulled.has_begun(name)
+        if not is_to_verify(self._policy, self._listed, name, is_pulled=is_pulled):
             return True
-        own = await self._own(pod, name)
-        if may_have(record, name, own):
+        if may_have(record, name, _own(await self._rings(pod), name)):
             return True
         log.info("image %s is there, but pod %s has to show that it may have it", name, pod.metadata.name)
         return False
 
-    async def _note_pull(self, pod: Pod, name: str, image: ImageInfo, by: Credentials | None) -> None:
-        """What was had without credentials, or by the node's own, is for all its pods."""
-        own = await self._own(pod, name) if by is not None else []
+    async def _note_pull(self, rings: Sequence[_Ring], name: str, image: ImageInfo, by: Credentials | None) -> None:
+        """What was had without credentials, or by the node's own, is for all its pods. `rings` are those that it was
+        pulled with: the secrets may be others by now."""
+        own = _own(rings, name) if by is not None else []
         used = [each for each in own if by is not None and each.credentialHash == _digest(by)][:1]
         record = await asyncio.to_thread(self._pulled.read, image.id)
         fresh = recorded(record, image.id, name, used, self._clock.now())
         await asyncio.to_thread(self._pulled.write, image.id, fresh)
-
-    async def _own(self, pod: Pod, name: str) -> list[Used]:
-        """The pod's secrets that say something about the image, once for each that they say."""
-        found, reference = [], parse_reference(name)
-        for each in pod.spec.imagePullSecrets:
-            secret = await self._secret(pod, each.name) if each.name else None
-            ring = await self._ring(pod, each.name) if secret is not None else None
-            if secret is None or ring is None:
-                continue
-            meta = secret.metadata
-            found += [
-                Used(meta.uid, meta.namespace, meta.name, _digest(credentials)) for credentials in ring.find(reference)
-            ]
-        return found
 
     async def look_for_secrets(self, record: PodRecord) -> list[str]:
         """The names of the pod's image pull secrets that are there; people are told of the others."""
@@ -151,10 +165,10 @@ class ImageManager:
             )
         return found
 
-    async def keyring(self, pod: Pod) -> Keyring:
-        """Of the pod's image pull secrets, and of the node."""
-        rings = [await self._ring(pod, each.name) for each in pod.spec.imagePullSecrets if each.name]
-        return Keyring.together([*(ring for ring in rings if ring is not None), self._node_keyring])
+    async def _rings(self, pod: Pod) -> list[_Ring]:
+        """Of the pod's image pull secrets, as far as they are there and can be read."""
+        secrets = [await self._secret(pod, each.name) for each in pod.spec.imagePullSecrets if each.name]
+        return [found for secret in secrets if secret is not None and (found := _read(secret)) is not None]
 
     async def _secret(self, pod: Pod, name: str) -> Secret | None:
         try:
@@ -163,14 +177,24 @@ class ImageManager:
             log.warning("image pull secret %s/%s: %s", pod.metadata.namespace, name, fault)
             return None
 
-    async def _ring(self, pod: Pod, name: str) -> Keyring | None:
-        secret = await self._secret(pod, name)
-        try:
-            data = next((secret.data[key] for key in _KEYS if key in secret.data), b"") if secret is not None else b""
-            return read_docker_config(data) if data else None
-        except ValueError as fault:
-            log.warning("image pull secret %s/%s: %s", pod.metadata.namespace, name, fault)
-            return None
+
+def _read(secret: Secret) -> _Ring | None:
+    data = next((secret.data[key] for key in _KEYS if key in secret.data), b"")
+    try:
+        return _Ring(secret, read_docker_config(data)) if data else None
+    except ValueError as fault:
+        log.warning("image pull secret %s/%s: %s", secret.metadata.namespace, secret.metadata.name, fault)
+        return None
+
+
+def _own(rings: Sequence[_Ring], name: str) -> list[Used]:
+    """The secrets that say something about the image, once for each that they say."""
+    reference = parse_reference(name)
+    return [
+        Used(secret.metadata.uid, secret.metadata.namespace, secret.metadata.name, _digest(credentials))
+        for secret, ring in rings
+        for credentials in ring.find(reference)
+    ]
 
 
 def _digest(credentials: Credentials) -> str:
