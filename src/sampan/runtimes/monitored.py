@@ -7,7 +7,7 @@ import contextlib
 import logging
 import signal
 from abc import ABC, abstractmethod
-from collections.abc import Coroutine, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -16,6 +16,7 @@ import msgspec
 from sampan.api.types.core_v1 import Pod
 from sampan.machinery.clock import Clock
 from sampan.runtimes import contract
+from sampan.runtimes.background import Background
 from sampan.runtimes.config import ContainerConfig, SandboxConfig
 from sampan.runtimes.contract import PodReport, RuntimeFailure, RuntimeStatus, Told
 from sampan.runtimes.monitor.client import MonitorClient, MonitorError, MonitorStream
@@ -43,21 +44,19 @@ class MonitoredRuntime(ABC):
         self._records = Records(folder)
         self._monitor = MonitorClient(folder / "monitor")
         self._pods: dict[str, PodState] = {}
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._background = Background()
 
     async def __aenter__(self: Self) -> Self:
         self._folder.mkdir(parents=True, exist_ok=True, mode=0o711)
         await self._monitor.ensure()
         self._load()
         await self._settle()
-        self._begin(self._follow())
+        self._background.begin(self._follow())
         return self
 
     async def __aexit__(self, *exc: object) -> None:
         """Containers go on."""
-        for task in list(self._tasks):
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self._background.end()
 
     async def shut_down(self) -> None:
         """End everything, for a node that is given up."""
@@ -166,7 +165,7 @@ class MonitoredRuntime(ABC):
             task.cancel()
         elif grace_s > 0:
             await self._signal(record, _signal_number(record.stop_signal))
-        found.kills[record.id] = self._begin(self._kill_after(found, record, grace_s))
+        found.kills[record.id] = self._background.begin(self._kill_after(found, record, grace_s))
 
     async def _kill_after(self, pod: PodState, record: ContainerRecord, grace_s: float) -> None:
         if grace_s > 0:
@@ -236,7 +235,7 @@ class MonitoredRuntime(ABC):
         self._records.save_container(pod.sandbox.uid, record)
         if (task := pod.kills.pop(record.id, None)) is not None:
             task.cancel()
-        self._begin(self._clean_up(pod, record))
+        self._background.begin(self._clean_up(pod, record))
         self._told(pod.sandbox.uid)
 
     async def _clean_up(self, pod: PodState, record: ContainerRecord) -> None:
@@ -293,12 +292,6 @@ class MonitoredRuntime(ABC):
                     self._note_end(pod, record, *_noted(self._records.container(pod.sandbox.uid, record.id)))
                 elif about["code"] is not None:
                     self._note_end(pod, record, about["code"], about["finished_at"])
-
-    def _begin(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
-        task = asyncio.get_running_loop().create_task(work)
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
-        return task
 
 
 class _Attached:
