@@ -162,6 +162,12 @@ def test_faults(path: str, value: dict[str, Any], faults: list[str]) -> None:
             ['addressType: Invalid value: "IPv6": field is immutable'],
         ),
         (
+            REVISIONS,
+            named(revision=1, data={"a": 1}),
+            {"data": {"a": True}},
+            ['data: Invalid value: {"a":true}: field is immutable'],
+        ),
+        (
             f"{NAMESPACE}/resourcequotas",
             named(spec={"hard": {"pods": 1}, "scopes": ["BestEffort"]}),
             {"spec": {"scopes": None}},

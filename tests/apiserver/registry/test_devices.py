@@ -174,6 +174,17 @@ def test_specs_of_claims_are_fixed() -> None:
     assert fault.endswith(": field is immutable")
 
 
+@pytest.mark.parametrize("value", [True, "1"])
+def test_parameters_of_claims_are_fixed_to_the_letter(value: Any) -> None:
+    def configured(value: Any) -> dict[str, Any]:
+        return claim(config=[{"opaque": {"driver": "x.example.com", "parameters": {"a": value, "b": 2}}}])
+
+    (fault,) = faults_of_change(CLAIMS, configured(1), {"spec": configured(value)["spec"]})
+    assert fault.endswith(": field is immutable")
+    other_order = {"driver": "x.example.com", "parameters": {"b": 2, "a": 1}}
+    assert faults_of_change(CLAIMS, configured(1), {"spec": {"devices": {"config": [{"opaque": other_order}]}}}) == []
+
+
 @pytest.mark.parametrize(
     ("expression", "fault"),
     [

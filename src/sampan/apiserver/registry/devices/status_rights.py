@@ -17,8 +17,8 @@ from sampan.apiserver.authz.chain import Chain
 from sampan.apiserver.authz.decisions import Decision, Verdict
 from sampan.apiserver.authz.refusals import refusal
 from sampan.apiserver.registry.devices.allocations import device_id
+from sampan.apiserver.registry.sameness import is_same
 
-_encode = msgspec.json.Encoder(order="deterministic").encode
 _OF_NODE, _OF_ANY = "associated-node:", "arbitrary-node:"
 
 
@@ -52,7 +52,7 @@ def _reason(decision: Decision) -> str:
 
 def needs_of(request: Attributes, new: ResourceClaimStatus, old: ResourceClaimStatus) -> Iterator[Need]:
     """`request` is what the authorizers were asked for the change itself."""
-    if not (_is_same(new.allocation, old.allocation) and _is_same(new.reservedFor, old.reservedFor)):
+    if not (is_same(new.allocation, old.allocation) and is_same(new.reservedFor, old.reservedFor)):
         yield _binding(request)
     if new.allocation is not None:
         for driver in changed_drivers(new.devices, old.devices):
@@ -77,7 +77,7 @@ def _driver(request: Attributes, driver: str, node: str) -> Need:
 def changed_drivers(new: Sequence[AllocatedDeviceStatus], old: Sequence[AllocatedDeviceStatus]) -> list[str]:
     """Those of which something else is said than before, or no longer."""
     before = {device_id(device): device for device in old}
-    changed = {device.driver for device in new if not _is_same(before.pop(device_id(device), None), device)}
+    changed = {device.driver for device in new if not is_same(before.pop(device_id(device), None), device)}
     return sorted(changed.union(device.driver for device in before.values()))
 
 
@@ -89,11 +89,6 @@ def node_of(allocation: AllocationResult) -> str:
     field = terms[0].matchFields[0]
     is_one = (field.key, field.operator) == ("metadata.name", "In") and len(field.values) == 1
     return field.values[0] if is_one else ""
-
-
-def _is_same(new: object, old: object) -> bool:
-    """As they are written: to Python 1 and true are the same, to those who read a driver's data they are not."""
-    return _encode(new) == _encode(old)
 
 
 __all__ = ["Need", "changed_drivers", "needs_of", "node_of", "refusals"]

@@ -5,6 +5,7 @@ from collections.abc import Iterable
 from sampan.api.faults import FieldError
 from sampan.api.types.apps_v1 import ControllerRevision
 from sampan.apiserver.registry.podspec.formats import non_negative
+from sampan.apiserver.registry.sameness import is_same
 from sampan.apiserver.registry.served import Served
 from sampan.apiserver.registry.strategy import Column, Context, Strategy
 from sampan.apiserver.tables import cells
@@ -23,7 +24,7 @@ class ControllerRevisionStrategy(Strategy):
 
     def validate_update(self, ctx: Context, obj: ControllerRevision, old: ControllerRevision) -> Iterable[FieldError]:
         yield from non_negative(obj.revision, "revision")
-        if obj.data != old.data:
+        if not is_same(obj.data, old.data):
             yield FieldError.invalid("data", obj.data, "field is immutable")
 
 

@@ -6,6 +6,7 @@ from typing import Any
 from sampan.api import names
 from sampan.api.faults import FieldError
 from sampan.apiserver.registry.podspec.internal_view import shown
+from sampan.apiserver.registry.sameness import is_same
 
 Faults = Iterator[FieldError]
 
@@ -82,5 +83,5 @@ def repeated(value: str, seen: set[str], at: str) -> Faults:
 
 def fixed(new: Any, old: Any, at: str) -> Faults:
     """A value that is not what it was but must be."""
-    if new != old:
+    if not is_same(new, old):
         yield FieldError.invalid(at, new if isinstance(new, str) else shown(new), IMMUTABLE)
