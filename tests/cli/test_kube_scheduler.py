@@ -1,19 +1,21 @@
 """`sampan kube-scheduler`: the scheduler in a process of its own."""
 
 import json
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from sampan.api import times
 from sampan.api.types.authentication_v1 import TokenRequest, TokenRequestSpec
-from sampan.api.types.coordination_v1 import Lease
+from sampan.api.types.coordination_v1 import Lease, LeaseSpec
 from sampan.api.types.core_v1 import ConfigMap, Node, Pod, ServiceAccount
 from sampan.api.types.meta_v1 import ObjectMeta
 from sampan.api.types.rbac_v1 import ClusterRoleBinding, RoleRef, Subject
 from sampan.machinery.client import PatchType, Selection
 from sampan.testing import Cluster, builders
-from tests.cli.command import Sampan
+from tests.cli.command import Sampan, get
 from tests.ports import free_port
 
 NAME = "kube-scheduler"
@@ -31,6 +33,19 @@ async def make_node(cluster: Cluster, name: str) -> None:
     await nodes.patch(name, {"spec": {"taints": None}}, type=PatchType.MERGE)
     there = {"cpu": "4", "memory": "8Gi", "pods": "10"}
     await nodes.patch(name, {"status": {"allocatable": there}}, subresource="status")
+
+
+async def make_token(cluster: Cluster) -> str:
+    """Of one who may do everything."""
+    role = ObjectMeta(name="everything-for-default")
+    subject = Subject(kind="ServiceAccount", name="default", namespace="default")
+    admin = RoleRef(apiGroup="rbac.authorization.k8s.io", kind="ClusterRole", name="cluster-admin")
+    await cluster.client.of(ClusterRoleBinding).create(
+        ClusterRoleBinding(metadata=role, subjects=[subject], roleRef=admin)
+    )
+    asked = TokenRequest(spec=TokenRequestSpec(audiences=[]))
+    made = await cluster.client.of(ServiceAccount).create_subresource("token", "default", asked, "default")
+    return str(made.status.token)
 
 
 async def bound(cluster: Cluster, name: str) -> str:
@@ -144,17 +159,25 @@ def test_it_tells_why_on_its_own_port(sampan: Sampan, cluster: Cluster) -> None:
     """With a token: the API server is asked whose it is, and whether that one may."""
     cluster.run(make_node(cluster, "a"))
     cluster.run(cluster.client.of(Pod).create(builders.pod("p", namespace="default")))
-    role = ObjectMeta(name="everything-for-default")
-    subject = Subject(kind="ServiceAccount", name="default", namespace="default")
-    admin = RoleRef(apiGroup="rbac.authorization.k8s.io", kind="ClusterRole", name="cluster-admin")
-    binding = ClusterRoleBinding(metadata=role, subjects=[subject], roleRef=admin)
-    cluster.run(cluster.client.of(ClusterRoleBinding).create(binding))
-    asked = TokenRequest(spec=TokenRequestSpec(audiences=[]))
-    made = cluster.client.of(ServiceAccount).create_subresource("token", "default", asked, "default")
-    token = cluster.run(made).status.token
+    token = cluster.run(make_token(cluster))
     port = free_port()
     words = ("--kubeconfig", str(cluster.kubeconfig), "--secure-port", str(port), "--leader-elect=false")
     with sampan.running(NAME, *words):
         assert cluster.run(bound(cluster, "p")) == "a"
         where = ("-s", cluster.url, "--insecure-skip-tls-verify", "--scheduler", f"https://127.0.0.1:{port}")
         assert "decided " in sampan("why", "pod/p", *where, "--token", token)
+
+
+def test_one_that_does_not_lead_has_no_pods_to_tell_of(sampan: Sampan, cluster: Cluster) -> None:
+    now = times.format_micro_time(time.time())
+    held = LeaseSpec(holderIdentity="another", leaseDurationSeconds=3600, acquireTime=now, renewTime=now)
+    lease = Lease(metadata=ObjectMeta(name=NAME, namespace="kube-system"), spec=held)
+    cluster.run(cluster.client.of(Lease).create(lease))
+    token, port = cluster.run(make_token(cluster)), free_port()
+    with sampan.running(NAME, "--kubeconfig", str(cluster.kubeconfig), "--secure-port", str(port)) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == f"{NAME} has started\n"
+        assert get(f"https://127.0.0.1:{port}/metrics/resources", token=token) == (200, "")
+        code, metrics = get(f"https://127.0.0.1:{port}/metrics", token=token)
+        assert code == 200
+        assert f'leader_election_master_status{{name="{NAME}"}} 0' in metrics

@@ -116,19 +116,22 @@ def component_config(name: str, given: Mapping[str, Any]) -> ComponentConfig:
     )
 
 
-def run_component(config: ComponentConfig, work: Work, *, shown: Mapping[str, object]) -> None:
-    """Until a signal to end, or until the lease is lost; `shown` is what /configz tells."""
-    run_loop(_run(config, work, shown))
+def run_component(
+    config: ComponentConfig, work: Work, *, shown: Mapping[str, object], pages: Mapping[str, Page] | None = None
+) -> None:
+    """Until a signal to end, or until the lease is lost; `shown` is what /configz tells, `pages` what more its port
+    answers to before it leads."""
+    run_loop(_run(config, work, shown, pages or {}))
 
 
-async def _run(config: ComponentConfig, work: Work, shown: Mapping[str, object]) -> None:
+async def _run(config: ComponentConfig, work: Work, shown: Mapping[str, object], pages: Mapping[str, Page]) -> None:
     loop, task = asyncio.get_running_loop(), asyncio.current_task()
     assert task is not None
     clock = RealClock()
     try:
         async with AsyncExitStack() as stack:
             transport = await stack.enter_async_context(HttpTransport(config.access))
-            component = Component(transport=transport, access=config.access, clock=clock)
+            component = Component(transport=transport, access=config.access, clock=clock, pages=dict(pages))
             export_process(component.metrics)
             if config.port:
                 await stack.enter_async_context(_port(config, component, shown))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from socket import gethostname
 from typing import TYPE_CHECKING, Any
 
@@ -18,9 +18,9 @@ from sampan.machinery import errors
 if TYPE_CHECKING:
     from aiohttp import web
 
+    from sampan.api.types.core_v1 import Pod
     from sampan.scheduler.config import SchedulerConfig
     from sampan.scheduler.explain.serving import Desk
-    from sampan.scheduler.scheduler import Scheduler
 
 NAME = "kube-scheduler"
 
@@ -30,6 +30,8 @@ NAME = "kube-scheduler"
 @component_options(10259)
 def command(**given: Any) -> None:
     """Run the scheduler as a process of its own."""
+    from sampan.scheduler.resource_metrics import RESOURCES
+
     set_up_logs(given["verbosity"])
     settings = scheduler_settings("--config", given)
 
@@ -37,7 +39,6 @@ def command(**given: Any) -> None:
         from sampan.scheduler.explain.serving import DECISIONS, WHY, Desk
         from sampan.scheduler.metrics import SchedulerMetrics
         from sampan.scheduler.registry import preload
-        from sampan.scheduler.resource_metrics import RESOURCES
         from sampan.scheduler.scheduler import Scheduler
 
         await asyncio.to_thread(preload)
@@ -49,12 +50,12 @@ def command(**given: Any) -> None:
             host=gethostname(),
         )
         page = _page(Desk(lambda: scheduler, component.clock.now))
-        component.pages.update({WHY: page, DECISIONS: page, RESOURCES: _resources(scheduler)})
+        component.pages.update({WHY: page, DECISIONS: page, RESOURCES: _resources(scheduler.living_pods)})
         await scheduler.run()
 
     _take_from_file(given, settings)
     shown = {"kubescheduler.config.k8s.io": {"profiles": _names(settings)}}
-    run_component(component_config(NAME, given), work, shown=shown)
+    run_component(component_config(NAME, given), work, shown=shown, pages={RESOURCES: _resources(tuple)})
 
 
 def _take_from_file(given: dict[str, Any], settings: SchedulerSettings) -> None:
@@ -84,14 +85,16 @@ def _page(desk: Desk) -> Any:
     return page
 
 
-def _resources(scheduler: Scheduler) -> Any:
+def _resources(pods: Callable[[], Iterable[Pod]]) -> Any:
+    """One that does not lead knows of no pods, and says so."""
+
     async def page(method: str, path: str, query: Mapping[str, str], body: bytes) -> web.Response:
         from aiohttp import web
 
         from sampan.machinery.metrics import CONTENT_TYPE
         from sampan.scheduler.resource_metrics import resource_text
 
-        text = await resource_text(scheduler.living_pods())
+        text = await resource_text(pods())
         return web.Response(body=text.encode(), headers={"Content-Type": CONTENT_TYPE})
 
     return page
