@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -13,6 +14,7 @@ from sampan.kubelet.agent import pod_ranges, registration, runtime_status
 from sampan.kubelet.agent.node_images import node_images
 from sampan.kubelet.heartbeat import Heartbeat
 from sampan.kubelet.node_status import READY, Said
+from sampan.kubelet.racing import GivenUp, unless
 from sampan.kubelet.records import NodeRecord
 from sampan.machinery import errors
 from sampan.machinery.client import ConnectionFailed
@@ -133,7 +135,10 @@ class NodeKeeper:
         self._record.node = node
         if node.spec.podCIDRs and node.spec.podCIDRs != self._kept:
             self._kept = list(node.spec.podCIDRs)
-            pod_ranges.keep(self._config.root, self._kept)
+            try:
+                pod_ranges.keep(self._config.root, self._kept)
+            except OSError as fault:
+                log.error("node %s: its range of pod addresses cannot be kept: %s", self._config.name, fault)
         before, self._used = self._used, self._ranges()
         self._record.runtime.use_pod_cidrs(self._used)
         self.look()
@@ -173,12 +178,8 @@ class NodeKeeper:
 
     async def _pause(self, seconds: float) -> None:
         """Until the next heartbeat is due, or something is to be told at once."""
-        timer, soon = asyncio.ensure_future(self._clock.sleep(seconds)), asyncio.ensure_future(self._now.wait())
-        try:
-            await asyncio.wait((timer, soon), return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            timer.cancel()
-            soon.cancel()
+        with contextlib.suppress(GivenUp):
+            await unless(self._now.wait(), self._clock.sleep(seconds))
         self._now.clear()
 
     async def _look_at_runtime(self) -> None:

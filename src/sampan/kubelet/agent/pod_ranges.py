@@ -16,7 +16,10 @@ def kept(root: Path) -> list[str]:
 
 
 def keep(root: Path, ranges: Sequence[str]) -> None:
-    (root / _FILE).write_text("".join(f"{each}\n" for each in ranges))
+    """Whole or not at all. OSError."""
+    fresh = root / f".{_FILE}"
+    fresh.write_text("".join(f"{each}\n" for each in ranges))
+    fresh.replace(root / _FILE)
 
 
 __all__ = ["keep", "kept"]

@@ -10,6 +10,7 @@ from sampan.kubelet.agent.steps import Steps
 from sampan.kubelet.hooks import HookFailed, Hooks
 from sampan.kubelet.pod_events import PodEvents
 from sampan.kubelet.provision import AnyContainer
+from sampan.kubelet.racing import GivenUp, unless
 from sampan.kubelet.records import PodRecord
 from sampan.machinery.clock import Clock
 from sampan.machinery.events import WARNING
@@ -77,17 +78,15 @@ class Stopper:
         self, record: PodRecord, container: AnyContainer, wanted: LifecycleHandler, grace_s: float
     ) -> None:
         """Until it is done or its time is up."""
-        hook = asyncio.ensure_future(self._hooks.run(record.pod, container, wanted))
-        timer = asyncio.ensure_future(self._clock.sleep(grace_s))
         try:
-            await asyncio.wait((hook, timer), return_when=asyncio.FIRST_COMPLETED)
-            if hook.done() and isinstance(hook.exception(), HookFailed):
-                text = "PreStopHook failed"
-                self._events.container(record.kubelet, record.pod, container, WARNING, "FailedPreStopHook", text)
-        finally:
-            for each in (hook, timer):
-                each.cancel()
-            await asyncio.gather(hook, timer, return_exceptions=True)
+            await unless(self._clock.sleep(grace_s), self._hooks.run(record.pod, container, wanted))
+        except GivenUp:
+            log.info("the hook of container %s of pod %s is not done in time", container.name, record.uid)
+        except HookFailed:
+            text = "PreStopHook failed"
+            self._events.container(record.kubelet, record.pod, container, WARNING, "FailedPreStopHook", text)
+        except Exception:  # it is stopped whatever its hook may do, and so are others
+            log.exception("the hook of container %s of pod %s", container.name, record.uid)
 
 
 def _containers(pod: Pod) -> list[AnyContainer]:

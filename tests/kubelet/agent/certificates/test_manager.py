@@ -145,3 +145,87 @@ def test_renewal_is_due_when_most_of_a_life_is_over() -> None:
         pem = issue(ca, Request(common_name=f"n{number}"), now=0, days=10).certificate
         begins, ends = life(pem)
         assert 0.7 <= (renewal_time(pem) - begins) / (ends - begins) <= 0.9
+
+
+def test_a_pair_that_cannot_be_used_is_as_none(tmp_path: Path) -> None:
+    ca, store = make_ca("ca", now=0), CertificateStore(tmp_path, "kubelet-client")
+    assert store.read() is None
+    pair, other = (issue(ca, Request(common_name="n", is_client=True), now=0) for _ in range(2))
+    store.write(pair, 0)
+    assert store.read() == pair
+    store.write(KeyPair(pair.certificate, other.key), 1)
+    assert store.read() is None
+    store.write(KeyPair(b"-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n", pair.key), 2)
+    assert store.read() is None
+
+
+def test_a_certificate_that_cannot_be_written_at_first_is_written_later(tmp_path: Path) -> None:
+    async def main() -> None:
+        (tmp_path / "pki").touch()
+        async with cluster() as c, c.running(APPROVING, SIGNING, config=config(tmp_path, c)):
+            await give_rights(c)
+            used: list[KeyPair] = []
+
+            async def use(pair: KeyPair) -> None:
+                used.append(pair)
+
+            store = CertificateStore(tmp_path / "pki", "kubelet-client")
+            manager = CertificateManager(
+                wanted=client_wanted("n1"), client=lambda: client_of(c, JOINING), store=store, clock=c.clock, use=use
+            )
+            async with asyncio.TaskGroup() as group:
+                task = group.create_task(manager.run())
+                async with asyncio.timeout(60):
+                    while not [each for each in await requests(c) if each.status.certificate]:
+                        await c.clock.settle()
+                        await asyncio.sleep(0.01)
+                (tmp_path / "pki").unlink()
+                async with asyncio.timeout(60):
+                    while not used:
+                        await c.clock.advance(1)
+                        await asyncio.sleep(0.01)
+                assert store.read() == used[0]
+                assert len(await requests(c)) == 1
+                task.cancel()
+
+    asyncio.run(main())
+
+
+def test_what_is_signed_otherwise_than_asked_is_asked_for_again_but_not_at_once(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with cluster() as c:
+            ca = make_ca("ca", now=c.clock.now())
+            used: list[KeyPair] = []
+
+            async def use(pair: KeyPair) -> None:
+                used.append(pair)
+
+            async def sign() -> None:
+                found = copy_of((await requests(c))[-1])
+                other = Request(common_name="somebody", is_server=True)
+                found.status.certificate = issue(ca, other, now=c.clock.now()).certificate
+                await c.client.of(CertificateSigningRequest).update(found, subresource="status")
+
+            manager = CertificateManager(
+                wanted=serving_wanted("n1", ["n1"], ["10.0.0.1"]),
+                client=lambda: client_of(c, NODE),
+                store=CertificateStore(tmp_path, "kubelet-server"),
+                clock=c.clock,
+                use=use,
+            )
+            async with asyncio.TaskGroup() as group:
+                task = group.create_task(manager.run())
+                async with asyncio.timeout(60):
+                    while not await requests(c):  # noqa: ASYNC110 - the API server tells nobody here
+                        await asyncio.sleep(0.01)
+                await sign()
+                await until(c, lambda: len(used) == 1)
+                await c.clock.advance(60)
+                assert len(await requests(c)) == 1
+                async with asyncio.timeout(60):
+                    while len(await requests(c)) < 2:
+                        await c.clock.advance(1)
+                        await asyncio.sleep(0.01)
+                task.cancel()
+
+    asyncio.run(main())

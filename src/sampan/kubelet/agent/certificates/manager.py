@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from sampan.kubelet.agent.certificates.asking import Refused, certificate
 from sampan.kubelet.agent.certificates.store import CertificateStore
+from sampan.kubelet.racing import GivenUp, unless
 from sampan.machinery import errors
 from sampan.machinery.certificates import KeyPair, Request, covers, life, make_key, make_request
 from sampan.machinery.client import Client, ConnectionFailed
@@ -79,10 +80,23 @@ class CertificateManager:
         while self._rotates or self._present is None:
             await self._clock.sleep_until(self._due())
             pair = await self._asked()
-            await asyncio.to_thread(self._store.write, pair, self._clock.now())
-            self._present = pair
-            await self._use(pair)
-            log.info("a new certificate of %s is in use", self._wanted.about.common_name)
+            await self._take(pair)
+            if self._due() <= self._clock.now():  # signed otherwise than it was asked for, or for a moment only
+                log.warning("the certificate of %s is not as it was asked for", self._wanted.about.common_name)
+                await self._clock.sleep(_LONGEST_PAUSE_S)
+
+    async def _take(self, pair: KeyPair) -> None:
+        """Keep it and use it. What cannot be written now is, however many times it takes: it was hard to get."""
+        while True:
+            try:
+                await asyncio.to_thread(self._store.write, pair, self._clock.now())
+                await self._use(pair)
+                break
+            except OSError as fault:
+                log.error("the certificate of %s: %s", self._wanted.about.common_name, fault)
+            await self._clock.sleep(_LONGEST_PAUSE_S)
+        self._present = pair
+        log.info("a new certificate of %s is in use", self._wanted.about.common_name)
 
     def _due(self) -> float:
         if self._present is None or not covers(self._present.certificate, self._wanted.about):
@@ -94,27 +108,18 @@ class CertificateManager:
         pause_s = _FIRST_PAUSE_S
         while True:
             try:
-                pair = await self._in_time()
-                if pair is not None:
-                    return pair
+                return await self._in_time()
+            except GivenUp:
                 log.warning("nobody has signed the certificate of %s in time", self._wanted.about.common_name)
             except (Refused, errors.ApiError, ConnectionFailed) as fault:
                 log.warning("no certificate: %s; again in %g s", fault, pause_s)
             await self._clock.sleep(pause_s)
             pause_s = min(pause_s * 2, _LONGEST_PAUSE_S)
 
-    async def _in_time(self) -> KeyPair | None:
+    async def _in_time(self) -> KeyPair:
         wanted, key = self._wanted, make_key().key
-        request = make_request(key, wanted.about)
-        asked = asyncio.ensure_future(certificate(self._client(), request, wanted.signer, wanted.usages))
-        timer = asyncio.ensure_future(self._clock.sleep(_PATIENCE_S))
-        try:
-            await asyncio.wait((asked, timer), return_when=asyncio.FIRST_COMPLETED)
-            return KeyPair(asked.result(), key) if asked.done() else None
-        finally:
-            for each in (asked, timer):
-                each.cancel()
-            await asyncio.gather(asked, timer, return_exceptions=True)
+        asking = certificate(self._client(), make_request(key, wanted.about), wanted.signer, wanted.usages)
+        return KeyPair(await unless(self._clock.sleep(_PATIENCE_S), asking), key)
 
 
 __all__ = ["CertificateManager", "Wanted", "client_wanted", "renewal_time", "serving_wanted"]

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import logging
 import os
+import ssl
 from datetime import UTC, datetime
 from pathlib import Path
 
 from sampan.machinery.certificates import KeyPair
+
+log = logging.getLogger(__name__)
 
 _KEY = b"-----BEGIN "
 
@@ -23,9 +27,14 @@ class CertificateStore:
         return self._folder / f"{self._name}-current.pem"
 
     def read(self) -> KeyPair | None:
+        """None: there is none, or none that can be used."""
         try:
-            return split(self.current.read_bytes())
-        except (OSError, ValueError):
+            pair = split(self.current.read_bytes())
+            ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT).load_cert_chain(self.current)
+            return pair
+        except (OSError, ValueError) as fault:
+            if self.current.exists():
+                log.warning("%s cannot be used: %s", self.current, fault)
             return None
 
     def write(self, pair: KeyPair, now: float) -> None:
