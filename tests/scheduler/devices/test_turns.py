@@ -10,6 +10,11 @@ from sampan.api.types.core_v1 import Node, NodeStatus, Pod, PodResourceClaim
 from sampan.api.types.meta_v1 import ObjectMeta
 from sampan.api.types.resource_v1 import DeviceClass, ResourceClaim, ResourceSlice
 from sampan.machinery.object_key import key_of
+from sampan.scheduler.devices.pod_state import PodState
+from sampan.scheduler.devices.pools import Candidate, offers
+from sampan.scheduler.devices.selectors import Selectors
+from sampan.scheduler.devices.wants import wants_of
+from sampan.scheduler.plugins.dynamic_resources import DynamicResources
 from sampan.scheduler.simulation import Simulation
 from sampan.testing import builders
 from tests.scheduler.devices.worlds import CLASS, DRIVER, cel, claim, device, exactly, having, result, slice_of
@@ -88,3 +93,28 @@ def test_what_changes_meanwhile_is_seen() -> None:
         assert refused == set(gone)
 
     asyncio.run(main())
+
+
+def test_a_large_pool_is_looked_at_a_part_at_a_time() -> None:
+    made = Simulation()
+    made.add_node(Node(metadata=ObjectMeta(name="n"), status=NodeStatus(allocatable={"pods": "10"})))
+    put(made, slice_of([device(f"d{at}", link=at) for at in range(400)]))
+    put(made, CLASS)
+    cycle = made.cycle(wanting(made))
+    (plugin,) = (one for one in made.profile.plugins if isinstance(one, DynamicResources))
+    state = plugin._state(cycle)
+    assert isinstance(state, PodState)
+    rows = np.arange(1, dtype=np.intp)
+    assert sum(1 for _ in plugin._finder.catch_up(state, cycle.pod, rows)) > 20
+    assert sum(1 for _ in plugin._finder.catch_up(state, cycle.pod, rows)) < 3, "what is known is known"
+
+
+def test_a_device_remembers_but_so_many_expressions() -> None:
+    offered = slice_of([device("d0", link=1)])
+    candidate = Candidate(next(offers(offered)), offered.spec.devices[0])
+    selectors = Selectors()
+    for least in range(-500, 500):
+        asked = claim(exactly("r", selectors=cel(f'device.attributes["{DRIVER}"].link > {least}')))
+        ((wanted,),) = wants_of([asked], lambda name: CLASS).claims[0].requests
+        assert selectors.suits(0, wanted, candidate) is (least < 1)
+    assert len(candidate.matched) < 100

@@ -6,7 +6,7 @@ matter, and those that see nothing but pools that are offered to many.
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterable
+from collections.abc import Generator, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,19 +22,21 @@ from sampan.scheduler.devices.wants import Refusal, Wanted, Wants
 
 FITS, _UNKNOWN = 0, -1
 _MOST_SPARE = 256
+_TURN = 16
+"""Devices that are looked at between two pauses."""
 
 
 class Answers:
     def __init__(self, *, wants: Wants, views: Views, ledger: Ledger, selectors: Selectors, most_steps: int) -> None:
         self.wants = wants
-        self.refusals: list[Refusal] = []
-        """By verdict, less one."""
         self._views, self._ledger, self._selectors, self._most_steps = views, ledger, selectors, most_steps
         self._every = list(wants.every)
         self._counts_all = any(wanted.takes_all for _, wanted in self._every)
         self._forget_all()
 
     def _forget_all(self) -> None:
+        self.refusals: list[Refusal] = []
+        """By verdict, less one."""
         self._of_view: Ints = np.full(self._views.count, _UNKNOWN, dtype=np.int64)
         """By the number of a view, that of its answer."""
         self._verdicts: Ints = np.full(64, _UNKNOWN, dtype=np.int64)
@@ -72,6 +74,9 @@ class Answers:
         yield
         for view in self._unplaced(rows):
             yield from self._selectors.ready()
+            for pool in self._views.seen(view):
+                if pool not in self._offered:
+                    yield from self._look_at(pool)
             self._place(view)
             yield
         numbers = self._numbered(rows)
@@ -143,13 +148,23 @@ class Answers:
     def _offer(self, pool: PoolView) -> Offered | None:
         """None if nothing of the pool can be meant."""
         if pool not in self._offered:
-            suited = [self._suited(pool.candidates, claim, wanted) for claim, wanted in self._every]
-            self._offered[pool] = Offered(pool, suited) if pool.fault or any(suited) else None
+            for _ in self._look_at(pool):
+                pass
         return self._offered[pool]
 
-    def _suited(self, candidates: Iterable[Candidate], claim: int, wanted: Wanted) -> list[Suited]:
+    def _look_at(self, pool: PoolView) -> Generator[None, None, None]:
+        suited = []
+        for claim, wanted in self._every:
+            suited.append((yield from self._suited(pool.candidates, claim, wanted)))
+        self._offered[pool] = Offered(pool, suited) if pool.fault or any(suited) else None
+
+    def _suited(
+        self, candidates: Sequence[Candidate], claim: int, wanted: Wanted
+    ) -> Generator[None, None, list[Suited]]:
         found = []
-        for candidate in candidates:
+        for place, candidate in enumerate(candidates):
+            if place % _TURN == _TURN - 1:
+                yield
             said = self._selectors.suits(claim, wanted, candidate)
             if isinstance(said, Refusal):
                 found.append(Suited(candidate, said))

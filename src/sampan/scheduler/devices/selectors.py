@@ -12,6 +12,9 @@ from sampan.machinery.cel.quantities import quantity_value, version_value
 from sampan.scheduler.devices.pools import Candidate
 from sampan.scheduler.devices.wants import Refusal, Wanted
 
+_MOST_MATCHED = 64
+"""Expressions of which a device remembers whether they are about it: everybody can write others."""
+
 
 class Selectors:
     def __init__(self) -> None:
@@ -48,6 +51,8 @@ class Selectors:
     def _matches(self, expression: str, candidate: Candidate) -> bool | str:
         said = candidate.matched.get(expression)
         if said is None:
+            if len(candidate.matched) >= _MOST_MATCHED:
+                candidate.matched.clear()
             said = candidate.matched[expression] = self._evaluated(expression, candidate)
         return said
 
