@@ -116,10 +116,9 @@ class Guard:
     async def _shut_down(self) -> None:
         """The machine goes down: pods end in time, and the API server is told."""
         self._tell("Shutdown manager detected shutdown event")
-        ending = asyncio.ensure_future(self._shutdown.run())
-        await asyncio.sleep(0)
+        self._shutdown.begin()
         self._tell_node()
-        await ending
+        await self._shutdown.run()
 
     def _on_shutdown_cancelled(self) -> None:
         self._tell("Shutdown manager detected shutdown cancellation")

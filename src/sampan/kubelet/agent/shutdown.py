@@ -46,9 +46,13 @@ class Shutdown:
         """For all pods together."""
         return sum(group.grace_s for group in self._groups)
 
+    def begin(self) -> None:
+        """No pod is taken from here on."""
+        self.is_under_way = True
+
     async def run(self) -> None:
         """Until all pods have ended, or their time is up."""
-        self.is_under_way = True
+        self.begin()
         for group in self._groups:
             await self._end([each for each in self._left() if self._group(each) is group], group.grace_s)
 

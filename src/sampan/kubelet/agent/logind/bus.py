@@ -7,7 +7,8 @@ import asyncio
 import contextlib
 import os
 import socket
-from collections.abc import AsyncIterator, Callable
+import struct
+from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -37,8 +38,8 @@ class Bus:
         self._rest, self._fds = b"", list[int]()
         self.on_signal: Handler = lambda message: None
         self.on_call: Handler = lambda message: None
-        self.gone = asyncio.Event()
-        """Set when the bus has ended the connection."""
+        self.on_end: Callable[[], None] = lambda: None
+        """Told when the bus has ended the connection."""
 
     async def call(
         self, service: str, path: str, interface: str, member: str, signature: str = "", *values: Any
@@ -62,6 +63,10 @@ class Bus:
                 found = await answer
         except TimeoutError:
             raise BusFault(f"{interface}.{member}: no answer") from None
+        except asyncio.CancelledError:
+            if answer.done() and not answer.cancelled() and answer.exception() is None:
+                _close(answer.result().fds)
+            raise
         finally:
             self._waiting.pop(serial, None)
         if found.kind == wire.ERROR:
@@ -98,12 +103,16 @@ class Bus:
 
     async def _authenticate(self) -> None:
         uid = str(os.geteuid()).encode().hex()
-        for said, wanted in ((f"\0AUTH EXTERNAL {uid}", b"OK"), ("NEGOTIATE_UNIX_FD", b"AGREE_UNIX_FD")):
-            await self._loop.sock_sendall(self._link, f"{said}\r\n".encode())
-            answer = await self._loop.sock_recv(self._link, 4096)
-            if not answer.startswith(wanted):
-                raise BusFault(f"the bus does not let us in: {answer.decode('ascii', 'replace').strip()}")
-        await self._loop.sock_sendall(self._link, b"BEGIN\r\n")
+        try:
+            async with asyncio.timeout(_PATIENCE_S):
+                for said, wanted in ((f"\0AUTH EXTERNAL {uid}", b"OK"), ("NEGOTIATE_UNIX_FD", b"AGREE_UNIX_FD")):
+                    await self._loop.sock_sendall(self._link, f"{said}\r\n".encode())
+                    answer = await self._loop.sock_recv(self._link, 4096)
+                    if not answer.startswith(wanted):
+                        raise BusFault(f"the bus does not let us in: {answer.decode('ascii', 'replace').strip()}")
+                await self._loop.sock_sendall(self._link, b"BEGIN\r\n")
+        except OSError as fault:  # a timeout too
+            raise BusFault(f"the bus does not let us in: {fault.strerror or 'no answer'}") from None
 
     def _on_readable(self) -> None:
         try:
@@ -118,6 +127,12 @@ class Bus:
             if (level, kind) == (socket.SOL_SOCKET, socket.SCM_RIGHTS):
                 self._fds += array.array("i", packed[: len(packed) - len(packed) % 4])
         self._rest += data
+        try:
+            self._take_messages()
+        except (ValueError, LookupError, struct.error):  # nobody knows where the next one begins
+            self._end()
+
+    def _take_messages(self) -> None:
         while (size := wire.length(self._rest)) is not None and len(self._rest) >= size:
             message, self._rest = wire.decode(self._rest[:size]), self._rest[size:]
             message.fds, self._fds = self._fds[: message.fd_count], self._fds[message.fd_count :]
@@ -126,23 +141,30 @@ class Bus:
     def _on_message(self, message: Message) -> None:
         if message.kind == wire.SIGNAL:
             self.on_signal(message)
+            _close(message.fds)
         elif message.kind == wire.CALL:
             self.on_call(message)
         elif (waiting := self._waiting.get(message.reply_to)) is not None and not waiting.done():
             waiting.set_result(message)
+        else:
+            _close(message.fds)  # nobody waits any more: a lock that came too late would be held for ever
 
     def _end(self) -> None:
         self._loop.remove_reader(self._link)
-        self.gone.set()
+        self.on_end()
         for waiting in self._waiting.values():
             if not waiting.done():
                 waiting.set_exception(BusFault("the bus is gone"))
 
     def close(self) -> None:
         self._loop.remove_reader(self._link)
-        for each in self._fds:
-            os.close(each)
+        _close(self._fds)
         self._link.close()
+
+
+def _close(files: Iterable[int]) -> None:
+    for each in files:
+        os.close(each)
 
 
 @asynccontextmanager

@@ -30,11 +30,17 @@ class Logind:
         answer = await self._bus.call(
             SERVICE, PATH, "org.freedesktop.DBus.Properties", "Get", "ss", INTERFACE, "InhibitDelayMaxUSec"
         )
-        return float(answer.body[0][1]) / 1e6
+        try:
+            return float(answer.body[0][1]) / 1e6
+        except (LookupError, TypeError, ValueError):
+            raise BusFault("logind does not say how long it waits") from None
 
     async def allow(self, seconds: float) -> None:
         """Have logind allow so much."""
-        await asyncio.to_thread(self._write, seconds)
+        try:
+            await asyncio.to_thread(self._write, seconds)
+        except OSError as fault:
+            raise BusFault(f"logind cannot be told to wait: {fault}") from None
         await self._bus.call(*_SYSTEMD, "KillUnit", "ssi", "systemd-logind.service", "all", _HANG_UP)
 
     def _write(self, seconds: float) -> None:

@@ -52,13 +52,14 @@ class ShutdownWatch:
             await self._clock.sleep(_AGAIN_S)
 
     async def _follow(self, bus: Bus) -> None:
-        logind, news = Logind(bus, folder=self._folder), asyncio.Queue[bool]()
+        logind, news = Logind(bus, folder=self._folder), asyncio.Queue[bool | None]()
+        bus.on_end = lambda: news.put_nowait(None)
         await self._see_to_delay(logind)
         await logind.follow(news.put_nowait)
         lock = await logind.inhibit()
         try:
             self.ready.set()
-            while (is_going_down := await _next(news, bus)) is not None:
+            while (is_going_down := await news.get()) is not None:
                 if is_going_down:
                     await self._on_shutdown()
                     lock = _closed(lock)
@@ -77,17 +78,6 @@ class ShutdownWatch:
                 return
             await self._clock.sleep(_FIRST_LOOK_S * 2**number)
         raise BusFault(f"logind does not put the machine's end off for {self._wanted_s:g} s")
-
-
-async def _next(news: asyncio.Queue[bool], bus: Bus) -> bool | None:
-    """None: the bus is gone."""
-    coming, gone = asyncio.ensure_future(news.get()), asyncio.ensure_future(bus.gone.wait())
-    try:
-        await asyncio.wait((coming, gone), return_when=asyncio.FIRST_COMPLETED)
-        return coming.result() if coming.done() else None
-    finally:
-        for each in (coming, gone):
-            each.cancel()
 
 
 def _closed(lock: int) -> int:
