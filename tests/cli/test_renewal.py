@@ -129,6 +129,26 @@ def test_what_cannot_be_renewed_is_tried_again(tmp_path: Path, caplog: pytest.Lo
     asyncio.run(main())
 
 
+def test_a_ca_that_is_of_no_use_ends_nothing_and_keeps_nobody_else_from_renewing(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def main() -> None:
+        clock, told, renewals = VirtualClock(), [], Renewals()
+        bad, good = Pki(tmp_path / "bad"), Pki(tmp_path / "good")
+        for pki in (bad, good):
+            pki.ensure(names=NAMES, now=clock.now() - 320 * DAY_S)
+            renewals.add(KeptPki(pki=pki, names=NAMES, on_renewed=lambda pki=pki: told.append(pki)))  # type: ignore[misc]
+        bad.key(CA).write_text("nonsense")
+        async with asyncio.TaskGroup() as group:
+            running = group.create_task(renewals.run(clock))
+            await clock.advance(1)
+            assert told == [good]
+            assert "could not be renewed" in caplog.text
+            running.cancel()
+
+    asyncio.run(main())
+
+
 def test_a_nodes_port_shows_its_new_certificate(tmp_path: Path) -> None:
     pki, clock = Pki(tmp_path / "pki"), VirtualClock()
     pki.ensure(names=NAMES, now=clock.now())

@@ -20,7 +20,8 @@ class Renewable(Protocol):
         """When it should be renewed, in seconds since the epoch."""
 
     def renew(self, now: float) -> None:
-        """Make it anew and put it to use: some milliseconds in a year. `OSError` if that cannot be done now."""
+        """Make it anew and put it to use: some milliseconds in a year. `OSError` if that cannot be done now,
+        `ValueError` if what it is made from is of no use."""
 
 
 class Renewals:
@@ -37,17 +38,19 @@ class Renewals:
             await clock.sleep(self._renewed(clock.now()))
 
     def _renewed(self, now: float) -> float:
-        """In how many seconds to look again."""
-        for one in self._all:
-            if one.due() > now:
-                continue
-            try:
-                one.renew(now)
-            except OSError as fault:
-                log.error("a certificate could not be renewed: %s", fault)
-                return _RETRY_S
-        soonest = min((one.due() for one in self._all), default=now + _LONGEST_S)
+        """In how many seconds to look again. One that fails keeps no other from it."""
+        soonest = min((self._next(one, now) for one in self._all), default=now + _LONGEST_S)
         return min(max(soonest - now, _RETRY_S), _LONGEST_S)
+
+    def _next(self, one: Renewable, now: float) -> float:
+        """When to look at it again; as soon as possible if it could not be renewed."""
+        try:
+            if one.due() <= now:
+                one.renew(now)
+            return one.due()
+        except (OSError, ValueError) as fault:
+            log.error("a certificate could not be renewed: %s", fault)
+            return now
 
 
 __all__ = ["BEFORE_S", "Renewable", "Renewals"]
