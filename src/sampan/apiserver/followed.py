@@ -82,12 +82,13 @@ def followed_certificates(
     tls, proxies = config.tls, config.proxy_ca
     if tls is not None:
 
-        def use(context: ssl.SSLContext) -> None:
-            use_tls(context)
-            use_trust(wanted_data(config))
+        def read(_: Path) -> tuple[ssl.SSLContext, Mapping[str, str]]:
+            return tls_context(tls, proxies), wanted_data(config)
 
-        def read(_: Path) -> ssl.SSLContext:
-            return tls_context(tls, proxies)
+        def use(found: tuple[ssl.SSLContext, Mapping[str, str]]) -> None:
+            context, trust = found
+            use_tls(context)
+            use_trust(trust)
 
         beside = [*tls.all, *([proxies] if proxies is not None else [])]
         yield FollowedFile(tls.certificate, beside=beside, read=read, use=use, clock=clock)

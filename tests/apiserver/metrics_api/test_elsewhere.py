@@ -60,6 +60,8 @@ class There:
         self.peers.append((request.get_extra_info("peercert") or {}).get("subject"))
         if request.path == "/stats/summary":
             return web.json_response(SUMMARY)
+        if request.path.endswith("/namespaces/away/pods"):
+            return web.Response(status=307, headers={"Location": "/secret"})
         return web.json_response({"kind": "NodeMetricsList", "items": [], "path": request.raw_path}, status=203)
 
 
@@ -229,6 +231,19 @@ async def _shows(made: Cluster, far: There, name: str) -> bool:
     return shown.get("commonName", "") == name
 
 
+@needs_address
+def test_nobody_goes_elsewhere_in_a_callers_name(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with there(tmp_path) as far, cluster() as made:
+            await register(made, far.port, insecureSkipTLSVerify=True)
+            path = f"{METRICS}/namespaces/away/pods"
+            answer = await made.transport.send(Asked(method="GET", path=path, headers={}))
+            assert (answer.status, answer.headers["Location"]) == (307, "/secret")
+            assert [request.path for request in far.asked] == [path]
+
+    asyncio.run(main())
+
+
 async def _figures(made: Cluster) -> Any:
     """From the kubelet."""
     return (await ask(made, "GET", f"{METRICS}/nodes"))["items"]
@@ -247,7 +262,7 @@ def test_a_service_that_cannot_be_reached(tmp_path: Path, spec: dict[str, Any], 
     async def main() -> None:
         async with there(tmp_path) as far, cluster() as made:
             await register(made, far.port, **spec)
-            with pytest.raises(errors.ApiError, match=fault):
+            with pytest.raises(errors.ServiceUnavailable, match=fault):
                 await ask(made, "GET", f"{METRICS}/nodes")
 
     asyncio.run(main())
