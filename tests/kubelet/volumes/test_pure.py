@@ -25,6 +25,7 @@ from sampan.kubelet.volumes.csi.client import NodeInfo
 from sampan.kubelet.volumes.csi.facts import has_groups
 from sampan.kubelet.volumes.csi.handler import refusal
 from sampan.kubelet.volumes.csi.node_info import changed, changes
+from sampan.kubelet.volumes.csi.plugin import load
 from sampan.kubelet.volumes.plugins import host_path, iscsi
 from sampan.kubelet.volumes.plugins.empty_dir import memory_size, page_size
 from sampan.kubelet.volumes.plugins.files import nested_mount_points
@@ -250,3 +251,10 @@ def test_variables_in_files(tmp_path: Path) -> None:
     assert [env_files.value(tmp_path, "env", key) for key in "ABCD"] == ["1", "two words", "x=y", None]
     assert env_files.value(tmp_path, "../x", "A") is None
     assert env_files.value(tmp_path, "none", "A") is None
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", "5", "{}", '{"driverName": "d"}', "\xff"])
+def test_notes_of_volumes_that_cannot_be_read(tmp_path: Path, text: str) -> None:
+    (tmp_path / "vol_data.json").write_text(text, "latin-1")
+    assert load(tmp_path / "vol_data.json") is None
+    assert load(tmp_path / "nothing") is None

@@ -27,7 +27,9 @@ class ContainerCollector:
         return found
 
     async def _removed(self, uid: str) -> bool:
-        record = self._records[uid]
+        record = self._records.get(uid)
+        if record is None:  # it has gone while others were removed
+            return False
         if record.stage is Stage.TERMINATED:
             if not record.is_finished or uid not in self._runtime.known_pods():
                 return False

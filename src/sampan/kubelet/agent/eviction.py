@@ -72,7 +72,10 @@ class Eviction:
 
     async def run(self) -> None:
         while True:
-            await self._ended(await self.look())
+            try:
+                await self._ended(await self.look())
+            except Exception:  # a node that cannot look now goes on, and looks again
+                log.exception("what the node has left cannot be told")
             await self._clock.sleep(self._config.eviction_period_s)
 
     async def _ended(self, pods: Sequence[Pod]) -> None:
@@ -137,7 +140,10 @@ class Eviction:
         return []
 
     async def _has_made_room(self, shortage: Shortage) -> bool:
-        await self._make_room(shortage.signal)
+        try:
+            await self._make_room(shortage.signal)
+        except (RuntimeFailure, OSError) as fault:
+            log.warning("the node is short of %s, and no room can be made: %s", shortage.resource, fault)
         observed = await asyncio.to_thread(self._observe)
         return not any(pressure.shortage(each, observed, with_reclaim=True) for each in self._thresholds)
 

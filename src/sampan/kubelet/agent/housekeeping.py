@@ -47,7 +47,12 @@ class Housekeeping:
         """All that is left of pods but of those uids, and of those that the kubelet has."""
         if not self._is_complete():
             return
-        for uid in await self._orphans.remove({*known, *self._records}):
+        try:
+            found = await self._orphans.remove({*known, *self._records})
+        except Exception:  # it is looked again soon
+            log.exception("what nobody wants any more cannot be looked for")
+            return
+        for uid in found:
             log.info("pod %s is no longer wanted: removed", uid)
 
 

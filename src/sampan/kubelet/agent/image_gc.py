@@ -104,10 +104,16 @@ class ImageCollector:
         return await self._remove(images, in_use, 1 << 62, self._clock.now() - most_s)
 
     async def _remove(self, images: Sequence[ImageInfo], in_use: set[str], wanted: int, old: float) -> list[str]:
-        gone = to_remove(images, self._used_at, in_use, wanted=wanted, old=old)
-        for image in gone:
-            await self._runtime.remove_image(image.names[0] if image.names else image.id)
-        return [each.id for each in gone]
+        """Those that are gone; one that cannot be removed keeps no other."""
+        gone = []
+        for image in to_remove(images, self._used_at, in_use, wanted=wanted, old=old):
+            try:
+                await self._runtime.remove_image(image.names[0] if image.names else image.id)
+            except RuntimeFailure as failure:
+                log.warning("image %s cannot be removed: %s", image.id, failure.message)
+            else:
+                gone.append(image.id)
+        return gone
 
     def _complain(self, percent: int, capacity: int, freed: int) -> None:
         text = (

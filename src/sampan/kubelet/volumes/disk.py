@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
+import logging
+
 from sampan.api.types.core_v1 import Pod
 from sampan.kubelet.volumes import sizes, subpaths
 from sampan.kubelet.volumes.claims import claimed
@@ -10,6 +13,8 @@ from sampan.kubelet.volumes.plugins.table import Plugins
 from sampan.kubelet.volumes.reconciler import remove_empty
 from sampan.kubelet.volumes.sizes import VolumeUsage
 from sampan.kubelet.volumes.state import Actual, ActualVolume, Key
+
+log = logging.getLogger(__name__)
 
 
 class Disk:
@@ -43,8 +48,11 @@ class Disk:
         found = []
         for volume, limit in sizes.limited(pod):
             ready = self._actual.ready(Key(pod.metadata.uid, volume.name))
-            if ready is not None and (message := sizes.excess(volume, limit, sizes.disk_usage(ready.path)[0])):
-                found.append(message)
+            if ready is None:
+                continue
+            with contextlib.suppress(OSError):  # it may be taken down at this moment
+                if message := sizes.excess(volume, limit, sizes.disk_usage(ready.path)[0]):
+                    found.append(message)
         return found
 
     def measured(self, pod: Pod) -> list[VolumeUsage]:
@@ -56,7 +64,10 @@ class Disk:
                 continue
             source = claimed(pod, volume)
             claim, is_whole = source.claimName if source is not None else "", self._host.mounter.is_mounted(ready.path)
-            found.append(sizes.measure(volume.name, ready.path, is_whole=is_whole, claim=claim))
+            try:
+                found.append(sizes.measure(volume.name, ready.path, is_whole=is_whole, claim=claim))
+            except OSError as fault:
+                log.info("volume %s of pod %s cannot be measured: %s", volume.name, pod.metadata.uid, fault)
         return found
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -44,6 +45,8 @@ from sampan.kubelet.volumes.ownership import give_to_group
 from sampan.kubelet.volumes.waiting import in_thread
 from sampan.machinery import errors
 from sampan.machinery.client import ConnectionFailed
+
+log = logging.getLogger(__name__)
 
 NAME = "kubernetes.io/csi"
 _DATA = "vol_data.json"
@@ -316,15 +319,22 @@ class Csi(PluginBase):
 
 
 def _save(path: Path, data: Mapping[str, str]) -> None:
-    path.write_bytes(json.encode(dict(sorted(data.items()))) + b"\n")
+    """Whole or not at all."""
+    fresh = path.with_name(f".{path.name}")
+    fresh.write_bytes(json.encode(dict(sorted(data.items()))) + b"\n")
+    fresh.replace(path)
 
 
 def load(path: Path) -> dict[str, str] | None:
+    """None: there is none, or none that says which volume it is."""
     try:
         found: dict[str, str] = json.read_any(path.read_bytes())
+        return {**found, "driverName": found["driverName"], "volumeHandle": found["volumeHandle"]}
     except FileNotFoundError:
         return None
-    return found
+    except (ValueError, TypeError, LookupError) as fault:
+        log.error("%s cannot be read: %s", path, fault)
+        return None
 
 
 __all__ = ["NAME", "Csi"]

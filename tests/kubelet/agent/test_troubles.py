@@ -1,0 +1,96 @@
+"""What must not stop a kubelet from looking after its node: an engine that fails, a disk that cannot be read."""
+
+import asyncio
+import logging
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sampan.kubelet.agent.config import AgentConfig
+from sampan.kubelet.agent.eviction import Eviction
+from sampan.kubelet.agent.image_gc import ImageCollector
+from sampan.kubelet.agent.pressure import Observation
+from sampan.machinery.clock import VirtualClock
+from sampan.runtimes.contract import ImageInfo, RuntimeFailure
+
+CONFIG = AgentConfig(name="n", root=Path("/"), logs=Path("/"), eviction_hard={"nodefs.available": "10%"})
+
+
+class Engine:
+    """Of two images, one cannot be removed."""
+
+    def __init__(self) -> None:
+        self.left = [ImageInfo(id=each, names=(each,), size=10) for each in ("stuck", "loose")]
+
+    async def images(self) -> list[ImageInfo]:
+        return self.left
+
+    async def remove_image(self, name: str) -> None:
+        if name == "stuck":
+            raise RuntimeFailure("ImageError", "it is held")
+        self.left = [each for each in self.left if each.id != name]
+
+
+def test_an_image_that_cannot_be_removed_keeps_no_other() -> None:
+    async def main() -> None:
+        engine: Any = Engine()
+        clock, told = VirtualClock(), list[str]()
+        collector = ImageCollector(
+            config=CONFIG,
+            runtime=engine,
+            clock=clock,
+            in_use=set,
+            tell=lambda reason, message: told.append(reason),
+            disk=lambda folder: (1, 100),
+        )
+        await collector.remove_unused()
+        assert [each.id for each in engine.left] == ["stuck"]
+        await clock.advance(3600)
+        with pytest.raises(RuntimeFailure):
+            await collector.look()
+        assert told == ["FreeDiskSpaceFailed"]
+
+    asyncio.run(main())
+
+
+def test_it_is_looked_again_whatever_happened(caplog: pytest.LogCaptureFixture) -> None:
+    async def main() -> None:
+        clock, looks = VirtualClock(), list[str]()
+
+        def observe() -> dict[str, Observation]:
+            looks.append("look")
+            if len(looks) == 1:
+                raise OSError("too many open files")
+            return {"nodefs.available": Observation(1, 100)}
+
+        async def make_room(signal: str) -> None:
+            looks.append("room")
+            raise RuntimeFailure("ImageError", "the engine is away")
+
+        anything: Any = None
+        eviction = Eviction(
+            config=CONFIG,
+            runtime=anything,
+            clock=clock,
+            pods=list,
+            volumes=anything,
+            evict=anything,
+            tell=lambda message: None,
+            make_room=make_room,
+            changed=lambda: None,
+            has_ended=lambda pod: True,
+            observe=observe,
+        )
+        async with asyncio.timeout(60), asyncio.TaskGroup() as group:
+            running = group.create_task(eviction.run())
+            while looks.count("room") < 2:
+                await clock.advance(CONFIG.eviction_period_s)
+                await asyncio.sleep(0.01)  # threads take real time
+            assert eviction.types == ["DiskPressure"]
+            running.cancel()
+
+    with caplog.at_level(logging.WARNING):
+        asyncio.run(main())
+    assert "too many open files" in caplog.text
+    assert "no room can be made: the engine is away" in caplog.text
