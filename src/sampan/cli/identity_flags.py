@@ -185,10 +185,10 @@ def _issuer(given: Mapping[str, Any]) -> JwtIssuer | None:
     if not url:
         return None
     from sampan.apiserver.auth.oidc import ALGORITHMS, JwtIssuer
-    from sampan.apiserver.auth.oidc.issuers import url_fault
+    from sampan.apiserver.auth.oidc.issuers import url_faults
 
-    if fault := url_fault(url):
-        raise CliError(f"--oidc-issuer-url: {fault}")
+    if faults := url_faults(url):
+        raise CliError(f"--oidc-issuer-url: {faults[0]}")
     ca, claim, prefix = given["oidc_ca_file"], given["oidc_username_claim"], given["oidc_username_prefix"]
     bundle = flags.file("--oidc-ca-file", ca)
     default_prefix = "" if claim == "email" else f"{url}#"

@@ -140,6 +140,22 @@ def test_only_pods_that_ask_for_its_resources_concern_it() -> None:
     play(scenario, {"filterVerb": "filter", "managedResources": resources}, filter=only("a"))
 
 
+def test_a_new_node_helps_a_pod_that_asks_for_what_only_it_knows() -> None:
+    async def scenario(found: Running, server: LittleExtender) -> None:
+        pod = found.pod("p")
+        assert pod.spec.containers
+        amounts = {"cpu": "5", GPU: "1"}
+        pod.spec.containers[0].resources = ResourceRequirements(requests=amounts, limits={GPU: "1"})
+        await found.create(pod)
+        assert await found.where("p") == [""]
+        await found.node("large", cpu="8")
+        await found.cluster.clock.advance(20)
+        assert await found.where("p") == ["large"]
+
+    managed = [{"name": GPU, "ignoredByScheduler": True}]
+    play(scenario, {"filterVerb": "filter", "managedResources": managed}, filter=only("large"))
+
+
 def test_it_may_bind() -> None:
     async def scenario(found: Running, server: LittleExtender) -> None:
         made = await found.create(found.pod("p"))

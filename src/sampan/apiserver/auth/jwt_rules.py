@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import ssl
 from collections.abc import Iterable, Sequence
-from urllib.parse import urlsplit
 
 from sampan.api.domains import domain_prefixed_path
 from sampan.api.faults import FieldError, Path
 from sampan.apiserver.auth.jwt_forms import ClaimForm, ExtraForm, IssuerForm, JwtForm, RuleForm, UserRuleForm
 from sampan.apiserver.auth.oidc.expressions import ClaimExpressions, Rule, claims_environment, user_environment
+from sampan.apiserver.auth.oidc.issuers import url_faults
 from sampan.machinery.cel import CelError, Environment, Expression
 
 _BOTH = "claim and expression can't both be set"
@@ -182,18 +182,7 @@ def _url(url: str, at: Path, disallowed: Sequence[str]) -> Iterable[FieldError]:
     if url in disallowed:
         words = f"URL must not overlap with disallowed issuers: [{' '.join(sorted(disallowed))}]"
         yield FieldError.invalid(at, url, words)
-    try:
-        parts = urlsplit(url)
-    except ValueError as fault:
-        yield FieldError.invalid(at, url, str(fault))
-        return
-    wrong = {
-        "URL scheme must be https": parts.scheme != "https",
-        "URL must not contain a username or password": parts.username is not None or parts.password is not None,
-        "URL must not contain a query": bool(parts.query),
-        "URL must not contain a fragment": bool(parts.fragment),
-    }
-    yield from (FieldError.invalid(at, url, words) for words, is_wrong in wrong.items() if is_wrong)
+    yield from (FieldError.invalid(at, url, words) for words in url_faults(url))
 
 
 def _audiences(issuer: IssuerForm, at: Path) -> Iterable[FieldError]:

@@ -106,7 +106,7 @@ class NodeResourcesFit:
         there = new.status.allocatable
         if amount_of(PODS, there.get(PODS)) < 1:
             return False
-        amounts = ((name, wanted, amount_of(name, there.get(name))) for name, wanted in info.needs.requests.items())
+        amounts = ((name, wanted, amount_of(name, there.get(name))) for name, wanted in self._checked(info.needs))
         return all(wanted <= has or (not has and name in self._table.by_devices) for name, wanted, has in amounts)
 
 

@@ -36,21 +36,19 @@ class JwtIssuer:
         return self.discovery_url or f"{self.url.rstrip('/')}/.well-known/openid-configuration"
 
 
-def url_fault(url: str) -> str:
-    """Why this is no address of an issuer; empty if it is one."""
+def url_faults(url: str) -> list[str]:
+    """Why this is no address of an issuer."""
     try:
         parts = urlsplit(url)
     except ValueError as fault:
-        return str(fault)
-    if parts.scheme != "https":
-        return "URL scheme must be https"
-    if not parts.hostname:
-        return "URL must name a host"
-    if parts.username is not None or parts.password is not None:
-        return "URL must not contain a username or password"
-    if parts.query:
-        return "URL must not contain a query"
-    return "URL must not contain a fragment" if parts.fragment else ""
+        return [str(fault)]
+    wrong = {
+        "URL scheme must be https": parts.scheme != "https",
+        "URL must not contain a username or password": parts.username is not None or parts.password is not None,
+        "URL must not contain a query": bool(parts.query),
+        "URL must not contain a fragment": bool(parts.fragment),
+    }
+    return [words for words, is_wrong in wrong.items() if is_wrong]
 
 
-__all__ = ["ALGORITHMS", "JwtIssuer", "url_fault"]
+__all__ = ["ALGORITHMS", "JwtIssuer", "url_faults"]
