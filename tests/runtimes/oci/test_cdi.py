@@ -77,3 +77,32 @@ def test_what_a_container_gains() -> None:
 def test_a_device_that_is_not_there() -> None:
     with pytest.raises(RuntimeFailure, match="failed to stat CDI host device"):
         applied(SPEC, [{"deviceNodes": [{"path": "/dev/no-such-device"}]}])
+
+
+@pytest.mark.parametrize(
+    "content", ['{"devices": 5}', '{"devices": ["text"]}', '{"kind": 1, "devices": [{}]}', "[" * 5000]
+)
+def test_files_that_are_odd_are_passed_over(tmp_path: Path, content: str) -> None:
+    write(tmp_path, "good.json", device("0", env=["X=1"]))
+    (tmp_path / "odd.json").write_text(content)
+    (tmp_path / "odd.yaml").write_text(content)
+    (tmp_path / "folder.json").mkdir()
+    with (tmp_path / "large.json").open("wb") as file:
+        file.truncate(5 << 20)
+    assert edits(["vendor.com/gpu=0"], [tmp_path])[-1] == {"env": ["X=1"]}
+
+
+@pytest.mark.parametrize(
+    "changes", [{"mounts": [{}]}, {"env": [5]}, {"deviceNodes": ["text"]}, {"hooks": 7}, {"additionalGids": 1}]
+)
+def test_what_cannot_be_read_is_told(changes: dict[str, Any]) -> None:
+    with pytest.raises(RuntimeFailure, match="CDI device injection failed"):
+        applied(SPEC, [changes])
+
+
+def test_a_device_is_the_users_and_pipes_are_not_ruled_over() -> None:
+    spec = {**SPEC, "process": {**SPEC["process"], "user": {"uid": 7, "gid": 8, "additionalGids": []}}}
+    nodes = [{"path": "/dev/gpu", "hostPath": "/dev/null", "gid": 0}, {"path": "/run/pipe", "type": "p"}]
+    found = applied(spec, [{"deviceNodes": nodes}])["linux"]
+    assert [(each["uid"], each["gid"]) for each in found["devices"]] == [(7, 0), (7, 8)]
+    assert [each.get("type") for each in found["resources"]["devices"]] == [None, "c"]

@@ -3,6 +3,7 @@ each of them. Reading is apart from applying."""
 
 from __future__ import annotations
 
+import logging
 import os
 import stat
 from collections.abc import Iterator, Mapping, Sequence
@@ -14,16 +15,13 @@ import msgspec
 
 from sampan.runtimes.contract import RuntimeFailure
 
+log = logging.getLogger(__name__)
+
 FOLDERS = (Path("/etc/cdi"), Path("/var/run/cdi"))
 """What is in the later ones counts more."""
-_HOOKS = {
-    "prestart": "prestart",
-    "createRuntime": "createRuntime",
-    "createContainer": "createContainer",
-    "startContainer": "startContainer",
-    "poststart": "poststart",
-    "poststop": "poststop",
-}
+_HOOKS = ("prestart", "createRuntime", "createContainer", "startContainer", "poststart", "poststop")
+_MOST_BYTES = 4 << 20
+"""Of one file."""
 
 Edits = Mapping[str, Any]
 
@@ -59,12 +57,19 @@ def edits(names: Sequence[str], folders: Sequence[Path] = FOLDERS) -> list[Edits
 def _known(folders: Sequence[Path]) -> dict[str, list[Described]]:
     found: dict[str, list[Described]] = {}
     for rank, folder in enumerate(folders):
-        for file in sorted(folder.iterdir()) if folder.is_dir() else ():
+        for file in _files(folder):
             for name, device in _read(file, rank):
                 others = found.setdefault(name, [])
                 others[:] = [other for other in others if other.rank >= rank]
                 others.append(device)
     return found
+
+
+def _files(folder: Path) -> list[Path]:
+    try:
+        return sorted(each for each in folder.iterdir() if each.is_file())
+    except OSError:
+        return []
 
 
 def _read(file: Path, rank: int) -> Iterator[tuple[str, Described]]:
@@ -74,39 +79,53 @@ def _read(file: Path, rank: int) -> Iterator[tuple[str, Described]]:
         for device in content.get("devices") or ():
             shared, own = content.get("containerEdits") or {}, device.get("containerEdits") or {}
             yield f"{content['kind']}={device['name']}", Described(file=file, rank=rank, shared=shared, own=own)
-    except (OSError, ValueError, KeyError, AttributeError):
-        return
+    except (OSError, ValueError, LookupError, AttributeError, TypeError, RecursionError) as fault:
+        log.warning("%s describes no devices: %s", file, fault)
 
 
 def _decoded(file: Path) -> dict[str, Any]:
+    if file.suffix not in (".json", ".yaml", ".yml"):
+        return {}
+    if file.stat().st_size > _MOST_BYTES:
+        raise ValueError(f"more than {_MOST_BYTES} bytes")
+    content = file.read_bytes()
     if file.suffix == ".json":
-        found: dict[str, Any] = msgspec.json.decode(file.read_bytes())
-        return found
-    if file.suffix in (".yaml", ".yml"):
+        found: dict[str, Any] = msgspec.json.decode(content)
+    else:
         import yaml
 
         try:
-            return yaml.safe_load(file.read_bytes()) or {}
+            found = yaml.safe_load(content) or {}
         except yaml.YAMLError as fault:
             raise ValueError(str(fault)) from None
-    return {}
+    return found
 
 
 def applied(spec: Mapping[str, Any], changes: Sequence[Edits]) -> dict[str, Any]:
-    """The specification with them; a device that is not described in full is looked at on the machine."""
+    """The specification with them; a device that is not described in full is looked at on the machine. RuntimeFailure
+    where they do not say what they should."""
+    try:
+        return _applied(spec, changes)
+    except (LookupError, AttributeError, TypeError, ValueError) as fault:
+        told = f"CDI device injection failed: what a device brings cannot be read: {fault!r}"
+        raise RuntimeFailure("CreateContainerError", told) from None
+
+
+def _applied(spec: Mapping[str, Any], changes: Sequence[Edits]) -> dict[str, Any]:
     found: dict[str, Any] = {**spec, "process": dict(spec["process"]), "linux": dict(spec["linux"])}
     linux, process = found["linux"], found["process"]
     linux["resources"] = dict(linux["resources"])
     for each in changes:
         process["env"] = _with_env(process["env"], each.get("env") or ())
-        nodes = [_node(node) for node in each.get("deviceNodes") or ()]
+        user = process["user"]
+        nodes = [_node(node, user) for node in each.get("deviceNodes") or ()]
         paths = {node["path"] for node, _ in nodes}
         linux["devices"] = [*(old for old in linux["devices"] if old["path"] not in paths), *(n for n, _ in nodes)]
-        linux["resources"]["devices"] = [*linux["resources"]["devices"], *(rule for _, rule in nodes)]
+        rules = [rule for _, rule in nodes if rule["type"] in ("b", "c")]  # pipes are not ruled over
+        linux["resources"]["devices"] = [*linux["resources"]["devices"], *rules]
         found["mounts"] = _with_mounts(found["mounts"], each.get("mounts") or ())
         found["hooks"] = _with_hooks(found.get("hooks") or {}, each.get("hooks") or ())
         if groups := [group for group in each.get("additionalGids") or () if group]:
-            user = process["user"]
             process["user"] = {**user, "additionalGids": [*dict.fromkeys([*user["additionalGids"], *groups])]}
     return found
 
@@ -135,12 +154,12 @@ def _with_hooks(old: Mapping[str, Any], new: Sequence[Mapping[str, Any]]) -> dic
     for each in new:
         if each.get("hookName") in _HOOKS:
             hook = {name: each[name] for name in ("path", "args", "env", "timeout") if each.get(name)}
-            found.setdefault(_HOOKS[each["hookName"]], []).append(hook)
+            found.setdefault(each["hookName"], []).append(hook)
     return found
 
 
-def _node(wanted: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
-    """The device, and that it may be used."""
+def _node(wanted: Mapping[str, Any], user: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The device, which is the user's unless it says whose it is, and that it may be used."""
     path = wanted["path"]
     kind, major, minor = wanted.get("type") or "", wanted.get("major"), wanted.get("minor")
     mode = wanted.get("fileMode")
@@ -154,7 +173,8 @@ def _node(wanted: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
         major, minor = os.major(about.st_rdev), os.minor(about.st_rdev)
         mode = stat.S_IMODE(about.st_mode) if mode is None else mode
     node = {"path": path, "type": kind, "major": major or 0, "minor": minor or 0}
-    node |= {"fileMode": mode if mode is not None else 0o666, "uid": wanted.get("uid", 0), "gid": wanted.get("gid", 0)}
+    node |= {key: user[key] if wanted.get(key) is None else wanted[key] for key in ("uid", "gid")}
+    node["fileMode"] = mode if mode is not None else 0o666
     access = wanted.get("permissions") or "rwm"
     return node, {"allow": True, "type": kind, "major": node["major"], "minor": node["minor"], "access": access}
 

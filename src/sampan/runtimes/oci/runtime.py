@@ -44,6 +44,7 @@ from sampan.runtimes.pod_ports import connected
 from sampan.runtimes.pod_state import PodState
 from sampan.runtimes.records import ContainerRecord
 from sampan.runtimes.resolver import resolv_conf
+from sampan.runtimes.safe_paths import UnsafePath
 from sampan.runtimes.streams import ProcessStream
 
 _LATEST_CAPABILITY = Path("/proc/sys/kernel/cap_last_cap")
@@ -169,7 +170,7 @@ class OciRuntime(MonitoredRuntime):
         record = self._new_container(found, config, attempt)
         try:
             await self._create(found, record, config)
-        except (OSError, BadImage, ImageUnknown) as fault:
+        except (OSError, BadImage, ImageUnknown, UnsafePath) as fault:
             await self._remove(found, record)
             raise RuntimeFailure("CreateContainerError", str(fault)) from None
         except BaseException:
@@ -223,7 +224,7 @@ class OciRuntime(MonitoredRuntime):
         assert pod.config is not None
         files = sandbox.make_files(pod.config, self._records.pod(pod.sandbox.uid), resolv_conf(pod.config.dns))
         profile = config.security.seccomp
-        local = msgspec.json.decode(Path(profile.local).read_bytes()) if profile.type == "Localhost" else None
+        local = _read_profile(Path(profile.local)) if profile.type == "Localhost" else None
         return Around(
             root=root,
             namespaces=self._namespaces(pod, config),
@@ -302,6 +303,13 @@ class OciRuntime(MonitoredRuntime):
     def _program(self, pod: PodState) -> OciBinary:
         """That with which the pod was begun."""
         return self._programs.get(pod.sandbox.program) or self._programs[self._usual]
+
+
+def _read_profile(path: Path) -> dict[str, Any]:
+    try:
+        return msgspec.json.decode(path.read_bytes(), type=dict[str, Any])
+    except (ValueError, RecursionError) as fault:
+        raise RuntimeFailure("CreateContainerError", f"seccomp profile {path.name}: {fault}") from None
 
 
 def _with_allowed(config: ContainerConfig) -> ContainerConfig:
