@@ -93,7 +93,7 @@ class Scheduler:
             sort_key=next(iter(self.profiles.values())).points["queueSort"][0].sort_key,
             gate=self.gate,
             hints=hints_of(self.profiles.values()),
-            by_anything=silent_about_events(self.profiles.values()) | {EXTENDER},
+            by_anything=silent_about_events(self.profiles.values()) | ({EXTENDER} if self.config.extenders else set()),
             config=self.config.queue,
             incoming=self.metrics.incoming,
         )
