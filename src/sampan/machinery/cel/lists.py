@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Collection, Sequence
 from contextlib import suppress
 from itertools import pairwise
 from typing import Any
 
 from sampan.machinery.cel.expression import Function
+from sampan.machinery.cel.patterns import find, find_all
 
 _LONGEST_RANGE = 10_000
 """As often as the library goes round in one evaluation: nobody can use more."""
@@ -65,15 +65,6 @@ def _slice(values: Sequence[Any], start: int, end: int) -> list[Any]:
     return list(values[start:end])
 
 
-def _find_all(text: str, pattern: str, most: int = -1) -> list[str]:
-    found = [match[0] for match in re.finditer(pattern, text)]
-    return found if most < 0 else found[:most]
-
-
-def _find(text: str, pattern: str) -> str:
-    return next(iter(_find_all(text, pattern, 1)), "")
-
-
 FUNCTIONS: Sequence[Function] = (
     Function("sets.contains", _contains, 2, gives="bool"),
     Function("sets.equivalent", lambda a, b: _contains(a, b) and _contains(b, a), 2, gives="bool"),
@@ -88,9 +79,9 @@ FUNCTIONS: Sequence[Function] = (
     Function("sum", sum, 1, True),
     Function("min", min, 1, True),
     Function("max", max, 1, True),
-    Function("find", _find, 2, True, gives="string"),
-    Function("findAll", _find_all, 2, True),
-    Function("findAll", _find_all, 3, True),
+    Function("find", find, 2, True, gives="string"),
+    Function("findAll", find_all, 2, True),
+    Function("findAll", find_all, 3, True),
 )
 
 __all__ = ["FUNCTIONS"]
