@@ -12,7 +12,7 @@ from sampan.machinery.events import WARNING
 from sampan.runtimes import contract
 from sampan.runtimes.contract import ContainerReport, PodReport, RuntimeFailure
 
-CONFIG_ERROR = "CreateContainerConfigError"
+CONFIG_ERROR, RUN_ERROR = "CreateContainerConfigError", "RunContainerError"
 CRASH_LOOP, PULL_BACK_OFF = "CrashLoopBackOff", "ImagePullBackOff"
 SANDBOX_FAILED = "FailedCreatePodSandBox"
 _SANDBOX_RETRY_S = 10.0
@@ -162,4 +162,4 @@ def _back_off(record: PodRecord, key: str, most_s: float = MOST_S) -> BackOff:
     return record.back_offs.setdefault(key, BackOff(most_s=most_s))
 
 
-__all__ = ["CONFIG_ERROR", "PULL_BACK_OFF", "Starter", "pull_back_off"]
+__all__ = ["CONFIG_ERROR", "PULL_BACK_OFF", "RUN_ERROR", "Starter", "pull_back_off"]

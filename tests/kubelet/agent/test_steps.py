@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from sampan.api.codec import json
-from sampan.api.types.core_v1 import Event, Pod, Secret
+from sampan.api.types.core_v1 import Event, Pod, Secret, SecurityContext
 from sampan.api.types.meta_v1 import ObjectMeta
 from sampan.kubelet.agent.kubelet import Kubelet
 from sampan.testing import Cluster
@@ -55,10 +55,47 @@ async def scenario(cluster: Cluster, kubelet: Kubelet) -> None:
     assert order == [(step, name) for name in ("first", "c") for step in container]
     reason, told = "FailedToRetrieveImagePullSecret", dict[str, str]()
     while reason not in told:  # events are told by and by
+        await asyncio.sleep(0.02)
         told = {each.reason: each.message for each in (await client.of(Event).list()).items}
     assert told[reason] == (
         "Unable to retrieve some image pull secrets (none); attempting to pull the image may not succeed."
     )
+
+
+async def failures(cluster: Cluster, kubelet: Kubelet) -> None:
+    """Who could not be started had been created."""
+    client, locked = cluster.client, pod("locked")
+    (locked.spec.containers or [])[0].securityContext = SecurityContext(readOnlyRootFilesystem=True)
+    lost = pod("lost")
+    (lost.spec.containers or [])[0].command = ["/no/such/program"]
+    cases = (
+        (
+            lost,
+            "RunContainerError",
+            ["Pulling", "Pulled", "Created", "Failed"],
+            [("create", "c"), ("start", "c: RunContainerError")],
+        ),
+        (locked, "CreateContainerError", ["Pulling", "Pulled", "Failed"], [("create", "c: CreateContainerError")]),
+    )
+    for made, reason, told, noted in cases:
+        name = made.metadata.name
+        await client.of(Pod).create(made)
+        await until(lambda name=name, reason=reason: waits(kubelet, name) == reason)  # type: ignore[misc]
+        found = steps(kubelet, name)
+        begun = found.index(("configure", "c")) + 1
+        assert found[begun : begun + len(noted)] == noted
+        reasons = list[str]()
+        while "Failed" not in reasons:  # events are told by and by
+            await asyncio.sleep(0.02)
+            every = (await client.of(Event).list()).items
+            reasons = list(dict.fromkeys(each.reason for each in every if each.involvedObject.name == name))
+        assert reasons == told
+
+
+def waits(kubelet: Kubelet, name: str) -> str:
+    found = kubelet.find("default", name)
+    states = [each.state.waiting for each in found.status.containerStatuses] if found is not None else []
+    return states[0].reason if states and states[0] is not None else ""
 
 
 async def own_pod(kubelet: Kubelet) -> None:
@@ -77,6 +114,7 @@ def test_steps_in_order(tmp_path: Path) -> None:
             async with real_node(tmp_path, line, static_folder=manifests) as kubelet:
                 await kubelet.ready.wait()
                 await scenario(cluster, kubelet)
+                await failures(cluster, kubelet)
                 (manifests / "own.json").write_text(manifest("own"))
                 await own_pod(kubelet)
                 await line.cut()

@@ -32,6 +32,7 @@ from sampan.kubelet.probes import ProbeManager
 from sampan.kubelet.provision import AlreadyTold, AnyContainer, Kill
 from sampan.kubelet.records import PodRecord
 from sampan.kubelet.restarts import is_sidecar, restarts_on_failure
+from sampan.kubelet.starting import RUN_ERROR
 from sampan.kubelet.volumes import LimitExceeded, StillWaiting, VolumeManager
 from sampan.machinery.events import NORMAL, WARNING
 from sampan.runtimes import contract
@@ -201,9 +202,7 @@ class PodProvision:
             await asyncio.to_thread(_make_log_folder, config.log_path)
             id = await parts.runtime.start_container(pod, _plain(container), attempt, config)
         except RuntimeFailure as failure:
-            step = "configure" if failure.reason == CONFIG_ERROR else "create"
-            self._parts.steps.note(pod, step, f"{container.name}: {failure.reason}")
-            parts.events.failed(kubelet, pod, container, failure.message)
+            self._tell_failure(record, container, failure)
             raise
         if isinstance(container, Container):
             parts.resizer.started(record, container)
@@ -213,6 +212,16 @@ class PodProvision:
         parts.events.started(kubelet, pod, container)
         await self._forget_older(pod, container.name, before)
         await self._after_start(record, container)
+
+    def _tell_failure(self, record: PodRecord, container: AnyContainer, failure: RuntimeFailure) -> None:
+        """At the step that failed; one that could not be started had been created."""
+        pod, kubelet, parts = record.pod, record.kubelet, self._parts
+        if failure.reason == RUN_ERROR:
+            parts.steps.note(pod, "create", container.name)
+            parts.events.created(kubelet, pod, container)
+        step = {CONFIG_ERROR: "configure", RUN_ERROR: "start"}.get(failure.reason, "create")
+        parts.steps.note(pod, step, f"{container.name}: {failure.reason}")
+        parts.events.failed(kubelet, pod, container, failure.message)
 
     async def _forget_older(self, pod: Pod, name: str, before: PodReport) -> None:
         """Of the runs of a container the present and the last are kept."""
