@@ -213,11 +213,14 @@ class MonitoredRuntime(ABC):
         while True:
             try:
                 await self._monitor.follow(self._ended)
-            except MonitorError as fault:
+            except (MonitorError, OSError) as fault:
                 log.warning("%s; containers are looked for", fault)
             await asyncio.sleep(_RECONNECT_S)
-            await self._monitor.ensure()
-            await self._settle()
+            try:
+                await self._monitor.ensure()
+                await self._settle()
+            except (RuntimeFailure, OSError) as fault:
+                log.error("the monitor cannot be had: %s", fault)
 
     def _ended(self, about: dict[str, Any]) -> None:
         for pod in self._pods.values():
@@ -232,7 +235,10 @@ class MonitoredRuntime(ABC):
         record.started_at = min(record.started_at or record.finished_at, record.finished_at)
         is_oom = code == KILLED and self._was_out_of_memory(record)
         record.reason = contract.OOM_KILLED if is_oom else contract.ERROR if code else contract.COMPLETED
-        self._records.save_container(pod.sandbox.uid, record)
+        try:
+            self._records.save_container(pod.sandbox.uid, record)
+        except OSError as fault:  # a kubelet that begins anew learns of it from what the monitor has written
+            log.error("the end of container %s cannot be written down: %s", record.id, fault)
         if (task := pod.kills.pop(record.id, None)) is not None:
             task.cancel()
         self._background.begin(self._clean_up(pod, record))

@@ -107,6 +107,26 @@ def test_what_is_left_behind_goes_too(tmp_path: Path) -> None:
     play(tmp_path, work)
 
 
+def test_ends_are_heard_of_although_they_cannot_be_written_down(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def work(n: Node) -> None:
+        await n.sandbox()
+        for attempt, code in enumerate((3, 4)):  # after the first the next is heard of, too
+            await n.start("sh", "-c", f"read line; exit {code}", has_stdin=True, attempt=attempt)
+            (record,) = (tmp_path / "node/pods/u1/c").glob("*/record.json")
+            record.unlink()
+            (record / "in the way").mkdir(parents=True)
+            stream = await n.runtime.attach(POD, "c")
+            await stream.write(b"\n")
+            assert (await n.ended()).exit_code == code
+            await stream.close()
+            await n.runtime.remove_container(POD, n.report().id)
+
+    play(tmp_path, work)
+    assert "cannot be written down" in caplog.text
+
+
 def test_exec_and_taking_over(tmp_path: Path) -> None:
     async def work(n: Node) -> None:
         await n.sandbox()
