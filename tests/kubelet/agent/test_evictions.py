@@ -12,6 +12,7 @@ import pytest
 
 from sampan.api.codec import json
 from sampan.api.types.core_v1 import Event, Node, Pod
+from sampan.kubelet.agent.image_access import PulledImages, recorded
 from sampan.kubelet.agent.kubelet import Kubelet
 from sampan.machinery.client import Client
 from sampan.runtimes import kernel
@@ -165,6 +166,8 @@ def test_pods_that_keep_too_much_go_and_the_disk_is_cleared(folder: Path) -> Non
 def test_images_that_nobody_uses_go_when_their_disk_fills_up(folder: Path) -> None:
     large = MadeImage({"large": Random(1).randbytes(40 * MIB)}, pack=lambda data: data)
     load(ImageStore(folder / "images"), docker_archive(folder / "a.tar", large, "large:1"), now=1)
+    pulled = PulledImages(folder / "kubelet")
+    pulled.write(large.id, recorded(None, large.id, "large:1", [], 1))
 
     async def main() -> None:
         line = Line()
@@ -181,6 +184,7 @@ def test_images_that_nobody_uses_go_when_their_disk_fills_up(folder: Path) -> No
             async with asyncio.timeout(60):
                 while await kubelet.runtime.image("large:1") is not None:  # noqa: ASYNC110 - nobody tells
                     await asyncio.sleep(0.05)
+            await until(lambda: pulled.read(large.id) is None)  # what is known of it goes with it
 
     asyncio.run(main())
     about = os.statvfs(folder / "images")

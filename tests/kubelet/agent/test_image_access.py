@@ -68,3 +68,13 @@ def test_pulls_that_have_begun_are_known_over_restarts(tmp_path: Path) -> None:
     assert PulledImages(tmp_path).has_begun(IMAGE)
     pulled.end(IMAGE)
     assert not PulledImages(tmp_path).has_begun(IMAGE)
+
+
+def test_images_that_are_gone_are_forgotten(tmp_path: Path) -> None:
+    pulled = PulledImages(tmp_path)
+    for reference, at in (("kept", 100.0), ("gone", 100.0), ("fresh", 200.5)):
+        pulled.write(reference, recorded(None, reference, IMAGE, [OWN], at))
+    pulled.prune({"kept"}, 200.9)
+    assert [pulled.read(each) is not None for each in ("kept", "gone", "fresh")] == [True, False, True]
+    pulled.prune({"kept"}, 201.9)
+    assert pulled.read("fresh") is None

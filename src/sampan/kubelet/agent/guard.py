@@ -12,6 +12,7 @@ from sampan.kubelet.agent import checks, pressure
 from sampan.kubelet.agent import machine as machines
 from sampan.kubelet.agent.container_gc import ContainerCollector
 from sampan.kubelet.agent.eviction import Eviction
+from sampan.kubelet.agent.image_access import PulledImages
 from sampan.kubelet.agent.image_gc import ImageCollector
 from sampan.kubelet.agent.logind import ShutdownWatch
 from sampan.kubelet.agent.observing import has_own_disk
@@ -36,7 +37,12 @@ class Guard:
         self._has_apparmor = machines.has_apparmor()
         self._shutdown = Shutdown(config=config, records=records, sync_loop=kubelet.sync_loop, clock=clock)
         self._images = ImageCollector(
-            config=config, runtime=kubelet.runtime, clock=clock, in_use=self._images_in_use, tell=self.warn
+            config=config,
+            runtime=kubelet.runtime,
+            clock=clock,
+            in_use=self._images_in_use,
+            tell=self.warn,
+            forget=PulledImages(config.root).prune,
         )
         self._containers = ContainerCollector(runtime=kubelet.runtime, records=records)
         self._eviction = Eviction(

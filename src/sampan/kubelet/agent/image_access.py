@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import logging
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -120,6 +120,17 @@ class PulledImages:
     def write(self, reference: str, record: Mapping[str, Any]) -> None:
         """OSError."""
         _write(_file(self._folder, reference), record)
+
+    def prune(self, present: Collection[str], before: float) -> None:
+        """Forget images that are not there any more; not those noted since that time, which may just have come."""
+        for path in self._folder.glob("sha256-*"):
+            try:
+                record = msgspec.json.decode(path.read_bytes(), type=dict[str, Any])
+                is_old = times.parse_time(record["lastUpdatedTime"]) < int(before)
+                if is_old and record["imageRef"] not in present:
+                    path.unlink()
+            except (OSError, ValueError, KeyError) as fault:
+                log.warning("what is known of an image cannot be read: %s: %s", path.name, fault)
 
 
 def _file(folder: Path, name: str) -> Path:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 
 from sampan.kubelet.agent.config import AgentConfig
@@ -21,6 +21,8 @@ Tell = Callable[[str, str], None]
 """Reason and message, of the node."""
 Disk = Callable[[Path], tuple[int, int]]
 """Of the file system of a folder: bytes that are left, and all there are."""
+Forget = Callable[[Collection[str], float], None]
+"""What is known of other images than these, and from before that time."""
 
 
 def to_remove(
@@ -46,11 +48,12 @@ class ImageCollector:
         clock: Clock,
         in_use: Callable[[], set[str]],
         tell: Tell,
+        forget: Forget,
         disk: Disk | None = None,
     ) -> None:
         """`in_use` gives the ids and names of images that containers are made of."""
         self._config, self._runtime, self._clock, self._in_use = config, runtime, clock, in_use
-        self._tell, self._disk = tell, disk or _disk
+        self._tell, self._forget, self._disk = tell, forget, disk or _disk
         self._used_at: dict[str, float] = {}
         self._has_failed = False
 
@@ -65,15 +68,16 @@ class ImageCollector:
 
     async def look(self) -> list[str]:
         """What was removed: too old, or too much of the disk is used. RuntimeFailure if that is not enough."""
+        began = self._clock.now()
         images, in_use = await self._noted()
         gone = await self._remove_old(images, in_use)
         images = [each for each in images if each.id not in gone]
         available, capacity = await asyncio.to_thread(self._disk, self._folder)
         percent = 100 - available * 100 // capacity if capacity else 0
-        if percent < self._config.image_gc_high:
-            return gone
-        wanted = capacity * (100 - self._config.image_gc_low) // 100 - available
+        is_full = percent >= self._config.image_gc_high
+        wanted = capacity * (100 - self._config.image_gc_low) // 100 - available if is_full else 0
         removed = await self._remove(images, in_use, wanted, self._clock.now() - self._config.image_min_age_s)
+        await self._forget_gone(began)
         freed = sum(each.size for each in images if each.id in removed)
         if freed < wanted:
             self._complain(percent, capacity, freed)
@@ -81,8 +85,10 @@ class ImageCollector:
 
     async def remove_unused(self) -> None:
         """All of them, since the node is short of disk."""
+        began = self._clock.now()
         images, in_use = await self._noted()
-        await self._remove(images, in_use, 1 << 62, self._clock.now())
+        await self._remove(images, in_use, 1 << 62, began)
+        await self._forget_gone(began)
 
     # -- parts -------------------------------------------------------------------------------------------------------
 
@@ -114,6 +120,11 @@ class ImageCollector:
             else:
                 gone.append(image.id)
         return gone
+
+    async def _forget_gone(self, began: float) -> None:
+        """Also what others have removed."""
+        present = {each.id for each in await self._runtime.images()}
+        await asyncio.to_thread(self._forget, present, began)
 
     def _complain(self, percent: int, capacity: int, freed: int) -> None:
         text = (
