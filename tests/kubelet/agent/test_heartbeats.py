@@ -5,11 +5,15 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
+import pytest
+
 from sampan.api.types.coordination_v1 import Lease
+from sampan.api.types.core_v1 import Node
 from sampan.apiserver.call import User
 from sampan.kubelet.config import KubeletConfig
 from sampan.machinery.client.codecs import ObjectCodec
 from sampan.machinery.client.transport import Events, Request, Response
+from sampan.runtimes.contract import RuntimeStatus
 from sampan.testing import Cluster
 from tests.e2e.chaos.line import Line
 from tests.kubelet.agent.real_node import NAME, real_node, until
@@ -55,6 +59,33 @@ def test_a_node_follows_only_itself_and_its_pods_and_renews_its_lease_between_st
                 after = await cluster.client.of(Lease).get(NAME, "kube-node-lease")
                 assert after.spec.renewTime != before.spec.renewTime
                 assert not [each for each in line.written if each.endswith(f"/nodes/{NAME}/status")]
+                await line.cut()
+
+    asyncio.run(main())
+
+
+def test_a_runtime_that_cannot_be_asked_is_told_of(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def broken() -> RuntimeStatus:
+        raise ZeroDivisionError("oh")
+
+    async def ready(cluster: Cluster, wanted: tuple[str, str]) -> None:
+        async with asyncio.timeout(60):
+            while True:
+                conditions = (await cluster.client.of(Node).get(NAME)).status.conditions
+                if [(each.status, each.message) for each in conditions if each.type == "Ready"] == [wanted]:
+                    return
+                await asyncio.sleep(0.05)
+
+    async def main() -> None:
+        line = Line()
+        async with Cluster(components=("apiserver",)) as cluster:
+            line.open(cluster.assembly.transport)
+            async with real_node(tmp_path, line, kubelet=KubeletConfig(status_s=0.1)) as kubelet:
+                await kubelet.ready.wait()
+                with monkeypatch.context() as patch:
+                    patch.setattr(kubelet.runtime, "status", broken)
+                    await ready(cluster, ("False", "container runtime is down: oh"))
+                await ready(cluster, ("True", "kubelet is posting ready status"))
                 await line.cut()
 
     asyncio.run(main())

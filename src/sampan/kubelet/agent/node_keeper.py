@@ -183,12 +183,21 @@ class NodeKeeper:
         self._now.clear()
 
     async def _look_at_runtime(self) -> None:
-        record = self._record
-        status = self._runtime = await record.runtime.status()
+        record, status = self._record, await self._asked_runtime()
+        self._runtime = status
+        if status.faults and not status.handlers:
+            return  # what it could do before it can do again when it is back
         handlers, features = runtime_status.handlers(status), runtime_status.features(status)
         if (handlers, features) != (record.machine.handlers, record.machine.features):
             record.machine = replace(record.machine, handlers=handlers, features=features)
             record.is_changed = True
+
+    async def _asked_runtime(self) -> RuntimeStatus:
+        try:
+            return await self._record.runtime.status()
+        except Exception as fault:  # whatever is the matter with it, the node goes on, and says so
+            log.exception("node %s: its runtime cannot be asked", self._config.name)
+            return RuntimeStatus(faults=[f"container runtime is down: {fault}"])
 
     async def _look_at_images(self) -> None:
         record = self._record

@@ -105,7 +105,8 @@ class DockerRuntime(EngineRuntime):
             await self._client.get("/_ping")
         except DockerError as fault:
             condition = f"RuntimeReady=false reason:DockerDaemonNotReady message:docker: {fault.message}"
-            return RuntimeStatus(faults=[f"container runtime not ready: {condition}"], handlers=handlers)
+            faults = [f"container runtime not ready: {condition}"]
+            return RuntimeStatus(faults=faults, handlers=handlers, heeds_groups_policy=False)
         return RuntimeStatus(handlers=handlers, heeds_groups_policy=False)
 
     async def stats(self, pod: Pod) -> Sequence[Usage]:
