@@ -28,8 +28,8 @@ def end_left_nodes(where: ClusterDir) -> list[str]:
             continue
         try:
             asyncio.run(_end(folder, note, where.images))
-        except RuntimeFailure as fault:
-            raise CliError(f"what {folder.name} has left running cannot be ended: {fault.message}") from None
+        except (RuntimeFailure, OSError) as fault:
+            raise CliError(f"what {folder.name} has left running cannot be ended: {fault}") from None
         ended.append(folder.name)
     return ended
 

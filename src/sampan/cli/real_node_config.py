@@ -75,7 +75,7 @@ def _port(wanted: int, claims: Claims) -> int:
             probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             try:
                 probe.bind(("0.0.0.0", number))
-            except OSError:
+            except (OSError, OverflowError):  # the number of a node may be beyond all ports
                 continue
             return int(probe.getsockname()[1])
     return wanted

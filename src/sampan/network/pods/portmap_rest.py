@@ -3,6 +3,7 @@ them. They are everybody's who uses that plug-in: while anybody has a port, they
 
 from __future__ import annotations
 
+import contextlib
 import shlex
 import shutil
 import subprocess
@@ -15,7 +16,7 @@ _PATIENCE_S = 60
 
 def removal(rules: Iterable[str]) -> list[list[str]]:
     """From what `iptables -t nat -S` says, arguments of the calls that take it away. Pure."""
-    given = [shlex.split(rule) for rule in rules]
+    given = [shlex.split(rule) for rule in rules if rule.strip()]
     chains = [rule[1] for rule in given if rule[0] == "-N" and rule[1].startswith(_PREFIX)]
     if any(rule[:2] == ["-A", _PORTS] for rule in given):
         return []
@@ -24,10 +25,12 @@ def removal(rules: Iterable[str]) -> list[list[str]]:
 
 
 def clear_portmap() -> None:
+    """As far as that can be done."""
     for name in _PROGRAMS:
         if (program := shutil.which(name)) is not None:
-            for arguments in removal(_run(program, "-S").splitlines()):
-                _run(program, *arguments)
+            with contextlib.suppress(OSError, ValueError, subprocess.SubprocessError):
+                for arguments in removal(_run(program, "-S").splitlines()):
+                    _run(program, *arguments)
 
 
 def _run(program: str, *arguments: str) -> str:
