@@ -37,16 +37,7 @@ _OPTIONS: tuple[tuple[tuple[str, ...], dict[str, Any]], ...] = (
     (("--bind-address",), {"default": "0.0.0.0", "metavar": "A", "help": "Where health and metrics are served."}),
     (("--tls-cert-file",), {"metavar": "F", "help": "The port's certificate; without one it makes its own."}),
     (("--tls-private-key-file",), {"metavar": "F", "help": "Its key."}),
-    (
-        ("--leader-elect",),
-        {
-            "type": bool,
-            "default": True,
-            "is_flag": False,
-            "flag_value": True,
-            "help": "Work only while holding the lease.",
-        },
-    ),
+    (("--leader-elect",), flags.switch(True, "Work only while holding the lease.")),
     (("--leader-elect-lease-duration",), {"default": "15s", "metavar": "T", "help": "How long a lease lasts."}),
     (("--leader-elect-renew-deadline",), {"default": "10s", "metavar": "T", "help": "How long renewing may take."}),
     (("--leader-elect-retry-period",), {"default": "2s", "metavar": "T", "help": "Between two tries."}),

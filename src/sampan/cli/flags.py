@@ -5,7 +5,7 @@ from __future__ import annotations
 import ipaddress
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from sampan.api import durations
 from sampan.apiserver.auth.tokens import TokenFileError, read_token_file
@@ -15,6 +15,11 @@ from sampan.cli.failures import CliError
 if TYPE_CHECKING:
     from sampan.apiserver.audit.policy import Policy
     from sampan.storage.encryption import Encryption
+
+
+def switch(default: bool | None, help: str) -> dict[str, Any]:
+    """Options of a flag that is on or off: `--flag`, `--flag=true` and `--flag=false`, as of the real programs."""
+    return {"type": bool, "is_flag": False, "flag_value": True, "default": default, "help": help}
 
 
 def names(flag: str, text: str, known: tuple[str, ...]) -> tuple[str, ...]:

@@ -23,12 +23,8 @@ NAME = "kube-controller-manager"
 @click.option("--controllers", default="*", show_default=True, metavar="LIST", help="Controllers: *, NAME, -NAME.")
 @click.option(
     "--use-service-account-credentials",
-    type=bool,
-    is_flag=False,
-    flag_value=True,
-    default=False,
     show_default=True,
-    help="Each controller acts as its own service account, with its own rights.",
+    **flags.switch(False, "Each controller acts as its own service account, with its own rights."),
 )
 @controller_options
 @node_controller_options

@@ -128,7 +128,7 @@ def kubelet_options(command: Callable[..., Any]) -> Callable[..., Any]:
 def _option(row: _Row) -> Callable[..., Any]:
     shown = f"  [{row.default}]" if row.default not in ("", (), {}, 0) and not isinstance(row.default, dict) else ""
     if row.kind == "bool":
-        return click.option(row.flag, type=bool, is_flag=False, flag_value=True, help=row.help + shown)
+        return click.option(row.flag, **flags.switch(None, row.help + shown))
     return click.option(row.flag, type=int if row.kind == "int" else str, help=row.help + shown)
 
 

@@ -15,12 +15,8 @@ from sampan.controllers.descriptor import ControllerConfig
 _DEFAULT = ControllerConfig()
 
 
-def _switch(default: bool) -> dict[str, Any]:
-    return {"type": bool, "is_flag": False, "flag_value": True, "default": default}
-
-
 _RANGES: dict[str, dict[str, Any]] = {
-    "--allocate-node-cidrs": {**_switch(False), "help": "Give each node a range for its pods."},
+    "--allocate-node-cidrs": flags.switch(False, "Give each node a range for its pods."),
     "--cluster-cidr": {"default": "", "metavar": "CIDR[,CIDR]", "help": "What such ranges are cut from."},
     "--node-cidr-mask-size": {"type": int, "default": 0, "metavar": "N", "help": "Their size.  [24, IPv6: 64]"},
     "--node-cidr-mask-size-ipv4": {"type": int, "default": 0, "metavar": "N", "help": "With two families."},
@@ -62,7 +58,7 @@ _RATES: dict[str, dict[str, Any]] = {
         "default": _DEFAULT.mirroring_max_endpoints_per_subset,
         "help": "At most 1000.",
     },
-    "--configure-cloud-routes": {**_switch(True), "help": "Whether the cloud's routes follow the ranges of nodes."},
+    "--configure-cloud-routes": flags.switch(True, "Whether the cloud's routes follow the ranges of nodes."),
 }
 _SERVICES: dict[str, dict[str, Any]] = {
     "--service-cluster-ip-range": {"default": "", "metavar": "CIDR[,CIDR]", "help": "No node is given a part of it."}

@@ -32,8 +32,8 @@ _OPTIONS: tuple[tuple[tuple[str, ...], dict[str, Any]], ...] = (
     (("--advertise-address",), {"default": "", "metavar": "A", "help": "Where others reach the server."}),
     (("--token-auth-file",), {"metavar": "F", "help": 'Lines of token,user,uid,"group1,group2".'}),
     (("--basic-auth-file",), {"metavar": "F", "help": 'Lines of password,user,uid,"group1,group2".'}),
-    (("--enable-bootstrap-token-auth",), {"is_flag": True, "help": "Believe tokens of nodes that join."}),
-    (("--anonymous-auth",), {"type": bool, "help": "Whether calls without credentials are let in.  [true]"}),
+    (("--enable-bootstrap-token-auth",), flags.switch(False, "Believe tokens of nodes that join.")),
+    (("--anonymous-auth",), flags.switch(None, "Whether calls without credentials are let in.  [true]")),
     (("--authorization-policy-file",), {"metavar": "F", "help": "The policies of ABAC."}),
     (
         ("--service-account-issuer",),
@@ -57,11 +57,11 @@ _OPTIONS: tuple[tuple[tuple[str, ...], dict[str, Any]], ...] = (
     ),
     (
         ("--service-account-extend-token-expiration",),
-        {"type": bool, "default": True, "help": "Tokens of pods are good for a year.  [true]"},
+        flags.switch(True, "Tokens of pods are good for a year.  [true]"),
     ),
     (
         ("--enable-priority-and-fairness",),
-        {"type": bool, "default": True, "help": "Requests queue by their flows.  [true]"},
+        flags.switch(True, "Requests queue by their flows.  [true]"),
     ),
     (
         ("--tls-min-version",),
@@ -88,7 +88,7 @@ _OPTIONS: tuple[tuple[tuple[str, ...], dict[str, Any]], ...] = (
     (("--audit-log-maxbackup",), {"type": int, "default": 0, "help": "How many of those are kept; 0: all."}),
     (("--audit-log-maxage",), {"type": int, "default": 0, "help": "How many days they are kept; 0: for ever."}),
     (("--encryption-provider-config",), {"metavar": "F", "help": "What is encrypted in the store, and how."}),
-    (("--encryption-provider-config-automatic-reload",), {"is_flag": True, "help": "Read that file when it changes."}),
+    (("--encryption-provider-config-automatic-reload",), flags.switch(False, "Read that file when it changes.")),
     (("--enable-admission-plugins",), {"default": "", "metavar": "LIST", "help": "Besides those that are on anyway."}),
     (("--disable-admission-plugins",), {"default": "", "metavar": "LIST", "help": "Admission plug-ins to leave out."}),
     (("--admission-control-config-file",), {"metavar": "F", "help": "What single admission plug-ins are told."}),

@@ -49,11 +49,7 @@ _SERVICE_NAMES = tuple("kubernetes" + end for end in ("", ".default", ".default.
 @scheduler_options("--scheduler-config")
 @click.option(
     "--leader-elect",
-    type=bool,
-    is_flag=False,
-    flag_value=True,
-    default=None,
-    help="Controllers and scheduler work only while holding a lease.  [with --etcd-servers]",
+    **flags.switch(None, "Controllers and scheduler work only while holding a lease.  [with --etcd-servers]"),
 )
 @click.option("-d", "--detach/--no-detach", "is_detached", help="Run in the background.")
 @click.option("--kubeconfig-out", metavar="F", help="Also write the kubeconfig here.")

@@ -1,0 +1,30 @@
+"""Flags that are on or off are written as for the real programs."""
+
+from typing import Any
+
+import click
+import pytest
+
+from sampan.cli.server_flags import server_options
+
+SWITCHES = (
+    "--anonymous-auth",
+    "--enable-bootstrap-token-auth",
+    "--enable-priority-and-fairness",
+    "--encryption-provider-config-automatic-reload",
+    "--service-account-extend-token-expiration",
+)
+
+
+@click.command()
+@server_options
+def command(**given: Any) -> dict[str, Any]:
+    return given
+
+
+@pytest.mark.parametrize("flag", SWITCHES)
+@pytest.mark.parametrize(("end", "is_on"), [("", True), ("=true", True), ("=false", False)])
+def test_all_ways_to_write_a_switch(flag: str, end: str, is_on: bool) -> None:
+    given = command.main([f"{flag}{end}", "--secure-port=7443"], standalone_mode=False)
+    assert given[flag.removeprefix("--").replace("-", "_")] is is_on
+    assert given["secure_port"] == 7443
