@@ -21,9 +21,15 @@ PATIENCE_S = 60
 
 @asynccontextmanager
 async def real_node(
-    folder: Path, line: Line, *, runtime: str = "process", clock: Clock | None = None, **config: Any
+    folder: Path,
+    line: Line,
+    *,
+    runtime: str = "process",
+    clock: Clock | None = None,
+    ends_pods: bool = True,
+    **config: Any,
 ) -> AsyncIterator[Kubelet]:
-    """It runs while the block lasts, and nothing of it does afterwards."""
+    """It runs while the block lasts, and nothing of it does afterwards but what another is to take over."""
     clock = clock or RealClock()
     transport = LineTransport(line=line, user=node_user(NAME))
     settings: dict[str, Any] = {
@@ -34,12 +40,12 @@ async def real_node(
     } | config
     kubelet = Kubelet(
         config=AgentConfig(
-            name=NAME, root=folder / "kubelet", logs=folder / "logs", ends_pods=True, relist_s=2.0, **settings
+            name=NAME, root=folder / "kubelet", logs=folder / "logs", ends_pods=ends_pods, relist_s=2.0, **settings
         ),
         client=Client(transport=transport, clock=clock, component="kubelet"),
         clock=clock,
         make_runtime=runtime_maker(
-            runtime, RuntimePlaces(node=NAME, folder=folder / "runtime", images=folder / "images", ends=True), clock
+            runtime, RuntimePlaces(node=NAME, folder=folder / "runtime", images=folder / "images", ends=ends_pods), clock
         ),
         recorder=FlightRecorder(clock=clock),
     )
