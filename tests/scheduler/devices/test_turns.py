@@ -10,6 +10,8 @@ from sampan.api.types.core_v1 import Node, NodeStatus, Pod, PodResourceClaim
 from sampan.api.types.meta_v1 import ObjectMeta
 from sampan.api.types.resource_v1 import DeviceClass, ResourceClaim, ResourceSlice
 from sampan.machinery.object_key import key_of
+from sampan.scheduler.devices.answers import FITS
+from sampan.scheduler.devices.finder import finished
 from sampan.scheduler.devices.pod_state import PodState
 from sampan.scheduler.devices.pools import Candidate, offers
 from sampan.scheduler.devices.selectors import Selectors
@@ -118,3 +120,23 @@ def test_a_device_remembers_but_so_many_expressions() -> None:
         ((wanted,),) = wants_of([asked], lambda name: CLASS).claims[0].requests
         assert selectors.suits(0, wanted, candidate) is (least < 1)
     assert len(candidate.matched) < 100
+
+
+def test_pools_that_change_often_are_not_remembered_as_they_were() -> None:
+    made = Simulation()
+    made.add_node(Node(metadata=ObjectMeta(name="n"), status=NodeStatus(allocatable={"pods": "10"})))
+    put(made, slice_of([device(f"d{at}", link=at) for at in range(4)]))
+    put(made, CLASS)
+    pod = wanting(made)
+    (plugin,) = (one for one in made.profile.plugins if isinstance(one, DynamicResources))
+    rows = np.arange(1, dtype=np.intp)
+    for generation in range(1000):
+        other = slice_of([device("e0", link=0)], pool="other", name="other", generation=generation + 1)
+        other.metadata.resourceVersion = str(generation + 1)
+        put(made, other)
+        state = plugin._state(made.cycle(pod))
+        assert isinstance(state, PodState)
+        finished(plugin._finder.catch_up(state, pod, rows))
+        (part,) = (part for _, part in plugin._finder.parts(state, pod, rows))
+        assert part.answers.verdicts(rows).tolist() == [FITS]
+    assert len(part.answers._offered) < 600

@@ -50,6 +50,7 @@ class Answers:
         self._using: dict[PoolId, set[int]] = {}
         """Answers that give devices of the pool."""
         self._offered: dict[PoolView, Offered | None] = {}
+        self._most_offered = _MOST_SPARE
         self._view_at, self._ledger_at = self._views.log.position, self._ledger.position
 
     # -- reading: of rows that `catch_up` has gone through -----------------------------------------------------------
@@ -105,10 +106,18 @@ class Answers:
             self._of_view = grown(self._of_view, 2 * self._views.count, _UNKNOWN)
         if len(views):
             self._of_view[views] = _UNKNOWN
+        if len(self._offered) > self._most_offered:
+            self._forget_gone()
         for change in set(changes):
             places = self._by_pool if change.is_freed or self._counts_all else self._using
             for number in list(places.get(change.pool, ())):
                 self._put(number, None)
+
+    def _forget_gone(self) -> None:
+        """Pools as nobody sees them any more: those that matter to nobody may change often."""
+        there = set(self._views.pools())
+        self._offered = {pool: offered for pool, offered in self._offered.items() if pool in there}
+        self._most_offered = 2 * len(self._offered) + _MOST_SPARE
 
     def _put(self, number: int, said: Found | Refusal | None) -> None:
         for pool in self._mattering[number]:

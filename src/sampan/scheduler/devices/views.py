@@ -6,7 +6,7 @@ what is offered to many share one.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
@@ -59,6 +59,10 @@ class Views:
             found = tuple(sorted((one for one in views if one is not None), key=lambda one: one.order))
             self._seen[number] = found
         return found
+
+    def pools(self) -> Iterator[PoolView]:
+        """All that somebody has asked for and that are still so."""
+        return (one for views in self._pool_views.values() for one in views.values() if one is not None)
 
     def refresh(self) -> None:
         """Look again at what changed."""
