@@ -66,3 +66,19 @@ def test_what_a_pod_uses_stays_until_the_pod_goes(tmp_path: Path, asked: Path) -
             assert not note.exists()
 
     play(tmp_path, scenario)
+
+
+@pytest.mark.parametrize("text", ["", "/", "/tmp", "{root}/plugins/kubernetes.io/iscsi/../../../x-lun-0"])
+def test_a_note_that_names_no_disk_is_not_believed(tmp_path: Path, asked: Path, text: str) -> None:
+    async def scenario(scene: Scene) -> None:
+        uid = "1b2c"
+        note = scene.root / f"pods/{uid}/plugins/kubernetes.io~iscsi/v/device"
+        for folder in (scene.root / f"pods/{uid}/volumes/kubernetes.io~iscsi/v", note.parent):
+            folder.mkdir(parents=True)
+        note.write_text(text.format(root=scene.root))
+        async with scene.managing() as manager:
+            await manager.unmount(uid)
+            assert not note.exists()
+
+    play(tmp_path, scenario)
+    assert asked.read_text() == ""

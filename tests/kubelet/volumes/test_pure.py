@@ -148,6 +148,9 @@ def test_host_paths_of_all_types(tmp_path: Path) -> None:
             host_path.check(tmp_path / name, type)
     assert (tmp_path / "new/f").stat().st_mode & 0o777 == 0o644
     assert (tmp_path / "new/d").stat().st_mode & 0o777 == 0o755
+    (tmp_path / "nowhere").symlink_to(tmp_path / "none")
+    with pytest.raises(FileExistsError):
+        host_path.check(tmp_path / "nowhere", "")
 
 
 def test_mounts_inside_a_volume() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import stat
 from pathlib import Path
 
@@ -46,13 +47,29 @@ def _mode(spec: Spec) -> int:
     return 0o777 if made_by == LOCAL_PATH else 0o755
 
 
+def _make_folder(path: Path, mode: int) -> None:
+    """Whatever the process masks. Of one that somebody else was quicker to make, or to put a link in the place of, the
+    mode stays as it is."""
+    path.parent.mkdir(parents=True, exist_ok=True, mode=0o755)
+    try:
+        path.mkdir()
+    except FileExistsError:
+        if path.is_dir():
+            return
+        raise
+    held = os.open(path, os.O_DIRECTORY | os.O_NOFOLLOW)
+    try:
+        os.fchmod(held, mode)
+    finally:
+        os.close(held)
+
+
 def check(path: Path, type: str, mode: int = 0o755) -> None:
     """Make what is to be made; VolumeFault where something else is there. Container engines make a folder of a path
     that need not be anything; so it is done here, for all runtimes alike."""
     if not path.exists():
         if type in ("", "DirectoryOrCreate"):
-            path.mkdir(parents=True, exist_ok=True)
-            path.chmod(mode)  # whatever the process masks
+            _make_folder(path, mode)
         elif type == "FileOrCreate":
             path.touch(mode=0o644)
     if not type:

@@ -103,12 +103,13 @@ class Iscsi(PluginBase):
             await _tolerant(command, _NO_SESSION)
 
     def device_on_disk(self, uid: str, inner: str) -> Device | None:
-        """By the note that was made of it."""
+        """By the note that was made of it, if that names a place where disks are."""
         try:
             path = Path(self._note(uid, inner).read_text())
-        except FileNotFoundError:
+        except (OSError, ValueError):
             return None
-        return _device_at(path)
+        is_one = path.parent.parent == self._host.layout.plugin(NAME) and "-lun-" in path.name
+        return _device_at(path) if is_one else None
 
     def devices_on_disk(self) -> Sequence[Device]:
         found = self._host.layout.plugin(NAME).glob("iface-*/*-lun-*")
@@ -148,8 +149,11 @@ def _device_at(path: Path) -> Device:
 
 
 def _write(file: Path, text: str) -> None:
+    """Whole or not at all."""
     file.parent.mkdir(parents=True, exist_ok=True, mode=0o750)
-    file.write_text(text)
+    fresh = file.with_name(f".{file.name}")
+    fresh.write_text(text)
+    fresh.replace(file)
 
 
 def login(source: Source, portal: str, secret: Mapping[str, str]) -> list[Command]:
