@@ -200,16 +200,19 @@ class SyncLoop:
         return True
 
     async def _has_reset(self, record: PodRecord, report: PodReport) -> bool:
-        """Of a pod of which all containers are to begin anew: whether nothing of them is left."""
+        """Of a pod of which all containers are to begin anew: whether nothing of them is left. They have no grace, and
+        what begins anew no pause."""
         pod, record.is_resetting = record.pod, True
-        ephemeral = {each.name for each in pod.spec.ephemeralContainers}
-        present = [each for each in report.containers if each.name not in ephemeral]
-        running = [each for each in present if each.state in (contract.RUNNING, contract.CREATED)]
-        kills = [Kill(found, each.id, "") for each in running if (found := _main(pod, each.name)) is not None]
-        await self._kill(record, kills)
-        if running:
+        alive = (contract.RUNNING, contract.CREATED)
+        running = [(_main(pod, each.name), each.id) for each in report.containers if each.state in alive]
+        kills = [Kill(container, id, "killing", 0) for container, id in running if container is not None]
+        if kills:
+            await self._kill(record, kills)
+            report = record.kubelet.report(pod)  # some end at once
+        own = [each for each in (*report.containers, *report.before) if _main(pod, each.name)]
+        if any(each.state in alive for each in own):
             return False
-        for each in (*present, *(found for found in report.before if found.name not in ephemeral)):
+        for each in own:
             await record.kubelet.runtime.remove_container(pod, each.id)
         self._say(record, record.kubelet.report(pod))
         record.is_resetting = False
