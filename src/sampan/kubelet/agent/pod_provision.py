@@ -30,6 +30,7 @@ from sampan.kubelet.pod_events import PodEvents
 from sampan.kubelet.pod_status import Verdict
 from sampan.kubelet.probes import ProbeManager
 from sampan.kubelet.provision import AlreadyTold, AnyContainer, Kill
+from sampan.kubelet.racing import GivenUp, unless
 from sampan.kubelet.records import PodRecord
 from sampan.kubelet.restarts import is_sidecar, restarts_on_failure
 from sampan.kubelet.starting import RUN_ERROR
@@ -282,16 +283,10 @@ class PodProvision:
     async def _unless_ending(self, record: PodRecord, work: Coroutine[Any, Any, T]) -> T:
         """Something that may take long: it is given up when the pod is to end."""
         ending = record.ending = record.ending or asyncio.Event()
-        task, end = asyncio.ensure_future(work), asyncio.ensure_future(ending.wait())
         try:
-            await asyncio.wait((task, end), return_when=asyncio.FIRST_COMPLETED)
-            if task.done():
-                return task.result()
-            raise AlreadyTold("Killing", "the pod is being deleted")
-        finally:
-            for each in (task, end):
-                each.cancel()
-            await asyncio.gather(task, end, return_exceptions=True)
+            return await unless(ending.wait(), work)
+        except GivenUp:
+            raise AlreadyTold("Killing", "the pod is being deleted") from None
 
 
 def _make_log_folder(path: os.PathLike[str]) -> None:
