@@ -2,10 +2,10 @@
 
 import math
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from benchmarks.scheduler_bench import CASES, cost_us
+from benchmarks.scheduler_bench import CASES, PODS, cost_us, pods_on
 from benchmarks.scheduler_bench import SIZES as _SIZES
 
 SIZES = (*_SIZES[:2], 2_000, *_SIZES[2:3], 10_000, *_SIZES[3:])
@@ -34,7 +34,9 @@ def chart(costs: Costs) -> str:
         parts.append(f'<path d="M{LEFT} {y(cost):.1f}H{WIDTH - RIGHT}" stroke="#9ca3af" stroke-opacity=".4"/>')
         parts.append(_text(LEFT - 8, y(cost) + 4, f"{cost:.0f}", "end"))
     parts += [_text(x(size), HEIGHT - BOTTOM + 20, f"{size:,}", "middle") for size in sizes]
-    parts.append(_text((LEFT + WIDTH - RIGHT) / 2, HEIGHT - 8, "nodes, all of them looked at", "middle"))
+    parts.append(
+        _text((LEFT + WIDTH - RIGHT) / 2, HEIGHT - 8, f"nodes, all of them looked at; {_pods(sizes)}", "middle")
+    )
     for case, points in costs.items():
         colour = COLOURS.get(case, "#6b7280")
         line = " ".join(f"{x(size):.1f},{y(cost):.1f}" for size, cost in sorted(points.items()))
@@ -43,6 +45,12 @@ def chart(costs: Costs) -> str:
         parts.append(_text(x(last) + 8, y(points[last]) + 4, case, "start", colour))
     head = f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}" font-family="sans-serif"'
     return "\n".join([f'{head} font-size="13">', *parts, "</svg>", ""])
+
+
+def _pods(sizes: Sequence[int]) -> str:
+    """With how many the costs were measured."""
+    fewer = [f"{pods_on(size):,} on {size:,} nodes" for size in sizes if pods_on(size) < PODS]
+    return f"{PODS:,} pods" + (f" ({', '.join(fewer)})" if fewer else "")
 
 
 def _round_up(value: float) -> float:

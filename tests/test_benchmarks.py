@@ -9,6 +9,7 @@ from benchmarks import Row
 from benchmarks.machine import Machine, calibration, fsync_rate
 from benchmarks.report import markdown, number
 from benchmarks.run import Failed, Result, measure, topics
+from benchmarks.scheduler_chart import chart
 
 MACHINE = Machine(cores=2, processor="P", python="CPython 3", sqlite="3", fsyncs_per_s=1000.0, directory="/tmp")
 
@@ -56,3 +57,9 @@ def test_every_measurement_has_rows(repository: Path, topic: str) -> None:
 def test_a_measurement_that_breaks_is_reported() -> None:
     with pytest.raises(Failed, match="nosuch_bench"):
         measure("nosuch")
+
+
+def test_the_schedulers_chart_says_with_how_many_pods_it_was_drawn() -> None:
+    drawn = chart({"basic": {100: 150.0, 20_000: 200.0}})
+    assert "10,000 pods (2,000 on 100 nodes)<" in drawn
+    assert "all of them looked at; 10,000 pods<" in chart({"basic": {500: 150.0, 20_000: 200.0}})
