@@ -17,6 +17,7 @@ from sampan.kubelet.config import KubeletConfig
 from sampan.kubelet.heartbeat import Heartbeat
 from sampan.kubelet.node_status import Machine
 from sampan.kubelet.pod_events import PodEvents
+from sampan.kubelet.pod_sources import from_api
 from sampan.kubelet.records import NodeRecord, Records
 from sampan.kubelet.status_manager import StatusManager
 from sampan.kubelet.sync_loop import SyncLoop
@@ -156,7 +157,7 @@ class Fleet:
         """Routed by node name."""
         pod = new if new is not None else old
         if pod is not None and (kubelet := self._running.get(pod.spec.nodeName)) is not None:
-            self.sync_loop.iteration(kubelet, old, new)
+            self.sync_loop.iteration(kubelet, old, from_api(new) if new is not None else None)
 
     def _on_node(self, old: Node | None, new: Node | None) -> None:
         name = (new or old).metadata.name  # type: ignore[union-attr]
@@ -222,7 +223,7 @@ class Fleet:
         self._were_off.discard(name)
         self._running[name] = kubelet
         for pod in pods.lister.find(by_node, name):
-            self.sync_loop.iteration(kubelet, None, pod)
+            self.sync_loop.iteration(kubelet, None, from_api(pod))
         self.activity.step()
         self._changed.set()
         return kubelet

@@ -9,6 +9,8 @@ from sampan.api.codec import json
 from sampan.api.types.core_v1 import Pod
 from sampan.kubelet.agent import checks
 from sampan.kubelet.agent.config import AgentConfig
+from sampan.kubelet.critical import is_critical
+from sampan.kubelet.pod_sources import from_api, source_of
 
 PRIVILEGED = {"securityContext": {"privileged": True}}
 
@@ -66,3 +68,10 @@ def test_groups_policy_that_nobody_would_heed() -> None:
     assert reason == "SupplementalGroupsPolicyNotSupported"
     assert message == "SupplementalGroupsPolicy=Strict is not supported in this node"
     assert refusal(strict) == ("", "")
+
+
+def test_pods_of_the_api_server_are_of_no_other_source() -> None:
+    liar, plain = pod(source="file"), pod()
+    assert (source_of(from_api(liar)), is_critical(from_api(liar))) == ("api", False)
+    assert (source_of(liar), is_critical(liar)) == ("file", True)  # it was copied: others have it too
+    assert from_api(plain) is plain

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from sampan.api.types.core_v1 import Pod
 from sampan.kubelet.agent.config import AgentConfig
-from sampan.kubelet.agent.static_pods import SOURCE
+from sampan.kubelet.pod_sources import source_of
 from sampan.kubelet.pod_status import Verdict
 from sampan.kubelet.provision import AnyContainer
 
@@ -42,7 +42,7 @@ def wants(pod: Pod) -> list[str]:
 
 def forbidden(pod: Pod, config: AgentConfig) -> Verdict | None:
     """What the kubelet was told not to let pods do, of this source or of any."""
-    source = pod.metadata.annotations.get(SOURCE, "api")
+    source = source_of(pod)
     allowed = {
         "host networking": _has(config.host_network_sources, source),
         "host PID": _has(config.host_pid_sources, source),

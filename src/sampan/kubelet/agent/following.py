@@ -11,6 +11,7 @@ from sampan.api.types.node_v1 import RuntimeClass
 from sampan.kubelet.agent.housekeeping import Housekeeping
 from sampan.kubelet.agent.own_pods import OwnPods
 from sampan.kubelet.agent.static_pods import is_mirror
+from sampan.kubelet.pod_sources import from_api
 from sampan.kubelet.records import NodeRecord
 from sampan.kubelet.sync_loop import SyncLoop
 from sampan.machinery.client import Selection
@@ -49,7 +50,7 @@ class Following:
         if is_mirror(pod):
             self._own.on_mirror(old, new)
         else:
-            self._sync_loop.iteration(self._node, old, new)
+            self._sync_loop.iteration(self._node, old, from_api(new) if new is not None else None)
 
 
 __all__ = ["Following"]

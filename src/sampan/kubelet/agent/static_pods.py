@@ -14,9 +14,9 @@ from sampan.api.codec import json
 from sampan.api.types.core_v1 import Node, Pod
 from sampan.api.types.meta_v1 import OwnerReference
 from sampan.kubelet.agent.static_references import referred
+from sampan.kubelet.pod_sources import MIRROR, SOURCE
 
-SOURCE, SEEN, HASH = (f"kubernetes.io/config.{word}" for word in ("source", "seen", "hash"))
-MIRROR = "kubernetes.io/config.mirror"
+SEEN, HASH = "kubernetes.io/config.seen", "kubernetes.io/config.hash"
 FILE, HTTP = "file", "http"
 
 
