@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, suppress
@@ -14,6 +13,7 @@ import msgspec
 from sampan.cli.nodes_config import CRI, DOCKER, OCI, PROCESS
 from sampan.kubelet.agent.kubelet import MakeRuntime
 from sampan.machinery.clock import Clock
+from sampan.runtimes.background import Background
 from sampan.runtimes.contract import Runtime, RuntimeFailure, Told
 from sampan.runtimes.images.supply import Supply
 from sampan.runtimes.network import EngineNetwork, NoNetwork, PodNetwork
@@ -198,11 +198,12 @@ async def _network(places: RuntimePlaces, clock: Clock) -> AsyncIterator[PodNetw
         return
     settings = BridgeConfig(bridge=bridge_for(str(places.folder)), cluster_cidrs=places.cluster_cidrs)
     async with BridgeNetwork(folder=places.folder / "network", config=settings, clock=clock) as network:
-        checks = asyncio.ensure_future(network.run())
+        checks = Background()
+        checks.begin(network.run())
         try:
             yield network
         finally:
-            checks.cancel()
+            await checks.end()
             if places.ends:
                 await network.remove_all()
 

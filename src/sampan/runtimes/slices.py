@@ -9,6 +9,7 @@ import shutil
 from sampan.runtimes.config import SandboxConfig
 
 _PREFIX = "sampan-pod"
+_PATIENCE_S = 60.0
 
 
 def slice_of(uid: str) -> str:
@@ -25,10 +26,15 @@ async def end_slice(uid: str) -> None:
     """systemd makes slices where they are named, and keeps them until told."""
     if (systemctl := shutil.which("systemctl")) is None:
         return
-    with contextlib.suppress(OSError):
-        quiet = asyncio.subprocess.DEVNULL
+    quiet = asyncio.subprocess.DEVNULL
+    with contextlib.suppress(OSError):  # also if systemd does not answer
         process = await asyncio.create_subprocess_exec(systemctl, "stop", slice_of(uid), stdout=quiet, stderr=quiet)
-        await process.wait()
+        try:
+            async with asyncio.timeout(_PATIENCE_S):
+                await process.wait()
+        finally:
+            if process.returncode is None:
+                process.kill()
 
 
 __all__ = ["end_slice", "group_parent", "slice_of"]

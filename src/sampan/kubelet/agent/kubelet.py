@@ -267,8 +267,8 @@ class Kubelet:
             try:
                 await self.runtime.remove_pod(uid)
                 await volumes.unmount(uid)
-            except RuntimeFailure as failure:
-                log.warning("pod %s: %s", uid, failure.message)
+            except (RuntimeFailure, OSError) as fault:
+                log.warning("pod %s: %s", uid, fault)
         await self._plugins.keep_only(())
         await asyncio.to_thread(self.groups.end)
 
