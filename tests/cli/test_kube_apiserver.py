@@ -23,11 +23,13 @@ def serving(sampan: Sampan, *words: str) -> Iterator[tuple[str, "subprocess.Pope
     command = ("kube-apiserver", "--secure-port", str(free_port()), "--insecure-port", str(port), *words)
     with sampan.running(*command) as process:
         assert process.stdout is not None
+        said = []
         for line in process.stdout:
             if re.fullmatch(r"kube-apiserver is ready on port \d+ \(\d+\.\d\d s\)\n", line):
                 break
+            said.append(line)
         else:
-            raise AssertionError("it ended before it was ready")
+            raise AssertionError(f"it ended before it was ready: {''.join(said)}")
         yield f"http://127.0.0.1:{port}", process
 
 
