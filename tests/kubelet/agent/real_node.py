@@ -45,7 +45,9 @@ async def real_node(
         client=Client(transport=transport, clock=clock, component="kubelet"),
         clock=clock,
         make_runtime=runtime_maker(
-            runtime, RuntimePlaces(node=NAME, folder=folder / "runtime", images=folder / "images", ends=ends_pods), clock
+            runtime,
+            RuntimePlaces(node=NAME, folder=folder / "runtime", images=folder / "images", ends=ends_pods),
+            clock,
         ),
         recorder=FlightRecorder(clock=clock),
     )
