@@ -62,6 +62,8 @@ class There:
             return web.json_response(SUMMARY)
         if request.path.endswith("/namespaces/away/pods"):
             return web.Response(status=307, headers={"Location": "/secret"})
+        if request.path.endswith("/namespaces/vast/pods"):
+            return web.Response(body=bytes(65 << 20))
         return web.json_response({"kind": "NodeMetricsList", "items": [], "path": request.raw_path}, status=203)
 
 
@@ -240,6 +242,19 @@ def test_nobody_goes_elsewhere_in_a_callers_name(tmp_path: Path) -> None:
             answer = await made.transport.send(Asked(method="GET", path=path, headers={}))
             assert (answer.status, answer.headers["Location"]) == (307, "/secret")
             assert [request.path for request in far.asked] == [path]
+
+    asyncio.run(main())
+
+
+@needs_address
+def test_an_answer_without_end_is_not_kept(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with there(tmp_path) as far, cluster() as made:
+            await register(made, far.port, insecureSkipTLSVerify=True)
+            path = f"{METRICS}/namespaces/vast/pods"
+            with pytest.raises(errors.ApiError, match="more than") as refused:
+                await ask(made, "GET", path)
+            assert refused.value.code == 503
 
     asyncio.run(main())
 

@@ -38,6 +38,8 @@ _LARGEST_PAGE = 16 << 20
 """Bytes of a page whose links are rewritten."""
 _PIECE = 256 << 10
 _MOST_TOLD = 100_000
+_LARGEST_ANSWER = 64 << 20
+"""Bytes, of one that is read as a whole."""
 _KEPT_S = 2.0
 """How long a connection is kept for the next request: less than servers that close idle ones wait."""
 _SILENT_HEADERS = ("Accept", "Accept-Encoding", "User-Agent", "Content-Type")
@@ -127,7 +129,7 @@ class Upstream:
         }
         try:
             async with self._open().get(self._url(location, target), headers=CIMultiDict(headers), **options) as answer:
-                body = await answer.read()
+                body = await _whole(answer)
         except aiohttp.ClientConnectorError as fault:
             raise ConnectionError(told(fault.os_error, location)) from None
         except (aiohttp.ClientError, TimeoutError) as fault:
@@ -203,6 +205,15 @@ class Upstream:
         except (OSError, TimeoutError) as fault:
             text = told(fault, location)
             raise errors.ApiError(f"error dialing backend: {text}", code=500, reason="") from None
+
+
+async def _whole(answer: aiohttp.ClientResponse) -> bytes:
+    body = bytearray()
+    async for piece in answer.content.iter_any():
+        body += piece
+        if len(body) > _LARGEST_ANSWER:
+            raise ConnectionError(f"the answer has more than {_LARGEST_ANSWER} bytes")
+    return bytes(body)
 
 
 def unreachable(text: str) -> errors.ApiError:
