@@ -29,7 +29,7 @@ def rows(nodes: int = NODES, pods: int = PODS) -> Iterator[Row]:
         flags = ("--secure-port", str(free_port()), "--insecure-port", str(port), "--nodes", str(nodes))
         with sampan.running("up", "--runtime", "hollow", *flags, *_events(nodes)) as process:
             url = f"http://127.0.0.1:{port}"
-            wait_until_ready(url, 60)
+            wait_until_ready(url)
             yield from asyncio.run(_measured(url, process.pid, nodes, pods))
 
 
