@@ -11,6 +11,9 @@ from hypothesis import HealthCheck, settings
 
 pytest.register_assert_rewrite("sampan.testing.backend_conformance", "sampan.testing.runtime_conformance")
 
+os.environ.setdefault("GRPC_ENABLE_FORK_SUPPORT", "0")
+"""Programs that tests begin have no use for the gRPC of the process that they come from."""
+
 _PATIENCE_S = 30
 ROOT = Path(__file__).resolve().parent.parent
 
