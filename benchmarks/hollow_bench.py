@@ -4,7 +4,6 @@
 """
 
 import asyncio
-import os
 import sys
 import tempfile
 import time
@@ -14,13 +13,13 @@ from pathlib import Path
 import aiohttp
 
 from benchmarks import Row
+from benchmarks.pods import WRITERS, create, until
+from benchmarks.processes import cpu_s, resident_mb
 from tests.cli.command import Sampan, wait_until_ready
 from tests.ports import free_port
 
 NODES, PODS = 200, 2000
 WATCHED_S = 15
-WRITERS = 16
-_TICKS = os.sysconf("SC_CLK_TCK")
 
 
 def rows(nodes: int = NODES, pods: int = PODS) -> Iterator[Row]:
@@ -42,35 +41,21 @@ async def _measured(url: str, pid: int, nodes: int, pods: int) -> list[Row]:
     connections = aiohttp.TCPConnector(limit=WRITERS + 2)
     async with aiohttp.ClientSession(url, connector=connections) as session:
         began = time.monotonic()
-        await _until(session, "/api/v1/nodes", nodes)
+        await until(session, "/api/v1/nodes", nodes)
         found.append(Row("hollow nodes ready", nodes / (time.monotonic() - began), "nodes/s", note=note))
-        began, cpu = time.monotonic(), _cpu_s(pid)
-        await _create(session, nodes, pods)
-        await _until(session, "/api/v1/pods?fieldSelector=status.phase=Running", pods)
+        began, cpu = time.monotonic(), cpu_s(pid)
+        await create(session, (_pod(number, nodes) for number in range(pods)))
+        await until(session, "/api/v1/pods?fieldSelector=status.phase=Running", pods)
         found.append(Row("pods created and running", pods / (time.monotonic() - began), "pods/s"))
-        found.append(Row("all of it, CPU for each pod", (_cpu_s(pid) - cpu) / pods * 1000, "ms", note=note))
+        found.append(Row("all of it, CPU for each pod", (cpu_s(pid) - cpu) / pods * 1000, "ms", note=note))
         await asyncio.sleep(15)
-        cpu, began = _cpu_s(pid), time.monotonic()
+        cpu, began = cpu_s(pid), time.monotonic()
         latency = await _latency(session, pods)
-        idle = (_cpu_s(pid) - cpu) / (time.monotonic() - began) * 100
+        idle = (cpu_s(pid) - cpu) / (time.monotonic() - began) * 100
         found.append(Row("get of a pod, 99th of 100", latency, "ms", goal=200, note=note))
         found.append(Row("at rest, heartbeats included", idle, "% of a core", note=note))
-        found.append(Row("resident", _resident_mb(pid), "MB", goal=2500, note=note))
+        found.append(Row("resident", resident_mb(pid), "MB", goal=2500, note=note))
     return found
-
-
-async def _create(session: aiohttp.ClientSession, nodes: int, pods: int) -> None:
-    numbers = iter(range(pods))
-
-    async def writer() -> None:
-        for number in numbers:
-            async with session.post("/api/v1/namespaces/default/pods", json=_pod(number, nodes)) as answer:
-                if answer.status != 201:
-                    raise RuntimeError(await answer.text())
-
-    async with asyncio.TaskGroup() as group:
-        for _ in range(WRITERS):
-            group.create_task(writer())
 
 
 def _pod(number: int, nodes: int) -> dict[str, object]:
@@ -85,27 +70,6 @@ def _pod(number: int, nodes: int) -> dict[str, object]:
     }
 
 
-async def _until(session: aiohttp.ClientSession, path: str, count: int) -> None:
-    """Until there are so many, as the number of those that are left after the first tells."""
-    joined = path + ("&" if "?" in path else "?") + "limit=1"
-    while True:
-        async with session.get(joined) as answer:
-            listed = await answer.json()
-        left = listed["metadata"].get("remainingItemCount")
-        seen = len(listed["items"]) + (left or 0)
-        if left is None and listed["metadata"].get("continue"):
-            seen = await _count(session, path)
-        if seen >= count:
-            return
-        await asyncio.sleep(0.5)
-
-
-async def _count(session: aiohttp.ClientSession, path: str) -> int:
-    accept = {"Accept": "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"}
-    async with session.get(path, headers=accept) as answer:
-        return (await answer.read()).count(b'"uid":')
-
-
 async def _latency(session: aiohttp.ClientSession, pods: int) -> float:
     took = []
     deadline = time.monotonic() + WATCHED_S
@@ -118,15 +82,6 @@ async def _latency(session: aiohttp.ClientSession, pods: int) -> float:
         took.append(time.monotonic() - began)
         await asyncio.sleep(0.01)
     return sorted(took)[len(took) * 99 // 100] * 1000
-
-
-def _cpu_s(pid: int) -> float:
-    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) / _TICKS
-
-
-def _resident_mb(pid: int) -> float:
-    return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE") / 1e6
 
 
 if __name__ == "__main__":

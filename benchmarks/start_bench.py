@@ -11,12 +11,12 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from benchmarks import Row
+from benchmarks.processes import cpu_s, resident_mb
 from tests.cli.command import Sampan, wait_until_ready
 from tests.ports import free_port
 
 STARTS = 10
 SETTLE_S, IDLE_S = 2, 10
-_TICKS = os.sysconf("SC_CLK_TCK")
 
 
 def rows() -> Iterator[Row]:
@@ -39,13 +39,13 @@ def _up() -> Iterator[Row]:
         yield Row("`sampan up` to /readyz, a new cluster", statistics.median(new), "s", goal=1.0, note=again)
         yield Row("`sampan up` to /readyz, started before", statistics.median(kept), "s", goal=1.0, note=again)
         with _running(sampan, name="empty") as (process, _):
-            yield Row("empty server, resident", _resident_mb(process.pid), "MB", goal=90, note="after the start")
+            yield Row("empty server, resident", resident_mb(process.pid), "MB", goal=90, note="after the start")
             time.sleep(SETTLE_S)
-            before = _cpu_s(process.pid)
+            before = cpu_s(process.pid)
             time.sleep(IDLE_S)
-            idle = (_cpu_s(process.pid) - before) / IDLE_S * 100
+            idle = (cpu_s(process.pid) - before) / IDLE_S * 100
             yield Row("empty server, idle", idle, "% of a core", goal=1, note=f"over {IDLE_S} s")
-            yield Row("empty server, resident after a while", _resident_mb(process.pid), "MB", goal=90)
+            yield Row("empty server, resident after a while", resident_mb(process.pid), "MB", goal=90)
 
 
 def _installed(home: Path) -> Sampan:
@@ -66,16 +66,6 @@ def _running(sampan: Sampan, *, name: str) -> Iterator[tuple["subprocess.Popen[s
     with sampan.running("up", "--name", name, "--secure-port", str(port)) as process:
         wait_until_ready(f"https://127.0.0.1:{port}")
         yield process, time.monotonic() - began
-
-
-def _resident_mb(pid: int) -> float:
-    status = Path(f"/proc/{pid}/status").read_text()
-    return int(next(line.split()[1] for line in status.splitlines() if line.startswith("VmRSS:"))) / 1024
-
-
-def _cpu_s(pid: int) -> float:
-    user, system = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[11:13]
-    return (int(user) + int(system)) / _TICKS
 
 
 # -- sampan kubectl --------------------------------------------------------------------------------------------------

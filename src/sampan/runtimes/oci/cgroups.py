@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -48,12 +50,9 @@ def remove(cgroup: str) -> None:
         folder = place / cgroup.strip("/")
         if not cgroup.strip("/") or not folder.is_dir():
             continue
-        below = sorted((path for path in folder.rglob("*") if path.is_dir()), key=lambda path: -len(path.parts))
-        for each in (*below, folder):
-            try:
-                each.rmdir()
-            except OSError:
-                continue
+        for each, _, _ in os.walk(folder, topdown=False):  # which may go meanwhile
+            with contextlib.suppress(OSError):
+                os.rmdir(each)
 
 
 def _usage_2(folder: Path) -> GroupUsage:
