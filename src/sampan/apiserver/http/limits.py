@@ -2,10 +2,12 @@
 
 from dataclasses import dataclass
 
+from sampan.api.limits import REQUEST_BODY_BYTES
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HttpLimits:
-    body_bytes: int = 3 << 20
+    body_bytes: int = REQUEST_BODY_BYTES
     line_bytes: int = 128 << 10
     """Of the request line: method, path and query."""
     field_bytes: int = 64 << 10
