@@ -13,9 +13,46 @@ from typing import Final
 REQUEST_BODY_BYTES: Final = 3 << 20
 """The largest request body. The real API server refuses more than 3 MiB with 413 Request Entity Too Large."""
 
+DECODED_BODY_BYTES: Final = REQUEST_BODY_BYTES
+"""The largest JSON form of a YAML body. Aliases and merge keys repeat what the body has only once, so that a small body
+can stand for gigabytes; the expanded form gets no more room than a body that is written out."""
+
+INLINE_BODY_BYTES: Final = 64 << 10
+"""The largest JSON or protobuf body that is decoded on the event loop. It takes about a millisecond; larger bodies are
+handled in the worker thread, so that they delay nobody else."""
+
+INLINE_OBJECT_BYTES: Final = 128 << 10
+"""The largest stored object that a write changes on the event loop, by the same reasoning."""
+
+STRICT_ERRORS: Final = 100
+"""How many unknown or repeated fields of one body are reported. The real JSON decoder stops at 100 as well."""
+
+STRICT_ERROR_LENGTH: Final = 4096
+"""The longest field path in a strict decoding error, in characters. Keys can be as long as a body, and each of 100
+errors repeats them; whatever is longer than 4096 characters is cut to 256 in a Warning header anyhow."""
+
 # -- stored objects --------------------------------------------------------------------------------------------------
 
+STORED_OBJECT_BYTES: Final = 3 << 19
+"""The largest object that is stored, in bytes of its JSON without escapes. etcd refuses requests above 1.5 MiB
+(--max-request-bytes); every store refuses the same objects, so that none accepts what another cannot hold."""
+
 # -- responses, warnings and audit -----------------------------------------------------------------------------------
+
+WARNINGS_LENGTH: Final = 4096
+"""How many characters the warnings of a response have together before each of them is truncated, as in the real API
+server."""
+
+WARNING_LENGTH: Final = 256
+"""The length that each warning is truncated to once a response has too many characters of them."""
+
+AUDIT_LINE_BYTES: Final = 8 << 20
+"""The largest line of the audit log. It has room for any request body and the object in its response; a list that does
+not fit is left out, and the line says that it was truncated."""
+
+INLINE_GZIP_BYTES: Final = 16 << 10
+"""The largest piece of a response that is compressed on the event loop; larger ones are compressed in a thread, since
+zlib does not hold the interpreter lock."""
 
 # -- expressions and patterns ----------------------------------------------------------------------------------------
 

@@ -114,6 +114,8 @@ def _read_yaml(body: bytes) -> tuple[dict[str, Any], list[str]]:
 
     try:
         value, repeated = yaml.decode(body)
+    except yaml.YamlTooLargeError as error:
+        raise errors.request_entity_too_large(str(error)) from None
     except yaml.YamlError as fault:
         raise errors.bad_request(f"error decoding YAML: {_CONVERTING}: {fault}") from None
     if not isinstance(value, dict | None):

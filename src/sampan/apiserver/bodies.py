@@ -109,6 +109,8 @@ def _as_json(call: Call, media: str, wanted: str) -> tuple[bytes, list[str]]:
         yaml_codec = _yaml()
         try:
             value, faults = yaml_codec.decode(call.body)
+        except yaml_codec.YamlTooLargeError as error:
+            raise errors.request_entity_too_large(str(error)) from None
         except yaml_codec.YamlError as fault:
             raise unrecognized(wanted, str(fault), call.body) from None
         return json_codec.encode(value), faults

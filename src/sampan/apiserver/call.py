@@ -1,10 +1,12 @@
 """One request on its way through the pipeline, whatever transport brought it."""
 
+import re
 from collections.abc import Awaitable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 from urllib.parse import parse_qsl
 
+from sampan.api import limits
 from sampan.api.resource import Resource
 from sampan.apiserver.negotiation import PLAIN, Form
 
@@ -108,6 +110,52 @@ class Gate(Protocol):
         """The call is allowed: give it its body."""
 
 
+class Warnings(list[str]):
+    """The texts of a response's Warning headers, in order and each only once.
+
+    They are bounded as in k8s.io/apiserver/pkg/endpoints/filters/warning.go: when all texts together would exceed 4096
+    characters, each of them is truncated to 256; when the truncated ones have reached 4096 characters, the rest is
+    dropped. Adding a warning costs the same however many there are.
+    """
+
+    is_full = False
+    """Whether further warnings are dropped, so that there is no point in computing them."""
+    _recorded: dict[str, None] | None = None
+    """Every text in full length. Created with the first warning: most requests have none."""
+    _length = 0
+    _is_truncating = False
+
+    def add(self, text: str) -> None:
+        if self.is_full or not text or _CONTROL.search(text) is not None:
+            return
+        if self._recorded is None:
+            self._recorded = {}
+        if text in self._recorded:
+            return
+        self._recorded[text] = None
+        if not self._is_truncating and self._length + len(text) > limits.WARNINGS_LENGTH:
+            self._truncate()
+        else:
+            self._show(text)
+
+    def _truncate(self) -> None:
+        assert self._recorded is not None
+        self._is_truncating, self._length = True, 0
+        self.clear()
+        for text in self._recorded:
+            self._show(text)
+
+    def _show(self, text: str) -> None:
+        shown = text[: limits.WARNING_LENGTH] if self._is_truncating else text
+        self.append(shown)
+        self._length += len(shown)
+        self.is_full = self._is_truncating and self._length >= limits.WARNINGS_LENGTH
+
+
+_CONTROL = re.compile("[\x00-\x1f\x7f-\x9f]")
+"""The real server drops warnings with control characters, which a header cannot carry."""
+
+
 @dataclass(slots=True, kw_only=True)
 class Call:
     method: str
@@ -135,12 +183,10 @@ class Call:
     """What the answer is to be written in."""
     is_old_watch: bool = False
     """The path is one of the old ones for watches, /api/v1/watch/…"""
-    warnings: list[str] = field(default_factory=list)
-    """Texts for Warning headers, in order."""
+    warnings: Warnings = field(default_factory=Warnings)
 
     def warn(self, text: str) -> None:
-        if text not in self.warnings:
-            self.warnings.append(text)
+        self.warnings.add(text)
 
     @property
     def user_agent(self) -> str:

@@ -12,13 +12,12 @@ from typing import Any
 
 from msgspec import Raw, json
 
-from sampan.api import gotext, quantity, times
+from sampan.api import gotext, limits, quantity, times
 from sampan.api.codec import base64_text, gotypes
 from sampan.api.codec.errors import DecodeError
 from sampan.api.codec.parsed import Decimal, Pairs, plain, spelled, text
 from sampan.api.schema import Schema
 
-MAX_STRICT_ERRORS = 100
 FIELDS_V1 = "io.k8s.apimachinery.pkg.apis.meta.v1.FieldsV1"
 INT32 = range(-(2**31), 2**31)
 INT64 = range(-(2**63), 2**63)
@@ -188,9 +187,9 @@ class _Reader:
         return f"json: cannot unmarshal {kind} into {place} of type {go_type}"
 
     def _strict(self, kind: str, key: str) -> None:
-        if self.silent or len(self.strict) >= MAX_STRICT_ERRORS:
+        if self.silent or len(self.strict) >= limits.STRICT_ERRORS:
             return
-        self.strict[f"{kind} field {gotext.quote(joined([*self.path, key]))}"] = None
+        self.strict[f"{kind} field {shown_field(self.path, key)}"] = None
 
 
 class _WrongKind(Exception):
@@ -273,4 +272,15 @@ def joined(path: list[str]) -> str:
     return "".join(part if part.startswith("[") or i == 0 else f".{part}" for i, part in enumerate(path))
 
 
-__all__ = ["MAX_STRICT_ERRORS", "decode", "joined", "kind"]
+def shown_field(path: list[str], key: str) -> str:
+    """A field's path in quotes for an error, cut where it is longer than anybody would read."""
+    parts, length = [], 0
+    for part in (*path, key):
+        parts.append(part[: limits.STRICT_ERROR_LENGTH])
+        length += len(parts[-1])
+        if length > limits.STRICT_ERROR_LENGTH:
+            break
+    return gotext.quote(joined(parts)[: limits.STRICT_ERROR_LENGTH])
+
+
+__all__ = ["decode", "joined", "kind", "shown_field"]

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from sampan.api import gotext
+from sampan.api import gotext, limits
 from sampan.api.codec import fields, json
 from sampan.api.codec.careful import kind
 from sampan.api.codec.errors import DecodeError
@@ -17,7 +17,8 @@ def decode(body: bytes, schema: Schema) -> tuple[dict[str, Any], list[str]]:
     if not isinstance(value, dict):
         raise DecodeError(f"json: cannot unmarshal {kind(value)} into Go value of type map[string]interface {{}}")
     unknown = accept(value, schema)
-    return value, strict + [f"unknown field {gotext.quote(path)}" for path in unknown]
+    strict += [f"unknown field {gotext.quote(path)}" for path in unknown]
+    return value, strict[: limits.STRICT_ERRORS]
 
 
 def accept(value: dict[str, Any], schema: Schema) -> list[str]:

@@ -4,10 +4,12 @@ All of these change the value in place, except `check_fields`.
 """
 
 from collections.abc import Iterator
+from heapq import nsmallest
 from typing import Any
 
 from msgspec import UNSET
 
+from sampan.api import limits
 from sampan.api.schema import Schema, copy_value
 
 TITLE_FIELDS = ("apiVersion", "kind", "metadata")
@@ -15,13 +17,13 @@ TITLE_FIELDS = ("apiVersion", "kind", "metadata")
 
 
 def check_fields(value: Any, schema: Schema) -> list[str]:
-    """The paths of fields that the schema does not know, sorted."""
-    return sorted(_Unknown(remove=False).below(value, schema, "", is_object=True))
+    """The paths of fields that the schema does not know, sorted; the first 100 of them."""
+    return nsmallest(limits.STRICT_ERRORS, _Unknown(remove=False).below(value, schema, "", is_object=True))
 
 
 def prune(value: Any, schema: Schema) -> list[str]:
-    """Remove the fields that the schema does not know; their paths, sorted."""
-    return sorted(_Unknown(remove=True).below(value, schema, "", is_object=True))
+    """Remove the fields that the schema does not know; their paths, sorted, the first 100 of them."""
+    return nsmallest(limits.STRICT_ERRORS, _Unknown(remove=True).below(value, schema, "", is_object=True))
 
 
 class _Unknown:
@@ -37,7 +39,7 @@ class _Unknown:
         is_object = is_object or (schema is not None and schema.embedded)
         if isinstance(value, list) and not (keep and schema and schema.items is None):
             for index, item in enumerate(value):
-                yield from self.below(item, schema.items if schema else None, f"{path}[{index}]", keep=keep)
+                yield from self.below(item, schema.items if schema else None, _joined(path, f"[{index}]"), keep=keep)
         elif isinstance(value, dict):
             yield from self._fields(value, schema, path, TITLE_FIELDS if is_object else (), keep)
 
@@ -45,7 +47,7 @@ class _Unknown:
         self, value: dict[str, Any], schema: Schema | None, path: str, known: tuple[str, ...], keep: bool
     ) -> Iterator[str]:
         for key in [key for key in value if key not in known]:
-            where = f"{path}.{key}" if path else key
+            where = _joined(path, f".{key}" if path else key)
             child = schema.child(key) if schema else None
             if child is not None:
                 yield from self.below(value[key], child, where)
@@ -107,10 +109,16 @@ def embedded_objects(value: Any, schema: Schema | None, path: str = "") -> Itera
         for key in list(value):
             if (child := schema.child(key)) is not None:
                 step = f"[{key}]" if key not in schema.properties else f".{key}" if path else key
-                yield from embedded_objects(value[key], child, path + step)
+                yield from embedded_objects(value[key], child, _joined(path, step))
     elif isinstance(value, list):
         for index, item in enumerate(value):
-            yield from embedded_objects(item, schema.items, f"{path}[{index}]")
+            yield from embedded_objects(item, schema.items, _joined(path, f"[{index}]"))
+
+
+def _joined(path: str, step: str) -> str:
+    """A path one step further down. It is cut where a message would cut it, because a key can be as long as a body and
+    every field below it repeats it."""
+    return (path + step)[: limits.STRICT_ERROR_LENGTH]
 
 
 __all__ = ["apply_defaults", "check_fields", "drop_nulls", "embedded_objects", "prune"]

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from sampan.api import gotext, schemas
+from sampan.api import limits, schemas
 from sampan.api.codec import careful, duplicates, parsed, syntax
 from sampan.api.codec.errors import DecodeError, SyntaxFault
 from sampan.api.scalars import decode_hook
@@ -140,7 +140,7 @@ def _decode_any_carefully(body: bytes) -> tuple[Any, list[str]]:
     _refuse_depth(value)
     found: dict[str, None] = {}
     _note_duplicates(value, [], found)
-    return parsed.plain(value), list(found)[: careful.MAX_STRICT_ERRORS]
+    return parsed.plain(value), list(found)
 
 
 def _refuse_depth(value: Any) -> None:
@@ -154,16 +154,26 @@ def _refuse_depth(value: Any) -> None:
 
 
 def _note_duplicates(value: Any, path: list[str], found: dict[str, None]) -> None:
+    """Add the repeated fields below `path` to `found`, which is full at `limits.STRICT_ERRORS`."""
+    if len(found) >= limits.STRICT_ERRORS:
+        return
     if isinstance(value, parsed.Pairs):
         seen: set[str] = set()
         for key, item in value:
-            if key in seen:
-                found[f"duplicate field {gotext.quote(careful.joined([*path, parsed.text(key)]))}"] = None
+            if key in seen and len(found) < limits.STRICT_ERRORS:
+                found[f"duplicate field {careful.shown_field(path, parsed.text(key))}"] = None
             seen.add(key)
-            _note_duplicates(item, [*path, key], found)
+            _note_duplicates_below(item, key, path, found)
     elif isinstance(value, list):
         for index, item in enumerate(value):
-            _note_duplicates(item, [*path, f"[{index}]"], found)
+            _note_duplicates_below(item, f"[{index}]", path, found)
+
+
+def _note_duplicates_below(item: Any, step: str, path: list[str], found: dict[str, None]) -> None:
+    if isinstance(item, list):
+        path.append(step)
+        _note_duplicates(item, path, found)
+        path.pop()
 
 
 def _read_kind_carefully(body: bytes) -> tuple[str, str]:

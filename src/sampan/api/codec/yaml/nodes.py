@@ -3,7 +3,7 @@
 Built from the C parser's events with a stack of its own: nesting is bounded here, and nothing recurses on the input.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, Final, Literal
 
 import yaml
@@ -11,11 +11,15 @@ from yaml.error import MarkedYAMLError
 from yaml.reader import ReaderError
 from yaml.scanner import ScannerError
 
+from sampan.api import limits
+
 Kind = Literal["scalar", "mapping", "sequence", "alias"]
 
 MAX_DEPTH: Final = 500
 """Reading and writing take a stack frame a level; this stays well within Python's stack."""
 _LONG_TAG: Final = "tag:yaml.org,2002:"
+_MIN_NODE_BYTES: Final = 2
+"""What every node adds at least to the JSON form: a separator and another character."""
 _KINDS: Final[dict[type, Kind]] = {
     yaml.ScalarEvent: "scalar",
     yaml.MappingStartEvent: "mapping",
@@ -26,6 +30,13 @@ _KINDS: Final[dict[type, Kind]] = {
 
 class YamlError(ValueError):
     """A text that is not YAML, or YAML that has no JSON form. The message is the real server's."""
+
+
+class YamlTooLargeError(YamlError):
+    """The JSON form of the text is larger than a request body may be."""
+
+    def __init__(self) -> None:
+        super().__init__(f"limit is {limits.DECODED_BODY_BYTES}")
 
 
 class Node:
@@ -40,7 +51,7 @@ class Node:
         """As written, `!!` for the standard prefix; empty if there is none."""
         self.implicit = False
         """A scalar without quotes or tag: its text decides what it is."""
-        self.children: list[Node] = []
+        self.children: Sequence[Node] = () if kind == "scalar" or kind == "alias" else []
         """Of a mapping: keys and values in turn."""
         self.target: Node | None = None
         """What an alias stands for."""
@@ -82,8 +93,9 @@ def _where(error: MarkedYAMLError) -> str:
 
 def _build(events: Iterator[Any]) -> Node | None:
     anchors: dict[str, Node] = {}
-    stack: list[Node] = []
+    stack: list[Any] = []
     root: Node | None = None
+    size = 0
     for event in events:
         if isinstance(event, yaml.CollectionEndEvent):
             stack.pop()
@@ -93,12 +105,15 @@ def _build(events: Iterator[Any]) -> Node | None:
         node = _node(event, anchors)
         if node is None:
             continue
+        size += len(node.value) + _MIN_NODE_BYTES
+        if size > limits.DECODED_BODY_BYTES:
+            raise YamlTooLargeError
         if stack:
-            stack[-1].children.append(node)
+            stack[-1].append(node)
         else:
             root = node
         if isinstance(event, yaml.CollectionStartEvent):
-            stack.append(node)
+            stack.append(node.children)
             if len(stack) > MAX_DEPTH:
                 raise YamlError(f"yaml: exceeded max depth of {MAX_DEPTH}")
     return root

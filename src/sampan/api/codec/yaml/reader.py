@@ -2,24 +2,32 @@
 
 Only the first document is read. Of a key that is there twice the last value counts, and the strict errors name it.
 Merge keys are followed in the order of the text. Keys that are not strings become strings. Aliases are expanded, within
-the share of the document that the real server allows them.
+the share of the document that the real server allows them, and as long as the JSON form is no larger than a request
+body may be.
 """
 
 import math
+import re
 from base64 import b64decode
 from binascii import Error as Base64Error
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, Final, NamedTuple
 
+import msgspec
+
+from sampan.api import limits
 from sampan.api.codec.yaml.gosyntax import go_syntax
-from sampan.api.codec.yaml.nodes import MAX_DEPTH, Node, YamlError, first_document
+from sampan.api.codec.yaml.nodes import MAX_DEPTH, Node, YamlError, YamlTooLargeError, first_document
 from sampan.api.codec.yaml.scalars import Tag, float_text, resolve
 
 _RESOLVED_TAGS: Final = frozenset({"", "!!str", "!!bool", "!!int", "!!float", "!!null", "!!timestamp"})
 _MAX_INT: Final = 2**63 - 1
 _MAX_SHOWN: Final = 2000
 """Characters of a value in an error."""
+
+_ESCAPED = re.compile(r'["\\]')
+_encode = msgspec.json.Encoder().encode
 
 _ALIASES_FREE: Final = 100
 _DECODED_FREE: Final = 1000
@@ -30,11 +38,12 @@ _RATIO_HIGH: Final = 4_000_000
 class Decoded(NamedTuple):
     value: Any
     strict_errors: list[str]
-    """What strict decoding refuses, such as `line 5: key "data" already set in map`."""
+    """What strict decoding refuses, such as `line 5: key "data" already set in map`; the first 100 at most."""
 
 
 def decode(source: bytes) -> Decoded:
-    """The first document of a text. Raises YamlError."""
+    """The first document of a text. Raises YamlError, and YamlTooLargeError where the value's JSON has more than
+    `limits.DECODED_BODY_BYTES`."""
     root = first_document(source)
     reader = _Reader()
     value = None if root is None else reader.value(root, 0)
@@ -59,6 +68,8 @@ class _Mapping:
 class _Reader:
     def __init__(self) -> None:
         self.strict_errors: list[str] = []
+        self._bytes = 0
+        """The size of the JSON form of what has been read so far."""
         self._decoded = 0
         self._aliased = 0
         self._alias_depth = 0
@@ -77,10 +88,13 @@ class _Reader:
 
     def _scalar(self, node: Node, depth: int) -> Any:
         self._count(depth)
-        return _json_number(_scalar(node))
+        value = _json_number(_scalar(node))
+        self._add_bytes(value)
+        return value
 
     def _sequence(self, node: Node, depth: int) -> list[Any]:
         self._count(depth)
+        self._add_bytes("")
         items = []
         for child in node.children:
             items.append(self._way(child)(child, depth + 1))  # noqa: PERF401 - a comprehension takes a frame
@@ -93,6 +107,7 @@ class _Reader:
 
     def _mapping(self, node: Node, depth: int, into: _Mapping | None = None) -> dict[str, Any]:
         self._count(depth)
+        self._add_bytes("")
         mapping = _Mapping() if into is None else into
         pairs = iter(node.children)
         for key_node, value_node in zip(pairs, pairs, strict=True):
@@ -106,10 +121,21 @@ class _Reader:
 
     def _set(self, mapping: _Mapping, key: Any, value: Any, line: int) -> None:
         text, typed = _key_text(key, value), (type(key), key)
-        if typed in mapping.seen:
-            self.strict_errors.append(f"line {line + 1}: key {go_syntax(key)} already set in map")
-        mapping.seen.add(typed)
+        if typed not in mapping.seen:
+            mapping.seen.add(typed)
+        elif len(self.strict_errors) < limits.STRICT_ERRORS:
+            shown = key[: limits.STRICT_ERROR_LENGTH] if isinstance(key, str) else key
+            self.strict_errors.append(f"line {line + 1}: key {go_syntax(shown)} already set in map")
         mapping.values[text] = value
+
+    def _add_bytes(self, value: Any) -> None:
+        """Count the JSON of a key or scalar with its separator; "" stands for the brackets of a list or object."""
+        if isinstance(value, str) and not (value.isascii() and value.isprintable() and not _ESCAPED.search(value)):
+            self._bytes += len(_encode(value)) + 1
+        else:
+            self._bytes += len(value) + 3 if isinstance(value, str) else len(str(value)) + 1
+        if self._bytes > limits.DECODED_BODY_BYTES:
+            raise YamlTooLargeError
 
     def _count(self, depth: int) -> None:
         if depth > MAX_DEPTH:
@@ -140,7 +166,9 @@ class _Reader:
     def _key(self, node: Node, depth: int) -> Any:
         if node.kind == "scalar":
             self._count(depth)
-            return _scalar(node)
+            key = _scalar(node)
+            self._add_bytes(key)
+            return key
         if node.kind == "alias":
             self._count(depth)
             with self._expanded(node) as target:
