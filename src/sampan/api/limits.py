@@ -17,6 +17,14 @@ DECODED_BODY_BYTES: Final = REQUEST_BODY_BYTES
 """The largest JSON form of a YAML body. Aliases and merge keys repeat what the body has only once, so that a small body
 can stand for gigabytes; the expanded form gets no more room than a body that is written out."""
 
+BODY_CONTAINERS: Final = 100_000
+"""How many objects and arrays a body may have. An empty one takes 3 bytes of JSON and up to a kilobyte of memory, so
+that 3 MiB could take a gigabyte. An object that can be stored would need to have less than 16 bytes for each of them to
+exceed it."""
+
+INLINE_YAML_BYTES: Final = 4 << 10
+"""The largest YAML body that is decoded on the event loop, which takes a few milliseconds."""
+
 INLINE_BODY_BYTES: Final = 64 << 10
 """The largest JSON or protobuf body that is decoded on the event loop. It takes about a millisecond; larger bodies are
 handled in the worker thread, so that they delay nobody else."""

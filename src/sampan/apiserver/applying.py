@@ -90,6 +90,8 @@ def read(body: bytes) -> tuple[dict[str, Any], list[str]]:
     if body.lstrip()[:1] == b"{":
         try:
             value, repeated = json_codec.decode_any(body)
+        except json_codec.BodyTooLargeError as error:
+            raise errors.request_entity_too_large(str(error)) from None
         except json_codec.DecodeError:
             return _read_yaml(body)
         if not repeated:

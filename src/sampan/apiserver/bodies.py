@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from sampan.api import gotext
+from sampan.api import gotext, limits
 from sampan.api.codec import json as json_codec
 from sampan.api.resource import GroupVersionKind
 from sampan.api.retired import is_known, is_same_kind
@@ -18,6 +18,14 @@ if TYPE_CHECKING:
 
 _SCHEME = "pkg/api/legacyscheme/scheme.go:30"
 _OPTIONS_SCHEME = "k8s.io/apimachinery/pkg/apis/meta/internalversion/scheme/register.go:27"
+
+
+def is_large(call: Call) -> bool:
+    """Whether the body takes so long to decode that it must not be done on the event loop."""
+    size = len(call.body)
+    if size <= limits.INLINE_YAML_BYTES:
+        return False
+    return size > limits.INLINE_BODY_BYTES or "yaml" in call.headers.get("Content-Type", "").lower()
 
 
 def media_type(call: Call) -> str:
@@ -38,6 +46,8 @@ def read_object(call: Call, codec: ResourceCodec, validation: str) -> Any:
     wanted = codec.kind
     try:
         obj, strict = codec.parse(body)
+    except json_codec.BodyTooLargeError as error:
+        raise errors.request_entity_too_large(str(error)) from None
     except json_codec.DecodeError as fault:
         kind = _declared_kind(body, wanted)
         raise (_refusal(kind, wanted) or errors.bad_request(f"{_subject(kind, wanted)}: {fault}")) from None
@@ -73,7 +83,10 @@ def read_delete_options(call: Call) -> dict[str, Any]:
     media = media_type(call)
     try:
         body = call.body if media == JSON else _as_json(call, media, "DeleteOptions")[0]
+        json_codec.check_size(body)
         _, kind = json_codec.read_kind(body)
+    except json_codec.BodyTooLargeError as error:
+        raise errors.request_entity_too_large(str(error)) from None
     except json_codec.DecodeError as fault:
         raise errors.bad_request(f"couldn't get version/kind; json parse error: {fault}") from None
     if kind not in ("", "DeleteOptions"):
@@ -173,4 +186,4 @@ def _mismatch(kind: GroupVersionKind, wanted: GroupVersionKind) -> str | None:
     return f"converting ({kind.version}.{kind.kind}) to ({internal}.{wanted.kind}): unknown conversion"
 
 
-__all__ = ["kind_fault", "media_type", "read_delete_options", "read_object", "unrecognized"]
+__all__ = ["is_large", "kind_fault", "media_type", "read_delete_options", "read_object", "unrecognized"]

@@ -188,6 +188,10 @@ class Call:
     def warn(self, text: str) -> None:
         self.warnings.add(text)
 
+    def has_enough_warnings(self) -> bool:
+        """Whether further warnings are dropped."""
+        return self.warnings.is_full
+
     @property
     def user_agent(self) -> str:
         return self.headers.get("User-Agent", "")

@@ -5,9 +5,10 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Coroutine, Sequence
 from contextlib import suppress
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from sampan.api import times
+from sampan.api import limits, times
 from sampan.api.resource import Resource
 from sampan.apiserver import bodies, listing, matching, options, patching
 from sampan.apiserver.admission.chain import AdmissionChain, Attributes, Operation
@@ -26,6 +27,7 @@ from sampan.apiserver.registry.store import Check, Store, Written
 from sampan.apiserver.registry.strategy import Context, Strategy
 from sampan.apiserver.results import Answer, ListAnswer, ObjectAnswer, WatchAnswer, success
 from sampan.machinery import errors
+from sampan.machinery.worker_thread import WorkerThread
 from sampan.storage.cacher import Item
 
 if TYPE_CHECKING:
@@ -50,6 +52,7 @@ class Endpoints:
         self.upstream = upstream
         self.versions, self.ownership = Versions(registry), Ownership(registry)
         self.scales = ScaleOwnership(self.ownership)
+        self._worker = WorkerThread("sampan-large-object")
 
     # -- reads -------------------------------------------------------------------------------------------------------
 
@@ -73,10 +76,10 @@ class Endpoints:
     async def create(self, call: Call) -> Answer:
         resource, opts = _resource(call), options.write_options("CreateOptions", call.query)
         served, ctx = self.registry.served(resource), self.context(call, opts.dry_run)
-        obj = bodies.read_object(call, self.codec(resource), opts.field_validation)
+        obj = await ctx.compute(bodies.read_object, call, self.codec(resource), opts.field_validation)
         metadata.wipe_system_fields(obj.metadata)
         matching.match_namespace(call, obj)
-        obj = self._owned_new(call, ctx, opts, self._default(resource, obj))
+        obj = await ctx.compute(self._owned_new, call, ctx, opts, obj)
         obj = await self._admitted("CREATE", call, ctx, obj, None)
         store = self.registry.store(resource)
         written = await store.create(ctx, obj, strategy=served.strategy, check=self._check("CREATE", call, ctx))
@@ -87,21 +90,27 @@ class Endpoints:
     async def update(self, call: Call) -> Answer:
         resource, opts = _resource(call), options.write_options("UpdateOptions", call.query)
         ctx, strategy, codec = self.context(call, opts.dry_run), self.strategy(call), self.codec(resource)
-        sent = _Sent(lambda: bodies.read_object(call, codec, opts.field_validation))
+        read = partial(bodies.read_object, call, codec, opts.field_validation)
+        sent = _Sent(read, await ctx.compute(read))
         matching.match_namespace(call, sent.first)
         matching.match_name(call, sent.first)
 
-        async def wanted(present: Present) -> Any:
+        def replacement(present: Present) -> Any:
             obj = self._default(resource, sent.take(call))
             matching.drop_repeated_owners(call, obj)
             is_reset = not obj.metadata.managedFields and resets.in_body(call)
             live = self.versions.shown_value(resource, present.raw)
             self._own(call, ctx, opts, obj, present, live, is_reset)
+            return obj
+
+        async def wanted(present: Present) -> Any:
+            self._note_size(ctx, present)
+            obj = await ctx.compute(replacement, present)
             return await self._admitted("UPDATE", call, ctx, obj, present.obj)
 
         async def create() -> Any:
             await self.authorize_create(call)
-            obj = self._owned_new(call, ctx, opts, self._default(resource, sent.take(call)))
+            obj = await ctx.compute(self._owned_new, call, ctx, opts, sent.take(call))
             return await self._admitted("CREATE", call, ctx, obj, None)
 
         written = await self.registry.store(resource).replace(
@@ -123,13 +132,18 @@ class Endpoints:
             return await self._apply(call, opts)
         ctx = self.context(call, opts.dry_run)
 
-        async def wanted(present: Present) -> Any:
+        def patched(present: Present) -> Any:
             live = self.versions.shown_value(resource, present.raw)
             obj = patch.apply(live)
             matching.match_namespace(call, obj)
             matching.match_name(call, obj)
             obj = self._default(resource, obj)
             self._own(call, ctx, opts, obj, present, live, patch.resets_managers)
+            return obj
+
+        async def wanted(present: Present) -> Any:
+            self._note_size(ctx, present)
+            obj = await ctx.compute(patched, present)
             return await self._admitted("UPDATE", call, ctx, obj, present.obj)
 
         written = await self.registry.store(resource).replace(
@@ -156,10 +170,12 @@ class Endpoints:
             return self._default(resource, obj)
 
         async def wanted(present: Present) -> Any:
-            return await self._admitted("UPDATE", call, ctx, matched(applied.over(present)), present.obj)
+            self._note_size(ctx, present)
+            obj = await ctx.compute(lambda: matched(applied.over(present)))
+            return await self._admitted("UPDATE", call, ctx, obj, present.obj)
 
         async def create() -> Any:
-            obj = matched(applied.new())
+            obj = await ctx.compute(lambda: matched(applied.new()))
             await self.authorize_create(call)
             return await self._admitted("CREATE", call, ctx, obj, None)
 
@@ -177,7 +193,7 @@ class Endpoints:
     # -- delete ------------------------------------------------------------------------------------------------------
 
     async def delete(self, call: Call) -> Answer:
-        resource, opts = _resource(call), self.delete_options(call)
+        resource, opts = _resource(call), await self.delete_options(call)
         ctx, strategy = self.context(call, opts.dry_run), self.registry.served(resource).strategy
         strategy.check_delete(call.name)
         written = await self.registry.store(resource).delete(
@@ -191,7 +207,7 @@ class Endpoints:
     async def deletecollection(self, call: Call) -> Answer:
         """Delete what a list with these options would show; the answer is that list, as it was before."""
         resource, query = _resource(call), listing.list_query(call)
-        opts, strategy = self.delete_options(call), self.registry.served(resource).strategy
+        opts, strategy = await self.delete_options(call), self.registry.served(resource).strategy
         store = self.registry.store(resource)
         result = await store.cacher.list(query)
 
@@ -204,12 +220,20 @@ class Endpoints:
         await _together(delete, result.items)
         return ListAnswer(resource, result)
 
-    def delete_options(self, call: Call) -> DeleteOptions:
+    async def delete_options(self, call: Call) -> DeleteOptions:
         if not call.body:
             return options.delete_options_of_query(call.query)
+        if bodies.is_large(call):
+            return options.checked_delete_options(await self._worker.run(bodies.read_delete_options, call))
         return options.checked_delete_options(bodies.read_delete_options(call))
 
     # -- parts -------------------------------------------------------------------------------------------------------
+
+    async def read_object(self, call: Call, codec: ResourceCodec, validation: str) -> Any:
+        """The object in the body, as `bodies.read_object` reads it, away from the event loop if it is large."""
+        if bodies.is_large(call):
+            return await self._worker.run(bodies.read_object, call, codec, validation)
+        return bodies.read_object(call, codec, validation)
 
     def codec(self, resource: Resource) -> ResourceCodec:
         return self.registry.codec_of(resource)
@@ -231,7 +255,14 @@ class Endpoints:
             verb=call.verb,
             version=_resource(call).version,
             warn=call.warn,
+            has_enough_warnings=call.has_enough_warnings,
+            worker=self._worker if bodies.is_large(call) else None,
         )
+
+    def _note_size(self, ctx: Context, present: Present) -> None:
+        """Process a large object that a small request changes in the worker thread as well."""
+        if len(present.raw) > limits.INLINE_OBJECT_BYTES:
+            ctx.worker = self._worker
 
     def attributes(self, operation: Operation, call: Call, obj: Any, old: Any, ctx: Context) -> Attributes:
         return Attributes(
@@ -271,7 +302,9 @@ class Endpoints:
             )
 
     def _owned_new(self, call: Call, ctx: Context, opts: options.WriteOptions, obj: Any) -> Any:
-        """A new object with the managers of what its client says; what the server adds after this nobody manages."""
+        """The stored form of a new object, with the managers of what its client says; what the server adds after this
+        nobody manages."""
+        obj = self._default(_resource(call), obj)
         matching.drop_repeated_owners(call, obj)
         manager = manager_name(opts.field_manager, call.user_agent)
         self.ownership.created(_resource(call), obj, manager=manager, now=ctx.now)
@@ -338,9 +371,8 @@ async def _together(act: Callable[[Item], Coroutine[None, None, None]], items: S
 class _Sent:
     """The object of a PUT, for each attempt its own: read once, and again only if an attempt used it up."""
 
-    def __init__(self, read: Callable[[], Any]) -> None:
-        self._read = read
-        self.first = read()
+    def __init__(self, read: Callable[[], Any], first: Any) -> None:
+        self._read, self.first = read, first
         self._is_taken = False
 
     def take(self, call: Call) -> Any:

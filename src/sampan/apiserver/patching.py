@@ -80,6 +80,8 @@ class Patch:
         is_strategic = self._media == STRATEGIC_PATCH
         try:
             self._value, repeated = json_codec.decode_any(self._body)
+        except json_codec.BodyTooLargeError as error:
+            raise errors.request_entity_too_large(str(error)) from None
         except json_codec.DecodeError as fault:
             raise errors.bad_request(str(fault) if is_strategic else f"error decoding patch: {fault}") from None
         if self._media == JSON_PATCH:

@@ -9,4 +9,8 @@ class SyntaxFault(DecodeError):
     """The bytes are not even JSON."""
 
 
-__all__ = ["DecodeError", "SyntaxFault"]
+class BodyTooLargeError(DecodeError):
+    """The bytes may be an object, but one that would take up too much memory."""
+
+
+__all__ = ["BodyTooLargeError", "DecodeError", "SyntaxFault"]

@@ -11,8 +11,8 @@ from typing import Any, TypeVar
 import msgspec
 
 from sampan.api import limits, schemas
-from sampan.api.codec import careful, duplicates, parsed, syntax
-from sampan.api.codec.errors import DecodeError, SyntaxFault
+from sampan.api.codec import careful, duplicates, parsed, pieces, syntax
+from sampan.api.codec.errors import BodyTooLargeError, DecodeError, SyntaxFault
 from sampan.api.scalars import decode_hook
 from sampan.api.types.base import Object, Struct
 
@@ -36,11 +36,42 @@ def decode(body: bytes, type: type[T]) -> tuple[T, list[str]]:
 
     Raises SyntaxFault for what is not JSON, DecodeError for a value of a wrong type.
     """
+    if len(body) > limits.INLINE_BODY_BYTES:
+        return _decode_large(body, type)
     try:
         found = _decoder(type).decode(body)
     except (msgspec.MsgspecError, ValueError, RecursionError):
         return _decode_carefully(body, type)
     return _decode_carefully(body, type) if duplicates.suspected(body) else (found, [])
+
+
+def _decode_large(body: bytes, type: type[T]) -> tuple[T, list[str]]:
+    check_size(body)
+    try:
+        return pieces.decode(body, type), []
+    except (msgspec.MsgspecError, ValueError, TypeError, RecursionError):
+        return _decode_carefully(body, type)
+
+
+def check_size(body: bytes) -> None:
+    """Refuse a body with more objects and lists than `limits.BODY_CONTAINERS`. Brackets inside strings do not count."""
+    most = limits.BODY_CONTAINERS
+    if body.count(b"{") + body.count(b"[") <= most:
+        return
+    count = depth = 0
+    for bracket in _BRACKET.finditer(_STRING.sub(b"", body)):
+        if bracket[0] in b"}]":
+            depth -= 1
+            continue
+        count, depth = count + 1, depth + 1
+        if depth > syntax.MAX_DEPTH:
+            raise SyntaxFault(syntax.TOO_DEEP)
+        if count > most:
+            raise BodyTooLargeError(f"limit is {most} objects and arrays")
+
+
+_STRING = re.compile(rb'"(?:[^"\\]++|\\.)*+"', re.DOTALL)
+_BRACKET = re.compile(rb"[\[\]{}]")
 
 
 def read(body: bytes, type: type[T]) -> T:
@@ -54,6 +85,8 @@ def read(body: bytes, type: type[T]) -> T:
 def decode_any(body: bytes) -> tuple[Any, list[str]]:
     """The plain value in a client's body (a custom object, a patch), and its repeated fields. It is nested at most
     MAX_DEPTH deep, so that functions that follow it downwards are safe."""
+    if len(body) > limits.INLINE_BODY_BYTES:
+        check_size(body)
     try:
         found = _any_decoder.decode(body)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
@@ -214,8 +247,10 @@ def _encode_list(value: Any) -> bytes:
 
 
 __all__ = [
+    "BodyTooLargeError",
     "DecodeError",
     "SyntaxFault",
+    "check_size",
     "convert",
     "decode",
     "decode_any",

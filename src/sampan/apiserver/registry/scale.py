@@ -10,7 +10,7 @@ from sampan.api.codec import json
 from sampan.api.resource import Resource
 from sampan.api.types.autoscaling_v1 import Scale, ScaleSpec, ScaleStatus
 from sampan.api.types.meta_v1 import ManagedFieldsEntry, ObjectMeta
-from sampan.apiserver import applying, bodies, matching, options, patching
+from sampan.apiserver import applying, matching, options, patching
 from sampan.apiserver.fieldmanager import manager_name
 from sampan.apiserver.fieldmanager.scaling import KIND
 from sampan.apiserver.options import WriteOptions
@@ -43,11 +43,11 @@ class Scaled:
         if call.verb == "get":
             item = await store.get(call.namespace, call.name, call.query.get("resourceVersion"))
             return self._answer(item.object(store.codec.decode))
-        change, ctx = _put(endpoints, call) if call.verb == "update" else _patch(endpoints, call)
+        change, ctx = await _put(endpoints, call) if call.verb == "update" else _patch(endpoints, call)
 
         async def scaled(current: Any) -> Any:
             old = self._scale(current)
-            wanted, managers = change(self._scale(current), current.metadata.managedFields)
+            wanted, managers = await ctx.compute(change, self._scale(current), current.metadata.managedFields)
             if call.verb == "update":
                 key = store.key(call.namespace, call.name)
                 preconditions.check_stored(store.resource, key, current, uid=wanted.metadata.uid)
@@ -79,9 +79,9 @@ class Scaled:
         )
 
 
-def _put(endpoints: Endpoints, call: Call) -> tuple[Change, Context]:
+async def _put(endpoints: Endpoints, call: Call) -> tuple[Change, Context]:
     opts = options.write_options("UpdateOptions", call.query)
-    wanted: Scale = bodies.read_object(call, endpoints.registry.codec(KIND), opts.field_validation)
+    wanted: Scale = await endpoints.read_object(call, endpoints.registry.codec(KIND), opts.field_validation)
     matching.match_name(call, wanted)
     matching.match_namespace(call, wanted)
     ctx = endpoints.context(call, opts.dry_run)

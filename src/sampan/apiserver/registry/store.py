@@ -11,6 +11,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from sampan.api import limits
 from sampan.api.resource import Resource
 from sampan.apiserver.registry import deletion, metadata, preconditions
 from sampan.apiserver.registry.codec import ResourceCodec
@@ -115,7 +116,7 @@ class Store:
         self._fill_system_fields(ctx, obj.metadata)
         async with _Finished(await strategy.begin(ctx, obj, None)):
             strategy.prepare_create(ctx, obj)
-            self._check_new(ctx, obj, strategy)
+            await ctx.compute(self._check_new, ctx, obj, strategy)
             await check(obj, None)
             return await self._put_new(ctx, obj)
 
@@ -135,8 +136,7 @@ class Store:
         own = list(strategy.validate_create(ctx, obj))
         if faults or own:
             raise self._invalid(obj, own if own and strategy.metadata_last else faults + own)
-        for text in strategy.warnings(ctx, obj, None):
-            ctx.warn(text)
+        ctx.warn_all(strategy.warnings(ctx, obj, None))
 
     async def _put_new(self, ctx: Context, obj: Any) -> Written:
         meta = obj.metadata
@@ -148,6 +148,7 @@ class Store:
         preconditions.refuse_version_of_new(meta.resourceVersion)
         meta.resourceVersion = ""
         raw = self.codec.encode(obj)
+        _check_size(raw)
         revision = await self.backend.put(key, raw, expected=0, ttl_s=self._ttl_s)
         return self._written(obj, raw, revision, created=True)
 
@@ -217,7 +218,7 @@ class Store:
         async with _Finished(await strategy.begin(ctx, obj, old)):
             self._prepare_change(ctx, obj, old, strategy)
             refusals = await strategy.refusals(ctx, obj, old)
-            self._check_change(ctx, obj, old, strategy, refusals)
+            await ctx.compute(self._check_change, ctx, obj, old, strategy, refusals)
             _keep_times(obj, old)
             await check(obj, old)
             if self.strategy.is_finished(obj):
@@ -242,8 +243,7 @@ class Store:
             if strategy.validates_whole:
                 faults += metadata.faults_of_new(obj.metadata, self.resource.namespaced, strategy.name_faults)
             raise self._invalid(obj, faults)
-        for text in strategy.warnings(ctx, obj, old):
-            ctx.warn(text)
+        ctx.warn_all(strategy.warnings(ctx, obj, old))
 
     async def _put_changed(self, ctx: Context, obj: Any, present: Present) -> Written:
         """Store the object, unless nothing has changed."""
@@ -255,6 +255,8 @@ class Store:
             await self.presence.make_sure(present)
             meta.resourceVersion = str(present.revision)
             return Written(obj, unchanged)
+        if meta.deletionTimestamp is None:  # what is stored already must not become impossible to delete
+            _check_size(raw)
         key = present.item.key
         revision = await self.backend.put(key, raw, expected=present.revision, ttl_s=self._ttl_s)
         return self._written(obj, raw, revision)
@@ -354,6 +356,19 @@ class Store:
     def _respliced(self, raw: bytes, old: int, new: int) -> bytes:
         head = self.cacher.shape.head
         return head + respliced(raw[len(head) :], old, new)
+
+
+def _check_size(raw: bytes) -> None:
+    """Refuse an object that etcd would refuse, whatever the store is, with the answer that the real server gives then.
+
+    The real server stores most kinds as protobuf, which has no escapes; they do not count here either, so that a
+    ConfigMap with a megabyte of lines fits as it does there.
+    """
+    if len(raw) <= limits.STORED_OBJECT_BYTES:
+        return
+    plain = raw.replace(b"\\\\", b"/")
+    if len(plain) - plain.count(b"\\") - 4 * plain.count(b"\\u00") > limits.STORED_OBJECT_BYTES:
+        raise errors.unexpected("etcdserver: request is too large")
 
 
 def _keep_times(obj: Any, old: Any) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from sampan.api import names
 from sampan.apiserver.registry import deletion
@@ -18,6 +18,9 @@ from sampan.machinery.errors import FieldError
 if TYPE_CHECKING:
     from sampan.apiserver.call import User
     from sampan.apiserver.registry.registry import Registry
+    from sampan.machinery.worker_thread import WorkerThread
+
+T = TypeVar("T")
 
 
 @dataclass(slots=True, kw_only=True)
@@ -35,6 +38,21 @@ class Context:
     """What the authorizers were asked for: update, patch; and in which version of the API."""
     version: str = ""
     warn: Callable[[str], None] = field(default=lambda _: None)
+    has_enough_warnings: Callable[[], bool] = field(default=lambda: False)
+    """Whether further warnings would be dropped."""
+    worker: WorkerThread | None = None
+    """Where the object is processed if it is large, so that it does not hold the event loop."""
+
+    def warn_all(self, texts: Iterable[str]) -> None:
+        """Add warnings, which are not computed any more once the response has no room for them."""
+        for text in texts:
+            self.warn(text)
+            if self.has_enough_warnings():
+                return
+
+    async def compute(self, work: Callable[..., T], *args: Any) -> T:
+        """The result of CPU-bound work on the object, in the worker thread if the object is large."""
+        return work(*args) if self.worker is None else await self.worker.run(work, *args)
 
 
 @dataclass(frozen=True, slots=True)

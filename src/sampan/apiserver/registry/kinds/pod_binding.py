@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from sampan.api.faults import FieldError, joined
 from sampan.api.resource import GroupVersionKind
 from sampan.api.types.core_v1 import Binding, Pod
-from sampan.apiserver import bodies, matching, options
+from sampan.apiserver import matching, options
 from sampan.apiserver.registry import preconditions
 from sampan.apiserver.registry.podspec.conditions import set_condition
 from sampan.apiserver.registry.served import Served
@@ -31,7 +31,7 @@ _STRATEGY = _BindingStrategy()
 
 async def bind(endpoints: Endpoints, call: Call) -> ValueAnswer:
     opts = options.write_options("CreateOptions", call.query)
-    binding: Binding = bodies.read_object(call, endpoints.registry.codec(_BINDING), opts.field_validation)
+    binding: Binding = await endpoints.read_object(call, endpoints.registry.codec(_BINDING), opts.field_validation)
     matching.match_namespace(call, binding)
     ctx = endpoints.context(call, opts.dry_run)
     await endpoints.admission.admit(endpoints.attributes("CREATE", call, binding, None, ctx))

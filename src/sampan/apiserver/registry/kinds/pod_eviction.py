@@ -12,7 +12,7 @@ from sampan.api.label_grammar import SelectorError
 from sampan.api.resource import GroupVersionKind
 from sampan.api.types.core_v1 import Pod
 from sampan.api.types.policy_v1 import Eviction, PodDisruptionBudget
-from sampan.apiserver import bodies, matching, options
+from sampan.apiserver import matching, options
 from sampan.apiserver.registry import preconditions
 from sampan.apiserver.registry.deletion import DeleteOptions
 from sampan.apiserver.registry.kinds.disruption import allow_disruption, is_guarded, still_processed
@@ -41,7 +41,7 @@ _STRATEGY = _OwnWrite()
 
 async def evict(endpoints: Endpoints, call: Call) -> ValueAnswer:
     opts = options.write_options("CreateOptions", call.query)
-    eviction: Eviction = bodies.read_object(call, endpoints.registry.codec(_EVICTION), opts.field_validation)
+    eviction: Eviction = await endpoints.read_object(call, endpoints.registry.codec(_EVICTION), opts.field_validation)
     matching.match_namespace(call, eviction)
     deletion = _delete_options(eviction, call.name, opts.dry_run)
     ctx = endpoints.context(call, deletion.dry_run)

@@ -12,7 +12,7 @@ from sampan.api.faults import FieldError
 from sampan.api.resource import GroupVersionKind
 from sampan.api.types.authentication_v1 import BoundObjectReference, TokenRequest, TokenRequestStatus
 from sampan.api.types.core_v1 import Node, Pod, ServiceAccount
-from sampan.apiserver import bodies, options
+from sampan.apiserver import options
 from sampan.apiserver.results import ValueAnswer
 from sampan.machinery import errors
 
@@ -43,7 +43,7 @@ async def create_token(endpoints: Endpoints, call: Call) -> ValueAnswer:
     if signer is None:
         raise errors.generic(404)
     opts = options.write_options("CreateOptions", call.query)
-    request: TokenRequest = bodies.read_object(call, endpoints.registry.codec(_KIND), opts.field_validation)
+    request: TokenRequest = await endpoints.read_object(call, endpoints.registry.codec(_KIND), opts.field_validation)
     if request.spec.expirationSeconds is None:
         request.spec.expirationSeconds = _DEFAULT_S
     ctx = endpoints.context(call, opts.dry_run)

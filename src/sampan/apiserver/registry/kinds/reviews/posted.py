@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from sampan.api.codec import json
 from sampan.api.faults import FieldError
-from sampan.apiserver import bodies, matching, options
+from sampan.apiserver import matching, options
 from sampan.apiserver.fieldmanager import manager_name
 from sampan.apiserver.results import ValueAnswer
 from sampan.machinery import errors
@@ -23,11 +24,11 @@ async def posted(endpoints: Endpoints, call: Call) -> Any:
     resource = call.resource
     assert resource is not None
     opts = options.write_options("CreateOptions", call.query)
-    review = bodies.read_object(call, endpoints.codec(resource), opts.field_validation)
+    review = await endpoints.read_object(call, endpoints.codec(resource), opts.field_validation)
     matching.match_namespace(call, review)
     ctx = endpoints.context(call, opts.dry_run)
     manager = manager_name(opts.field_manager, call.user_agent)
-    endpoints.ownership.created(resource, review, manager=manager, now=ctx.now)
+    await ctx.compute(partial(endpoints.ownership.created, resource, review, manager=manager, now=ctx.now))
     attributes = endpoints.attributes("CREATE", call, review, None, ctx)
     await endpoints.admission.admit(attributes)
     await endpoints.admission.validate(attributes)

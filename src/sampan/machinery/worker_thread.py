@@ -1,0 +1,79 @@
+"""A thread for work that would hold the event loop for too long."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections import deque
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any, NamedTuple, TypeVar
+
+T = TypeVar("T")
+
+
+class _Job(NamedTuple):
+    loop: asyncio.AbstractEventLoop
+    future: asyncio.Future[Any]
+    work: Callable[..., Any]
+    args: tuple[Any, ...]
+
+
+class WorkerThread:
+    """Carries out CPU-bound functions one after the other, while the event loop goes on.
+
+    The interpreter lock is handed over every few milliseconds, so that the loop is delayed by no more than that as long
+    as no single call into C takes longer. There is one thread on purpose: the loop has to wait for its turn behind
+    every thread that wants the lock, and several threads would not be faster. The thread is started when there is work
+    and ends when there is none left.
+    """
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self._lock = threading.Lock()
+        self._jobs: deque[_Job] = deque()
+        self._is_running = False
+
+    async def run(self, work: Callable[..., T], *args: Any) -> T:
+        """The result of `work(*args)`. If the caller is cancelled before the work has started, it never does."""
+        loop = asyncio.get_running_loop()
+        future: asyncio.Future[T] = loop.create_future()
+        with self._lock:
+            self._jobs.append(_Job(loop, future, work, args))
+            must_start, self._is_running = not self._is_running, True
+        if must_start:
+            threading.Thread(target=self._work, name=self._name, daemon=True).start()
+        return await future
+
+    def _work(self) -> None:
+        while (job := self._next()) is not None:
+            if not job.future.cancelled():
+                _carry_out(job)
+
+    def _next(self) -> _Job | None:
+        with self._lock:
+            self._is_running = bool(self._jobs)
+            return self._jobs.popleft() if self._jobs else None
+
+
+def _carry_out(job: _Job) -> None:
+    result: Any = None
+    error: BaseException | None = None
+    try:
+        result = job.work(*job.args)
+    except BaseException as raised:
+        error = raised
+    with suppress(RuntimeError):  # the loop has been closed meanwhile
+        job.loop.call_soon_threadsafe(_finish, job.future, result, error)
+
+
+def _finish(future: asyncio.Future[Any], result: Any, error: BaseException | None) -> None:
+    if future.cancelled():
+        return
+    if error is not None:
+        future.set_exception(error)
+    else:
+        future.set_result(result)
+
+
+__all__ = ["WorkerThread"]
