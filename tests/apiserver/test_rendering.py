@@ -197,7 +197,11 @@ def test_large_answers_are_packed_for_those_who_want_it() -> None:
 
 def test_gzip_in_pieces() -> None:
     pieces = [b"a" * 70_000, b"", b"b" * 10]
-    packed = b"".join(gzipped(pieces))
+
+    async def compress() -> bytes:
+        return b"".join([piece async for piece in gzipped(pieces)])
+
+    packed = run(compress())
     assert gzip.decompress(packed) == zlib.decompress(packed, 16 + zlib.MAX_WBITS) == b"".join(pieces)
     assert wants_gzip(" gzip ,br")
     assert not wants_gzip("")

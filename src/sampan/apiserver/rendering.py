@@ -43,6 +43,8 @@ class Rendered:
     chunks: Iterable[bytes]
     """The body in pieces; one piece is the common case."""
     headers: dict[str, str] = field(default_factory=dict)
+    is_gzipped: bool = False
+    """The chunks are to be compressed with gzip as they are sent."""
 
 
 class Renderer:
@@ -216,7 +218,7 @@ def _compressed(rendered: Rendered, call: Call) -> Rendered:
     if len(first) <= compression.THRESHOLD:
         return Rendered(rendered.code, rendered.content_type, _chained(first, pieces), rendered.headers)
     headers = {**rendered.headers, "Content-Encoding": "gzip", "Vary": "Accept-Encoding"}
-    return Rendered(rendered.code, rendered.content_type, compression.gzipped(_chained(first, pieces)), headers)
+    return Rendered(rendered.code, rendered.content_type, _chained(first, pieces), headers, is_gzipped=True)
 
 
 def _chained(first: bytes, rest: Iterator[bytes]) -> Iterator[bytes]:

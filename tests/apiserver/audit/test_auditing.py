@@ -201,3 +201,42 @@ def test_without_a_policy_nothing_is_noted() -> None:
                 assert call.trail is None
 
     asyncio.run(work())
+
+
+BOMB = b"a: &a [x, x, x, x, x, x, x, x, x, x]\n" + b"".join(
+    b"%c: &%c [%b]\n" % (letter, letter, b", ".join([b"*%c" % (letter - 1)] * 10)) for letter in b"bcdefghi"
+)
+REVIEWS = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
+
+
+async def post(server: ApiServer, path: str, body: bytes, media: str) -> tuple[int, bytes]:
+    url = f"http://127.0.0.1:{server.insecure_port}{path}"
+    async with aiohttp.ClientSession() as session, session.post(url, data=body, headers={"Content-Type": media}) as got:
+        return got.status, await got.read()
+
+
+def test_a_yaml_bomb_does_not_fill_the_audit_log(tmp_path: Path) -> None:
+    """410 bytes of nested aliases, which the server refuses, stood for 469 MB in the log."""
+    codes = []
+
+    async def attack(server: ApiServer) -> None:
+        codes.append((await post(server, REVIEWS, BOMB, "application/yaml"))[0])
+
+    lines = play(tmp_path, [{"level": "Request"}], attack)
+    assert codes[0] in (400, 413)
+    assert lines[-1]["responseStatus"]["code"] == codes[0]
+    assert all("requestObject" not in line for line in lines)
+    assert (tmp_path / "audit.log").stat().st_size < 10_000
+
+
+def test_a_list_that_is_too_large_for_a_line_is_left_out(tmp_path: Path) -> None:
+    async def work(server: ApiServer) -> None:
+        for number in range(9):
+            value = {"metadata": {"name": f"m{number}"}, "data": {"x": "y" * 1_000_000}}
+            await ask(server, "POST", "/api/v1/namespaces/default/configmaps", value)
+        await ask(server, "GET", "/api/v1/namespaces/default/configmaps")
+
+    lines = play(tmp_path, [{"level": "RequestResponse"}], work)
+    assert lines[-1]["annotations"]["audit.k8s.io/truncated"] == "true"
+    assert "responseObject" not in lines[-1]
+    assert "responseObject" in lines[-3]

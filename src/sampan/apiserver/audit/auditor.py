@@ -5,6 +5,7 @@ from __future__ import annotations
 import uuid
 from typing import TYPE_CHECKING
 
+from sampan.api import limits
 from sampan.apiserver import list_bytes
 from sampan.apiserver.audit.log import AuditLog
 from sampan.apiserver.audit.policy import Level, Policy
@@ -57,7 +58,14 @@ class Auditor:
         )
 
     def _list(self, answer: ListAnswer) -> bytes:
-        return b"".join(list_bytes.chunks(answer.resource, answer.result, self._versions))
+        """A list as JSON, or so much of it that it does not fit on a line of the log."""
+        chunks, size = [], 0
+        for chunk in list_bytes.chunks(answer.resource, answer.result, self._versions):
+            chunks.append(chunk)
+            size += len(chunk)
+            if size > limits.AUDIT_LINE_BYTES:
+                break
+        return b"".join(chunks)
 
 
 def _attempted(call: Call) -> str:

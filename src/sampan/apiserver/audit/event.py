@@ -6,7 +6,11 @@ from typing import Any
 
 import msgspec
 
+from sampan.api import limits
+from sampan.api.codec import json as json_codec
 from sampan.apiserver.call import User
+
+_TRUNCATED = "audit.k8s.io/truncated"
 
 
 class ObjectReference(msgspec.Struct, omit_defaults=True, frozen=True):
@@ -72,19 +76,48 @@ def user_info(user: User) -> dict[str, Any]:
     return found
 
 
+class LineTooLargeError(ValueError):
+    """An event does not fit on a line of the log even without its bodies."""
+
+
 def line(entry: Entry) -> bytes:
-    """One line, whatever is in the bodies; one that makes no sense is left out."""
+    """One line of the log. A body that cannot be decoded is left out.
+
+    A line has at most `limits.AUDIT_LINE_BYTES`. Where it would be longer, both bodies are left out and an annotation
+    says so, as with the real server's --audit-log-truncate-enabled; LineTooLargeError if that is not enough.
+    """
     event, omits = entry.event, entry.omits_managed_fields
-    event.requestObject = _value(entry.request, omits)
-    event.responseObject = _value(entry.response, omits)
-    return msgspec.json.encode(event) + b"\n"
+    try:
+        event.requestObject = _value(entry.request, omits)
+        event.responseObject = _value(entry.response, omits)
+    except _TooLargeError:
+        return _truncated(event)
+    data = msgspec.json.encode(event)
+    return data + b"\n" if len(data) < limits.AUDIT_LINE_BYTES else _truncated(event)
+
+
+def _truncated(event: Event) -> bytes:
+    event.requestObject = event.responseObject = None
+    event.annotations = {**event.annotations, _TRUNCATED: "true"}
+    data = msgspec.json.encode(event)
+    if len(data) >= limits.AUDIT_LINE_BYTES:
+        raise LineTooLargeError(f"an event has {len(data)} bytes, more than the {limits.AUDIT_LINE_BYTES} of a line")
+    return data + b"\n"
+
+
+class _TooLargeError(Exception):
+    """A body would take up too much room."""
 
 
 def _value(body: Body | None, omits_managed_fields: bool) -> Any:
     if body is None:
         return None
+    if len(body.data) > limits.AUDIT_LINE_BYTES:
+        raise _TooLargeError
     try:
         value = _read(body)
+    except _TooLargeError:
+        raise
     except Exception:  # a body can be anything: the log is no place to fail for it
         return None
     if omits_managed_fields and isinstance(value, dict):
@@ -99,15 +132,23 @@ def _dicts(value: Any) -> list[dict[str, Any]]:
 
 
 def _read(body: Body) -> Any:
+    """The value of a body, within the bounds of the server's own decoders."""
     if "protobuf" in body.media:
         from sampan.api.codec import protobuf
 
         return protobuf.decode(body.data)
     if "yaml" in body.media:
-        import yaml
+        from sampan.api.codec import yaml
 
-        return yaml.load(body.data, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
+        try:
+            return yaml.decode(body.data).value
+        except yaml.YamlTooLargeError as error:
+            raise _TooLargeError from error
+    try:
+        json_codec.check_size(body.data)
+    except json_codec.BodyTooLargeError as error:
+        raise _TooLargeError from error
     return msgspec.json.decode(body.data)
 
 
-__all__ = ["Body", "Entry", "Event", "ObjectReference", "line", "user_info"]
+__all__ = ["Body", "Entry", "Event", "LineTooLargeError", "ObjectReference", "line", "user_info"]

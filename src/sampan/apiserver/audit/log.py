@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
+from sampan.api import limits
 from sampan.apiserver.audit.event import Entry, line
 from sampan.machinery.clock import Clock
 from sampan.machinery.metrics import Metrics
@@ -124,11 +125,27 @@ class AuditLog:
         return batch
 
     def _write(self, batch: list[Entry]) -> None:
+        lines: list[bytes] = []
+        size = 0
+        for entry in batch:
+            try:
+                lines.append(line(entry))
+                size += len(lines[-1])
+            except (ValueError, TypeError) as error:
+                self._lost.inc()
+                log.error("audit log: dropped event %s: %s", entry.event.auditID, error)
+            if size >= limits.AUDIT_LINE_BYTES:
+                self._append(lines)
+                lines, size = [], 0
+        self._append(lines)
+
+    def _append(self, lines: list[bytes]) -> None:
+        """Write some lines, few enough that they take up little memory."""
         try:
-            self._file.write([line(entry) for entry in batch])
-        except (OSError, ValueError, TypeError) as fault:
-            self._lost.inc(len(batch))
-            log.error("audit log: %d events lost: %s", len(batch), fault)
+            self._file.write(lines)
+        except OSError as error:
+            self._lost.inc(len(lines))
+            log.error("audit log: %d events lost: %s", len(lines), error)
 
 
 def _stamp(now: float) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncIterator, Iterable
 from functools import lru_cache
 from http import HTTPStatus
 
@@ -10,6 +11,7 @@ from aiohttp import web
 from aiohttp.helpers import rfc822_formatted_time
 
 from sampan.apiserver.call import Call
+from sampan.apiserver.compression import gzipped
 from sampan.apiserver.rendering import Rendered
 
 _NO_CACHE = "no-cache, private"
@@ -49,7 +51,7 @@ async def respond(request: web.BaseRequest, call: Call, rendered: Rendered) -> w
     if is_plain:
         response.enable_chunked_encoding()
     await response.prepare(request)
-    for chunk in chunks:
+    async for chunk in gzipped(chunks) if rendered.is_gzipped else _one_by_one(chunks):
         if is_plain:
             await _send_chunk(request, chunk)
         else:
@@ -57,6 +59,11 @@ async def respond(request: web.BaseRequest, call: Call, rendered: Rendered) -> w
         await asyncio.sleep(0)
     await response.write_eof()
     return response
+
+
+async def _one_by_one(chunks: Iterable[bytes]) -> AsyncIterator[bytes]:
+    for chunk in chunks:
+        yield chunk
 
 
 async def _send_chunk(request: web.BaseRequest, chunk: bytes) -> None:
