@@ -66,6 +66,9 @@ zlib does not hold the interpreter lock."""
 
 # -- certificates and keys -------------------------------------------------------------------------------------------
 
+SIGNING_REQUEST_BYTES: Final = 256 << 10
+"""The largest PEM signing request. One with an RSA key of 16384 bits and a thousand names has about 100 kB."""
+
 # -- images and containers -------------------------------------------------------------------------------------------
 
 # -- watches and caches ----------------------------------------------------------------------------------------------

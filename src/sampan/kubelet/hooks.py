@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from yarl import URL
+
 from sampan.api import gotext
 from sampan.api.types.core_v1 import HTTPGetAction, LifecycleHandler, Pod
 from sampan.kubelet.probes import http, tcp
 from sampan.kubelet.probes.asking import port_of
 from sampan.kubelet.provision import AnyContainer
 from sampan.machinery.clock import Clock
+from sampan.machinery.http_session import HttpSession, get_following
 from sampan.machinery.lean_aiohttp import aiohttp
 from sampan.runtimes.contract import Runtime, RuntimeFailure
 from sampan.runtimes.streams import collected
@@ -88,16 +91,16 @@ def _port(port: int | str, container: AnyContainer) -> int:
 
 async def _get(url: str, headers: dict[str, str]) -> None:
     connector = aiohttp.TCPConnector(ssl=http.unverified(), force_close=True, limit=1)
-    async with aiohttp.ClientSession(connector=connector, skip_auto_headers=["User-Agent"]) as session:
+    async with HttpSession(connector=connector, skip_auto_headers=["User-Agent"]) as session:
         try:
-            async with session.get(url, headers=headers) as answer:
+            async with get_following(session, URL(url, encoded=True), headers) as answer:
                 await answer.content.read(_MOST_OUTPUT)
         except aiohttp.ClientConnectorSSLError:
             if not url.startswith("https:"):
                 raise
             plain = "http:" + url.removeprefix("https:")
             kept = {name: value for name, value in headers.items() if name.lower() != "authorization"}
-            async with session.get(plain, headers=kept) as answer:
+            async with get_following(session, URL(plain, encoded=True), kept) as answer:
                 await answer.content.read(_MOST_OUTPUT)
 
 

@@ -6,9 +6,13 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
 from cryptography import x509
+from cryptography.exceptions import UnsupportedAlgorithm
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
+
+from sampan.api import limits
+from sampan.machinery import pem
 
 _BACKDATED = timedelta(minutes=5)
 """Clocks differ a little between machines."""
@@ -90,9 +94,43 @@ def life(certificate: bytes) -> tuple[float, float]:
 
 
 def common_name(certificate: bytes) -> str:
-    """Whom a PEM certificate is for."""
-    found = x509.load_pem_x509_certificate(certificate).subject.get_attributes_for_oid(NameOID.COMMON_NAME)
-    return str(found[0].value) if found else ""
+    """Return the common name of a PEM certificate's subject, "" if it has none."""
+    return subject_common_name(x509.load_pem_x509_certificate(certificate).subject)
+
+
+def subject_common_name(subject: x509.Name) -> str:
+    """Return the common name of a subject. Of several the last one counts, as in Go's `pkix.Name`."""
+    names = subject.get_attributes_for_oid(NameOID.COMMON_NAME)
+    return str(names[-1].value) if names else ""
+
+
+def subject_organizations(subject: x509.Name) -> list[str]:
+    return [str(part.value) for part in subject.get_attributes_for_oid(NameOID.ORGANIZATION_NAME)]
+
+
+class BadSigningRequest(ValueError):
+    """The text is not one well-formed signing request. The message is that of the real server where it has one."""
+
+
+def parse_signing_request(text: bytes) -> x509.CertificateSigningRequest:
+    """Read the PEM of a signing request. Validation, admission, approval and signing must all use this function.
+
+    Text around the block is allowed, as in the real server, but only one block of any type: what a second block says
+    could be taken for the request by another reader, and approvers would see something else than what is signed.
+    """
+    if len(text) > limits.SIGNING_REQUEST_BYTES:
+        raise BadSigningRequest(f"must not be larger than {limits.SIGNING_REQUEST_BYTES} bytes")
+    block = next(pem.read_blocks(text), None)
+    if block is None or block.type != pem.CERTIFICATE_REQUEST:
+        raise BadSigningRequest(f"PEM block type must be {pem.CERTIFICATE_REQUEST}")
+    if pem.count_markers(text) > 1:
+        raise BadSigningRequest("must contain exactly one PEM block")
+    try:
+        request = x509.load_der_x509_csr(block.content)
+        _ = request.subject, request.extensions
+    except (ValueError, x509.DuplicateExtension, x509.UnsupportedGeneralNameType, UnsupportedAlgorithm):
+        raise BadSigningRequest("asn1: structure error: malformed certificate request") from None
+    return request
 
 
 def expiry(certificate: bytes) -> float:
@@ -169,4 +207,5 @@ def _load_key(pem: bytes) -> ec.EllipticCurvePrivateKey:
     return key
 
 
-__all__ = ["KeyPair", "Request", "covers", "expiry", "issue", "make_ca", "make_key", "make_request"]
+__all__ = ["BadSigningRequest", "KeyPair", "Request", "common_name", "covers", "expiry", "issue", "make_ca", "make_key"]
+__all__ += ["make_request", "parse_signing_request", "subject_common_name", "subject_organizations"]

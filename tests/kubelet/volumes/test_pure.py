@@ -183,7 +183,7 @@ def test_tokens_are_renewed_in_time(life_s: int) -> None:
 
 
 def test_trust_anchors() -> None:
-    one, two = (f"-----BEGIN CERTIFICATE-----\n{text}\n-----END CERTIFICATE-----\n" for text in ("AA==", "BB=="))
+    one, two = (f"-----BEGIN CERTIFICATE-----\n{text}\n-----END CERTIFICATE-----\n" for text in ("AA==", "BA=="))
     assert joined([one + two, f"# words\n{two}"]) == (one + two).encode()
     assert joined([]) == b""
 

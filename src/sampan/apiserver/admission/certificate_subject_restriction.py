@@ -24,7 +24,6 @@ class CertificateSubjectRestriction:
 
 def organizations_of(request: CertificateSigningRequest) -> list[str]:
     """Of the subject that is to be certified. The request was found well-formed before."""
-    from cryptography.x509.oid import NameOID
+    from sampan.machinery.certificates import subject_organizations
 
-    parsed = parse_request(request.spec.request or b"")
-    return [str(part.value) for part in parsed.subject.get_attributes_for_oid(NameOID.ORGANIZATION_NAME)]
+    return subject_organizations(parse_request(request.spec.request or b"").subject)

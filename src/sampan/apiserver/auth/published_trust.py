@@ -14,6 +14,7 @@ from sampan.apiserver.bootstrap import SYSTEM
 from sampan.apiserver.call import Call, Query
 from sampan.apiserver.negotiation import JSON
 from sampan.machinery import errors
+from sampan.machinery.pem import CERTIFICATE, read_blocks
 from sampan.storage.backend import StorageError
 from sampan.storage.cacher import CacheError, Selection, WatchQuery
 
@@ -26,7 +27,6 @@ log = logging.getLogger(__name__)
 NAMESPACE, NAME = "kube-system", "extension-apiserver-authentication"
 _PATH = f"/api/v1/namespaces/{NAMESPACE}/configmaps"
 _CLIENT_CA, _PROXY_CA = "client-ca-file", "requestheader-client-ca-file"
-_END = "-----END CERTIFICATE-----"
 _RETRY_S = 1.0
 
 
@@ -60,8 +60,9 @@ def combined(present: Mapping[str, str], wanted: Mapping[str, str]) -> dict[str,
 
 def _joined(key: str, present: str, wanted: str) -> str:
     if key in (_CLIENT_CA, _PROXY_CA):
-        missing = [one for one in _certificates(wanted) if one not in _certificates(present)]
-        return present.rstrip("\n") + "\n" + "".join(f"{one}\n" for one in missing) if missing else present
+        known = set(_certificates(present))
+        missing = [certificate for certificate in _certificates(wanted) if certificate not in known]
+        return "\n".join([present.rstrip("\n"), *missing, ""]) if missing else present
     try:
         words = msgspec.json.decode(present, type=list[str])
     except msgspec.DecodeError:
@@ -71,7 +72,8 @@ def _joined(key: str, present: str, wanted: str) -> str:
 
 
 def _certificates(bundle: str) -> list[str]:
-    return [(part.strip() + "\n" + _END).strip() for part in bundle.split(_END) if "BEGIN CERTIFICATE" in part]
+    blocks = (block for block in read_blocks(bundle.encode()) if block.type == CERTIFICATE)
+    return [block.encode().decode().rstrip("\n") for block in blocks]
 
 
 class TrustPublisher:

@@ -22,6 +22,7 @@ from sampan.apiserver.proxy.logs import refused
 from sampan.apiserver.proxy.rewriting import Rewriting, decoded, encoded
 from sampan.apiserver.results import BytesAnswer
 from sampan.machinery import errors
+from sampan.machinery.http_session import REDIRECTS, HttpSession
 from sampan.machinery.multiplex import handshake, upgrading
 from sampan.machinery.multiplex.takeover import Taken, taken
 from sampan.machinery.multiplex.wire import StreamWire, joined
@@ -46,12 +47,16 @@ _SILENT_HEADERS = ("Accept", "Accept-Encoding", "User-Agent", "Content-Type")
 _KEPT_HEADERS = ("Content-Encoding", "Location", "Vary")
 
 
+class RedirectForbidden(ConnectionError):
+    """A kubelet answered with a redirect. The server never follows one: its credentials are for that kubelet alone."""
+
+
 class Upstream:
     """`close()` at the end."""
 
     def __init__(self, *, kubelets: Kubelets) -> None:
         self.kubelets = kubelets
-        self._session: aiohttp.ClientSession | None = None
+        self._session: HttpSession | None = None
         self._believing = believing()
 
     async def close(self) -> None:
@@ -87,6 +92,8 @@ class Upstream:
         location = await self.kubelets.location(node)
         try:
             answer = await self.fetch(location, target)
+        except RedirectForbidden as error:
+            raise errors.internal_error(str(error)) from None
         except ConnectionError as fault:
             url = self._url(location, target)
             raise errors.internal_error(f'Get "{url}": {fault}') from None
@@ -102,13 +109,17 @@ class Upstream:
             answer.close()
 
     async def fetch(self, location: Location, target: str) -> aiohttp.ClientResponse:
-        """A GET of the server's own. What is wrong with the way there is an OSError."""
+        """Send a GET with the server's own credentials. Failures on the way there are ConnectionError."""
         try:
-            return await self._open().get(self._url(location, target), ssl=self._context(location))
+            response = await self._open().get(self._url(location, target), ssl=self._context(location))
         except aiohttp.ClientConnectorError as fault:
             raise ConnectionError(told(fault.os_error, location)) from None
         except (aiohttp.ClientError, TimeoutError) as fault:
             raise ConnectionError(str(fault) or "timeout") from None
+        if response.status in REDIRECTS:
+            response.close()
+            raise RedirectForbidden(f'Get "{response.headers.get("Location", "")}": redirects forbidden')
+        return response
 
     async def ask(
         self,
@@ -125,7 +136,6 @@ class Upstream:
             "ssl": tls,
             "server_hostname": server_name,
             "skip_auto_headers": _SILENT_HEADERS,
-            "allow_redirects": False,
         }
         try:
             async with self._open().get(self._url(location, target), headers=CIMultiDict(headers), **options) as answer:
@@ -148,7 +158,6 @@ class Upstream:
                 headers=headers,
                 data=request.content if request.body_exists else None,
                 ssl=self._context(location),
-                allow_redirects=False,
                 skip_auto_headers=_SILENT_HEADERS,
             )
         except aiohttp.ClientConnectorError as fault:
@@ -156,10 +165,10 @@ class Upstream:
         except (aiohttp.ClientError, TimeoutError, OSError) as fault:
             raise unreachable(str(fault) or "EOF") from None
 
-    def _open(self) -> aiohttp.ClientSession:
+    def _open(self) -> HttpSession:
         if self._session is None:
             connect = aiohttp.ClientTimeout(total=None, sock_connect=self.kubelets.access.timeout_s)
-            self._session = aiohttp.ClientSession(
+            self._session = HttpSession(
                 connector=aiohttp.TCPConnector(limit=0, use_dns_cache=False, keepalive_timeout=_KEPT_S),
                 cookie_jar=aiohttp.DummyCookieJar(),
                 auto_decompress=False,

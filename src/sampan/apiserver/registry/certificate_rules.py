@@ -5,20 +5,17 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from sampan.api import names
 from sampan.api.faults import FieldError
 from sampan.api.gotext import quote
 from sampan.apiserver.registry.podspec.formats import Faults
+from sampan.machinery.pem import CERTIFICATE, PemBlock, read_blocks
 
 if TYPE_CHECKING:
     from cryptography.x509 import Certificate, CertificateSigningRequest
 
-_REQUEST, _CERTIFICATE = "CERTIFICATE REQUEST", "CERTIFICATE"
-_BLOCK = re.compile(rb"-----BEGIN ([^-\r\n]*)-----[ \t]*\r?\n(.*?)\r?\n?-----END \1-----", re.DOTALL)
 _LONGEST_PATH = names.SUBDOMAIN_MAX + names.LABEL_MAX + 1
 _LONGEST_SIGNER = names.SUBDOMAIN_MAX + _LONGEST_PATH + 1
 
@@ -52,31 +49,24 @@ def _label_faults(text: str, check: names.NameCheck, at: str) -> Faults:
             return
 
 
-class BadRequest(ValueError):
-    """No signed request; the message is the server's."""
+def parse_request(text: bytes) -> CertificateSigningRequest:
+    """Read `spec.request`. A ValueError carries the server's message."""
+    from sampan.machinery.certificates import parse_signing_request
+
+    return parse_signing_request(text)
 
 
-def parse_request(pem: bytes) -> CertificateSigningRequest:
-    from cryptography import x509
+def request_fault(text: bytes) -> str:
+    """Return what is wrong with `spec.request`, "" if nothing is."""
+    from cryptography.exceptions import UnsupportedAlgorithm
 
-    found = _BLOCK.search(pem)
-    if found is None or found[1].decode("ascii", "replace") != _REQUEST:
-        raise BadRequest(f"PEM block type must be {_REQUEST}")
     try:
-        return x509.load_pem_x509_csr(found[0])
-    except ValueError:
-        raise BadRequest("asn1: structure error: malformed certificate request") from None
-
-
-def request_fault(pem: bytes) -> str:
-    """What is wrong with a request for a certificate; empty if nothing is."""
-    try:
-        request = parse_request(pem)
-    except BadRequest as bad:
-        return str(bad)
+        request = parse_request(text)
+    except ValueError as error:
+        return str(error)
     try:
         is_signed = request.is_signature_valid
-    except (ValueError, TypeError):
+    except (ValueError, TypeError, UnsupportedAlgorithm):
         return "x509: cannot verify signature: algorithm unimplemented"
     return "" if is_signed else _unsigned(request)
 
@@ -92,54 +82,50 @@ def _unsigned(request: CertificateSigningRequest) -> str:
     return f"x509: {kind} verification failure"
 
 
-def certificate_fault(pem: bytes) -> str:
-    """What is wrong with issued certificates; empty if nothing is."""
-    blocks = list(_blocks(pem))
-    for kind, body in blocks:
-        if kind != _CERTIFICATE:
-            return f"only CERTIFICATE PEM blocks are allowed, found {quote(kind)}"
-        if b":" in body:
+def certificate_fault(text: bytes) -> str:
+    """Return what is wrong with the PEM of issued certificates, "" if nothing is."""
+    is_empty = True
+    for block in read_blocks(text):
+        is_empty = False
+        if block.type != CERTIFICATE:
+            return f"only CERTIFICATE PEM blocks are allowed, found {quote(block.type)}"
+        if block.headers:
             return "no PEM block headers are permitted"
-        if _certificate(body) is None:
+        if _certificate(block) is None:
             return "x509: malformed certificate"
-    return "" if blocks else "must contain at least one CERTIFICATE PEM block"
+    return "must contain at least one CERTIFICATE PEM block" if is_empty else ""
 
 
-def _blocks(pem: bytes) -> Iterator[tuple[str, bytes]]:
-    for found in _BLOCK.finditer(pem):
-        yield found[1].decode("ascii", "replace"), found[2]
-
-
-def _certificate(body: bytes) -> Certificate | None:
+def _certificate(block: PemBlock) -> Certificate | None:
     from cryptography import x509
 
     try:
-        return x509.load_pem_x509_certificate(b"-----BEGIN CERTIFICATE-----\n%b\n-----END CERTIFICATE-----\n" % body)
+        return x509.load_der_x509_certificate(block.content)
     except ValueError:
         return None
 
 
-def anchor_faults(pem: bytes) -> list[str]:
-    """What is wrong with a bundle of CA certificates: each must be one, and be there once."""
-    blocks = list(_blocks(pem))
-    found = [f"entry {index} {fault}" for index, block in enumerate(blocks) if (fault := _anchor_fault(*block))]
+def anchor_faults(text: bytes) -> list[str]:
+    """Return what is wrong with a bundle of trust anchors: each must be a CA certificate, and occur once."""
+    blocks = list(read_blocks(text))
+    found = [f"entry {index} {fault}" for index, block in enumerate(blocks) if (fault := _anchor_fault(block))]
     if found:
         return found
     if not blocks:
         return ["at least one trust anchor must be provided"]
     places: dict[bytes, list[int]] = {}
-    for index, (_, body) in enumerate(blocks):
-        places.setdefault(b"".join(body.split()), []).append(index)
+    for index, block in enumerate(blocks):
+        places.setdefault(block.content, []).append(index)
     repeated = (" ".join(map(str, indices)) for indices in places.values() if len(indices) > 1)
     return [f"duplicate trust anchor (indices [{indices}])" for indices in repeated]
 
 
-def _anchor_fault(kind: str, body: bytes) -> str:
-    if kind != _CERTIFICATE:
-        return f"has bad block type: {kind}"
-    if b":" in body:
+def _anchor_fault(block: PemBlock) -> str:
+    if block.type != CERTIFICATE:
+        return f"has bad block type: {block.type}"
+    if block.headers:
         return "has PEM block headers"
-    certificate = _certificate(body)
+    certificate = _certificate(block)
     if certificate is None:
         return "does not parse as X.509"
     return "" if _is_ca(certificate) else "does not have the CA bit set"
@@ -150,5 +136,5 @@ def _is_ca(certificate: Certificate) -> bool:
 
     try:
         return certificate.extensions.get_extension_for_class(x509.BasicConstraints).value.ca
-    except (x509.ExtensionNotFound, ValueError):
+    except (x509.ExtensionNotFound, x509.DuplicateExtension, x509.UnsupportedGeneralNameType, ValueError):
         return False

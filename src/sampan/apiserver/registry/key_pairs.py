@@ -1,24 +1,19 @@
 """Whether a certificate and a private key belong together. `cryptography` loads when the first one is looked at."""
 
-import re
-
-_BLOCK = re.compile(rb"-----BEGIN ([^-\r\n]*)-----[\r\n]+.*?[\r\n]-----END \1-----", re.DOTALL)
+from sampan.machinery.pem import CERTIFICATE, PRIVATE_KEY_SUFFIX, PemBlock, read_blocks
 
 
 def fault_of(certificate: bytes, key: bytes) -> str:
-    """What is wrong with the pair, in the real server's words; empty if nothing is."""
-    certificates = _blocks(certificate)
-    if "CERTIFICATE" not in (kind for kind, _ in certificates):
-        return _no_certificate([kind for kind, _ in certificates])
-    keys = _blocks(key)
-    if not any(kind.endswith("PRIVATE KEY") for kind, _ in keys):
-        return _no_key([kind for kind, _ in keys])
-    first = next(block for kind, block in certificates if kind == "CERTIFICATE")
-    return _mismatch(first, next(block for kind, block in keys if kind.endswith("PRIVATE KEY")))
-
-
-def _blocks(text: bytes) -> list[tuple[str, bytes]]:
-    return [(match[1].decode("ascii", "replace"), match[0]) for match in _BLOCK.finditer(text)]
+    """Return what is wrong with the pair in the words of Go's `tls.X509KeyPair`, "" if nothing is."""
+    certificates = list(read_blocks(certificate))
+    leaf = next((block for block in certificates if block.type == CERTIFICATE), None)
+    if leaf is None:
+        return _no_certificate([block.type for block in certificates])
+    keys = list(read_blocks(key))
+    private = next((block for block in keys if block.type.endswith(PRIVATE_KEY_SUFFIX)), None)
+    if private is None:
+        return _no_key([block.type for block in keys])
+    return _mismatch(leaf, private)
 
 
 def _no_certificate(found: list[str]) -> str:
@@ -42,17 +37,18 @@ def _no_key(found: list[str]) -> str:
     return f'tls: failed to find PEM block with type ending in "PRIVATE KEY" in key input {skipped}'
 
 
-def _mismatch(certificate: bytes, key: bytes) -> str:
+def _mismatch(certificate: PemBlock, key: PemBlock) -> str:
     from cryptography import x509
+    from cryptography.exceptions import UnsupportedAlgorithm
     from cryptography.hazmat.primitives.serialization import load_pem_private_key
 
     try:
-        public = x509.load_pem_x509_certificate(certificate).public_key()
-    except ValueError:
+        public = x509.load_der_x509_certificate(certificate.content).public_key()
+    except (ValueError, UnsupportedAlgorithm):
         return "x509: malformed certificate"
     try:
-        private = load_pem_private_key(key, password=None)
-    except (ValueError, TypeError):
+        private = load_pem_private_key(key.encode(), password=None)
+    except (ValueError, TypeError, UnsupportedAlgorithm):
         return "tls: failed to parse private key"
     other = private.public_key()
     if type(other) is not type(public):

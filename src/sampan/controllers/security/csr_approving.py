@@ -15,6 +15,7 @@ from sampan.controllers.security.csr_rules import (
     KUBELET_CLIENT,
     SIGNERS,
     Asked,
+    UnreadableRequest,
     asked_of,
     has,
     read,
@@ -82,8 +83,13 @@ class CsrApprovingController:
         request = self._known.by_key(key)
         if request is None or not is_open(request):
             return
+        try:
+            asked = asked_of(read(request))
+        except UnreadableRequest as error:
+            log.warning("not approving certificate signing request %s: %s", key.name, error)
+            return
         tried = []
-        for way in recognized(request, asked_of(read(request))):
+        for way in recognized(request, asked):
             tried.append(way.subresource)
             if await self._is_allowed(request, way):
                 await self._approve(request, way.message)

@@ -37,26 +37,27 @@ class Asked:
 
 
 def read(request: CertificateSigningRequest) -> x509.CertificateSigningRequest:
-    from cryptography import x509
+    """Parse `spec.request` with the function that validation and admission use: what they saw is what is signed."""
+    from sampan.machinery.certificates import BadSigningRequest, parse_signing_request
 
     try:
-        return x509.load_pem_x509_csr(request.spec.request or b"")
-    except ValueError as fault:
-        raise UnreadableRequest(f"unable to parse csr {request.metadata.name!r}: {fault}") from None
+        return parse_signing_request(request.spec.request or b"")
+    except BadSigningRequest as error:
+        raise UnreadableRequest(f"unable to parse csr {request.metadata.name!r}: {error}") from None
 
 
 def asked_of(csr: x509.CertificateSigningRequest) -> Asked:
     from cryptography import x509
-    from cryptography.x509.oid import NameOID
+
+    from sampan.machinery.certificates import subject_common_name, subject_organizations
 
     try:
         names = csr.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
     except x509.ExtensionNotFound:
         names = x509.SubjectAlternativeName([])
-    subject = csr.subject.get_attributes_for_oid
     return Asked(
-        name="".join(str(part.value) for part in subject(NameOID.COMMON_NAME)[-1:]),
-        organizations=[str(part.value) for part in subject(NameOID.ORGANIZATION_NAME)],
+        name=subject_common_name(csr.subject),
+        organizations=subject_organizations(csr.subject),
         dns_names=names.get_values_for_type(x509.DNSName),
         addresses=[str(address) for address in names.get_values_for_type(x509.IPAddress)],
         emails=names.get_values_for_type(x509.RFC822Name),

@@ -2,13 +2,23 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping
 from pathlib import Path
 
 from sampan.api import times
 from sampan.api.types.certificates_v1 import CertificateSigningRequest, CertificateSigningRequestCondition
 from sampan.controllers.descriptor import ControllerConfig, Parts
-from sampan.controllers.security.csr_rules import APPROVED, DENIED, FAILED, SIGNERS, asked_of, has, read
+from sampan.controllers.security.csr_rules import (
+    APPROVED,
+    DENIED,
+    FAILED,
+    SIGNERS,
+    UnreadableRequest,
+    asked_of,
+    has,
+    read,
+)
 from sampan.controllers.security.issuing import Authority
 from sampan.machinery import errors
 from sampan.machinery.client import Client, resource_of
@@ -17,6 +27,8 @@ from sampan.machinery.controller import Watch
 from sampan.machinery.copies import copy_of
 from sampan.machinery.informer import InformerFactory
 from sampan.machinery.object_key import Key, key_of
+
+log = logging.getLogger(__name__)
 
 
 def is_due(request: CertificateSigningRequest) -> bool:
@@ -65,6 +77,8 @@ class CsrSigningController:
             return
         try:
             await self._requests.update_status(answered(request, authority, self._clock.now()))
+        except UnreadableRequest as error:
+            log.warning("not signing certificate signing request %s: %s", key.name, error)
         except errors.NotFound:
             return
 

@@ -8,10 +8,13 @@ import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from yarl import URL
+
 from sampan.api.types.core_v1 import Pod
 from sampan.kubelet.agent.config import AgentConfig
 from sampan.kubelet.agent.static_pods import FILE, HTTP, BadManifest, read_pods
 from sampan.machinery.clock import Clock
+from sampan.machinery.http_session import HttpSession, get_following
 from sampan.machinery.lean_aiohttp import aiohttp
 
 log = logging.getLogger(__name__)
@@ -83,15 +86,18 @@ class Sources:
                     self._update(HTTP, read_pods(text, HTTP, self._config.name, self._clock.now()))
                     before = text
                 self._is_fetched = True
-            except (aiohttp.ClientError, OSError, TimeoutError, BadManifest) as fault:
+            except (aiohttp.ClientError, OSError, TimeoutError, ValueError) as fault:
                 log.warning("%s: %s", self._config.static_url, fault)
             await self._clock.sleep(self._config.static_url_period_s)
 
     async def _fetched(self) -> str:
-        async with asyncio.timeout(10), aiohttp.ClientSession() as session:
-            headers = dict(self._config.static_url_headers)
-            async with session.get(self._config.static_url, headers=headers) as answer:
-                answer.raise_for_status()
+        headers = dict(self._config.static_url_headers)
+        async with asyncio.timeout(10), HttpSession() as session:
+            # The headers may be credentials: with them a redirect is followed on the same host only.
+            url = URL(self._config.static_url)
+            async with get_following(session, url, headers, may_leave_host=not headers) as answer:
+                if answer.status not in range(200, 207):
+                    raise BadManifest(f"{answer.url}: {answer.status} {answer.reason}")
                 data = bytearray()
                 async for piece in answer.content.iter_any():
                     data += piece

@@ -11,12 +11,11 @@ from yarl import URL
 from sampan.api.types.core_v1 import HTTPGetAction
 from sampan.kubelet.probes import tcp
 from sampan.kubelet.probes.results import Answer
+from sampan.machinery.http_session import HttpSession, get_following
 from sampan.machinery.lean_aiohttp import aiohttp
 
 AGENT = "kube-probe/1.36"
 _MOST_BODY = 10 << 10
-_MOST_REDIRECTS = 10
-_REDIRECTS = frozenset({301, 302, 303, 307, 308})
 
 
 def url_of(action: HTTPGetAction, address: str, port: int) -> str:
@@ -47,18 +46,12 @@ async def ask(url: str, headers: Mapping[str, str], timeout_s: float) -> Answer:
 
 async def _ask(url: URL, headers: Mapping[str, str]) -> Answer:
     connector = aiohttp.TCPConnector(ssl=unverified(), force_close=True, limit=1)
-    async with aiohttp.ClientSession(connector=connector, skip_auto_headers=["User-Agent"]) as session:
-        for _ in range(_MOST_REDIRECTS + 1):
-            async with session.get(url, headers=headers, allow_redirects=False) as answer:
-                body = (await answer.content.read(_MOST_BODY)).decode("utf-8", "replace")
-                if answer.status not in _REDIRECTS or "Location" not in answer.headers:
-                    return _judged(answer.status, body)
-                to = url.join(URL(answer.headers["Location"]))
-                if to.host != url.host:
-                    text = f"Probe terminated redirects, Response body: {body}"
-                    return Answer(True, text, is_warning=True)
-                url = to
-    return Answer(False, f'Get "{url}": stopped after {_MOST_REDIRECTS} redirects')
+    async with (
+        HttpSession(connector=connector, skip_auto_headers=["User-Agent"]) as session,
+        get_following(session, url, headers) as answer,
+    ):
+        body = (await answer.content.read(_MOST_BODY)).decode("utf-8", "replace")
+        return _judged(answer.status, body)
 
 
 def _judged(status: int, body: str) -> Answer:

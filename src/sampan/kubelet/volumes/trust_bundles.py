@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
 
 from sampan.api.label_selector import selector_of
@@ -11,8 +10,7 @@ from sampan.api.types.core_v1 import ClusterTrustBundleProjection
 from sampan.kubelet.volumes.contract import VolumeFault
 from sampan.machinery import errors
 from sampan.machinery.client import Client, ConnectionFailed, Selection
-
-_BLOCK = re.compile(r"-----BEGIN ([^-]+)-----.*?-----END \1-----\n?", re.DOTALL)
+from sampan.machinery.pem import read_blocks
 
 
 class TrustBundles:
@@ -45,9 +43,8 @@ class TrustBundles:
 
 
 def joined(bundles: Iterable[str]) -> bytes:
-    """Each certificate of the bundles once."""
-    blocks = {match[0].strip() for text in bundles for match in _BLOCK.finditer(text)}
-    return "".join(f"{block}\n" for block in sorted(blocks)).encode()
+    """Return each certificate of the bundles once."""
+    return b"".join(sorted({block.encode() for text in bundles for block in read_blocks(text.encode())}))
 
 
 __all__ = ["TrustBundles", "joined"]

@@ -16,12 +16,15 @@ from sampan.machinery.client.access import Access, tls_context
 from sampan.machinery.client.codecs import ObjectCodec
 from sampan.machinery.client.responses import BytesResponse, DecodedEvent, read_event
 from sampan.machinery.client.transport import ConnectionFailed, Events, Request, Response
+from sampan.machinery.http_session import HttpSession
 from sampan.machinery.lean_aiohttp import aiohttp
 
 _CONNECT_S = 10.0
 _ANSWER_S = 60.0
 _WATCH_GRACE_S = 30.0
 """How much longer than asked for a watch may be silent before the connection counts as dead."""
+_LAST_SUCCESS = 206
+"""Greater codes are errors, redirects among them, as in client-go."""
 _SAFE = "/~!$&'()*+,;=:@"
 
 
@@ -31,7 +34,7 @@ class _Connections:
 
     def __init__(self, access: Access) -> None:
         connector = aiohttp.TCPConnector(ssl=tls_context(access), limit=0, keepalive_timeout=90)
-        self.session = aiohttp.ClientSession(connector=connector, headers={"Accept-Encoding": "identity"})
+        self.session = HttpSession(connector=connector, headers={"Accept-Encoding": "identity"})
         self._users, self._is_retired = 0, False
 
     @asynccontextmanager
@@ -75,7 +78,7 @@ class HttpTransport:
                 body = await answer.read()
         except (aiohttp.ClientError, TimeoutError, ssl.SSLError) as fault:
             raise _connection_failed(request, fault) from fault
-        if answer.status >= 400:
+        if answer.status > _LAST_SUCCESS:
             raise _failure(request, answer.status, answer.headers, body)
         return BytesResponse(answer.status, answer.headers, body)
 
@@ -90,7 +93,7 @@ class HttpTransport:
             except (aiohttp.ClientError, TimeoutError, ssl.SSLError) as fault:
                 raise _connection_failed(request, fault) from fault
             try:
-                if answer.status >= 400:
+                if answer.status > _LAST_SUCCESS:
                     raise _failure(request, answer.status, answer.headers, await answer.read())
                 yield _HttpEvents(request, answer, codec)
             finally:
@@ -118,7 +121,6 @@ class HttpTransport:
             timeout=timeout,
             server_hostname=self._access.tls_server_name or None,
             proxy=self._access.proxy_url or None,
-            allow_redirects=False,
         )
 
 

@@ -9,6 +9,7 @@ from collections.abc import AsyncIterator, Mapping
 from typing import Any
 from urllib.parse import urlencode
 
+from sampan.machinery.http_session import REDIRECTS, HttpSession
 from sampan.machinery.lean_aiohttp import aiohttp
 from sampan.machinery.multiplex import upgrading
 from sampan.runtimes.contract import RuntimeFailure
@@ -37,7 +38,7 @@ class DockerClient:
 
     def __init__(self, socket: str) -> None:
         self._path = socket.removeprefix("unix://")
-        self._session = aiohttp.ClientSession(
+        self._session = HttpSession(
             connector=aiohttp.UnixConnector(path=self._path, limit=0), timeout=aiohttp.ClientTimeout(total=None)
         )
 
@@ -143,7 +144,7 @@ def _checked(code: int, data: bytes, reason: str) -> Any:
         value = json.loads(data) if data.strip() else None
     except ValueError:
         value = data.decode("utf-8", "replace")
-    if code >= 400:
+    if code >= 400 or code in REDIRECTS:
         told = value.get("message", "") if isinstance(value, dict) else str(value or "")
         raise DockerError(reason, code, f"Error response from daemon: {told.strip() or code}")
     return value

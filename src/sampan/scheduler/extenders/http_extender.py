@@ -15,7 +15,7 @@ from sampan.scheduler.extenders.tls import context_of
 from sampan.scheduler.pod_info import PodInfo
 
 if TYPE_CHECKING:
-    import aiohttp
+    from sampan.machinery.http_session import HttpSession
 
 
 class ExtenderError(Exception):
@@ -25,7 +25,7 @@ class ExtenderError(Exception):
 class HttpExtender:
     def __init__(self, config: ExtenderConfig) -> None:
         self.config = config
-        self._session: aiohttp.ClientSession | None = None
+        self._session: HttpSession | None = None
 
     @property
     def name(self) -> str:
@@ -106,13 +106,15 @@ class HttpExtender:
         except (ValueError, TypeError, KeyError, AttributeError) as fault:
             raise ExtenderError(f"extender at URL {self.name}: {fault}") from fault
 
-    def _opened(self) -> aiohttp.ClientSession:
+    def _opened(self) -> HttpSession:
         import aiohttp
+
+        from sampan.machinery.http_session import HttpSession
 
         if self._session is None:
             tls = self.config.tls
             context = context_of(self.config.url_prefix, tls) if tls is not None else True
-            self._session = aiohttp.ClientSession(
+            self._session = HttpSession(
                 connector=aiohttp.TCPConnector(ssl=context),
                 timeout=aiohttp.ClientTimeout(total=self.config.timeout_s),
             )

@@ -212,10 +212,9 @@ async def _signing_request(attributes: Attributes, node: str) -> None:
         parsed = parse_request(attributes.obj.spec.request or b"")
     except ValueError as fault:
         raise attributes.refusal(f"unable to parse csr: {fault}") from None
-    from cryptography.x509.oid import NameOID
+    from sampan.machinery.certificates import subject_common_name
 
-    names = [str(part.value) for part in parsed.subject.get_attributes_for_oid(NameOID.COMMON_NAME)]
-    if names[-1:] != [f"{_PREFIX}{node}"]:
+    if subject_common_name(parsed.subject) != f"{_PREFIX}{node}":
         raise attributes.refusal(f"can only create a node CSR with CN={_PREFIX}{node}")
 
 

@@ -9,10 +9,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from sampan.machinery.certificates import KeyPair
+from sampan.machinery.pem import CERTIFICATE, PRIVATE_KEY_SUFFIX, read_blocks
 
 log = logging.getLogger(__name__)
-
-_KEY = b"-----BEGIN "
 
 
 class CertificateStore:
@@ -52,9 +51,9 @@ class CertificateStore:
 
 def split(pem: bytes) -> KeyPair:
     """Certificates first, then the key. ValueError."""
-    blocks = [_KEY + part for part in pem.split(_KEY)[1:]]
-    keys = [block for block in blocks if b"PRIVATE KEY" in block]
-    certificates = [block for block in blocks if block.startswith(b"-----BEGIN CERTIFICATE-----")]
+    blocks = list(read_blocks(pem))
+    keys = [block.encode() for block in blocks if block.type.endswith(PRIVATE_KEY_SUFFIX)]
+    certificates = [block.encode() for block in blocks if block.type == CERTIFICATE]
     if not keys or not certificates:
         raise ValueError("want a certificate and its key")
     return KeyPair(b"".join(certificates), keys[0])

@@ -1,0 +1,74 @@
+"""The one way to send HTTP requests. A session never follows a redirect by itself: whoever answers would choose where
+our credentials go. Where a redirect may be followed, `get_following` does so and says by which rule.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Any
+
+from yarl import URL
+
+from sampan.machinery.lean_aiohttp import aiohttp
+
+if TYPE_CHECKING:
+    from aiohttp.client import _RequestContextManager
+
+REDIRECTS = frozenset({301, 302, 303, 307, 308})
+_MAX_REDIRECTS = 10
+
+
+class TooManyRedirects(ValueError):
+    """The server sent the client from one address to the next more than ten times."""
+
+
+class HttpSession:
+    """An aiohttp session without redirects. It takes the options of `aiohttp.ClientSession`."""
+
+    def __init__(self, **options: Any) -> None:
+        self._session = aiohttp.ClientSession(**options)
+
+    @property
+    def closed(self) -> bool:
+        return self._session.closed
+
+    def request(self, method: str, url: str | URL, **options: Any) -> _RequestContextManager:
+        return self._session.request(method, url, allow_redirects=False, **options)
+
+    def get(self, url: str | URL, **options: Any) -> _RequestContextManager:
+        return self.request("GET", url, **options)
+
+    def post(self, url: str | URL, **options: Any) -> _RequestContextManager:
+        return self.request("POST", url, **options)
+
+    async def close(self) -> None:
+        await self._session.close()
+
+    async def __aenter__(self) -> HttpSession:
+        return self
+
+    async def __aexit__(self, *exc: object) -> None:
+        await self.close()
+
+
+@asynccontextmanager
+async def get_following(
+    session: HttpSession, url: URL, headers: Mapping[str, str], *, may_leave_host: bool = False
+) -> AsyncIterator[aiohttp.ClientResponse]:
+    """GET with redirects, at most ten, as the kubelet's probes follow them.
+
+    Without `may_leave_host` a redirect to another host is not followed: the response that sends there is returned.
+    """
+    for _ in range(_MAX_REDIRECTS + 1):
+        async with session.get(url, headers=headers) as response:
+            location = response.headers.get("Location") if response.status in REDIRECTS else None
+            target = url.join(URL(location)) if location is not None else url
+            if location is None or (target.host != url.host and not may_leave_host):
+                yield response
+                return
+            url = target
+    raise TooManyRedirects(f"stopped after {_MAX_REDIRECTS} redirects")
+
+
+__all__ = ["REDIRECTS", "HttpSession", "TooManyRedirects", "get_following"]
