@@ -142,6 +142,7 @@ class Assembly:
                 await running.enter_async_context(_beside(compaction.run()))
             await running.enter_async_context(self.server)
             await running.enter_async_context(_beside(self.config.renewals.run(RealClock())))
+            await self._make_roles()
             self._tell_clock(running, self.transport.activity.idle)
             if (idle := getattr(self.backend, "idle", None)) is not None:  # etcd, elsewhere, keeps its own time
                 self._tell_clock(running, idle)
@@ -156,6 +157,11 @@ class Assembly:
 
     async def __aexit__(self, *exc: object) -> None:
         await self._running.aclose()
+
+    async def _make_roles(self) -> None:
+        from sampan.cli.component_roles import ensure_component_roles
+
+        await ensure_component_roles(self.client("up"))
 
     def client(self, component: str) -> Client:
         """A client in the server's own process."""

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from sampan.cli import kubeconfig
 from sampan.cli.failures import CliError
 from sampan.kubelet.agent.certificates import CertificateManager, CertificateStore, client_wanted, serving_wanted
-from sampan.machinery.certificates import KeyPair, common_name, expiry
+from sampan.machinery.certificates import KeyPair, common_name, expiry, kubelet_server_name
 from sampan.machinery.client import Client
 from sampan.machinery.client.access import Access
 from sampan.machinery.client.http import HttpTransport
@@ -40,6 +40,9 @@ class Identity:
     rotates: bool = False
     serving: bool = False
     """The certificate of the kubelet's port is had from the cluster, too."""
+    serving_by_name: bool = False
+    """The cluster is asked for a certificate of the port that names the node only, which Sampan's controllers approve.
+    Until it is there the port shows one that the kubelet has signed itself."""
 
     @property
     def is_nobody(self) -> bool:
@@ -48,10 +51,13 @@ class Identity:
 
 
 def identity_of(given: Mapping[str, Any], found: Mapping[str, Any], config: AgentConfig) -> Identity:
+    has_files, rotates_server = bool(found["tls-cert-file"]), found["rotate-server-certificates"]
     base = Identity(
         access=Access(server=""),
         folder=Path(given["cert_dir"] or config.root / "pki"),
-        serving=found["rotate-server-certificates"] and not found["tls-cert-file"],
+        serving=rotates_server and not has_files,
+        serving_by_name=not (rotates_server or has_files or given["api_servers"])
+        and given.get("rotate_server_certificates") is not False,
     )
     if given["api_servers"]:
         return replace(base, access=Access(server=given["api_servers"].split(",")[0].strip()))
@@ -150,7 +156,7 @@ async def keep_client_certificate(identity: Identity, kubelet: Kubelet, transpor
 
 
 async def keep_serving_certificate(identity: Identity, kubelet: Kubelet, context: ssl.SSLContext) -> None:
-    if not identity.serving:
+    if not (identity.serving or identity.serving_by_name):
         return
     await kubelet.begun.wait()
     store, machine, node = (
@@ -165,8 +171,12 @@ async def keep_serving_certificate(identity: Identity, kubelet: Kubelet, context
     async def use(pair: KeyPair) -> None:
         context.load_cert_chain(store.current)
 
+    if identity.serving:
+        wanted = serving_wanted(node, [machine.hostname or node], [machine.address, *machine.more_addresses])
+    else:
+        wanted = serving_wanted(node, [kubelet_server_name(node)], [])
     await CertificateManager(
-        wanted=serving_wanted(node, [machine.hostname or node], [machine.address, *machine.more_addresses]),
+        wanted=wanted,
         client=lambda: kubelet.client,
         store=store,
         clock=kubelet.clock,

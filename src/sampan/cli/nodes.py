@@ -1,7 +1,8 @@
 """The hollow nodes of a cluster in one process: who they are to the API server, and how they are started.
 
-One identity, in the group of administrators, follows all pods and nodes and tells events; it writes nothing else. What
-a node writes it writes as system:node:NAME, so that the Node authorizer and NodeRestriction hold for it.
+One identity follows all pods and nodes, registers hollow nodes and reports events; it has the rights of the cluster
+role of its name and no others. What a node writes it writes as system:node:NAME, so that the Node authorizer and
+NodeRestriction hold for it.
 """
 
 from __future__ import annotations
@@ -9,8 +10,9 @@ from __future__ import annotations
 import asyncio
 import logging
 
-from sampan.apiserver.call import AUTHENTICATED, MASTERS, User
+from sampan.apiserver.call import AUTHENTICATED, User
 from sampan.apiserver.loopback import LoopbackTransport
+from sampan.cli.component_roles import FLEET_USER
 from sampan.cli.nodes_config import NodesConfig
 from sampan.kubelet.config import KubeletConfig
 from sampan.kubelet.fleet import COMPONENT, Fleet
@@ -21,7 +23,7 @@ from sampan.runtimes.hollow import NO_STAGES, read_stages
 
 log = logging.getLogger(__name__)
 
-FLEET = User("system:sampan:fleet", groups=(MASTERS, AUTHENTICATED))
+FLEET = User(FLEET_USER, groups=(AUTHENTICATED,))
 _WAITED_FOR = 100
 """A cluster of at most so many nodes is ready when they are; of more they come one after the other."""
 _PATIENCE_S = 30

@@ -20,12 +20,16 @@ if TYPE_CHECKING:
 CA, SERVER, ADMIN, ACCOUNTS = "ca", "apiserver", "admin", "sa"
 KUBELET_CLIENT = "apiserver-kubelet-client"
 """By which kubelets know the API server."""
+KUBELET_CLIENT_USER = "kube-apiserver-kubelet-client"
+"""The common name of that certificate, as kubeadm has it. A role binding gives it the rights it needs."""
 PROXY_CA, PROXY_CLIENT = "front-proxy-ca", "front-proxy-client"
 """Who vouches for those that name callers in headers, and by which servers of parts of the API know this one. The CA
 is another than that of users: no user's certificate names somebody else."""
 
 _SIGNED = {CA: (SERVER, ADMIN, KUBELET_CLIENT), PROXY_CA: (PROXY_CLIENT,)}
 """By who signs it."""
+_SUBJECTS = {KUBELET_CLIENT: f"CN={KUBELET_CLIENT_USER}"}
+"""Subjects that differ from what earlier versions issued: there this certificate was one of system:masters."""
 _CA_NAMES = {CA: "kubernetes", PROXY_CA: "front-proxy-ca"}
 
 
@@ -34,6 +38,8 @@ class _Kept(msgspec.Struct):
 
     expiry: float
     names: list[str] = []
+    subject: str = ""
+    """The wanted subject where `_SUBJECTS` has one: a certificate with another is replaced at the next start."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +69,9 @@ class Pki:
     def _is_good(self, name: str, kept: dict[str, _Kept], now: float, wanted: Sequence[str] = ()) -> bool:
         known = kept.get(name)
         files = self.certificate(name).exists() and self.key(name).exists()
-        return bool(known and files and known.expiry - now > BEFORE_S and set(wanted) <= set(known.names))
+        if known is None or not files or known.subject != _SUBJECTS.get(name, ""):
+            return False
+        return known.expiry - now > BEFORE_S and set(wanted) <= set(known.names)
 
     def _make(self, bad: Sequence[str], kept: dict[str, _Kept], names: list[str], now: float) -> None:
         from sampan.machinery.certificates import make_key
@@ -94,7 +102,7 @@ class Pki:
         write_private(self.certificate(name), pair.certificate)
         write_private(self.key(name), pair.key)
         if expiry != float("inf"):
-            kept[name] = _Kept(expiry, names)
+            kept[name] = _Kept(expiry, names, _SUBJECTS.get(name, ""))
 
     def _kept(self) -> dict[str, _Kept]:
         try:
@@ -122,7 +130,6 @@ class KeptPki:
 def _requests(names: Sequence[str]) -> dict[str, Request]:
     from sampan.machinery.certificates import Request
 
-    masters = ["system:masters"]
     return {
         SERVER: Request(
             common_name="kube-apiserver",
@@ -130,8 +137,8 @@ def _requests(names: Sequence[str]) -> dict[str, Request]:
             addresses=[name for name in names if _is_address(name)],
             is_server=True,
         ),
-        ADMIN: Request(common_name="kubernetes-admin", organizations=masters, is_client=True),
-        KUBELET_CLIENT: Request(common_name="kube-apiserver-kubelet-client", organizations=masters, is_client=True),
+        ADMIN: Request(common_name="kubernetes-admin", organizations=["system:masters"], is_client=True),
+        KUBELET_CLIENT: Request(common_name=KUBELET_CLIENT_USER, is_client=True),
         PROXY_CLIENT: Request(common_name=PROXY_CLIENT, is_client=True),
     }
 

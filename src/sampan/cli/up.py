@@ -117,6 +117,8 @@ def _config(where: ClusterDir, given: dict[str, Any]) -> ClusterConfig:
         kubelets = dataclasses.replace(
             kubelets, certificate=pki.certificate(KUBELET_CLIENT), key=pki.key(KUBELET_CLIENT)
         )
+    if kubelets.ca is None:
+        kubelets = dataclasses.replace(kubelets, ca=pki.certificate(CA), verifies_node_names=True)
     server = dataclasses.replace(
         server,
         service_account_key=server.service_account_key or pki.key(ACCOUNTS),

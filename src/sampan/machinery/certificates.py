@@ -18,6 +18,18 @@ _BACKDATED = timedelta(minutes=5)
 """Clocks differ a little between machines."""
 
 
+KUBELET_DOMAIN = "kubelet.sampan.internal"
+
+
+def kubelet_server_name(node: str) -> str:
+    """Return the only name in the certificate of a kubelet's port that a cluster approves by itself.
+
+    It is nobody's address, so that a node cannot use the certificate to pose as another server. The API server of
+    `sampan up` knows kubelets by the common name.
+    """
+    return f"{node}.{KUBELET_DOMAIN}"
+
+
 @dataclass(frozen=True, slots=True)
 class KeyPair:
     """A certificate and its private key, both PEM."""
@@ -208,4 +220,10 @@ def _load_key(pem: bytes) -> ec.EllipticCurvePrivateKey:
 
 
 __all__ = ["BadSigningRequest", "KeyPair", "Request", "common_name", "covers", "expiry", "issue", "make_ca", "make_key"]
-__all__ += ["make_request", "parse_signing_request", "subject_common_name", "subject_organizations"]
+__all__ += [
+    "kubelet_server_name",
+    "make_request",
+    "parse_signing_request",
+    "subject_common_name",
+    "subject_organizations",
+]

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from sampan.api.types.core_v1 import Node
 from sampan.apiserver.proxy.locations import Location, check_reachable, is_address, kubelet_port, node_address
 from sampan.machinery import errors
+from sampan.machinery.peer_certificates import read_peer
 
 if TYPE_CHECKING:
     from aiohttp import web
@@ -31,6 +32,11 @@ class KubeletAccess:
     """By which kubelets know the server."""
     ca: Path | None = None
     """Who vouches for kubelets; without it they are believed."""
+    verifies_node_names: bool = False
+    """Whether a kubelet is known by the common name of its certificate, system:node:NAME, instead of by its address.
+
+    A node says itself where it can be reached. With names it gains nothing by the address of another node, or of the
+    API server, whose certificate the same CA signed."""
     address_types: Sequence[str] = field(default=ADDRESS_TYPES)
     timeout_s: float = 5.0
     """For a connection to be made."""
@@ -40,10 +46,28 @@ class KubeletAccess:
         return [path for path in (self.certificate, self.key, self.ca) if path is not None]
 
     def context(self) -> ssl.SSLContext:
-        context = ssl.create_default_context(cafile=str(self.ca)) if self.ca is not None else believing()
+        context = believing() if self.ca is None else self._verifying_context(self.ca)
         if self.certificate is not None:
             context.load_cert_chain(self.certificate, self.key)
         return context
+
+    def _verifying_context(self, ca: Path) -> ssl.SSLContext:
+        context = ssl.create_default_context(cafile=str(ca))
+        if self.verifies_node_names:
+            context.check_hostname = False
+            context.sslobject_class = _KubeletTls
+        return context
+
+
+class _KubeletTls(ssl.SSLObject):
+    """A connection whose server name is that of a node: the certificate must be the node's."""
+
+    def do_handshake(self) -> None:
+        super().do_handshake()
+        peer = read_peer(self.getpeercert() or {})
+        if peer.common_name != f"system:node:{self.server_hostname}" or "system:nodes" not in peer.organizations:
+            text = f"x509: certificate is valid for {peer.common_name}, not system:node:{self.server_hostname}"
+            raise ssl.SSLCertVerificationError(1, text)
 
 
 class LocalKubelet(Protocol):
@@ -81,7 +105,8 @@ class Kubelets:
     async def location(self, name: str) -> Location:
         node = await self.node(name)
         host = node_address(node, self.access.address_types)
-        return Location(host=host, port=kubelet_port(node), is_tls=True, is_kubelet=True)
+        server_name = name if self.access.verifies_node_names else ""
+        return Location(host=host, port=kubelet_port(node), is_tls=True, is_kubelet=True, server_name=server_name)
 
     async def check_reachable(self, host: str) -> None:
         if is_address(host):

@@ -29,6 +29,8 @@ class Location:
     is_tls: bool = False
     is_kubelet: bool = False
     """It is spoken to with the certificate that kubelets trust."""
+    server_name: str = ""
+    """What the server's certificate is checked for where that is not the host."""
 
     @property
     def scheme(self) -> str:

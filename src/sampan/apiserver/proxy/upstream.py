@@ -47,6 +47,13 @@ _SILENT_HEADERS = ("Accept", "Accept-Encoding", "User-Agent", "Content-Type")
 _KEPT_HEADERS = ("Content-Encoding", "Location", "Vary")
 
 
+_VERIFY_ERRORS = {
+    10: "x509: certificate has expired or is not yet valid",
+    **dict.fromkeys((18, 19, 20, 21), "x509: certificate signed by unknown authority"),
+}
+"""Go's words for the verification errors of OpenSSL."""
+
+
 class RedirectForbidden(ConnectionError):
     """A kubelet answered with a redirect. The server never follows one: its credentials are for that kubelet alone."""
 
@@ -111,7 +118,11 @@ class Upstream:
     async def fetch(self, location: Location, target: str) -> aiohttp.ClientResponse:
         """Send a GET with the server's own credentials. Failures on the way there are ConnectionError."""
         try:
-            response = await self._open().get(self._url(location, target), ssl=self._context(location))
+            response = await self._open().get(
+                self._url(location, target),
+                ssl=self._context(location),
+                server_hostname=location.server_name or None,
+            )
         except aiohttp.ClientConnectorError as fault:
             raise ConnectionError(told(fault.os_error, location)) from None
         except (aiohttp.ClientError, TimeoutError) as fault:
@@ -158,6 +169,7 @@ class Upstream:
                 headers=headers,
                 data=request.content if request.body_exists else None,
                 ssl=self._context(location),
+                server_hostname=location.server_name or None,
                 skip_auto_headers=_SILENT_HEADERS,
             )
         except aiohttp.ClientConnectorError as fault:
@@ -208,9 +220,10 @@ class Upstream:
         context = self._context(location)
         try:
             async with asyncio.timeout(self.kubelets.access.timeout_s):
-                return await asyncio.open_connection(
-                    location.host, location.port, ssl=context if isinstance(context, ssl.SSLContext) else None
-                )
+                if not isinstance(context, ssl.SSLContext):
+                    return await asyncio.open_connection(location.host, location.port)
+                name = location.server_name or None
+                return await asyncio.open_connection(location.host, location.port, ssl=context, server_hostname=name)
         except (OSError, TimeoutError) as fault:
             text = told(fault, location)
             raise errors.ApiError(f"error dialing backend: {text}", code=500, reason="") from None
@@ -234,8 +247,12 @@ def told(fault: BaseException, location: Location) -> str:
     where = f"dial tcp {location.authority}"
     if isinstance(fault, TimeoutError) and not getattr(fault, "errno", None):
         return f"{where}: i/o timeout"
+    if isinstance(fault, ssl.SSLCertVerificationError):
+        code = getattr(fault, "verify_code", 0)
+        text = _VERIFY_ERRORS.get(code) or getattr(fault, "verify_message", "") or fault.strerror
+        return f"tls: failed to verify certificate: {text}"
     if isinstance(fault, ssl.SSLError):
-        return f"tls: {fault.reason or fault}"
+        return f"tls: {getattr(fault, 'reason', '') or fault}"
     number = getattr(fault, "errno", None)
     if isinstance(number, int) and number in errno.errorcode:
         return f"{where}: connect: {os.strerror(number).lower()}"

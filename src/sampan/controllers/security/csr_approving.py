@@ -13,6 +13,7 @@ from sampan.controllers.security.csr_rules import (
     APPROVED,
     DENIED,
     KUBELET_CLIENT,
+    KUBELET_SERVING,
     SIGNERS,
     Asked,
     UnreadableRequest,
@@ -40,6 +41,10 @@ class Recognized(NamedTuple):
 
 _OWN = Recognized("selfnodeclient", "Auto approving self kubelet client certificate after SubjectAccessReview.")
 _ANY = Recognized("nodeclient", "Auto approving kubelet client certificate after SubjectAccessReview.")
+_OWN_SERVER = Recognized("selfnodeserver", "Auto approving self kubelet server certificate after SubjectAccessReview.")
+_ANY_SERVER = Recognized("nodeserver", "Auto approving kubelet server certificate after SubjectAccessReview.")
+"""The real controller approves no certificates of servers. This one approves those that name nobody's address, where
+roles that `sampan up` makes say so."""
 
 
 def is_open(request: CertificateSigningRequest) -> bool:
@@ -48,11 +53,24 @@ def is_open(request: CertificateSigningRequest) -> bool:
 
 def recognized(request: CertificateSigningRequest, asked: Asked) -> Iterator[Recognized]:
     spec = request.spec
-    if spec.signerName != KUBELET_CLIENT or SIGNERS[KUBELET_CLIENT](asked, spec.usages):
+    if spec.signerName == KUBELET_CLIENT:
+        own, other = _OWN, _ANY
+    elif spec.signerName == KUBELET_SERVING and _names_no_address(asked):
+        own, other = _OWN_SERVER, _ANY_SERVER
+    else:
+        return
+    if SIGNERS[spec.signerName](asked, spec.usages):
         return
     if spec.username == asked.name:
-        yield _OWN
-    yield _ANY
+        yield own
+    yield other
+
+
+def _names_no_address(asked: Asked) -> bool:
+    from sampan.machinery.certificates import kubelet_server_name
+
+    node = asked.name.removeprefix("system:node:")
+    return not asked.addresses and list(asked.dns_names) == [kubelet_server_name(node)]
 
 
 def approved(request: CertificateSigningRequest, message: str) -> CertificateSigningRequest:
@@ -106,6 +124,8 @@ class CsrApprovingController:
             await self._requests.update(approved(request, message), subresource="approval")
         except errors.NotFound:
             return
+        except errors.Forbidden as error:
+            log.warning("cannot approve certificate signing request %s: %s", request.metadata.name, error)
 
 
 def make(parts: Parts) -> CsrApprovingController:

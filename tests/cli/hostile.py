@@ -1,0 +1,162 @@
+"""A running `sampan up` for tests of what attackers try: users with few rights, certificates of the cluster CA, and
+servers that pose as kubelets."""
+
+from __future__ import annotations
+
+import base64
+import http.client
+import http.server
+import json
+import ssl
+import threading
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from sampan.cli.pki import CA, Pki
+from sampan.machinery.certificates import KeyPair, Request, issue, make_ca
+from tests.cli.command import Sampan
+from tests.ports import free_port
+
+PATIENCE_S = 60
+
+
+@dataclass(frozen=True)
+class Reply:
+    code: int
+    body: bytes
+
+    @property
+    def json(self) -> Any:
+        return json.loads(self.body)
+
+
+@dataclass
+class HostileCluster:
+    sampan: Sampan
+    port: int
+    folder: Path
+    files: Path
+    """Where certificates of tests are written."""
+    _contexts: dict[str, ssl.SSLContext] = field(default_factory=dict)
+
+    @property
+    def pki(self) -> Pki:
+        return Pki(self.folder / "pki")
+
+    def context(self, name: str) -> ssl.SSLContext:
+        """Return the TLS context of a client with a certificate of the cluster's PKI or of `issue`."""
+        context = ssl.create_default_context(cafile=str(self.pki.certificate(CA)))
+        place = self.files if (self.files / f"{name}.crt").exists() else self.pki.folder
+        context.load_cert_chain(place / f"{name}.crt", place / f"{name}.key")
+        return context
+
+    def issue(self, name: str, request: Request, *, is_self_signed: bool = False) -> str:
+        ca = KeyPair(self.pki.certificate(CA).read_bytes(), self.pki.key(CA).read_bytes())
+        pair = issue(make_ca("nobody", now=time.time()) if is_self_signed else ca, request, now=time.time())
+        (self.files / f"{name}.crt").write_bytes(pair.certificate)
+        (self.files / f"{name}.key").write_bytes(pair.key)
+        return name
+
+    def send(
+        self,
+        method: str,
+        path: str,
+        body: Any = None,
+        *,
+        token: str = "",
+        certificate: str = "",
+        media: str = "application/json",
+    ) -> Reply:
+        """Send a request as the owner of a token or a certificate; as the administrator without either."""
+        context = self.context(certificate or ("" if token else "admin")) if not token else self._bare()
+        link = http.client.HTTPSConnection("127.0.0.1", self.port, context=context, timeout=PATIENCE_S)
+        headers = {"Content-Type": media, **({"Authorization": f"Bearer {token}"} if token else {})}
+        try:
+            link.request(method, path, None if body is None else json.dumps(body).encode(), headers)
+            answer = link.getresponse()
+            return Reply(answer.status, answer.read())
+        finally:
+            link.close()
+
+    def _bare(self) -> ssl.SSLContext:
+        return ssl.create_default_context(cafile=str(self.pki.certificate(CA)))
+
+    def make(self, path: str, body: Mapping[str, Any]) -> Any:
+        reply = self.send("POST", path, body)
+        assert reply.code == 201, reply.body
+        return reply.json
+
+    def wait_for(self, path: str, is_as_wanted: Any) -> Any:
+        until = time.monotonic() + PATIENCE_S
+        while time.monotonic() < until:
+            reply = self.send("GET", path)
+            if reply.code == 200 and is_as_wanted(reply.json):
+                return reply.json
+            time.sleep(0.02)
+        raise AssertionError(f"{path} is not as wanted: {reply.body!r}")
+
+
+@contextmanager
+def hostile_cluster(home: Path, *words: str) -> Iterator[HostileCluster]:
+    sampan, port, files = Sampan(home), free_port(), home / "files"
+    files.mkdir()
+    tokens = files / "tokens.csv"
+    tokens.write_text("viewtoken,viewer,1\ncsrtoken,requester,2\n")
+    where = ("--secure-port", str(port), "--bind-address", "127.0.0.1", "--token-auth-file", str(tokens))
+    sampan("up", "--detach", *where, *words)
+    try:
+        yield HostileCluster(sampan, port, sampan.folder(), files)
+    finally:
+        sampan("down")
+
+
+@contextmanager
+def fake_kubelet(cluster: HostileCluster, certificate: str, location: str = "") -> Iterator[tuple[int, list[str]]]:
+    """Serve HTTPS that redirects to `location`, or answers 200 without one. Yields the port and the requests."""
+    seen: list[str] = []
+
+    class Handler(http.server.BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            seen.append(self.path)
+            self.send_response(302 if location else 200)
+            if location:
+                self.send_header("Location", location)
+            self.send_header("Content-Length", "2")
+            self.end_headers()
+            self.wfile.write(b"ok")
+
+        def log_message(self, format: str, *args: Any) -> None:
+            return
+
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(cluster.files / f"{certificate}.crt", cluster.files / f"{certificate}.key")
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    server.daemon_threads = True
+    server.handle_error = lambda *args: None  # type: ignore[method-assign]  # clients break off handshakes
+    server.socket = context.wrap_socket(server.socket, server_side=True, do_handshake_on_connect=False)
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
+    try:
+        yield server.server_address[1], seen
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()
+
+
+def node_request(name: str, *, is_client: bool = False, is_server: bool = False) -> Request:
+    return Request(
+        common_name=f"system:node:{name}",
+        organizations=["system:nodes"],
+        addresses=["127.0.0.1"] if is_server else (),
+        is_client=is_client,
+        is_server=is_server,
+    )
+
+
+def encoded(data: bytes) -> str:
+    return base64.b64encode(data).decode()

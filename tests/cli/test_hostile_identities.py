@@ -1,0 +1,254 @@
+"""What nodes and users with few rights try with identities and certificates of a running `sampan up`."""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from cryptography import x509
+
+from sampan.apiserver.server import own_address
+from sampan.machinery.certificates import Request, common_name
+from tests.cli.hostile import HostileCluster, Reply, encoded, fake_kubelet, hostile_cluster, node_request
+from tests.controllers.security.requests import pem
+
+RBAC = "/apis/rbac.authorization.k8s.io/v1"
+CSRS = "/apis/certificates.k8s.io/v1/certificatesigningrequests"
+SECRETS = "/api/v1/namespaces/kube-system/secrets"
+PASSWORD = "dG9wc2VjcmV0"
+POLICY = {"apiVersion": "audit.k8s.io/v1", "kind": "Policy", "rules": [{"level": "Metadata"}]}
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[HostileCluster]:
+    home = tmp_path_factory.mktemp("home")
+    (home / "policy.yaml").write_text(json.dumps(POLICY))
+    audit = ("--audit-policy-file", str(home / "policy.yaml"), "--audit-log-path", str(home / "audit.log"))
+    with hostile_cluster(home, "--runtime", "hollow", "--nodes", "2", *audit) as cluster:
+        cluster.make("/api/v1/namespaces", {"metadata": {"name": "team"}})
+        cluster.make(SECRETS, {"metadata": {"name": "admin-password"}, "data": {"password": PASSWORD}})
+        view = {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "view"}
+        viewer = {"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": "viewer"}
+        requester = {"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": "requester"}
+        rules = [
+            {"apiGroups": ["certificates.k8s.io"], "resources": ["certificatesigningrequests"], "verbs": ["create"]}
+        ]
+        cluster.make(
+            f"{RBAC}/namespaces/team/rolebindings", {"metadata": {"name": "v"}, "roleRef": view, "subjects": [viewer]}
+        )
+        cluster.make(f"{RBAC}/clusterroles", {"metadata": {"name": "asks"}, "rules": rules})
+        cluster.make(
+            f"{RBAC}/clusterrolebindings",
+            {"metadata": {"name": "asks"}, "roleRef": {**view, "name": "asks"}, "subjects": [requester]},
+        )
+        yield cluster
+
+
+def hostile_node(cluster: HostileCluster, name: str, address: str, port: int) -> None:
+    """Register a node as its kubelet does, by its own certificate, with the address of somebody else."""
+    identity = cluster.issue(name, node_request(name, is_client=True))
+    reply = cluster.send("POST", "/api/v1/nodes", {"metadata": {"name": name}}, certificate=identity)
+    assert reply.code in (201, 409), reply.body
+    status = {
+        "addresses": [{"type": "InternalIP", "address": address}],
+        "daemonEndpoints": {"kubeletEndpoint": {"Port": port}},
+    }
+    merge = "application/merge-patch+json"
+    path = f"/api/v1/nodes/{name}/status"
+    assert cluster.send("PATCH", path, {"status": status}, certificate=identity, media=merge).code == 200
+
+
+def pod_on(cluster: HostileCluster, node: str) -> str:
+    name = f"on-{node}"
+    container = {"name": "c", "image": "x"}
+    spec = {"nodeName": node, "containers": [container], "automountServiceAccountToken": False}
+    reply = cluster.send("POST", "/api/v1/namespaces/team/pods", {"metadata": {"name": name}, "spec": spec})
+    assert reply.code in (201, 409), reply.body
+    return f"/api/v1/namespaces/team/pods/{name}"
+
+
+def viewer_reads_log(cluster: HostileCluster, node: str) -> Reply:
+    reply = cluster.send("GET", f"{pod_on(cluster, node)}/log", token="viewtoken")
+    assert PASSWORD.encode() not in reply.body
+    return reply
+
+
+# -- kubelets --------------------------------------------------------------------------------------------------------
+
+
+def test_a_kubelet_that_redirects_to_the_api_is_not_followed(cluster: HostileCluster) -> None:
+    assert cluster.send("GET", SECRETS, token="viewtoken").code == 403
+    target = f"https://127.0.0.1:{cluster.port}{SECRETS}"
+    serving = cluster.issue("redirecting-server", node_request("redirecting", is_server=True))
+    with fake_kubelet(cluster, serving, target) as (port, seen):
+        hostile_node(cluster, "redirecting", "127.0.0.1", port)
+        reply = viewer_reads_log(cluster, "redirecting")
+    assert seen, "the kubelet is known by its certificate, and asked"
+    assert reply.code == 500
+    assert "redirects forbidden" in reply.json["message"]
+
+
+def test_a_kubelet_with_a_certificate_of_its_own_making_is_not_believed(cluster: HostileCluster) -> None:
+    serving = cluster.issue("homemade", node_request("homemade", is_server=True), is_self_signed=True)
+    with fake_kubelet(cluster, serving) as (port, seen):
+        hostile_node(cluster, "homemade", "127.0.0.1", port)
+        reply = viewer_reads_log(cluster, "homemade")
+    assert reply.code == 500
+    assert "certificate" in reply.json["message"].lower()
+    assert seen == []
+
+
+def test_a_node_does_not_get_at_the_kubelet_of_another(cluster: HostileCluster) -> None:
+    serving = cluster.issue("victim-server", node_request("victim", is_server=True))
+    with fake_kubelet(cluster, serving) as (port, seen):
+        hostile_node(cluster, "victim", "127.0.0.1", port)
+        assert viewer_reads_log(cluster, "victim").body == b"ok"
+        seen.clear()
+        hostile_node(cluster, "thief", "127.0.0.1", port)
+        reply = viewer_reads_log(cluster, "thief")
+    assert (reply.code, seen) == (500, [])
+    assert "system:node:victim, not system:node:thief" in reply.json["message"]
+
+
+@pytest.mark.parametrize("address", ["127.0.0.1", own_address()])
+def test_a_node_that_names_the_address_of_the_api_server_gains_nothing(cluster: HostileCluster, address: str) -> None:
+    hostile_node(cluster, "mirror", address, cluster.port)
+    assert viewer_reads_log(cluster, "mirror").code == 500
+    reply = cluster.send("GET", f"/api/v1/nodes/mirror/proxy{SECRETS}")
+    assert reply.code >= 400
+    assert PASSWORD.encode() not in reply.body
+
+
+def test_the_certificate_for_kubelets_has_no_rights_but_those_on_kubelets(cluster: HostileCluster) -> None:
+    """Even where somebody makes the API server call itself with it."""
+    certificate = "apiserver-kubelet-client"
+    text = cluster.pki.certificate(certificate).read_bytes()
+    subject = x509.load_pem_x509_certificate(text).subject.rfc4514_string()
+    assert (common_name(text), subject) == ("kube-apiserver-kubelet-client", "CN=kube-apiserver-kubelet-client")
+    for path in (SECRETS, "/api/v1/secrets", "/api/v1/pods", f"{RBAC}/clusterroles"):
+        assert cluster.send("GET", path, certificate=certificate).code == 403
+    assert cluster.send("GET", "/api/v1/nodes", certificate=certificate).code == 200
+    review = {"spec": {"resourceAttributes": {"verb": "create", "resource": "nodes", "subresource": "proxy"}}}
+    path = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
+    assert cluster.send("POST", path, review, certificate=certificate).json["status"]["allowed"] is True
+
+
+def test_a_node_gets_no_serving_certificate_for_an_address_by_itself(cluster: HostileCluster) -> None:
+    identity = cluster.issue("grabber", node_request("grabber", is_client=True))
+    usages = ["digital signature", "server auth"]
+    own = pem("system:node:grabber", "system:nodes", names=["grabber.kubelet.sampan.internal"])
+    for index, names in enumerate((["kubernetes.default.svc"], ["127.0.0.1"], ["victim.kubelet.sampan.internal"])):
+        asked = pem("system:node:grabber", "system:nodes", names=names)
+        spec = {"request": encoded(asked), "signerName": "kubernetes.io/kubelet-serving", "usages": usages}
+        body = {"metadata": {"name": f"grab-{index}"}, "spec": spec}
+        assert cluster.send("POST", CSRS, body, certificate=identity).code == 201
+    spec = {"request": encoded(own), "signerName": "kubernetes.io/kubelet-serving", "usages": usages}
+    body = {"metadata": {"name": "grab-own"}, "spec": spec}
+    assert cluster.send("POST", CSRS, body, certificate=identity).code == 201
+    cluster.wait_for(f"{CSRS}/grab-own", lambda csr: csr["status"].get("certificate"))
+    for index in range(3):  # the controller has seen them before the one that it approved
+        assert "conditions" not in cluster.send("GET", f"{CSRS}/grab-{index}").json["status"]
+
+
+# -- signing requests ------------------------------------------------------------------------------------------------
+
+MASTERS, DEV = pem("alice", "system:masters"), pem("alice", "dev")
+
+
+def one_line(request: bytes) -> bytes:
+    return b"".join(request.splitlines()) + b"\n"
+
+
+REQUESTS = {
+    "masters on one line, then dev": one_line(MASTERS) + DEV,
+    "dev, then masters on one line": DEV + one_line(MASTERS),
+    "masters, then dev": MASTERS + DEV,
+    "dev, then masters": DEV + MASTERS,
+    "masters after a stray BEGIN": b"-----BEGIN CERTIFICATE REQUEST-----\n" + DEV + MASTERS,
+    "masters in carriage returns": MASTERS.replace(b"\n", b"\r") + DEV,
+    "text around dev": b"Certificate Request: system:masters\n" + DEV + b"\nsystem:masters\n",
+}
+
+
+@pytest.mark.parametrize("name", REQUESTS)
+def test_no_signing_request_is_read_in_two_ways(cluster: HostileCluster, name: str) -> None:
+    object_name = name.replace(",", "").replace(" ", "-").lower()
+    usages = ["digital signature", "client auth"]
+    spec = {"request": encoded(REQUESTS[name]), "signerName": "kubernetes.io/kube-apiserver-client", "usages": usages}
+    reply = cluster.send("POST", CSRS, {"metadata": {"name": object_name}, "spec": spec}, token="csrtoken")
+    if reply.code != 201:
+        assert reply.code in (403, 422), reply.body
+        assert name != "text around dev"
+        return
+    approved = {"type": "Approved", "status": "True", "reason": "Looks good"}
+    csr = {**reply.json, "status": {"conditions": [approved]}}
+    assert cluster.send("PUT", f"{CSRS}/{object_name}/approval", csr).code == 200
+    signed = cluster.wait_for(f"{CSRS}/{object_name}", lambda csr: csr["status"].get("certificate"))
+    certificate = x509.load_pem_x509_certificate(base64.b64decode(signed["status"]["certificate"]))
+    assert certificate.subject.rfc4514_string() == "CN=alice,O=dev"
+
+
+def test_a_request_of_many_begin_lines_does_not_hold_the_server(cluster: HostileCluster) -> None:
+    """A quarter of a megabyte took minutes."""
+    usages = ["client auth"]
+    request = encoded(b"-----BEGIN CERTIFICATE REQUEST-----\n" * 7000)
+    spec = {"request": request, "signerName": "kubernetes.io/kube-apiserver-client", "usages": usages}
+    reply = cluster.send("POST", CSRS, {"metadata": {"name": "long"}, "spec": spec}, token="csrtoken")
+    assert (reply.code, reply.json["reason"]) == (422, "Invalid")
+
+
+def test_a_tls_secret_of_many_newlines_does_not_hold_the_server(cluster: HostileCluster) -> None:
+    text = encoded(b"-----BEGIN A-----" + b"\n" * 500_000)
+    body = {"metadata": {"name": "s"}, "type": "kubernetes.io/tls", "data": {"tls.crt": text, "tls.key": text}}
+    assert cluster.send("POST", "/api/v1/namespaces/team/secrets?dryRun=All", body).code == 201
+
+
+# -- components ------------------------------------------------------------------------------------------------------
+
+
+def test_no_component_is_an_administrator(cluster: HostileCluster) -> None:
+    """Everybody who has sent a request to the running cluster, as the audit log has them."""
+    spec = {"replicas": 2, "selector": {"matchLabels": {"a": "b"}}, "template": _template()}
+    cluster.make("/apis/apps/v1/namespaces/team/deployments", {"metadata": {"name": "d"}, "spec": spec})
+    cluster.wait_for(
+        "/apis/apps/v1/namespaces/team/deployments/d", lambda found: found["status"].get("readyReplicas") == 2
+    )
+    lines = (Path(cluster.folder).parent.parent / "audit.log").read_text().splitlines()
+    users = {event["user"]["username"]: event["user"].get("groups", []) for event in map(json.loads, lines)}
+    masters = {name for name, groups in users.items() if "system:masters" in groups}
+    assert masters <= {"kubernetes-admin", "system:apiserver"}
+    assert {"system:kube-scheduler", "system:kube-controller-manager", "system:sampan:fleet"} <= set(users)
+    assert {"system:node:node-0", "system:node:node-1"} <= set(users)
+    assert any(name.startswith("system:serviceaccount:kube-system:deployment-controller") for name in users)
+    for path in sorted(cluster.pki.folder.glob("*.crt")):
+        organizations = x509.load_pem_x509_certificate(path.read_bytes()).subject.rfc4514_string()
+        assert ("system:masters" in organizations) == (path.stem == "admin"), path
+
+
+def _template() -> dict[str, Any]:
+    container = {"name": "c", "image": "x"}
+    spec = {"containers": [container], "automountServiceAccountToken": False}
+    return {"metadata": {"labels": {"a": "b"}}, "spec": spec}
+
+
+def test_a_certificate_of_administrators_from_an_older_version_is_replaced(tmp_path: Path) -> None:
+    from sampan.cli.pki import CA, KUBELET_CLIENT, Pki
+    from sampan.machinery.certificates import KeyPair, issue
+
+    pki, now = Pki(tmp_path / "pki"), 1_700_000_000.0
+    pki.ensure(names=["localhost"], now=now)
+    ca = KeyPair(pki.certificate(CA).read_bytes(), pki.key(CA).read_bytes())
+    request = Request(common_name="kube-apiserver-kubelet-client", organizations=["system:masters"], is_client=True)
+    old = issue(ca, request, now=now)
+    pki.certificate(KUBELET_CLIENT).write_bytes(old.certificate)
+    pki.key(KUBELET_CLIENT).write_bytes(old.key)
+    kept = json.loads((pki.folder / "kept.json").read_text())
+    del kept[KUBELET_CLIENT]["subject"]
+    (pki.folder / "kept.json").write_text(json.dumps(kept))
+    pki.ensure(names=["localhost"], now=now)
+    certificate = x509.load_pem_x509_certificate(pki.certificate(KUBELET_CLIENT).read_bytes())
+    assert certificate.subject.rfc4514_string() == "CN=kube-apiserver-kubelet-client"
