@@ -9,6 +9,7 @@ from urllib.parse import parse_qsl
 from sampan.api import limits
 from sampan.api.resource import Resource
 from sampan.apiserver.negotiation import PLAIN, Form
+from sampan.machinery.peer_certificates import PeerCertificate
 
 ANONYMOUS = "system:anonymous"
 MASTERS = "system:masters"
@@ -163,10 +164,10 @@ class Call:
     query: Query
     headers: Mapping[str, str]
     body: bytes = b""
-    peer: Any = None
-    """The subject of the client's certificate, as TLS verified it."""
-    proxy: str | None = None
-    """The common name of its certificate, if the CA of proxies vouches for it."""
+    peer: PeerCertificate | None = None
+    """The client's certificate, if TLS has verified it against the CA of users."""
+    proxy: PeerCertificate | None = None
+    """The client's certificate, if TLS has verified it against the CA of proxies."""
     gate: Gate | None = None
     trail: Trail | None = None
     """None: nothing of the call is written to the audit log."""

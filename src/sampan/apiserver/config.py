@@ -73,7 +73,7 @@ class ServerConfig:
     authentication_config: Path | None = None
     """The file that the issuers come from, which is followed."""
     token_webhook: "TokenWebhookSettings | None" = None
-    basic_users: Mapping[str, User] = field(default_factory=dict)
+    basic_users: Sequence[tuple[str, User]] = ()
     """By their passwords."""
     has_bootstrap_tokens: bool = False
     """Secrets of kube-system may be tokens for nodes that join."""

@@ -10,6 +10,7 @@ from pathlib import Path
 import msgspec
 
 from sampan.cli.failures import CliError
+from sampan.machinery.private_files import write_private
 
 
 class Running(msgspec.Struct, omit_defaults=True):
@@ -122,12 +123,3 @@ def clusters_root() -> Path:
 
 def cluster_dir(data_dir: str | None, name: str) -> ClusterDir:
     return ClusterDir(Path(data_dir).absolute() if data_dir else clusters_root() / name)
-
-
-def write_private(path: Path, content: bytes) -> None:
-    """Write a file that only its owner may read, whole or not at all."""
-    scratch = path.with_name(f".{path.name}.{os.getpid()}")
-    file = os.open(scratch, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-    with os.fdopen(file, "wb") as out:
-        out.write(content)
-    scratch.replace(path)

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sampan.api import durations
-from sampan.apiserver.auth.tokens import TokenFileError, read_token_file
+from sampan.apiserver.auth.tokens import TokenFileError, read_user_file
 from sampan.apiserver.call import User
 from sampan.cli.failures import CliError
 
@@ -94,10 +94,15 @@ def duration_s(flag: str, text: str) -> float:
 
 
 def tokens(flag: str, path: str | None) -> dict[str, User]:
+    return dict(users(flag, path))
+
+
+def users(flag: str, path: str | None) -> list[tuple[str, User]]:
+    """Read the passwords, or tokens, and users of a file."""
     if not path:
-        return {}
+        return []
     try:
-        return read_token_file(Path(path))
+        return read_user_file(Path(path))
     except OSError as error:
         raise CliError(f"{flag}: cannot read {path}: {error.strerror}") from None
     except TokenFileError as error:

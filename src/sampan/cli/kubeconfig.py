@@ -6,8 +6,8 @@ import base64
 from pathlib import Path
 from typing import Any
 
-from sampan.cli.cluster_dir import write_private
 from sampan.cli.failures import CliError
+from sampan.machinery.private_files import write_private
 
 
 def admin_config(*, name: str, url: str, ca: bytes, certificate: bytes, key: bytes) -> dict[str, Any]:

@@ -9,13 +9,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from sampan.cli.cluster_dir import write_private
 from sampan.cli.component_port import tls_of
 from sampan.cli.renewal import BEFORE_S, Renewals
 from sampan.kubelet.agent.config import AgentConfig
 from sampan.kubelet.server.listening import tls_context
 from sampan.kubelet.server.ports import PortsConfig
 from sampan.kubelet.server.view import ServerSettings
+from sampan.machinery.private_files import write_private
 
 _FILE = "kubelet-server.pem"
 

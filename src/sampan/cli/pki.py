@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from sampan.cli.cluster_dir import write_private
 from sampan.cli.renewal import BEFORE_S
+from sampan.machinery.private_files import write_private
 
 if TYPE_CHECKING:
     from sampan.machinery.certificates import KeyPair, Request

@@ -128,7 +128,7 @@ def server_config(given: Mapping[str, Any], *, tls: TlsFiles | None) -> ServerCo
         advertise_address=advertised(given),
         tls=replace(tls, is_strict=given["tls_min_version"] == "VersionTLS13") if tls is not None else None,
         tokens=flags.tokens("--token-auth-file", given["token_auth_file"]),
-        basic_users=flags.tokens("--basic-auth-file", given["basic_auth_file"]),
+        basic_users=flags.users("--basic-auth-file", given["basic_auth_file"]),
         has_bootstrap_tokens=given["enable_bootstrap_token_auth"],
         **identity_flags.authentication(given),
         abac_policies=_policies(given),

@@ -9,11 +9,12 @@ from sampan.apiserver.call import Call, Query, User
 from sampan.machinery import errors
 
 ANN = User("ann", "1", ("team", "system:authenticated"))
+BEN = User("ben", "2", ("system:authenticated",))
 
 
 def known_as(header: str) -> User | None:
     call = Call(method="GET", path="/", query=Query(""), headers={"Authorization": header})
-    return BasicAuthenticator({"se:cret": ANN}).authenticate(call)
+    return BasicAuthenticator([("se:cret", ANN), ("se:cret", BEN)]).authenticate(call)
 
 
 def basic(text: str) -> str:
@@ -25,13 +26,17 @@ def test_the_right_password() -> None:
     assert known_as(basic("ann:se:cret").replace("Basic", "basic")) is ANN
 
 
+def test_two_users_with_the_same_password_are_both_known() -> None:
+    assert [known_as(basic(f"{name}:se:cret")) for name in ("ann", "ben")] == [ANN, BEN]
+
+
 @pytest.mark.parametrize("header", ["", "Bearer x", "Basically"])
 def test_what_is_not_basic_is_left_to_others(header: str) -> None:
     assert known_as(header) is None
 
 
 @pytest.mark.parametrize(
-    "header", ["Basic", "Basic !", basic("ann"), basic("ann:"), basic("ann:secret"), basic("ben:se:cret"), basic(":")]
+    "header", ["Basic", "Basic !", basic("ann"), basic("ann:"), basic("ann:secret"), basic("cid:se:cret"), basic(":")]
 )
 def test_what_is_wrong_is_refused(header: str) -> None:
     with pytest.raises(errors.Unauthorized):

@@ -8,14 +8,18 @@ from sampan.apiserver.auth.chain import AuthenticatorChain
 from sampan.apiserver.auth.tokens import FileTokens
 from sampan.apiserver.call import Call, Query, User
 from sampan.machinery import errors
+from sampan.machinery.peer_certificates import PeerCertificate
 
-ALICE = ((("organizationName", "dev"),), (("organizationName", "ops"),), (("commonName", "alice"),))
+ALICE = PeerCertificate("alice", ("dev", "ops"), 1000.0)
 BOB = User("bob", "2", ("system:authenticated",))
 
 
-def _authenticate(authorization: str = "", peer: object = None, **options: Any) -> User:
+def _authenticate(
+    authorization: str = "", peer: PeerCertificate | None = None, now: float = 1000.0, **options: Any
+) -> User:
     call = Call(method="GET", path="/healthz", query=Query(""), headers={"Authorization": authorization}, peer=peer)
-    chain = AuthenticatorChain([CertificateAuthenticator()], tokens=[FileTokens({"bob-token": BOB})], **options)
+    by_certificate = CertificateAuthenticator(now=lambda: now)
+    chain = AuthenticatorChain([by_certificate], tokens=[FileTokens({"bob-token": BOB})], **options)
     return asyncio.run(chain.authenticate(call))
 
 
@@ -24,7 +28,13 @@ def test_a_certificate_names_user_and_groups() -> None:
 
 
 def test_a_certificate_without_a_name_is_none() -> None:
-    assert _authenticate(peer=((("organizationName", "dev"),),)).name == "system:anonymous"
+    assert _authenticate(peer=PeerCertificate("", ("dev",), 1000.0)).name == "system:anonymous"
+
+
+def test_a_certificate_that_has_ended_on_an_open_connection_is_refused() -> None:
+    with pytest.raises(errors.Unauthorized):
+        _authenticate(peer=ALICE, now=1000.1)
+    assert _authenticate("Bearer bob-token", peer=ALICE, now=1000.1) is BOB
 
 
 def test_a_token_names_its_user() -> None:
@@ -37,7 +47,7 @@ def test_the_certificate_comes_first() -> None:
 
 
 @pytest.mark.parametrize("options", [{}, {"allows_anonymous": False}])
-def test_a_wrong_token_is_refused_everywhere(options: dict[str, bool]) -> None:
+def test_a_wrong_token_is_refused_everywhere(options: dict[str, Any]) -> None:
     with pytest.raises(errors.Unauthorized):
         _authenticate("Bearer wrong", **options)
 

@@ -21,6 +21,7 @@ from sampan.apiserver.server import ApiServer
 from sampan.cli.pki import ADMIN, CA, SERVER
 from sampan.machinery.certificates import KeyPair, Request, issue, make_ca
 from sampan.machinery.clock import RealClock
+from sampan.machinery.peer_certificates import PeerCertificate
 from sampan.storage.memory import MemoryBackend
 from sampan.testing.keys import KEYS
 
@@ -35,7 +36,8 @@ WHOAMI = "/apis/authentication.k8s.io/v1/selfsubjectreviews"
 
 def named(*headers: tuple[str, str], proxy: str | None = "front", allowed: tuple[str, ...] = ()) -> tuple[Any, Call]:
     settings = FrontProxySettings(ca=Path("unused"), allowed_names=allowed, **HEADERS)
-    call = Call(method="GET", path="/", query=Query(""), headers=CIMultiDict(headers), proxy=proxy)
+    certificate = PeerCertificate(proxy, (), float("inf")) if proxy is not None else None
+    call = Call(method="GET", path="/", query=Query(""), headers=CIMultiDict(headers), proxy=certificate)
     return FrontProxyAuthenticator(settings).authenticate(call), call
 
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import ssl
-from collections.abc import AsyncIterator, Mapping
+import time
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -91,13 +92,16 @@ class Site:
 
 
 @asynccontextmanager
-async def site(folder: Path, limits: HttpLimits | None = None) -> AsyncIterator[Site]:
+async def site(
+    folder: Path, limits: HttpLimits | None = None, now: Callable[[], float] = time.time
+) -> AsyncIterator[Site]:
+    """`now` is by which certificates of clients end."""
     pki, waiting = KEYS.write(folder / "pki"), Waiting()
     files = TlsFiles(certificate=pki.certificate(SERVER), key=pki.key(SERVER), client_ca=pki.certificate(CA))
     async with serving() as server:
         pipeline = Pipeline(
             scheme=server.scheme,
-            authenticator=AuthenticatorChain([CertificateAuthenticator()], tokens=[FileTokens(USERS)]),
+            authenticator=AuthenticatorChain([CertificateAuthenticator(now=now)], tokens=[FileTokens(USERS)]),
             authorizer=usual_authorizers(server.registry),
             endpoints=server.pipeline.endpoints,
             special={**special_paths(server.registry), "wait": waiting},

@@ -69,6 +69,24 @@ async def _reaches(here: Site, context: ssl.SSLContext) -> bool:
         return False
 
 
+def test_a_connection_does_not_outlive_the_clients_certificate(tmp_path: Path) -> None:
+    later_s = 0.0
+
+    async def main() -> None:
+        nonlocal later_s
+        async with (
+            site(tmp_path, now=lambda: time.time() + later_s) as here,
+            here.wire(context=here.trusting(ADMIN)) as wire,
+        ):
+            assert (await wire.ask("GET", PODS)).code == 200
+            later_s = 366 * 24 * 3600.0
+            refused = await wire.ask("GET", PODS)
+            assert (refused.code, refused.json["reason"]) == (401, "Unauthorized")
+            assert (await wire.ask("GET", "/version")).code == 401, "not even as somebody anonymous"
+
+    asyncio.run(main())
+
+
 def test_files_that_are_gone_change_nothing(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     async def main() -> None:
         async with site(tmp_path) as here:

@@ -8,7 +8,7 @@ import pytest
 
 from sampan.api.types.authentication_v1 import TokenReview, TokenReviewStatus, UserInfo
 from sampan.api.types.authorization_v1 import SubjectAccessReview, SubjectAccessReviewStatus
-from sampan.kubelet.server.access import Access, subject_user, subresources
+from sampan.kubelet.server.access import Access, subresources
 from sampan.machinery import errors
 from sampan.machinery.clock import VirtualClock
 from sampan.machinery.delegation import Delegation
@@ -33,14 +33,6 @@ from tests.kubelet.server.plain import plain_node, serving
 )
 def test_rights(path: str, wanted: list[str]) -> None:
     assert subresources(path) == wanted
-
-
-def test_certificates() -> None:
-    subject = ((("organizationName", "system:masters"),), (("commonName", "kube-apiserver"),))
-    user = subject_user(subject)
-    assert user is not None
-    assert (user.username, user.groups) == ("kube-apiserver", ["system:masters", "system:authenticated"])
-    assert subject_user(()) is None
 
 
 class _Reviews:

@@ -6,7 +6,7 @@ import base64
 import binascii
 import hashlib
 import hmac
-from collections.abc import Mapping
+from collections.abc import Iterable
 
 from sampan.apiserver.call import Call, User
 from sampan.machinery import errors
@@ -15,9 +15,10 @@ from sampan.machinery import errors
 class BasicAuthenticator:
     """Keeps hashes of the passwords only. A wrong password is refused, even where the anonymous may go."""
 
-    def __init__(self, users: Mapping[str, User]) -> None:
-        """`users` by password, as the file has them."""
-        self._known = {user.name: (_hash(password), user) for password, user in users.items()}
+    def __init__(self, users: Iterable[tuple[str, User]]) -> None:
+        """`users` are the passwords and users of the file, in its order. Several users may have the same password; of
+        several lines of one user the last one counts."""
+        self._known = {user.name: (_hash(password), user) for password, user in users}
 
     def authenticate(self, call: Call) -> User | None:
         header = call.headers.get("Authorization", "")

@@ -90,8 +90,13 @@ class AuthenticatorChain:
         self._allows_anonymous, self._anonymous_paths = allows_anonymous, frozenset(anonymous_paths)
 
     async def authenticate(self, call: Call) -> User:
+        has_failed = False
         for authenticator in self._authenticators:
-            user = authenticator.authenticate(call)
+            try:
+                user = authenticator.authenticate(call)
+            except errors.Unauthorized:
+                has_failed = True  # another way may still know the caller, but anonymous it is not
+                continue
             if user is not None:
                 return user
         if token := bearer_token(call) or subprotocol_token(call):
@@ -102,7 +107,7 @@ class AuthenticatorChain:
             for warning in found.warnings:
                 call.warn(warning)
             return found.user
-        if not self._allows_anonymous or call.proxy is not None:
+        if has_failed or not self._allows_anonymous or call.proxy is not None:
             raise errors.unauthorized()
         if self._anonymous_paths and call.path not in self._anonymous_paths:
             raise errors.unauthorized()

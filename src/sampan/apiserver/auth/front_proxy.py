@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import unquote
@@ -12,6 +13,7 @@ from multidict import CIMultiDict
 
 from sampan.apiserver.auth.groups import known_groups
 from sampan.apiserver.call import Call, User
+from sampan.machinery import errors
 
 _BAD_ESCAPE = re.compile(r"%(?![0-9A-Fa-f]{2})")
 
@@ -29,17 +31,18 @@ class FrontProxySettings:
 
 
 class FrontProxyAuthenticator:
-    """TLS has verified the certificate against the CA of proxies; the HTTP layer leaves its common name in
-    `Call.proxy`."""
+    """TLS has verified the certificate against the CA of proxies; the HTTP layer leaves it in `Call.proxy`."""
 
-    def __init__(self, settings: FrontProxySettings) -> None:
-        self._settings = settings
+    def __init__(self, settings: FrontProxySettings, *, now: Callable[[], float] = time.time) -> None:
+        self._settings, self._now = settings, now
 
     def authenticate(self, call: Call) -> User | None:
         if call.proxy is None:
             return None
         settings, allowed = self._settings, self._settings.allowed_names
-        if allowed and call.proxy not in allowed:
+        if call.proxy.expires < self._now():
+            raise errors.unauthorized()
+        if allowed and call.proxy.common_name not in allowed:
             return None
         name = _first(call.headers, settings.username_headers)
         if not name:

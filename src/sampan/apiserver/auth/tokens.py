@@ -14,14 +14,19 @@ class TokenFileError(ValueError):
 
 
 def read_token_file(path: Path) -> dict[str, User]:
-    found: dict[str, User] = {}
+    """Read users by their tokens. Of several lines with the same token the last one counts, as in the real server."""
+    return dict(read_user_file(path))
+
+
+def read_user_file(path: Path) -> list[tuple[str, User]]:
+    """Read lines of a secret (a token or a password) and its user."""
+    found: list[tuple[str, User]] = []
     number = 0
     try:
         with path.open(newline="", encoding="utf-8") as lines:
             for number, row in enumerate(csv.reader(lines, skipinitialspace=True), start=1):
                 if row and not row[0].startswith("#"):
-                    token, user = _entry(row, f"{path}, line {number}")
-                    found[token] = user
+                    found.append(_entry(row, f"{path}, line {number}"))
     except (csv.Error, UnicodeDecodeError) as fault:
         raise TokenFileError(f"{path}, line {number + 1}: {fault}") from None
     return found
@@ -53,4 +58,4 @@ def _hash(token: str) -> bytes:
     return hashlib.sha256(token.encode("utf-8", "surrogatepass")).digest()
 
 
-__all__ = ["FileTokens", "TokenFileError", "read_token_file"]
+__all__ = ["FileTokens", "TokenFileError", "read_token_file", "read_user_file"]

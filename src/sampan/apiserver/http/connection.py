@@ -20,6 +20,7 @@ from aiohttp.web_protocol import RequestHandler, RequestPayloadError, _ErrInfo
 
 from sampan.apiserver.http.limits import HttpLimits
 from sampan.apiserver.http.trust import sorted_peer
+from sampan.machinery.peer_certificates import PeerCertificate, read_peer
 
 log = logging.getLogger(__name__)
 
@@ -48,8 +49,8 @@ class Connection(RequestHandler):
         "has_ended",
         "on_drained",
         "on_lost",
+        "peer",
         "proxy",
-        "subject",
     )
 
     def __init__(self, manager: Connections, *, limits: HttpLimits, loop: asyncio.AbstractEventLoop) -> None:
@@ -82,10 +83,10 @@ class Connection(RequestHandler):
         """Called when the client has gone."""
         self.on_drained: Callable[[], None] | None = None
         """Called once when there is room to write again."""
-        self.subject: Any = None
-        """Whom the client's certificate names, if it has one; TLS has verified it."""
-        self.proxy: str | None = None
-        """The common name of a proxy, if the certificate is one of those."""
+        self.peer: PeerCertificate | None = None
+        """The client's certificate, if TLS has verified it against the CA of users."""
+        self.proxy: PeerCertificate | None = None
+        """The same, if TLS has verified it against the CA of proxies."""
 
     # -- what the transport tells ------------------------------------------------------------------------------------
 
@@ -94,7 +95,7 @@ class Connection(RequestHandler):
         certificate = transport.get_extra_info("peercert")
         if certificate:
             tls = transport.get_extra_info("ssl_object")
-            self.subject, self.proxy = sorted_peer(tls, certificate.get("subject"))
+            self.peer, self.proxy = sorted_peer(tls, read_peer(certificate))
         self._await_head()
 
     def connection_lost(self, exc: BaseException | None) -> None:

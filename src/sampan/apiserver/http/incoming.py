@@ -54,7 +54,7 @@ class Incoming:
             path=_path(url.raw_path),
             query=Query(_clean(url.raw_query_string)),
             headers=_headers(request.headers),
-            peer=connection.subject if isinstance(connection, Connection) else None,
+            peer=connection.peer if isinstance(connection, Connection) else None,
             proxy=connection.proxy if isinstance(connection, Connection) else None,
             gate=self,
         )

@@ -6,6 +6,8 @@ import ssl
 from pathlib import Path
 from typing import Any
 
+from sampan.machinery.peer_certificates import PeerCertificate
+
 
 class SortingContext(ssl.SSLContext):
     """Of a server with both CAs. Sessions are not resumed: a resumed one does not tell its chain."""
@@ -27,15 +29,16 @@ class SortingContext(ssl.SSLContext):
         return frozenset(alone.get_ca_certs(binary_form=True))
 
 
-def sorted_peer(connection: Any, subject: Any) -> tuple[Any, str | None]:
-    """The subject of a certificate as that of a user, and its common name as that of a proxy; None for what it is
-    not. `connection` is the SSL object."""
+def sorted_peer(connection: Any, certificate: PeerCertificate) -> tuple[PeerCertificate | None, PeerCertificate | None]:
+    """Return the certificate as that of a user, and as that of a proxy; None for what it is not.
+
+    `connection` is the SSL object.
+    """
     context = connection.context if connection is not None else None
-    if subject is None or not isinstance(context, SortingContext):
-        return subject, None
+    if not isinstance(context, SortingContext):
+        return certificate, None
     root = _root(connection)
-    names = (value for relative in subject for key, value in relative if key == "commonName")
-    return subject if root in context.user_roots else None, next(names, "") if root in context.proxy_roots else None
+    return certificate if root in context.user_roots else None, certificate if root in context.proxy_roots else None
 
 
 def _root(connection: Any) -> bytes:

@@ -3,8 +3,8 @@ nodes/metrics, nodes/log, nodes/pods, nodes/healthz, nodes/configz, and nodes/pr
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+import time
+from collections.abc import Callable
 
 from aiohttp import web
 
@@ -14,6 +14,7 @@ from sampan.kubelet.server.view import Refusal
 from sampan.machinery import errors
 from sampan.machinery.client import ConnectionFailed
 from sampan.machinery.delegation import ANONYMOUS, Delegation
+from sampan.machinery.peer_certificates import read_peer
 
 _VERBS = {"POST": "create", "GET": "get", "HEAD": "", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}
 _FINE = (("/pods", "pods"), ("/runningpods", "pods"), ("/healthz", "healthz"), ("/configz", "configz"))
@@ -41,9 +42,16 @@ def _is_below(path: str, start: str) -> bool:
 
 
 class Access:
-    def __init__(self, *, node: str, delegation: Delegation, allows_anonymous: bool = False) -> None:
-        """Callers with a certificate were verified by TLS."""
-        self._node, self._delegation, self._allows_anonymous = node, delegation, allows_anonymous
+    def __init__(
+        self,
+        *,
+        node: str,
+        delegation: Delegation,
+        allows_anonymous: bool = False,
+        now: Callable[[], float] = time.time,
+    ) -> None:
+        """TLS has verified callers' certificates at the handshake; that they are still valid is checked here."""
+        self._node, self._delegation, self._allows_anonymous, self._now = node, delegation, allows_anonymous, now
 
     async def check(self, request: web.BaseRequest) -> None:
         user = await self._user(request)
@@ -57,11 +65,13 @@ class Access:
     async def _user(self, request: web.BaseRequest) -> UserInfo:
         transport = request.transport
         certificate = transport.get_extra_info("peercert") if transport is not None else None
-        if certificate and (found := subject_user(certificate.get("subject", ()))) is not None:
-            return found
+        peer = read_peer(certificate) if certificate else None
+        is_expired = peer is not None and peer.is_expired(self._now())
+        if peer is not None and peer.common_name and not is_expired:
+            return UserInfo(username=peer.common_name, groups=[*peer.organizations, _AUTHENTICATED])
         scheme, _, token = request.headers.get("Authorization", "").partition(" ")
         if scheme.lower() != "bearer" or not token.strip():
-            if self._allows_anonymous:
+            if self._allows_anonymous and not is_expired:
                 return ANONYMOUS
             raise Refusal(401, "Unauthorized")
         try:
@@ -81,12 +91,4 @@ class Access:
             raise Refusal(500, f"Authorization error ({what})") from None
 
 
-def subject_user(subject: Sequence[Any]) -> UserInfo | None:
-    """Whom a certificate names: the common name is the user, organizations are groups."""
-    pairs = [pair for parts in subject for pair in parts]
-    names = [value for key, value in pairs if key == "commonName"]
-    groups = [value for key, value in pairs if key == "organizationName"]
-    return UserInfo(username=names[0], groups=[*groups, _AUTHENTICATED]) if names else None
-
-
-__all__ = ["Access", "subject_user", "subresources"]
+__all__ = ["Access", "subresources"]

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import logging
-import os
 import ssl
 from datetime import UTC, datetime
 from pathlib import Path
 
 from sampan.machinery.certificates import KeyPair
 from sampan.machinery.pem import CERTIFICATE, PRIVATE_KEY_SUFFIX, read_blocks
+from sampan.machinery.private_files import write_private
 
 log = logging.getLogger(__name__)
 
@@ -40,10 +40,7 @@ class CertificateStore:
         self._folder.mkdir(parents=True, exist_ok=True, mode=0o755)
         stamp = datetime.fromtimestamp(now, UTC).strftime("%Y-%m-%d-%H-%M-%S")
         path, link = self._folder / f"{self._name}-{stamp}.pem", self._folder / f"{self._name}-updated.pem"
-        with os.fdopen(os.open(path, os.O_CREAT | os.O_TRUNC | os.O_WRONLY, 0o600), "wb") as file:
-            file.write(pair.certificate.rstrip() + b"\n" + pair.key)
-            file.flush()
-            os.fsync(file.fileno())
+        write_private(path, pair.certificate.rstrip() + b"\n" + pair.key)
         link.unlink(missing_ok=True)
         link.symlink_to(path.name)
         link.replace(self.current)
