@@ -1,7 +1,9 @@
 import asyncio
 import time
 
-from sampan.machinery.clock import Clock, RealClock, VirtualClock, utc
+import pytest
+
+from sampan.machinery.clock import WALL_CHECK_S, Clock, RealClock, VirtualClock, utc, wall_offset
 
 
 def test_real_clock_is_the_wall_clock() -> None:
@@ -99,3 +101,70 @@ def test_a_cancelled_sleeper_is_forgotten() -> None:
         await clock.advance(10)
 
     asyncio.run(scenario())
+
+
+@pytest.mark.parametrize("jump_s", [-3600, 3600], ids=["back", "forward"])
+def test_setting_the_wall_clock_moves_no_monotonic_sleeper(jump_s: int) -> None:
+    async def scenario() -> list[float]:
+        clock, woke = VirtualClock(), []
+        begun = clock.monotonic()
+
+        async def sleeper() -> None:
+            await clock.sleep(10)
+            woke.append(clock.monotonic() - begun)
+            await clock.sleep_monotonic(begun + 30)
+            woke.append(clock.monotonic() - begun)
+
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(sleeper())
+            await clock.advance(5)
+            clock.set_wall_clock(clock.now() + jump_s)
+            await clock.advance(25)
+        return woke
+
+    assert asyncio.run(scenario()) == [10, 30]
+
+
+def test_a_sleeper_for_a_wall_clock_time_follows_the_wall_clock() -> None:
+    async def scenario() -> list[float]:
+        clock, woke = VirtualClock(start=1000), []
+
+        async def sleeper(when: float) -> None:
+            await clock.sleep_until(when)
+            woke.append(clock.now())
+
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(sleeper(1100))
+            tasks.create_task(sleeper(2000))
+            await clock.advance(50)
+            clock.set_wall_clock(900)
+            await clock.advance(150)
+            assert woke == []
+            await clock.advance(50)
+            clock.set_wall_clock(2500)
+            await clock.advance(0)
+        return woke
+
+    assert asyncio.run(scenario()) == [1100, 2500]
+
+
+@pytest.mark.parametrize("jump_s", [-3600, 3600], ids=["back", "forward"])
+def test_the_real_clock_notices_that_the_wall_clock_was_set(monkeypatch: pytest.MonkeyPatch, jump_s: int) -> None:
+    async def scenario() -> list[float]:
+        clock, slept = RealClock(), []
+        wall = {"now": 5000.0, "monotonic": 100.0}
+
+        async def sleep(seconds: float) -> None:
+            slept.append(seconds)
+            wall["now"] += seconds
+            wall["monotonic"] += seconds
+            if len(slept) == 2:
+                wall["now"] += jump_s
+
+        monkeypatch.setattr("time.time", lambda: wall["now"])
+        monkeypatch.setattr("time.monotonic", lambda: wall["monotonic"])
+        monkeypatch.setattr("asyncio.sleep", sleep)
+        await clock.sleep_monotonic(1e6, wall_offset=wall_offset(clock))
+        return slept
+
+    assert asyncio.run(scenario()) == [WALL_CHECK_S, WALL_CHECK_S]

@@ -39,7 +39,7 @@ def lease(holder: str, *, transitions: int = 3) -> LeaseSpec:
     ],
 )
 def test_claims(observed: Observed | None, transitions: int | None, keeps_time: bool) -> None:
-    wanted = claim(observed, CONFIG, START)
+    wanted = claim(observed, CONFIG, now=START, monotonic=START)
     if transitions is None:
         assert wanted is None
         return
@@ -225,3 +225,23 @@ def test_when_the_work_is_done_the_lease_is_given_back() -> None:
             assert (await server.client().of(Lease).get("it", "kube-system")).spec.holderIdentity == ""
 
     asyncio.run(main())
+
+
+@pytest.mark.parametrize("jump_s", [-3600, 3600], ids=["back", "forward"])
+def test_a_wall_clock_that_is_set_changes_no_leader(jump_s: int) -> None:
+    async def body(
+        clock: VirtualClock, server: Server, one: Candidate, other: Candidate, tasks: list[asyncio.Task[None]]
+    ) -> None:
+        await clock.advance(5)
+        clock.set_wall_clock(clock.now() + jump_s)
+        await clock.advance(60)
+        assert one.leading == ["one"]
+        assert (await server.client().of(Lease).get("it", "kube-system")).spec.leaseTransitions == 0
+        one.transport.is_cut = True
+        clock.set_wall_clock(clock.now() - jump_s)
+        await clock.advance(7)
+        assert one.leading == ["one"]
+        await clock.advance(14)
+        assert (one.ended, other.leading) == ("lost", ["other"])
+
+    run(body)

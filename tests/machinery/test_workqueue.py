@@ -216,3 +216,39 @@ def _use(queue: WorkQueue[str], what: str, key: str) -> Any:
     if what == "add_after":
         return queue.add_after(key, 0.004)
     return queue.add(key) if what == "add" else queue.retry(key)
+
+
+@pytest.mark.parametrize("jump_s", [-3600, 3600], ids=["back", "forward"])
+def test_a_wall_clock_that_is_set_moves_no_delay(jump_s: int) -> None:
+    async def body(clock: VirtualClock, queue: WorkQueue[str]) -> None:
+        queue.add_after("later", 10)
+        assert queue.retry("failed") == 5
+        await clock.advance(4)
+        clock.set_wall_clock(clock.now() + jump_s)
+        await clock.advance(0.5)
+        assert len(queue) == 0
+        await clock.advance(0.5)
+        assert await queue.get() == "failed"
+        await clock.advance(5)
+        assert await queue.get() == "later"
+
+    run(body, Backoff(5, 100))
+
+
+@pytest.mark.parametrize("jump_s", [-3600, 3600], ids=["back", "forward"])
+def test_a_delay_until_a_wall_clock_time_is_computed_again_when_the_clock_is_set(jump_s: int) -> None:
+    async def body(clock: VirtualClock, queue: WorkQueue[str]) -> None:
+        queue.add_after("timer", 100)
+        queue.add_after("deadline", 100, follows_wall_clock=True)
+        await clock.advance(4)
+        assert len(queue) == 0
+        clock.set_wall_clock(clock.now() + jump_s)
+        await clock.settle()
+        assert [await queue.get()] == ["deadline"]
+        assert (len(queue), queue.delayed) == (0, 1)
+        queue.done("deadline")
+        queue.add_after("deadline", 50, follows_wall_clock=True)
+        await clock.advance(50)
+        assert await queue.get() == "deadline"
+
+    run(body)

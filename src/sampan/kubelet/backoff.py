@@ -1,4 +1,7 @@
-"""The pauses between tries: 10 s, doubled each time up to 5 min, begun anew when all was well for 10 min."""
+"""The pauses between tries: 10 s, doubled each time up to 5 min, begun anew when all was well for 10 min.
+
+Times are monotonic unless a parameter says otherwise.
+"""
 
 from dataclasses import dataclass
 
@@ -14,10 +17,19 @@ class BackOff:
     pause_s: float = 0.0
     """0 before the first failure."""
     since: float = 0.0
-    """When the pause was last lengthened."""
+    """The monotonic time at which the pause was last lengthened."""
     why: str = ""
     """The last failure, for whoever is told to wait."""
     most_s: float = MOST_S
+    _failure: tuple[float, float] | None = None
+    """The wall-clock stamp of the last failure, and the monotonic time at which it must have been."""
+
+    def failed_at(self, stamp: float, *, now: float, monotonic: float) -> float:
+        """The monotonic time of the failure with this wall-clock stamp. It is worked out when the stamp is first seen,
+        so that a wall clock that is set later does not move it."""
+        if self._failure is None or self._failure[0] != stamp:
+            self._failure = stamp, monotonic - max(now - stamp, 0.0)
+        return self._failure[1]
 
     def left_s(self, failed_at: float, now: float) -> float:
         """How long to wait still, after a failure at that time; 0: go on."""

@@ -200,14 +200,14 @@ class Fleet:
             return None
         if kubelet is None:
             kubelet = await self._start(name, node)
-            kubelet.beats_at = self._clock.now() + self._first_beat_s()
-        elif (now := self._clock.now()) >= kubelet.beats_at:
+            kubelet.beats_at = self._clock.monotonic() + self._first_beat_s()
+        elif (now := self._clock.monotonic()) >= kubelet.beats_at:
             await self._heartbeat.beat(kubelet)
             kubelet.beats_at = max(kubelet.beats_at + self._config.renew_s, now + self._config.renew_s / 2)
-        return kubelet.beats_at - self._clock.now()
+        return kubelet.beats_at - self._clock.monotonic()
 
     async def _start(self, name: str, node: Node) -> NodeRecord:
-        now = self._clock.now()
+        now = self._world.now()
         has_booted = name in self._were_off
         runtime = HollowRuntime(world=self._world, booted_at=now if has_booted else 0)
         runtime.use_pod_cidrs(node.spec.podCIDRs)

@@ -56,23 +56,24 @@ class Heartbeat:
 
     async def report(self, kubelet: NodeRecord) -> None:
         """Write the status, if something has changed or it is due."""
-        is_due = self._clock.now() - kubelet.reported_at >= self._config.report_s
+        last = kubelet.reported_at
+        is_due = last is None or self._clock.monotonic() - last >= self._config.report_s
         if kubelet.is_changed or is_due:
             await self._update_status(kubelet, is_due=is_due)
 
     # -- status ------------------------------------------------------------------------------------------------------
 
     async def _update_status(self, kubelet: NodeRecord, *, is_due: bool = False) -> None:
-        now, node = self._clock.now(), kubelet.node
+        monotonic, node = self._clock.monotonic(), kubelet.node
         kubelet.is_changed = False
-        status = node_status(node, kubelet.machine, now)
+        status = node_status(node, kubelet.machine, self._clock.now())
         if not (is_due or has_changed(node.status, status)):
-            kubelet.reported_at = kubelet.reported_at or now
+            kubelet.reported_at = monotonic if kubelet.reported_at is None else kubelet.reported_at
             return
         self._tell(kubelet, node.status, status)
         patch = {"status": status_patch(node.status, status)}
         kubelet.node = await kubelet.client.of(Node).patch(kubelet.name, patch, subresource="status")
-        kubelet.reported_at = now
+        kubelet.reported_at = monotonic
 
     def _tell(self, kubelet: NodeRecord, old: NodeStatus, new: NodeStatus) -> None:
         if old.nodeInfo.bootID and old.nodeInfo.bootID != new.nodeInfo.bootID:

@@ -48,8 +48,9 @@ class NodeRecord:
     """What they ask for together."""
     lease: Lease | None = None
     beats_at: float = 0.0
-    """When the next heartbeat is due."""
-    reported_at: float = 0.0
+    """The monotonic time at which the next heartbeat is due."""
+    reported_at: float | None = None
+    """The monotonic time at which the status was last written or found unchanged; None before the first time."""
     is_changed: bool = False
     """The node was written by somebody since its status was last looked at."""
     provision: Provision | None = None
@@ -72,7 +73,7 @@ class PodRecord:
     back_offs: dict[str, BackOff] | None = None
     verdict: Verdict | None = None
     stop_by: float = 0.0
-    """When all of it must have ended; 0 while it is to run."""
+    """The monotonic time by which all of it must have ended; 0 while it is to run."""
     stopped: dict[str, float] | None = None
     """Containers that were told to stop, and by when."""
     actuated: dict[str, ResourceRequirements] | None = None

@@ -67,12 +67,12 @@ class Starter:
         return True
 
     async def _container(self, record: PodRecord, container: Container, last: ContainerReport | None) -> float | None:
-        now = self._clock.now()
         if last is not None and last.state == contract.EXITED:
-            back_off = _back_off(record, container.name, self._longest_pause_s)
-            if (left_s := back_off.left_s(last.finished_at, now)) > 0:
+            back_off, now = _back_off(record, container.name, self._longest_pause_s), self._clock.monotonic()
+            failed_at = back_off.failed_at(last.finished_at, now=self._clock.now(), monotonic=now)
+            if (left_s := back_off.left_s(failed_at, now)) > 0:
                 return self._crash_loop(record, container, back_off, left_s)
-            back_off.lengthen(last.finished_at, now)
+            back_off.lengthen(failed_at, now)
         return await self._pull_and_start(record, container)
 
     def _crash_loop(self, record: PodRecord, container: Container, back_off: BackOff, left_s: float) -> float:
@@ -83,7 +83,7 @@ class Starter:
         return left_s
 
     async def _pull_and_start(self, record: PodRecord, container: AnyContainer) -> float | None:
-        kubelet, now = record.kubelet, self._clock.now()
+        kubelet, now = record.kubelet, self._clock.monotonic()
         attempt = next_attempt(record, container.name)
         try:
             if kubelet.provision is not None:
@@ -107,7 +107,7 @@ class Starter:
 
     async def _pull(self, record: PodRecord, container: Container) -> None:
         """Raises RuntimeFailure."""
-        kubelet, pod, now = record.kubelet, record.pod, self._clock.now()
+        kubelet, pod, now = record.kubelet, record.pod, self._clock.monotonic()
         back_off = pull_back_off(record, container)
         if back_off.left_s(back_off.since, now) > 0:
             self._events.pull_back_off(kubelet, pod, container)

@@ -108,7 +108,7 @@ class SyncLoop:
             self._statuses.finish(record)
 
     def end_pod(self, record: PodRecord, verdict: Verdict, by: float) -> None:
-        """The node itself ends it, by that time."""
+        """End the pod for a reason of the node's own, by that monotonic time."""
         record.verdict = record.verdict or verdict
         record.stop_by = min(by, record.stop_by) if record.stop_by else by
         _interrupt(record)
@@ -135,7 +135,7 @@ class SyncLoop:
         else:
             self.queue.forget(uid)
             if again_s is not None:
-                self.queue.add_after(uid, again_s)
+                self.queue.add_after(uid, again_s, follows_wall_clock=True)
 
     async def update_pod(self, uid: str) -> float | None:
         """Bring the pod on its way; after how many seconds to look again, None for when something changes."""
@@ -315,7 +315,7 @@ class SyncLoop:
 
     def _stop_by(self, record: PodRecord) -> float:
         """By when all must have ended: the sooner of what was said before and what is said now."""
-        by = self._clock.now() + _grace_s(record.pod)
+        by = self._clock.monotonic() + _grace_s(record.pod)
         record.stop_by = min(by, record.stop_by) if record.stop_by else by
         return record.stop_by
 
@@ -326,7 +326,7 @@ class SyncLoop:
         if name not in record.stopped and container is not None:
             self._events.killing(record.kubelet, record.pod, container)
         record.stopped[name] = by
-        await _stop_container(record, name, max(by - self._clock.now(), 0))
+        await _stop_container(record, name, max(by - self._clock.monotonic(), 0))
 
 
 def _grace_s(pod: Pod) -> float:

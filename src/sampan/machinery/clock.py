@@ -1,7 +1,12 @@
-"""Object time: the clock behind statuses, back-off, TTL, token expiry and schedules.
+"""The clock that every component is given: wall-clock time for stamps, monotonic time for waiting.
 
-Every component takes a `Clock`. `RealClock` is the wall clock; `VirtualClock` stands still until a test or a simulation
-advances it. Transport time (watch timeouts, keep-alive, TLS) is not object time and stays with the event loop.
+`now()` is wall-clock time: statuses, TTL stamps, token expiry, schedules. An administrator or NTP may set it back or
+forward at any moment, so nothing may wait by it. Whatever counts a delay (back-off, lease renewals, heartbeats, resync,
+expiry of caches) counts in `monotonic()`. A deadline that is a wall-clock stamp is waited for with `sleep_until`, or by
+a `WorkQueue` with `follows_wall_clock`: both look again soon after the wall clock was set.
+
+`RealClock` is the machine's clock; `VirtualClock` stands still until a test or a simulation advances it. Transport time
+(watch timeouts, keep-alive, TLS) stays with the event loop.
 """
 
 import asyncio
@@ -11,32 +16,64 @@ from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
 from typing import Protocol
 
+WALL_CHECK_S = 10.0
+"""How often a wait for a wall-clock time looks whether the wall clock was set."""
+_WALL_SET_S = 1.0
+"""A change of the wall clock's offset that counts as setting it. NTP corrects less by slewing."""
+
 
 class Clock(Protocol):
     def now(self) -> float:
-        """Seconds since the epoch."""
+        """Wall-clock time in seconds since the epoch. It can go back."""
+
+    def monotonic(self) -> float:
+        """Seconds since an arbitrary moment. It never goes back, and setting the wall clock does not change it."""
 
     async def sleep(self, seconds: float) -> None:
-        """Return once `seconds` of this clock have passed; zero or less yields once to the loop."""
+        """Return once `seconds` of monotonic time have passed; zero or less yields once to the loop."""
 
     async def sleep_until(self, when: float) -> None:
-        """Return once `now()` is at least `when`."""
+        """Return once the wall-clock time `now()` is at least `when`, also if the wall clock is set meanwhile."""
+
+    async def sleep_monotonic(self, due: float, *, wall_offset: float | None = None) -> None:
+        """Return once `monotonic()` is at least `due`. With `wall_offset`, which is what `wall_offset(clock)` gave
+        earlier, return also within `WALL_CHECK_S` after the wall clock was set since then."""
 
 
 def utc(clock: Clock) -> datetime:
     return datetime.fromtimestamp(clock.now(), UTC)
 
 
+def wall_offset(clock: Clock) -> float:
+    """How far the wall clock is ahead of monotonic time; constant until somebody sets the wall clock."""
+    return clock.now() - clock.monotonic()
+
+
+def was_wall_clock_set(clock: Clock, since: float) -> bool:
+    """Whether the wall clock was set after `wall_offset` returned `since`."""
+    return abs(wall_offset(clock) - since) > _WALL_SET_S
+
+
 class RealClock:
     def now(self) -> float:
         return time.time()
+
+    def monotonic(self) -> float:
+        return time.monotonic()
 
     async def sleep(self, seconds: float) -> None:
         await asyncio.sleep(max(seconds, 0))
 
     async def sleep_until(self, when: float) -> None:
-        while (left := when - self.now()) > 0:  # noqa: ASYNC110 - the wall clock may be set back meanwhile
-            await asyncio.sleep(left)
+        while (left_s := when - self.now()) > 0:  # noqa: ASYNC110 - no event tells that the wall clock was set
+            await asyncio.sleep(min(left_s, WALL_CHECK_S))
+
+    async def sleep_monotonic(self, due: float, *, wall_offset: float | None = None) -> None:
+        longest_s = float("inf") if wall_offset is None else WALL_CHECK_S
+        while (left_s := due - self.monotonic()) > 0:
+            if wall_offset is not None and was_wall_clock_set(self, wall_offset):
+                return
+            await asyncio.sleep(min(left_s, longest_s))
 
 
 Idle = Callable[[], Awaitable[bool]]
@@ -47,21 +84,36 @@ _TURNS = 10
 
 
 class VirtualClock:
-    """Time that moves only by `advance`.
+    """Time that moves only by `advance`, which moves wall-clock and monotonic time together; `set_wall_clock` moves the
+    wall clock alone.
 
     Sleepers wake in the order of their times. Between two times the loop runs until everything that registered an
     `idle` hook (work queues, loopback calls, the store's writer) has nothing left to do, so that what one sleeper set
     off is finished before time moves on.
     """
 
-    def __init__(self, start: float = 1_767_225_600.0) -> None:
-        self._now = start
+    def __init__(self, start: float = 1_767_225_600.0, monotonic_start: float = 100.0) -> None:
+        self._monotonic = monotonic_start
+        self._wall_offset = start - monotonic_start
         self._arrivals = 0
         self._sleepers: list[tuple[float, int, asyncio.Future[None]]] = []
+        """Monotonic times, the order of arrival, and the future that wakes the sleeper."""
+        self._wall_sleepers: set[asyncio.Future[None]] = set()
+        """Those of the sleepers that want to know when the wall clock is set."""
         self._idle: list[Idle] = []
 
     def now(self) -> float:
-        return self._now
+        return self._monotonic + self._wall_offset
+
+    def monotonic(self) -> float:
+        return self._monotonic
+
+    def set_wall_clock(self, when: float) -> None:
+        """Set the wall clock, back or forward, as an administrator would. Monotonic time stays as it is."""
+        self._wall_offset = when - self._monotonic
+        for sleeper in self._wall_sleepers:
+            if not sleeper.done():
+                sleeper.set_result(None)
 
     def on_idle(self, wait: Idle) -> Callable[[], None]:
         """Have `advance` await `wait()` between sleepers; call what is returned to stop that."""
@@ -69,27 +121,43 @@ class VirtualClock:
         return lambda: self._idle.remove(wait)
 
     async def sleep(self, seconds: float) -> None:
-        await self.sleep_until(self._now + seconds)
+        await self.sleep_monotonic(self._monotonic + seconds)
 
     async def sleep_until(self, when: float) -> None:
-        if when <= self._now:
+        if when <= self.now():
+            await asyncio.sleep(0)
+        while when > self.now():
+            await self._sleep(when - self._wall_offset, wakes_on_set=True)
+
+    async def sleep_monotonic(self, due: float, *, wall_offset: float | None = None) -> None:
+        if due <= self._monotonic or (wall_offset is not None and was_wall_clock_set(self, wall_offset)):
             await asyncio.sleep(0)
             return
+        await self._sleep(due, wakes_on_set=wall_offset is not None)
+
+    async def _sleep(self, due: float, *, wakes_on_set: bool) -> None:
         woken = asyncio.get_running_loop().create_future()
         self._arrivals += 1
-        heapq.heappush(self._sleepers, (when, self._arrivals, woken))
-        await woken
+        heapq.heappush(self._sleepers, (due, self._arrivals, woken))
+        if not wakes_on_set:
+            await woken
+            return
+        self._wall_sleepers.add(woken)
+        try:
+            await woken
+        finally:
+            self._wall_sleepers.discard(woken)
 
     async def advance(self, seconds: float) -> None:
         """Let `seconds` pass, waking sleepers on the way."""
-        end = self._now + seconds
+        end = self._monotonic + seconds
         await self.settle()
-        while (when := self.next_wake()) is not None and when <= end:
-            self._now = when
-            while self.next_wake() == when:
+        while (due := self._next_due()) is not None and due <= end:
+            self._monotonic = max(due, self._monotonic)
+            while self._next_due() == due:
                 heapq.heappop(self._sleepers)[2].set_result(None)
             await self.settle()
-        self._now = end
+        self._monotonic = end
 
     async def settle(self) -> None:
         """Run the loop until nothing is under way: no hook had to wait and no new sleeper came in a whole round."""
@@ -102,7 +170,11 @@ class VirtualClock:
                 return
 
     def next_wake(self) -> float | None:
-        """When the next sleeper wakes, if there is one."""
+        """The wall-clock time at which the next sleeper wakes, if there is one."""
+        due = self._next_due()
+        return None if due is None else due + self._wall_offset
+
+    def _next_due(self) -> float | None:
         while self._sleepers and self._sleepers[0][2].done():
             heapq.heappop(self._sleepers)
         return self._sleepers[0][0] if self._sleepers else None

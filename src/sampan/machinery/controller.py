@@ -151,7 +151,7 @@ class ControllerRunner:
         else:
             self.queue.forget(key)
             if again_s is not None:
-                self.queue.add_after(key, again_s)
+                self.queue.add_after(key, again_s, follows_wall_clock=True)
         finally:
             stats.reconciles += 1
             stats.busy_s += loop.time() - began

@@ -16,7 +16,7 @@ class KeptAnswers(Generic[Key, Answer]):
     def __init__(self, *, clock: Clock, most: int) -> None:
         self._clock, self._most = clock, most
         self._kept: OrderedDict[Key, tuple[float, Answer]] = OrderedDict()
-        """Until when each holds, and the answer."""
+        """The monotonic time until which each holds, and the answer."""
 
     def __len__(self) -> int:
         return len(self._kept)
@@ -25,7 +25,7 @@ class KeptAnswers(Generic[Key, Answer]):
         found = self._kept.get(key)
         if found is None:
             return None
-        if found[0] <= self._clock.now():
+        if found[0] <= self._clock.monotonic():
             del self._kept[key]
             return None
         self._kept.move_to_end(key)
@@ -34,7 +34,7 @@ class KeptAnswers(Generic[Key, Answer]):
     def keep(self, key: Key, answer: Answer, seconds: float) -> None:
         if seconds <= 0:
             return
-        self._kept[key] = (self._clock.now() + seconds, answer)
+        self._kept[key] = (self._clock.monotonic() + seconds, answer)
         self._kept.move_to_end(key)
         if len(self._kept) > self._most:
             self._kept.popitem(last=False)

@@ -1,8 +1,8 @@
 """Leader election by a Lease: of several candidates one leads at a time.
 
 A candidate takes the lease if nobody holds it, or if the holder has not renewed it for its duration as measured by the
-candidate's own clock since it saw the last renewal: clocks of different machines are never compared. The leader renews;
-if it cannot for `renew_s`, it stops leading before anybody else may begin.
+candidate's own monotonic clock since it saw the last renewal: clocks of different machines are never compared. The
+leader renews; if it cannot for `renew_s`, it stops leading before anybody else may begin.
 """
 
 import asyncio
@@ -49,14 +49,14 @@ class ElectionConfig:
 
 @dataclass(frozen=True, slots=True)
 class Observed:
-    """The lease's last state, and when this candidate first saw it."""
+    """The lease's last state, and the monotonic time at which this candidate first saw it."""
 
     spec: LeaseSpec
     at: float
 
 
-def claim(observed: Observed | None, config: ElectionConfig, now: float) -> LeaseSpec | None:
-    """What to write to hold the lease; None while another does."""
+def claim(observed: Observed | None, config: ElectionConfig, *, now: float, monotonic: float) -> LeaseSpec | None:
+    """What to write to hold the lease; None while another does. `now` is for the stamps, `monotonic` for waiting."""
     fresh = LeaseSpec(
         holderIdentity=config.identity,
         leaseDurationSeconds=config.lease_s,
@@ -69,7 +69,7 @@ def claim(observed: Observed | None, config: ElectionConfig, now: float) -> Leas
     spec = observed.spec
     if spec.holderIdentity == config.identity:
         return msgspec.structs.replace(fresh, acquireTime=spec.acquireTime, leaseTransitions=spec.leaseTransitions)
-    if spec.holderIdentity and observed.at + (spec.leaseDurationSeconds or 0) > now:
+    if spec.holderIdentity and observed.at + (spec.leaseDurationSeconds or 0) > monotonic:
         return None
     return msgspec.structs.replace(fresh, leaseTransitions=(spec.leaseTransitions or 0) + 1)
 
@@ -125,25 +125,25 @@ class LeaderElector:
 
     async def _renew(self) -> None:
         """Until the lease is lost."""
-        renewed = self._clock.now()
+        renewed = self._clock.monotonic()
         while True:
             await self._clock.sleep(self._config.retry_s)
             if await self._try():
-                renewed = self._clock.now()
+                renewed = self._clock.monotonic()
             elif self.leader not in ("", self._config.identity) or self._is_over(renewed):
                 self.is_leader = False
                 raise LeadershipLost(f"{self._config.identity} lost lease {self._config.name}")
 
     def _is_over(self, renewed: float) -> bool:
-        return self._clock.now() - renewed >= self._config.renew_s
+        return self._clock.monotonic() - renewed >= self._config.renew_s
 
     async def _try(self) -> bool:
         """Take or renew the lease; False if another holds it or the server cannot be asked."""
-        config, now = self._config, self._clock.now()
+        config = self._config
         try:
             async with asyncio.timeout(config.renew_s):
                 await self._look()
-                wanted = claim(self._observed, config, now)
+                wanted = claim(self._observed, config, now=self._clock.now(), monotonic=self._clock.monotonic())
                 if wanted is None:
                     return False
                 await self._write(wanted)
@@ -170,7 +170,7 @@ class LeaderElector:
 
     def _observe(self, spec: LeaseSpec) -> None:
         if self._observed is None or self._observed.spec != spec:
-            self._observed = Observed(spec, self._clock.now())
+            self._observed = Observed(spec, self._clock.monotonic())
 
     async def _release(self) -> None:
         self.is_leader = False

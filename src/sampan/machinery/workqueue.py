@@ -3,6 +3,7 @@
 - A key that waits is in the queue once, however often it is added.
 - A key is never worked on by two at a time; added while it is worked on, it waits until that is done, and is then
   worked on again: no addition is lost.
+- Delays count in monotonic time, so that setting the wall clock neither stops nor shortens them.
 - `retry` adds a key after a time that doubles with each failure since the last `forget`; there is no jitter, so that a
   run on a virtual clock repeats exactly.
 """
@@ -16,7 +17,7 @@ from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 from sampan.machinery.activity import Activity
-from sampan.machinery.clock import Clock
+from sampan.machinery.clock import Clock, wall_offset, was_wall_clock_set
 
 K = TypeVar("K", bound=Hashable)
 
@@ -59,7 +60,10 @@ class WorkQueue(Generic[K]):
         self._failures: dict[K, int] = {}
         self._delayed: list[tuple[float, int, K]] = []
         self._due: dict[K, float] = {}
-        """When a delayed key is due; an entry of the heap with another time is void."""
+        """When a delayed key is due in monotonic time; an entry of the heap with another time is void."""
+        self._wall_deadlines: set[K] = set()
+        """Delayed keys whose delay was computed from a wall-clock time: ready at once when the wall clock is set."""
+        self._wall_offset = wall_offset(clock)
         self._order = itertools.count()
         self._getters: deque[asyncio.Future[None]] = deque()
         self._sooner = asyncio.Event()
@@ -85,18 +89,24 @@ class WorkQueue(Generic[K]):
         if self._is_shut or key in self._waiting:
             return
         self._activity.step()
-        self._waiting[key] = self._clock.now()
+        self._waiting[key] = self._clock.monotonic()
         self.stats.adds += 1
         if key not in self._active:
             self._make_ready(key)
 
-    def add_after(self, key: K, seconds: float) -> None:
-        """Add the key once that time has passed; of several times the soonest counts."""
+    def add_after(self, key: K, seconds: float, *, follows_wall_clock: bool = False) -> None:
+        """Add the key once that time has passed; of several times the soonest counts. With `follows_wall_clock` the
+        delay comes from a wall-clock time (a TTL, a schedule): should the wall clock be set meanwhile, the key is added
+        soon after, so that the delay is computed again."""
         if seconds <= 0:
             return self.add(key)
         if self._is_shut:
             return
-        when = self._clock.now() + seconds
+        if follows_wall_clock and key not in self._wall_deadlines:
+            self._wall_deadlines.add(key)
+            if len(self._wall_deadlines) == 1:
+                self._sooner.set()  # the sleep must end when the wall clock is set
+        when = self._clock.monotonic() + seconds
         if self._due.get(key, when) < when:
             return
         self._due[key] = when
@@ -127,7 +137,7 @@ class WorkQueue(Generic[K]):
                 raise ShutDown
             await self._wait_for_key()
         key = self._ready.popleft()
-        self.stats.waited_s += self._clock.now() - self._waiting.pop(key)
+        self.stats.waited_s += self._clock.monotonic() - self._waiting.pop(key)
         self._active.add(key)
         self._rest.clear()
         self._activity.step()
@@ -146,6 +156,7 @@ class WorkQueue(Generic[K]):
         """Take no more keys. What is ready is still given out; then `get` raises ShutDown."""
         self._is_shut = True
         self._due.clear()
+        self._wall_deadlines.clear()
         self._delayed.clear()
         for getter in self._getters:
             if not getter.done():
@@ -179,12 +190,25 @@ class WorkQueue(Generic[K]):
         """Make delayed keys ready when they are due, until cancelled."""
         while True:
             await self._sleep()
-            now = self._clock.now()
+            self._heed_wall_clock()
+            now = self._clock.monotonic()
             while self._delayed and self._delayed[0][0] <= now:
                 when, _, key = heapq.heappop(self._delayed)
                 if self._due.get(key) == when:
-                    del self._due[key]
-                    self.add(key)
+                    self._make_due(key)
+
+    def _heed_wall_clock(self) -> None:
+        """If the wall clock was set, add the keys whose delay was computed from it."""
+        if not was_wall_clock_set(self._clock, self._wall_offset):
+            return
+        self._wall_offset = wall_offset(self._clock)
+        for key in list(self._wall_deadlines):
+            self._make_due(key)
+
+    def _make_due(self, key: K) -> None:
+        self._due.pop(key, None)
+        self._wall_deadlines.discard(key)
+        self.add(key)
 
     async def _sleep(self) -> None:
         """Until the first delayed key is due, or another comes before it."""
@@ -195,7 +219,8 @@ class WorkQueue(Generic[K]):
             await self._sooner.wait()
             return
         async with asyncio.TaskGroup() as group:
-            sleeping = group.create_task(self._clock.sleep_until(self._delayed[0][0]))
+            offset = self._wall_offset if self._wall_deadlines else None
+            sleeping = group.create_task(self._clock.sleep_monotonic(self._delayed[0][0], wall_offset=offset))
             sleeping.add_done_callback(lambda _: self._sooner.set())
             await self._sooner.wait()
             sleeping.cancel()

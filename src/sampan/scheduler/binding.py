@@ -93,7 +93,7 @@ class Binder:
 
     async def _permitted(self, waiting: WaitingPod) -> Status | None:
         """None when all plug-ins have allowed it. Others see meanwhile which node the pod will have."""
-        began = self._clock.now()
+        began = self._clock.monotonic()
         try:
             async with asyncio.TaskGroup() as group:
                 group.create_task(self._writes.nominate(waiting.info.pod, waiting.node))
@@ -101,7 +101,7 @@ class Binder:
         finally:
             self._waiting.remove(waiting.info.uid)
         code = Code.SUCCESS if status is None else status.code
-        self._metrics.permit_waits.labels(code.value).observe(max(0.0, self._clock.now() - began))
+        self._metrics.permit_waits.labels(code.value).observe(max(0.0, self._clock.monotonic() - began))
         return status
 
     async def _pre_bind(self, profile: Profile, cycle: Cycle, node: str, *, is_told: bool) -> Status | None:
@@ -126,7 +126,7 @@ class Binder:
     def _bound(self, queued: Queued, profile: Profile, cycle: Cycle, node: str) -> None:
         self._telling.bound(queued.info, node)
         self._metrics.attempted(SCHEDULED, profile.name, time.perf_counter() - queued.began)
-        self._metrics.placed(queued, self._clock.now())
+        self._metrics.placed(queued, self._clock.monotonic())
         profile.commitment.post_bind(cycle, node)
 
     async def _unbound(self, queued: Queued, profile: Profile, cycle: Cycle, node: str, status: Status) -> None:

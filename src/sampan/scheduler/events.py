@@ -96,12 +96,11 @@ class Events:
     async def _counted(self, key: tuple[str, ...]) -> bool:
         """Count it on to one that was sent lately, if there is one."""
         found = self._seen.get(key)
-        now = self._clock.now()
-        if found is None or now - found[2] > _SERIES_S:
+        if found is None or self._clock.monotonic() - found[2] > _SERIES_S:
             return False
         first, count, _ = found
         self._remember(key, first, count + 1)
-        series = EventSeries(count=count + 1, lastObservedTime=times.format_micro_time(now))
+        series = EventSeries(count=count + 1, lastObservedTime=times.format_micro_time(self._clock.now()))
         patch = {"series": {"count": series.count, "lastObservedTime": series.lastObservedTime}}
         try:
             await self._events.patch(first.metadata.name, patch, first.metadata.namespace, type=PatchType.STRATEGIC)
@@ -110,7 +109,7 @@ class Events:
         return True
 
     def _remember(self, key: tuple[str, ...], event: Event, count: int) -> None:
-        self._seen[key] = (event, count, self._clock.now())
+        self._seen[key] = (event, count, self._clock.monotonic())
         self._seen.move_to_end(key)
         if len(self._seen) > _REMEMBERED:
             self._seen.popitem(last=False)

@@ -96,8 +96,7 @@ class SchedulingQueue:
 
     def add(self, info: PodInfo) -> None:
         """A new pending pod."""
-        now = self._clock.now()
-        queued = self._pods[info.uid] = Queued(info, since=now, first=now)
+        queued = self._pods[info.uid] = Queued(info, since=self._clock.monotonic(), first=self._clock.now())
         self._enter(queued, POD_ADDED)
 
     def update(self, info: PodInfo) -> Queued | None:
@@ -164,7 +163,7 @@ class SchedulingQueue:
         if self._pods.get(queued.uid) is not queued:
             return
         queued.failures += 1
-        queued.since = self._clock.now()
+        queued.since = self._clock.monotonic()
         queued.is_flushed = False
         if is_missed or (not queued.plugins and queued.is_error):
             self._back_off(queued, ATTEMPT_FAILED)
@@ -235,7 +234,7 @@ class SchedulingQueue:
 
     def _wake(self, queued: Queued, event: str) -> None:
         self._unschedulable.pop(queued.uid, None)
-        if self._backoff_end(queued) > self._clock.now():
+        if self._backoff_end(queued) > self._clock.monotonic():
             self._back_off(queued, event)
         else:
             self._push_active(queued, event)
@@ -252,7 +251,7 @@ class SchedulingQueue:
             await self._more.wait()
             return
         async with asyncio.TaskGroup() as group:
-            sleeping = group.create_task(self._clock.sleep_until(due))
+            sleeping = group.create_task(self._clock.sleep_monotonic(due))
             sleeping.add_done_callback(lambda _: self._more.set())
             await self._more.wait()
             sleeping.cancel()
@@ -265,7 +264,7 @@ class SchedulingQueue:
 
     def _ripen(self) -> None:
         """Make active what has waited long enough."""
-        now = self._clock.now()
+        now = self._clock.monotonic()
         for heap in (self._backoff, self._errors):
             while heap and (heap[0][0] <= now or heap[0][2].where != BACKOFF):
                 queued = heapq.heappop(heap)[2]
@@ -301,7 +300,7 @@ class SchedulingQueue:
     def _push_active(self, queued: Queued, event: str) -> None:
         queued.where = ACTIVE
         if queued.entered is None:
-            queued.entered = self._clock.now()
+            queued.entered = self._clock.monotonic()
         key = self._sort_key(queued.info, queued.since)
         heapq.heappush(self._active, (key, next(self._order), queued))
         self._incoming(ACTIVE, event)

@@ -9,7 +9,7 @@ import heapq
 from collections.abc import Awaitable, Callable, Iterable
 from typing import Any
 
-from sampan.machinery.clock import Clock
+from sampan.machinery.clock import Clock, wall_offset
 from sampan.storage.backend import Conflict, Unavailable
 
 _AT_ONCE = 256
@@ -25,7 +25,7 @@ class Expiry:
         self._clock = clock
         self._remove = remove
         self._deadlines: dict[str, tuple[float, int]] = {}
-        """When each such key is due, and the revision that said so."""
+        """The monotonic time at which each such key is due, and the revision that said so."""
         self._heap: list[tuple[float, int, str]] = []
         """All of `_deadlines` in order, and old ones that no longer count."""
         self._earlier = asyncio.Event()
@@ -35,15 +35,19 @@ class Expiry:
         self._resting.set()
 
     def note(self, key: str, expires: float | None, revision: int) -> None:
-        """A key was written (or, with `expires` None, made permanent or deleted)."""
+        """A key was written with this wall-clock time of expiry (or, with `expires` None, made permanent or deleted).
+        The time left is taken once and then counted monotonically, as etcd counts its leases."""
         if expires is None:
             if self._deadlines:
                 self._deadlines.pop(key, None)
             return
-        self._deadlines[key] = (expires, revision)
-        if not self._heap or expires < self._heap[0][0]:
+        self._note_due(key, expires - wall_offset(self._clock), revision)
+
+    def _note_due(self, key: str, due: float, revision: int) -> None:
+        self._deadlines[key] = (due, revision)
+        if not self._heap or due < self._heap[0][0]:
             self._earlier.set()
-        heapq.heappush(self._heap, (expires, revision, key))
+        heapq.heappush(self._heap, (due, revision, key))
 
     async def run(self) -> None:
         while True:
@@ -64,11 +68,11 @@ class Expiry:
     def _take_due(self) -> list[tuple[float, int, str]]:
         due: list[tuple[float, int, str]] = []
         while self._heap and len(due) < _AT_ONCE:
-            expires, revision, key = self._heap[0]
-            if self._deadlines.get(key) == (expires, revision):
-                if expires > self._clock.now():
+            at, revision, key = self._heap[0]
+            if self._deadlines.get(key) == (at, revision):
+                if at > self._clock.monotonic():
                     break
-                due.append((expires, revision, key))
+                due.append((at, revision, key))
                 del self._deadlines[key]
             heapq.heappop(self._heap)
         return due
@@ -79,7 +83,7 @@ class Expiry:
             self._resting.set()
             await self._clock.sleep(_RETRY_S)
 
-    async def _remove_one(self, expires: float, revision: int, key: str) -> bool:
+    async def _remove_one(self, due: float, revision: int, key: str) -> bool:
         """False if the store could not write; the key is then due again."""
         try:
             await self._remove(key, revision)
@@ -87,7 +91,7 @@ class Expiry:
             pass  # it was written meanwhile
         except Unavailable:
             if key not in self._deadlines:
-                self.note(key, expires, revision)
+                self._note_due(key, due, revision)
             return False
         return True
 
@@ -95,7 +99,7 @@ class Expiry:
         """Until a deadline is reached or an earlier one is set."""
         waits: list[asyncio.Future[Any]] = [asyncio.ensure_future(self._earlier.wait())]
         if self._heap:
-            waits.append(asyncio.ensure_future(self._clock.sleep_until(self._heap[0][0])))
+            waits.append(asyncio.ensure_future(self._clock.sleep_monotonic(self._heap[0][0])))
         try:
             await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
         finally:

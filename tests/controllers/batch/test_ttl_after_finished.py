@@ -67,3 +67,20 @@ def test_the_second_run_writes_nothing() -> None:
             await second_run_writes_nothing(cluster, JOB, TTL)
 
     asyncio.run(main())
+
+
+@pytest.mark.parametrize("jump_s", [-3600, 3600], ids=["back", "forward"])
+def test_a_wall_clock_that_is_set_moves_the_end_with_it(jump_s: int) -> None:
+    async def main() -> None:
+        async with job_cluster(JOB, TTL) as c:
+            await c.create("done", completions=0, parallelism=0, ttlSecondsAfterFinished=7200)
+            clock = c.cluster.clock
+            await c.pass_s(1)
+            due = clock.now() - 1 + 7200
+            clock.set_wall_clock(clock.now() + jump_s)
+            await c.pass_s(int(due - clock.now()) - 60)
+            assert await names(c) == ["done"]
+            await c.pass_s(65)
+            assert await names(c) == []
+
+    asyncio.run(main())

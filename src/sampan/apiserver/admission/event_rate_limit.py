@@ -80,7 +80,7 @@ class EventRateLimit:
     async def validate(self, attributes: Attributes) -> None:
         if attributes.dry_run:
             return
-        now, reached = attributes.registry.clock.now(), []
+        now, reached = attributes.registry.clock.monotonic(), []
         for limit in self._limits:
             key = _KEYS[limit.type](attributes)
             if not limit.accepts(key, now):

@@ -37,7 +37,7 @@ class Summaries:
         return {name: summary for name, summary in zip(names, found, strict=True) if summary is not None}
 
     async def _of(self, node: str) -> Summary | None:
-        now = self._clock.now()
+        now = self._clock.monotonic()
         kept = self._kept.get(node)
         if kept is not None and 0 <= now - kept[0] < _KEPT_S:
             return kept[1]

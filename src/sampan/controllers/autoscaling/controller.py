@@ -63,12 +63,12 @@ class HorizontalPodAutoscalers:
         if shared is None:
             self._memories.pop(key, None)
             return None
-        now, memory = self._clock.now(), self._memory(key)
+        now, memory = self._clock.monotonic(), self._memory(key)
         if now < memory.due:
             return memory.due - now
         memory.due = now + self._config.period_s
         hpa = msgspec.structs.replace(shared, status=copy_of(shared.status))
-        await Autoscaling(means=self._means, hpa=hpa, memory=memory, now=now).run()
+        await Autoscaling(means=self._means, hpa=hpa, memory=memory, now=self._clock.now(), monotonic=now).run()
         if hpa.status != shared.status:
             await self._write(hpa)
         return self._config.period_s
@@ -92,7 +92,7 @@ class HorizontalPodAutoscalers:
         found = self._memories.get(key)
         if found is None:
             found = self._memories[key] = Memory(Recommendations(self._config.downscale_window_s))
-            found.due = self._clock.now() + self._config.period_s
+            found.due = self._clock.monotonic() + self._config.period_s
         return found
 
 

@@ -79,8 +79,11 @@ class _Stop(Exception):
 class Autoscaling:
     """One look at one autoscaler. `hpa` may be changed."""
 
-    def __init__(self, *, means: Means, hpa: HorizontalPodAutoscaler, memory: Memory, now: float) -> None:
-        self._of, self._hpa, self._memory, self._now = means, hpa, memory, now
+    def __init__(
+        self, *, means: Means, hpa: HorizontalPodAutoscaler, memory: Memory, now: float, monotonic: float
+    ) -> None:
+        self._of, self._hpa, self._memory = means, hpa, memory
+        self._now, self._monotonic = now, monotonic
         self._metrics: list[MetricStatus] | None = None
 
     async def run(self) -> None:
@@ -88,7 +91,7 @@ class Autoscaling:
         try:
             target, scale = await self._target()
             current = scale.spec.replicas
-            self._memory.recommendations.begin(current, self._now)
+            self._memory.recommendations.begin(current, self._monotonic)
             desired, reason = await self._desired(scale)
         except _Stop:
             return
@@ -124,7 +127,7 @@ class Autoscaling:
         told = f"the HPA controller was able to update the target scale to {desired}"
         self._condition(ABLE, True, "SucceededRescale", told)
         self._tell(NORMAL, "SuccessfulRescale", f"New size: {desired}; reason: {reason}")
-        self._memory.changes.note(self._hpa.spec.behavior, current, desired, self._now)
+        self._memory.changes.note(self._hpa.spec.behavior, current, desired, self._monotonic)
         remove_condition(self._hpa.status, SCALED_TO_ZERO)
 
     def _not_scaled(self, current: int, desired: int, reason: str, error: Exception) -> None:
@@ -161,7 +164,7 @@ class Autoscaling:
 
     def _followed(self, current: int, wanted: int, least: int) -> int:
         """How far the recommendation is followed now."""
-        behavior, most, memory, now = self._hpa.spec.behavior, self._hpa.spec.maxReplicas, self._memory, self._now
+        behavior, most, memory, now = self._hpa.spec.behavior, self._hpa.spec.maxReplicas, self._memory, self._monotonic
         if behavior is None:
             stable = memory.recommendations.highest(wanted, now)
             limited = limits.without_rules(current, stable.replicas, least, most)

@@ -96,7 +96,7 @@ class GarbageCollector:
     # -- which resources there are -----------------------------------------------------------------------------------
 
     async def _read_what_is_served(self) -> float | None:
-        self._read_at = self._clock.now()
+        self._read_at = self._clock.monotonic()
         served, failure = await self._discover()
         catalog = catalog_of(served)
         if not catalog.resources:
@@ -151,7 +151,7 @@ class GarbageCollector:
         try:
             owners = await self._owners(node, found)
         except _Unknown:
-            if self._clock.now() - self._read_at >= _READ_AGAIN_S:
+            if self._clock.monotonic() - self._read_at >= _READ_AGAIN_S:
                 self._add(WHAT_IS_SERVED)
             return _UNKNOWN_AGAIN_S
         except _Misplaced:

@@ -20,7 +20,7 @@ class Health:
     """What was last seen of a node, and when."""
 
     seen_at: float
-    """When it last gave a sign of life."""
+    """The monotonic time of its last sign of life."""
     has_ready: bool
     heartbeat: str | None
     """Of its Ready condition."""
@@ -28,26 +28,20 @@ class Health:
     """Of its lease."""
 
 
-def observe(last: Health | None, node: Node, lease: Lease | None, now: float) -> Health:
-    """What is known after a look at the node and its lease."""
+def observe(last: Health | None, node: Node, lease: Lease | None, *, now: float, wall_offset: float = 0.0) -> Health:
+    """What is known after a look at the node and its lease. `now` is monotonic time."""
     ready = condition_of(node, READY)
     heartbeat = ready.lastHeartbeatTime if ready is not None else None
     renewed = lease.spec.renewTime if lease is not None else None
     if last is None:
-        seen_at = created_at(node, now) if ready is None and renewed is None else now
+        seen_at = created_at(node, now, wall_offset) if ready is None and renewed is None else now
         return Health(seen_at=seen_at, has_ready=ready is not None, heartbeat=heartbeat, renewed=renewed)
-    is_renewed = _is_later(renewed, last.renewed)
+    is_renewed = renewed is not None and renewed != last.renewed  # a node whose clock was set back lives too
     has_posted = last.has_ready != (ready is not None) or heartbeat != last.heartbeat
     if not is_renewed and not has_posted:
         return last
     renewed = renewed if is_renewed else last.renewed
     return Health(seen_at=now, has_ready=ready is not None, heartbeat=heartbeat, renewed=renewed)
-
-
-def _is_later(renewed: str | None, before: str | None) -> bool:
-    if renewed is None or renewed == before:
-        return False
-    return before is None or times.parse_time(renewed) > times.parse_time(before)
 
 
 def seen_now(health: Health, now: float) -> Health:
@@ -71,9 +65,10 @@ def marked_unknown(node: Node, now: float) -> Node | None:
     return marked
 
 
-def created_at(node: Node, now: float) -> float:
+def created_at(node: Node, now: float, wall_offset: float = 0.0) -> float:
+    """When the node was created, in the time of `now`."""
     created = node.metadata.creationTimestamp
-    return times.parse_time(created) if created else now
+    return times.parse_time(created) - wall_offset if created else now
 
 
 def _never_told(type: str, node: Node, stamp: str) -> NodeCondition:

@@ -20,7 +20,7 @@ from sampan.controllers.nodes.tainting import Tainting
 from sampan.controllers.nodes.zones import EXCLUDED, Change, Rates, ZoneQueue, Zones, zone_of
 from sampan.machinery import errors
 from sampan.machinery.client import Client, PatchType, Selection, resource_of
-from sampan.machinery.clock import Clock
+from sampan.machinery.clock import Clock, wall_offset
 from sampan.machinery.controller import Watch
 from sampan.machinery.events import NORMAL, WARNING, EventRecorder
 from sampan.machinery.informer import InformerFactory
@@ -98,7 +98,7 @@ class NodeLifecycleController:
     # -- the look at all nodes ---------------------------------------------------------------------------------------
 
     async def _monitor(self) -> float:
-        now = self._clock.now()
+        now = self._clock.monotonic()
         if now >= self._next_look:
             self._next_look = now + self._config.node_monitor_period_s
             await self._look(now)
@@ -147,7 +147,7 @@ class NodeLifecycleController:
         before = ready_status(node)
         for _ in range(_MARK_ATTEMPTS):
             try:
-                marked = health.marked_unknown(node, now)
+                marked = health.marked_unknown(node, self._clock.now())
                 written = await self._client.of(Node).update_status(marked) if marked is not None else node
                 return _Seen(written, before, UNKNOWN)
             except errors.NotFound:
@@ -163,7 +163,8 @@ class NodeLifecycleController:
 
     def _is_silent(self, node: Node, now: float) -> bool:
         name, config = node.metadata.name, self._config
-        known = health.observe(self._health.get(name), node, self._leases.get(name, _NODE_LEASES.namespace), now)
+        lease = self._leases.get(name, _NODE_LEASES.namespace)
+        known = health.observe(self._health.get(name), node, lease, now=now, wall_offset=wall_offset(self._clock))
         self._health[name] = known
         grace_s = config.node_monitor_grace_period_s if known.has_ready else config.node_startup_grace_period_s
         return now > known.seen_at + grace_s
@@ -196,7 +197,7 @@ class NodeLifecycleController:
         await self._mark_pods(name)
 
     async def _queue_for_taint(self, node: Node, status: str) -> None:
-        queue, name = self._zones.queue(node, self._clock.now()), node.metadata.name
+        queue, name = self._zones.queue(node, self._clock.monotonic()), node.metadata.name
         if status not in (FALSE, UNKNOWN):
             queue.remove(name)
             await self._tainting.change(node, taints.NO_EXECUTE, remove=(taints.NOT_READY, taints.UNREACHABLE))

@@ -88,12 +88,12 @@ class RouteController:
         return self._period_s
 
     async def _create(self, route: Route) -> None:
-        node, began = self._nodes.get(route.node), self._clock.now()
+        node, began = self._nodes.get(route.node), self._clock.monotonic()
         uid = node.metadata.uid if node is not None else ""
         try:
             await self._routes.create(route, hint=uid)
         except Exception as error:
-            took = f"{self._clock.now() - began:g}s"
+            took = f"{self._clock.monotonic() - began:g}s"
             message = f"Could not create route {uid} {route.cidr} for node {route.node} after {took}: {error}"
             about = ObjectReference(kind="Node", name=route.node, uid=route.node)
             self._events.event(about, WARNING, "FailedToCreateRoute", message)

@@ -37,7 +37,7 @@ class Expectations:
 
     def expect(self, key: Hashable, creations: int = 0, deletions: Iterable[str] = ()) -> None:
         """From now on wait for so many creations and for the end of these uids, and for nothing else."""
-        self._expected[key] = _Expected(self._clock.now(), creations, set(deletions))
+        self._expected[key] = _Expected(self._clock.monotonic(), creations, set(deletions))
 
     def created(self, key: Hashable, count: int = 1) -> None:
         """A creation was seen, or will not be."""
@@ -55,7 +55,7 @@ class Expectations:
         found = self._expected.get(key)
         if found is None:
             return True
-        if found.is_met or self._clock.now() - found.since > EXPIRY_S:
+        if found.is_met or self._clock.monotonic() - found.since > EXPIRY_S:
             del self._expected[key]
             return True
         return False
@@ -65,7 +65,7 @@ class Expectations:
         found = self._expected.get(key)
         if found is None or found.is_met:
             return None
-        return max(found.since + EXPIRY_S - self._clock.now(), 0) + 0.001
+        return max(found.since + EXPIRY_S - self._clock.monotonic(), 0) + 0.001
 
     def forget(self, key: Hashable) -> None:
         self._expected.pop(key, None)

@@ -77,13 +77,13 @@ class ResourceQuotaController:
         if not quotas:
             self._forget(key)
             return None
-        now = self._clock.now()
+        now = self._clock.monotonic()
         if (wait_s := self._rests_until.get(key, now) - now) > 0:
             return wait_s
         pauses = [await self._recount(quota) for quota in quotas]
         size = sum(len(lister.list(key)) for lister in self._listers.values())
         if size > _EASY:
-            self._rests_until[key] = self._clock.now() + size * _PER_OBJECT_S
+            self._rests_until[key] = self._clock.monotonic() + size * _PER_OBJECT_S
         return min(pauses)
 
     def _forget(self, namespace: str) -> None:
@@ -106,7 +106,7 @@ class ResourceQuotaController:
 
     def _quiet_s(self, quota: ResourceQuota) -> float:
         """For how long the quota has been as it is, as far as known."""
-        meta, now = quota.metadata, self._clock.now()
+        meta, now = quota.metadata, self._clock.monotonic()
         seen = self._seen.setdefault(meta.namespace, {})
         version, since = seen.get(meta.name, ("", now))
         if version != meta.resourceVersion:

@@ -35,7 +35,7 @@ class Pending:
         the answer."""
         key, version = key_of(obj), int(obj.metadata.resourceVersion)
         if shown is None or int(shown.metadata.resourceVersion) < version:
-            self._awaited.setdefault(owner, {})[key] = _Awaited(version, self._clock.now() + _PATIENCE_S)
+            self._awaited.setdefault(owner, {})[key] = _Awaited(version, self._clock.monotonic() + _PATIENCE_S)
             self._owner[key] = owner
 
     def is_own(self, old: Any | None, new: Any | None) -> bool:
@@ -52,7 +52,7 @@ class Pending:
 
     def wait_s(self, owner: Key) -> float:
         """How long to wait for what was written for the owner, at most."""
-        now = self._clock.now()
+        now = self._clock.monotonic()
         wait_s = max((awaited.until - now for awaited in self._awaited.get(owner, {}).values()), default=0.0)
         if wait_s > 0:
             self._held_up.add(owner)

@@ -27,7 +27,7 @@ class PodFeed:
 
     def wait_s(self, key: Key) -> float:
         """How long to go on gathering."""
-        left_s = self._due.get(key, 0.0) - self._clock.now()
+        left_s = self._due.get(key, 0.0) - self._clock.monotonic()
         if left_s <= 0:
             self._due.pop(key, None)
         return max(left_s, 0.0)
@@ -35,7 +35,7 @@ class PodFeed:
     def _changed(self, old: Pod | None, new: Pod | None, add: Add) -> None:
         for key in self._concerned(old, new):
             if self._batch_s:
-                self._due.setdefault(key, self._clock.now() + self._batch_s)
+                self._due.setdefault(key, self._clock.monotonic() + self._batch_s)
             add(key)
 
     def _concerned(self, old: Pod | None, new: Pod | None) -> list[Key]:

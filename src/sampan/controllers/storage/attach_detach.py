@@ -132,7 +132,7 @@ class AttachDetach:
         return found
 
     def _waiting_s(self, node: str, wanted: Mapping[str, Any], attached: Mapping[str, Any]) -> dict[str, float]:
-        now, before = self._clock.now(), self._unwanted.pop(node, {})
+        now, before = self._clock.monotonic(), self._unwanted.pop(node, {})
         since = {name: before.get(name, now) for name in attached if name not in wanted}
         if since:
             self._unwanted[node] = since

@@ -64,7 +64,7 @@ class Eviction:
     @property
     def types(self) -> list[str]:
         """Conditions that the node is in, the older ones for some time after they ended."""
-        now = self._clock.now()
+        now = self._clock.monotonic()
         return sorted(type for type, at in self._last.items() if now - at < self._config.pressure_transition_s)
 
     def conditions(self) -> dict[str, Said]:
@@ -80,8 +80,8 @@ class Eviction:
 
     async def _ended(self, pods: Sequence[Pod]) -> None:
         """What they used must be free before it is looked again, or others would go for it too."""
-        until, pause_s = self._clock.now() + _PATIENCE_S, min(self._config.eviction_period_s, 1.0)
-        while self._clock.now() < until and not all(self._has_ended(each) for each in pods):
+        until, pause_s = self._clock.monotonic() + _PATIENCE_S, min(self._config.eviction_period_s, 1.0)
+        while self._clock.monotonic() < until and not all(self._has_ended(each) for each in pods):
             await self._clock.sleep(pause_s)
 
     async def look(self) -> list[Pod]:
@@ -97,7 +97,7 @@ class Eviction:
 
     def _short(self, observed: dict[str, Observation]) -> list[Shortage]:
         """What has been short for as long as its grace."""
-        now = self._clock.now()
+        now = self._clock.monotonic()
         found = {
             each: short
             for each in self._thresholds

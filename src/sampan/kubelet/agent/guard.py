@@ -102,7 +102,7 @@ class Guard:
             return
         told = verdict.reason, verdict.message, verdict.annotations
         kubelet.events.pod(kubelet.node, pod, WARNING, *told)
-        kubelet.sync_loop.end_pod(record, verdict, kubelet.clock.now() + grace_s)
+        kubelet.sync_loop.end_pod(record, verdict, kubelet.clock.monotonic() + grace_s)
 
     # -- room --------------------------------------------------------------------------------------------------------
 

@@ -76,7 +76,7 @@ class ImageCollector:
         percent = 100 - available * 100 // capacity if capacity else 0
         is_full = percent >= self._config.image_gc_high
         wanted = capacity * (100 - self._config.image_gc_low) // 100 - available if is_full else 0
-        removed = await self._remove(images, in_use, wanted, self._clock.now() - self._config.image_min_age_s)
+        removed = await self._remove(images, in_use, wanted, self._clock.monotonic() - self._config.image_min_age_s)
         await self._forget_gone(began)
         freed = sum(each.size for each in images if each.id in removed)
         if freed < wanted:
@@ -87,7 +87,7 @@ class ImageCollector:
         """All of them, since the node is short of disk."""
         began = self._clock.now()
         images, in_use = await self._noted()
-        await self._remove(images, in_use, 1 << 62, began)
+        await self._remove(images, in_use, 1 << 62, self._clock.monotonic())
         await self._forget_gone(began)
 
     # -- parts -------------------------------------------------------------------------------------------------------
@@ -98,7 +98,7 @@ class ImageCollector:
         return images if images is not None and images.exists() else self._config.root
 
     async def _noted(self) -> tuple[Sequence[ImageInfo], set[str]]:
-        images, named, now = await self._runtime.images(), self._in_use(), self._clock.now()
+        images, named, now = await self._runtime.images(), self._in_use(), self._clock.monotonic()
         in_use = {each.id for each in images if {each.id, *each.names, *each.digests} & named}
         self._used_at = {each.id: now if each.id in in_use else self._used_at.get(each.id, now) for each in images}
         return images, in_use
@@ -107,7 +107,7 @@ class ImageCollector:
         most_s = self._config.image_max_age_s
         if not most_s:
             return []
-        return await self._remove(images, in_use, 1 << 62, self._clock.now() - most_s)
+        return await self._remove(images, in_use, 1 << 62, self._clock.monotonic() - most_s)
 
     async def _remove(self, images: Sequence[ImageInfo], in_use: set[str], wanted: int, old: float) -> list[str]:
         """Those that are gone; one that cannot be removed keeps no other."""

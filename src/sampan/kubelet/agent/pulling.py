@@ -83,7 +83,7 @@ class ImageManager:
         return await self._pull(record, container)
 
     async def _pull(self, record: PodRecord, container: AnyContainer) -> ImageInfo:
-        kubelet, pod, began = record.kubelet, record.pod, self._clock.now()
+        kubelet, pod, began = record.kubelet, record.pod, self._clock.monotonic()
         back_off = pull_back_off(record, container)
         if back_off.left_s(back_off.since, began) > 0:
             self._events.pull_back_off(kubelet, pod, container)
@@ -93,15 +93,15 @@ class ImageManager:
         try:
             rings = await self._rings(pod)
             async with self._room:
-                turn = self._clock.now()
+                turn = self._clock.monotonic()
                 image = await self._pulled_with(rings, pod, container)
         except RuntimeFailure as failure:
-            now = self._clock.now()
+            now = self._clock.monotonic()
             back_off.lengthen(now, now)
             back_off.why = f"{failure.reason}: {failure.message}"
             self._events.pull_failed(kubelet, pod, container, failure.message)
             raise
-        now = self._clock.now()
+        now = self._clock.monotonic()
         text = (
             f"Successfully pulled image {gotext.quote(container.image)} in {_shown(now - turn)} "
             f"({_shown(now - began)} including waiting). Image size: {image.size} bytes."

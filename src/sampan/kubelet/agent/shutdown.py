@@ -67,14 +67,14 @@ class Shutdown:
         return [each for each in self._records.values() if not each.is_finished]
 
     async def _end(self, records: Sequence[PodRecord], grace_s: float) -> None:
-        now = self._clock.now()
+        now = self._clock.monotonic()
         for record in records:
             if record.stage is Stage.TERMINATED:
                 continue
             own_s = record.pod.spec.terminationGracePeriodSeconds
             by = now + min(grace_s, own_s if own_s is not None else _OWN_S)
             self._sync_loop.end_pod(record, SHUT_DOWN, by)
-        while self._clock.now() < now + grace_s and not all(each.is_finished for each in records):
+        while self._clock.monotonic() < now + grace_s and not all(each.is_finished for each in records):
             await self._clock.sleep(_LOOK_S)
 
 

@@ -64,9 +64,9 @@ class Stopper:
     async def _stop_with_hook(
         self, record: PodRecord, container: AnyContainer, hook: LifecycleHandler, grace_s: float
     ) -> None:
-        pod, by = record.pod, self._clock.now() + grace_s
+        pod, by = record.pod, self._clock.monotonic() + grace_s
         await self._run_hook(record, container, hook, grace_s)
-        left_s = max(by - self._clock.now(), _LEAST_GRACE_S)
+        left_s = max(by - self._clock.monotonic(), _LEAST_GRACE_S)
         try:
             await self._runtime.stop_container(pod, container.name, left_s)
         except RuntimeFailure as failure:

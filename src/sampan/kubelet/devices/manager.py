@@ -57,7 +57,7 @@ class DeviceManager:
         self._listening: dict[str, asyncio.Task[None]] = {}
         self._group: asyncio.TaskGroup | None = None
         for resource in self._allocations.read():
-            self._seen[resource], self._gone_at[resource] = {}, clock.now()
+            self._seen[resource], self._gone_at[resource] = {}, clock.monotonic()
 
     # -- plug-ins ----------------------------------------------------------------------------------------------------
 
@@ -137,7 +137,7 @@ class DeviceManager:
         if self._plugins.get(resource) is not plugin:
             return
         del self._plugins[resource]
-        self._gone_at[resource] = self._clock.now()
+        self._gone_at[resource] = self._clock.monotonic()
         known = self._seen.get(resource, {})
         self._note(resource, {name: Seen(False, seen.nodes) for name, seen in known.items()})
 
@@ -156,7 +156,7 @@ class DeviceManager:
         """What the node has, and what pods may have of it. Of plug-ins that have been away for long there is none."""
         capacity, allocatable = {}, {}
         for resource, devices in self._seen.items():
-            is_past = self._clock.now() - self._gone_at.get(resource, self._clock.now()) > _GRACE_S
+            is_past = self._clock.monotonic() - self._gone_at.get(resource, self._clock.monotonic()) > _GRACE_S
             capacity[resource] = "0" if is_past else str(len(devices))
             allocatable[resource] = "0" if is_past else str(len(self._healthy(resource)))
         return capacity, allocatable

@@ -87,7 +87,7 @@ class PluginRegistry:
         async with asyncio.TaskGroup() as group:  # one that does not answer keeps no other waiting
             for socket in sorted(found - set(self._known)):
                 trouble = self._troubles.get(socket)
-                if trouble is None or self._clock.now() >= trouble.again_at:
+                if trouble is None or self._clock.monotonic() >= trouble.again_at:
                     group.create_task(self._try(socket))
 
     async def _take_off(self, gone: _Known) -> None:
@@ -113,7 +113,7 @@ class PluginRegistry:
     def _wait(self, socket: Socket) -> None:
         before = self._troubles.get(socket)
         pause_s = min(before.pause_s * 2, _LONGEST_PAUSE_S) if before is not None else _FIRST_PAUSE_S
-        self._troubles[socket] = _Trouble(self._clock.now() + pause_s, pause_s)
+        self._troubles[socket] = _Trouble(self._clock.monotonic() + pause_s, pause_s)
 
     async def _register(self, socket: Socket) -> None:
         schema = proto()

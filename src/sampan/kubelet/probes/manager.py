@@ -132,7 +132,8 @@ class ProbeManager:
             tally = self._tally(key, report.id)
             if tally.last is None and not tally.is_on_hold:
                 due = report.started_at + (probe.initialDelaySeconds or 0)
-                self._queue.add_after(key, max(due - self._clock.now(), 0))
+                left_s = min(due - self._clock.now(), probe.initialDelaySeconds or 0)
+                self._queue.add_after(key, max(left_s, 0))
 
     # -- asking ------------------------------------------------------------------------------------------------------
 

@@ -17,8 +17,8 @@ class VolumeFigures:
         self._kept: dict[str, tuple[float, Sequence[VolumeUsage]]] = {}
 
     async def of(self, pod: Pod) -> Sequence[VolumeUsage]:
-        uid, now = pod.metadata.uid, self._clock.now()
-        at, found = self._kept.get(uid, (0.0, ()))
+        uid, now = pod.metadata.uid, self._clock.monotonic()
+        at, found = self._kept.get(uid, (-_KEPT_S, ()))
         if not 0 <= now - at < _KEPT_S:
             found = await self._usage(pod)
             self._kept[uid] = (now, found)

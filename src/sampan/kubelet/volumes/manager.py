@@ -185,7 +185,7 @@ class VolumeManager:
         """Until all its volumes are there; at once if they are. StillWaiting after some time; RuntimeFailure if what
         the pod claims is not there. People have been told why by then, and it goes on beside."""
         desired = self._want(pod)
-        until = self._clock.now() + self._config.patience_s
+        until = self._clock.monotonic() + self._config.patience_s
         for key in self._missing(desired):
             if key.name in desired.faults or not self._queue.failures(key):
                 self._queue.add(key)
@@ -214,7 +214,7 @@ class VolumeManager:
         uid = pod if isinstance(pod, str) else pod.metadata.uid
         self._desired.pop(uid, None)
         self._changes.tell(uid)
-        until = self._clock.now() + self._config.patience_s
+        until = self._clock.monotonic() + self._config.patience_s
         for key in self._actual.of_pod(uid):
             self._queue.add(key)
         while left := self._actual.of_pod(uid):
@@ -290,7 +290,7 @@ class VolumeManager:
         else:
             self._queue.forget(key)
             if again_s is not None:
-                self._queue.add_after(key, again_s)
+                self._queue.add_after(key, again_s, follows_wall_clock=True)
         finally:
             self._queue.done(key)
             self._changes.tell(key.uid)

@@ -12,11 +12,11 @@ T = TypeVar("T")
 
 
 async def happens_by(clock: Clock, event: asyncio.Event, until: float) -> bool:
-    """Whether the event comes before that time."""
-    if clock.now() >= until:
+    """Whether the event comes before that monotonic time."""
+    if clock.monotonic() >= until:
         return event.is_set()
     async with asyncio.TaskGroup() as group:
-        waiter, sleeper = group.create_task(event.wait()), group.create_task(clock.sleep_until(until))
+        waiter, sleeper = group.create_task(event.wait()), group.create_task(clock.sleep_monotonic(until))
         await asyncio.wait((waiter, sleeper), return_when=asyncio.FIRST_COMPLETED)
         waiter.cancel()
         sleeper.cancel()

@@ -52,7 +52,7 @@ class Watching:
     async def growth(self) -> None:
         """Claims are looked at now and then, and those of a pod that has changed at once."""
         while True:
-            until = self._clock.now() + self._config.growth_period_s
+            until = self._clock.monotonic() + self._config.growth_period_s
             is_early = bool(self._changed) or await happens_by(self._clock, self._changes.of(CLAIMS), until)
             uids = list(self._changed if is_early else self._desired)
             self._changed.clear()

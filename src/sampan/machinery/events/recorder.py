@@ -132,7 +132,7 @@ class EventRecorder:
         )
 
     async def _send(self, event: Event) -> None:
-        verdict = self._correlator.judge(event, self._clock.now())
+        verdict = self._correlator.judge(event, self._clock.monotonic())
         if verdict is None:
             self.dropped += 1
             return

@@ -38,11 +38,11 @@ class CriUsage:
         except CriError:
             return []
         used_s = answer.stats.linux.cpu.usage_core_nano_seconds.value / 1e9
-        return [seen.sandbox_usage(answer.stats, self._rates.rate(sandbox.id, used_s, self._clock.now()))]
+        return [seen.sandbox_usage(answer.stats, self._rates.rate(sandbox.id, used_s, self._clock.monotonic()))]
 
     def _of_container(self, stats: Any, running: Mapping[str, SeenContainer]) -> Usage:
         id, used_s = stats.attributes.id, stats.cpu.usage_core_nano_seconds.value / 1e9
-        usage = seen.container_usage(stats, self._rates.rate(id, used_s, self._clock.now()))
+        usage = seen.container_usage(stats, self._rates.rate(id, used_s, self._clock.monotonic()))
         with contextlib.suppress(OSError):
             usage.log_bytes = Path(running[id].log_path).stat().st_size
         return usage

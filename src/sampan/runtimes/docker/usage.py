@@ -37,7 +37,7 @@ class DockerUsage:
             if fault.is_missing:
                 return None
             raise
-        cores = self._rates.rate(container.id, seen.cpu_s(stats), self._clock.now())
+        cores = self._rates.rate(container.id, seen.cpu_s(stats), self._clock.monotonic())
         usage = seen.usage(container.name, stats, cores)
         usage.log_bytes = _size(container.log_path)
         return usage

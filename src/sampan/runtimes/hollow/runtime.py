@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from sampan.api import times
 from sampan.api.types.core_v1 import Container, ContainerStatus, Pod
-from sampan.machinery.clock import Clock
+from sampan.machinery.clock import Clock, wall_offset
 from sampan.runtimes.config import ContainerConfig, Resources, SandboxConfig
 from sampan.runtimes.contract import (
     NOTHING,
@@ -41,6 +41,15 @@ class World:
     stages: Stages = NO_STAGES
     addresses: AddressRange = field(default_factory=lambda: AddressRange(POD_RANGE))
     """For pods of nodes that have no range of their own."""
+    _offset: float = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._offset = wall_offset(self.clock)
+
+    def now(self) -> float:
+        """The time of hollow containers: wall-clock time as of the start, counted on monotonically. What a hollow
+        container does later is decided when it starts; a wall clock that is set must neither delay nor hasten it."""
+        return self.clock.monotonic() + self._offset
 
 
 @dataclass(slots=True)
@@ -93,7 +102,7 @@ class HollowRuntime:
         self._pods[pod.metadata.uid] = found
 
     def pod_report(self, pod: Pod) -> PodReport:
-        uid, now = pod.metadata.uid, self._world.clock.now()
+        uid, now = pod.metadata.uid, self._world.now()
         found = self._pods.get(uid)
         if found is None:
             return NOTHING
@@ -157,7 +166,7 @@ class HollowRuntime:
     async def start_container(
         self, pod: Pod, container: Container, attempt: int, config: ContainerConfig | None = None
     ) -> str:
-        uid, now = pod.metadata.uid, self._world.clock.now()
+        uid, now = pod.metadata.uid, self._world.now()
         found = self._pods[uid]
         begun = self._begun(pod, container, attempt, now)
         last = found.containers.get(container.name) or (found.left or {}).pop(container.name, None)
@@ -174,7 +183,7 @@ class HollowRuntime:
             return
         behaviour = self._world.stages.behaviour(pod, name)
         took_s = behaviour.stop.pick(f"{pod.metadata.uid}/{name}/stop") + _pre_stop_s(pod, name)
-        each.stop(self._world.clock.now(), grace_s, took_s, behaviour.stop_exit_code)
+        each.stop(self._world.now(), grace_s, took_s, behaviour.stop_exit_code)
 
     async def remove_container(self, pod: Pod, id: str) -> None:
         uid, found = pod.metadata.uid, self._pods.get(pod.metadata.uid)

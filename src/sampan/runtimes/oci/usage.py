@@ -22,7 +22,7 @@ class OciUsage:
         size, inodes = rootfs.written_bytes(folder)
         return Usage(
             name=record.name,
-            cpu_cores=self._rates.rate(record.id, used.cpu_s, self._clock.now()),
+            cpu_cores=self._rates.rate(record.id, used.cpu_s, self._clock.monotonic()),
             memory_bytes=used.memory_bytes,
             cpu_s=used.cpu_s,
             memory_rss_bytes=used.rss_bytes,

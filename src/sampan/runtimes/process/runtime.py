@@ -53,7 +53,7 @@ class ProcessRuntime(MonitoredRuntime):
 
     def _usage(self, record: ContainerRecord) -> Usage:
         used = groups.usage(record.name, record.pid)
-        used.cpu_cores = self._rates.rate(record.id, used.cpu_s or 0.0, self._clock.now())
+        used.cpu_cores = self._rates.rate(record.id, used.cpu_s or 0.0, self._clock.monotonic())
         return used
 
     # -- sandboxes ---------------------------------------------------------------------------------------------------

@@ -45,7 +45,7 @@ class Upkeep:
                 self._wrote.clear()
                 mark = Mark(self._revision, self._clock.now())
                 await self._try(self._keep(mark))
-            await self._clock.sleep_until(min(mark.at, self._clock.now()) + self._history_s)
+            await self._clock.sleep(min(mark.at - self._clock.now(), 0) + self._history_s)
             self._resting.clear()
             await self._try(self._shorten(mark.revision))
             self._resting.set()

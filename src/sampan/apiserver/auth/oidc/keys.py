@@ -61,7 +61,7 @@ class IssuerKeys:
         return [key for key in self._keys if key.id == name] if name else self._keys
 
     def _may_fetch(self) -> bool:
-        now = self._clock.now()
+        now = self._clock.monotonic()
         return now >= self._retry_at and now - self._fetched_at >= _REFRESH_S
 
     async def _fetch(self) -> None:
@@ -72,10 +72,10 @@ class IssuerKeys:
                 self._keys = _read(await _get(self._address, self._issuer.ca_pem))
         except (ConnectionFailed, errors.ApiError, _Unusable, TimeoutError) as fault:
             log.warning("the issuer %s: %s", self._issuer.url, fault or "timeout")
-            self._retry_at = self._clock.now() + self._pause_s
+            self._retry_at = self._clock.monotonic() + self._pause_s
             self._pause_s = min(self._pause_s * 2, _LONGEST_PAUSE_S)
         else:
-            self._fetched_at, self._pause_s = self._clock.now(), _FIRST_PAUSE_S
+            self._fetched_at, self._pause_s = self._clock.monotonic(), _FIRST_PAUSE_S
 
     async def _discover(self) -> str:
         document = await _get(self._issuer.document, self._issuer.ca_pem)

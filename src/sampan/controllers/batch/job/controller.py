@@ -64,6 +64,7 @@ class _Known:
     failures: Failures
     generation: int
     looked: float
+    """Monotonic time."""
 
 
 class JobController:
@@ -109,7 +110,7 @@ class JobController:
             return None
         uid, now = shared.metadata.uid, self._clock.now()
         known = self._known.get(uid)
-        if (pause_s := _pause_s(shared, known, now)) > 0:
+        if (pause_s := _pause_s(shared, known, self._clock.monotonic())) > 0:
             return pause_s
         is_caught_up = self._expectations.satisfied(uid)
         pods = await self._claimed(shared)
@@ -125,7 +126,7 @@ class JobController:
             again_s = await sync.run()
         finally:
             if sync.has_named:
-                self._known[uid] = _Known(view.failures, shared.metadata.generation, now)
+                self._known[uid] = _Known(view.failures, shared.metadata.generation, self._clock.monotonic())
         return again_s if is_caught_up else _sooner(again_s, self._expectations.expires_in(uid))
 
     async def _claimed(self, job: Job) -> list[Pod]:

@@ -40,13 +40,13 @@ class HealthTable:
 
     def get(self, driver: str, pool: str, device: str) -> Known:
         found = self._known.get(driver, {}).get((pool, device))
-        if found is None or found.until <= self._clock.now():
+        if found is None or found.until <= self._clock.monotonic():
             return Known(UNKNOWN, "", 0)
         return found
 
     def note(self, driver: str, answer: Message) -> set[Device]:
         """The devices of which something else is told than before."""
-        before, now = self._known.get(driver, {}), self._clock.now()
+        before, now = self._known.get(driver, {}), self._clock.monotonic()
         after = {(each.device.pool_name, each.device.device_name): _read(each, now) for each in answer.devices}
         changed = {device for device in {*before, *after} if _said(before.get(device)) != _said(after.get(device))}
         self._known[driver] = after

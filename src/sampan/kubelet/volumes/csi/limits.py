@@ -43,11 +43,11 @@ class Limits:
         informer = self._informers.of(CSIDriver)
         await informer.synced.wait()
         period_s = period(informer.lister.get(name))
-        since = self._asked_at.setdefault(name, self._clock.now() - _TICK_S)
-        return period_s > 0 and self._clock.now() - since >= period_s
+        since = self._asked_at.setdefault(name, self._clock.monotonic() - _TICK_S)
+        return period_s > 0 and self._clock.monotonic() - since >= period_s
 
     async def _ask(self, name: str) -> None:
-        self._asked_at[name] = self._clock.now()
+        self._asked_at[name] = self._clock.monotonic()
         try:
             await self._refresh(name)
         except (VolumeFault, errors.ApiError, ConnectionFailed) as fault:

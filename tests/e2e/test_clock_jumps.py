@@ -1,0 +1,103 @@
+"""Somebody sets the machine's clock, back or forward by an hour: nothing that waits stops, nothing is called dead."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import pytest
+
+from sampan.api import times
+from sampan.api.codec import json as codec
+from sampan.api.types.coordination_v1 import Lease
+from sampan.api.types.core_v1 import Node, Pod
+from sampan.cli.terms import TermsConfig
+from sampan.machinery.client import Selection
+from sampan.machinery.clock import VirtualClock
+from sampan.testing import Cluster
+
+HOUR = 3600.0
+NODES = ("node-0", "node-1")
+JUMPS = pytest.mark.parametrize("jump_s", [-HOUR, HOUR], ids=["back", "forward"])
+Scenario = Callable[[Cluster, VirtualClock], Awaitable[None]]
+
+
+def play(scenario: Scenario) -> None:
+    async def main() -> None:
+        clock = VirtualClock()
+        async with Cluster(clock=clock, nodes=len(NODES), leader_election=TermsConfig()) as cluster:
+            await clock.advance(30)
+            await scenario(cluster, clock)
+
+    asyncio.run(main())
+
+
+def set_clock(clock: VirtualClock, jump_s: float) -> None:
+    clock.set_wall_clock(clock.now() + jump_s)
+
+
+async def leases(cluster: Cluster, namespace: str) -> dict[str, Any]:
+    found = (await cluster.client.of(Lease).list(Selection(namespace=namespace))).items
+    return {lease.metadata.name: lease.spec for lease in found}
+
+
+async def create_pod(cluster: Cluster, name: str, annotations: dict[str, str]) -> None:
+    annotations = {f"hollow.sampan.dev/{key}": value for key, value in annotations.items()}
+    spec = {"containers": [{"name": "c", "image": "i"}], "terminationGracePeriodSeconds": 30}
+    meta = {"name": name, "namespace": "default", "annotations": annotations}
+    await cluster.client.of(Pod).create(codec.from_value({"metadata": meta, "spec": spec}, Pod))
+
+
+async def restarts(cluster: Cluster, name: str) -> int:
+    pod = await cluster.client.of(Pod).get(name, "default")
+    return sum(status.restartCount for status in pod.status.containerStatuses)
+
+
+@JUMPS
+def test_leases_are_renewed_and_nodes_stay_ready(jump_s: float) -> None:
+    async def scenario(cluster: Cluster, clock: VirtualClock) -> None:
+        before = await leases(cluster, "kube-system")
+        assert {"kube-controller-manager", "kube-scheduler"} <= before.keys()
+        set_clock(clock, jump_s)
+        for _ in range(6):
+            await clock.advance(20)
+            for namespace in ("kube-node-lease", "kube-system"):
+                for name, spec in (await leases(cluster, namespace)).items():
+                    if name in (*NODES, *before) and not name.startswith("apiserver"):
+                        age_s = clock.now() - times.parse_time(spec.renewTime)
+                        assert 0 <= age_s <= 15, f"lease {name} was renewed {age_s} s ago"
+            for node in (await cluster.client.of(Node).list()).items:
+                ready = next(each for each in node.status.conditions if each.type == "Ready")
+                assert ready.status == "True", node.metadata.name
+        after = await leases(cluster, "kube-system")
+        for name in ("kube-controller-manager", "kube-scheduler"):
+            assert after[name].leaseTransitions == before[name].leaseTransitions, f"{name} changed its leader"
+
+    play(scenario)
+
+
+@JUMPS
+def test_a_container_in_back_off_is_restarted(jump_s: float) -> None:
+    async def scenario(cluster: Cluster, clock: VirtualClock) -> None:
+        await create_pod(cluster, "crashing", {"run": "1s", "exit-code": "1"})
+        await clock.advance(15)
+        before = await restarts(cluster, "crashing")
+        assert before > 0
+        set_clock(clock, jump_s)
+        await clock.advance(60)
+        assert await restarts(cluster, "crashing") > before
+
+    play(scenario)
+
+
+@JUMPS
+def test_a_pod_ends_within_its_grace(jump_s: float) -> None:
+    async def scenario(cluster: Cluster, clock: VirtualClock) -> None:
+        await create_pod(cluster, "slow", {"stop": "20s"})
+        await clock.advance(5)
+        await cluster.client.of(Pod).delete("slow", "default")
+        await clock.advance(5)
+        set_clock(clock, jump_s)
+        await clock.advance(20)
+        assert not (await cluster.client.of(Pod).list(Selection(namespace="default"))).items
+
+    play(scenario)
