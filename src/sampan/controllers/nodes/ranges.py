@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Hashable
 from ipaddress import IPv4Network, IPv6Network, ip_network
+from typing import TypeVar
 
+K = TypeVar("K", bound=Hashable)
 Network = IPv4Network | IPv6Network
 _MOST_BITS = 16
 """Of IPv6 ranges: more parts than that nobody counts through."""
+_WIDE = 256
+"""A node may be given a range that covers the whole cluster's; its parts are then not counted one by one."""
 
 
 class RangeFull(Exception):
@@ -34,43 +38,71 @@ class Ranges:
         self._base = int(cluster.network_address)
         self._holders: dict[int, int] = {}
         """How many hold each part that is taken: by hand two nodes may have been given the same."""
+        self._wide: dict[tuple[int, int], int] = {}
+        """The same of what occupies more parts than are worth counting one by one: the first and the last of them."""
         self._next = 0
 
     def __len__(self) -> int:
-        return self._count - len(self._holders)
+        covered, end = 0, -1
+        for first, last in sorted(self._wide):
+            covered += max(last - max(first, end + 1) + 1, 0)
+            end = max(end, last)
+        return self._count - covered - sum(self._wide_end(index) is None for index in self._holders)
 
     def take(self) -> Network:
         """The next free part."""
-        for offset in range(self._count):
+        offset = 0
+        while offset < self._count:
             index = (self._next + offset) % self._count
-            if index not in self._holders:
+            if index in self._holders:
+                offset += 1
+            elif (end := self._wide_end(index)) is not None:
+                offset += end - index + 1
+            else:
                 self._holders[index] = 1
                 self._next = (index + 1) % self._count
                 return self._part(index)
         raise RangeFull
 
     def occupy(self, network: Network) -> None:
-        for index in self._touched(network):
+        touched = self._touched(network)
+        if len(touched) > _WIDE:
+            span = touched[0], touched[-1]
+            self._wide[span] = self._wide.get(span, 0) + 1
+            return
+        for index in touched:
             self._holders[index] = self._holders.get(index, 0) + 1
 
     def release(self, network: Network) -> None:
-        for index in self._touched(network):
-            left = self._holders.get(index, 0) - 1
-            if left > 0:
-                self._holders[index] = left
-            else:
-                self._holders.pop(index, None)
+        touched = self._touched(network)
+        if len(touched) > _WIDE:
+            _let_go(self._wide, (touched[0], touched[-1]))
+            return
+        for index in touched:
+            _let_go(self._holders, index)
+
+    def _wide_end(self, index: int) -> int | None:
+        """The last part of the widest occupant of this part that is counted as a whole."""
+        return max((last for first, last in self._wide if first <= index <= last), default=None)
 
     def _part(self, index: int) -> Network:
         made: Network = type(self.cluster)((self._base + index * self._step, self.mask_size))
         return made
 
-    def _touched(self, network: Network) -> Iterator[int]:
+    def _touched(self, network: Network) -> range:
         if network.version != self.cluster.version or not network.overlaps(self.cluster):
-            return
+            return range(0)
         first = max(int(network.network_address), self._base) - self._base
         last = min(int(network.broadcast_address), int(self.cluster.broadcast_address)) - self._base
-        yield from range(first // self._step, last // self._step + 1)
+        return range(first // self._step, last // self._step + 1)
+
+
+def _let_go(holders: dict[K, int], key: K) -> None:
+    left = holders.get(key, 0) - 1
+    if left > 0:
+        holders[key] = left
+    else:
+        holders.pop(key, None)
 
 
 def network_of(text: str) -> Network:

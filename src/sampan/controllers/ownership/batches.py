@@ -6,6 +6,8 @@ from typing import Any, NamedTuple
 
 FIRST = 1
 """How many calls the first batch has, unless told."""
+BURST = 500
+"""So many pods are created or deleted in one sync, as in the real controllers; the rest when these are seen."""
 
 
 class Outcome(NamedTuple):
@@ -48,4 +50,4 @@ async def _failure(call: Awaitable[Any]) -> Exception | None:
     return None
 
 
-__all__ = ["FIRST", "Outcome", "all_at_once", "slow_start"]
+__all__ = ["BURST", "FIRST", "Outcome", "all_at_once", "slow_start"]

@@ -94,3 +94,20 @@ def test_an_hour_that_the_clock_repeats_is_due_twice() -> None:
     first = next_after(parse_time("2026-10-31T12:00:00Z"))
     assert first == parse_time("2026-11-01T05:30:00Z")
     assert next_after(first) == first + HOUR
+
+
+def test_half_a_year_of_missed_minutes_is_not_walked_through() -> None:
+    """Every minute of half the year, last started a minute before the other half: the distance of the first two missed
+    times is half a year, within which there are 260,000 more."""
+    spec = cron("* * * 1-6 *")
+    schedule, asked = next_of(spec), 0
+
+    def counted(moment: float) -> float | None:
+        nonlocal asked
+        asked += 1
+        return schedule(moment)
+
+    last, now = parse_time("2025-06-30T23:58:00Z"), parse_time("2026-06-30T23:58:30Z")
+    found = due(spec, now, counted, last=last, within_deadline=False)
+    assert found.time == parse_time("2026-06-30T23:58:00Z")
+    assert asked < 200

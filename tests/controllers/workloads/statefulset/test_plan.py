@@ -6,12 +6,15 @@ import pytest
 
 from sampan.api.types.apps_v1 import StatefulSet
 from sampan.api.types.core_v1 import PersistentVolumeClaim, Pod
+from sampan.controllers.ownership.batches import BURST
+from sampan.controllers.workloads.statefulset import plan as plan_module
 from sampan.controllers.workloads.statefulset.claims import new_claims
 from sampan.controllers.workloads.statefulset.identity import (
     INDEX_LABEL,
     POD_NAME_LABEL,
     has_identity,
     has_storage,
+    new_pod,
     revision_of,
 )
 from sampan.controllers.workloads.statefulset.plan import Plan, View, decide
@@ -183,3 +186,37 @@ def test_a_pod_deleted_for_the_update_is_current_no_more() -> None:
     plan = planned(sset, [member(sset, at) for at in range(2)], update="two")
     assert told(plan) == ["delete web-1"]
     assert (plan.status.currentReplicas, plan.status.updatedReplicas) == (1, 0)
+
+
+HUGE = 2_000_000_000
+
+
+@pytest.mark.parametrize(
+    ("policy", "pods", "expected", "replicas"),
+    [
+        pytest.param("OrderedReady", {}, 1, 0, id="in order, nothing there"),
+        pytest.param("OrderedReady", {0: {}, 7: {}}, 1, 2, id="in order, a gap"),
+        pytest.param("Parallel", {}, BURST, 0, id="in parallel, nothing there"),
+        pytest.param("Parallel", {3: {}, HUGE - 1: {}}, BURST, 2, id="in parallel, the first and the last"),
+    ],
+)
+def test_two_billion_replicas_are_planned_in_bounded_batches(
+    monkeypatch: pytest.MonkeyPatch, policy: str, pods: dict[int, dict[str, Any]], expected: int, replicas: int
+) -> None:
+    made: list[int] = []
+
+    def counted(sset: StatefulSet, template: Any, revision: str, ordinal: int) -> Pod:
+        made.append(ordinal)
+        return new_pod(sset, template, revision, ordinal)
+
+    sset = stateful_set(HUGE, policy=policy)
+    present = [member(sset, ordinal, **facts) for ordinal, facts in pods.items()]
+    monkeypatch.setattr(plan_module, "new_pod", counted)
+    plan = planned(sset, present)
+    assert (len(plan.steps), len(made), plan.status.replicas) == (expected, expected, replicas)
+
+
+def test_scaling_down_from_two_billion_deletes_what_there_is() -> None:
+    sset = stateful_set(0, policy="Parallel")
+    present = [member(sset, ordinal) for ordinal in range(BURST + 10)]
+    assert len(planned(sset, present).steps) == BURST

@@ -14,6 +14,7 @@ MANY = 100
 """From more missed times than this on a warning is due."""
 MARGIN_S = 0.1
 """How long after its time a job is started: clocks differ a little."""
+_WALKED = 100
 _IMPOSSIBLE = "time difference between two schedules is less than 1 second"
 
 
@@ -73,11 +74,27 @@ def _last_of_many(since: float, first: float, second: float, now: float, next_af
     if apart < 1:
         raise InvalidSchedule(_IMPOSSIBLE)
     count = int(now - first) // apart + 1
-    found: float | None = None
-    following = next_after(first + (count - 2) * apart)
-    while following is not None and following <= now:
-        found, following = following, next_after(following)
+    found = _last_by(now, first + (count - 2) * apart, next_after)
     return Due(since, found, Missed.MANY if count > MANY else Missed.FEW)
+
+
+def _last_by(now: float, start: float, next_after: Next) -> float | None:
+    """The last time after `start` that has come. A schedule like every minute of the first half of the year can have
+    hundreds of thousands of times within one distance: after the first few they are not walked through but bisected."""
+    found, following = None, next_after(start)
+    for _ in range(_WALKED):
+        if following is None or following > now:
+            return found
+        found, following = following, next_after(following)
+    low, high = found, now  # a time comes after `low` and by `now`; none comes after `high`
+    while low is not None and high - low > 1:
+        middle = (low + high) / 2
+        following = next_after(middle)
+        if following is not None and following <= now:
+            low = found = following
+        else:
+            high = middle
+    return found
 
 
 def _found(moment: float | None) -> float:

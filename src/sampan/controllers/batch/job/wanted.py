@@ -16,11 +16,11 @@ from sampan.controllers.batch.job.facts import (
 )
 from sampan.controllers.batch.job.indexes import Indexes, completion_index
 from sampan.controllers.batch.job.view import JobView, has_valid_index, indexes_of
+from sampan.controllers.ownership.batches import BURST
 from sampan.controllers.ownership.pod_facts import is_terminating
 from sampan.controllers.ownership.ranking import plain_order
 
-MOST_AT_ONCE = 500
-"""Pods made or removed in one go, so that a large job leaves others their turn."""
+MOST_AT_ONCE = BURST
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -4,10 +4,8 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from sampan.api.types.core_v1 import Pod
+from sampan.controllers.ownership.batches import BURST
 from sampan.controllers.ownership.ranking import first_to_go
-
-BURST = 500
-"""So many pods are created or deleted at a time; the rest when these are seen."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,15 +3,20 @@
 In order (OrderedReady) a pod is made, replaced or removed only when all before it are available, and one at a time; in
 parallel everything is done that can be. Either way the steps of one part are over before those of the next: pods that
 the set is to have, claims of the condemned, the condemned themselves from the highest ordinal down, then the update.
+
+The cost of a decision depends on how many pods there are, never on `spec.replicas`, which a user may set to two
+billion: ordinals stay a `range`, a missing pod is made when its turn comes, and a part ends after `BURST` steps.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from enum import Enum, auto
+from functools import cached_property
 
 from sampan.api.types.apps_v1 import StatefulSet, StatefulSetStatus
 from sampan.api.types.core_v1 import PersistentVolumeClaim, Pod, PodTemplateSpec
 from sampan.controllers.ownership import pod_facts
+from sampan.controllers.ownership.batches import BURST
 from sampan.controllers.workloads.statefulset import claims
 from sampan.controllers.workloads.statefulset.identity import (
     claim_name,
@@ -95,9 +100,10 @@ def decide(view: View) -> Plan:
 class _Deciding:
     def __init__(self, view: View) -> None:
         self.view, self.sset = view, view.sset
-        wanted = ordinals(view.sset)
-        found = {ordinal_of(pod): pod for pod in view.pods}
-        self.replicas = [found.get(ordinal) or self._missing(ordinal) for ordinal in wanted]
+        self.wanted = wanted = ordinals(view.sset)
+        self.found = found = {ordinal_of(pod): pod for pod in view.pods}
+        self.present = [found[ordinal] for ordinal in sorted(found) if ordinal in wanted]
+        """Those of the pods that the set is to have which exist, in order."""
         gone = sorted((ordinal for ordinal in found if ordinal >= 0 and ordinal not in wanted), reverse=True)
         self.condemned = [found[ordinal] for ordinal in gone]
         self.waits: list[float] = []
@@ -113,15 +119,20 @@ class _Deciding:
 
     def _status(self) -> StatefulSetStatus:
         view = self.view
-        pods = [pod for pod in (*self.replicas, *self.condemned) if _is_created(pod)]
+        pods = (*self.present, *self.condemned)
         return counted(
             self.sset, pods, current=view.current, update=view.update, collisions=view.collisions, now=view.now
         )
 
+    def _replicas(self) -> Iterator[Pod]:
+        """The pods that the set is to have, in order; those that do not exist are made as the caller goes on."""
+        for ordinal in self.wanted:
+            yield self.found.get(ordinal) or self._missing(ordinal)
+
     def _parts(self, status: StatefulSetStatus) -> list[list[Step]]:
         parts: list[list[Step]] = []
         for pods, steps_for in (
-            (self.replicas, self._replica),
+            (self._replicas(), self._replica),
             (self.condemned, self._claims_of_condemned),
             (self.condemned, self._condemned),
         ):
@@ -132,6 +143,8 @@ class _Deciding:
                 part += steps
                 if is_end and not self.is_parallel:
                     return parts
+                if len(part) >= BURST:
+                    break  # the pods' own changes bring the rest
         if (last := self._update()) is not None:
             parts.append([last])
             status.currentReplicas -= 1
@@ -171,7 +184,7 @@ class _Deciding:
             return [], True
         is_well = is_running_and_ready(pod) and self._is_available(pod)
         # one that has ended will never be well: to wait for that would be to wait for ever
-        may_go = is_well or pod_facts.is_terminal(pod) or self.is_parallel or pod is self._first_unavailable()
+        may_go = is_well or pod_facts.is_terminal(pod) or self.is_parallel or pod is self._first_unavailable
         return ([Step(Action.DELETE, pod)] if may_go else []), True
 
     def _update(self) -> Step | None:
@@ -180,7 +193,10 @@ class _Deciding:
         if strategy.type == ON_DELETE:
             return None
         least = strategy.rollingUpdate.partition or 0 if strategy.rollingUpdate is not None else 0
-        for pod in reversed(self.replicas[least:]):
+        for ordinal in reversed(self.wanted[least:]):
+            pod = self.found.get(ordinal)
+            if pod is None:
+                return None  # it is about to be created
             if revision_of(pod) != self.view.update and not _is_leaving(pod):
                 return Step(Action.DELETE, pod)
             if self._is_unavailable(pod):
@@ -195,16 +211,17 @@ class _Deciding:
 
     def _is_kept_back(self, ordinal: int) -> bool:
         """The update does not concern that ordinal, or not yet."""
-        strategy, start = self.sset.spec.updateStrategy, ordinals(self.sset).start
+        strategy, start = self.sset.spec.updateStrategy, self.wanted.start
         if strategy.rollingUpdate is not None:
             return ordinal < start + (strategy.rollingUpdate.partition or 0)
         return strategy.type == ROLLING_UPDATE and ordinal < start + self.sset.status.currentReplicas
 
+    @cached_property
     def _first_unavailable(self) -> Pod | None:
-        for pod in (*self.replicas, *reversed(self.condemned)):
-            if self._is_unavailable(pod):
-                return pod
-        return None
+        """The first pod that is not available, the condemned last; None also if one is missing."""
+        if len(self.present) < len(self.wanted):
+            return None
+        return next((pod for pod in (*self.present, *reversed(self.condemned)) if self._is_unavailable(pod)), None)
 
     def _is_available(self, pod: Pod) -> bool:
         return pod_facts.is_available(pod, self.sset.spec.minReadySeconds, self.view.now)
