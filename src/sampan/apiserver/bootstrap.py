@@ -1,14 +1,18 @@
 """What a cluster has from its first moment: namespaces, priority classes, and the service that leads to the server.
 
 Everything goes through the pipeline like a client's request; what is there already is left alone, except the endpoints
-of the `kubernetes` service, which follow the server.
+of the `kubernetes` service, which follow the server. `SystemObjects` is also the counterpart of the controllers of
+`pkg/controlplane/controller` (kubernetesservice, systemnamespaces, defaultservicecidr, legacytokentracking): what users
+delete of these objects comes back. Priority classes and RBAC defaults are seen to at the start only, flow schemas by
+`sampan.apiserver.fairness.feed`.
 """
 
 from __future__ import annotations
 
 import asyncio
 import ipaddress
-from collections.abc import Iterable
+import logging
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import msgspec
@@ -19,7 +23,16 @@ from sampan.apiserver.negotiation import JSON
 from sampan.apiserver.patching import MERGE_PATCH
 from sampan.apiserver.pipeline import Pipeline
 from sampan.machinery import errors
+from sampan.machinery.clock import Clock
+from sampan.storage.backend import StorageError
+from sampan.storage.cacher import CacheError
 
+log = logging.getLogger(__name__)
+
+INTERVAL_S = 10.0
+"""How often the `kubernetes` service and what belongs to it is looked after, as in the real server."""
+NAMESPACES_INTERVAL_S = 60.0
+"""How often the system namespaces are, as in the real server."""
 SYSTEM = User("system:apiserver", groups=(MASTERS, AUTHENTICATED))
 NAMESPACES = ("default", "kube-system", "kube-public", "kube-node-lease")
 _PRIORITIES = (
@@ -40,23 +53,106 @@ Wanted = tuple[str, dict[str, Any]]
 """A collection's path and an object for it."""
 
 
-async def bootstrap(pipeline: Pipeline, *, cluster_ip_range: str, address: str, port: int) -> None:
-    now = times.format_time(pipeline.endpoints.registry.clock.now())
-    await _ensure(pipeline, [("/api/v1/namespaces", {"metadata": {"name": name}}) for name in NAMESPACES])
-    await _ensure(
-        pipeline,
-        [("/apis/scheduling.k8s.io/v1/priorityclasses", _priority_class(*row)) for row in _PRIORITIES],
-    )
-    tracking = {"metadata": {"name": _TOKEN_TRACKING}, "data": {"since": now[:10]}}
-    await _ensure(pipeline, [("/api/v1/namespaces/kube-system/configmaps", tracking)])
-    await _ensure_service_cidr(pipeline, cluster_ip_range, now)
-    await _ensure_service(pipeline, _service(first_address(cluster_ip_range), port))
-    if ipaddress.ip_address(address).is_loopback:
-        return  # a machine without a network: there is no address that endpoints could lead to
-    await _follow(pipeline, "/api/v1/namespaces/default/endpoints", _endpoints(address, port))
-    await _follow(
-        pipeline, "/apis/discovery.k8s.io/v1/namespaces/default/endpointslices", _endpoint_slice(address, port)
-    )
+_SERVICES = "/api/v1/namespaces/default/services"
+_ENDPOINTS = "/api/v1/namespaces/default/endpoints"
+_SLICES = "/apis/discovery.k8s.io/v1/namespaces/default/endpointslices"
+_NAME = "kubernetes"
+
+
+class SystemObjects:
+    """`ensure()` makes them when the server starts; `run()` puts back what is deleted later."""
+
+    def __init__(self, *, pipeline: Pipeline, cluster_ip_range: str, address: str, port: int) -> None:
+        """`address` and `port` are where clients reach this server."""
+        self._pipeline, self._registry = pipeline, pipeline.endpoints.registry
+        self._cluster_ip_range, self._address, self._port = cluster_ip_range, address, port
+        self._complaint = ""
+        """The last failure, which is logged once however often it is met."""
+
+    async def ensure(self) -> None:
+        await self._ensure_namespaces()
+        await _ensure(
+            self._pipeline,
+            [("/apis/scheduling.k8s.io/v1/priorityclasses", _priority_class(*row)) for row in _PRIORITIES],
+        )
+        await self._ensure_token_tracking()
+        await _ensure_service_cidr(self._pipeline, self._cluster_ip_range, self._now())
+        await _ensure_service(self._pipeline, _service(first_address(self._cluster_ip_range), self._port))
+        if self._has_endpoints:
+            await _follow(self._pipeline, _ENDPOINTS, _endpoints([self._address], self._port))
+            await _follow(self._pipeline, _SLICES, _endpoint_slice([self._address], self._port))
+
+    async def run(self, clock: Clock) -> None:
+        """Until cancelled."""
+        namespaces_due = clock.monotonic() + NAMESPACES_INTERVAL_S
+        while True:
+            await clock.sleep(INTERVAL_S)
+            is_due = clock.monotonic() >= namespaces_due
+            if is_due:
+                namespaces_due += NAMESPACES_INTERVAL_S
+            try:
+                await self.restore(with_namespaces=is_due)
+                self._complaint = ""
+            except (errors.ApiError, StorageError, CacheError) as error:
+                self._complain(str(error))
+
+    async def restore(self, *, with_namespaces: bool) -> None:
+        """Create what is missing, by what the caches show: when nothing is, this costs next to nothing."""
+        if with_namespaces and any(not self._exists("", "v1", "Namespace", name) for name in NAMESPACES):
+            await self._ensure_namespaces()
+        if not self._exists("", "v1", "ConfigMap", _TOKEN_TRACKING, "kube-system"):
+            await self._ensure_token_tracking()
+        if not self._exists("networking.k8s.io", "v1", "ServiceCIDR", _NAME):
+            await _ensure_service_cidr(self._pipeline, self._cluster_ip_range, self._now())
+        if not self._exists("", "v1", "Service", _NAME, "default"):
+            await _ensure_service(self._pipeline, _service(first_address(self._cluster_ip_range), self._port))
+        if self._has_endpoints:
+            await self._restore_endpoints()
+
+    async def _restore_endpoints(self) -> None:
+        """See that this server's address is among them. Those of other servers on the same store stay."""
+        endpoints = self._peek("", "v1", "Endpoints", _NAME, "default")
+        subsets = (endpoints.subsets or ()) if endpoints is not None else ()
+        ours = [subset for subset in subsets if self._has_port(subset.ports)]
+        found = [each.ip for subset in ours for each in subset.addresses or ()]
+        if self._address not in found:
+            await _follow(self._pipeline, _ENDPOINTS, _endpoints([*found, self._address], self._port))
+        part = self._peek("discovery.k8s.io", "v1", "EndpointSlice", _NAME, "default")
+        members = (part.endpoints or ()) if part is not None and self._has_port(part.ports) else ()
+        found = [address for each in members for address in each.addresses or ()]
+        if self._address not in found:
+            await _follow(self._pipeline, _SLICES, _endpoint_slice([*found, self._address], self._port))
+
+    def _has_port(self, ports: Sequence[Any] | None) -> bool:
+        return [each.port for each in ports or ()] == [self._port]
+
+    async def _ensure_namespaces(self) -> None:
+        await _ensure(self._pipeline, [("/api/v1/namespaces", {"metadata": {"name": name}}) for name in NAMESPACES])
+
+    async def _ensure_token_tracking(self) -> None:
+        tracking = {"metadata": {"name": _TOKEN_TRACKING}, "data": {"since": self._now()[:10]}}
+        await _ensure(self._pipeline, [("/api/v1/namespaces/kube-system/configmaps", tracking)])
+
+    @property
+    def _has_endpoints(self) -> bool:
+        """False on a machine without a network: there is no address that endpoints could lead to."""
+        return not ipaddress.ip_address(self._address).is_loopback
+
+    def _exists(self, group: str, version: str, kind: str, name: str, namespace: str = "") -> bool:
+        return self._registry.store_of(group, version, kind).cacher.peek(namespace, name) is not None
+
+    def _peek(self, group: str, version: str, kind: str, name: str, namespace: str) -> Any | None:
+        cacher = self._registry.store_of(group, version, kind).cacher
+        item = cacher.peek(namespace, name)
+        return cacher.object(item) if item is not None else None
+
+    def _now(self) -> str:
+        return times.format_time(self._registry.clock.now())
+
+    def _complain(self, text: str) -> None:
+        if text != self._complaint:
+            log.warning("the system's own objects cannot be restored: %s; again in %g s", text, INTERVAL_S)
+        self._complaint = text
 
 
 def first_address(cluster_ip_range: str) -> str:
@@ -71,7 +167,7 @@ async def _ensure(pipeline: Pipeline, wanted: Iterable[Wanted]) -> None:
 
 async def _ensure_service(pipeline: Pipeline, body: dict[str, Any]) -> None:
     """A service that is there holds its address, so that creating it again would be refused for that."""
-    path = "/api/v1/namespaces/default/services"
+    path = _SERVICES
     try:
         await _send(pipeline, "GET", f"{path}/{body['metadata']['name']}")
     except errors.NotFound:
@@ -134,18 +230,18 @@ def _service(address: str, port: int) -> dict[str, Any]:
     }
 
 
-def _endpoints(address: str, port: int) -> dict[str, Any]:
+def _endpoints(addresses: Sequence[str], port: int) -> dict[str, Any]:
     ports = [{"name": "https", "port": port, "protocol": "TCP"}]
     return {
         "metadata": {"name": "kubernetes", "labels": {"endpointslice.kubernetes.io/skip-mirror": "true"}},
-        "subsets": [{"addresses": [{"ip": address}], "ports": ports}],
+        "subsets": [{"addresses": [{"ip": address} for address in addresses], "ports": ports}],
     }
 
 
-def _endpoint_slice(address: str, port: int) -> dict[str, Any]:
+def _endpoint_slice(addresses: Sequence[str], port: int) -> dict[str, Any]:
     return {
         "metadata": {"name": "kubernetes", "labels": {"kubernetes.io/service-name": "kubernetes"}},
-        "addressType": "IPv4" if ipaddress.ip_address(address).version == 4 else "IPv6",
-        "endpoints": [{"addresses": [address], "conditions": {"ready": True}}],
+        "addressType": "IPv4" if ipaddress.ip_address(addresses[-1]).version == 4 else "IPv6",
+        "endpoints": [{"addresses": [address], "conditions": {"ready": True}} for address in addresses],
         "ports": [{"name": "https", "port": port, "protocol": "TCP"}],
     }

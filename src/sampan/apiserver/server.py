@@ -22,7 +22,7 @@ from sampan.apiserver.authz.modes import Mode, each
 from sampan.apiserver.authz.node import NodeRelations
 from sampan.apiserver.authz.rbac import RbacFeed, RbacIndex
 from sampan.apiserver.authz.rbac.reconcile import reconcile
-from sampan.apiserver.bootstrap import SYSTEM, bootstrap
+from sampan.apiserver.bootstrap import SYSTEM, SystemObjects
 from sampan.apiserver.call import MASTERS, User
 from sampan.apiserver.config import AuditConfig, ServerConfig
 from sampan.apiserver.endpoints import Endpoints
@@ -127,12 +127,14 @@ class ApiServer:
             running.push_async_callback(self.upstream.close)
             running.push_async_callback(self._http.close)
             await self._listen()
-            await bootstrap(
-                self.pipeline,
+            system_objects = SystemObjects(
+                pipeline=self.pipeline,
                 cluster_ip_range=self.config.service_cluster_ip_range,
                 address=self.address,
                 port=self.secure_port or self.insecure_port or 443,
             )
+            await system_objects.ensure()
+            self._start(system_objects.run(RealClock()))
             trust = TrustPublisher(pipeline=self.pipeline, data=wanted_data(self.config))
             await trust.ensure()
             self._start(trust.run())

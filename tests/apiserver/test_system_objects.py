@@ -1,0 +1,137 @@
+"""What users delete of the system's own objects comes back, as in the real server."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import pytest
+
+from sampan.api.codec import json as codec
+from sampan.api.types.core_v1 import ConfigMap, Endpoints, Namespace, Service
+from sampan.api.types.discovery_v1 import EndpointSlice
+from sampan.api.types.networking_v1 import ServiceCIDR
+from sampan.apiserver import bootstrap
+from sampan.apiserver.bootstrap import SystemObjects
+from sampan.machinery import errors
+from sampan.machinery.client import Client
+from sampan.testing import Cluster as WholeCluster
+from tests.apiserver.http.wire import Wire
+from tests.controllers.cluster import Cluster, cluster
+
+TRACKING = "kube-apiserver-legacy-service-account-token-tracking"
+PORT = 443
+SERVICE = "/api/v1/namespaces/default/services/kubernetes"
+DELETED = [
+    pytest.param(Service, "kubernetes", "default", 10, id="the service"),
+    pytest.param(Endpoints, "kubernetes", "default", 10, id="its endpoints"),
+    pytest.param(EndpointSlice, "kubernetes", "default", 10, id="its endpoint slice"),
+    pytest.param(ServiceCIDR, "kubernetes", "", 10, id="the range of services"),
+    pytest.param(ConfigMap, TRACKING, "kube-system", 10, id="the token tracking"),
+    pytest.param(Namespace, "kube-node-lease", "", 60, id="a system namespace"),
+]
+
+
+def play(scenario: Callable[[Cluster], Awaitable[None]]) -> None:
+    async def main() -> None:
+        async with cluster() as made, asyncio.TaskGroup() as group:
+            server = made.server
+            maintained = SystemObjects(
+                pipeline=server.pipeline, cluster_ip_range="10.96.0.0/12", address="192.0.2.1", port=PORT
+            )
+            await maintained.ensure()
+            task = group.create_task(maintained.run(made.clock))
+            await made.clock.settle()
+            await scenario(made)
+            task.cancel()
+
+    asyncio.run(main())
+
+
+async def exists(client: Client, type: type[Any], name: str, namespace: str) -> bool:
+    try:
+        await client.of(type).get(name, namespace)
+    except errors.NotFound:
+        return False
+    return True
+
+
+@pytest.mark.parametrize(("type", "name", "namespace", "within_s"), DELETED)
+def test_what_is_deleted_comes_back(type: type[Any], name: str, namespace: str, within_s: int) -> None:
+    async def scenario(made: Cluster) -> None:
+        client = made.client
+        if type is Namespace:
+            async with made.running("namespace-controller"):
+                await client.of(type).delete(name)
+                await made.clock.settle()
+        else:
+            await client.of(type).delete(name, namespace)
+        assert not await exists(client, type, name, namespace)
+        await made.clock.advance(within_s)
+        assert await exists(client, type, name, namespace)
+
+    play(scenario)
+
+
+def test_the_service_has_its_address_again() -> None:
+    async def scenario(made: Cluster) -> None:
+        before = await made.client.of(Service).get("kubernetes", "default")
+        await made.client.of(Service).delete("kubernetes", "default")
+        await made.clock.advance(10)
+        after = await made.client.of(Service).get("kubernetes", "default")
+        assert after.spec == before.spec
+        assert after.metadata.uid != before.metadata.uid
+
+    play(scenario)
+
+
+def test_nothing_is_written_while_nothing_is_missing() -> None:
+    async def scenario(made: Cluster) -> None:
+        before = await made.revision()
+        await made.clock.advance(600)
+        assert await made.revision() == before
+
+    play(scenario)
+
+
+def test_the_addresses_of_other_servers_stay() -> None:
+    async def scenario(made: Cluster) -> None:
+        other = SystemObjects(
+            pipeline=made.server.pipeline, cluster_ip_range="10.96.0.0/12", address="192.0.2.2", port=PORT
+        )
+        await other.ensure()
+        await made.clock.advance(10)
+        found = await made.client.of(Endpoints).get("kubernetes", "default")
+        assert [each.ip for each in found.subsets[0].addresses] == ["192.0.2.2", "192.0.2.1"]
+        part = await made.client.of(EndpointSlice).get("kubernetes", "default")
+        assert [each.addresses for each in part.endpoints or ()] == [["192.0.2.2"], ["192.0.2.1"]]
+        before = await made.revision()
+        await other.restore(with_namespaces=True)
+        assert await made.revision() == before
+
+    play(scenario)
+
+
+def test_endpoints_that_somebody_empties_are_filled_again() -> None:
+    async def scenario(made: Cluster) -> None:
+        found = await made.client.of(Endpoints).get("kubernetes", "default")
+        value = {"metadata": {"name": "kubernetes", "namespace": "default"}, "subsets": []}
+        value["metadata"]["resourceVersion"] = found.metadata.resourceVersion  # type: ignore[index]
+        await made.client.of(Endpoints).update(codec.from_value(value, Endpoints))
+        await made.clock.advance(10)
+        again = await made.client.of(Endpoints).get("kubernetes", "default")
+        assert again.subsets == found.subsets
+
+    play(scenario)
+
+
+def test_a_running_server_brings_the_service_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(bootstrap, "INTERVAL_S", 0.01)
+
+    async def come_back(port: int) -> None:
+        async with asyncio.timeout(30), Wire(port) as wire:
+            assert (await wire.ask("DELETE", SERVICE)).code == 200
+            while (await wire.ask("GET", SERVICE)).code != 200:
+                pass
+
+    with WholeCluster(insecure=True, controllers=()) as made:
+        asyncio.run(come_back(int(made.insecure_url.rpartition(":")[2])))
