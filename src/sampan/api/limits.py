@@ -71,4 +71,51 @@ SIGNING_REQUEST_BYTES: Final = 256 << 10
 
 # -- images and containers -------------------------------------------------------------------------------------------
 
+IMAGE_DOCUMENT_BYTES: Final = 4 << 20
+"""The largest index, manifest or configuration of an image. Registries are required to take manifests of 4 MiB."""
+
+IMAGE_INDEX_DEPTH: Final = 4
+"""How many indexes may lead to one another before a manifest is found: a hostile registry could make a chain of any
+length."""
+
+IMAGE_LAYERS: Final = 127
+"""The most layers of one image. Docker's and containerd's overlay drivers take no more."""
+
+IMAGE_LAYER_BYTES: Final = 64 << 30
+"""The largest layer, packed or unpacked: a well-packed layer could fill any disk."""
+
+IMAGE_LAYER_RATIO: Final = 200
+"""How many times its packed size a layer may unpack to, once it is larger than `IMAGE_LAYER_FREE_BYTES`. Ordinary
+layers have a ratio below 10; gzip reaches 1000 with zeros."""
+
+IMAGE_LAYER_FREE_BYTES: Final = 1 << 30
+"""The unpacked size up to which the ratio of a layer is not looked at: small images with empty files are ordinary."""
+
+IMAGE_LAYER_ENTRIES: Final = 1_000_000
+"""The most entries of one layer or archive: each costs an inode and some 0.1 ms."""
+
+IMAGE_PATH_BYTES: Final = 4096
+"""The longest name of an entry or target of a link in a layer: PATH_MAX of Linux."""
+
+IMAGE_PATH_DEPTH: Final = 255
+"""The deepest path of an entry in a layer: each level costs a system call for each entry."""
+
+IMAGE_XATTRS: Final = 64
+"""The most extended attributes of one entry of a layer."""
+
+TAR_HEADER_BYTES: Final = 1 << 20
+"""The largest extended header (PAX, GNU long name, sparse map) of an archive. Go's archive/tar has the same bound."""
+
+REGISTRY_REDIRECTS: Final = 10
+"""The most redirects of a registry that are followed, as Go's HTTP client does."""
+
+REGISTRY_TOKEN_BYTES: Final = 1 << 20
+"""The largest answer of a registry's token service."""
+
+CONTAINER_FILE_BYTES: Final = 1 << 20
+"""The largest file of a container's root (/etc/passwd, /etc/group) that is read on the node."""
+
+ENV_FILE_BYTES: Final = 64 << 10
+"""The largest file of a volume that environment variables are taken from (fileKeyRef)."""
+
 # -- watches and caches ----------------------------------------------------------------------------------------------

@@ -1,20 +1,228 @@
-"""Finding files inside a root that strangers have filled: links are followed as if that were the machine's root."""
+"""Opening files in a directory that strangers have filled: an image's root, a container's root, a volume.
+
+Symbolic links are followed as if that directory were the root of the machine, so that no path leads out of it. Every
+step is made from an open directory, never from a path, so that nobody who writes to the directory meanwhile can change
+what is opened. Only regular files are ever opened for reading: opening a FIFO blocks, and opening a device node acts
+on the device.
+"""
 
 from __future__ import annotations
 
+import ctypes
+import errno
 import os
-from pathlib import Path, PurePosixPath
+import stat
+import struct
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import BinaryIO, Final
 
-_MOST_LINKS = 40
+_MOST_LINKS: Final = 40
+"""As many as Linux follows."""
+_SYS_OPENAT2: Final = 437
+"""The number is the same on all architectures."""
+_NO_MAGICLINKS, _IN_ROOT = 0x02, 0x10
+_PATH: Final = getattr(os, "O_PATH", os.O_RDONLY)
+"""Elsewhere than on Linux this module can be imported, not used."""
+_STEP: Final = _PATH | os.O_NOFOLLOW | os.O_CLOEXEC
+_DIRECTORY: Final = _PATH | os.O_DIRECTORY | os.O_CLOEXEC
+_KINDS: Final = {
+    stat.S_IFIFO: "a named pipe",
+    stat.S_IFCHR: "a character device",
+    stat.S_IFBLK: "a block device",
+    stat.S_IFSOCK: "a socket",
+    stat.S_IFDIR: "a directory",
+    stat.S_IFLNK: "a symbolic link",
+}
 
 
 class UnsafePath(ValueError):
-    """The path leads in a circle."""
+    """The path leads in a circle, or to something that is not an ordinary file of bounded size."""
+
+
+class Root:
+    """A directory held open. Whoever makes it closes it; `opened_root` does so at the end of a block."""
+
+    def __init__(self, descriptor: int) -> None:
+        self._descriptor = descriptor
+
+    def fileno(self) -> int:
+        return self._descriptor
+
+    def read(self, path: str, most: int) -> bytes:
+        """The content of a regular file. FileNotFoundError where there is none; UnsafePath where something else is
+        there, or the file is larger than `most`."""
+        with self.open(path) as file:
+            return _bounded(file, path, most)
+
+    @contextmanager
+    def open(self, path: str) -> Iterator[BinaryIO]:
+        held = self._held(path)
+        try:
+            file = _reopened(held, path)
+        finally:
+            os.close(held)
+        with file:
+            yield file
+
+    def directory(self, parts: Sequence[str], *, mode: int | None = None) -> int:
+        """An open directory, which the caller closes. With a `mode`, directories that are missing are made; the target
+        of a link that leads to nothing is made too."""
+        if not parts:
+            return os.dup(self._descriptor)
+        try:
+            return self._resolved("/".join(parts), _DIRECTORY)
+        except FileNotFoundError:
+            if mode is None:
+                raise
+        return self._walked(parts, mode, is_directory=True)
+
+    def _held(self, path: str) -> int:
+        return self._resolved(path, _PATH | os.O_CLOEXEC)
+
+    def _resolved(self, path: str, flags: int) -> int:
+        try:
+            return _openat2(self._descriptor, path, flags)
+        except OSError as error:
+            if error.errno == errno.ELOOP:
+                raise UnsafePath(f"{path}: too many levels of symbolic links") from None
+            if error.errno not in (errno.ENOSYS, errno.EPERM, errno.EAGAIN, errno.EINVAL):
+                raise
+        return self._walked(_parts(path), None, is_directory=bool(flags & os.O_DIRECTORY))
+
+    def _walked(self, parts: Sequence[str], mode: int | None, *, is_directory: bool) -> int:
+        """Step by step, for kernels without openat2 and for making what is missing."""
+        left, links = list(reversed(parts)), 0
+        trail = [os.dup(self._descriptor)]
+        try:
+            while left:
+                name = left.pop()
+                if name == "..":
+                    if len(trail) > 1:
+                        os.close(trail.pop())
+                    continue
+                step = _stepped(trail[-1], name, mode)
+                kind = os.fstat(step).st_mode
+                if not stat.S_ISLNK(kind):
+                    trail.append(step)
+                    if not stat.S_ISDIR(kind) and (left or is_directory):
+                        raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), name)
+                    continue
+                try:
+                    target = os.readlink("", dir_fd=step)
+                finally:
+                    os.close(step)
+                links += 1
+                if links > _MOST_LINKS:
+                    raise UnsafePath(f"{'/'.join(parts)}: too many levels of symbolic links")
+                if target.startswith("/"):
+                    while len(trail) > 1:
+                        os.close(trail.pop())
+                left += reversed(_parts(target))
+            return trail.pop()
+        finally:
+            for descriptor in trail:
+                os.close(descriptor)
+
+
+@contextmanager
+def opened_root(path: Path) -> Iterator[Root]:
+    descriptor = os.open(path, _DIRECTORY)
+    try:
+        yield Root(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+@contextmanager
+def opened_file(path: Path) -> Iterator[BinaryIO]:
+    """A file at a place of the node's own whose content strangers write: its last part may not be a link."""
+    held = os.open(path, _STEP)
+    try:
+        file = _reopened(held, path.name)
+    finally:
+        os.close(held)
+    with file:
+        yield file
+
+
+def read_file(path: Path, most: int) -> bytes:
+    """The whole content of such a file; UnsafePath where it is larger than `most` or not a regular file."""
+    with opened_file(path) as file:
+        return _bounded(file, path.name, most)
+
+
+def _reopened(held: int, name: str) -> BinaryIO:
+    """The file behind a descriptor that only names it (O_PATH), opened for reading if it is a regular one."""
+    mode = os.fstat(held).st_mode
+    if not stat.S_ISREG(mode):
+        raise UnsafePath(f"{name} is {_KINDS.get(stat.S_IFMT(mode), 'a special file')}, not a regular file")
+    descriptor = os.open(f"/proc/self/fd/{held}", os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    return open(descriptor, "rb", buffering=0)
+
+
+def _bounded(file: BinaryIO, name: str, most: int) -> bytes:
+    data = bytearray()
+    while len(data) <= most and (piece := file.read(most + 1 - len(data))):
+        data += piece
+    if len(data) > most:
+        raise UnsafePath(f"{name} is larger than {most} bytes")
+    return bytes(data)
+
+
+def _stepped(directory: int, name: str, mode: int | None) -> int:
+    try:
+        return os.open(name, _STEP, dir_fd=directory)
+    except FileNotFoundError:
+        if mode is None:
+            raise
+    os.mkdir(name, 0o700, dir_fd=directory)
+    made = os.open(name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=directory)
+    try:
+        os.fchmod(made, mode)
+        return os.open(name, _STEP, dir_fd=directory)
+    finally:
+        os.close(made)
+
+
+def _openat2(directory: int, path: str, flags: int) -> int:
+    how = struct.pack("QQQ", flags, 0, _IN_ROOT | _NO_MAGICLINKS)
+    result: int = _syscall()(
+        ctypes.c_long(_SYS_OPENAT2),
+        ctypes.c_int(directory),
+        ctypes.c_char_p(_encoded(path)),
+        ctypes.c_char_p(how),
+        ctypes.c_size_t(len(how)),
+    )
+    if result < 0:
+        code = ctypes.get_errno()
+        raise OSError(code, os.strerror(code), path)
+    return result
+
+
+def _encoded(path: str) -> bytes:
+    data = os.fsencode(path)
+    if b"\0" in data:
+        raise UnsafePath(f"{path!r} has a null byte in it")
+    return data or b"."
+
+
+def _syscall() -> ctypes._NamedFuncPointer:
+    call = ctypes.CDLL(None, use_errno=True).syscall
+    call.restype = ctypes.c_long
+    return call
+
+
+def _parts(path: str) -> list[str]:
+    """Not by pathlib, for which two slashes at the beginning are a root of their own."""
+    return [part for part in path.split("/") if part not in ("", ".")]
 
 
 def inside(root: Path, path: str) -> Path:
-    """Where `path` leads to within `root`; the rest of it as it is from the first part on that does not exist."""
-    left, done, links = [part for part in PurePosixPath("/" + path).parts if part != "/"], root, 0
+    """Where `path` leads to within `root`; the rest of it as it is from the first part on that does not exist. Only for
+    a directory that nobody else writes to: the answer is a path, which could mean something else later."""
+    left, done, links = _parts(path), root, 0
     while left:
         part = left.pop(0)
         if part == "..":
@@ -27,11 +235,11 @@ def inside(root: Path, path: str) -> Path:
         links += 1
         if links > _MOST_LINKS:
             raise UnsafePath(f"{path} leads in a circle")
-        to = PurePosixPath(os.readlink(step))
-        if to.is_absolute():
+        target = os.readlink(step)
+        if target.startswith("/"):
             done = root
-        left = [each for each in to.parts if each != "/"] + left
+        left = _parts(target) + left
     return done
 
 
-__all__ = ["UnsafePath", "inside"]
+__all__ = ["Root", "UnsafePath", "inside", "opened_file", "opened_root", "read_file"]

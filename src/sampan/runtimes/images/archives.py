@@ -2,25 +2,31 @@
 
 from __future__ import annotations
 
+import bz2
+import gzip
 import io
 import json
+import lzma
 import os
 import tarfile
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+import zlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path, PurePosixPath
-from typing import Any, BinaryIO, cast
+from typing import Any, BinaryIO, Protocol, cast
 
 import msgspec
 
-from sampan.runtimes.images import manifests
+from sampan.api import limits
+from sampan.runtimes.images import manifests, tar_reader
 from sampan.runtimes.images.layers import diff_id_of
 from sampan.runtimes.images.manifests import BadImage, Descriptor, Platform
-from sampan.runtimes.images.reference import BadReference, parse_reference
+from sampan.runtimes.images.reference import BadReference, is_digest, parse_reference
 from sampan.runtimes.images.store import Image, ImageStore
+from sampan.runtimes.images.tar_reader import TarEntry, TarReader
+from sampan.runtimes.safe_paths import Root, UnsafePath, opened_root
 
 _NAMES = ("io.containerd.image.name", "org.opencontainers.image.ref.name")
-_MOST_DOCUMENT = 8 << 20
 
 
 def load(store: ImageStore, path: Path, *, now: float, platform: Platform | None = None) -> list[Image]:
@@ -34,66 +40,126 @@ def load(store: ImageStore, path: Path, *, now: float, platform: Platform | None
     raise BadImage(f"{path}: there is no image in it: neither index.json (OCI) nor manifest.json (docker save)")
 
 
-class _Files:
-    """The files of an archive or of a folder, by their names in it."""
+class _Files(Protocol):
+    """The files of an archive or of a directory, by their names in it. Whoever made it is not to be trusted."""
 
-    def __init__(self, root: Path, archive: tarfile.TarFile | None) -> None:
-        self._root, self._archive = root, archive
-        self._members = {}
-        if archive is not None:
-            self._members = {str(PurePosixPath(member.name)): member for member in archive.getmembers()}
+    def has(self, name: str) -> bool: ...
+
+    def open(self, name: str) -> AbstractContextManager[BinaryIO]:
+        """BadImage where there is no such regular file."""
+
+
+def _read(files: _Files, name: str) -> bytes:
+    with files.open(name) as file:
+        data = file.read(limits.IMAGE_DOCUMENT_BYTES + 1)
+    if len(data) > limits.IMAGE_DOCUMENT_BYTES:
+        raise BadImage(f"{name} is too large")
+    return data
+
+
+class _Directory:
+    def __init__(self, root: Root) -> None:
+        self._root = root
 
     def has(self, name: str) -> bool:
-        return name in self._members if self._archive is not None else (self._root / name).is_file()
-
-    def read(self, name: str) -> bytes:
-        with self.open(name) as file:
-            data = file.read(_MOST_DOCUMENT + 1)
-        if len(data) > _MOST_DOCUMENT:
-            raise BadImage(f"{name} is too large")
-        return data
+        try:
+            with self._root.open(name):
+                return True
+        except (OSError, UnsafePath):
+            return False
 
     @contextmanager
     def open(self, name: str) -> Iterator[BinaryIO]:
-        if PurePosixPath(name).is_absolute() or ".." in PurePosixPath(name).parts:
-            raise BadImage(f"the archive names a file {name!r}")
-        if self._archive is None:
-            try:
-                with open(self._root / name, "rb") as plain:
-                    yield plain
-            except FileNotFoundError:
-                raise BadImage(f"{name} is missing") from None
-            return
-        member = self._members.get(name)
-        file = self._archive.extractfile(self._followed(member)) if member is not None else None
-        if file is None:
-            raise BadImage(f"{name} is missing from the archive")
-        with file:
-            yield cast(BinaryIO, file)
+        try:
+            with self._root.open(name) as file:
+                yield file
+        except FileNotFoundError:
+            raise BadImage(f"{name} is missing") from None
+        except UnsafePath as error:
+            raise BadImage(str(error)) from None
 
-    def _followed(self, member: tarfile.TarInfo) -> tarfile.TarInfo:
+
+class _Archive:
+    def __init__(self, stream: BinaryIO) -> None:
+        self._stream = stream
+        self._entries: dict[str, TarEntry] = {}
+        for entry in TarReader(stream, can_seek=True):
+            if entry.kind in (tar_reader.REGULAR, tar_reader.SYMBOLIC_LINK) and entry.extents is None:
+                self._entries[str(PurePosixPath(entry.name))] = entry
+
+    def has(self, name: str) -> bool:
+        return name in self._entries
+
+    @contextmanager
+    def open(self, name: str) -> Iterator[BinaryIO]:
+        entry = self._entries.get(name)
+        if entry is None:
+            raise BadImage(f"{name[:200]} is missing from the archive")
+        yield cast(BinaryIO, _Part(self._stream, self._followed(entry)))
+
+    def _followed(self, entry: TarEntry) -> TarEntry:
         """Old Docker archives have a layer once, and links to it."""
-        if not member.issym():
-            return member
-        target = PurePosixPath(os.path.normpath(PurePosixPath(member.name).parent / member.linkname))
-        found = self._members.get(str(target))
-        if found is None or found.issym():
-            raise BadImage(f"{member.name} is a link to nothing")
+        if entry.kind != tar_reader.SYMBOLIC_LINK:
+            return entry
+        target = os.path.normpath(PurePosixPath(entry.name).parent / entry.link_name)
+        found = self._entries.get(target)
+        if found is None or found.kind == tar_reader.SYMBOLIC_LINK:
+            raise BadImage(f"{entry.name[:200]} is a link to nothing")
         return found
+
+
+class _Part:
+    """The data of one entry."""
+
+    def __init__(self, stream: BinaryIO, entry: TarEntry) -> None:
+        self._stream, self._left = stream, entry.stored
+        stream.seek(entry.offset)
+
+    def read(self, size: int) -> bytes:
+        data = self._stream.read(min(size, self._left))
+        if self._left and size and not data:
+            raise BadImage("the archive ends within an entry")
+        self._left -= len(data)
+        return data
 
 
 @contextmanager
 def _opened(path: Path) -> Iterator[_Files]:
-    if path.is_dir():
-        yield _Files(path, None)
-        return
     try:
-        with tarfile.open(path) as archive:
-            yield _Files(path, archive)
-    except tarfile.TarError as fault:
-        raise BadImage(f"{path}: {fault}") from None
-    except OSError as fault:
-        raise BadImage(f"{path}: {fault.strerror or fault}") from None
+        if path.is_dir():
+            with opened_root(path) as root:
+                yield _Directory(root)
+            return
+        with open(path, "rb", buffering=0) as file, _unpacked(cast(BinaryIO, file)) as stream:
+            yield _archive(stream, path)
+    except OSError as error:
+        raise BadImage(f"{path}: {error.strerror or error}") from None
+    except (EOFError, UnsafePath, zlib.error, lzma.LZMAError) as error:
+        raise BadImage(f"{path}: {error}") from None
+
+
+def _archive(stream: BinaryIO, path: Path) -> _Archive:
+    try:
+        return _Archive(stream)
+    except BadImage as error:
+        raise BadImage(f"{path}: {error}") from None
+
+
+@contextmanager
+def _unpacked(file: BinaryIO) -> Iterator[BinaryIO]:
+    """The archive itself, whatever it is packed with."""
+    magic = file.read(6)
+    file.seek(0)
+    opens = next((opens for start, opens in _PACKED.items() if magic.startswith(start)), None)
+    with opens(file) if opens is not None else io.BufferedReader(cast(io.RawIOBase, file)) as stream:
+        yield cast(BinaryIO, stream)
+
+
+_PACKED: Mapping[bytes, Callable[[BinaryIO], Any]] = {
+    b"\x1f\x8b": lambda file: gzip.GzipFile(fileobj=file),
+    b"BZh": bz2.BZ2File,
+    b"\xfd7zXZ\0": lzma.LZMAFile,
+}
 
 
 class _Loader:
@@ -103,7 +169,7 @@ class _Loader:
     # -- OCI ---------------------------------------------------------------------------------------------------------
 
     def oci(self) -> list[Image]:
-        index = manifests.read_index(self._files.read("index.json"))
+        index = manifests.read_index(_read(self._files, "index.json"))
         wanted = [each for each in index.manifests if self._is_ours(each)]
         if not wanted:
             manifests.chosen(index, self._platform)
@@ -128,24 +194,29 @@ class _Loader:
 
     def _manifest(self, digest: str) -> str:
         """Down through indexes to the manifest for this platform."""
-        data = self._files.read(_blob(digest))
-        if manifests.media_type_of(data) in manifests.INDEXES:
-            return self._manifest(manifests.chosen(manifests.read_index(data), self._platform).digest)
-        return self._store.blobs.put(data, digest)
+        for _ in range(limits.IMAGE_INDEX_DEPTH):
+            data = _read(self._files, _blob(digest))
+            if manifests.media_type_of(data) not in manifests.INDEXES:
+                return self._store.blobs.put(data, digest)
+            digest = manifests.chosen(manifests.read_index(data), self._platform).digest
+        raise BadImage(f"the image has more than {limits.IMAGE_INDEX_DEPTH} indexes within one another")
 
     # -- docker save -------------------------------------------------------------------------------------------------
 
     def docker(self) -> list[Image]:
         try:
-            rows = msgspec.json.decode(self._files.read("manifest.json"), type=list[dict[str, Any]])
-        except msgspec.DecodeError as fault:
-            raise BadImage(f"manifest.json: {fault}") from None
+            rows = msgspec.json.decode(_read(self._files, "manifest.json"), type=list[dict[str, Any]])
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+            raise BadImage(f"manifest.json: {error}") from None
         return [self._docker_image(row) for row in rows]
 
     def _docker_image(self, row: dict[str, Any]) -> Image:
-        config = self._files.read(str(row.get("Config", "")))
+        config = _read(self._files, str(row.get("Config", "")))
         config_digest = self._store.blobs.put(config)
-        layers = [self._layer(str(name)) for name in row.get("Layers") or ()]
+        names = _strings(row.get("Layers"), "Layers")
+        if len(names) > limits.IMAGE_LAYERS:
+            raise BadImage(f"the image has {len(names)} layers, more than {limits.IMAGE_LAYERS}")
+        layers = [self._layer(name) for name in names]
         manifest = {
             "schemaVersion": 2,
             "mediaType": manifests.OCI_MANIFEST,
@@ -153,8 +224,11 @@ class _Loader:
             "layers": layers,
         }
         digest = self._store.blobs.put(json.dumps(manifest).encode())
-        names = [str(parse_reference(str(name))) for name in row.get("RepoTags") or ()]
-        return self._store.add(digest, names=names, now=self._now)
+        try:
+            tags = [str(parse_reference(name)) for name in _strings(row.get("RepoTags"), "RepoTags")]
+        except BadReference as error:
+            raise BadImage(f"manifest.json: {error}") from None
+        return self._store.add(digest, names=tags, now=self._now)
 
     def _layer(self, name: str) -> dict[str, Any]:
         with self._files.open(name) as file:
@@ -164,7 +238,15 @@ class _Loader:
         return {"mediaType": manifests.OCI_LAYER + packed, "digest": digest, "size": path.stat().st_size}
 
 
+def _strings(value: object, name: str) -> list[str]:
+    if not isinstance(value, list | None) or not all(isinstance(each, str) for each in value or ()):
+        raise BadImage(f"manifest.json: {name} must be a list of strings")
+    return value or []
+
+
 def _blob(digest: str) -> str:
+    if not is_digest(digest):
+        raise BadImage(f"the archive names content {digest[:200]!r}, which is not a digest (sha256:…)")
     return f"blobs/{digest.replace(':', '/', 1)}"
 
 

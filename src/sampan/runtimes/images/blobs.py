@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, BinaryIO
 
+from sampan.api import limits
 from sampan.runtimes.images.manifests import BadImage
 from sampan.runtimes.images.reference import is_digest
 
@@ -19,15 +20,15 @@ _CHUNK = 1 << 20
 class BlobWriter:
     """Takes content piece by piece; `commit` puts it in place."""
 
-    def __init__(self, file: IO[bytes], *, most: int | None = None) -> None:
+    def __init__(self, file: IO[bytes], *, most: int) -> None:
         self._file, self._most = file, most
         self._hash = hashlib.sha256()
         self.size = 0
 
     def write(self, data: bytes) -> None:
         self.size += len(data)
-        if self._most is not None and self.size > self._most:
-            raise BadImage(f"there is more than the {self._most} bytes that were announced")
+        if self.size > self._most:
+            raise BadImage(f"there is more than the {self._most} bytes that were announced or are allowed")
         self._hash.update(data)
         self._file.write(data)
 
@@ -49,11 +50,15 @@ class BlobStore:
         return self.path(digest).exists()
 
     def read(self, digest: str) -> bytes:
-        """Of small content; BadImage if it is not there."""
+        """Of a document; BadImage if it is not there, or is larger than documents may be."""
         try:
-            return self.path(digest).read_bytes()
+            with open(self.path(digest), "rb") as file:
+                data = file.read(limits.IMAGE_DOCUMENT_BYTES + 1)
         except FileNotFoundError:
             raise BadImage(f"content {digest} is missing") from None
+        if len(data) > limits.IMAGE_DOCUMENT_BYTES:
+            raise BadImage(f"content {digest} is larger than {limits.IMAGE_DOCUMENT_BYTES} bytes")
+        return data
 
     @contextmanager
     def writer(self, expected: str = "", *, size: int | None = None) -> Iterator[BlobWriter]:
@@ -62,7 +67,7 @@ class BlobStore:
         folder.mkdir(parents=True, exist_ok=True)
         with tempfile.NamedTemporaryFile(dir=folder, prefix=".new-", delete=False) as file:
             try:
-                made = BlobWriter(file.file, most=size)
+                made = BlobWriter(file.file, most=limits.IMAGE_LAYER_BYTES if size is None else size)
                 yield made
                 if expected and made.digest != expected:
                     raise BadImage(f"the content's digest is {made.digest}, not {expected}")

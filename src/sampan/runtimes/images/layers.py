@@ -1,35 +1,51 @@
-"""Unpacking layers: each into a folder of its own, ready to be a lower layer of an overlay mount.
+"""Unpacking layers: each into a directory of its own, ready to be a lower layer of an overlay mount.
 
-A layer comes from strangers. No entry leaves the folder: links on the way to an entry are followed as if the folder
-were the root, by this code and not by the kernel. What a layer deletes of those below it is told as overlayfs wants it
-(where this user may) and in a list beside the folder.
+A layer comes from strangers. No entry leaves the directory: links on the way to an entry are followed as if the
+directory were the root (`sampan.runtimes.safe_paths`). What a layer deletes of those below it is told as overlayfs
+wants it (where this user may) and in a list beside the directory.
+
+layers/HEX         the files of the layer whose archive has the digest sha256:HEX, which a configuration calls diff id
+layers/HEX.json    what it takes away from the layers below it
+layers/.blobs/HEX  the diff id of the layer that the blob sha256:HEX was seen to unpack to
 """
 
 from __future__ import annotations
 
+import contextlib
+import ctypes
+import errno
 import gzip
 import hashlib
 import io
 import os
 import shutil
 import stat
-import tarfile
 import tempfile
-from collections.abc import Iterator, Sequence
+import zlib
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
-from pathlib import Path, PurePosixPath
-from typing import IO, cast
+from pathlib import Path
+from typing import IO, Final, cast
 
 import msgspec
 
+from sampan.api import limits
+from sampan.runtimes import trees
+from sampan.runtimes.images import tar_reader
 from sampan.runtimes.images.manifests import BadImage
-from sampan.runtimes.safe_paths import UnsafePath, inside
+from sampan.runtimes.images.reference import is_digest
+from sampan.runtimes.images.tar_reader import TarEntry, TarReader
+from sampan.runtimes.safe_paths import Root, UnsafePath, opened_root
 
 _WHITEOUT, _OPAQUE = ".wh.", ".wh..wh..opq"
-_XATTR = "SCHILY.xattr."
-_MOST_BYTES = 64 << 30
-"""Of one layer, unpacked: what is packed well enough could fill any disk."""
 _GZIP, _ZSTD = b"\x1f\x8b", b"\x28\xb5\x2f\xfd"
+_CHUNK: Final = 1 << 20
+_MOST_REMEMBERED: Final = 100_000
+"""Whiteouts that a layer may have, and directories whose times are put back: both are kept in memory meanwhile."""
+_MACHINE_ERRORS: Final = frozenset(
+    {errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EROFS, errno.EMFILE, errno.ENFILE, errno.ENOMEM}
+)
+"""What is not the layer's doing."""
 
 
 class Whiteouts(msgspec.Struct):
@@ -37,15 +53,19 @@ class Whiteouts(msgspec.Struct):
 
     removed: list[str] = []
     opaque: list[str] = []
-    """Folders of which nothing from below shows."""
+    """Directories of which nothing from below shows."""
 
 
 class LayerStore:
+    """An unpacked layer is used for a blob only if that blob is known to unpack to it: a configuration alone, which
+    anybody can write, gives nobody the files of a layer. Nobody but the owner can enter the store: a layer may have
+    programs in it that give whoever runs them the rights of another user."""
+
     def __init__(self, folder: Path) -> None:
         self._folder = folder
 
     def path(self, diff_id: str) -> Path:
-        return self._folder / diff_id.removeprefix("sha256:")
+        return self._folder / _hex(diff_id)
 
     def has(self, diff_id: str) -> bool:
         return self.path(diff_id).exists()
@@ -53,204 +73,334 @@ class LayerStore:
     def whiteouts(self, diff_id: str) -> Whiteouts:
         return msgspec.json.decode(self._notes(diff_id).read_bytes(), type=Whiteouts)
 
-    def unpack(self, blob: Path, diff_id: str) -> Path:
-        """The folder with the layer's files; unpacked if it is not there yet. BadImage if it is not what it claims."""
+    def unpack(self, blob: Path, diff_id: str, *, blob_digest: str) -> Path:
+        """The directory with the files of the layer that `blob` holds, unpacked if it is not there yet. BadImage if the
+        blob does not unpack to what `diff_id` says."""
         target = self.path(diff_id)
-        if target.exists():
+        if target.is_dir() and self._is_known(blob_digest, diff_id):
             return target
         self._folder.mkdir(parents=True, exist_ok=True)
+        self._folder.chmod(0o700)
+        if target.is_dir():
+            _verify(diff_id_of(blob), diff_id)
+        else:
+            self._unpack(blob, diff_id, target)
+        self._note(blob_digest, diff_id)
+        return target
+
+    def _unpack(self, blob: Path, diff_id: str, target: Path) -> None:
         scratch = Path(tempfile.mkdtemp(dir=self._folder, prefix=".new-"))
         try:
             scratch.chmod(0o755)
-            with _plain(blob) as stream:
-                whiteouts = Unpacker(scratch).unpack(cast(IO[bytes], stream))
-                while stream.read(1 << 20):
+            with _plain(blob) as stream, opened_root(scratch) as root:
+                whiteouts = Unpacker(root).unpack(cast(IO[bytes], stream))
+                while stream.read(_CHUNK):
                     pass  # what follows the end of the archive is part of the digest
-            if stream.digest != diff_id:
-                raise BadImage(f"the layer unpacks to {stream.digest}, not to {diff_id}")
-            self._notes(diff_id).write_bytes(msgspec.json.encode(whiteouts))
+                _verify(stream.digest, diff_id)
+            _sync_file_system(scratch)
+            _write_durably(self._notes(diff_id), msgspec.json.encode(whiteouts))
             _put_in_place(scratch, target)
         finally:
-            shutil.rmtree(scratch, ignore_errors=True)
-        return target
+            with contextlib.suppress(OSError):
+                trees.remove_tree(scratch)
 
-    def keep_only(self, wanted: set[str]) -> None:
+    def keep_only(self, diff_ids: Collection[str], blobs: Collection[str]) -> None:
+        """Remove the layers that no image has any more, and what is noted of blobs that are gone."""
         names = os.listdir(self._folder) if self._folder.exists() else []
-        kept = {diff_id.removeprefix("sha256:") for diff_id in wanted}
+        kept = {_hex(diff_id) for diff_id in diff_ids if is_digest(diff_id)}
         for name in names:
             if name.startswith(".") or name.endswith(".json") or name in kept:
                 continue
-            shutil.rmtree(self._folder / name, ignore_errors=True)
+            with contextlib.suppress(OSError):
+                trees.remove_tree(self._folder / name)
             (self._folder / f"{name}.json").unlink(missing_ok=True)
+        known = self._folder / ".blobs"
+        for name in os.listdir(known) if known.exists() else ():
+            if f"sha256:{name}" not in blobs and not name.startswith("."):
+                (known / name).unlink(missing_ok=True)
+
+    def _is_known(self, blob_digest: str, diff_id: str) -> bool:
+        try:
+            return (self._folder / ".blobs" / _hex(blob_digest)).read_text() == diff_id
+        except OSError:
+            return False
+
+    def _note(self, blob_digest: str, diff_id: str) -> None:
+        _write_durably(self._folder / ".blobs" / _hex(blob_digest), diff_id.encode())
 
     def _notes(self, diff_id: str) -> Path:
-        return self._folder / f"{diff_id.removeprefix('sha256:')}.json"
+        return self._folder / f"{_hex(diff_id)}.json"
+
+
+def _hex(digest: str) -> str:
+    """The part of a digest that names files; whatever else an image calls a digest never becomes part of a path."""
+    if not is_digest(digest):
+        raise BadImage(f"{digest!r} is not a digest (sha256:…)")
+    return digest.removeprefix("sha256:")
+
+
+def _verify(found: str, diff_id: str) -> None:
+    if found != diff_id:
+        raise BadImage(f"the layer unpacks to {found}, not to {diff_id}")
 
 
 def _put_in_place(scratch: Path, target: Path) -> None:
     try:
         scratch.rename(target)
     except OSError:
-        if not target.exists():  # another process was faster, and has the same
+        if not target.is_dir():  # another process was faster, and has the same
             raise
 
 
-class Unpacker:
-    """Into one folder that nobody else writes to."""
+def _write_durably(path: Path, content: bytes) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.NamedTemporaryFile(dir=path.parent, prefix=".new-", delete=False) as file:
+        try:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+            os.replace(file.name, path)
+        except BaseException:
+            Path(file.name).unlink(missing_ok=True)
+            raise
+    directory = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(directory)
+    finally:
+        os.close(directory)
 
-    def __init__(self, root: Path) -> None:
+
+def _sync_file_system(directory: Path) -> None:
+    """Everything that was unpacked is on disk before the directory has its name: after a power failure a layer is there
+    whole or not at all."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    held = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        if libc.syncfs(held) != 0:
+            code = ctypes.get_errno()
+            raise OSError(code, f"sync {directory}: {os.strerror(code)}")
+    finally:
+        os.close(held)
+
+
+class Unpacker:
+    """Into one directory that nobody else writes to."""
+
+    def __init__(self, root: Root) -> None:
         self._root = root
         self._is_privileged = os.geteuid() == 0
-        self._times: dict[Path, float] = {}
-        """Of folders, which are given theirs when nothing more comes into them."""
-        self._bytes = 0
+        self._times: dict[tuple[str, ...], float] = {}
+        """Of directories, which are given theirs when nothing more comes into them."""
         self._whiteouts = Whiteouts()
+        self._parent: tuple[Sequence[str], int] | None = None
+        """The directory that the last entry went to, held open: the next one often goes to the same."""
 
     def unpack(self, stream: IO[bytes]) -> Whiteouts:
+        reader = TarReader(stream)
         try:
-            with tarfile.open(fileobj=stream, mode="r|") as archive:
-                for member in archive:
-                    self._entry(archive, member)
-        except (tarfile.TarError, EOFError, gzip.BadGzipFile) as fault:
-            raise BadImage(f"the layer is no archive: {fault}") from None
-        for path, when in self._times.items():
-            os.utime(path, (when, when), follow_symlinks=False)
+            for entry in reader:
+                self._entry(reader, entry)
+            self._put_times_back()
+        except (EOFError, gzip.BadGzipFile, zlib.error) as error:
+            raise BadImage(f"the layer is no archive: {error}") from None
+        finally:
+            self._leave()
         return self._whiteouts
 
-    def _entry(self, archive: tarfile.TarFile, member: tarfile.TarInfo) -> None:
-        parts = PurePosixPath("/" + member.name).parts[1:]
-        if not parts or ".." in parts:
-            if member.isdir() and not parts:
-                self._finish(self._root, member)
-                return
-            raise BadImage(f"the layer has an entry {member.name!r}")
-        folder = self._inside(parts[:-1])
-        name = parts[-1]
-        if name.startswith(_WHITEOUT):
-            self._whiteout(folder, name)
-            return
-        path = folder / name
-        self._clear(path, member)
-        self._make(archive, member, path)
+    def _entry(self, reader: TarReader, entry: TarEntry) -> None:
+        try:
+            self._make_entry(reader, entry)
+        except (UnsafePath, RecursionError) as error:
+            raise BadImage(f"the layer has an entry {entry.name[:200]!r} that cannot be made: {error}") from None
+        except OSError as error:
+            if error.errno in _MACHINE_ERRORS or error.errno is None:
+                raise
+            raise BadImage(
+                f"the layer has an entry {entry.name[:200]!r} that cannot be made: {error.strerror}"
+            ) from None
 
-    def _make(self, archive: tarfile.TarFile, member: tarfile.TarInfo, path: Path) -> None:
-        if member.isdir():
-            path.mkdir(exist_ok=True)
-        elif member.isreg():
-            self._file(archive, member, path)
-        elif member.issym():
-            path.symlink_to(member.linkname)
-        elif member.islnk():
-            self._hard_link(member, path)
+    def _make_entry(self, reader: TarReader, entry: TarEntry) -> None:
+        parts = [part for part in entry.name.split("/") if part not in ("", ".")]
+        if not parts or ".." in parts:
+            if entry.kind == tar_reader.DIRECTORY and not parts:
+                self._finish(self._root.fileno(), ".", entry, ())
+                return
+            raise BadImage(f"the layer has an entry {entry.name[:200]!r}")
+        name, parent = parts[-1], self._enter(parts[:-1])
+        if name.startswith(_WHITEOUT):
+            self._whiteout(parent, name, parts[:-1])
             return
-        elif member.isfifo():
-            os.mkfifo(path)
-        elif member.ischr() or member.isblk():
+        self._clear(parent, name, entry)
+        self._make(reader, entry, parent, parts)
+
+    def _make(self, reader: TarReader, entry: TarEntry, parent: int, parts: Sequence[str]) -> None:
+        name, kind = parts[-1], entry.kind
+        if kind == tar_reader.DIRECTORY:
+            with contextlib.suppress(FileExistsError):
+                os.mkdir(name, dir_fd=parent)
+        elif kind == tar_reader.REGULAR:
+            _write_file(reader, entry, parent, name)
+        elif kind == tar_reader.SYMBOLIC_LINK:
+            os.symlink(entry.link_name, name, dir_fd=parent)
+        elif kind == tar_reader.HARD_LINK:
+            self._hard_link(entry, parent, name)
+            return
+        elif kind == tar_reader.FIFO:
+            os.mkfifo(name, dir_fd=parent)
+        elif kind in (tar_reader.CHARACTER_DEVICE, tar_reader.BLOCK_DEVICE):
             if not self._is_privileged:
                 return
-            kind = stat.S_IFCHR if member.ischr() else stat.S_IFBLK
-            os.mknod(path, kind | 0o600, os.makedev(member.devmajor, member.devminor))
+            _make_device(entry, parent, name)
         else:
-            raise BadImage(f"the layer has an entry {member.name!r} of an unknown kind")
-        self._finish(path, member)
+            raise BadImage(f"the layer has an entry {entry.name[:200]!r} of an unknown kind")
+        self._finish(parent, name, entry, parts)
 
-    def _file(self, archive: tarfile.TarFile, member: tarfile.TarInfo, path: Path) -> None:
-        self._bytes += member.size
-        if self._bytes > _MOST_BYTES:
-            raise BadImage("the layer is too large")
-        source = archive.extractfile(member)
-        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
-        with open(os.open(path, flags, 0o600), "wb") as file:
-            if source is not None:
-                shutil.copyfileobj(source, file, 1 << 20)
-
-    def _hard_link(self, member: tarfile.TarInfo, path: Path) -> None:
-        parts = [part for part in PurePosixPath("/" + member.linkname).parts[1:] if part != ".."]
+    def _hard_link(self, entry: TarEntry, parent: int, name: str) -> None:
+        parts = [part for part in entry.link_name.split("/") if part not in ("", ".", "..")]
         if not parts:
-            raise BadImage(f"the layer has a link {member.name!r} to nothing")
-        source = self._inside(parts[:-1]) / parts[-1]
+            raise BadImage(f"the layer has a link {entry.name[:200]!r} to nothing")
+        source = self._root.directory(parts[:-1])
         try:
-            os.link(source, path, follow_symlinks=False)
-        except OSError as fault:
-            raise BadImage(f"the layer has a link {member.name!r} to {member.linkname!r}: {fault.strerror}") from None
+            os.link(parts[-1], name, src_dir_fd=source, dst_dir_fd=parent, follow_symlinks=False)
+        finally:
+            os.close(source)
 
-    def _finish(self, path: Path, member: tarfile.TarInfo) -> None:
+    def _finish(self, parent: int, name: str, entry: TarEntry, parts: Sequence[str]) -> None:
         """Owner before mode: changing the owner takes setuid away."""
         if self._is_privileged:
-            os.chown(path, member.uid, member.gid, follow_symlinks=False)
-        if member.issym():
+            os.chown(name, entry.uid, entry.gid, dir_fd=parent, follow_symlinks=False)
+        if entry.kind == tar_reader.SYMBOLIC_LINK:
             return
-        os.chmod(path, member.mode & 0o7777)
-        for key, value in member.pax_headers.items():
-            if key.startswith(_XATTR):
-                self._attribute(path, key.removeprefix(_XATTR), value)
-        if member.isdir():
-            self._times[path] = member.mtime
-        else:
-            os.utime(path, (member.mtime, member.mtime))
+        os.chmod(name, entry.mode, dir_fd=parent)
+        for key, value in entry.xattrs.items():
+            self._attribute(f"/proc/self/fd/{parent}/{name}", key, value)
+        if entry.kind != tar_reader.DIRECTORY:
+            os.utime(name, (entry.mtime, entry.mtime), dir_fd=parent, follow_symlinks=False)
+        elif len(self._times) < _MOST_REMEMBERED:
+            self._times[tuple(parts)] = entry.mtime
 
-    def _attribute(self, path: Path, name: str, value: str) -> None:
-        if name.startswith("trusted.overlay."):
+    def _attribute(self, path: str, name: str, value: bytes) -> None:
+        if name.startswith("trusted.overlay.") or "\0" in name:
             return  # those are this machine's own
         try:
-            os.setxattr(path, name, value.encode("utf-8", "surrogateescape"))
+            os.setxattr(path, name, value, follow_symlinks=False)
         except OSError:
             if self._is_privileged and name == "security.capability":
                 raise
 
-    def _whiteout(self, folder: Path, name: str) -> None:
-        where = folder.relative_to(self._root)
+    def _whiteout(self, parent: int, name: str, parts: Sequence[str]) -> None:
+        if len(self._whiteouts.removed) + len(self._whiteouts.opaque) >= _MOST_REMEMBERED:
+            raise BadImage(f"the layer removes more than {_MOST_REMEMBERED} files of the layers below it")
+        where = _shown("/".join(parts))
         if name == _OPAQUE:
-            self._whiteouts.opaque.append(str(where))
+            self._whiteouts.opaque.append(where or ".")
             if self._is_privileged:
-                os.setxattr(folder, "trusted.overlay.opaque", b"y")
+                os.setxattr(f"/proc/self/fd/{parent}", "trusted.overlay.opaque", b"y")
             return
         hidden = name.removeprefix(_WHITEOUT)
         if not hidden or hidden in (".", ".."):
             raise BadImage(f"the layer has an entry {name!r}")
-        self._whiteouts.removed.append(str(where / hidden))
-        path = folder / hidden
-        if self._is_privileged and not path.is_symlink() and not path.exists():
-            os.mknod(path, stat.S_IFCHR, 0)
+        self._whiteouts.removed.append(_shown(f"{where}/{hidden}" if where else hidden))
+        if self._is_privileged and _kind(parent, hidden) is None:
+            os.mknod(hidden, stat.S_IFCHR, 0, dir_fd=parent)
 
-    def _clear(self, path: Path, member: tarfile.TarInfo) -> None:
-        """What the same layer had there before gives way, unless both are folders."""
-        if not path.is_symlink() and path.is_dir():
-            if not member.isdir():
-                shutil.rmtree(path)
-                self._times = {each: when for each, when in self._times.items() if not each.is_relative_to(path)}
-        elif path.is_symlink() or path.exists():
-            path.unlink()
+    def _clear(self, parent: int, name: str, entry: TarEntry) -> None:
+        """What the same layer had there before gives way, unless both are directories."""
+        kind = _kind(parent, name)
+        if kind is None:
+            return
+        if kind == stat.S_IFDIR:
+            if entry.kind == tar_reader.DIRECTORY:
+                return
+            shutil.rmtree(name, dir_fd=parent)
+        else:
+            os.unlink(name, dir_fd=parent)
 
-    def _inside(self, parts: Sequence[str]) -> Path:
-        """The folder that these lead to; made where it is missing."""
-        try:
-            folder = inside(self._root, "/".join(parts))
-        except UnsafePath as fault:
-            raise BadImage(f"the layer has links that lead in a circle: {fault}") from None
-        missing = [each for each in (folder, *folder.parents) if not each.exists()]
-        try:
-            for each in reversed(missing):
-                each.mkdir()
-                each.chmod(0o755)
-        except NotADirectoryError:
-            raise BadImage(f"the layer has entries under {folder.name!r}, which is no folder") from None
-        if not folder.is_dir():
-            raise BadImage(f"the layer has entries under {folder.name!r}, which is no folder")
-        return folder
+    # -- directories -------------------------------------------------------------------------------------------------
+
+    def _enter(self, parts: Sequence[str]) -> int:
+        """The directory that these lead to, made where it is missing. It stays open until the next call."""
+        if self._parent is not None and self._parent[0] == parts and _is_linked(self._parent[1]):
+            return self._parent[1]
+        self._leave()
+        self._parent = parts, self._root.directory(parts, mode=0o755)
+        return self._parent[1]
+
+    def _leave(self) -> None:
+        if self._parent is not None:
+            _, descriptor = self._parent
+            self._parent = None
+            os.close(descriptor)
+
+    def _put_times_back(self) -> None:
+        for parts, when in self._times.items():
+            with contextlib.suppress(OSError, UnsafePath):  # something else is there by now
+                directory = self._root.directory(parts)
+                try:
+                    os.utime(f"/proc/self/fd/{directory}", (when, when))
+                finally:
+                    os.close(directory)
+
+
+def _write_file(reader: TarReader, entry: TarEntry, parent: int, name: str) -> None:
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+    with open(os.open(name, flags, 0o600, dir_fd=parent), "wb", buffering=0) as file:
+        for offset, data in reader.pieces():
+            if entry.extents is not None:
+                file.seek(offset)
+            rest = memoryview(data)
+            while rest:
+                rest = rest[file.write(rest) :]
+        if entry.extents is not None:
+            file.truncate(entry.size)
+
+
+def _make_device(entry: TarEntry, parent: int, name: str) -> None:
+    kind = stat.S_IFCHR if entry.kind == tar_reader.CHARACTER_DEVICE else stat.S_IFBLK
+    try:
+        device = os.makedev(entry.major, entry.minor)
+        os.mknod(name, kind | 0o600, device, dir_fd=parent)
+    except OverflowError:
+        raise BadImage(f"the layer has a device {entry.name[:200]!r} of a number that is out of range") from None
+
+
+def _kind(parent: int, name: str) -> int | None:
+    try:
+        return stat.S_IFMT(os.stat(name, dir_fd=parent, follow_symlinks=False).st_mode)
+    except FileNotFoundError:
+        return None
+
+
+def _shown(name: str) -> str:
+    """Names need not be text; what is written down must be."""
+    return os.fsencode(name).decode("utf-8", "replace")
+
+
+def _is_linked(directory: int) -> bool:
+    """Whether it was not removed since it was opened."""
+    return os.fstat(directory).st_nlink > 0
 
 
 class _Hashed(io.RawIOBase):
-    """A stream that knows the digest of what was read of it."""
+    """A stream that knows the digest of what was read of it. BadImage where more comes out of it than a blob of that
+    size should hold."""
 
-    def __init__(self, source: IO[bytes]) -> None:
+    def __init__(self, source: IO[bytes], packed: int) -> None:
         self._source, self._hash = source, hashlib.sha256()
+        free = max(limits.IMAGE_LAYER_FREE_BYTES, packed * limits.IMAGE_LAYER_RATIO)
+        self._most, self._size = min(free, limits.IMAGE_LAYER_BYTES), 0
 
     def readable(self) -> bool:
         return True
 
     def read(self, size: int | None = -1) -> bytes:
-        data = self._source.read(-1 if size is None else size)
+        try:
+            data = self._source.read(-1 if size is None else size)
+        except (EOFError, gzip.BadGzipFile, zlib.error) as error:
+            raise BadImage(f"the layer cannot be unpacked: {error}") from None
+        self._size += len(data)
+        if self._size > self._most:
+            raise BadImage(f"the layer unpacks to more than {self._most} bytes, which is too much for its packed size")
         self._hash.update(data)
         return data
 
@@ -263,29 +413,49 @@ class _Hashed(io.RawIOBase):
 def _plain(blob: Path) -> Iterator[_Hashed]:
     """The layer as an archive, whatever it is packed with."""
     with open(blob, "rb") as file:
+        packed = os.fstat(file.fileno()).st_size
         magic = file.read(4)
         file.seek(0)
         if magic.startswith(_GZIP):
             with gzip.GzipFile(fileobj=file) as unpacked:
-                yield _Hashed(cast(IO[bytes], unpacked))
+                yield _Hashed(cast(IO[bytes], unpacked), packed)
         elif magic == _ZSTD:
-            yield _Hashed(_unzstd(file))
+            yield _Hashed(unzstd(file), packed)
         else:
-            yield _Hashed(file)
+            yield _Hashed(file, packed)
 
 
-def _unzstd(file: IO[bytes]) -> IO[bytes]:
-    import zstandard
+class _Unzstd:
+    """Errors of the library are those of a layer that cannot be unpacked."""
 
-    return cast(IO[bytes], zstandard.ZstdDecompressor().stream_reader(file, read_across_frames=True))
+    def __init__(self, file: IO[bytes]) -> None:
+        import zstandard
+
+        self._error = zstandard.ZstdError
+        decompressor = zstandard.ZstdDecompressor(max_window_size=_MOST_WINDOW)
+        self._stream = decompressor.stream_reader(file, read_across_frames=True)
+
+    def read(self, size: int = -1) -> bytes:
+        try:
+            return self._stream.read(size)
+        except self._error as error:
+            raise BadImage(f"the layer cannot be unpacked: {error}") from None
+
+
+_MOST_WINDOW: Final = 128 << 20
+"""Of memory that unpacking zstd may take: what `zstd` itself allows without being told to."""
+
+
+def unzstd(file: IO[bytes]) -> IO[bytes]:
+    return cast(IO[bytes], _Unzstd(file))
 
 
 def diff_id_of(blob: Path) -> str:
     """The digest of a layer's archive when it is not packed."""
     with _plain(blob) as stream:
-        while stream.read(1 << 20):
+        while stream.read(_CHUNK):
             pass
     return stream.digest
 
 
-__all__ = ["LayerStore", "Unpacker", "Whiteouts", "diff_id_of"]
+__all__ = ["LayerStore", "Unpacker", "Whiteouts", "diff_id_of", "unzstd"]

@@ -8,6 +8,9 @@ from typing import Any, TypeVar
 
 import msgspec
 
+from sampan.api import limits
+from sampan.runtimes.images.reference import is_digest
+
 OCI_INDEX = "application/vnd.oci.image.index.v1+json"
 OCI_MANIFEST = "application/vnd.oci.image.manifest.v1+json"
 OCI_CONFIG = "application/vnd.oci.image.config.v1+json"
@@ -86,18 +89,40 @@ def read_index(data: bytes) -> Index:
 
 
 def read_manifest(data: bytes) -> Manifest:
-    return _read(data, Manifest, "a manifest")
+    """BadImage also for digests and sizes that cannot be: they become parts of paths and of requests."""
+    manifest = _read(data, Manifest, "a manifest")
+    for part in (manifest.config, *manifest.layers):
+        _check(part)
+    if len(manifest.layers) > limits.IMAGE_LAYERS:
+        raise BadImage(f"the image has {len(manifest.layers)} layers, more than {limits.IMAGE_LAYERS}")
+    if manifest.config.size > limits.IMAGE_DOCUMENT_BYTES:
+        raise BadImage(f"the image's configuration is larger than {limits.IMAGE_DOCUMENT_BYTES} bytes")
+    return manifest
 
 
 def read_config(data: bytes) -> ImageConfig:
-    return _read(data, ImageConfig, "a configuration")
+    """BadImage also for names of layers that are no digests: they become parts of paths."""
+    config = _read(data, ImageConfig, "a configuration")
+    for diff_id in config.rootfs.diff_ids:
+        if not is_digest(diff_id):
+            raise BadImage(
+                f"the image's configuration names a layer {diff_id[:200]!r}, which is not a digest (sha256:…)"
+            )
+    return config
+
+
+def _check(part: Descriptor) -> None:
+    if not is_digest(part.digest):
+        raise BadImage(f"the image names content {part.digest[:200]!r}, which is not a digest (sha256:…)")
+    if not 0 <= part.size <= limits.IMAGE_LAYER_BYTES:
+        raise BadImage(f"the image names content of {part.size} bytes, not between 0 and {limits.IMAGE_LAYER_BYTES}")
 
 
 def media_type_of(data: bytes) -> str:
     """What a document says that it is, or what its fields give away."""
     try:
         found = msgspec.json.decode(data, type=dict[str, Any])
-    except msgspec.DecodeError:
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         raise BadImage("the manifest is not JSON") from None
     if said := found.get("mediaType"):
         return str(said)
@@ -113,6 +138,12 @@ def own_platform() -> Platform:
 
 def chosen(index: Index, wanted: Platform) -> Descriptor:
     """The image for a platform; one that names no platform will do."""
+    found = _chosen(index, wanted)
+    _check(found)
+    return found
+
+
+def _chosen(index: Index, wanted: Platform) -> Descriptor:
     images = [each for each in index.manifests if each.media_type in MANIFESTS | INDEXES | {""}]
     for each in images:
         found = each.platform
@@ -129,10 +160,12 @@ def _listed(words: Sequence[str]) -> str:
 
 
 def _read(data: bytes, type: type[T], what: str) -> T:
+    if len(data) > limits.IMAGE_DOCUMENT_BYTES:
+        raise BadImage(f"{what} of an image may not be larger than {limits.IMAGE_DOCUMENT_BYTES} bytes")
     try:
         return msgspec.json.decode(data, type=type)
-    except msgspec.DecodeError as fault:
-        raise BadImage(f"this is not {what} of an image: {fault}") from None
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise BadImage(f"this is not {what} of an image: {error}") from None
 
 
 __all__ = [

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
+from sampan.api import limits
 from sampan.machinery.clock import Clock
 from sampan.machinery.lean_aiohttp import aiohttp
 from sampan.runtimes.images import manifests
 from sampan.runtimes.images.credentials import Credentials, Keyring
 from sampan.runtimes.images.manifests import BadImage, Descriptor, Manifest, Platform
-from sampan.runtimes.images.reference import Reference
+from sampan.runtimes.images.reference import Reference, is_digest
 from sampan.runtimes.images.registry import Registry, RegistryError
 from sampan.runtimes.images.store import Image, ImageStore
 
@@ -36,6 +38,30 @@ class PullFailed(Exception):
     """The image cannot be had; the message says why."""
 
 
+class KeyedLocks:
+    """A lock for each key, which exists only while somebody holds it or waits for it: keys come from users."""
+
+    def __init__(self) -> None:
+        self._locks: dict[str, tuple[asyncio.Lock, int]] = {}
+
+    def __len__(self) -> int:
+        return len(self._locks)
+
+    @asynccontextmanager
+    async def held(self, key: str) -> AsyncIterator[None]:
+        lock, users = self._locks.get(key) or (asyncio.Lock(), 0)
+        self._locks[key] = lock, users + 1
+        try:
+            async with lock:
+                yield
+        finally:
+            _, users = self._locks[key]
+            if users > 1:
+                self._locks[key] = lock, users - 1
+            else:
+                del self._locks[key]
+
+
 class Puller:
     """`async with Puller(…) as puller:` keeps connections open for the length of the block. Of several who want the
     same image at a time, one fetches it."""
@@ -43,7 +69,7 @@ class Puller:
     def __init__(self, *, store: ImageStore, clock: Clock, config: PullConfig | None = None) -> None:
         self._store, self._clock, self._config = store, clock, config or PullConfig()
         self._session: aiohttp.ClientSession | None = None
-        self._under_way: dict[str, asyncio.Lock] = {}
+        self._locks = KeyedLocks()
 
     async def __aenter__(self) -> Puller:
         import ssl
@@ -64,8 +90,7 @@ class Puller:
         self, reference: Reference, keyring: Keyring, progress: Progress | None = None
     ) -> tuple[Image, Credentials | None]:
         """Also by which credentials it was had."""
-        lock = self._under_way.setdefault(str(reference), asyncio.Lock())
-        async with lock:
+        async with self._locks.held(str(reference)):
             faults = []
             for registry, credentials in self._places(reference, keyring):
                 try:
@@ -98,7 +123,9 @@ class Puller:
         wanted = reference.digest or reference.tag
         digest, data = await self._asked(registry, wanted)
         outer = digest
-        while manifests.media_type_of(data) in manifests.INDEXES:
+        for _ in range(limits.IMAGE_INDEX_DEPTH):
+            if manifests.media_type_of(data) not in manifests.INDEXES:
+                break
             chosen = manifests.chosen(manifests.read_index(data), self._config.platform)
             digest, data = await self._manifest(registry, chosen.digest)
         await self._content(registry, manifests.read_manifest(data), progress)
@@ -115,7 +142,7 @@ class Puller:
     async def _asked(self, registry: Registry, wanted: str) -> tuple[str, bytes]:
         """Its digest and what it says. Content by digest is verified; what a tag means is the registry's word."""
         data = await registry.manifest(wanted)
-        proof = wanted if wanted.startswith("sha256:") else ""
+        proof = wanted if is_digest(wanted) else ""
         return await asyncio.to_thread(self._store.blobs.put, data, proof), data
 
     async def _content(self, registry: Registry, manifest: Manifest, progress: Progress) -> None:
@@ -154,4 +181,4 @@ def _silent(digest: str, done: int, size: int) -> None:
     """Nobody wants to know."""
 
 
-__all__ = ["PullConfig", "PullFailed", "Puller"]
+__all__ = ["KeyedLocks", "PullConfig", "PullFailed", "Puller"]

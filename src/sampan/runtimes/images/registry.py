@@ -8,16 +8,21 @@ from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from typing import Any
 
+import msgspec
+from yarl import URL
+
+from sampan.api import limits
 from sampan.machinery.lean_aiohttp import aiohttp
 from sampan.runtimes.images import manifests
 from sampan.runtimes.images.credentials import Credentials
 from sampan.runtimes.images.manifests import BadImage
 
 _ACCEPT = ", ".join(sorted(manifests.MANIFESTS | manifests.INDEXES))
-_MOST_MANIFEST = 4 << 20
 _MOST_ERROR = 4 << 10
 _TIMEOUT = aiohttp.ClientTimeout(total=None, sock_connect=10, sock_read=60)
-_PARAMETER = re.compile(r'(\w+)="([^"]*)"')
+_PARAMETER = re.compile(r'(?<!\w)(\w+)="([^"]*)"')
+"""Without looking back, each letter of a long word would be tried as its beginning."""
+_REDIRECTS = frozenset({301, 302, 303, 307, 308})
 _HUB = {"docker.io": "registry-1.docker.io"}
 
 
@@ -43,6 +48,7 @@ class Registry:
     ) -> None:
         scheme = "http" if is_plain else "https"
         self._base = f"{scheme}://{_HUB.get(host, host)}/v2/{repository}"
+        self._origin = _origin(URL(self._base))
         self._session, self.host, self._repository = session, host, repository
         self._credentials = credentials or Credentials()
         self._authorization = ""
@@ -50,12 +56,7 @@ class Registry:
     async def manifest(self, reference: str) -> bytes:
         """By tag or digest."""
         async with self._get(f"/manifests/{reference}", {"Accept": _ACCEPT}) as answer:
-            data: bytes = await answer.content.read(_MOST_MANIFEST + 1)
-            while len(data) <= _MOST_MANIFEST and (more := await answer.content.read(_MOST_MANIFEST)):
-                data += more
-        if len(data) > _MOST_MANIFEST:
-            raise BadImage("the manifest is too large")
-        return data
+            return await _bounded(answer, limits.IMAGE_DOCUMENT_BYTES)
 
     @asynccontextmanager
     async def blob(self, digest: str) -> AsyncIterator[AsyncIterator[bytes]]:
@@ -73,17 +74,29 @@ class Registry:
                 answer = await self._request(path, headers or {})
             async with answer:
                 if answer.status != 200:
-                    raise await _failure(answer, self.host)
+                    raise await _failure(answer, self.host, is_shown=_origin(answer.url) == self._origin)
                 yield answer
         except (aiohttp.ClientError, TimeoutError, OSError) as fault:
             raise RegistryError(f"{self.host}: {fault or type(fault).__name__}") from fault
 
     async def _request(self, path: str, headers: Mapping[str, str]) -> aiohttp.ClientResponse:
-        own = {"Authorization": self._authorization} if self._authorization else {}
-        return await self._session.get(self._base + path, headers={**headers, **own}, timeout=_TIMEOUT)
+        """Redirects are followed here: only by HTTP, only so many, and with proof of identity only as long as they stay
+        at the registry that asked for it."""
+        url = URL(self._base + path)
+        for _ in range(limits.REGISTRY_REDIRECTS + 1):
+            is_own = _origin(url) == self._origin
+            own = {"Authorization": self._authorization} if self._authorization and is_own else {}
+            answer = await self._session.get(url, headers={**headers, **own}, timeout=_TIMEOUT, allow_redirects=False)
+            if answer.status not in _REDIRECTS:
+                return answer
+            answer.release()
+            url = _followed(url, answer.headers.get("Location", ""), self.host)
+        raise RegistryError(f"{self.host}: stopped after {limits.REGISTRY_REDIRECTS} redirects")
 
     async def _identify(self, answer: aiohttp.ClientResponse) -> bool:
         """Do what the registry's challenge asks for; False if that cannot be done."""
+        if _origin(answer.url) != self._origin:
+            return False  # whoever the registry has sent us to is not to know who we are
         scheme, _, rest = answer.headers.get("WWW-Authenticate", "").partition(" ")
         if scheme.lower() == "basic" and self._credentials.username:
             self._authorization = _basic(self._credentials)
@@ -104,23 +117,57 @@ class Registry:
             return ""
         scope = parameters.get("scope") or f"repository:{self._repository}:pull"
         query = {"service": parameters.get("service", ""), "scope": scope}
-        found = self._credentials
-        if found.identity_token:
+        credentials = self._credentials
+        if credentials.identity_token:
             form = {
                 **query,
                 "grant_type": "refresh_token",
-                "refresh_token": found.identity_token,
+                "refresh_token": credentials.identity_token,
                 "client_id": "sampan",
             }
-            request = self._session.post(realm, data=form, timeout=_TIMEOUT)
+            request = self._session.post(realm, data=form, timeout=_TIMEOUT, allow_redirects=False)
         else:
-            headers = {"Authorization": _basic(found)} if found.username else {}
-            request = self._session.get(realm, params=query, headers=headers, timeout=_TIMEOUT)
+            headers = {"Authorization": _basic(credentials)} if credentials.username else {}
+            request = self._session.get(realm, params=query, headers=headers, timeout=_TIMEOUT, allow_redirects=False)
         async with request as answer:
             if answer.status != 200:
-                raise await _failure(answer, self.host)
-            value: dict[str, Any] = await answer.json(content_type=None)
-        return str(value.get("token") or value.get("access_token") or "")
+                is_shown = _origin(answer.url) == self._origin
+                raise await _failure(answer, self.host, is_shown=is_shown)
+            return _token_in(await _bounded(answer, limits.REGISTRY_TOKEN_BYTES), self.host)
+
+
+def _origin(url: URL) -> tuple[str, str | None, int | None]:
+    return url.scheme, url.host, url.port
+
+
+def _followed(url: URL, location: str, host: str) -> URL:
+    try:
+        target = url.join(URL(location))
+    except ValueError:
+        raise RegistryError(f"{host}: the registry redirects to something that is no address") from None
+    if not location or target.scheme not in ("http", "https") or not target.host:
+        raise RegistryError(f"{host}: the registry redirects to {location[:200]!r}, which is not fetched")
+    return target
+
+
+def _token_in(data: bytes, host: str) -> str:
+    try:
+        value = msgspec.json.decode(data, type=dict[str, Any])
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        raise RegistryError(f"{host}: the token service did not answer with JSON") from None
+    token = str(value.get("token") or value.get("access_token") or "")
+    if not token.isascii() or not token.isprintable():
+        raise RegistryError(f"{host}: the token service gave something that is no token")
+    return token
+
+
+async def _bounded(answer: aiohttp.ClientResponse, most: int) -> bytes:
+    data = bytearray()
+    async for piece in answer.content.iter_chunked(1 << 16):
+        data += piece
+        if len(data) > most:
+            raise BadImage(f"the registry's answer is larger than {most} bytes")
+    return bytes(data)
 
 
 async def _pieces(answer: aiohttp.ClientResponse) -> AsyncIterator[bytes]:
@@ -128,20 +175,22 @@ async def _pieces(answer: aiohttp.ClientResponse) -> AsyncIterator[bytes]:
         yield data
 
 
-async def _failure(answer: aiohttp.ClientResponse, host: str) -> RegistryError:
-    text = (await answer.content.read(_MOST_ERROR)).decode("utf-8", "replace")
+async def _failure(answer: aiohttp.ClientResponse, host: str, *, is_shown: bool) -> RegistryError:
+    """The answer of another host that the registry has sent us to is not shown: a registry could make the node read
+    services of its own network to whoever sees the pod's events."""
     meaning = {401: "authentication is required", 403: "access is denied", 404: "not found"}.get(answer.status, "")
-    return RegistryError(f"{host}: {answer.status} {meaning or answer.reason}: {_told(text)}", answer.status)
+    text = f"{host}: {answer.status} {meaning or answer.reason}"
+    if is_shown:
+        text += f": {_told((await answer.content.read(_MOST_ERROR)).decode('utf-8', 'replace'))}"
+    return RegistryError(text, answer.status)
 
 
 def _told(text: str) -> str:
     """What the registry says, without what is around it."""
-    import json
-
     try:
-        errors = json.loads(text)["errors"]
+        errors = msgspec.json.decode(text)["errors"]
         return "; ".join(f"{each.get('code', '')}: {each.get('message', '')}" for each in errors)
-    except (ValueError, KeyError, TypeError, AttributeError):
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         return " ".join(text.split())[:200]
 
 

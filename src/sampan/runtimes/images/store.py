@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import fcntl
+import logging
 import os
 import tempfile
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -16,6 +17,8 @@ from sampan.runtimes.images.blobs import BlobStore
 from sampan.runtimes.images.layers import LayerStore
 from sampan.runtimes.images.manifests import BadImage, ImageConfig, Manifest, read_config, read_manifest
 from sampan.runtimes.images.reference import BadReference, Reference, parse_reference
+
+log = logging.getLogger(__name__)
 
 
 class ImageUnknown(KeyError):
@@ -73,26 +76,29 @@ class ImageStore:
     # -- what there is -----------------------------------------------------------------------------------------------
 
     def list(self) -> list[Image]:
-        return [self._image(digest, entry) for digest, entry in self._read().items()]
+        return list(self._images(self._read()))
 
     def get(self, name: str) -> Image:
         """By a name, a digest, or an id or the beginning of one; `ImageUnknown`."""
+        digest = self._digest(name)
+        return self._image(digest, self._read().get(digest, _Entry()))
+
+    def _digest(self, name: str) -> str:
+        """Of the manifest of the image that is meant; the image itself need not be readable."""
         table = self._read()
-        try:
-            wanted: Reference | None = parse_reference(name)
-        except BadReference:
-            wanted = None
-        for digest, entry in table.items():
-            if wanted is not None and _is_called(digest, entry, wanted):
-                return self._image(digest, entry)
+        with suppress(BadReference):
+            wanted = parse_reference(name)
+            for digest, entry in table.items():
+                if _is_called(digest, entry, wanted):
+                    return digest
         if found := self._by_id(table, name):
-            return found
+            return found.digest
         raise ImageUnknown(name)
 
     def has(self, name: str) -> bool:
         try:
             self.get(name)
-        except ImageUnknown:
+        except (ImageUnknown, BadImage):
             return False
         return True
 
@@ -102,7 +108,7 @@ class ImageStore:
         if len(diff_ids) != len(layers):
             raise BadImage(f"the image has {len(layers)} layers, and names {len(diff_ids)}")
         return [
-            self._layers.unpack(self.blobs.path(layer.digest), diff_id)
+            self._layers.unpack(self.blobs.path(layer.digest), diff_id, blob_digest=layer.digest)
             for diff_id, layer in zip(diff_ids, layers, strict=True)
         ]
 
@@ -124,31 +130,31 @@ class ImageStore:
 
     def remove(self, name: str) -> None:
         """A name; with its last name, or by its id or digest, the image itself. `prune` gives the room back."""
-        image = self.get(name)
+        digest = self._digest(name)
         try:
             full = str(parse_reference(name))
         except BadReference:
             full = ""
         with self._changing() as table:
-            entry = table.get(image.digest)
+            entry = table.get(digest)
             if entry is None:
                 return
             if full in entry.names and len(entry.names) > 1:
                 entry.names.remove(full)
             else:
-                del table[image.digest]
+                del table[digest]
 
     def prune(self, used: Sequence[str] = ()) -> int:
         """Remove content that neither an image of the table nor one of those in use (by their digests) has; how many
         bytes of packed content that freed."""
         with self._changing() as table:
             kept = [*table, *(digest for digest in used if self.blobs.has(digest))]
-            blobs, layers = set[str](), set[str]()
-            for image in (self._image(digest, table.get(digest, _Entry())) for digest in kept):
+            blobs, layers = set[str](kept), set[str]()
+            for image in self._images({digest: table.get(digest, _Entry()) for digest in kept}):
                 parts = (image.manifest.config, *image.manifest.layers)
                 blobs |= {image.digest, *(part.digest for part in parts)}
                 layers |= set(image.config.rootfs.diff_ids)
-            self._layers.keep_only(layers)
+            self._layers.keep_only(layers, blobs)
             return self.blobs.keep_only(blobs)
 
     # -- parts -------------------------------------------------------------------------------------------------------
@@ -166,10 +172,21 @@ class ImageStore:
             manifest=manifest,
         )
 
+    def _images(self, table: _Table) -> Iterator[Image]:
+        """One that cannot be read, as an earlier version may have taken it, does not hide the others."""
+        for digest, entry in table.items():
+            try:
+                yield self._image(digest, entry)
+            except BadImage as error:
+                log.warning("image %s (%s) cannot be read: %s", digest, ", ".join(entry.names), error)
+
     def _check(self, digest: str) -> None:
         """That everything is there that an image needs."""
         manifest = read_manifest(self.blobs.read(digest))
-        read_config(self.blobs.read(manifest.config.digest))
+        config = read_config(self.blobs.read(manifest.config.digest))
+        if len(config.rootfs.diff_ids) != len(manifest.layers):
+            told = f"the image has {len(manifest.layers)} layers, and names {len(config.rootfs.diff_ids)}"
+            raise BadImage(told)
         for layer in manifest.layers:
             if not self.blobs.has(layer.digest):
                 raise BadImage(f"layer {layer.digest} is missing")
@@ -178,8 +195,7 @@ class ImageStore:
         part = text.removeprefix("sha256:")
         if len(part) < 4 or not all(letter in "0123456789abcdef" for letter in part):
             return None
-        images = (self._image(digest, entry) for digest, entry in table.items())
-        found = [image for image in images if image.id.removeprefix("sha256:").startswith(part)]
+        found = [image for image in self._images(table) if image.id.removeprefix("sha256:").startswith(part)]
         return found[0] if len(found) == 1 else None
 
     @property

@@ -1,0 +1,370 @@
+"""A reader of tar archives that strangers have made.
+
+The standard library's `tarfile` reads extended headers into memory whatever their size, searches them with regular
+expressions that take quadratic time, keeps every entry that it has seen and calls itself for each of several extended
+headers in a row. This reader takes the formats that layers of images come in (ustar, PAX, GNU with long names and
+sparse files) in bounded memory and in time that is linear in the length of the archive. Whatever is wrong raises
+`BadImage`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from typing import IO, Final
+
+import msgspec
+
+from sampan.api import limits
+from sampan.runtimes.images.manifests import BadImage
+
+BLOCK: Final = 512
+_PIECE: Final = 1 << 20
+REGULAR, HARD_LINK, SYMBOLIC_LINK, CHARACTER_DEVICE, BLOCK_DEVICE, DIRECTORY, FIFO = (
+    b"0",
+    b"1",
+    b"2",
+    b"3",
+    b"4",
+    b"5",
+    b"6",
+)
+_LONG_NAME, _LONG_LINK, _PAX, _SOLARIS_PAX, _GLOBAL_PAX, _GNU_SPARSE = b"L", b"K", b"x", b"X", b"g", b"S"
+_EXTENDED: Final = frozenset({_LONG_NAME, _LONG_LINK, _PAX, _SOLARIS_PAX, _GLOBAL_PAX})
+_WITHOUT_DATA: Final = frozenset({HARD_LINK, SYMBOLIC_LINK, CHARACTER_DEVICE, BLOCK_DEVICE, DIRECTORY, FIFO})
+_MOST_EXTENDED_IN_A_ROW: Final = 16
+_XATTR: Final = "SCHILY.xattr."
+_OCTAL: Final = re.compile(rb"[0-7]*")
+_SECONDS: Final = re.compile(r"-?[0-9]{1,20}(\.[0-9]{0,20})?", re.ASCII)
+_LATEST: Final = 1 << 34
+"""The year 2514. File systems take no much later times."""
+
+Extents = Sequence[tuple[int, int]]
+"""Where the data of a sparse file belongs: offsets and lengths, in ascending order."""
+
+
+class TarEntry(msgspec.Struct):
+    name: str
+    kind: bytes
+    size: int = 0
+    """The file's, with its holes."""
+    mode: int = 0
+    uid: int = 0
+    gid: int = 0
+    mtime: float = 0
+    link_name: str = ""
+    major: int = 0
+    minor: int = 0
+    xattrs: dict[str, bytes] = {}
+    extents: Extents | None = None
+    """None: the file is not sparse."""
+    stored: int = 0
+    """How many bytes of data the archive has."""
+    offset: int = 0
+    """Where in the archive they begin."""
+
+
+class _Pax(msgspec.Struct):
+    """What extended headers say of the next entry."""
+
+    path: str | None = None
+    link_path: str | None = None
+    values: dict[str, str] = {}
+    xattrs: dict[str, bytes] = {}
+    sparse: list[int] = []
+
+
+class TarReader:
+    """Iterate over it; `pieces` gives the data of the entry that came last."""
+
+    def __init__(self, stream: IO[bytes], *, can_seek: bool = False) -> None:
+        self._stream, self._can_seek = stream, can_seek
+        self._position = 0
+        self._left = 0
+        """Bytes of the current entry's data that were not read yet, without what fills up the last block."""
+        self._padding = 0
+        self._entry: TarEntry | None = None
+
+    def __iter__(self) -> Iterator[TarEntry]:
+        count = 0
+        while (entry := self._next()) is not None:
+            count += 1
+            if count > limits.IMAGE_LAYER_ENTRIES:
+                raise BadImage(f"the archive has more than {limits.IMAGE_LAYER_ENTRIES} entries")
+            yield entry
+
+    def pieces(self) -> Iterator[tuple[int, bytes]]:
+        """The data with its offsets in the file."""
+        assert self._entry is not None
+        extents = self._entry.extents
+        for start, length in extents if extents is not None else ((0, self._entry.size),):
+            done = 0
+            while done < length:
+                data = self._exact(min(length - done, _PIECE))
+                self._left -= len(data)
+                yield start + done, data
+                done += len(data)
+
+    # -- headers -----------------------------------------------------------------------------------------------------
+
+    def _next(self) -> TarEntry | None:
+        pax = _Pax()
+        for _ in range(_MOST_EXTENDED_IN_A_ROW + 1):
+            self._skip(self._left + self._padding)
+            self._left = self._padding = 0
+            block = self._header()
+            if block is None:
+                return None
+            kind = block[156:157]
+            if kind not in _EXTENDED:
+                return self._made(block, pax)
+            content = self._extended(_number(block[124:136]))
+            if kind == _LONG_NAME:
+                pax.path = _text(content)
+            elif kind == _LONG_LINK:
+                pax.link_path = _text(content)
+            elif kind != _GLOBAL_PAX:
+                _read_pax(content, pax)
+        raise BadImage("the archive has too many extended headers in a row")
+
+    def _header(self) -> bytes | None:
+        """None at the end: a block of zeros, or nothing."""
+        block = self._stream.read(BLOCK)
+        while block and len(block) < BLOCK and (more := self._stream.read(BLOCK - len(block))):
+            block += more
+        self._position += len(block)
+        if not block or not any(block):
+            return None
+        if len(block) < BLOCK:
+            raise BadImage("the archive ends within a header")
+        total = sum(block) - sum(block[148:156]) + 8 * 32
+        if _number(block[148:156]) not in (total, total - 256 * sum(byte > 127 for byte in block[:148] + block[156:])):
+            raise BadImage("the archive has a header with a wrong checksum")
+        return block
+
+    def _extended(self, size: int) -> bytes:
+        if size > limits.TAR_HEADER_BYTES:
+            raise BadImage(f"the archive has an extended header of more than {limits.TAR_HEADER_BYTES} bytes")
+        content = self._exact(size)
+        self._skip(-size % BLOCK)
+        return content
+
+    def _made(self, block: bytes, pax: _Pax) -> TarEntry:
+        kind, values = block[156:157], pax.values
+        entry = TarEntry(
+            name=pax.path if pax.path is not None else _name(block),
+            kind=REGULAR if kind in (b"\0", b"7") else kind,
+            size=_decimal(values, "size", block[124:136]),
+            mode=_number(block[100:108]) & 0o7777,
+            uid=_id(_decimal(values, "uid", block[108:116])),
+            gid=_id(_decimal(values, "gid", block[116:124])),
+            mtime=_mtime(values.get("mtime"), block[136:148]),
+            link_name=pax.link_path if pax.link_path is not None else _text(block[157:257]),
+            xattrs=pax.xattrs,
+        )
+        if entry.kind in (CHARACTER_DEVICE, BLOCK_DEVICE):
+            entry.major, entry.minor = _number(block[329:337]), _number(block[337:345])
+        if entry.kind == REGULAR and entry.name.endswith("/"):
+            entry.kind = DIRECTORY
+        _check_path(entry.name)
+        _check_path(entry.link_name)
+        if entry.kind in _WITHOUT_DATA:
+            entry.size = 0
+        entry.stored = entry.size
+        self._left, self._padding = entry.stored, -entry.stored % BLOCK
+        if kind == _GNU_SPARSE:
+            self._gnu_sparse(block, entry)
+        elif any(key.startswith("GNU.sparse.") for key in values) or pax.sparse:
+            self._pax_sparse(pax, entry)
+        if max(entry.size, entry.stored) > limits.IMAGE_LAYER_BYTES:
+            raise BadImage(f"the archive has a file of more than {limits.IMAGE_LAYER_BYTES} bytes")
+        entry.offset = self._position
+        self._entry = entry
+        return entry
+
+    # -- sparse files ------------------------------------------------------------------------------------------------
+
+    def _gnu_sparse(self, block: bytes, entry: TarEntry) -> None:
+        """The map is in the header and in blocks that follow it."""
+        numbers, has_more, size = _numbers(block[386:482]), block[482], 0
+        entry.kind, entry.size = REGULAR, _number(block[483:495])
+        while has_more:
+            size += BLOCK
+            if size > limits.TAR_HEADER_BYTES:
+                raise BadImage(f"the archive has a sparse map of more than {limits.TAR_HEADER_BYTES} bytes")
+            more = self._exact(BLOCK)
+            numbers += _numbers(more[:504])
+            has_more = more[504]
+        entry.extents = _extents(numbers, entry)
+
+    def _pax_sparse(self, pax: _Pax, entry: TarEntry) -> None:
+        """Formats 0.0 (pairs of records), 0.1 (one record) and 1.0 (before the data)."""
+        values, numbers = pax.values, pax.sparse
+        if entry.kind != REGULAR:
+            raise BadImage(f"the archive has a sparse entry {entry.name!r} that is not a file")
+        entry.size = _decimal(values, "GNU.sparse.realsize", b"") or _decimal(values, "GNU.sparse.size", b"")
+        if name := values.get("GNU.sparse.name"):
+            entry.name = name
+            _check_path(entry.name)
+        if values.get("GNU.sparse.major") == "1":
+            numbers = self._stored_map()
+            entry.stored = self._left
+        elif text := values.get("GNU.sparse.map"):
+            numbers = [_plain_number(part) for part in text.split(",")]
+        entry.extents = _extents(numbers, entry)
+
+    def _stored_map(self) -> list[int]:
+        """Decimal numbers, a line each: how many pairs, and the pairs; filled up to a whole block."""
+        data, wanted, lines = bytearray(), 0, 0
+        while not data or lines < wanted:
+            if len(data) >= limits.TAR_HEADER_BYTES or self._left < BLOCK:
+                raise BadImage("the archive has a sparse map that does not end")
+            block = self._exact(BLOCK)
+            self._left -= BLOCK
+            if not data:
+                wanted = 2 * _plain_number(block.partition(b"\n")[0].decode("latin-1")) + 1
+            data += block
+            lines += block.count(b"\n")
+        return [_plain_number(line.decode("latin-1")) for line in data.split(b"\n")[1:wanted]]
+
+    # -- the stream --------------------------------------------------------------------------------------------------
+
+    def _exact(self, size: int) -> bytes:
+        data = self._stream.read(size)
+        while len(data) < size:
+            more = self._stream.read(size - len(data))
+            if not more:
+                raise BadImage("the archive ends within an entry")
+            data += more
+        self._position += size
+        return data
+
+    def _skip(self, size: int) -> None:
+        if self._can_seek and size:
+            self._stream.seek(size, 1)
+            self._position += size
+            return
+        while size > 0:
+            size -= len(self._exact(min(size, _PIECE)))
+
+
+def _read_pax(content: bytes, pax: _Pax) -> None:
+    """Records of the form `LENGTH KEY=VALUE` with a line end, where the length is that of the whole record."""
+    at = 0
+    while at < len(content) and content[at]:
+        space = content.find(b" ", at, at + 20)
+        length = _plain_number(content[at:space].decode("latin-1")) if space > 0 else 0
+        end = at + length
+        if length < 4 or end > len(content) or content[end - 1 : end] != b"\n":
+            raise BadImage("the archive has a PAX header that cannot be read")
+        key, equals, value = content[space + 1 : end - 1].partition(b"=")
+        if not equals or not key:
+            raise BadImage("the archive has a PAX header that cannot be read")
+        _take(pax, key.decode("utf-8", "surrogateescape"), value)
+        at = end
+
+
+def _take(pax: _Pax, key: str, value: bytes) -> None:
+    if key == "path":
+        pax.path = _text(value, is_whole=True)
+    elif key == "linkpath":
+        pax.link_path = _text(value, is_whole=True)
+    elif key.startswith(_XATTR):
+        pax.xattrs[key.removeprefix(_XATTR)] = value
+        if len(pax.xattrs) > limits.IMAGE_XATTRS:
+            raise BadImage(f"the archive has an entry with more than {limits.IMAGE_XATTRS} extended attributes")
+    elif key in ("GNU.sparse.offset", "GNU.sparse.numbytes"):
+        pax.sparse.append(_plain_number(value.decode("latin-1")))
+    elif key in ("size", "uid", "gid", "mtime") or key.startswith("GNU.sparse."):
+        pax.values[key] = value.decode("utf-8", "surrogateescape")
+
+
+def _extents(numbers: Sequence[int], entry: TarEntry) -> Extents:
+    if len(numbers) % 2:
+        raise BadImage(f"the archive has a sparse file {entry.name!r} with half an entry in its map")
+    found = [(numbers[at], numbers[at + 1]) for at in range(0, len(numbers), 2)]
+    last = 0
+    for start, length in found:
+        if start < last:
+            raise BadImage(f"the archive has a sparse file {entry.name!r} whose parts are not in order")
+        last = start + length
+    if last > entry.size or sum(length for _, length in found) != entry.stored:
+        raise BadImage(f"the archive has a sparse file {entry.name!r} whose map does not fit its size")
+    return found
+
+
+def _numbers(data: bytes) -> list[int]:
+    """Of a GNU sparse header: pairs of 12 bytes each, of which the first that is empty ends the map."""
+    found: list[int] = []
+    for at in range(0, len(data), 24):
+        if not data[at]:
+            break
+        found += [_number(data[at : at + 12]), _number(data[at + 12 : at + 24])]
+    return found
+
+
+def _number(field: bytes) -> int:
+    """Octal digits, or binary where the first bit is set. Negative numbers, which only times could be, are refused."""
+    if field[:1] >= b"\x80":
+        value = int.from_bytes(field, "big") & ((1 << (8 * len(field) - 1)) - 1)
+        if field[0] & 0x40 or value >= 1 << 63:
+            raise BadImage("the archive has a header with a number out of range")
+        return value
+    digits = field.strip(b" \0")
+    if b"\0" in digits:
+        digits = digits.partition(b"\0")[0].rstrip(b" ")
+    if not _OCTAL.fullmatch(digits):
+        raise BadImage("the archive has a header with something else where a number should be")
+    return int(digits, 8) if digits else 0
+
+
+def _plain_number(text: str) -> int:
+    if not 0 < len(text) <= 18 or not text.isascii() or not text.isdecimal():
+        raise BadImage(f"the archive has {text[:20]!r} where a number should be")
+    return int(text)
+
+
+def _decimal(values: dict[str, str], key: str, field: bytes) -> int:
+    """What a PAX header says, else what the header itself says."""
+    return _plain_number(values[key]) if key in values else _number(field)
+
+
+def _id(value: int) -> int:
+    if value >= (1 << 32) - 1:
+        raise BadImage(f"the archive has an entry of a user or group {value}, which is out of range")
+    return value
+
+
+def _mtime(text: str | None, field: bytes) -> float:
+    if text is None:
+        is_negative = field[:1] == b"\xff"
+        return 0.0 if is_negative else float(min(_number(field), _LATEST))
+    if not _SECONDS.fullmatch(text):
+        raise BadImage(f"the archive has {text[:20]!r} where a time should be")
+    return min(max(float(text), 0.0), float(_LATEST))
+
+
+def _name(block: bytes) -> str:
+    name = _text(block[:100])
+    if block[257:263] == b"ustar\0" and (prefix := _text(block[345:500])):
+        return f"{prefix}/{name}"
+    return name
+
+
+def _text(data: bytes, *, is_whole: bool = False) -> str:
+    if not is_whole:
+        data = data.partition(b"\0")[0]
+    return data.decode("utf-8", "surrogateescape")
+
+
+def _check_path(path: str) -> None:
+    if "\0" in path:
+        raise BadImage("the archive has a name with a null byte in it")
+    if len(path) > limits.IMAGE_PATH_BYTES:
+        raise BadImage(f"the archive has a name of more than {limits.IMAGE_PATH_BYTES} bytes")
+    if path.count("/") > limits.IMAGE_PATH_DEPTH:
+        raise BadImage(f"the archive has a name with more than {limits.IMAGE_PATH_DEPTH} levels")
+
+
+__all__ = ["BLOCK_DEVICE", "CHARACTER_DEVICE", "DIRECTORY", "FIFO", "HARD_LINK", "REGULAR", "SYMBOLIC_LINK"]
+__all__ += ["TarEntry", "TarReader"]
