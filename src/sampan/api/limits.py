@@ -62,6 +62,19 @@ INLINE_GZIP_BYTES: Final = 16 << 10
 """The largest piece of a response that is compressed on the event loop; larger ones are compressed in a thread, since
 zlib does not hold the interpreter lock."""
 
+WARNINGS_OF_PAIRS: Final = 256
+"""The most warnings about pairs of items in one list (ports, file paths). The real API server sends no more than 4 KiB
+of warnings, which a quarter of this number fills, so a client sees no difference."""
+
+# -- roles -----------------------------------------------------------------------------------------------------------
+
+RBAC_COMPARISONS: Final = 200_000
+"""The most comparisons of sets of rules that one check for privilege escalation makes. Rules that people write take a
+few dozen; only rules made to be compared in as many ways as possible take more, and those are refused."""
+
+MISSING_RULES_CHARACTERS: Final = 1 << 16
+"""The longest list of missing permissions in an answer. A role of a few kilobytes can name billions of them."""
+
 # -- expressions and patterns ----------------------------------------------------------------------------------------
 
 # -- certificates and keys -------------------------------------------------------------------------------------------

@@ -106,9 +106,10 @@ class Application:
 
     def _with_owned(self, whole: Any, pruned: Any, first: str, managed: Managed) -> Any:
         """Bring back what somebody owns, version by version, `first` first."""
-        owned: dict[str, Fields] = {}
+        parts: dict[str, list[Fields]] = {}
         for claim in managed.values():
-            owned[claim.api_version] = sets.union(owned.get(claim.api_version, sets.EMPTY), claim.fields)
+            parts.setdefault(claim.api_version, []).append(claim.fields)
+        owned = {version: sets.union_of(fields) for version, fields in parts.items()}
         for version in sorted(owned, key=lambda version: version != first):
             try:
                 atom = self.forms.atom(version)

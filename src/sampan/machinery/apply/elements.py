@@ -21,6 +21,10 @@ _SHORT = 256
 """Characters of an element whose forms are remembered; what clients name may be of any length."""
 
 
+_LONGEST_INDEX = 20
+"""Characters of the longest number that the real server takes for an index; Python reads no number of any length."""
+
+
 class BadElement(ValueError):
     """A key of a FieldsV1 object that is no path element."""
 
@@ -100,6 +104,8 @@ _decoder = msgspec.json.Decoder(float_hook=_number)
 def _index(text: str) -> int:
     if not re.fullmatch(r"[+-]?[0-9]+", text):
         raise BadElement(f"no number: {text}")
+    if len(text) > _LONGEST_INDEX:
+        raise BadElement(f"out of range: {text}")
     return int(text)
 
 

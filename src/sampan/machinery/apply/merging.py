@@ -56,7 +56,9 @@ class _Merging:
             # duplicates are not merged with anything, but a null is not nothing
             self._live_at[element] = None if element in self._live_at else item
         self._applied_at = dict(zip(self._theirs, applied, strict=True))
-        self._shared = [element for element in self._theirs if element in self._live_at]
+        self._shared = iter([element for element in self._theirs if element in self._live_at])
+        self._next_shared = next(self._shared, None)
+        """The first of the elements that both lists have and that is not merged yet, in the applied order."""
         self._taken: set[str] = set()
         self.out: list[Any] = []
 
@@ -69,7 +71,7 @@ class _Merging:
                     self._take(element)
                     left, right = left + 1, right + 1
                     continue
-                if element in self._applied_at and self._shared and self._shared[0] != element:
+                if element in self._applied_at and self._next_shared not in (None, element):
                     left += 1  # shared, but another one is next in the applied order
                     continue
             if element is not None:
@@ -86,8 +88,8 @@ class _Merging:
     def _take(self, element: str) -> None:
         """An applied item, merged with the live one if there is one."""
         self._taken.add(element)
-        if self._shared and self._shared[0] == element:
-            del self._shared[0]
+        if self._next_shared == element:
+            self._next_shared = next(self._shared, None)
         self._add(merge(self._live_at.get(element, MISSING), self._applied_at[element], self._below))
 
     def _keep(self, index: int) -> None:

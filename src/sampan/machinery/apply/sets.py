@@ -5,12 +5,12 @@ A set is never changed once it is made; the functions share what they can, and g
 where that is the result, so that `is` tells that nothing has changed.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any, TypeAlias
 
 import msgspec
 
-from sampan.machinery.apply.elements import SELF, BadElement, canonical, ordered, shown
+from sampan.machinery.apply.elements import SELF, canonical, ordered, shown
 
 Fields: TypeAlias = dict[str, Any]
 
@@ -32,7 +32,7 @@ def decode(raw: bytes) -> Fields:
         if not isinstance(found, dict):
             raise BadFields(f"no object: {raw[:40]!r}")
         return _read(found)[0]
-    except (msgspec.DecodeError, BadElement, RecursionError) as error:
+    except (msgspec.DecodeError, RecursionError, ValueError) as error:
         raise BadFields(str(error)) from None
 
 
@@ -107,13 +107,28 @@ def _joined(left: Fields, right: Fields) -> Fields:
     return union(left, right)
 
 
+def union_of(fields: Iterable[Fields]) -> Fields:
+    """The union of any number of sets, joined pair by pair: joining one after the other to a growing set would copy
+    that set once for each."""
+    level = list(fields)
+    while len(level) > 1:
+        pairs = [union(level[i], level[i + 1]) for i in range(0, len(level) - 1, 2)]
+        level = pairs if len(level) % 2 == 0 else [*pairs, level[-1]]
+    return level[0] if level else EMPTY
+
+
+def _common(left: Fields, right: Fields) -> Iterable[str]:
+    """The elements that both have, at the cost of the smaller one: many managers may each own a few of the many fields
+    that somebody changes."""
+    smaller, larger = (left, right) if len(left) <= len(right) else (right, left)
+    return [element for element in smaller if element in larger and element != SELF]
+
+
 def difference(left: Fields, right: Fields) -> Fields:
     """The members of `left` that are none of `right`; what lies below a member of `right` stays."""
     out: Fields | None = None
-    for element, gone in right.items():
-        have = left.get(element)
-        if have is None or element == SELF:
-            continue
+    for element in _common(left, right):
+        have, gone = left[element], right[element]
         rest = _less(have, gone)
         if rest is not have:
             out = dict(left) if out is None else out
@@ -141,10 +156,8 @@ def _less(left: Fields, right: Fields) -> Fields | None:
 def recursive_difference(left: Fields, right: Fields) -> Fields:
     """`left` without the members of `right` and everything below these."""
     out: Fields | None = None
-    for element, gone in right.items():
-        have = left.get(element)
-        if have is None or element == SELF:
-            continue
+    for element in _common(left, right):
+        have, gone = left[element], right[element]
         rest = None if is_member(gone) else _deep_less(have, gone)
         if rest is not have:
             out = dict(left) if out is None else out
@@ -167,12 +180,10 @@ def _deep_less(left: Fields, right: Fields) -> Fields | None:
 def intersection(left: Fields, right: Fields) -> Fields:
     """The members of both."""
     out: Fields = {}
-    for element, one in left.items():
-        other = right.get(element)
-        if other is None or element == SELF:
-            continue
-        children = intersection(one, other)
-        belongs = is_member(one) and is_member(other)
+    for element in _common(left, right):
+        mine, other = left[element], right[element]
+        children = intersection(mine, other)
+        belongs = is_member(mine) and is_member(other)
         if children or belongs:
             out[element] = node(children, is_member=belongs)
     return out
@@ -226,4 +237,5 @@ __all__ = [
     "recursive_difference",
     "shown_path",
     "union",
+    "union_of",
 ]

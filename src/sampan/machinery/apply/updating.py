@@ -116,6 +116,7 @@ def _capped(managed: Managed) -> Managed:
     out = dict(managed)
     updaters.sort(key=lambda whose: (managed[whose].time or "", whose.identity))
     first: dict[str, Owner] = {}
+    joined: dict[Owner, list[Fields]] = {}
     for whose in updaters:
         if surplus <= 0:
             break
@@ -126,9 +127,16 @@ def _capped(managed: Managed) -> Managed:
         bucket = owner(OLD_UPDATERS, UPDATE, claim.api_version, "")
         if bucket not in out:
             out[bucket] = out.pop(first[claim.api_version])
-        out[bucket] = Claim(sets.union(claim.fields, out[bucket].fields), claim.api_version, claim.time)
-        del out[whose]
         surplus -= 1
+        if whose == bucket:
+            del out[bucket]
+            joined.pop(bucket, None)
+            continue
+        joined.setdefault(bucket, [out[bucket].fields]).append(claim.fields)
+        out[bucket] = Claim(sets.EMPTY, claim.api_version, claim.time)
+        del out[whose]
+    for bucket, parts in joined.items():
+        out[bucket] = out[bucket]._replace(fields=sets.union_of(parts))
     return out
 
 

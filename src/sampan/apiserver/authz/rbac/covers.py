@@ -1,71 +1,268 @@
-"""Whether some rules allow all that others do; what is missing, and how it is told."""
+"""Whether some rules allow all that others do; what is missing, and how it is told.
+
+The counterpart of `Covers` in the real server's pkg/registry/rbac/validation: a wanted rule is held if each of its
+atoms (one verb on one resource of one group with one name, or one verb on one URL) is held by a single rule. The real
+server makes every atom, of which a rule of a few kilobytes has billions. Here words that the same rules hold are one
+class, and atoms are decided class by class, with the set of rules that hold a class as the bits of an integer.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import reduce
+from operator import and_
 
-from sampan.api import gotext
+from sampan.api import gotext, limits
 from sampan.api.types.rbac_v1 import PolicyRule
 
 ALL = "*"
 
 
-def missing(held: Sequence[PolicyRule], wanted: Iterable[PolicyRule]) -> list[PolicyRule]:
-    """The parts of the wanted rules that none of those held allows, each with a single verb on a single thing."""
-    return [part for rule in wanted for part in parts(rule) if not any(_covers(own, part) for own in held)]
+class TooComplex(Exception):
+    """The rules cannot be compared with what one request may cost."""
 
 
-def parts(rule: PolicyRule) -> Iterator[PolicyRule]:
-    for group in rule.apiGroups:
-        for resource in rule.resources:
-            for verb in rule.verbs or ():
-                for names in [[name] for name in rule.resourceNames] or [[]]:
-                    yield PolicyRule(verbs=[verb], apiGroups=[group], resources=[resource], resourceNames=names)
-    for url in rule.nonResourceURLs:
-        for verb in rule.verbs or ():
-            yield PolicyRule(verbs=[verb], nonResourceURLs=[url])
+@dataclass(frozen=True, slots=True)
+class Missing:
+    """What is missing of some wanted rules."""
+
+    rules: list[PolicyRule]
+    """URLs with one verb each, then for each group, resource and name the verbs that are missing."""
+    is_whole: bool = True
+    """False where there is more than an answer has room for."""
+
+    def __bool__(self) -> bool:
+        return bool(self.rules)
 
 
-def _covers(own: PolicyRule, part: PolicyRule) -> bool:
-    if not _has(own.verbs or (), part.verbs or ()):
-        return False
-    if part.nonResourceURLs:
-        return any(_covers_url(url, part.nonResourceURLs[0]) for url in own.nonResourceURLs)
-    resource = part.resources[0]
-    star = f"*/{resource.partition('/')[2]}" if "/" in resource else resource
-    return (
-        _has(own.apiGroups, part.apiGroups)
-        and (_has(own.resources, part.resources) or star in own.resources)
-        and (not own.resourceNames or (bool(part.resourceNames) and part.resourceNames[0] in own.resourceNames))
-    )
-
-
-def _has(own: Sequence[str], wanted: Sequence[str]) -> bool:
-    return ALL in own or all(word in own for word in wanted)
-
-
-def _covers_url(own: str, wanted: str) -> bool:
-    return own == wanted or (own.endswith(ALL) and wanted.startswith(own.rstrip(ALL)))
-
-
-def compact(rules: Iterable[PolicyRule]) -> list[PolicyRule]:
-    """Rules of one thing each, put together where only their verbs differ."""
-    found: dict[tuple[str, ...], PolicyRule] = {}
-    others = []
-    for rule in rules:
-        if rule.nonResourceURLs:
-            others.append(rule)
+def missing(held: Sequence[PolicyRule], wanted: Sequence[PolicyRule]) -> Missing:
+    """The atoms of the wanted rules that no held rule allows; TooComplex if that cannot be told."""
+    comparison = _Comparison(held, wanted)
+    found = _Collected()
+    for rule in wanted:
+        verbs = comparison.verbs.classes(rule.verbs or ())
+        if not verbs:
             continue
-        key = (rule.apiGroups[0], rule.resources[0], *rule.resourceNames)
-        known = found.setdefault(key, rule)
-        if known is not rule:
-            found[key] = PolicyRule(
-                verbs=[*(known.verbs or ()), *(rule.verbs or ())],
-                apiGroups=rule.apiGroups,
-                resources=rule.resources,
-                resourceNames=rule.resourceNames,
-            )
-    return [*others, *found.values()]
+        if rule.apiGroups and rule.resources:
+            names = comparison.names.classes(rule.resourceNames) if rule.resourceNames else comparison.unnamed
+            groups, resources = comparison.groups.classes(rule.apiGroups), comparison.resources.classes(rule.resources)
+            for parts in _Box((groups, resources, names, verbs), comparison.spend).uncovered():
+                if not found.add_resources(rule, parts):
+                    return found.result(is_whole=False)
+        if rule.nonResourceURLs:
+            urls = comparison.urls.classes(rule.nonResourceURLs)
+            for parts in _Box((urls, verbs), comparison.spend).uncovered():
+                if not found.add_urls(parts):
+                    return found.result(is_whole=False)
+    return found.result(is_whole=True)
+
+
+Parts = list[list[str]]
+Classes = dict[int, list[str]]
+"""Words by the held rules that hold them: bit n for rule n."""
+
+
+class _Comparison:
+    """The held rules by the words of the wanted ones, and the work that may still be spent."""
+
+    def __init__(self, held: Sequence[PolicyRule], wanted: Sequence[PolicyRule]) -> None:
+        verbs = {word for rule in wanted for word in rule.verbs or ()}
+        resources = {word for rule in wanted for word in rule.resources}
+        held = [rule for rule in held if ALL in (rule.verbs or ()) or not verbs.isdisjoint(rule.verbs or ())]
+        self._left = limits.RBAC_COMPARISONS
+        self._weight = 1 + len(held) // 1024
+        self.verbs = _Words([rule.verbs or () for rule in held], verbs, self.spend)
+        groups = {word for rule in wanted for word in rule.apiGroups}
+        self.groups = _Words([rule.apiGroups for rule in held], groups, self.spend)
+        of_all = {_of_all_resources(word) for word in resources}
+        self.resources = _Resources([rule.resources for rule in held], resources | of_all, self.spend)
+        names = {word for rule in wanted for word in rule.resourceNames}
+        self.names = _Names([rule.resourceNames for rule in held], names, self.spend)
+        self.unnamed: Classes = {self.names.always: [""]}
+        urls = {word for rule in wanted for word in rule.nonResourceURLs}
+        self.urls = _Urls([rule.nonResourceURLs for rule in held], urls, self.spend)
+
+    def spend(self, comparisons: int) -> None:
+        self._left -= comparisons * self._weight
+        if self._left < 0:
+            raise TooComplex
+
+
+class _Words:
+    """Which of the held rules hold each word that is wanted of them in one dimension."""
+
+    def __init__(self, rules: Sequence[Sequence[str]], wanted: Collection[str], spend: Callable[[int], None]) -> None:
+        self._spend = spend
+        self._size = len(rules)
+        positions: dict[str, list[int]] = {}
+        always: list[int] = []
+        wanted = set(wanted)
+        for number, words in enumerate(rules):
+            if self._holds_all(words):
+                always.append(number)
+                continue
+            for word in wanted.intersection(words):
+                positions.setdefault(word, []).append(number)
+        self.always = self._bits(always)
+        """The rules that hold every word."""
+        self._by_word = self._masks(positions)
+
+    def _holds_all(self, words: Sequence[str]) -> bool:
+        return ALL in words
+
+    def _masks(self, positions: dict[str, list[int]]) -> dict[str, int]:
+        by_positions: dict[tuple[int, ...], int] = {}
+        found: dict[str, int] = {}
+        for word, numbers in positions.items():
+            key = tuple(numbers)
+            if key not in by_positions:
+                self._spend(1)
+                by_positions[key] = self._bits(numbers)
+            found[word] = by_positions[key]
+        return found
+
+    def _bits(self, numbers: Sequence[int]) -> int:
+        bits = bytearray(self._size // 8 + 1)
+        for number in numbers:
+            bits[number >> 3] |= 1 << (number & 7)
+        return int.from_bytes(bits, "little")
+
+    def mask(self, word: str) -> int:
+        return self._by_word.get(word, 0) | self.always
+
+    def classes(self, words: Iterable[str]) -> Classes:
+        found: Classes = {}
+        for word in dict.fromkeys(words):
+            found.setdefault(self.mask(word), []).append(word)
+        return found
+
+
+class _Resources(_Words):
+    def mask(self, word: str) -> int:
+        return self._by_word.get(word, 0) | self._by_word.get(_of_all_resources(word), 0) | self.always
+
+
+class _Names(_Words):
+    def _holds_all(self, words: Sequence[str]) -> bool:
+        return not words
+
+
+class _Urls(_Words):
+    def __init__(self, rules: Sequence[Sequence[str]], wanted: Collection[str], spend: Callable[[int], None]) -> None:
+        super().__init__(rules, wanted, spend)
+        positions: dict[str, list[int]] = {}
+        for number, urls in enumerate(rules):
+            for prefix in {url.rstrip(ALL) for url in urls if url.endswith(ALL)}:
+                positions.setdefault(prefix, []).append(number)
+        self._by_prefix = self._masks(positions)
+        self._lengths = sorted({len(prefix) for prefix in self._by_prefix})
+
+    def mask(self, word: str) -> int:
+        found = super().mask(word)
+        for length in self._lengths:
+            if length > len(word):
+                break
+            found |= self._by_prefix.get(word[:length], 0)
+        return found
+
+
+def _of_all_resources(resource: str) -> str:
+    """The word that holds this subresource of every resource."""
+    _, slash, subresource = resource.partition("/")
+    return f"*/{subresource}" if slash else resource
+
+
+class _Box:
+    """A wanted rule: all combinations of the words of its dimensions."""
+
+    def __init__(self, dimensions: Sequence[Classes], spend: Callable[[int], None]) -> None:
+        self._dimensions, self._spend = dimensions, spend
+        self._all_words = [[word for words in classes.values() for word in words] for classes in dimensions]
+        self._full = [-1]
+        """By depth: the rules that hold all words of the dimensions from there on."""
+        for classes in reversed(dimensions):
+            self._full.insert(0, reduce(and_, classes, self._full[0]))
+        self._known: dict[tuple[int, int], list[Parts]] = {}
+
+    def uncovered(self, depth: int = 0, held: int = -1) -> Iterator[Parts]:
+        """The parts that no single rule among `held` holds: for each dimension from `depth` on a list of words, of
+        which all combinations are missing."""
+        if not held:
+            yield self._all_words[depth:]
+        elif self._full[depth] & held:
+            return
+        elif depth == len(self._dimensions) - 1:
+            self._spend(len(self._dimensions[depth]))
+            if missing := [
+                word for mask, words in self._dimensions[depth].items() if not mask & held for word in words
+            ]:
+                yield [missing]
+        elif (depth, held) in self._known:
+            yield from self._known[depth, held]
+        else:
+            yield from self._split(depth, held)
+
+    def _split(self, depth: int, held: int) -> Iterator[Parts]:
+        found: list[Parts] = []
+        for mask, words in self._dimensions[depth].items():
+            self._spend(1)
+            for below in self.uncovered(depth + 1, mask & held):
+                found.append([words, *below])
+                yield found[-1]
+        self._known[depth, held] = found
+
+
+@dataclass(slots=True)
+class _Collected:
+    """Missing rights in the form that they are told in, as far as there is room for them."""
+
+    urls: dict[tuple[str, str], None] = field(default_factory=dict)
+    verbs: dict[tuple[str, str, tuple[str, ...]], list[str]] = field(default_factory=dict)
+    """By group, resource and name, if there is one."""
+    room: int = limits.MISSING_RULES_CHARACTERS
+
+    def add_resources(self, rule: PolicyRule, parts: Sequence[Sequence[str]]) -> bool:
+        """False if there is no more room."""
+        groups, resources, names, verbs = parts
+        counts = Counter(rule.apiGroups), Counter(rule.resources), Counter(rule.resourceNames or ("",))
+        absent = set(verbs)
+        lacking = [verb for verb in rule.verbs or () if verb in absent]
+        for group in groups:
+            for resource in resources:
+                for name in names:
+                    again = counts[0][group] * counts[1][resource]
+                    told = [verb for verb in lacking for _ in range(counts[2][name])] * again
+                    key = (group, resource, (name,) if rule.resourceNames else ())
+                    self.verbs.setdefault(key, []).extend(told)
+                    if not self._has_room(group, resource, name, *told):
+                        return False
+        return True
+
+    def add_urls(self, parts: Sequence[Sequence[str]]) -> bool:
+        for url in parts[0]:
+            for verb in parts[1]:
+                self.urls[url, verb] = None
+                if not self._has_room(url, verb):
+                    return False
+        return True
+
+    def _has_room(self, *words: str) -> bool:
+        self.room -= sum(map(len, words)) + 4 * len(words)
+        return self.room > 0
+
+    def result(self, *, is_whole: bool) -> Missing:
+        return Missing(
+            [
+                *(PolicyRule(verbs=[verb], nonResourceURLs=[url]) for url, verb in self.urls),
+                *(
+                    PolicyRule(verbs=verbs, apiGroups=[group], resources=[resource], resourceNames=list(names))
+                    for (group, resource, names), verbs in self.verbs.items()
+                ),
+            ],
+            is_whole,
+        )
 
 
 def described(rule: PolicyRule) -> str:
@@ -85,4 +282,4 @@ def quoted(words: Iterable[str]) -> str:
     return "[" + " ".join(map(gotext.quote, words)) + "]"
 
 
-__all__ = ["compact", "described", "missing", "parts", "quoted"]
+__all__ = ["Missing", "TooComplex", "described", "missing", "quoted"]

@@ -159,9 +159,16 @@ def _merged(present: Any, wanted: Any) -> Any:
         known.clusterRoleSelectors += [one for one in selectors if one not in known.clusterRoleSelectors]
     else:
         present_rules = present.rules or []
-        if added := covers.compact(covers.missing(present_rules, wanted.rules)):
+        if added := _missing(present_rules, wanted.rules):
             merged.rules = [*present_rules, *added]
     return merged
+
+
+def _missing(present: list[PolicyRule], wanted: list[PolicyRule]) -> list[PolicyRule]:
+    try:
+        return covers.missing(present, wanted).rules
+    except covers.TooComplex:  # somebody added rules that nobody can compare with anything
+        return wanted
 
 
 __all__ = ["Plan", "default_objects", "plan"]

@@ -69,14 +69,20 @@ def _rules(index: RbacIndex, ref: RoleRef, namespace: str, plural: str) -> Seque
 def fault_of(index: RbacIndex, user: User, namespace: str, rules: Sequence[PolicyRule]) -> str:
     """What is wrong with the user giving these rules away in the namespace; empty if nothing is."""
     grants = [index.grants(user, "")] + ([index.grants(user, namespace)] if namespace else [])
-    lacking = covers.missing([rule for grant in grants for rule in grant.rules], rules)
-    if not lacking:
-        return ""
-    told = "\n".join(sorted({covers.described(rule) for rule in covers.compact(lacking)}))
-    faults = [fault for grant in grants for fault in grant.faults]
-    more = f"; resolution errors: [{' '.join(faults)}]" if faults else ""
     who = f"user {gotext.quote(user.name)} (groups={covers.quoted(user.groups)})"
-    return f"{who} is attempting to grant RBAC permissions not currently held:\n{told}{more}"
+    try:
+        missing = covers.missing([rule for grant in grants for rule in grant.rules], rules)
+    except covers.TooComplex:
+        return f"{who} is attempting to grant RBAC permissions that are too complex to be compared with those held"
+    if not missing:
+        return ""
+    descriptions = sorted({covers.described(rule) for rule in missing.rules})
+    if not missing.is_whole:
+        descriptions.append("...")
+    text = "\n".join(descriptions)
+    resolution_errors = [fault for grant in grants for fault in grant.faults]
+    more = f"; resolution errors: [{' '.join(resolution_errors)}]" if resolution_errors else ""
+    return f"{who} is attempting to grant RBAC permissions not currently held:\n{text}{more}"
 
 
 def _asked(ctx: Context, verb: str, group: str, resource: str, name: str) -> Attributes:

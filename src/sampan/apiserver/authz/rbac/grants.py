@@ -14,10 +14,16 @@ ALL = "*"
 
 @dataclass(frozen=True, slots=True)
 class _Grant:
-    verbs: frozenset[str]
+    verbs: frozenset[str] | None
+    """None: all."""
+    groups: frozenset[str] | None
+    """None: all."""
     names: frozenset[str]
     """Empty: all."""
     decision: Decision
+
+    def holds_verb(self, verb: str) -> bool:
+        return self.verbs is None or verb in self.verbs
 
 
 @dataclass(slots=True)
@@ -26,7 +32,8 @@ class Grants:
     """All of them, in the order of their bindings."""
     faults: list[str] = field(default_factory=list)
     """Roles that are bound but not there."""
-    _by_resource: dict[tuple[str, str], list[_Grant]] = field(default_factory=dict)
+    _by_resource: dict[str, list[_Grant]] = field(default_factory=dict)
+    """By resource alone: a rule with many groups and many resources has as many entries as resources."""
     _by_path: dict[str, list[_Grant]] = field(default_factory=dict)
     _by_prefix: list[tuple[str, _Grant]] = field(default_factory=list)
 
@@ -34,11 +41,12 @@ class Grants:
         """`decision` is the one that these rules give."""
         for rule in rules:
             self.rules.append(rule)
-            grant = _Grant(frozenset(rule.verbs or ()), frozenset(rule.resourceNames), decision)
-            for group in rule.apiGroups:
-                for resource in rule.resources:
-                    self._by_resource.setdefault((group, resource), []).append(grant)
-            for url in rule.nonResourceURLs:
+            verbs, groups = _words(rule.verbs or ()), _words(rule.apiGroups)
+            grant = _Grant(verbs, groups, frozenset(rule.resourceNames), decision)
+            if rule.apiGroups:
+                for resource in dict.fromkeys(rule.resources):
+                    self._by_resource.setdefault(resource, []).append(grant)
+            for url in dict.fromkeys(rule.nonResourceURLs):
                 self._add_url(url, grant)
 
     def _add_url(self, url: str, grant: _Grant) -> None:
@@ -52,26 +60,34 @@ class Grants:
         return self._for_resource(asked) if asked.is_resource else self._for_path(asked)
 
     def _for_resource(self, asked: Attributes) -> Decision | None:
-        group, verb, name, found = asked.group, asked.verb, asked.name, self._by_resource
+        group, verb, name = asked.group, asked.verb, asked.name
         resources = [asked.whole_resource, ALL]
         if asked.subresource:
             resources.append(f"*/{asked.subresource}")
-        for key in [(known, resource) for known in (group, ALL) for resource in resources]:
-            for grant in found.get(key, ()):
-                is_verb = verb in grant.verbs or ALL in grant.verbs
-                if is_verb and (not grant.names or name in grant.names):
+        for resource in resources:
+            for grant in self._by_resource.get(resource, ()):
+                if (
+                    (grant.verbs is None or verb in grant.verbs)
+                    and (grant.groups is None or group in grant.groups)
+                    and (not grant.names or name in grant.names)
+                ):
                     return grant.decision
         return None
 
     def _for_path(self, asked: Attributes) -> Decision | None:
         verb, path = asked.verb, asked.path
         for grant in self._by_path.get(path, ()):
-            if verb in grant.verbs or ALL in grant.verbs:
+            if grant.holds_verb(verb):
                 return grant.decision
         for prefix, grant in self._by_prefix:
-            if path.startswith(prefix) and (verb in grant.verbs or ALL in grant.verbs):
+            if path.startswith(prefix) and grant.holds_verb(verb):
                 return grant.decision
         return None
+
+
+def _words(words: Iterable[str]) -> frozenset[str] | None:
+    found = frozenset(words)
+    return None if ALL in found else found
 
 
 __all__ = ["ALL", "Grants"]

@@ -1,9 +1,10 @@
 """Files of one volume that lie on or under each other."""
 
 from collections.abc import Iterator, Sequence
+from itertools import islice
 from typing import NamedTuple
 
-from sampan.api import gotext
+from sampan.api import gotext, limits
 from sampan.api.types.core_v1 import DownwardAPIVolumeFile, KeyToPath, Volume, VolumeProjection
 from sampan.apiserver.registry.podspec.token_volume import is_token_source
 
@@ -17,20 +18,16 @@ class _File(NamedTuple):
         quoted = gotext.quote(self.path)
         return f"{quoted} ({self.source})" if self.source else quoted
 
-    def overlaps(self, other: "_File") -> bool:
-        if not self.path or not other.path:
-            return False
-        mine, theirs = f"{self.path}/", f"{other.path}/"
-        return mine.startswith(theirs) or theirs.startswith(mine)
-
 
 def overlap_warnings(volumes: Sequence[Volume]) -> Iterator[str]:
+    pairs_left = limits.WARNINGS_OF_PAIRS
     for volume in volumes:
         if volume.projected is not None and is_token_source(volume.projected):
             continue
-        for told, files in _files(volume):
-            for text in _overlapping(files):
-                yield f"volume {gotext.quote(volume.name)} ({told}): overlapping paths: {text}"
+        for source_text, files in _files(volume):
+            for file, other in islice(_overlapping(files), pairs_left):
+                pairs_left -= 1
+                yield f"volume {gotext.quote(volume.name)} ({source_text}): overlapping paths: {file} with {other}"
         if volume.projected is not None:
             for source in volume.projected.sources or ():
                 if source == VolumeProjection():
@@ -64,8 +61,49 @@ def _of(items: Sequence[KeyToPath | DownwardAPIVolumeFile], source: str) -> list
     return [_File(item.path.rstrip("/"), source) for item in items]
 
 
-def _overlapping(files: Sequence[_File]) -> Iterator[str]:
+class _Place:
+    """A path that some files of a volume have, in the tree of all their paths."""
+
+    __slots__ = ("below", "here", "parent")
+
+    def __init__(self, parent: "_Place | None") -> None:
+        self.parent = parent
+        """The nearest path above that is a file's too."""
+        self.here: list[int] = []
+        """The files so far with just this path."""
+        self.below: list[int] = []
+        """The files so far with this path or one below it."""
+
+
+def _overlapping(files: Sequence[_File]) -> Iterator[tuple[_File, _File]]:
+    """Each file with every earlier one that lies on it, above it or below it, in order. The cost is that of sorting the
+    files plus that of what is yielded, so a caller that stops early pays no more."""
+    if len(files) < 2:
+        return
+    places = _places(files)
     for index, file in enumerate(files):
-        for other in files[:index]:
-            if file.overlaps(other):
-                yield f"{file} with {other}"
+        place = places.get(file.path)
+        if place is None:
+            continue
+        earlier = list(place.below)
+        place.here.append(index)
+        place.below.append(index)
+        above = place.parent
+        while above is not None:
+            earlier += above.here
+            above.below.append(index)
+            above = above.parent
+        for other in sorted(earlier):
+            yield file, files[other]
+
+
+def _places(files: Sequence[_File]) -> dict[str, _Place]:
+    """The places of all paths. In the order of the text with a slash at its end, what lies below a path follows it."""
+    places: dict[str, _Place] = {}
+    above: list[tuple[str, _Place]] = []
+    for text in sorted({f"{file.path}/" for file in files if file.path}):
+        while above and not text.startswith(above[-1][0]):
+            above.pop()
+        place = places[text[:-1]] = _Place(above[-1][1] if above else None)
+        above.append((text, place))
+    return places

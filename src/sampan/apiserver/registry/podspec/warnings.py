@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from sampan.api import gotext, names, quantity
+from sampan.api import gotext, limits, names, quantity
 from sampan.api.addresses import parse as parse_address
 from sampan.api.types.core_v1 import ContainerPort, NodeSelectorTerm, PodSpec
 from sampan.api.types.meta_v1 import ObjectMeta
@@ -207,22 +207,68 @@ def _hidden_variables(container: AnyContainer, at: str) -> Warnings:
 
 
 def _ports(spec: PodSpec, at: str) -> Warnings:
-    found = [
+    ports = [
         (port, f"{at}.{part}[{place}].ports[{index}]")
         for part, container, place in containers_of(spec)
         for index, port in enumerate(container.ports)
     ]
-    seen: dict[tuple[int, str], list[tuple[ContainerPort, str]]] = {}
-    for port, here in found:
+    if not ports:
+        return
+    earlier: dict[tuple[int, str], _EarlierPorts] = {}
+    pairs_left = limits.WARNINGS_OF_PAIRS
+    for number, (port, here) in enumerate(ports):
         if port.hostIP and port.hostPort == 0:
             yield f"{here}: hostIP set without hostPort: {_go_port(port)}"
-        others = seen.setdefault((port.containerPort, port.protocol), [])
-        for other, there in others:
-            if text := _port_clash(port, other):
-                yield f"{here}: {text} with {there}"
-        others.append((port, here))
-    if len(found) > 1:
-        yield from _port_names(found)
+        key = (port.containerPort, port.protocol)
+        others = earlier.get(key)
+        if others is None:
+            others = earlier[key] = _EarlierPorts()
+        elif pairs_left:
+            for other, text in others.clashes(port, pairs_left):
+                pairs_left -= 1
+                yield f"{here}: {text} with {ports[other][1]}"
+        others.add(number, port)
+    if len(ports) > 1:
+        yield from _port_names(ports)
+
+
+class _EarlierPorts:
+    """The numbers of the ports so far with one container port and protocol, arranged so that those that clash with
+    another port are found without comparing it with each of them. A pod may have thousands."""
+
+    def __init__(self) -> None:
+        self._all: list[int] = []
+        self._equal: dict[tuple[int, str], list[int]] = {}
+        """By host port and host IP."""
+        self._with_address: dict[int, list[int]] = {}
+        """By host port: those with a host IP."""
+        self._without_host_port: list[int] = []
+
+    def add(self, number: int, port: ContainerPort) -> None:
+        self._all.append(number)
+        self._equal.setdefault((port.hostPort, port.hostIP), []).append(number)
+        if port.hostPort == 0:
+            self._without_host_port.append(number)
+        elif port.hostIP:
+            self._with_address.setdefault(port.hostPort, []).append(number)
+
+    def clashes(self, port: ContainerPort, most: int) -> list[tuple[int, str]]:
+        """The first ports that clash with this one, in order, and how."""
+        key = (port.hostPort, port.hostIP)
+        duplicates = self._equal.get(key, [])
+        if port.hostPort == 0:
+            equal = set(duplicates[:most])
+            texts = ("overlapping port definition", "duplicate port definition")
+            return [(number, texts[number in equal]) for number in self._all[:most]]
+        ambiguous = (
+            self._equal.get((port.hostPort, ""), []) if port.hostIP else self._with_address.get(port.hostPort, [])
+        )
+        found = [
+            *((number, "duplicate port definition") for number in duplicates[:most]),
+            *((number, "overlapping port definition") for number in self._without_host_port[:most]),
+            *((number, "dangerously ambiguous port definition") for number in ambiguous[:most]),
+        ]
+        return sorted(found)[:most]
 
 
 def _go_port(port: ContainerPort) -> str:
@@ -230,16 +276,6 @@ def _go_port(port: ContainerPort) -> str:
         f"{{Name:{port.name} HostPort:{port.hostPort} ContainerPort:{port.containerPort} "
         f"Protocol:{port.protocol} HostIP:{port.hostIP}}}"
     )
-
-
-def _port_clash(port: ContainerPort, other: ContainerPort) -> str:
-    if (port.hostIP, port.hostPort) == (other.hostIP, other.hostPort):
-        return "duplicate port definition"
-    if port.hostPort == 0 or other.hostPort == 0:
-        return "overlapping port definition"
-    if port.hostPort == other.hostPort and bool(port.hostIP) != bool(other.hostIP):
-        return "dangerously ambiguous port definition"
-    return ""
 
 
 def _port_names(found: Sequence[tuple[ContainerPort, str]]) -> Warnings:
