@@ -77,6 +77,15 @@ MISSING_RULES_CHARACTERS: Final = 1 << 16
 
 # -- expressions and patterns ----------------------------------------------------------------------------------------
 
+PATTERN_CHARACTERS: Final = 16 << 10
+"""The longest regular expression from a user: a CEL expression of a policy, which may contain it, is not longer."""
+
+PATTERN_MEMORY_BYTES: Final = 2 << 20
+"""What RE2 may allocate for one pattern, its program and its state cache together; larger patterns are refused."""
+
+PATTERNS_CACHED: Final = 32
+"""Compiled patterns that are kept: together with the memory of one, they stay under 64 MiB."""
+
 # -- certificates and keys -------------------------------------------------------------------------------------------
 
 SIGNING_REQUEST_BYTES: Final = 256 << 10

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from contextlib import suppress
-from itertools import pairwise
+from itertools import islice, pairwise
 from typing import Any
 
 from sampan.machinery.cel.expression import Function
-from sampan.machinery.cel.patterns import find, find_all
+from sampan.machinery.patterns import Pattern, PatternError, compile_pattern
 
 _LONGEST_RANGE = 10_000
 """As often as the library goes round in one evaluation: nobody can use more."""
@@ -65,6 +65,21 @@ def _slice(values: Sequence[Any], start: int, end: int) -> list[Any]:
     return list(values[start:end])
 
 
+def _find(text: str, pattern: str) -> str:
+    return _pattern(pattern).find(text) or ""
+
+
+def _find_all(text: str, pattern: str, limit: int = -1) -> list[str]:
+    return list(islice(_pattern(pattern).find_all(text), None if limit < 0 else limit))
+
+
+def _pattern(text: str) -> Pattern:
+    try:
+        return compile_pattern(text)
+    except PatternError as error:
+        raise ValueError(f"Illegal regex: {error}") from None
+
+
 FUNCTIONS: Sequence[Function] = (
     Function("sets.contains", _contains, 2, gives="bool"),
     Function("sets.equivalent", lambda a, b: _contains(a, b) and _contains(b, a), 2, gives="bool"),
@@ -79,9 +94,9 @@ FUNCTIONS: Sequence[Function] = (
     Function("sum", sum, 1, True),
     Function("min", min, 1, True),
     Function("max", max, 1, True),
-    Function("find", find, 2, True, gives="string"),
-    Function("findAll", find_all, 2, True),
-    Function("findAll", find_all, 3, True),
+    Function("find", _find, 2, True, gives="string"),
+    Function("findAll", _find_all, 2, True),
+    Function("findAll", _find_all, 3, True),
 )
 
 __all__ = ["FUNCTIONS"]

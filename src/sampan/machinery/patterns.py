@@ -1,0 +1,85 @@
+"""Regular expressions that users write, matched by RE2 in time that is linear in the text.
+
+Python's `re` backtracks: a pattern of a few characters can take hours. Patterns that come from requests, configuration
+or images are compiled here and nowhere else. RE2 has neither backreferences nor look-around, as in Kubernetes, whose Go
+`regexp` package implements the same syntax. Length, program size and memory of a pattern are bounded by
+`sampan.api.limits`.
+
+The library is imported with the first pattern (8 ms, 1.6 MB).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import lru_cache
+from typing import Any
+
+from sampan.api.limits import PATTERN_CHARACTERS, PATTERN_MEMORY_BYTES, PATTERNS_CACHED
+
+
+class PatternError(ValueError):
+    """A text that is not a regular expression of RE2, or one that is too large."""
+
+
+class Pattern:
+    """A compiled regular expression."""
+
+    __slots__ = ("_compiled", "program_size", "text")
+
+    def __init__(self, text: str, compiled: Any) -> None:
+        self.text, self._compiled = text, compiled
+        self.program_size: int = compiled.programsize
+        """The number of instructions. Matching takes at most this many steps for each character of the text."""
+
+    def matches(self, text: str) -> bool:
+        """Whether the pattern matches anywhere in the text."""
+        return self._compiled.search(_encodable(text)) is not None
+
+    def find(self, text: str) -> str | None:
+        """The leftmost match."""
+        match = self._compiled.search(_encodable(text))
+        return None if match is None else match.group()
+
+    def find_all(self, text: str) -> Iterator[str]:
+        """The matches from left to right, without overlap. As in Go, an empty match that adjoins the match before it is
+        left out."""
+        last_end = -1
+        for match in self._compiled.finditer(_encodable(text)):
+            start, end = match.span()
+            if end > start or start != last_end:
+                yield match.group()
+            last_end = end
+
+
+def compile_pattern(text: str) -> Pattern:
+    """Raises PatternError with the words of RE2."""
+    if len(text) > PATTERN_CHARACTERS:
+        raise PatternError(f"pattern too long: {len(text)} characters, at most {PATTERN_CHARACTERS}")
+    return _compile(text)
+
+
+@lru_cache(maxsize=PATTERNS_CACHED)
+def _compile(text: str) -> Pattern:
+    import re2
+
+    options = re2.Options()
+    options.max_mem = PATTERN_MEMORY_BYTES
+    options.log_errors = False
+    options.never_capture = True
+    try:
+        return Pattern(text, re2.compile(_encodable(text), options))
+    except re2.error as error:
+        message = error.args[0] if error.args else ""
+        raise PatternError(message.decode() if isinstance(message, bytes) else str(message)) from None
+
+
+def _encodable(text: str) -> str:
+    """The text with lone surrogates, which UTF-8 cannot express, replaced one for one."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return "".join("\ufffd" if "\ud800" <= char <= "\udfff" else char for char in text)
+    return text
+
+
+__all__ = ["Pattern", "PatternError", "compile_pattern"]
