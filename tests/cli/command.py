@@ -23,6 +23,8 @@ class Sampan:
 
     def __init__(self, home: Path) -> None:
         self.home = home
+        self.prefix: list[str] = []
+        """A program that runs the command."""
         kept = {key: value for key, value in os.environ.items() if key not in ("KUBECONFIG", "XDG_DATA_HOME")}
         self.environment = kept | {"HOME": str(home), "SAMPAN_HOME": str(home / "clusters"), "TMPDIR": str(home)}
 
@@ -38,7 +40,7 @@ class Sampan:
 
     def run(self, *words: str, stdin: str = "") -> "subprocess.CompletedProcess[str]":
         return subprocess.run(
-            [sys.executable, "-m", "sampan", *words],
+            [*self.prefix, sys.executable, "-m", "sampan", *words],
             input=stdin,
             env=self.environment,
             capture_output=True,

@@ -153,7 +153,7 @@ def test_a_nodes_port_shows_its_new_certificate(tmp_path: Path) -> None:
     pki, clock = Pki(tmp_path / "pki"), VirtualClock()
     pki.ensure(names=NAMES, now=clock.now())
     renewals = Renewals()
-    made = cluster_ports((pki.certificate(CA), pki.key(CA)), pki.certificate(CA), renewals)
+    made = cluster_ports((pki.certificate(CA), pki.key(CA)), pki.certificate(CA), renewals, address="127.0.0.1")
     ports = made(AgentConfig(name="node-0", root=tmp_path, logs=tmp_path / "logs"), ["127.0.0.1"])
     path = tmp_path / "pki" / "kubelet-server.pem"
     before, (serving,) = path.read_bytes(), renewals._all

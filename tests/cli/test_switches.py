@@ -5,7 +5,7 @@ from typing import Any
 import click
 import pytest
 
-from sampan.cli.server_flags import server_options
+from sampan.cli.server_flags import BIND_EVERYWHERE, server_options
 
 SWITCHES = (
     "--anonymous-auth",
@@ -17,7 +17,7 @@ SWITCHES = (
 
 
 @click.command()
-@server_options
+@server_options(BIND_EVERYWHERE)
 def command(**given: Any) -> dict[str, Any]:
     return given
 

@@ -31,8 +31,9 @@ def test_a_whole_life(sampan: Sampan) -> None:
     ready = READY.fullmatch(told[0])
     assert ready
     url, pid = ready.groups()
-    assert re.match(r"  nodes  (oci|cri|docker): |  nodes  there is no node: ", told[1])
-    assert told[2:] == [
+    assert told[1].startswith(f"  listen 127.0.0.1:{url.rpartition(':')[2]}, ")
+    assert re.match(r"  nodes  (oci|cri|docker): |  nodes  there is no node: ", told[2])
+    assert told[3:] == [
         f"  use    export KUBECONFIG={sampan.folder()}/admin.kubeconfig",
         "  try    kubectl get namespaces        (or: sampan kubectl get namespaces)",
         f"  log    {sampan.folder()}/sampan.log",
@@ -40,7 +41,7 @@ def test_a_whole_life(sampan: Sampan) -> None:
     ]
     assert get(f"{url}/readyz") == (200, "ok")
     head, row = sampan("status").splitlines()
-    assert head.split() == ["NAME", "STATUS", "URL", "PID", "UP", "COMPONENTS"]
+    assert head.split() == ["NAME", "STATUS", "URL", "PID", "UP", "LISTENING", "COMPONENTS"]
     assert row.split()[:4] == ["sampan", "running", url, pid]
     assert "default" in sampan("kubectl", "get", "namespaces")
     assert sampan("down") == "sampan: stopped\n"
@@ -125,8 +126,8 @@ class TestData:
         precious = tmp_path / "precious"
         precious.mkdir()
         (precious / "file").write_text("x")
-        assert "does not look like a cluster" in sampan.fails("down", "--data-dir", str(precious), "--delete")
-        assert (precious / "file").exists()
+        assert "no cluster's directory" in sampan.fails("down", "--data-dir", str(precious), "--delete")
+        assert [path.name for path in precious.iterdir()] == ["file"]
 
     def test_are_for_nobody_else_to_read(self, sampan: Sampan) -> None:
         folder = sampan.folder()
@@ -206,7 +207,7 @@ class TestKubeconfig:
         assert set(config["users"][0]["user"]) == {"client-certificate-data", "client-key-data"}
 
     def test_also_elsewhere(self, sampan: Sampan) -> None:
-        out = sampan.home / "deep/down/config"
+        out = sampan.home / "config"
         up(sampan, "--kubeconfig-out", str(out))
         assert out.read_bytes() == (sampan.folder() / "admin.kubeconfig").read_bytes()
         assert "default" in sampan("kubectl", "--kubeconfig", str(out), "get", "namespaces")

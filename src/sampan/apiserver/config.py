@@ -50,6 +50,8 @@ class AuditConfig:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServerConfig:
     bind_address: str = "0.0.0.0"
+    other_bind_addresses: Sequence[str] = ()
+    """Further addresses on which the secure port is served."""
     secure_port: int = 6443
     """0: no TLS listener."""
     any_secure_port: bool = False

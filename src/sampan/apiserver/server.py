@@ -60,6 +60,14 @@ _RETIREMENT_S = 60
 INSECURE_USER = User("system:unsecured", groups=(MASTERS, "system:authenticated"))
 
 
+class ListenError(OSError):
+    """An address and port that the server cannot listen on."""
+
+    def __init__(self, error: OSError, listener: Listener) -> None:
+        super().__init__(error.errno, error.strerror)
+        self.host, self.port, self.is_secure = listener.host, listener.port, listener.tls is not None
+
+
 class ApiServer:
     """`async with ApiServer(config=…, backend=…, clock=…) as server:` serves until the block is left.
 
@@ -267,20 +275,21 @@ class ApiServer:
 
     async def _listen(self) -> None:
         config = self.config
-        listeners = []
         if config.tls is not None and (config.secure_port or config.any_secure_port):
-            port = 0 if config.any_secure_port else config.secure_port
-            listeners.append(Listener(config.bind_address, port, tls_context(config.tls, config.proxy_ca)))
+            tls, port = tls_context(config.tls, config.proxy_ca), 0 if config.any_secure_port else config.secure_port
+            for address in (config.bind_address, *config.other_bind_addresses):
+                self.secure_port = port = await self._open(Listener(address, port, tls))
         if config.insecure_port or config.any_insecure_port:
             port = 0 if config.any_insecure_port else config.insecure_port
-            listeners.append(Listener(config.insecure_bind_address, port, user=INSECURE_USER))
-        ports = await self._http.listen(listeners)
-        for listener, port in zip(listeners, ports, strict=True):
-            if listener.tls is not None:
-                self.secure_port = port
-            else:
-                self.insecure_port = port
-                log.warning("plain HTTP without authentication on %s:%d", listener.host, port)
+            listener = Listener(config.insecure_bind_address, port, user=INSECURE_USER)
+            self.insecure_port = await self._open(listener)
+            log.warning("plain HTTP without authentication on %s:%d", listener.host, self.insecure_port)
+
+    async def _open(self, listener: Listener) -> int:
+        try:
+            return (await self._http.listen([listener]))[0]
+        except OSError as error:
+            raise ListenError(error, listener) from None
 
     def _start(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         if self._tasks is None:

@@ -104,6 +104,8 @@ class ClusterConfig:
     """Claims that name no storage class get volumes on the nodes' disks."""
     renewals: Renewals = field(default_factory=Renewals)
     """Certificates that are renewed while the cluster runs."""
+    kubelet_address: str = "127.0.0.1"
+    """Where the kubelets of real nodes serve. The API server of this process reaches them without a connection."""
     leader_election: TermsConfig | None = None
     """For controllers and scheduler, where several processes share a store."""
 
@@ -285,7 +287,12 @@ class Assembly:
             return None
         from sampan.cli.kubelet_ports import cluster_ports
 
-        return cluster_ports(self.config.signing_ca, self.config.server.tls.client_ca, self.config.renewals)
+        return cluster_ports(
+            self.config.signing_ca,
+            self.config.server.tls.client_ca,
+            self.config.renewals,
+            address=self.config.kubelet_address,
+        )
 
     async def _run_scheduler(self, running: AsyncExitStack) -> None:
         """Its code is loaded beside the loop, so that nobody waits for it."""

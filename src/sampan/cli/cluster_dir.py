@@ -1,16 +1,52 @@
-"""A cluster's folder: its store, keys, kubeconfig, log and the note of the process that runs it."""
+"""A cluster's data directory: its store, keys, kubeconfig, log and the note of the process that runs it."""
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import os
+import re
+import shutil
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
+import click
 import msgspec
 
 from sampan.cli.failures import CliError
 from sampan.machinery.private_files import write_private
+
+DEFAULT_NAME = "sampan"
+NAME_LENGTH = 63
+_NAME = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?", re.ASCII)
+_NAME_RULE = (
+    f"must be a DNS label: at most {NAME_LENGTH} lower-case letters, digits and hyphens, with no hyphen at its ends"
+)
+
+_OWN_NAMES = frozenset(
+    {
+        "admin.kubeconfig",
+        "images",
+        "lock",
+        "nodes",
+        "pki",
+        "running.json",
+        "sampan.log",
+        "state.db",
+        "state.db-journal",
+        "state.db-shm",
+        "state.db-wal",
+        "state.db.lock",
+        "volumes",
+    }
+)
+"""Everything that a cluster keeps in its data directory. Nothing else there is ever removed."""
+_OF_FILE_SYSTEMS = frozenset({"lost+found"})
+"""What an empty file system has in its root directory."""
 
 
 class Running(msgspec.Struct, omit_defaults=True):
@@ -20,6 +56,8 @@ class Running(msgspec.Struct, omit_defaults=True):
     name: str
     url: str = ""
     insecure_url: str = ""
+    listening: list[str] = []
+    """Every address and port that others can connect to."""
     kubeconfig: str = ""
     components: list[str] = []
     started: float = 0
@@ -61,15 +99,86 @@ class ClusterDir:
         return self.path / "running.json"
 
     @property
-    def is_one(self) -> bool:
+    def is_cluster(self) -> bool:
         """Whether a cluster was ever started here."""
-        return (self.path / "lock").exists() and self.pki.is_dir()
+        return os.path.isfile(self.path / "lock") and os.path.isdir(self.pki)
 
-    def make(self) -> None:
+    @property
+    def is_unreadable(self) -> bool:
+        return not os.access(self.path, os.R_OK | os.X_OK)
+
+    def check(self) -> None:
+        """Refuse a directory that a cluster must not be kept in: what `sampan down --delete` removes there later must
+        be the cluster's own."""
+        root, own = os.path.realpath(clusters_root()), os.path.realpath(self.path)
+        if Path(root).is_relative_to(own):
+            raise CliError(f"--data-dir: {self.path} holds the directories of clusters; choose another, or use --name")
+        try:
+            if not self.path.exists():
+                return
+            if not self.path.is_dir():
+                raise CliError(f"--data-dir: {self.path} is not a directory")
+            if others := [each.name for each in self.path.iterdir() if ClusterDir(each).is_cluster]:
+                raise CliError(f"--data-dir: {self.path} holds another cluster, {min(others)!r}")
+            if not self.is_cluster and (foreign := self._foreign()):
+                raise CliError(
+                    f"--data-dir: {self.path} is not empty and no cluster's directory: it has {min(foreign)!r}"
+                )
+        except OSError as error:
+            raise CliError(f"--data-dir: cannot read {self.path}: {error.strerror}") from None
+
+    def make(self) -> Callable[[], None]:
+        """Make the directory where it is missing; the function that is returned removes what was made.
+
+        It is to be called if the cluster does not come up, so that a failed start leaves nothing behind."""
+        missing = [path for path in (self.path, *self.path.parents) if not os.path.exists(path)]
         try:
             self.path.mkdir(parents=True, exist_ok=True, mode=0o700)
+            if not os.access(self.path, os.W_OK | os.X_OK):
+                raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
         except OSError as error:
+            _remove_empty(missing)
             raise CliError(f"--data-dir: cannot make {self.path}: {error.strerror}") from None
+
+        def undo() -> None:
+            with suppress(OSError):
+                if self.path in missing:
+                    self._remove_own()
+                _remove_empty(missing)
+
+        return undo
+
+    def remove(self) -> list[str]:
+        """Remove the cluster's own files, and the directory if nothing else is in it; the names of what is left."""
+        try:
+            if not self.is_cluster:
+                raise CliError(f"--data-dir: {self.path} is no cluster's directory; nothing is removed")
+            self._remove_own()
+            _remove_empty([self.path])
+            return sorted(each.name for each in self.path.iterdir()) if self.path.exists() else []
+        except OSError as error:
+            raise CliError(f"--data-dir: cannot remove {error.filename or self.path}: {error.strerror}") from None
+
+    def _foreign(self) -> list[str]:
+        names = {each.name for each in self.path.iterdir()}
+        return [name for name in names - _OWN_NAMES - _OF_FILE_SYSTEMS if not _is_scratch(name)]
+
+    def _remove_own(self) -> None:
+        """The lock goes last: with it the directory is still known as a cluster's if the removal is interrupted."""
+        if mounted := self._mounted():
+            raise OSError(errno.EBUSY, "a pod's volume is still mounted there", mounted)
+        names = [each.name for each in self.path.iterdir() if each.name in _OWN_NAMES or _is_scratch(each.name)]
+        for name in sorted(names, key=lambda name: (name in ("pki", "lock"), name == "lock")):
+            _remove_path(self.path / name)
+
+    def _mounted(self) -> str:
+        """What is mounted below belongs to somebody else and must not be removed with the directory."""
+        if sys.platform != "linux" or not os.path.isdir(self.path / "nodes"):
+            return ""
+        from sampan.runtimes import kernel
+
+        path = Path(os.path.realpath(self.path))
+        return next((str(each) for each in kernel.mounts_below(path) if each != path), "")
 
     def lock(self) -> Lock:
         return Lock(self.path / "lock")
@@ -83,6 +192,8 @@ class ClusterDir:
             return msgspec.json.decode(self._note.read_bytes(), type=Running)
         except (FileNotFoundError, msgspec.MsgspecError):
             return None
+        except OSError as error:
+            raise CliError(f"--data-dir: cannot read {self._note}: {error.strerror}") from None
 
     def remove_note(self) -> None:
         self._note.unlink(missing_ok=True)
@@ -95,9 +206,16 @@ class Lock:
         self._path = path
         self._file: int | None = None
 
-    def acquire(self) -> bool:
-        """False if another process holds it."""
-        file = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    def acquire(self, *, makes_file: bool = False) -> bool:
+        """False if another process holds it. Only who starts a cluster makes the file; where there is none, nobody can
+        hold the lock, and a directory that is no cluster's stays as it is."""
+        flags = os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW | (os.O_CREAT if makes_file else 0)
+        try:
+            file = os.open(self._path, flags, 0o600)
+        except FileNotFoundError:
+            return True
+        except OSError as error:
+            raise CliError(f"--data-dir: cannot open {self._path}: {error.strerror}") from None
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
@@ -113,13 +231,68 @@ class Lock:
 
 
 def clusters_root() -> Path:
-    """Where clusters live that were not given a folder."""
+    """Where the directories of clusters are that have no --data-dir."""
     base = os.environ.get("SAMPAN_HOME")
     if base:
-        return Path(base)
+        return Path(base).absolute()
     data = os.environ.get("XDG_DATA_HOME") or Path.home() / ".local/share"
-    return Path(data) / "sampan"
+    return Path(data).absolute() / "sampan"
+
+
+def cluster_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """The flags that say which cluster a command is about."""
+    command = click.option("--name", default=DEFAULT_NAME, show_default=True, help="The cluster's name.")(command)
+    return click.option("--data-dir", metavar="DIR", help="The cluster's data directory.  [SAMPAN_HOME/NAME]")(command)
 
 
 def cluster_dir(data_dir: str | None, name: str) -> ClusterDir:
-    return ClusterDir(Path(data_dir).absolute() if data_dir else clusters_root() / name)
+    """The data directory that --data-dir or --name stands for; CliError for values that stand for none."""
+    check_name(name)
+    if data_dir is None:
+        return ClusterDir(clusters_root() / name)
+    if not data_dir:
+        raise CliError("--data-dir: must not be empty")
+    path = Path(data_dir).absolute()
+    return ClusterDir(Path(os.path.realpath(path)) if ".." in path.parts else path)
+
+
+def check_name(name: str) -> None:
+    """A name is a directory, a context of kubeconfigs and a word of commands: it is a DNS label as of RFC 1123."""
+    if len(name) > NAME_LENGTH or not _NAME.fullmatch(name):
+        raise CliError(f"--name: {name!r} {_NAME_RULE}")
+
+
+def known_clusters() -> Iterator[ClusterDir]:
+    """Those below the usual directory, by name."""
+    root = clusters_root()
+    try:
+        paths = sorted(root.iterdir())
+    except FileNotFoundError:
+        return
+    except OSError as error:
+        raise CliError(f"cannot read {root}: {error.strerror}; SAMPAN_HOME names another directory") from None
+    for path in paths:
+        where = ClusterDir(path)
+        if os.path.isdir(path) and (where.is_cluster or where.is_unreadable):
+            yield where
+
+
+def _is_scratch(name: str) -> bool:
+    """Whether a process that was killed while it wrote one of the cluster's files has left it."""
+    return any(name.startswith(f".{own}.") for own in _OWN_NAMES)
+
+
+def _remove_path(path: Path) -> None:
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path)
+    else:
+        path.unlink(missing_ok=True)
+
+
+def _remove_empty(paths: list[Path]) -> None:
+    """Directories that have something in them stay, and those above them."""
+    for path in paths:
+        try:
+            path.rmdir()
+        except OSError:
+            return

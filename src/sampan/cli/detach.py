@@ -12,6 +12,11 @@ from sampan.cli.failures import CliError
 
 _PATIENCE_S = 60
 _LOOK_EVERY_S = 0.01
+_MARK = "Error: "
+
+
+class Failed(CliError):
+    """The process has ended before the cluster was ready."""
 
 
 def start(where: ClusterDir, arguments: Sequence[str]) -> Running:
@@ -32,12 +37,17 @@ def start(where: ClusterDir, arguments: Sequence[str]) -> Running:
         if note is not None and note.pid == process.pid:
             return note
         if process.poll() is not None:
-            raise CliError(_last_words(where, began) or f"the cluster ended with code {process.returncode}")
+            raise Failed(_last_words(where, began) or f"the cluster ended with code {process.returncode}")
         time.sleep(_LOOK_EVERY_S)
     process.terminate()
     raise CliError(f"the cluster was not ready within {_PATIENCE_S} s; see {where.log}")
 
 
 def _last_words(where: ClusterDir, began: int) -> str:
-    said = where.log.read_bytes()[began:].decode(errors="replace").strip()
-    return said.rpartition("Error: ")[2] if said else ""
+    """The last error in the log, from where this start's part begins."""
+    lines = where.log.read_bytes()[began:].decode(errors="replace").strip().splitlines()
+    errors = [at for at, line in enumerate(lines) if line.startswith(_MARK)]
+    return "\n".join(lines[errors[-1] :] if errors else lines).removeprefix(_MARK)
+
+
+__all__ = ["Failed", "start"]

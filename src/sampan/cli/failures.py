@@ -1,7 +1,117 @@
-"""Failures that a person at the command line is told in one line."""
+"""How failures are shown at the command line: one line for what the user can mend, a traceback file for bugs.
+
+Exit codes: 1 for every failure, 2 for a command line that cannot be parsed (click prints the usage with it), 130 after
+Ctrl-C.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from typing import Any, TypeVar
 
 import click
 
+T = TypeVar("T")
+
+_EXPECTED = frozenset(
+    {
+        "sampan.controllers.cloud.CloudError",
+        "sampan.machinery.client.transport.ConnectionFailed",
+        "sampan.machinery.errors.status.ApiError",
+        "sampan.machinery.leader_election.LeadershipLost",
+        "sampan.network.pods.addresses.NoAddressLeft",
+        "sampan.runtimes.choice.NoRuntime",
+        "sampan.runtimes.contract.RuntimeFailure",
+        "sampan.runtimes.images.pull.PullFailed",
+        "sampan.runtimes.images.registry.RegistryError",
+        "sampan.storage.backend.StorageError",
+        "sampan.storage.cacher.errors.CacheError",
+    }
+)
+"""Exceptions with a message for users, by name: importing their modules would slow every command down."""
+_PASSED_ON = (click.exceptions.Exit, click.Abort, BrokenPipeError)
+"""These are handled by click itself."""
+
 
 class CliError(click.ClickException):
-    """Names the flag, file or port that is wrong; ends the command with code 1."""
+    """A failure that the user can mend. Its message is one line that names the flag, file or port; exit code 1."""
+
+
+def expected_message(error: Exception) -> str | None:
+    """The one line that explains a failure caused by input or by the machine; None if the exception means a bug.
+
+    Expected are errors with a text for users: those of the command line itself, of the operating system, of a store or
+    a runtime, every subclass of ValueError that Sampan defines (a value that cannot be used), and groups of only those.
+    """
+    if isinstance(error, click.ClickException):
+        return error.format_message()
+    if isinstance(error, ExceptionGroup):
+        return _group_message(error)
+    if isinstance(error, OSError):
+        return _os_message(error)
+    if _is_deliberate(type(error)):
+        return one_line(str(error)) or None
+    return None
+
+
+def leaves(error: BaseException) -> Iterator[BaseException]:
+    """The exceptions in a group of groups; one that is no group is its own only leaf."""
+    if isinstance(error, BaseExceptionGroup):
+        for each in error.exceptions:
+            yield from leaves(each)
+    else:
+        yield error
+
+
+def one_line(text: str) -> str:
+    return " ".join(text.split())
+
+
+def guarded(call: Callable[[], T]) -> T:
+    """Call something, and raise CliError in place of any exception that would end in a traceback."""
+    try:
+        return call()
+    except (click.ClickException, *_PASSED_ON):
+        raise
+    except Exception as error:
+        message = expected_message(error)
+        raise CliError(message if message is not None else _bug_message(error)) from error
+
+
+def _group_message(group: ExceptionGroup[Any]) -> str | None:
+    messages = [expected_message(error) if isinstance(error, Exception) else None for error in leaves(group)]
+    known = [message for message in messages if message is not None]
+    return "; ".join(dict.fromkeys(known)) if len(known) == len(messages) else None
+
+
+def _os_message(error: OSError) -> str | None:
+    if not error.strerror:
+        return one_line(str(error)) if _is_deliberate(type(error)) else None
+    names = [os.fsdecode(name) for name in (error.filename, error.filename2) if isinstance(name, (str, bytes))]
+    return one_line(f"{' and '.join(names)}: {error.strerror}" if names else error.strerror)
+
+
+def _is_deliberate(kind: type[BaseException]) -> bool:
+    is_own_value_error = issubclass(kind, (ValueError, OSError)) and kind.__module__.startswith("sampan.")
+    return is_own_value_error or any(f"{base.__module__}.{base.__qualname__}" in _EXPECTED for base in kind.__mro__)
+
+
+def _bug_message(error: Exception) -> str:
+    """Where the traceback is: it would hide what the user needs to know, and whoever mends the bug needs all of it."""
+    import sys
+    import tempfile
+    import traceback
+
+    shown = one_line(f"{type(error).__name__}: {error}" if str(error) else type(error).__name__)
+    try:
+        number, path = tempfile.mkstemp(prefix="sampan-traceback-", suffix=".log")
+        with open(number, "w", encoding="utf-8", errors="backslashreplace") as file:
+            file.write(f"Python {sys.version}\n")
+            file.write("".join(traceback.format_exception(error)))
+    except OSError as fault:
+        return f"unexpected {shown}; the traceback cannot be written: {fault.strerror}"
+    return f"unexpected {shown}; this is a bug in Sampan: please open an issue with the traceback, which is in {path}"
+
+
+__all__ = ["CliError", "expected_message", "guarded", "leaves", "one_line"]

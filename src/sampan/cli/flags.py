@@ -140,6 +140,8 @@ def writable(flag: str, path: str) -> str:
     from sampan.apiserver.audit.log import LogFile
     from sampan.machinery.clock import RealClock
 
+    if path != "-":
+        output_file(flag, path)
     try:
         LogFile(path, clock=RealClock()).check()
     except OSError as error:
@@ -147,9 +149,24 @@ def writable(flag: str, path: str) -> str:
     return path
 
 
+def output_file(flag: str, path: str) -> Path:
+    """A file to be written, in a directory that exists: one that does not is more likely a slip of the pen."""
+    parent = Path(path).absolute().parent
+    if not os.path.isdir(parent):
+        raise CliError(f"{flag}: {path}: there is no directory {parent}")
+    if os.path.isdir(path):
+        raise CliError(f"{flag}: {path} is a directory")
+    if not os.access(parent, os.W_OK | os.X_OK):
+        raise CliError(f"{flag}: {path}: no permission to write in {parent}")
+    return Path(path)
+
+
 def file(flag: str, path: str | None) -> Path | None:
+    """A file that can be read."""
     if not path:
         return None
     if not os.access(path, os.R_OK):
         raise CliError(f"{flag}: cannot read {path}")
+    if os.path.isdir(path):
+        raise CliError(f"{flag}: cannot read {path}: Is a directory")
     return Path(path)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from sampan.cli.cluster_dir import ClusterDir, cluster_dir
+from sampan.cli.cluster_dir import ClusterDir, cluster_dir, cluster_options
 from sampan.cli.failures import CliError
 from sampan.runtimes.images import BadReference, ImageStore, ImageUnknown, parse_reference
 from sampan.runtimes.images.manifests import BadImage
@@ -25,8 +25,6 @@ class _Images(ImageStore):
 
     def prune_unless_running(self) -> None:
         """Of a running cluster only its kubelet knows what containers use."""
-        if not self._where.path.exists():
-            return
         lock = self._where.lock()
         if lock.acquire():
             self.prune()
@@ -34,8 +32,7 @@ class _Images(ImageStore):
 
 
 @click.group("image")
-@click.option("--data-dir", metavar="DIR", help="The cluster in this folder.")
-@click.option("--name", default="sampan", show_default=True, help="The cluster of this name.")
+@cluster_options
 @click.pass_context
 def command(context: click.Context, data_dir: str | None, name: str) -> None:
     """Load, fetch, list and remove the images that pods run."""

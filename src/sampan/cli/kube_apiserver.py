@@ -15,7 +15,7 @@ from sampan.cli.assembly import APISERVER, Assembly, ClusterConfig, StoreConfig
 from sampan.cli.failures import CliError
 from sampan.cli.pki import CA, SERVER, KeptPki, Pki
 from sampan.cli.renewal import Renewals
-from sampan.cli.server_flags import etcd_config, server_config, server_options
+from sampan.cli.server_flags import BIND_EVERYWHERE, etcd_config, server_config, server_options
 from sampan.cli.serving import serve, set_up_logs
 from sampan.cli.up import server_names
 
@@ -25,7 +25,7 @@ from sampan.cli.up import server_names
 @click.option("--tls-private-key-file", metavar="F", help="Its key.")
 @click.option("--client-ca-file", metavar="F", help="Client certificates that this CA signed are believed.")
 @click.option("--cert-dir", metavar="DIR", help="Where certificates are kept that the server makes itself.")
-@server_options
+@server_options(BIND_EVERYWHERE)
 def command(**given: Any) -> None:
     """Run the API server alone. Without --etcd-servers its data are in memory."""
     set_up_logs(given["verbosity"])
@@ -62,7 +62,7 @@ def _tls(given: dict[str, Any], scratch: Path, renewals: Renewals) -> TlsFiles:
     except OSError as error:
         raise CliError(f"--cert-dir: cannot make {folder}: {error.strerror}") from None
     pki = Pki(folder)
-    names = server_names(given)
+    names = server_names(given, given["service_cluster_ip_range"])
     pki.ensure(names=names, now=time.time())
     if given["cert_dir"]:
         renewals.add(KeptPki(pki=pki, names=names))

@@ -6,8 +6,10 @@ import base64
 from pathlib import Path
 from typing import Any
 
-from sampan.cli.failures import CliError
+from sampan.cli.failures import CliError, one_line
 from sampan.machinery.private_files import write_private
+
+_PARTS = ("clusters", "users", "contexts")
 
 
 def admin_config(*, name: str, url: str, ca: bytes, certificate: bytes, key: bytes) -> dict[str, Any]:
@@ -32,7 +34,6 @@ def write(path: Path, config: dict[str, Any]) -> None:
     import yaml  # after the server is ready: it does not wait for this
 
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
         write_private(path, yaml.safe_dump(config, sort_keys=False).encode())
     except OSError as error:
         raise CliError(f"cannot write the kubeconfig {path}: {error.strerror}") from None
@@ -43,17 +44,27 @@ def merge(path: Path, config: dict[str, Any]) -> None:
     import yaml
 
     found: dict[str, Any] = {}
-    if path.exists():
-        try:
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        if path.exists():
             found = yaml.safe_load(path.read_text()) or {}
-        except yaml.YAMLError as error:
-            raise CliError(f"{path} is not YAML: {error}") from None
-    for part in ("clusters", "users", "contexts"):
+    except OSError as error:
+        raise CliError(f"--merge-kubeconfig: cannot read {path}: {error.strerror}") from None
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        raise CliError(f"--merge-kubeconfig: {path} is not YAML: {one_line(str(error))}") from None
+    if not _is_config(found):
+        raise CliError(f"--merge-kubeconfig: {path} is no kubeconfig")
+    for part in _PARTS:
         new = config[part]
         names = {entry["name"] for entry in new}
         found[part] = [entry for entry in found.get(part) or [] if entry.get("name") not in names] + new
     found.update({key: config[key] for key in ("apiVersion", "kind", "current-context")})
     write(path, found)
+
+
+def _is_config(value: Any) -> bool:
+    parts = [value.get(part) or [] for part in _PARTS] if isinstance(value, dict) else [None]
+    return all(isinstance(part, list) and all(isinstance(entry, dict) for entry in part) for part in parts)
 
 
 def _b64(data: bytes) -> str:

@@ -23,15 +23,15 @@ MakePorts = Callable[[AgentConfig, list[str]], PortsConfig]
 """For a node and its addresses."""
 
 
-def cluster_ports(ca: tuple[Path, Path], client_ca: Path | None, renewals: Renewals) -> MakePorts:
-    """With certificates of the cluster's own CA, which are renewed."""
+def cluster_ports(ca: tuple[Path, Path], client_ca: Path | None, renewals: Renewals, *, address: str) -> MakePorts:
+    """Ports on `address`, with certificates of the cluster's own CA, which are renewed."""
 
     def made(config: AgentConfig, addresses: list[str]) -> PortsConfig:
         path = config.root / "pki" / _FILE
         ends = _issue(ca, config.name, addresses, path, time.time())
         context = tls_context(path, path, client_ca)
         renewals.add(_Serving(ca=ca, name=config.name, addresses=addresses, path=path, context=context, ends=ends))
-        return PortsConfig(tls=context, port=config.port)
+        return PortsConfig(tls=context, address=address, port=config.port)
 
     return made
 

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import sys
 from importlib import import_module
+from typing import Any
 
 import click
 
 from sampan import __version__
+from sampan.cli.failures import guarded
 
 COMMANDS = {
     "up": ("sampan.cli.up", "Start a cluster."),
@@ -29,6 +31,11 @@ COMMANDS = {
 
 
 class LazyGroup(click.Group):
+    """Imports a subcommand when it is called, and shows whatever it raises in one line."""
+
+    def invoke(self, ctx: click.Context) -> Any:
+        return guarded(lambda: click.Group.invoke(self, ctx))
+
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(COMMANDS)
 

@@ -16,7 +16,7 @@ import click
 
 from sampan.api.codec import json
 from sampan.api.types.core_v1 import NodeStatus, Taint
-from sampan.cli.cluster_dir import cluster_dir
+from sampan.cli.cluster_dir import cluster_dir, cluster_options
 from sampan.cli.failures import CliError
 from sampan.cli.kubectl.session import Session
 from sampan.cli.status import running
@@ -35,11 +35,6 @@ def command() -> None:
     """Add, remove, stop and start nodes of a running cluster."""
 
 
-def _cluster_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    command = click.option("--name", default="sampan", show_default=True, help="The cluster's name.")(command)
-    return click.option("--data-dir", metavar="DIR", help="The cluster's folder.")(command)
-
-
 @command.command("add")
 @click.argument("names", nargs=-1, metavar="[NAME]...")
 @click.option("--count", type=click.IntRange(min=1), help="How many, under the next free names.  [1]")
@@ -53,7 +48,7 @@ def _cluster_options(command: Callable[..., Any]) -> Callable[..., Any]:
 @click.option("--cpu", metavar="N", help=f"What each has.  [{hollow_nodes.CAPACITY['cpu']}]")
 @click.option("--memory", metavar="N", help=f"What each has.  [{hollow_nodes.CAPACITY['memory']}]")
 @click.option("--pods", metavar="N", help=f"What each can run.  [{hollow_nodes.CAPACITY['pods']}]")
-@_cluster_options
+@cluster_options
 def add(names: tuple[str, ...], count: int | None, data_dir: str | None, name: str, **given: Any) -> None:
     """Add nodes, and wait until they are ready."""
     if names and count is not None:
@@ -78,7 +73,7 @@ def add(names: tuple[str, ...], count: int | None, data_dir: str | None, name: s
 
 @command.command("remove")
 @click.argument("names", nargs=-1, required=True, metavar="NAME...")
-@_cluster_options
+@cluster_options
 def remove(names: tuple[str, ...], data_dir: str | None, name: str) -> None:
     """Take nodes away, with all that runs on them; `kubectl drain` moves that first."""
     session = _open(data_dir, name)
@@ -90,7 +85,7 @@ def remove(names: tuple[str, ...], data_dir: str | None, name: str) -> None:
 
 @command.command("stop")
 @click.argument("names", nargs=-1, required=True, metavar="NAME...")
-@_cluster_options
+@cluster_options
 def stop(names: tuple[str, ...], data_dir: str | None, name: str) -> None:
     """Switch nodes off, as a power failure would: nobody is told, and what ran there is lost."""
     session = _open(data_dir, name)
@@ -101,7 +96,7 @@ def stop(names: tuple[str, ...], data_dir: str | None, name: str) -> None:
 
 @command.command("start")
 @click.argument("names", nargs=-1, required=True, metavar="NAME...")
-@_cluster_options
+@cluster_options
 def start(names: tuple[str, ...], data_dir: str | None, name: str) -> None:
     """Switch nodes on again; the containers that they have are restarted."""
     session = _open(data_dir, name)
@@ -119,7 +114,10 @@ def _open(data_dir: str | None, name: str) -> Session:
     where = cluster_dir(data_dir, name)
     if running(where) is None:
         raise CliError(f"{name} is not running; `sampan up` starts it")
-    session = Session(kubeconfig.load(where.kubeconfig), "default")
+    try:
+        session = Session(kubeconfig.load(where.kubeconfig), "default")
+    except kubeconfig.KubeconfigError as error:
+        raise CliError(str(error)) from None
     click.get_current_context().call_on_close(session.close)
     return session
 

@@ -86,18 +86,41 @@ def node_controller_settings(given: Mapping[str, Any]) -> dict[str, Any]:
     return found
 
 
-def _check(found: dict[str, Any]) -> None:
+def _check(settings: dict[str, Any]) -> None:
+    """What the controllers would stumble over once they run, told by the flag that it comes from."""
     from sampan.controllers.nodes.ipam import ranges_of
-    from sampan.controllers.nodes.ranges import RangeError
+    from sampan.controllers.nodes.ranges import RangeError, network_of
 
     for name in ("max_endpoints_per_slice", "mirroring_max_endpoints_per_subset"):
-        if not 1 <= found.get(name, 1) <= 1000:
+        if not 1 <= settings.get(name, 1) <= 1000:
             raise CliError(f"--{name.replace('_', '-')}: must be between 1 and 1000")
-    if found["allocate_node_cidrs"]:
-        try:
-            ranges_of(ControllerConfig(**found))
-        except RangeError as error:
-            raise CliError(f"--allocate-node-cidrs: {error}") from None
+    for flag in ("--cluster-cidr", "--service-cluster-ip-range"):
+        for text in settings[_name(flag)]:
+            try:
+                network_of(text)
+            except RangeError as error:
+                raise CliError(f"{flag}: {error}") from None
+    _check_mask_sizes(settings)
+    if not settings["allocate_node_cidrs"]:
+        return
+    try:
+        parts = ranges_of(ControllerConfig(**settings))
+    except RangeError as error:
+        raise CliError(f"--allocate-node-cidrs: {error}") from None
+    if full := [str(part.cluster) for part in parts if not len(part)]:
+        raise CliError(f"--cluster-cidr: {full[0]} has no room for nodes outside of --service-cluster-ip-range")
+
+
+def _check_mask_sizes(settings: dict[str, Any]) -> None:
+    has_ipv6_only = bool(settings["cluster_cidr"]) and all(":" in text for text in settings["cluster_cidr"])
+    longest = {
+        "node_cidr_mask_size": 128 if has_ipv6_only else 32,
+        "node_cidr_mask_size_ipv4": 32,
+        "node_cidr_mask_size_ipv6": 128,
+    }
+    for name, most in longest.items():
+        if not 0 <= settings[name] <= most:
+            raise CliError(f"--{name.replace('_', '-')}: {settings[name]} is no prefix length: at most {most}")
 
 
 def _with(options: Mapping[str, dict[str, Any]], command: Callable[..., Any]) -> Callable[..., Any]:

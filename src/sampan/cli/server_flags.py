@@ -24,9 +24,19 @@ from sampan.cli import flags, identity_flags
 from sampan.cli.assembly import StoreConfig
 from sampan.cli.failures import CliError
 
+BIND_EVERYWHERE: dict[str, Any] = {
+    "default": "0.0.0.0",
+    "metavar": "A",
+    "help": "The address on which the secure port listens; 0.0.0.0 or :: for all.",
+}
+BIND_LOCALLY: dict[str, Any] = {
+    "default": "",
+    "metavar": "A",
+    "help": "The address on which the secure port and the kubelets listen; 0.0.0.0 or :: for all, so that other "
+    "machines can join.  [loopback, with real nodes also the node's address]",
+}
 _OPTIONS: tuple[tuple[tuple[str, ...], dict[str, Any]], ...] = (
     (("--secure-port",), {"type": int, "default": 6443, "help": "The port for HTTPS; 0: none."}),
-    (("--bind-address",), {"default": "0.0.0.0", "metavar": "A", "help": "Where HTTPS listens."}),
     (("--insecure-port",), {"type": int, "default": 0, "help": "Plain HTTP without authentication; 0: none."}),
     (("--insecure-bind-address",), {"default": "127.0.0.1", "metavar": "A", "help": "Where plain HTTP listens."}),
     (("--advertise-address",), {"default": "", "metavar": "A", "help": "Where others reach the server."}),
@@ -103,14 +113,22 @@ FEATURES: frozenset[str] = frozenset()
 """Features that can be switched; a name that is not here is an error, never ignored."""
 
 
-def server_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    decorators = [
-        click.option(*names, show_default=kwargs.get("default") != "", **kwargs) for names, kwargs in _OPTIONS
-    ]
-    return functools.reduce(lambda wrapped, option: option(wrapped), reversed(decorators), command)
+def server_options(bind: dict[str, Any]) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """`bind` describes --bind-address, which is not the same for a server alone and for `sampan up`."""
+
+    def decorate(command: Callable[..., Any]) -> Callable[..., Any]:
+        options = (_OPTIONS[0], (("--bind-address",), bind), *_OPTIONS[1:])
+        decorators = [
+            click.option(*names, show_default=kwargs.get("default") != "", **kwargs) for names, kwargs in options
+        ]
+        return functools.reduce(lambda wrapped, option: option(wrapped), reversed(decorators), command)
+
+    return decorate
 
 
-def server_config(given: Mapping[str, Any], *, tls: TlsFiles | None) -> ServerConfig:
+def server_config(given: Mapping[str, Any], *, tls: TlsFiles | None, addresses: Sequence[str] = ()) -> ServerConfig:
+    """`addresses` are those that the secure port is served on; without any, --bind-address."""
+    bound, *others = addresses or [flags.address("--bind-address", given["bind_address"])]
     if not (given["secure_port"] or given["insecure_port"]):
         raise CliError("--secure-port: with 0 there must be an --insecure-port, or nobody could reach the server")
     for name in flags.switches("--feature-gates", given["feature_gates"]):
@@ -121,7 +139,8 @@ def server_config(given: Mapping[str, Any], *, tls: TlsFiles | None) -> ServerCo
     return ServerConfig(
         kubelets=_kubelets(given),
         proxy_client=_proxy_client(given),
-        bind_address=flags.address("--bind-address", given["bind_address"]),
+        bind_address=bound,
+        other_bind_addresses=others,
         secure_port=flags.port("--secure-port", given["secure_port"]),
         insecure_bind_address=flags.address("--insecure-bind-address", given["insecure_bind_address"]),
         insecure_port=flags.port("--insecure-port", given["insecure_port"]),
@@ -188,7 +207,7 @@ def etcd_config(given: Mapping[str, Any]) -> StoreConfig:
 def advertised(given: Mapping[str, Any]) -> str:
     if given["advertise_address"]:
         return flags.address("--advertise-address", given["advertise_address"])
-    bound = ipaddress.ip_address(given["bind_address"])
+    bound = ipaddress.ip_address(flags.address("--bind-address", given["bind_address"] or "0.0.0.0"))
     return own_address() if bound.is_unspecified or bound.is_loopback else str(bound)
 
 

@@ -12,10 +12,11 @@ import sys
 from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any, NoReturn
 
+from sampan.apiserver.server import ListenError
 from sampan.cli.assembly import Assembly, ClusterConfig
 from sampan.cli.failures import CliError
+from sampan.cli.listening import host_port
 from sampan.machinery.clock import RealClock
-from sampan.storage.backend import StorageError
 
 COLLECTED_AFTER = (20_000, 5, 500)
 """New objects before the collector looks at them, and how often before it looks again at older ones. Seldom; and a look
@@ -31,7 +32,7 @@ def set_up_logs(verbosity: int) -> None:
 
 
 def serve(config: ClusterConfig, on_ready: Callable[[Assembly], Awaitable[None]]) -> None:
-    """Run the cluster until a signal to end; what goes wrong at the start is told in one line."""
+    """Run the cluster until a signal to end."""
     run_loop(_serve(config, on_ready))
 
 
@@ -63,10 +64,8 @@ async def _serve(config: ClusterConfig, on_ready: Callable[[Assembly], Awaitable
         await assembly.__aenter__()
     except asyncio.CancelledError:
         raise CliError("told to stop before the start was finished") from None
-    except OSError as error:
-        raise _told(error, config) from error
-    except StorageError as error:
-        raise CliError(str(error)) from error
+    except ListenError as error:
+        raise _listen_failure(error) from error
     stop = asyncio.Event()
     on_signals(loop, stop.set)
     try:
@@ -82,18 +81,17 @@ def on_signals(loop: asyncio.AbstractEventLoop, call: Callable[[], object]) -> N
         loop.add_signal_handler(signum, call)
 
 
-def _told(error: OSError, config: ClusterConfig) -> CliError:
-    server = config.server
-    where = f"{server.bind_address}:{server.secure_port}"
-    if server.insecure_port:
-        where += f" or {server.insecure_bind_address}:{server.insecure_port}"
+def _listen_failure(error: ListenError) -> CliError:
+    kind = "secure" if error.is_secure else "insecure"
+    port_flag, address_flag = f"--{kind}-port", "--bind-address" if error.is_secure else "--insecure-bind-address"
+    where = host_port(error.host, error.port)
     if error.errno == errno.EADDRINUSE:
-        return CliError(f"--secure-port: {where} is in use; give another port")
-    if error.errno == errno.EACCES:
-        return CliError(f"--secure-port: no permission to listen on {where}")
-    if error.errno == errno.EADDRNOTAVAIL:
-        return CliError(f"--bind-address: {where} is not an address of this machine")
-    return CliError(str(error))
+        return CliError(f"{port_flag}: {where} is in use; give another port")
+    if error.errno in (errno.EACCES, errno.EPERM):
+        return CliError(f"{port_flag}: no permission to listen on {where}")
+    if error.errno in (errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT):
+        return CliError(f"{address_flag}: {where} is not an address of this machine")
+    return CliError(f"{port_flag}: cannot listen on {where}: {error.strerror}")
 
 
 def _settle_memory() -> None:

@@ -2,51 +2,68 @@
 
 from __future__ import annotations
 
+import os
 import time
 
 import click
 
-from sampan.cli.cluster_dir import ClusterDir, Running, cluster_dir, clusters_root
+from sampan.cli.cluster_dir import DEFAULT_NAME, ClusterDir, Running, cluster_dir, known_clusters
+from sampan.cli.failures import CliError
+
+_HEAD = ("NAME", "STATUS", "URL", "PID", "UP", "LISTENING", "COMPONENTS")
 
 
 @click.command("status")
-@click.option("--data-dir", metavar="DIR", help="Only the cluster in this folder.")
+@click.option("--data-dir", metavar="DIR", help="Only the cluster in this data directory.")
 @click.option("--name", help="Only the cluster of this name.")
 def command(data_dir: str | None, name: str | None) -> None:
-    """Show which clusters there are and whether they run."""
-    if data_dir or name:
-        found = [cluster_dir(data_dir, name or "")]
+    """Show which clusters there are, whether they run, and on which addresses they listen."""
+    if data_dir is not None or name is not None:
+        where = cluster_dir(data_dir, DEFAULT_NAME if name is None else name)
+        if not where.is_cluster:
+            _refuse(where, data_dir)
+        clusters = [where]
     else:
-        root = clusters_root()
-        found = [ClusterDir(path) for path in sorted(root.iterdir()) if path.is_dir()] if root.exists() else []
-    if not found:
+        clusters = list(known_clusters())
+    if not clusters:
         click.echo("no clusters; `sampan up` starts one")
         return
-    rows = [_row(where) for where in found]
+    rows = [_row(where) for where in clusters]
     widths = [max(len(row[column]) for row in [_HEAD, *rows]) for column in range(len(_HEAD))]
     for row in [_HEAD, *rows]:
         click.echo("   ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
-    if (data_dir or name) and rows[0][1] != "running":
+    if (data_dir is not None or name is not None) and rows[0][1] != "running":
         raise SystemExit(1)
 
 
-_HEAD = ("NAME", "STATUS", "URL", "PID", "UP", "COMPONENTS")
+def _refuse(where: ClusterDir, data_dir: str | None) -> None:
+    flag = "--name" if data_dir is None else "--data-dir"
+    if os.path.exists(where.path) and where.is_unreadable:
+        raise CliError(f"{flag}: cannot read {where.path}: Permission denied")
+    raise CliError(f"{flag}: there is no cluster in {where.path}")
 
 
 def _row(where: ClusterDir) -> tuple[str, ...]:
-    note = running(where)
+    try:
+        note = running(where)
+    except CliError:
+        note = None
+    if where.is_unreadable:
+        return (where.path.name, "unreadable", *[""] * (len(_HEAD) - 2))
     if note is None:
-        return (where.path.name, "stopped", "", "", "", "")
+        return (where.path.name, "stopped", *[""] * (len(_HEAD) - 2))
     up = f"{int(time.time() - note.started)}s"
-    return (note.name, "running", note.url or note.insecure_url, str(note.pid), up, ",".join(note.components))
+    url, listening = note.url or note.insecure_url, ",".join(note.listening)
+    return (note.name, "running", url, str(note.pid), up, listening, ",".join(note.components))
 
 
 def running(where: ClusterDir) -> Running | None:
-    """What runs in the folder; None if nothing does, whatever an old note says."""
-    if not where.path.exists():
-        return None
+    """The note of the process that runs the cluster; None if none does, whatever an old note says."""
     lock = where.lock()
     if lock.acquire():
         lock.release()
         return None
     return where.read_note()
+
+
+__all__ = ["command", "running"]

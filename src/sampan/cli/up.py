@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
+import ipaddress
 import os
 import socket
 import sys
 import time
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -14,18 +16,19 @@ from typing import Any
 import click
 
 from sampan.apiserver.bootstrap import first_address
-from sampan.apiserver.config import TlsFiles
+from sampan.apiserver.config import ServerConfig, TlsFiles
 from sampan.apiserver.proxy.kubelets import KubeletAccess
 from sampan.cli import detach, flags, kubeconfig
 from sampan.cli.assembly import APISERVER, COMPONENTS, KUBELET, Assembly, ClusterConfig, StoreConfig
-from sampan.cli.cluster_dir import ClusterDir, Running, cluster_dir
+from sampan.cli.cluster_dir import ClusterDir, Running, cluster_dir, cluster_options
 from sampan.cli.failures import CliError
 from sampan.cli.front_proxy import with_front_proxy
+from sampan.cli.listening import certificate_names, host_port, kubelet_address, server_addresses
 from sampan.cli.node_controller_flags import node_controller_settings, range_options
 from sampan.cli.node_flags import node_options, nodes_config
 from sampan.cli.pki import ACCOUNTS, ADMIN, CA, KUBELET_CLIENT, SERVER, KeptPki, Pki
 from sampan.cli.scheduler_flags import scheduler_options, scheduler_settings
-from sampan.cli.server_flags import advertised, etcd_config, server_config, server_options
+from sampan.cli.server_flags import BIND_LOCALLY, etcd_config, server_config, server_options
 from sampan.cli.serving import leave, serve, set_up_logs
 from sampan.cli.terms import TermsConfig
 
@@ -33,8 +36,7 @@ _SERVICE_NAMES = tuple("kubernetes" + end for end in ("", ".default", ".default.
 
 
 @click.command("up")
-@click.option("--data-dir", metavar="DIR", help="Where the cluster keeps its data.  [~/.local/share/sampan/NAME]")
-@click.option("--name", default="sampan", show_default=True, help="The cluster's name.")
+@cluster_options
 @click.option(
     "--store",
     type=click.Choice(["sqlite", "memory"]),
@@ -54,24 +56,29 @@ _SERVICE_NAMES = tuple("kubernetes" + end for end in ("", ".default", ".default.
 @click.option("-d", "--detach/--no-detach", "is_detached", help="Run in the background.")
 @click.option("--kubeconfig-out", metavar="F", help="Also write the kubeconfig here.")
 @click.option("--merge-kubeconfig", is_flag=True, help="Add the cluster to ~/.kube/config as the current one.")
-@server_options
+@server_options(BIND_LOCALLY)
 def command(**given: Any) -> None:
     """Start a cluster and keep it running until Ctrl-C or, with --detach, until `sampan down`."""
     began = time.monotonic()
     where = cluster_dir(given["data_dir"], given["name"])
-    where.make()
+    where.check()
+    if given["kubeconfig_out"]:
+        flags.output_file("--kubeconfig-out", given["kubeconfig_out"])
+    undo = where.make()
     if given["is_detached"]:
-        note = _detached(where)
+        note = _detached(where, undo)
         _tell(note, time.monotonic() - began)
         click.echo(f"  log    {where.log}\n  stop   sampan down{_which(given)}")
         return
-    _run(where, given, began)
+    _run(where, given, began, undo)
 
 
-def _run(where: ClusterDir, given: dict[str, Any], began: float) -> None:
+def _run(where: ClusterDir, given: dict[str, Any], began: float, undo: Callable[[], None]) -> None:
+    """`undo` is called if the cluster does not come up."""
     lock = where.lock()
-    if not lock.acquire():
+    if not lock.acquire(makes_file=True):
         raise CliError(_taken(where))
+    is_up = False
     try:
         where.remove_note()  # one that a killed process has left names a process that may be another by now
         set_up_logs(given["verbosity"])
@@ -80,38 +87,54 @@ def _run(where: ClusterDir, given: dict[str, Any], began: float) -> None:
         kept: list[Assembly] = []
 
         async def on_ready(cluster: Assembly) -> None:
+            nonlocal is_up
             kept.append(cluster)  # so that its objects are not freed before the lock is released
             note = _note(where, given, cluster)
             write = partial(_write_kubeconfigs, where, given, note.url or note.insecure_url)
             write()
-            config.renewals.add(KeptPki(pki=Pki(where.pki), names=server_names(given), on_renewed=write))
+            names = server_names(given, config.server.service_cluster_ip_range)
+            config.renewals.add(KeptPki(pki=Pki(where.pki), names=names, on_renewed=write))
             where.write_note(note)
+            is_up = True
             _tell(note, time.monotonic() - began)
 
         serve(config, on_ready)
     finally:
         where.remove_note()
+        if not is_up:
+            undo()
         lock.release()
     leave()
 
 
-def _detached(where: ClusterDir) -> Running:
+def _detached(where: ClusterDir, undo: Callable[[], None]) -> Running:
     lock = where.lock()
     if not lock.acquire():
         raise CliError(_taken(where))
     lock.release()
     where.remove_note()
-    return detach.start(where, [*sys.argv[1:], "--no-detach"])
+    try:
+        return detach.start(where, [*sys.argv[1:], "--no-detach"])
+    except detach.Failed:
+        if lock.acquire():
+            undo()
+            lock.release()
+        raise
 
 
 def _config(where: ClusterDir, given: dict[str, Any]) -> ClusterConfig:
     components = flags.names("--components", given["components"], COMPONENTS)
     if APISERVER not in components:
         raise CliError(f"--components: {APISERVER} cannot be left out")
+    nodes = nodes_config(given, components, where)
     pki = Pki(where.pki)
-    pki.ensure(names=server_names(given), now=time.time())
+    try:
+        names = server_names(given, given["service_cluster_ip_range"])
+        pki.ensure(names=names, now=time.time())
+    except ValueError as error:
+        raise CliError(f"--data-dir: {where.pki} has a certificate or key that cannot be used: {error}") from None
     tls = TlsFiles(certificate=pki.certificate(SERVER), key=pki.key(SERVER), client_ca=pki.certificate(CA))
-    server = server_config(given, tls=tls)
+    server = server_config(given, tls=tls, addresses=server_addresses(given, nodes))
     kubelets = server.kubelets or KubeletAccess()
     if kubelets.certificate is None:
         kubelets = dataclasses.replace(
@@ -135,7 +158,8 @@ def _config(where: ClusterDir, given: dict[str, Any]) -> ClusterConfig:
         controllers=flags.controllers("--controllers", given["controllers"]),
         root_ca=pki.certificate(CA).read_bytes(),
         signing_ca=(pki.certificate(CA), pki.key(CA)),
-        nodes=nodes_config(given, components, where),
+        nodes=nodes,
+        kubelet_address=kubelet_address(given),
         controller_settings={"local_volume_root": str(where.volumes), **node_controller_settings(given)},
         has_default_class=KUBELET in components,
         scheduler=scheduler_settings("--scheduler-config", given),
@@ -149,24 +173,47 @@ def _election(given: dict[str, Any], store: StoreConfig) -> TermsConfig | None:
     return TermsConfig() if is_wanted else None
 
 
-def server_names(given: dict[str, Any]) -> list[str]:
-    service = first_address(flags.network("--service-cluster-ip-range", given["service_cluster_ip_range"]))
-    flags.address("--bind-address", given["bind_address"])
-    return [*_SERVICE_NAMES, "localhost", socket.gethostname(), "127.0.0.1", "::1", service, advertised(given)]
+def server_names(given: dict[str, Any], service_range: str) -> list[str]:
+    """The names and addresses that the server's certificate is for."""
+    service = first_address(flags.network("--service-cluster-ip-range", service_range))
+    own = [*_SERVICE_NAMES, "localhost", socket.gethostname(), "127.0.0.1", "::1", service]
+    return list(dict.fromkeys([*own, *certificate_names(given)]))
 
 
 def _note(where: ClusterDir, given: dict[str, Any], cluster: Assembly) -> Running:
-    server = cluster.server
+    server, config = cluster.server, cluster.server.config
     return Running(
         pid=os.getpid(),
         name=given["name"],
-        url=f"https://127.0.0.1:{server.secure_port}" if server.secure_port else "",
-        insecure_url=f"http://{given['insecure_bind_address']}:{server.insecure_port}" if server.insecure_port else "",
+        url=f"https://{host_port(_reached_at(config), server.secure_port)}" if server.secure_port else "",
+        insecure_url=f"http://{host_port(config.insecure_bind_address, server.insecure_port)}"
+        if server.insecure_port
+        else "",
+        listening=_listening(cluster),
         kubeconfig=str(where.kubeconfig),
         components=list(cluster.config.components),
         started=time.time(),
         nodes=cluster.config.nodes.about or cluster.config.nodes.note,
     )
+
+
+def _reached_at(config: ServerConfig) -> str:
+    """The loopback address, unless --bind-address leaves it out."""
+    bound = ipaddress.ip_address(config.bind_address)
+    return "127.0.0.1" if bound.is_unspecified else str(bound)
+
+
+def _listening(cluster: Assembly) -> list[str]:
+    """Every address and port that others can connect to."""
+    server, config = cluster.server, cluster.server.config
+    found = []
+    if server.secure_port:
+        addresses = (config.bind_address, *config.other_bind_addresses)
+        found += [host_port(address, server.secure_port) for address in addresses]
+    if server.insecure_port:
+        found.append(host_port(config.insecure_bind_address, server.insecure_port))
+    kubelets = cluster.real_nodes.kubelets if cluster.real_nodes is not None else []
+    return found + [host_port(cluster.config.kubelet_address, kubelet.config.port) for kubelet in kubelets]
 
 
 def _write_kubeconfigs(where: ClusterDir, given: dict[str, Any], url: str) -> None:
@@ -189,6 +236,7 @@ def _tell(note: Running, took_s: float) -> None:
     click.echo(f"{note.name} is ready at {note.url or note.insecure_url} ({took_s:.2f} s, pid {note.pid})")
     if note.insecure_url and note.url:
         click.echo(f"  also   {note.insecure_url}, without authentication")
+    click.echo(f"  listen {', '.join(note.listening)}")
     if note.nodes:
         click.echo(f"  nodes  {note.nodes}")
     click.echo(f"  use    export KUBECONFIG={note.kubeconfig}")
@@ -202,6 +250,6 @@ def _taken(where: ClusterDir) -> str:
 
 
 def _which(given: dict[str, Any]) -> str:
-    if given["data_dir"]:
+    if given["data_dir"] is not None:
         return f" --data-dir {given['data_dir']}"
     return f" --name {given['name']}" if given["name"] != "sampan" else ""

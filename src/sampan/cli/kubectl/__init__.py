@@ -11,7 +11,7 @@ from typing import Any
 
 import click
 
-from sampan.cli.failures import CliError
+from sampan.cli.failures import CliError, guarded
 
 COMMANDS = {
     "get": "Show one or many objects.",
@@ -38,7 +38,7 @@ class Failure(CliError):
 class Commands(click.Group):
     def invoke(self, ctx: click.Context) -> Any:
         try:
-            return super().invoke(ctx)
+            return guarded(lambda: click.Group.invoke(self, ctx))
         except CliError as error:
             if type(error).show is not CliError.show:
                 raise

@@ -1,0 +1,63 @@
+"""On which addresses `sampan up` listens.
+
+A cluster on somebody's own machine is for that machine: the API server listens on the loopback addresses, and where
+there are real nodes also on the node's address, by which pods reach it. `--bind-address` replaces these.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import socket
+from collections.abc import Mapping
+from typing import Any
+
+from sampan.cli import flags
+from sampan.cli.nodes_config import NodesConfig
+from sampan.cli.server_flags import advertised
+from sampan.kubelet.agent.machine import own_addresses
+
+LOOPBACK, LOOPBACK_V6 = "127.0.0.1", "::1"
+
+
+def server_addresses(given: Mapping[str, Any], nodes: NodesConfig) -> list[str]:
+    """Where the secure port is served."""
+    if given["bind_address"]:
+        return [flags.address("--bind-address", given["bind_address"])]
+    addresses = [LOOPBACK, *([LOOPBACK_V6] if is_own(LOOPBACK_V6) else [])]
+    outside = own_addresses() if nodes.real_count else []
+    if nodes.real_count or given["advertise_address"]:
+        outside.append(advertised(given))
+    return list(dict.fromkeys([*addresses, *filter(is_own, outside)]))
+
+
+def kubelet_address(given: Mapping[str, Any]) -> str:
+    """Where the kubelets of `sampan up` serve. The API server of the same process reaches them without a connection, so
+    that others have a way in only where --bind-address opens one."""
+    return flags.address("--bind-address", given["bind_address"]) if given["bind_address"] else LOOPBACK
+
+
+def is_own(address: str) -> bool:
+    """Whether this machine has the address."""
+    family = socket.AF_INET6 if ":" in address else socket.AF_INET
+    try:
+        with socket.socket(family, socket.SOCK_STREAM) as probe:
+            probe.bind((address, 0))
+    except OSError:
+        return False
+    return True
+
+
+def certificate_names(given: Mapping[str, Any]) -> list[str]:
+    """The addresses, besides the loopback ones, under which clients may reach the server: its certificate has them."""
+    names = [advertised(given), *own_addresses()]
+    if given["bind_address"]:
+        bound = ipaddress.ip_address(flags.address("--bind-address", given["bind_address"]))
+        names += [] if bound.is_unspecified else [str(bound)]
+    return list(dict.fromkeys(names))
+
+
+def host_port(host: str, port: int) -> str:
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
+__all__ = ["certificate_names", "host_port", "is_own", "kubelet_address", "server_addresses"]
