@@ -19,10 +19,10 @@ import pytest
 import yaml
 
 from sampan.api.types.core_v1 import ConfigMap, Event, Namespace, Node, Pod, ServiceAccount
-from sampan.controllers.selection import UnknownController
 from sampan.machinery import errors
 from sampan.machinery.client import ADDED, Selection
 from sampan.machinery.clock import VirtualClock
+from sampan.storage.sqlite.schema import FormatError
 from sampan.testing import Cluster
 from sampan.testing.builders import config_map, pod
 from sampan.testing.namespaces import gone
@@ -144,9 +144,11 @@ class TestTheEnd:
 
     def test_nor_after_a_failed_start(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
-        with pytest.raises(UnknownController, match="nonsense"), Cluster(controllers=["nonsense"]):
+        file = tmp_path / "state.db"
+        file.write_bytes(b"no database" * 1000)
+        with pytest.raises(FormatError, match="is not a Sampan store"), Cluster(store=file):
             pass
-        assert list(tmp_path.iterdir()) == []
+        assert [path.name for path in tmp_path.iterdir() if not path.name.startswith("state.db")] == []
 
     def test_an_open_watch_does_not_delay_it(self) -> None:
         """Less than the five seconds that a request is given; on a busy machine one time of several will do."""

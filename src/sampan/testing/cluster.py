@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import traceback
 from collections.abc import AsyncIterator, Coroutine, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from dataclasses import replace
@@ -11,6 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from sampan.apiserver.config import ServerConfig, TlsFiles
 from sampan.cli import kubeconfig
 from sampan.cli.assembly import COMPONENTS, Assembly, ClusterConfig, StoreConfig
+from sampan.cli.failures import leaves
 from sampan.cli.front_proxy import with_front_proxy
 from sampan.cli.nodes_config import HOLLOW, NodesConfig
 from sampan.cli.pki import ACCOUNTS, ADMIN, CA, SERVER, Pki
@@ -18,7 +21,8 @@ from sampan.cli.scheduler_flags import SchedulerSettings
 from sampan.cli.terms import TermsConfig
 from sampan.machinery.client import Client
 from sampan.machinery.clock import Clock, RealClock
-from sampan.testing import namespaces
+from sampan.runtimes.choice import chosen
+from sampan.testing import arguments, namespaces
 from sampan.testing.folder import TemporaryFolder
 from sampan.testing.keys import KEYS
 from sampan.testing.loop_thread import LoopThread
@@ -64,10 +68,19 @@ class Cluster:
         scheduler: SchedulerConfig | None = None,
         leader_election: TermsConfig | None = None,
     ) -> None:
-        self._components, self._controllers = components, controllers
-        self._store, self._insecure = store, insecure
-        self._runtime_config = runtime_config or {}
-        self._nodes = NodesConfig(count=nodes, runtime=runtime, stages=hollow_stages)
+        """A TypeError or ValueError names the argument that is wrong, a StageError what is wrong in `hollow_stages`."""
+        self._components = arguments.check_components(components)
+        self._controllers = arguments.check_controllers(controllers)
+        self._store, self._insecure = arguments.check_store(store), arguments.check_switch("insecure", insecure)
+        self._runtime_config = arguments.check_runtime_config(runtime_config)
+        self._nodes = NodesConfig(
+            count=arguments.check_nodes(nodes, self._components),
+            runtime=arguments.check_runtime(runtime),
+            stages=arguments.check_hollow_stages(hollow_stages),
+        )
+        arguments.check_clock(clock)
+        arguments.check_scheduler(scheduler)
+        arguments.check_leader_election(leader_election)
         self._scheduler, self._leader_election = SchedulerSettings(config=scheduler), leader_election
         self.clock: Clock = clock or RealClock()
         self._thread: LoopThread | None = None
@@ -145,8 +158,13 @@ class Cluster:
     def run(self, work: Coroutine[Any, Any, T], timeout_s: float = 60) -> T:
         """Carry out a coroutine on the cluster's loop and wait for it. Any thread may call this but the loop's own."""
         if self._thread is None:
-            work.close()
+            if asyncio.iscoroutine(work):
+                work.close()
+            if self._folder is None:
+                raise RuntimeError("the cluster is not running yet: enter it with `with Cluster() as cluster:`")
             raise RuntimeError("there is no thread to run this: await it instead, or enter the cluster with `with`")
+        if not asyncio.iscoroutine(work):
+            raise TypeError(f"work: must be a coroutine, not {type(work).__name__}")
         return self._thread.run(work, timeout_s)
 
     # -- namespaces --------------------------------------------------------------------------------------------------
@@ -184,10 +202,15 @@ class Cluster:
             raise RuntimeError("a cluster is entered once")
         self._folder = TemporaryFolder(f"{_NAME}-")
         try:
+            if self._nodes.real_count:
+                choice = await chosen(self._nodes.runtime)  # says why if the machine cannot run such pods
+                self._nodes = replace(self._nodes, endpoint=choice.place)
             pki = KEYS.write(self._home / "pki")
             async with Assembly(config=self._config(pki), clock=self.clock) as self._assembly:
                 self._write_kubeconfig(self.kubeconfig)
                 yield
+        except BaseExceptionGroup as group:
+            raise _simplified(group) from None
         finally:
             self._assembly = None
             self._folder.remove()
@@ -248,6 +271,17 @@ class Cluster:
         if self._folder is None:
             raise RuntimeError("the cluster is not running")
         return self._folder.path
+
+
+def _simplified(group: BaseExceptionGroup[BaseException]) -> BaseException:
+    """The only exception in a group of groups; of several, one that lists them, with the tracebacks as its note."""
+    found = list(leaves(group))
+    if len(found) == 1 or not isinstance(group, ExceptionGroup):
+        return found[0] if len(found) == 1 else group
+    listed = "; ".join(dict.fromkeys(f"{type(error).__name__}: {error}" for error in found))
+    error = RuntimeError(f"the cluster has failed with {len(found)} errors: {listed}")
+    error.add_note("".join(traceback.format_exception(group)))
+    return error
 
 
 __all__ = ["Cluster"]

@@ -1,0 +1,139 @@
+"""What `Cluster(…)` can be made with: a mistake is a TypeError or ValueError that names the argument, at once."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from sampan.api import runtime_config as versions
+from sampan.cli.assembly import APISERVER, COMPONENTS, KUBELET, StoreConfig
+from sampan.cli.nodes_config import AUTO, RUNTIMES
+from sampan.cli.terms import TermsConfig
+
+_STORES = ("memory", "sqlite")
+_FILES = (".db", ".sqlite", ".sqlite3")
+_SCHEMES = ("http://", "https://")
+
+
+def check_components(components: Any) -> tuple[str, ...]:
+    names = _words("components", components)
+    for name in names:
+        if name not in COMPONENTS:
+            raise ValueError(f"components: there is no {name!r}; known are {', '.join(COMPONENTS)}")
+    if APISERVER not in names:
+        raise ValueError(f"components: {APISERVER!r} cannot be left out")
+    return names
+
+
+def check_controllers(controllers: Any) -> tuple[str, ...]:
+    from sampan.controllers.manager import selected
+    from sampan.controllers.selection import UnknownController
+
+    names = _words("controllers", controllers)
+    try:
+        selected(names)
+    except UnknownController as error:
+        raise ValueError(f"controllers: {error}") from None
+    return names
+
+
+def check_store(store: Any) -> str | Path | StoreConfig:
+    """A word that is neither a kind of store nor looks like a file is more likely a slip than a file's name."""
+    if isinstance(store, StoreConfig):
+        return store
+    if isinstance(store, str) and "://" in store:
+        for url in store.split(","):
+            if not url.strip().startswith(_SCHEMES):
+                raise ValueError(f"store: {url.strip()!r} is no URL of etcd, such as https://127.0.0.1:2379")
+        return store
+    if isinstance(store, str) and store not in _STORES and not (os.sep in store or store.endswith(_FILES)):
+        raise ValueError(
+            f'store: {store!r} is neither "memory" nor "sqlite", nor the URLs of etcd, nor a path with {os.sep!r} in it'
+        )
+    if not isinstance(store, (str, os.PathLike)):
+        raise TypeError(f"store: must be a string, a path or a StoreConfig, not {_type(store)}")
+    if store not in _STORES and not Path(store).absolute().parent.is_dir():
+        raise ValueError(f"store: {os.fspath(store)!r}: there is no directory {Path(store).absolute().parent}")
+    return store if isinstance(store, str) else Path(store)
+
+
+def check_runtime_config(runtime_config: Any) -> Mapping[str, bool]:
+    if runtime_config is None:
+        return {}
+    is_mapping = isinstance(runtime_config, Mapping)
+    if not is_mapping or not all(
+        isinstance(key, str) and isinstance(runtime_config[key], bool) for key in runtime_config
+    ):
+        raise TypeError("runtime_config: must be a mapping from API versions to booleans")
+    try:
+        versions.served(runtime_config)
+    except versions.RuntimeConfigError as error:
+        raise ValueError(f"runtime_config: {error}") from None
+    return dict(runtime_config)
+
+
+def check_nodes(nodes: Any, components: Sequence[str]) -> int:
+    if not isinstance(nodes, int) or isinstance(nodes, bool):
+        raise TypeError(f"nodes: must be an integer, not {_type(nodes)}")
+    if nodes < 0:
+        raise ValueError(f"nodes: cannot be negative, and is {nodes}")
+    if nodes and KUBELET not in components:
+        raise ValueError(f"nodes: there are none without {KUBELET!r} among the components")
+    return nodes
+
+
+def check_runtime(runtime: Any) -> str:
+    known = [name for name in RUNTIMES if name != AUTO]
+    if runtime not in known:
+        raise ValueError(f"runtime: there is no {runtime!r}; known are {', '.join(known)}")
+    return str(runtime)
+
+
+def check_hollow_stages(path: Any) -> Path | None:
+    """The file is read once here; `StageError` says what is wrong with it."""
+    if path is None:
+        return None
+    if not isinstance(path, Path):
+        raise TypeError(f"hollow_stages: must be a pathlib.Path, not {_type(path)}")
+    from sampan.runtimes.hollow.stages import read_stages
+
+    read_stages(path)
+    return path.absolute()
+
+
+def check_clock(clock: Any) -> None:
+    is_clock = not isinstance(clock, type) and all(callable(getattr(clock, name, None)) for name in ("now", "sleep"))
+    if clock is not None and not is_clock:
+        raise TypeError(f"clock: must be a clock such as VirtualClock(), not {_type(clock)}")
+
+
+def check_scheduler(scheduler: Any) -> None:
+    if scheduler is None:
+        return
+    from sampan.scheduler.config import SchedulerConfig
+
+    if not isinstance(scheduler, SchedulerConfig):
+        raise TypeError(f"scheduler: must be a SchedulerConfig, not {_type(scheduler)}")
+
+
+def check_leader_election(config: Any) -> None:
+    if config is not None and not isinstance(config, TermsConfig):
+        raise TypeError(f"leader_election: must be a TermsConfig, not {_type(config)}")
+
+
+def check_switch(name: str, value: Any) -> bool:
+    if not isinstance(value, bool):
+        raise TypeError(f"{name}: must be True or False, not {_type(value)}")
+    return value
+
+
+def _words(name: str, words: Any) -> tuple[str, ...]:
+    if isinstance(words, str) or not isinstance(words, Sequence) or not all(isinstance(word, str) for word in words):
+        raise TypeError(f"{name}: must be a sequence of strings, not {_type(words)}")
+    return tuple(words)
+
+
+def _type(value: object) -> str:
+    return "a class" if isinstance(value, type) else type(value).__name__

@@ -1,0 +1,146 @@
+"""Where `sampan up` listens: nobody on another machine gets a connection unless --bind-address says so."""
+
+import ipaddress
+import os
+import shutil
+import socket
+import ssl
+import time
+from pathlib import Path
+
+import pytest
+
+from sampan.cli.listening import is_own
+from sampan.kubelet.agent.machine import own_addresses
+from tests.cli.command import TIMEOUT_S, Sampan, get
+from tests.ports import free_port
+
+_LISTEN = "0A"
+needs_containers = pytest.mark.skipif(
+    os.geteuid() != 0 or not (shutil.which("runc") or shutil.which("crun")), reason="needs root and runc or crun"
+)
+LOOPBACK = {"127.0.0.1", *(["::1"] if is_own("::1") else [])}
+
+
+def listening(pid: int) -> set[tuple[str, int]]:
+    """The TCP sockets that the process listens on, as the kernel knows them."""
+    own = {os.readlink(each) for each in Path(f"/proc/{pid}/fd").iterdir() if each.is_symlink()}
+    found = set()
+    for table in ("tcp", "tcp6"):
+        for line in Path(f"/proc/{pid}/net/{table}").read_text().splitlines()[1:]:
+            fields = line.split()
+            if fields[3] == _LISTEN and f"socket:[{fields[9]}]" in own:
+                address, _, port = fields[1].partition(":")
+                found.add((_address(address), int(port, 16)))
+    return found
+
+
+def _address(text: str) -> str:
+    """The kernel writes words of four bytes in the machine's order."""
+    words = [bytes.fromhex(text[at : at + 8])[::-1] for at in range(0, len(text), 8)]
+    return str(ipaddress.ip_address(b"".join(words)))
+
+
+def shown(addresses: set[tuple[str, int]]) -> set[str]:
+    return {f"[{host}]:{port}" if ":" in host else f"{host}:{port}" for host, port in addresses}
+
+
+def up(sampan: Sampan, *words: str) -> int:
+    port = free_port()
+    told = sampan("up", "--detach", "--secure-port", str(port), *words).splitlines()
+    addresses = set(told[1].removeprefix("  listen ").split(", "))
+    deadline = time.monotonic() + TIMEOUT_S
+    while (found := shown(listening(sampan.note()["pid"]))) < addresses and time.monotonic() < deadline:
+        time.sleep(0.01)  # the kubelet opens its port when it has registered its node
+    assert found == addresses
+    assert set(sampan("status").splitlines()[1].split()[5].split(",")) == addresses
+    return port
+
+
+@pytest.mark.parametrize("words", [["--nodes", "0"], ["--runtime", "hollow", "--nodes", "1"]], ids=["none", "hollow"])
+def test_strangers_on_the_network_find_no_open_port(sampan: Sampan, words: list[str]) -> None:
+    port = up(sampan, *words)
+    assert listening(sampan.note()["pid"]) == {(address, port) for address in LOOPBACK}
+    for address in LOOPBACK:
+        url = f"https://[{address}]:{port}" if ":" in address else f"https://{address}:{port}"
+        assert get(f"{url}/livez") == (200, "ok")
+
+
+@needs_containers
+def test_strangers_on_the_network_do_not_reach_the_kubelet(sampan: Sampan) -> None:
+    port = up(sampan, "--runtime", "oci")
+    found = listening(sampan.note()["pid"])
+    nodes = {address for address in own_addresses() if is_own(address)}
+    assert {host for host, number in found if number == port} == {*LOOPBACK, *nodes}
+    assert {host for host, number in found if number != port} == {"127.0.0.1"}
+
+
+@needs_containers
+def test_pods_reach_the_server_at_their_nodes_address(sampan: Sampan) -> None:
+    port = up(sampan, "--runtime", "oci")
+    manifest = sampan.home / "pod.yaml"
+    manifest.write_text(POD.replace("PORT", str(port)))
+    sampan("kubectl", "create", "-f", str(manifest))
+    deadline = time.monotonic() + TIMEOUT_S
+    while "Succeeded" not in (got := sampan("kubectl", "get", "pod", "caller", "-o", "yaml")):
+        assert "Failed" not in got, sampan("kubectl", "logs", "caller")
+        assert time.monotonic() < deadline, got
+        time.sleep(0.1)
+    assert sampan("kubectl", "logs", "caller") == "ok"
+
+
+POD = """
+apiVersion: v1
+kind: Pod
+metadata: {name: caller}
+spec:
+  restartPolicy: Never
+  containers:
+  - name: curl
+    image: sampan.local/host
+    command: [sh, -c, 'curl -sS --cacert /var/run/secrets/kubernetes.io/serviceaccount/ca.crt https://$HOST_IP:PORT/livez']
+    env:
+    - {name: HOST_IP, valueFrom: {fieldRef: {fieldPath: status.hostIP}}}
+"""
+
+
+def test_the_address_that_was_asked_for_is_the_only_one(sampan: Sampan) -> None:
+    port = up(sampan, "--nodes", "0", "--bind-address", "127.0.0.2")
+    assert listening(sampan.note()["pid"]) == {("127.0.0.2", port)}
+    assert sampan.note()["url"] == f"https://127.0.0.2:{port}"
+    _verified(sampan, "127.0.0.2", port)
+    assert "default" in sampan("kubectl", "get", "namespaces")
+
+
+def test_other_machines_can_join_if_all_addresses_were_asked_for(sampan: Sampan) -> None:
+    port = up(sampan, "--nodes", "0", "--bind-address", "0.0.0.0")
+    assert listening(sampan.note()["pid"]) == {("0.0.0.0", port)}
+    assert sampan.note()["url"] == f"https://127.0.0.1:{port}"
+    for address in own_addresses():
+        if ":" not in address:
+            _verified(sampan, address, port)
+
+
+def _verified(sampan: Sampan, address: str, port: int) -> None:
+    """The server's certificate is good for the address."""
+    context = ssl.create_default_context(cafile=sampan.folder() / "pki/ca.crt")
+    with (
+        socket.create_connection((address, port), timeout=60) as plain,
+        context.wrap_socket(plain, server_hostname=address),
+    ):
+        pass
+
+
+def test_a_taken_insecure_port_is_named_by_its_own_flag(sampan: Sampan) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        told = sampan.fails("up", "--insecure-port", str(port), "--secure-port", str(free_port()), "--nodes", "0")
+    assert told.endswith(f"Error: --insecure-port: 127.0.0.1:{port} is in use; give another port\n")
+
+
+def test_the_api_server_alone_listens_everywhere_as_the_real_one(sampan: Sampan) -> None:
+    port = free_port()
+    with sampan.running("kube-apiserver", "--secure-port", str(port)) as process:
+        assert process.stdout is not None
+        assert "is ready" in process.stdout.readline()
+        assert listening(process.pid) == {("0.0.0.0", port)}

@@ -1,0 +1,113 @@
+"""Mistakes with `Cluster(…)`: one line that names the argument, when the cluster is made."""
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sampan.machinery.clock import VirtualClock
+from sampan.runtimes.choice import NoRuntime
+from sampan.runtimes.hollow.stages import StageError
+from sampan.testing import Cluster
+from sampan.testing.cluster import _simplified
+
+
+@pytest.mark.parametrize(
+    ("given", "kind", "message"),
+    [
+        ({"nodes": -1}, ValueError, "nodes: cannot be negative, and is -1"),
+        ({"nodes": "x"}, TypeError, "nodes: must be an integer, not str"),
+        ({"nodes": True}, TypeError, "nodes: must be an integer, not bool"),
+        ({"nodes": 1, "components": ("apiserver",)}, ValueError, "nodes: there are none without 'kubelet'"),
+        ({"components": ("x",)}, ValueError, "components: there is no 'x'; known are apiserver, controllers"),
+        ({"components": "apiserver"}, TypeError, "components: must be a sequence of strings, not str"),
+        ({"components": ()}, ValueError, "components: 'apiserver' cannot be left out"),
+        ({"controllers": ("x",)}, ValueError, 'controllers: "x" is not in the list of known controllers'),
+        ({"controllers": "*"}, TypeError, "controllers: must be a sequence of strings, not str"),
+        ({"controllers": (1,)}, TypeError, "controllers: must be a sequence of strings, not tuple"),
+        ({"store": "foo"}, ValueError, 'store: \'foo\' is neither "memory" nor "sqlite"'),
+        ({"store": "tcp://127.0.0.1:1"}, ValueError, "store: 'tcp://127.0.0.1:1' is no URL of etcd"),
+        ({"store": "/nowhere/x.db"}, ValueError, "store: '/nowhere/x.db': there is no directory /nowhere"),
+        ({"store": Path("/nowhere/x.db")}, ValueError, "store: '/nowhere/x.db': there is no directory /nowhere"),
+        ({"store": 1}, TypeError, "store: must be a string, a path or a StoreConfig, not int"),
+        ({"runtime": "foo"}, ValueError, "runtime: there is no 'foo'; known are cri, docker, oci, process, hollow"),
+        ({"runtime": "auto"}, ValueError, "runtime: there is no 'auto'"),
+        ({"hollow_stages": "f.yaml"}, TypeError, "hollow_stages: must be a pathlib.Path, not str"),
+        ({"hollow_stages": Path("/nowhere")}, FileNotFoundError, "/nowhere"),
+        ({"runtime_config": "a"}, TypeError, "runtime_config: must be a mapping from API versions to booleans"),
+        ({"runtime_config": {"a": 1}}, TypeError, "runtime_config: must be a mapping from API versions to booleans"),
+        ({"runtime_config": {"a/b/c": True}}, ValueError, "runtime_config: "),
+        ({"clock": VirtualClock}, TypeError, "clock: must be a clock such as VirtualClock(), not a class"),
+        ({"clock": 3}, TypeError, "clock: must be a clock such as VirtualClock(), not int"),
+        ({"scheduler": {}}, TypeError, "scheduler: must be a SchedulerConfig, not dict"),
+        ({"leader_election": True}, TypeError, "leader_election: must be a TermsConfig, not bool"),
+        ({"insecure": "no"}, TypeError, "insecure: must be True or False, not str"),
+    ],
+    ids=str,
+)
+def test_are_told_at_once(
+    given: dict[str, Any], kind: type[Exception], message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(kind) as raised:
+        Cluster(**given)
+    assert message in str(raised.value)
+    assert "\n" not in str(raised.value)
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_stage_file_with_a_mistake_is_told_by_its_own_error(tmp_path: Path) -> None:
+    stages = tmp_path / "stages.yaml"
+    stages.write_text("stages:\n- redy: 3s\n")
+    with pytest.raises(StageError, match="redy"):
+        Cluster(nodes=1, hollow_stages=stages)
+
+
+def test_a_runtime_that_the_machine_does_not_have(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sampan.runtimes.choice.look", _nothing)
+    with pytest.raises(NoRuntime, match="docker: no socket of the Docker Engine"), Cluster(nodes=1, runtime="docker"):
+        pass
+
+
+async def _nothing(*names: Any, **more: Any) -> Any:
+    from sampan.runtimes.choice import Found
+
+    return Found(faults={"docker": "no socket of the Docker Engine"})
+
+
+def test_a_store_that_cannot_be_opened_is_told_by_its_own_error(tmp_path: Path) -> None:
+    file = tmp_path / "state.db"
+    file.write_text("no database, and long enough to be looked at" * 100)
+    with pytest.raises(Exception, match="is not a Sampan store") as raised, Cluster(store=file):
+        pass
+    assert not isinstance(raised.value, ExceptionGroup)
+
+
+def test_work_before_the_cluster_runs() -> None:
+    async def work() -> None: ...
+
+    for each in (None, work()):
+        with pytest.raises(RuntimeError, match="the cluster is not running yet"):
+            Cluster().run(each)  # type: ignore[arg-type]
+
+
+def test_work_that_is_no_coroutine() -> None:
+    with Cluster(components=("apiserver",)) as cluster, pytest.raises(TypeError, match="must be a coroutine, not None"):
+        cluster.run(None)  # type: ignore[arg-type]
+
+
+def test_one_error_in_groups_of_groups_is_itself() -> None:
+    error = StageError("x")
+    assert _simplified(ExceptionGroup("", [ExceptionGroup("", [error])])) is error
+
+
+def test_several_errors_are_listed_in_one() -> None:
+    found = _simplified(ExceptionGroup("", [StageError("x"), ExceptionGroup("", [KeyError("y"), StageError("x")])]))
+    assert isinstance(found, RuntimeError)
+    assert str(found) == "the cluster has failed with 3 errors: StageError: x; KeyError: 'y'"
+
+
+def test_the_end_of_a_test_is_not_hidden() -> None:
+    group = BaseExceptionGroup("", [asyncio.CancelledError(), StageError("x")])
+    assert _simplified(group) is group
