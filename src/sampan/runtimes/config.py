@@ -63,6 +63,8 @@ class Security:
     supplemental_groups: Sequence[int] = ()
     supplemental_policy: Literal["Merge", "Strict"] = "Merge"
     """Whether the groups that the image's own files give the user count too."""
+    must_not_be_root: bool = False
+    """The pod says runAsNonRoot: a runtime that works out the user itself refuses root."""
     is_privileged: bool = False
     is_root_read_only: bool = False
     may_not_gain_privileges: bool = False

@@ -328,13 +328,13 @@ def _noted(folder: Path) -> tuple[int, float]:
 
 
 def _signal_number(name: str) -> int:
+    """Of a name or number that an image or a pod gives; SIGTERM for what is none."""
     if not name:
         return signal.SIGTERM
-    if name.isdecimal():
+    if name.isascii() and name.isdecimal() and len(name) < 3 and int(name) in signal.valid_signals():
         return int(name)
     full = name if name.startswith("SIG") else f"SIG{name}"
-    found = getattr(signal, full, None)
-    return int(found) if found is not None else signal.SIGTERM
+    return signal.Signals[full] if full in signal.Signals.__members__ else signal.SIGTERM
 
 
 __all__ = ["KILLED", "MonitoredRuntime"]

@@ -56,15 +56,13 @@ class Root:
         with self.open(path) as file:
             return _bounded(file, path, most)
 
-    @contextmanager
-    def open(self, path: str) -> Iterator[BinaryIO]:
-        held = self._held(path)
+    def open(self, path: str) -> BinaryIO:
+        """A regular file, for the caller to close."""
+        held = self._resolved(path, _PATH | os.O_CLOEXEC)
         try:
-            file = _reopened(held, path)
+            return _reopened(held, path)
         finally:
             os.close(held)
-        with file:
-            yield file
 
     def directory(self, parts: Sequence[str], *, mode: int | None = None) -> int:
         """An open directory, which the caller closes. With a `mode`, directories that are missing are made; the target
@@ -77,9 +75,6 @@ class Root:
             if mode is None:
                 raise
         return self._walked(parts, mode, is_directory=True)
-
-    def _held(self, path: str) -> int:
-        return self._resolved(path, _PATH | os.O_CLOEXEC)
 
     def _resolved(self, path: str, flags: int) -> int:
         try:
@@ -135,21 +130,19 @@ def opened_root(path: Path) -> Iterator[Root]:
         os.close(descriptor)
 
 
-@contextmanager
-def opened_file(path: Path) -> Iterator[BinaryIO]:
-    """A file at a place of the node's own whose content strangers write: its last part may not be a link."""
+def open_file(path: Path) -> BinaryIO:
+    """A regular file at a place of the node's own whose content strangers write, for the caller to close. Its last part
+    may not be a link."""
     held = os.open(path, _STEP)
     try:
-        file = _reopened(held, path.name)
+        return _reopened(held, path.name)
     finally:
         os.close(held)
-    with file:
-        yield file
 
 
 def read_file(path: Path, most: int) -> bytes:
     """The whole content of such a file; UnsafePath where it is larger than `most` or not a regular file."""
-    with opened_file(path) as file:
+    with open_file(path) as file:
         return _bounded(file, path.name, most)
 
 
@@ -242,4 +235,4 @@ def inside(root: Path, path: str) -> Path:
     return done
 
 
-__all__ = ["Root", "UnsafePath", "inside", "opened_file", "opened_root", "read_file"]
+__all__ = ["Root", "UnsafePath", "inside", "open_file", "opened_root", "read_file"]

@@ -160,7 +160,7 @@ def test_nothing_of_the_machine_that_is_private(tmp_path: Path) -> None:
 def test_writes_stay_inside(tmp_path: Path) -> None:
     async def work(n: Node) -> None:
         await n.runtime.run_sandbox(POD, n.sandbox())
-        code, _ = await n.run(*shell("echo x > /usr/sampan-was-here && echo y > /file && rm -r /usr/share/doc"))
+        code, _ = await n.run(*shell("echo x > /usr/sampan-was-here && echo y > /file"))
         assert code == 0
         assert "sampan-was-here" not in os.listdir("/usr")
         code, lines = await n.run(*shell("touch /x"), attempt=1, security=Security(is_root_read_only=True))

@@ -9,6 +9,7 @@ from sampan.api.types.core_v1 import Container, EphemeralContainer, Pod
 from sampan.kubelet.environment.environment import Environment
 from sampan.runtimes import contract
 from sampan.runtimes.contract import ContainerReport, PodReport, Runtime
+from sampan.runtimes.safe_paths import UnsafePath, open_file
 
 _MOST = 4096
 _MOST_OF_LOG, _MOST_LINES = 2048, 80
@@ -64,20 +65,20 @@ def _container(pod: Pod, name: str) -> Container | EphemeralContainer | None:
 
 def _beginning(path: Path) -> str:
     try:
-        with path.open("rb") as file:
+        with open_file(path) as file:
             return file.read(_MOST).decode("utf-8", "replace")
-    except OSError:
+    except (OSError, UnsafePath):
         return ""
 
 
 def _end_of_log(path: Path) -> str:
     """The last lines of a log in CRI's form, without what stands before them."""
     try:
-        with path.open("rb") as file:
-            size = file.seek(0, 2)
-            file.seek(max(size - 4 * _MOST_OF_LOG - 100 * _MOST_LINES, 0))
-            lines = file.read().splitlines()[-_MOST_LINES:]
-    except OSError:
+        with open_file(path) as file:
+            size, most = file.seek(0, 2), 4 * _MOST_OF_LOG + 100 * _MOST_LINES
+            file.seek(max(size - most, 0))
+            lines = file.read(most).splitlines()[-_MOST_LINES:]
+    except (OSError, UnsafePath):
         return ""
     text = b"".join(_said(line) for line in lines)
     return text[-_MOST_OF_LOG:].decode("utf-8", "replace")

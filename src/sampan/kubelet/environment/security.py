@@ -16,6 +16,7 @@ from sampan.api.types.core_v1 import (
 from sampan.kubelet.environment.variables import ConfigFault
 from sampan.runtimes.config import Namespaces, Profile, Security
 from sampan.runtimes.contract import ImageInfo
+from sampan.runtimes.users import BadUser, parse_user
 
 MASKED = (
     *("/proc/asound", "/proc/acpi", "/proc/interrupts", "/proc/kcore", "/proc/keys", "/proc/latency_stats"),
@@ -37,11 +38,15 @@ def container_security(
     must_not_be_root = own.runAsNonRoot if own.runAsNonRoot is not None else whole.runAsNonRoot
     if must_not_be_root:
         _refuse_root(pod, container.name, user, image)
+    # A group alone would be taken for root's: runtimes are told whom the image runs as together with it.
+    username = image.user.partition(":")[0] if user is None and group is not None else ""
     capabilities = own.capabilities
     is_masked = own.procMount in (None, "", "Default")
     return Security(
         user=user,
         group=group,
+        username=username,
+        must_not_be_root=bool(must_not_be_root),
         supplemental_groups=_groups(whole),
         supplemental_policy="Strict" if whole.supplementalGroupsPolicy == "Strict" else "Merge",
         is_privileged=bool(own.privileged),
@@ -90,11 +95,14 @@ def _refuse_root(pod: Pod, name: str, user: int | None, image: ImageInfo) -> Non
         if user == 0:
             raise ConfigFault(f"container's runAsUser breaks non-root policy {where}")
         return
-    wanted = image.user.partition(":")[0]
-    if wanted in ("", "0", "root"):
+    try:
+        wanted = parse_user(image.user)
+    except BadUser as error:
+        raise ConfigFault(f"container has runAsNonRoot and image has a user that cannot be: {error} {where}") from None
+    if wanted.uid == 0:
         raise ConfigFault(f"container has runAsNonRoot and image will run as root {where}")
-    if not wanted.isdecimal():
-        told = f"image has non-numeric user ({wanted}), cannot verify user is non-root"
+    if wanted.uid is None:
+        told = f"image has non-numeric user ({wanted.name}), cannot verify user is non-root"
         raise ConfigFault(f"container has runAsNonRoot and {told} {where}")
 
 
@@ -113,6 +121,8 @@ def _seccomp(profile: SeccompProfile | None, profiles: Path, has_seccomp: bool) 
     if profile.type == "Localhost":
         if not profile.localhostProfile:
             raise ConfigFault("localhostProfile must be set if seccompProfile type is Localhost.")
+        if profile.localhostProfile.startswith("/") or ".." in profile.localhostProfile.split("/"):
+            raise ConfigFault("localhostProfile must be a relative path within the directory of seccomp profiles.")
         return Profile(type="Localhost", local=str(profiles / profile.localhostProfile))
     return Profile(type="RuntimeDefault" if profile.type == "RuntimeDefault" else "Unconfined")
 

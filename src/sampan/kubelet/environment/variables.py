@@ -20,6 +20,7 @@ from sampan.api.types.core_v1 import (
 )
 from sampan.kubelet.environment.downward import FieldUnknown, Surroundings, field_value, resource_value
 from sampan.kubelet.environment.expansion import expand
+from sampan.runtimes.safe_paths import UnsafePath
 
 __all__ = ["ConfigFault", "Sources", "container_variables"]
 
@@ -117,7 +118,12 @@ def _secret_key(pod: Pod, ref: SecretKeySelector, sources: Sources) -> str | Non
 
 
 def _file_key(ref: FileKeySelector, sources: Sources) -> str | None:
-    found = sources.file_key(ref)
+    try:
+        found = sources.file_key(ref)
+    except UnsafePath as error:
+        if ref.optional:
+            return None
+        raise ConfigFault(f"couldn't parse env file: {error}") from None
     if found or ref.optional:
         return found or None
     raise ConfigFault(f'environment variable key "{ref.key}" not found in file "{ref.path}"')

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import os
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
@@ -10,6 +11,7 @@ from typing import BinaryIO
 
 from sampan.kubelet.logs.shown import LogOptions, Shown
 from sampan.kubelet.logs.watching import Watch, watch
+from sampan.runtimes.safe_paths import UnsafePath, open_file
 
 _BLOCK = 64 << 10
 _CHECK_S = 1.0
@@ -54,12 +56,20 @@ async def _pieces(
         await watching.wait(_CHECK_S)
 
 
+def _opened(path: Path) -> BinaryIO:
+    """A link or a pipe that somebody has put in the place of a log is no log."""
+    try:
+        return open_file(path)
+    except UnsafePath as error:
+        raise FileNotFoundError(errno.ENOENT, str(error), str(path)) from None
+
+
 class _Source:
     """The file that is read, and after a rotation the next of its name."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        self._file: BinaryIO = open(path, "rb", buffering=0)  # noqa: SIM115
+        self._file = _opened(path)
         self._rest = b""
 
     def begin(self, tail_lines: int | None) -> None:
@@ -99,7 +109,7 @@ class _Source:
         if mine.st_size > self._file.tell():
             return True
         self._file.close()
-        self._file = open(self._path, "rb", buffering=0)  # noqa: SIM115
+        self._file = _opened(self._path)
         self._rest = b""
         return True
 

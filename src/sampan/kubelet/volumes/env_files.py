@@ -4,16 +4,19 @@ from __future__ import annotations
 
 from pathlib import Path
 
-_MOST = 64 << 10
+from sampan.api import limits
+from sampan.runtimes.safe_paths import opened_root
 
 
 def value(volume: Path, path: str, key: str) -> str | None:
-    """None where there is no such file or key in it. Nothing outside the volume is read."""
-    base = volume.resolve()
-    file = (base / path).resolve()
-    if not file.is_relative_to(base) or not file.is_file() or file.stat().st_size > _MOST:
+    """None where there is no such file or key in it. Links lead nowhere but within the volume, whoever changes them
+    meanwhile; UnsafePath where the file is not a regular one or too large."""
+    try:
+        with opened_root(volume) as root:
+            text = root.read(path, limits.ENV_FILE_BYTES).decode("utf-8", "replace")
+    except OSError:
         return None
-    return parsed(file.read_text("utf-8", "replace")).get(key)
+    return parsed(text).get(key)
 
 
 def parsed(text: str) -> dict[str, str]:

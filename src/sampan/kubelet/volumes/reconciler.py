@@ -185,7 +185,7 @@ def remove_empty(folder: Path, top: Path) -> None:
 
 def _group(spec: Spec) -> int | None:
     text = spec.persistent.metadata.annotations.get(_GROUP, "") if spec.persistent is not None else ""
-    return int(text) if text.isdecimal() else None
+    return int(text) if text.isascii() and text.isdecimal() and len(text) <= 10 else None
 
 
 def _told(fault: OSError) -> str:

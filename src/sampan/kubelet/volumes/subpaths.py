@@ -9,6 +9,7 @@ import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Self
 
 from sampan.kubelet.volumes.mounting import Mounter
 
@@ -25,24 +26,30 @@ def make_folder(volume: Path, subpath: str) -> None:
     mode = stat.S_IMODE(base.stat().st_mode)
     existing, missing = _existing(base, subpath)
     real = existing.resolve(strict=True)
-    with _opened(base, real) as descriptor:
-        folder = os.dup(descriptor)
-        try:
-            for name in missing:
-                folder = _made_below(folder, name, mode)
-        finally:
-            os.close(folder)
+    with _opened(base, real) as descriptor, _Position(os.dup(descriptor)) as at:
+        for name in missing:
+            os.mkdir(name, mode & 0o777, dir_fd=at.descriptor)
+            at.enter(name, os.O_DIRECTORY | os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+            os.fchmod(at.descriptor, mode)
 
 
-def _made_below(folder: int, name: str, mode: int) -> int:
-    """The new folder, opened; the one above it is closed."""
-    try:
-        os.mkdir(name, mode & 0o777, dir_fd=folder)
-        made = os.open(name, os.O_DIRECTORY | os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=folder)
-        os.fchmod(made, mode)
-        return made
-    finally:
-        os.close(folder)
+class _Position:
+    """A place in a volume. It alone owns the one descriptor that it has at a time, and closes it once: a descriptor
+    that is closed twice may be another thread's by then."""
+
+    def __init__(self, descriptor: int) -> None:
+        self.descriptor = descriptor
+
+    def enter(self, name: str, flags: int) -> None:
+        below = os.open(name, flags, dir_fd=self.descriptor)
+        above, self.descriptor = self.descriptor, below
+        os.close(above)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        os.close(self.descriptor)
 
 
 def _existing(base: Path, subpath: str) -> tuple[Path, list[str]]:
@@ -105,17 +112,12 @@ def _opened(base: Path, real: Path) -> Iterator[int]:
     """The file at `real`, which has no links in it, opened step by step from the volume on."""
     if not real.is_relative_to(base):
         raise UnsafeSubpath(f"subpath {real} not within volume path {base}")
-    descriptor = os.open(base, _STEP)
-    try:
+    with _Position(os.open(base, _STEP)) as at:
         for name in real.relative_to(base).parts:
-            below = os.open(name, _STEP, dir_fd=descriptor)
-            os.close(descriptor)
-            descriptor = below
-            if stat.S_ISLNK(os.fstat(descriptor).st_mode):
+            at.enter(name, _STEP)
+            if stat.S_ISLNK(os.fstat(at.descriptor).st_mode):
                 raise UnsafeSubpath(f"unexpected symlink found {name} in {real}")
-        yield descriptor
-    finally:
-        os.close(descriptor)
+        yield at.descriptor
 
 
 def _is_same(left: os.stat_result, right: os.stat_result) -> bool:

@@ -7,6 +7,7 @@ import base64
 import json
 import tempfile
 from collections.abc import Sequence
+from urllib.parse import quote
 
 from sampan.runtimes.contract import ImageInfo, RuntimeFailure
 from sampan.runtimes.docker import seen
@@ -28,7 +29,7 @@ class DockerImages(EngineImages):
 
     async def _find(self, name: str) -> ImageInfo | None:
         try:
-            found = await self._client.get(f"/images/{name}/json", reason="ImageInspectError")
+            found = await self._client.get(f"{_path(name)}/json", reason="ImageInspectError")
         except DockerError as fault:
             if fault.is_missing:
                 return None
@@ -39,7 +40,7 @@ class DockerImages(EngineImages):
         return [seen.image(each, self._pause) for each in await self._client.get("/images/json")]
 
     async def remove(self, name: str) -> None:
-        await self._client.delete(f"/images/{name}", {"force": "false"})
+        await self._client.delete(_path(name), {"force": "false"})
 
     async def _fetch(self, wanted: Reference, who: Credentials | None) -> str:
         await self._download(wanted, who, PULL_FAILED)
@@ -77,6 +78,13 @@ class DockerImages(EngineImages):
                     raise DockerError(reason, 0, str(step["error"]))
         except DockerError as fault:
             raise DockerError(reason, fault.code, fault.message) from None
+
+
+def _path(name: str) -> str:
+    """Of an image in the engine's API. Names come from pods: none may lead to another part of the API."""
+    if not all(part.strip(".") for part in name.split("/")):
+        raise DockerError("InvalidImageName", 404, f"{name[:200]!r} is not the name of an image")
+    return f"/images/{quote(name, safe='/:@')}"
 
 
 def _auth(who: Credentials, wanted: Reference) -> str:

@@ -10,6 +10,7 @@ from sampan.runtimes import contract, labels
 from sampan.runtimes.contract import ImageInfo, Usage, User
 from sampan.runtimes.docker import messages
 from sampan.runtimes.pod_table import SeenContainer, SeenSandbox, ended_reason
+from sampan.runtimes.users import BadUser, parse_id
 
 _STATES = {"created": contract.CREATED, "exited": contract.EXITED, "dead": contract.EXITED}
 _STATES |= dict.fromkeys(("running", "paused", "restarting", "removing"), contract.RUNNING)
@@ -76,14 +77,19 @@ def _user(found: Found) -> User | None:
     """Only if user and group are numbers: what the image's files say of others is not told."""
     uid, _, gid = ((found.get("Config") or {}).get("User") or "").partition(":")
     more = (found.get("HostConfig") or {}).get("GroupAdd") or []
-    if not all(each.isdecimal() for each in (uid, gid, *more)):
+    try:
+        numbers = [parse_id(each) for each in (uid, gid, *more)]
+    except BadUser:
         return None
-    return User(int(uid), int(gid), tuple(dict.fromkeys(int(each) for each in (gid, *more))))
+    known = [number for number in numbers if number is not None]
+    if len(known) < len(numbers):
+        return None
+    return User(known[0], known[1], tuple(dict.fromkeys(known[1:])))
 
 
 def _attempt(found: Found) -> int:
     text = labels_of(found).get(messages.ATTEMPT, "0")
-    return int(text) if text.isdecimal() else 0
+    return int(text) if text.isascii() and text.isdecimal() and len(text) <= 9 else 0
 
 
 def _time(text: str) -> float:

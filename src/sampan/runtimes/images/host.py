@@ -1,13 +1,16 @@
 """The image `sampan.local/host`: the machine's own programs, so that pods run where no registry can be reached.
 
 Programs and libraries (/usr, and /bin, /sbin, /lib* where these are no links into it) are the machine's, shown through
-an overlay: a container that writes there writes to its own copy. Everything else is made here: an empty root with the
-few files of /etc that programs need, each of which everybody may read anyhow. Homes, keys, /var, /run, other people's
-names and Sampan's own data are not in it.
+an overlay: a container can add files there, for itself alone. Of these directories containers see what every
+user of the machine may read, also of files that come later: the mount below the overlay is one whose files belong to
+nobody (`kernel.bind_without_owners`). Everything else is made here: an empty root with the few files of /etc that
+programs need, each of which everybody may read anyhow. Homes, keys, /var, /run, other people's names and Sampan's own
+data are not in it.
 """
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import io
 import os
@@ -15,8 +18,9 @@ import shutil
 import stat
 import tarfile
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 
 from sampan.runtimes.contract import ImageInfo
@@ -56,12 +60,28 @@ CONFIG = ImageConfig(
 )
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Shown:
-    """A folder of the machine, and where containers see it."""
+    """A directory of the machine, and where containers see it. `layers` is where layers of overlays for it are kept."""
 
     source: Path
     target: str
+    layers: Path
+
+    @cached_property
+    def directories(self) -> Path:
+        """A layer with directories alone, which are root's: those near the top that everybody may enter."""
+        return _kept(self.layers, _near_the_top(self.source), {})
+
+    def private_by_custom(self) -> list[str]:
+        """Where containers would see what administrators keep for themselves."""
+        return [f"{self.target}/{path}" for path in _PRIVATE_BY_CUSTOM if (self.source / path).is_dir()]
+
+    @cached_property
+    def hiding(self) -> Path:
+        """A layer that also hides what not everybody may read when this is first asked for, and what is private by
+        custom: for file systems whose owners cannot be hidden."""
+        return _kept(self.layers, _near_the_top(self.source), dict(_private(self.source)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,7 +137,86 @@ def host_root(folder: Path, machine: Path = Path("/")) -> HostRoot:
     finally:
         shutil.rmtree(scratch, ignore_errors=True)
     own = [name for name in _PROGRAMS if (machine / name).is_dir() and not (machine / name).is_symlink()]
-    return HostRoot(base, [Shown(machine / name, f"/{name}") for name in ("usr", *own)])
+    return HostRoot(base, [Shown(machine / name, f"/{name}", folder / "layers") for name in ("usr", *own)])
+
+
+_OTHERS = stat.S_IROTH | stat.S_IXOTH
+_DEPTH, _DEPTH_OF_LOCAL = 3, 6
+"""How deep below /usr and below /usr/local containers can add files. /usr has 20,000 directories, which would take
+seconds to make."""
+_PRIVATE_BY_CUSTOM = ("local/etc", "local/games", "local/src", "src")
+"""Places below /usr where administrators keep what is their own, programs do without."""
+
+
+def _near_the_top(top: Path) -> list[tuple[str, int]]:
+    return sorted(_directories(top, lambda path: _DEPTH_OF_LOCAL if path.startswith("local") else _DEPTH))
+
+
+def _directories(top: Path, deepest: Callable[[str], int] = lambda path: 1 << 30) -> Iterator[tuple[str, int]]:
+    """Relative paths and modes of the directories below that everybody may enter and list."""
+    places = [""]
+    while places:
+        place = places.pop()
+        with contextlib.suppress(OSError), os.scandir(top / place) as entries:
+            for entry in entries:
+                if not entry.is_dir(follow_symlinks=False):
+                    continue
+                mode = entry.stat(follow_symlinks=False).st_mode
+                if mode & _OTHERS == _OTHERS:
+                    path = f"{place}/{entry.name}" if place else entry.name
+                    if path.count("/") + 1 < deepest(path):
+                        places.append(path)
+                    yield path, stat.S_IMODE(mode) & 0o777
+
+
+def _private(top: Path) -> Iterator[tuple[str, bool]]:
+    """Relative paths of what is not to be seen, and whether it is a directory."""
+    for path in _PRIVATE_BY_CUSTOM:
+        if (top / path).is_dir():
+            yield path, True
+    for place in ("", *(path for path, _ in _directories(top))):
+        with contextlib.suppress(OSError), os.scandir(top / place) as entries:
+            for entry in entries:
+                mode = entry.stat(follow_symlinks=False).st_mode
+                is_directory = stat.S_ISDIR(mode)
+                needed = _OTHERS if is_directory else stat.S_IROTH
+                if not stat.S_ISLNK(mode) and mode & needed != needed:
+                    yield (f"{place}/{entry.name}" if place else entry.name), is_directory
+
+
+def _kept(folder: Path, directories: Sequence[tuple[str, int]], hidden: Mapping[str, bool]) -> Path:
+    """A layer with these directories, in which nothing of the hidden ones shows. It is named after its content and
+    never changed: containers use it."""
+    text = repr((directories, sorted(hidden.items()))).encode("utf-8", "surrogateescape")
+    layer = folder / hashlib.sha256(text).hexdigest()[:16]
+    if layer.exists():
+        return layer
+    folder.mkdir(parents=True, exist_ok=True)
+    scratch = Path(tempfile.mkdtemp(dir=folder, prefix=".new-"))
+    try:
+        scratch.chmod(0o755)
+        for path, mode in directories:
+            os.mkdir(scratch / path)
+            os.chmod(scratch / path, mode)
+        for path, is_directory in hidden.items():
+            _hide(scratch / path, is_directory)
+        with contextlib.suppress(OSError):  # another thread was faster, and has the same
+            scratch.rename(layer)
+    finally:
+        shutil.rmtree(scratch, ignore_errors=True)
+    return layer
+
+
+def _hide(path: Path, is_directory: bool) -> None:
+    """As overlayfs is told of a directory that hides those below it, and of a file that is gone."""
+    if is_directory:
+        path.mkdir(parents=True, exist_ok=True)
+        for each in sorted(path.rglob("*"), reverse=True):
+            each.rmdir() if each.is_dir() else each.unlink()
+        os.setxattr(path, "trusted.overlay.opaque", b"y")
+    else:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        os.mknod(path, stat.S_IFCHR, 0)
 
 
 def _digest(root: Path) -> str:

@@ -39,10 +39,16 @@ class Supply:
             return None
 
     def mounts(self, image: str) -> Sequence[Mount]:
-        """What containers of an image see besides its layers: of the host's image, the machine's programs."""
+        """What containers of an image see besides its layers: of the host's image, the machine's programs, with empty
+        directories in the place of what is private by custom."""
         if not host.is_host(image):
             return ()
-        return [Mount(source=each.source, target=each.target, is_read_only=True) for each in self.host().shown]
+        empty = self._folder / "host" / "empty"
+        empty.mkdir(parents=True, exist_ok=True, mode=0o755)
+        shown = self.host().shown
+        found = [Mount(source=each.source, target=each.target, is_read_only=True) for each in shown]
+        private = [path for each in shown for path in each.private_by_custom()]
+        return [*found, *(Mount(source=empty, target=path, is_read_only=True) for path in private)]
 
 
 __all__ = ["Supply"]

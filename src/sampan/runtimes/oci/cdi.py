@@ -14,6 +14,7 @@ from typing import Any
 import msgspec
 
 from sampan.runtimes.contract import RuntimeFailure
+from sampan.runtimes.safe_paths import read_file
 
 log = logging.getLogger(__name__)
 
@@ -86,9 +87,7 @@ def _read(file: Path, rank: int) -> Iterator[tuple[str, Described]]:
 def _decoded(file: Path) -> dict[str, Any]:
     if file.suffix not in (".json", ".yaml", ".yml"):
         return {}
-    if file.stat().st_size > _MOST_BYTES:
-        raise ValueError(f"more than {_MOST_BYTES} bytes")
-    content = file.read_bytes()
+    content = read_file(file.resolve(), _MOST_BYTES)
     if file.suffix == ".json":
         found: dict[str, Any] = msgspec.json.decode(content)
     else:

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import shutil
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 from sampan.runtimes import kernel, trees
 from sampan.runtimes.contract import RuntimeFailure
-from sampan.runtimes.images.host import HostRoot
+from sampan.runtimes.images.host import HostRoot, Shown
+
+log = logging.getLogger(__name__)
 
 _MOST_OPTIONS = 4095
 """Bytes that the kernel takes as options of a mount."""
@@ -18,17 +22,38 @@ _MOST_OPTIONS = 4095
 def mount_layers(layers: Sequence[Path], folder: Path) -> Path:
     """The layers, lowest first, under a new writable one in `folder`; where they are mounted."""
     root = folder / "rootfs"
+    folder.mkdir(parents=True, exist_ok=True)
+    folder.chmod(0o700)  # an image may have set-user-id programs, which are not for other users of the machine
     _overlay(layers, folder / "upper", folder / "work", root)
     return root
 
 
 def mount_host(host: HostRoot, folder: Path) -> Path:
-    """The machine's own programs; each of its folders is an overlay of its own."""
+    """The machine's own programs; each of its directories is an overlay of its own."""
     root = mount_layers([host.base], folder)
     for shown in host.shown:
         name = shown.target.strip("/")
-        _overlay([shown.source], folder / f"upper-{name}", folder / f"work-{name}", root / name)
+        with _lower_layers(shown, folder / f"lower-{name}") as layers:
+            _overlay(layers, folder / f"upper-{name}", folder / f"work-{name}", root / name)
     return root
+
+
+@contextmanager
+def _lower_layers(shown: Shown, place: Path) -> Iterator[list[Path]]:
+    """What a container sees of a directory of the machine: of its files those that everybody may read. Above it are the
+    directories alone, which are root's, so that a container can put files of its own into them."""
+    place.mkdir()
+    try:
+        try:
+            kernel.bind_without_owners(shown.source, place)
+        except OSError as error:
+            log.warning("%s is shown by a list of what others may read, made now: %s", shown.source, error)
+            yield [shown.source, shown.hiding]
+            return
+        yield [place, shown.directories]
+    finally:
+        kernel.unmount(place)
+        place.rmdir()
 
 
 def _overlay(layers: Sequence[Path], upper: Path, work: Path, target: Path) -> None:

@@ -11,6 +11,7 @@ from typing import Any
 
 import msgspec
 
+from sampan.api import limits
 from sampan.api.types.core_v1 import Container, Pod
 from sampan.machinery.clock import Clock
 from sampan.runtimes import contract, kernel, oom_scores
@@ -44,7 +45,7 @@ from sampan.runtimes.pod_ports import connected
 from sampan.runtimes.pod_state import PodState
 from sampan.runtimes.records import ContainerRecord
 from sampan.runtimes.resolver import resolv_conf
-from sampan.runtimes.safe_paths import UnsafePath
+from sampan.runtimes.safe_paths import UnsafePath, read_file
 from sampan.runtimes.streams import ProcessStream
 
 _LATEST_CAPABILITY = Path("/proc/sys/kernel/cap_last_cap")
@@ -307,7 +308,7 @@ class OciRuntime(MonitoredRuntime):
 
 def _read_profile(path: Path) -> dict[str, Any]:
     try:
-        return msgspec.json.decode(path.read_bytes(), type=dict[str, Any])
+        return msgspec.json.decode(read_file(path, limits.CONTAINER_FILE_BYTES), type=dict[str, Any])
     except (ValueError, RecursionError) as fault:
         raise RuntimeFailure("CreateContainerError", f"seccomp profile {path.name}: {fault}") from None
 

@@ -6,11 +6,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from sampan.api import limits
 from sampan.runtimes.config import Security
 from sampan.runtimes.contract import RuntimeFailure
-from sampan.runtimes.safe_paths import UnsafePath, inside
+from sampan.runtimes.safe_paths import Root, UnsafePath, opened_root
+from sampan.runtimes.users import BadUser, ImageUser, parse_id, parse_user
 
-_MOST = 1 << 20
+_CREATE_FAILED, _CONFIG_FAILED = "CreateContainerError", "CreateContainerConfigError"
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,55 +25,86 @@ class Identity:
 
 
 def identity(security: Security, image_user: str, root: Path) -> Identity:
-    """What the pod says, else what the image says. RuntimeFailure for a name that nobody knows."""
+    """What the pod says, else what the image says. RuntimeFailure for a name that nobody knows, for files of the image
+    that cannot be read safely, and for root where the pod forbids it."""
+    try:
+        with opened_root(root) as opened:
+            found = _identity(security, image_user, opened)
+    except (BadUser, UnsafePath) as error:
+        raise RuntimeFailure(_CREATE_FAILED, f"the container's user cannot be determined: {error}") from None
+    if security.must_not_be_root and found.uid == 0:
+        raise RuntimeFailure(_CONFIG_FAILED, "container has runAsNonRoot and image will run as root")
+    return found
+
+
+def _identity(security: Security, image_user: str, root: Root) -> Identity:
     if security.user is not None:
-        name, group = str(security.user), ""
+        wanted = ImageUser(str(security.user), security.user)
     else:
-        name, _, group = (security.username or image_user or "0").partition(":")
-    entry = _find(_lines(root, "etc/passwd"), name)
-    if entry is None and not name.isdecimal():
-        raise RuntimeFailure("CreateContainerError", f"unable to find user {name}: no matching entries in passwd file")
-    uid = int(entry[2]) if entry is not None else int(name)
-    gid = int(entry[3]) if entry is not None and entry[3].isdecimal() else 0
-    if group:
-        gid = _group(root, group)
+        wanted = parse_user(security.username or image_user or "0")
+    row = _user_row(_rows(root, "etc/passwd", 4), wanted)
+    if row is None and wanted.uid is None:
+        told = f"unable to find user {wanted.name}: no matching entries in passwd file"
+        raise RuntimeFailure(_CREATE_FAILED, told)
+    uid = wanted.uid if wanted.uid is not None else _id(row[2]) if row is not None else 0
     if security.group is not None:
         gid = security.group
+    elif wanted.group:
+        gid = _group(root, wanted.group)
+    else:
+        gid = _id(row[3]) if row is not None else 0
     groups = [gid]
-    if security.supplemental_policy == "Merge" and entry is not None:
-        groups += _memberships(root, entry[0])
+    if security.supplemental_policy == "Merge" and row is not None:
+        groups += _memberships(root, row[0])
     groups += security.supplemental_groups
-    home = entry[5] if entry is not None and len(entry) > 5 else ""
+    home = row[5] if row is not None and len(row) > 5 else ""
     return Identity(uid, gid, tuple(dict.fromkeys(groups)), home or "/")
 
 
-def _group(root: Path, name: str) -> int:
-    if name.isdecimal():
-        return int(name)
-    for row in _lines(root, "etc/group"):
+def _group(root: Root, name: str) -> int:
+    number = parse_id(name)
+    if number is not None:
+        return number
+    for row in _rows(root, "etc/group", 3):
         if row[0] == name:
-            return int(row[2])
-    raise RuntimeFailure("CreateContainerError", f"unable to find group {name}: no matching entries in group file")
+            return _id(row[2])
+    raise RuntimeFailure(_CREATE_FAILED, f"unable to find group {name}: no matching entries in group file")
 
 
-def _memberships(root: Path, user: str) -> list[int]:
-    rows = [row for row in _lines(root, "etc/group", fields=4) if user in row[3].split(",")]
-    return [int(row[2]) for row in rows if row[2].isdecimal()]
+def _memberships(root: Root, user: str) -> list[int]:
+    rows = [row for row in _rows(root, "etc/group", 4) if user in row[3].split(",")]
+    return [_id(row[2]) for row in rows]
 
 
-def _find(rows: Sequence[list[str]], name: str) -> list[str] | None:
-    column = 2 if name.isdecimal() else 0
-    return next((row for row in rows if row[column] == name and row[2].isdecimal()), None)
+def _user_row(rows: Sequence[list[str]], user: ImageUser) -> list[str] | None:
+    if user.uid is not None:
+        return next((row for row in rows if _number(row[2]) == user.uid), None)
+    return next((row for row in rows if row[0] == user.name), None)
 
 
-def _lines(root: Path, path: str, fields: int = 3) -> list[list[str]]:
+def _number(text: str) -> int | None:
     try:
-        with open(inside(root, path), "rb") as file:
-            text = file.read(_MOST).decode("utf-8", "replace")
-    except (OSError, UnsafePath):
+        return parse_id(text)
+    except BadUser:
+        return None
+
+
+def _id(text: str) -> int:
+    value = parse_id(text)
+    if value is None:
+        raise BadUser(f"{text[:40]!r} is not the id of a user or group")
+    return value
+
+
+def _rows(root: Root, path: str, fields: int) -> list[list[str]]:
+    """Lines with at least so many fields. A file that is missing has none; one that is no regular file, or larger than
+    any such file is, raises UnsafePath."""
+    try:
+        text = root.read(path, limits.CONTAINER_FILE_BYTES).decode("utf-8", "replace")
+    except OSError:
         return []
     rows = [line.strip().split(":") for line in text.splitlines()]
-    return [row for row in rows if len(row) > max(fields - 1, 3 if path.endswith("passwd") else 2)]
+    return [row for row in rows if len(row) >= fields]
 
 
 __all__ = ["Identity", "identity"]
