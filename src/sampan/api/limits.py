@@ -75,6 +75,10 @@ few dozen; only rules made to be compared in as many ways as possible take more,
 MISSING_RULES_CHARACTERS: Final = 1 << 16
 """The longest list of missing permissions in an answer. A role of a few kilobytes can name billions of them."""
 
+PROXIED_PAGE_BYTES: Final = 4 << 20
+"""The largest HTML page, uncompressed, whose links the proxies rewrite. One of 4 MiB takes a thread up to two seconds;
+larger pages are passed on unchanged."""
+
 # -- expressions and patterns ----------------------------------------------------------------------------------------
 
 PATTERN_CHARACTERS: Final = 16 << 10

@@ -1,10 +1,12 @@
 """Links that must lead through the proxy."""
 
+import time
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sampan.apiserver.proxy.rewriting import Rewriting, decoded, encoded
+from sampan.apiserver.proxy.rewriting import Rewriting, decoded, encoded, rewritten
 
 _PREFIX = "/api/v1/namespaces/x/services/s/proxy"
 REWRITING = Rewriting(prefix=_PREFIX, host="10.0.0.1:80", asked_host="localhost:8001")
@@ -61,3 +63,59 @@ def test_what_is_not_compressed_as_it_says() -> None:
     assert decoded(b"plain", "gzip", 100) is None
     assert decoded(b"plain", "br", 100) is None
     assert decoded(encoded(bytes(1 << 20), "gzip"), "gzip", 1000) is None
+
+
+HOSTILE = {
+    "comments without an end": "<!--",
+    "scripts without an end": "<script>",
+    "ends of scripts": "</script",
+    "angle brackets": "<",
+    "tags without an end": "<a ",
+    "attributes without an end": '<a href="',
+    "both quotes": "<a x='\" y=\"'",
+    "links": '<a href="/x">',
+    "blanks in a tag": "<a" + " " * 50,
+    "character references": '<a href="' + "&#1" * 30 + '">',
+    "long character references": '<a href="&#' + "1" * 5000 + '">',
+}
+
+
+@pytest.mark.parametrize("unit", HOSTILE.values(), ids=HOSTILE.keys())
+def test_the_time_to_rewrite_a_hostile_page_grows_with_its_length(unit: str) -> None:
+    def cpu_s(size: int) -> float:
+        page = unit * (size // len(unit))
+        began = time.process_time()
+        REWRITING.page(page)
+        return time.process_time() - began
+
+    cpu_s(50_000)
+    assert cpu_s(400_000) < 12 * cpu_s(100_000) + 0.05
+
+
+@pytest.mark.parametrize(
+    ("page", "expected"),
+    [
+        ('<a href="/x', '<a href="/x'),
+        ('<a title=">" href="/x">', f'<a title=">" href="{_PREFIX}/x">'),
+        ("<a it's href=/x>", f'<a it\'s href="{_PREFIX}/x">'),
+        (
+            '<textarea><a href="/x"></textarea><a href="/y">',
+            f'<textarea><a href="/x"></textarea><a href="{_PREFIX}/y">',
+        ),
+        ('<a href="/x"><!-- <a href="/y">', f'<a href="{_PREFIX}/x"><!-- <a href="/y">'),
+        ('<!DOCTYPE html><a href="/x">', f'<!DOCTYPE html><a href="{_PREFIX}/x">'),
+        ('a < b <a href="/x">', f'a < b <a href="{_PREFIX}/x">'),
+        ('</a href="/x">', '</a href="/x">'),
+        ('<SCRIPT src="/x"><a href="/y"></Script >', f'<SCRIPT src="{_PREFIX}/x"><a href="/y"></Script >'),
+    ],
+)
+def test_odd_markup_is_read_as_browsers_do(page: str, expected: str) -> None:
+    assert REWRITING.page(page) == expected
+
+
+def test_a_gzip_bomb_and_several_members_are_passed_on_as_they_are() -> None:
+    bomb = encoded(bytes(50 << 20), "gzip")
+    assert rewritten(REWRITING, bomb, "gzip", 4 << 20) is None
+    member = encoded(b'<a href="/x">', "gzip")
+    assert rewritten(REWRITING, member + member, "gzip", 4 << 20) is None
+    assert rewritten(REWRITING, member[:-4], "gzip", 4 << 20) is None

@@ -111,6 +111,7 @@ class LookedInto:
             context = tls_context(tls.certificate, tls.key, tls.client_ca)
             async with listening(kubelet.answer, host="0.0.0.0", port=0, tls=context) as self.kubelet_port:
                 await self._populate()
+                await asyncio.to_thread(int)  # its thread is the cluster's, not that of the first test to need one
                 self._ready.set()
                 await self._over.wait()
         for _ in range(20):  # connections that were broken off are closed by and by

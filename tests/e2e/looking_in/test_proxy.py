@@ -31,6 +31,14 @@ from tests.e2e.looking_in.cluster import ADDRESS, TOKEN, LookedInto
 pytestmark = pytest.mark.skipif(ADDRESS.startswith("127."), reason="this machine has no address but its own")
 
 
+HOSTILE = {
+    "comments": b"<!--" * 1_000_000,
+    "scripts": b"<script>" * 500_000,
+    "attributes": b'<a href="' * 400_000,
+    "too-large": b'<a href="/x">' * 400_000,
+}
+
+
 class _Mirror(BaseHTTPRequestHandler):
     """Tells what it was asked."""
 
@@ -40,6 +48,8 @@ class _Mirror(BaseHTTPRequestHandler):
         body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
         if self.path.startswith("/redirect"):
             self._send(302, b"", Location="/elsewhere")
+        elif self.path.startswith("/hostile/"):
+            self._send(200, HOSTILE[self.path.rpartition("/")[2]], Content_Type="text/html")
         elif self.path.startswith("/page"):
             self._send(200, b'<a href="/link">x</a>', Content_Type="text/html; charset=utf-8")
         else:
@@ -219,3 +229,11 @@ async def _settled() -> None:
     """Connections are closed by and by."""
     for _ in range(20):
         await asyncio.sleep(0.001)
+
+
+@pytest.mark.parametrize("page", HOSTILE)
+def test_a_hostile_page_of_a_pod_does_not_hold_the_server(cluster: LookedInto, mirror: int, page: str) -> None:
+    """Each of four megabytes; 200 kB used to take 99 s of the event loop."""
+    path = f"/api/v1/namespaces/default/pods/mirror:{mirror}/proxy/hostile/{page}"
+    reply = _ask(cluster, path)
+    assert (reply.status, reply.body == HOSTILE[page]) == (200, True)

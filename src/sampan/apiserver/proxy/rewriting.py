@@ -7,7 +7,7 @@ import html
 import posixpath
 import re
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from urllib.parse import urlsplit, urlunsplit
 
@@ -42,10 +42,26 @@ _LINKS: dict[str, frozenset[str]] = {
     }.items()
 }
 """Which attributes of which tags are addresses."""
-_SKIPPED = r"<!--.*?-->|<(?:script|style)\b[^>]*>.*?</(?:script|style)\s*>"
-_TAG = re.compile(rf"""({_SKIPPED})|<([a-zA-Z][a-zA-Z0-9]*)((?:\s+[^<>]*?)?)(/?)>""", re.DOTALL | re.IGNORECASE)
-_ATTRIBUTE = re.compile(r"""([^\s"'<>/=]+)(\s*=\s*)("[^"]*"|'[^']*'|[^\s"'=<>`]+)""")
-_OPENING = re.compile(r"<(script|style)\b([^>]*)>", re.IGNORECASE)
+_NONE: frozenset[str] = frozenset()
+Link = Callable[[str], str]
+Change = tuple[int, int, str]
+"""From where to where, and what stands there instead."""
+_RAW = frozenset({"iframe", "noembed", "noframes", "plaintext", "script", "style", "textarea", "title", "xmp"})
+"""Tags whose content is text up to their end tag, whatever it looks like."""
+_RAW_END = {tag: re.compile(rf"</{tag}(?=[\s/>])", re.IGNORECASE) for tag in _RAW if tag != "plaintext"}
+_MARKUP = re.compile("<(?=[a-zA-Z/!?])")
+_TAG_NAME = re.compile(r"</?([a-zA-Z][^\s/>]*+)")
+_ATTRIBUTE = re.compile(
+    r"""[\s/]*+                                       # between attributes
+        (?: (>)                                       # the end of the tag
+          | ([^\s/>][^\s/>=]*+)                       # a name
+            (?: (\s*+=\s*+)                           # and its value: quoted, of a quote without an end, or bare
+                (?: ("[^"]*+"|'[^']*+') | (["']) | ([^\s>]*+) )
+            )?+
+        )""",
+    re.VERBOSE,
+)
+"""All repetitions are possessive: no position is looked at twice for one attribute."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,51 +89,101 @@ class Rewriting:
         return urlunsplit((scheme, host, path, url.query, url.fragment))
 
     def page(self, text: str) -> str:
-        """The links of a page; everything else stays as it is."""
-        return _TAG.sub(lambda match: _rewritten(match, self.link), text)
+        """Rewrite the links of an HTML page; everything else stays as it is.
+
+        The page is read once from its start to its end, by the rules of HTML's tokenizer. What has no end (a comment, a
+        tag, a script) is the rest of the page, and is left alone.
+        """
+        return "".join(_pieces(text, self.link))
 
 
-def _rewritten(match: re.Match[str], link: Callable[[str], str]) -> str:
-    if match[1] is not None:
-        return _OPENING.sub(lambda found: f"<{found[1]}{_attributes(found[1], found[2], link)}>", match[1], count=1)
-    return f"<{match[2]}{_attributes(match[2], match[3], link)}{match[4]}>"
+def _pieces(text: str, link: Link) -> Iterator[str]:
+    """Yield the page in pieces, of which some are rewritten."""
+    done, end = 0, 0
+    while (markup := _MARKUP.search(text, end)) is not None:
+        at = markup.start()
+        raw = ""
+        if text.startswith("<!--", at):
+            end = _after(text, "-->", at + 4)
+        elif text.startswith(("<!", "<?"), at):
+            end = _after(text, ">", at + 2)
+        elif (tag := _TAG_NAME.match(text, at)) is not None:
+            is_start = text[at + 1] != "/"
+            name = tag[1].lower()
+            changes, end = _read_tag(text, tag.end(), _LINKS.get(name, _NONE) if is_start else _NONE, link)
+            if end >= 0:
+                for start, stop, value in changes:
+                    yield text[done:start]
+                    yield value
+                    done = stop
+            raw = name if is_start and name in _RAW else ""
+        else:
+            end = at + 1
+        if raw and end >= 0:
+            found = _RAW_END[raw].search(text, end) if raw in _RAW_END else None
+            end = found.start() if found is not None else -1
+        if end < 0:
+            break
+    yield text[done:]
 
 
-def _attributes(tag: str, text: str, link: Callable[[str], str]) -> str:
-    names = _LINKS.get(tag.lower())
-    if names is None:
-        return text
-
-    def one(match: re.Match[str]) -> str:
-        if match[1].lower() not in names:
-            return match[0]
-        raw = match[3]
-        value = html.unescape(raw[1:-1] if raw[0] in "\"'" else raw)
-        changed = link(value)
-        return match[0] if changed == value else f'{match[1]}{match[2]}"{html.escape(changed, quote=True)}"'
-
-    return _ATTRIBUTE.sub(one, text)
+def _after(text: str, terminator: str, start: int) -> int:
+    at = text.find(terminator, start)
+    return at + len(terminator) if at >= 0 else -1
 
 
-def decoded(body: bytes, encoding: str, most: int) -> bytes | None:
-    """What was compressed; None for what this does not know, or what would be too much."""
+def _read_tag(text: str, at: int, names: frozenset[str], link: Link) -> tuple[list[Change], int]:
+    """Read the attributes from there on. Return the changes of values and the tag's end, -1 if it has no end."""
+    changes: list[Change] = []
+    while (match := _ATTRIBUTE.match(text, at)) is not None:
+        end, name, _, quoted, open_quote, bare = match.groups()
+        at = match.end()
+        if end is not None:
+            return changes, at
+        if open_quote is not None:
+            break
+        if name.lower() not in names or not (value := quoted or bare):
+            continue
+        try:
+            old = html.unescape(quoted[1:-1] if quoted else value)
+        except ValueError:  # a character reference of thousands of digits
+            continue
+        new = link(old)
+        if new != old:
+            changes.append((at - len(value), at, f'"{html.escape(new, quote=True)}"'))
+    return changes, -1
+
+
+def decoded(body: bytes, encoding: str, limit: int) -> bytes | None:
+    """Return the uncompressed body; None for an unknown encoding, damaged data, or more than `limit` bytes."""
     if encoding == "":
         return body
+    if encoding not in ("gzip", "deflate"):
+        return None
     try:
         inflate = zlib.decompressobj(31 if encoding == "gzip" else -15)
-        data = inflate.decompress(body, most)
+        data = inflate.decompress(body, limit)
     except zlib.error:
         return None
-    return data if encoding in ("gzip", "deflate") and not inflate.unconsumed_tail else None
+    return data if inflate.eof and not inflate.unused_data else None
 
 
 def encoded(body: bytes, encoding: str) -> bytes:
     if encoding == "gzip":
-        return gzip.compress(body, mtime=0)
+        return gzip.compress(body, 6, mtime=0)
     if encoding == "deflate":
-        deflate = zlib.compressobj(9, zlib.DEFLATED, -15)
+        deflate = zlib.compressobj(6, zlib.DEFLATED, -15)
         return deflate.compress(body) + deflate.flush()
     return body
 
 
-__all__ = ["Rewriting", "decoded", "encoded"]
+def rewritten(rewriting: Rewriting, body: bytes, encoding: str, limit: int) -> bytes | None:
+    """Return a page with its links rewritten, compressed as it was; None if it is to be passed on unchanged."""
+    page = decoded(body, encoding, limit)
+    if page is None:
+        return None
+    text = rewriting.page(page.decode("utf-8", "surrogateescape"))
+    return encoded(text.encode("utf-8", "surrogateescape"), encoding)
+
+
+__all__ = ["Rewriting", "decoded", "encoded", "rewritten"]

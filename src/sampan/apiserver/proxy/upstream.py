@@ -8,6 +8,7 @@ import os
 import ssl
 from collections.abc import AsyncGenerator, Iterable, Iterator
 from contextlib import suppress
+from functools import partial
 from http import HTTPStatus
 from typing import Any
 
@@ -16,10 +17,11 @@ from aiohttp import web
 from multidict import CIMultiDict
 from yarl import URL
 
+from sampan.api import limits
 from sampan.apiserver.proxy.kubelets import Kubelets, believing
 from sampan.apiserver.proxy.locations import Location
 from sampan.apiserver.proxy.logs import refused
-from sampan.apiserver.proxy.rewriting import Rewriting, decoded, encoded
+from sampan.apiserver.proxy.rewriting import Rewriting, rewritten
 from sampan.apiserver.results import BytesAnswer
 from sampan.machinery import errors
 from sampan.machinery.http_session import REDIRECTS, HttpSession
@@ -35,8 +37,10 @@ _NOT_OURS_TO_SEND = {"authorization", "host", "expect"}
 """What was meant for this server alone, or is said anew."""
 _IMPERSONATION = "impersonate-"
 _CORS = {f"access-control-allow-{name}" for name in ("credentials", "headers", "methods", "origin")}
-_LARGEST_PAGE = 16 << 20
-"""Bytes of a page whose links are rewritten."""
+_ON_THE_LOOP_BYTES = 16 << 10
+"""Pages up to this size are rewritten at once, larger ones in a thread: each 16 kB may take about 10 ms."""
+_PAGES_AT_ONCE = 2
+"""So that large pages leave threads to others."""
 _PIECE = 256 << 10
 _MOST_TOLD = 100_000
 _LARGEST_ANSWER = 64 << 20
@@ -65,6 +69,7 @@ class Upstream:
         self.kubelets = kubelets
         self._session: HttpSession | None = None
         self._believing = believing()
+        self._page_turns = asyncio.Semaphore(_PAGES_AT_ONCE)
 
     async def close(self) -> None:
         if self._session is not None:
@@ -84,7 +89,7 @@ class Upstream:
             headers["X-Forwarded-Uri"] = prefix + target.partition("?")[0]
         answer = await self._sent(request, location, target, headers)
         try:
-            return await _answered(request, answer, _rewriting(request, location, prefix))
+            return await _answered(request, answer, _rewriting(request, location, prefix), self._page_turns)
         finally:
             answer.release()
 
@@ -332,14 +337,14 @@ def _rewriting(request: web.BaseRequest, location: Location, prefix: str | None)
 
 
 async def _answered(
-    request: web.BaseRequest, answer: aiohttp.ClientResponse, rewriting: Rewriting | None
+    request: web.BaseRequest, answer: aiohttp.ClientResponse, rewriting: Rewriting | None, page_turns: asyncio.Semaphore
 ) -> web.StreamResponse:
     headers = _back(answer.headers.items())
     if rewriting is not None:
         if "Location" in headers:
             headers["Location"] = rewriting.link(headers["Location"])
         elif answer.headers.get("Content-Type", "").partition(";")[0].strip() == "text/html":
-            return await _page(request, answer, headers, rewriting)
+            return await _page(request, answer, headers, rewriting, page_turns)
     return await _streamed(request, answer, headers)
 
 
@@ -369,19 +374,27 @@ async def _streamed(
 
 
 async def _page(
-    request: web.BaseRequest, answer: aiohttp.ClientResponse, headers: CIMultiDict[str], rewriting: Rewriting
+    request: web.BaseRequest,
+    answer: aiohttp.ClientResponse,
+    headers: CIMultiDict[str],
+    rewriting: Rewriting,
+    turns: asyncio.Semaphore,
 ) -> web.StreamResponse:
+    """Answer with a rewritten page. One that is too large, compressed or not, is passed on unchanged."""
     body = bytearray()
     async for piece in answer.content.iter_chunked(_PIECE):
         body += piece
-        if len(body) > _LARGEST_PAGE:
+        if len(body) > limits.PROXIED_PAGE_BYTES:
             return await _streamed(request, answer, headers, bytes(body))
     encoding = answer.headers.get("Content-Encoding", "")
-    page = decoded(bytes(body), encoding, _LARGEST_PAGE)
-    if page is None:
-        return web.Response(status=answer.status, reason=answer.reason, body=bytes(body), headers=headers)
-    text = rewriting.page(page.decode("utf-8", "surrogateescape")).encode("utf-8", "surrogateescape")
-    return web.Response(status=answer.status, reason=answer.reason, body=encoded(text, encoding), headers=headers)
+    work = partial(rewritten, rewriting, bytes(body), encoding, limits.PROXIED_PAGE_BYTES)
+    if len(body) <= _ON_THE_LOOP_BYTES and not encoding:
+        page = work()
+    else:
+        async with turns:
+            page = await asyncio.to_thread(work)
+    content = page if page is not None else bytes(body)
+    return web.Response(status=answer.status, reason=answer.reason, body=content, headers=headers)
 
 
 __all__ = ["Upstream", "told", "unreachable"]
