@@ -17,10 +17,9 @@ DECODED_BODY_BYTES: Final = REQUEST_BODY_BYTES
 """The largest JSON form of a YAML body. Aliases and merge keys repeat what the body has only once, so that a small body
 can stand for gigabytes; the expanded form gets no more room than a body that is written out."""
 
-BODY_CONTAINERS: Final = 100_000
-"""How many objects and arrays a body may have. An empty one takes 3 bytes of JSON and up to a kilobyte of memory, so
-that 3 MiB could take a gigabyte. An object that can be stored would need to have less than 16 bytes for each of them to
-exceed it."""
+BODY_VALUES: Final = 250_000
+"""How many values a body may have; an object or array counts twice. An empty object takes 3 bytes of JSON and up to a
+kilobyte of memory, so that 3 MiB could take a gigabyte. No object that can be stored has so many."""
 
 INLINE_YAML_BYTES: Final = 4 << 10
 """The largest YAML body that is decoded on the event loop, which takes a few milliseconds."""

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Awaitable, Iterable, Mapping
 from dataclasses import dataclass, field
+from types import FrameType
 from typing import Any, Protocol
 from urllib.parse import parse_qsl
 
@@ -196,3 +197,12 @@ class Call:
     @property
     def user_agent(self) -> str:
         return self.headers.get("User-Agent", "")
+
+
+def request_in_frame(frame: FrameType) -> str:
+    """The request that a frame of the stack serves, for a log; empty if it serves none.
+
+    The query is left out, as it can hold credentials.
+    """
+    call = frame.f_locals.get("call")
+    return f"{call.method} {call.path[:256]!r} by {call.user.name[:256]!r}" if isinstance(call, Call) else ""

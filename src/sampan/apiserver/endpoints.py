@@ -23,7 +23,7 @@ from sampan.apiserver.registry.codec import ResourceCodec
 from sampan.apiserver.registry.deletion import DeleteOptions
 from sampan.apiserver.registry.present import Present
 from sampan.apiserver.registry.registry import Registry
-from sampan.apiserver.registry.store import Check, Store, Written
+from sampan.apiserver.registry.store import TOO_LARGE, Check, Store, Written
 from sampan.apiserver.registry.strategy import Context, Strategy
 from sampan.apiserver.results import Answer, ListAnswer, ObjectAnswer, WatchAnswer, success
 from sampan.machinery import errors
@@ -96,7 +96,7 @@ class Endpoints:
         matching.match_name(call, sent.first)
 
         def replacement(present: Present) -> Any:
-            obj = self._default(resource, sent.take(call))
+            obj = self._default_large(ctx, resource, sent.take(call))
             matching.drop_repeated_owners(call, obj)
             is_reset = not obj.metadata.managedFields and resets.in_body(call)
             live = self.versions.shown_value(resource, present.raw)
@@ -137,7 +137,7 @@ class Endpoints:
             obj = patch.apply(live)
             matching.match_namespace(call, obj)
             matching.match_name(call, obj)
-            obj = self._default(resource, obj)
+            obj = self._default_large(ctx, resource, obj)
             self._own(call, ctx, opts, obj, present, live, patch.resets_managers)
             return obj
 
@@ -167,7 +167,7 @@ class Endpoints:
         def matched(obj: Any) -> Any:
             matching.match_namespace(call, obj)
             matching.match_name(call, obj)
-            return self._default(resource, obj)
+            return self._default_large(ctx, resource, obj)
 
         async def wanted(present: Present) -> Any:
             self._note_size(ctx, present)
@@ -304,7 +304,7 @@ class Endpoints:
     def _owned_new(self, call: Call, ctx: Context, opts: options.WriteOptions, obj: Any) -> Any:
         """The stored form of a new object, with the managers of what its client says; what the server adds after this
         nobody manages."""
-        obj = self._default(_resource(call), obj)
+        obj = self._default_large(ctx, _resource(call), obj)
         matching.drop_repeated_owners(call, obj)
         manager = manager_name(opts.field_manager, call.user_agent)
         self.ownership.created(_resource(call), obj, manager=manager, now=ctx.now)
@@ -337,6 +337,16 @@ class Endpoints:
         """The stored form of a client's object, with the defaults filled in."""
         stored = self.versions.to_stored(resource, obj)
         self.registry.served(resource).strategy.default(stored)
+        return stored
+
+    def _default_large(self, ctx: Context, resource: Resource, obj: Any) -> Any:
+        """The same for what may be large. Defaults can make it many times as large as the body was; what has become too
+        large to be stored in any case is not processed further."""
+        stored = self._default(resource, obj)
+        if ctx.worker is not None:
+            size = len(self.registry.store(resource).codec.encode(stored))
+            if size > limits.DECODED_BODY_BYTES:
+                raise errors.unexpected(TOO_LARGE)
         return stored
 
     def _check(self, operation: Operation, call: Call, ctx: Context) -> Check:

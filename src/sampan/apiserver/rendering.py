@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from sampan.apiserver.endpoints import Endpoints
 
 _ROWS_AT_A_TIME = 50
+_CAUSES_AT_A_TIME = 1000
 _KEPT_PROTOBUF = 32 << 20
 
 
@@ -70,7 +71,7 @@ class Renderer:
     async def error(self, error: errors.ApiError, call: Call) -> Rendered:
         """A failure, in a form that the client takes or else in JSON."""
         form = negotiation.form_of_error(call.headers.get("Accept", ""))
-        body = await media.encode(json_codec.encode(error.status), form, call)
+        body = await media.encode(await _encoded_status(error.status), form, call)
         headers = {"Retry-After": str(wait)} if (wait := error.retry_after_s) else {}
         return Rendered(error.code, form.media, (body,), headers)
 
@@ -195,6 +196,23 @@ class _Title(msgspec.Struct, gc=False):
 
 
 _decode_title = msgspec.json.Decoder(_Title).decode
+
+
+async def _encoded_status(status: dict[str, Any]) -> bytes:
+    """A Status as JSON. One with very many causes, for an object with very many errors, is encoded in a thread, in
+    pieces that do not hold the interpreter lock for long."""
+    causes = (status.get("details") or {}).get("causes") or ()
+    if len(causes) <= _CAUSES_AT_A_TIME:
+        return json_codec.encode(status)
+    return await asyncio.to_thread(_encode_causes, status, causes)
+
+
+def _encode_causes(status: dict[str, Any], causes: Sequence[Any]) -> bytes:
+    starts = range(0, len(causes), _CAUSES_AT_A_TIME)
+    parts = [json_codec.encode(causes[start : start + _CAUSES_AT_A_TIME])[1:-1] for start in starts]
+    empty = json_codec.encode({**status, "details": {**status["details"], "causes": []}})
+    head, _, tail = empty.partition(b'"causes":[]')  # in a string, its quotes would be escaped
+    return b'%b"causes":[%b]%b' % (head, b",".join(parts), tail)
 
 
 def _supported(raw: bytes, form: Form) -> Form:

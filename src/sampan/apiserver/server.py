@@ -23,7 +23,7 @@ from sampan.apiserver.authz.node import NodeRelations
 from sampan.apiserver.authz.rbac import RbacFeed, RbacIndex
 from sampan.apiserver.authz.rbac.reconcile import reconcile
 from sampan.apiserver.bootstrap import SYSTEM, SystemObjects
-from sampan.apiserver.call import MASTERS, User
+from sampan.apiserver.call import MASTERS, User, request_in_frame
 from sampan.apiserver.config import AuditConfig, ServerConfig
 from sampan.apiserver.endpoints import Endpoints
 from sampan.apiserver.fairness import Fairness, FairnessFeed
@@ -46,8 +46,9 @@ from sampan.apiserver.special.openid import OpenId
 from sampan.apiserver.storage_metrics import export_storage
 from sampan.machinery.clock import Clock, RealClock
 from sampan.machinery.flight_recorder import FlightRecorder
+from sampan.machinery.loop_watchdog import LoopWatchdog
 from sampan.machinery.metrics import Metrics
-from sampan.machinery.process_metrics import LoopLag, export_process
+from sampan.machinery.process_metrics import LAG_INTERVAL_S, LoopLag, export_process
 from sampan.machinery.token_signer import TokenSigner
 from sampan.storage.backend import Backend
 
@@ -109,7 +110,8 @@ class ApiServer:
         self.fairness = Fairness(
             seats=config.max_in_flight + config.max_mutating_in_flight, width=partial(width, registry=self.registry)
         )
-        self._lag = LoopLag(metrics=self.metrics)
+        self.watchdog = LoopWatchdog(metrics=self.metrics, interval_s=LAG_INTERVAL_S, describe=request_in_frame)
+        self._lag = LoopLag(metrics=self.metrics, on_beat=self.watchdog.beat)
         self._http = HttpServer(
             pipeline=self.pipeline,
             limits=HttpLimits(reading=config.max_in_flight, writing=config.max_mutating_in_flight),
@@ -123,6 +125,7 @@ class ApiServer:
     async def __aenter__(self) -> ApiServer:
         async with AsyncExitStack() as running:
             self._tasks = await running.enter_async_context(_Background())
+            running.enter_context(self.watchdog.watching())
             self._start(self._lag.run())
             if self._audit_log is not None:
                 self._start(self._audit_log.run())

@@ -6,10 +6,12 @@ import asyncio
 import os
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 from sampan.machinery.metrics import Metrics
 
+LAG_INTERVAL_S = 0.1
 _PROC = Path("/proc/self")
 _STARTED = time.time()
 _LAG_BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5)
@@ -57,10 +59,13 @@ def _most_files() -> int:
 
 
 class LoopLag:
-    """Wakes up at even intervals and measures how late: that long something else held the event loop."""
+    """Wakes up at even intervals and measures how late: that long something else held the event loop. `on_beat` is
+    called each time, so that a watchdog knows that the loop runs."""
 
-    def __init__(self, *, metrics: Metrics, interval_s: float = 0.1) -> None:
-        self._interval_s = interval_s
+    def __init__(
+        self, *, metrics: Metrics, interval_s: float = LAG_INTERVAL_S, on_beat: Callable[[], None] | None = None
+    ) -> None:
+        self._interval_s, self._on_beat = interval_s, on_beat
         self._lag = metrics.histogram(
             "sampan_loop_lag_seconds", "How late the event loop came to what was due.", buckets=_LAG_BUCKETS
         ).labels()
@@ -76,7 +81,9 @@ class LoopLag:
             late = max(now - due, 0.0)
             self._lag.observe(late)
             self.worst_s = max(self.worst_s, late)
+            if self._on_beat is not None:
+                self._on_beat()
             due = now + self._interval_s
 
 
-__all__ = ["LoopLag", "export_process"]
+__all__ = ["LAG_INTERVAL_S", "LoopLag", "export_process"]

@@ -1,0 +1,152 @@
+"""Reports what holds the event loop: the stack of its thread and the request that it serves.
+
+Everything in a process shares one event loop, so that a function that computes for a second delays every watch, lease
+and health check by a second. The loop calls `beat` at even intervals (see `LoopLag`); a daemon thread looks at the time
+of the last beat a few times a second, and takes the stack of the loop's thread when it is overdue.
+
+A late beat is not always the loop's fault: on a busy machine its thread may just not get a processor. So the CPU time
+of the thread decides. A stall whose time went by computing is logged as a warning and counted with cause "cpu"; any
+other (a busy machine, a blocking system call, another thread that holds the interpreter lock) is logged as information
+and counted with cause "wait".
+"""
+
+from __future__ import annotations
+
+import logging
+import sys
+import threading
+import time
+import traceback
+from collections import deque
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from types import FrameType
+from typing import NamedTuple
+
+from sampan.machinery.metrics import Metrics
+
+log = logging.getLogger(__name__)
+
+STALL_S = 0.25
+"""How late a beat may be."""
+_KEPT_STALLS = 20
+_STACK_DEPTH = 40
+
+Describe = Callable[[FrameType], str]
+"""What a frame of the stack works on, for people ("POST /api/v1/pods by alice"); empty if it does not tell."""
+
+
+class Stall(NamedTuple):
+    """A time in which the event loop did not run."""
+
+    wall_s: float
+    cpu_s: float
+    request: str
+    stack: str
+    """Empty where the stall was over before the thread looked."""
+
+    @property
+    def is_computing(self) -> bool:
+        """Whether the loop's own thread used up the time, rather than waited for something."""
+        return self.cpu_s >= STALL_S
+
+    def __str__(self) -> str:
+        serving = f" while serving {self.request}" if self.request else ""
+        return (
+            f"the event loop did not run for {self.wall_s:.2f} s (CPU time {self.cpu_s:.2f} s){serving}\n{self.stack}"
+        )
+
+
+class _Sample(NamedTuple):
+    beat: int
+    request: str
+    stack: str
+
+
+class LoopWatchdog:
+    """`with watchdog.watching():` in the loop's thread, while something calls `beat` every `interval_s`."""
+
+    def __init__(self, *, metrics: Metrics, interval_s: float, describe: Describe = lambda frame: "") -> None:
+        self._interval_s, self._describe = interval_s, describe
+        self._stopped = threading.Event()
+        self._thread_id = 0
+        self._beats = 0
+        self._beat_at = self._cpu_s = 0.0
+        """Time and the loop thread's CPU time at the last beat."""
+        self._sample: _Sample | None = None
+        self.stalls: deque[Stall] = deque(maxlen=_KEPT_STALLS)
+        """The latest ones."""
+        self.longest_s = 0.0
+        counted = metrics.counter(
+            "sampan_loop_stalls_total",
+            "Times that the event loop did not run for 250 ms, because it computed (cpu) or waited (wait).",
+            ("cause",),
+        )
+        self._computing, self._waiting = counted.labels("cpu"), counted.labels("wait")
+        metrics.function(
+            "sampan_loop_stall_max_cpu_seconds",
+            "The most CPU time that one stall of the event loop took.",
+            lambda: self.longest_s,
+        )
+
+    @contextmanager
+    def watching(self) -> Iterator[None]:
+        self._thread_id = threading.get_ident()
+        self._beat_at, self._cpu_s = time.monotonic(), time.thread_time()
+        self._stopped.clear()
+        thread = threading.Thread(target=self._watch, name="sampan-loop-watchdog", daemon=True)
+        thread.start()
+        try:
+            yield
+        finally:
+            self._stopped.set()
+
+    def beat(self) -> None:
+        """The loop is running."""
+        now, cpu_s = time.monotonic(), time.thread_time()
+        late_s = now - self._beat_at - self._interval_s
+        if late_s >= STALL_S:
+            # What may have been used before the beat was due does not count.
+            self._count(late_s, max(cpu_s - self._cpu_s - self._interval_s, 0.0))
+        self._beats += 1
+        self._beat_at, self._cpu_s = now, cpu_s
+
+    def _count(self, late_s: float, cpu_s: float) -> None:
+        sample = self._sample
+        if sample is None or sample.beat != self._beats:
+            sample = _Sample(self._beats, "", "")
+        stall = Stall(late_s, cpu_s, sample.request, sample.stack)
+        (self._computing if stall.is_computing else self._waiting).inc()
+        self.longest_s = max(self.longest_s, cpu_s)
+        self.stalls.append(stall)
+        log.log(logging.WARNING if stall.is_computing else logging.INFO, "%s", stall)
+
+    # -- in the thread of the watchdog -------------------------------------------------------------------------------
+
+    def _watch(self) -> None:
+        overdue_s = self._interval_s + STALL_S
+        while not self._stopped.wait(max(self._beat_at + overdue_s - time.monotonic(), STALL_S / 4)):
+            if time.monotonic() < self._beat_at + overdue_s:
+                continue
+            beat = self._beats
+            if self._sample is None or self._sample.beat != beat:
+                self._take_sample(beat)
+            self._stopped.wait(STALL_S)
+
+    def _take_sample(self, beat: int) -> None:
+        frame = sys._current_frames().get(self._thread_id)
+        if frame is None:
+            return
+        frames = [each for each, _ in traceback.walk_stack(frame)][:_STACK_DEPTH]
+        stack = "".join(reversed([f"  {_place(each)}\n" for each in frames]))
+        request = next((text for each in frames if (text := self._describe(each))), "")
+        if self._beats == beat:
+            self._sample = _Sample(beat, request, stack)
+
+
+def _place(frame: FrameType) -> str:
+    code = frame.f_code
+    return f"{code.co_filename}:{frame.f_lineno} {code.co_name}"
+
+
+__all__ = ["Describe", "LoopWatchdog", "Stall"]
