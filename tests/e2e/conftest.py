@@ -1,10 +1,36 @@
 """What end-to-end tests share."""
 
+import logging
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from sampan.machinery import loop_watchdog
 from tests.e2e.kubectl.command import Kubectl, find
+
+
+class _Stalls(logging.Handler):
+    """Collects what the watchdog says of loops that were held by computing."""
+
+    def __init__(self) -> None:
+        super().__init__(logging.WARNING)
+        self.messages: list[str] = []
+
+    def emit(self, record: logging.LogRecord) -> None:
+        message = record.getMessage()
+        if "importlib._bootstrap" not in message:  # modules are loaded once
+            self.messages.append(message)
+
+
+@pytest.fixture(autouse=True)
+def _the_loop_is_not_held() -> Iterator[None]:
+    """Fail a test in which any cluster of this process computed on its event loop for 250 ms, and name the stack."""
+    stalls = _Stalls()
+    loop_watchdog.log.addHandler(stalls)
+    yield
+    loop_watchdog.log.removeHandler(stalls)
+    assert not stalls.messages, "the event loop was held:\n" + "\n".join(stalls.messages)
 
 
 @pytest.fixture(scope="session")

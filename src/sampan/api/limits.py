@@ -18,8 +18,9 @@ DECODED_BODY_BYTES: Final = REQUEST_BODY_BYTES
 can stand for gigabytes; the expanded form gets no more room than a body that is written out."""
 
 BODY_VALUES: Final = 250_000
-"""How many values a body may have; an object or array counts twice. An empty object takes 3 bytes of JSON and up to a
-kilobyte of memory, so that 3 MiB could take a gigabyte. No object that can be stored has so many."""
+"""How many values a body may have; an object or array counts twice, and in YAML a key counts as a value. An empty
+object takes 3 bytes of JSON and up to a kilobyte of memory, so that 3 MiB could take a gigabyte. No object that can be
+stored has so many."""
 
 INLINE_YAML_BYTES: Final = 4 << 10
 """The largest YAML body that is decoded on the event loop, which takes a few milliseconds."""

@@ -33,10 +33,7 @@ class YamlError(ValueError):
 
 
 class YamlTooLargeError(YamlError):
-    """The JSON form of the text is larger than a request body may be."""
-
-    def __init__(self) -> None:
-        super().__init__(f"limit is {limits.DECODED_BODY_BYTES}")
+    """The JSON form of the text is larger than a request body may be, or has more values."""
 
 
 class Node:
@@ -95,7 +92,7 @@ def _build(events: Iterator[Any]) -> Node | None:
     anchors: dict[str, Node] = {}
     stack: list[Any] = []
     root: Node | None = None
-    size = 0
+    count = size = 0
     for event in events:
         if isinstance(event, yaml.CollectionEndEvent):
             stack.pop()
@@ -105,9 +102,12 @@ def _build(events: Iterator[Any]) -> Node | None:
         node = _node(event, anchors)
         if node is None:
             continue
+        count += 1
         size += len(node.value) + _MIN_NODE_BYTES
+        if count > limits.BODY_VALUES:
+            raise YamlTooLargeError(f"limit is {limits.BODY_VALUES} values")
         if size > limits.DECODED_BODY_BYTES:
-            raise YamlTooLargeError
+            raise YamlTooLargeError(f"limit is {limits.DECODED_BODY_BYTES}")
         if stack:
             stack[-1].append(node)
         else:

@@ -135,7 +135,7 @@ class _Reader:
         else:
             self._bytes += len(value) + 3 if isinstance(value, str) else len(str(value)) + 1
         if self._bytes > limits.DECODED_BODY_BYTES:
-            raise YamlTooLargeError
+            raise YamlTooLargeError(f"limit is {limits.DECODED_BODY_BYTES}")
 
     def _count(self, depth: int) -> None:
         if depth > MAX_DEPTH:
