@@ -63,19 +63,24 @@ async def cpu_time(work: Work, count: int) -> float:
     return time.process_time() - start
 
 
-async def growth(name: str, work: Work, count: int) -> Growth:
+async def growth(name: str, work: Work, count: int, prepare: Work | None = None) -> Growth:
     """The growth from a quarter of `count` to `count`. Cheap requests are sent once; those that look too expensive are
-    measured again, and the best times count."""
+    measured again, and the best times count. What `prepare` does for a size before it is measured costs nothing."""
+
+    async def best(size: int, repeats: int) -> float:
+        if prepare is not None:
+            await prepare(size)
+        return min([await cpu_time(work, size) for _ in range(repeats)])
+
     with without_collector():
-        large = await cpu_time(work, count)
+        large = await best(count, 1)
         if large <= FLOOR_S:
             return Growth(name, count, large, large)
-        small = min([await cpu_time(work, count // FACTOR) for _ in range(REPEATS)])
-        for _ in range(REPEATS - 1):
-            if large <= FLOOR_S or large <= small * MOST_GROWTH:
-                break
-            large = min(large, await cpu_time(work, count))
-            small = min(small, await cpu_time(work, count // FACTOR))
+        small = await best(count // FACTOR, REPEATS)
+        if large > small * MOST_GROWTH:
+            large = min(large, await best(count, REPEATS))
+        if large > small * MOST_GROWTH:
+            small = min(small, await best(count // FACTOR, REPEATS))
         return Growth(name, count, small, large)
 
 

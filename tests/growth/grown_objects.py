@@ -147,7 +147,7 @@ def _key(name: str, number: int, mode: str) -> str:
         return f"!bad key {number}"
     if mode == "nested":
         return f"{nested_name(number)}{number}"
-    return _KEYS.get(name, lambda number: f"key{number}")(number)
+    return _KEYS[name](number) if name in _KEYS else f"key{number}"
 
 
 _KEYS: dict[str, Callable[[int], str]] = {

@@ -39,6 +39,16 @@ STRICT_ERROR_LENGTH: Final = 4096
 """The longest field path in a strict decoding error, in characters. Keys can be as long as a body, and each of 100
 errors repeats them; whatever is longer than 4096 characters is cut to 256 in a Warning header anyhow."""
 
+# -- patches ---------------------------------------------------------------------------------------------------------
+
+PATCH_SHIFTED_ITEMS: Final = 100_000_000
+"""How many items the operations of one JSON patch may shift by inserting and removing in front of them. 10,000
+operations at the start of a list of a million items would move ten billion."""
+
+PATCH_REPEATED_ITEMS: Final = 200_000
+"""How many fields and items a strategic merge patch may go through again because it names the same list item twice.
+Each repetition merges the item as a whole, so a patch could cost the square of its size."""
+
 # -- stored objects --------------------------------------------------------------------------------------------------
 
 STORED_OBJECT_BYTES: Final = 3 << 19
@@ -61,6 +71,14 @@ not fit is left out, and the line says that it was truncated."""
 INLINE_GZIP_BYTES: Final = 16 << 10
 """The largest piece of a response that is compressed on the event loop; larger ones are compressed in a thread, since
 zlib does not hold the interpreter lock."""
+
+VALIDATION_ERRORS: Final = 10_000
+"""The most errors of one object that are collected. Objects that people write have a few dozen at most; some rules
+compare each item of one list with each of another, and would find millions."""
+
+VALIDATION_ERROR_CHARACTERS: Final = 1 << 20
+"""How much text of errors an answer holds. An error may show a whole list, and there may be one for each of its items:
+100 kB of body would become gigabytes."""
 
 WARNINGS_OF_PAIRS: Final = 256
 """The most warnings about pairs of items in one list (ports, file paths). The real API server sends no more than 4 KiB

@@ -17,7 +17,13 @@ class ExtendedResourceToleration:
         pod: Pod = attributes.obj
         containers = (*(pod.spec.containers or ()), *pod.spec.initContainers)
         asked = {name for container in containers for name in container.resources.requests if is_extended(name)}
-        for name in sorted(asked):
-            wanted = Toleration(key=name, operator="Exists", effect="NoSchedule")
-            if wanted not in pod.spec.tolerations:
-                pod.spec.tolerations.append(wanted)
+        if not asked:
+            return
+        tolerated = {
+            toleration.key
+            for toleration in pod.spec.tolerations
+            if toleration == Toleration(key=toleration.key, operator="Exists", effect="NoSchedule")
+        }
+        pod.spec.tolerations += [
+            Toleration(key=name, operator="Exists", effect="NoSchedule") for name in sorted(asked - tolerated)
+        ]

@@ -13,7 +13,7 @@ from sampan.api.types.core_v1 import Namespace, Pod, Toleration
 from sampan.apiserver.admission import lookup
 from sampan.apiserver.admission.chain import Attributes, Operation
 from sampan.apiserver.admission.configuration import ConfigurationError
-from sampan.apiserver.admission.runtime_class import covers, merged
+from sampan.apiserver.admission.runtime_class import TolerationCover, merged
 from sampan.machinery import errors
 
 DEFAULTS = "scheduler.alpha.kubernetes.io/defaultTolerations"
@@ -56,7 +56,8 @@ class PodTolerationRestriction:
         pod: Pod = attributes.obj
         given = tolerations_in(await _namespace(attributes), ALLOWED)
         allowed = self._allowed if given is None else given
-        if allowed and not all(any(covers(wide, found) for wide in allowed) for found in pod.spec.tolerations):
+        cover = TolerationCover(allowed or ())
+        if allowed and not all(map(cover.covers, pod.spec.tolerations)):
             whose = "cluster" if given is None else "namespace"
             start = "pod tolerations (possibly merged with namespace default tolerations) conflict with its"
             raise errors.unexpected(f"{start} {whose} whitelist")

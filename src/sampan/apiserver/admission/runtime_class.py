@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from heapq import heappop, heappush
+from math import inf
+
+from msgspec import structs
 
 from sampan.api.quantity import parse
 from sampan.api.resource import Resource
@@ -70,25 +75,75 @@ def _steer(attributes: Attributes, pod: Pod, scheduling: Scheduling) -> None:
 
 def merged(tolerations: Sequence[Toleration]) -> list[Toleration]:
     """Without those that others cover; of equals the first stays."""
-    kept: list[Toleration] = []
-    for index, toleration in enumerate(tolerations):
-        later = (other for other in tolerations[index + 1 :] if other != toleration)
-        if not any(covers(other, toleration) for other in (*kept, *later)):
-            kept.append(toleration)
-    return kept
+    others = TolerationCover(tolerations)
+    kept: dict[tuple[object, ...], Toleration] = {}
+    for toleration in tolerations:
+        key = structs.astuple(toleration)
+        others.remove(toleration)
+        if key not in kept and not others.covers(toleration, besides_equals=True):
+            kept[key] = toleration
+            others.add(toleration)
+    return list(kept.values())
 
 
-def covers(wide: Toleration, narrow: Toleration) -> bool:
-    if wide == narrow:
-        return True
-    if narrow.key != wide.key and not (wide.key == "" and wide.operator == "Exists"):
-        return False
-    if wide.effect not in ("", narrow.effect):
-        return False
-    if wide.effect == "NoExecute" and wide.tolerationSeconds is not None:
-        seconds = narrow.tolerationSeconds
-        if seconds is None or seconds > wide.tolerationSeconds:
-            return False
-    if wide.operator in ("Equal", ""):
-        return narrow.operator == "Equal" and narrow.value == wide.value
-    return wide.operator == "Exists"
+class TolerationCover:
+    """Tolerations that may cover another one, arranged so that it need not be compared with each of them."""
+
+    def __init__(self, tolerations: Iterable[Toleration] = ()) -> None:
+        self._counts: Counter[tuple[object, ...]] = Counter()
+        self._limits: dict[tuple[str | None, ...], Counter[float]] = {}
+        """By key (None for every key), effect, and the value that is tolerated (None for every value): for how many
+        seconds, and how many tolerate that long."""
+        self._longest: dict[tuple[str | None, ...], list[float]] = {}
+        """The same seconds, negated, as a heap; some may be gone."""
+        for toleration in tolerations:
+            self.add(toleration)
+
+    def add(self, toleration: Toleration) -> None:
+        self._counts[structs.astuple(toleration)] += 1
+        self._change(toleration, 1)
+
+    def remove(self, toleration: Toleration) -> None:
+        self._counts[structs.astuple(toleration)] -= 1
+        self._change(toleration, -1)
+
+    def covers(self, toleration: Toleration, *, besides_equals: bool = False) -> bool:
+        """Whether one of them tolerates all that this one does; `besides_equals`: one that is not the same."""
+        equal = self._counts[structs.astuple(toleration)]
+        if equal and not besides_equals:
+            return True
+        self._change(toleration, -equal)
+        found = any(self._lasts(place, toleration.tolerationSeconds) for place in _places_covering(toleration))
+        self._change(toleration, equal)
+        return found
+
+    def _change(self, toleration: Toleration, by: int) -> None:
+        if by == 0 or toleration.operator not in ("Equal", "", "Exists"):
+            return
+        place, limit = _place(toleration)
+        counts = self._limits.setdefault(place, Counter())
+        if counts[limit] == 0:
+            heappush(self._longest.setdefault(place, []), -limit)
+        counts[limit] += by
+
+    def _lasts(self, place: tuple[str | None, ...], seconds: int | None) -> bool:
+        counts, longest = self._limits.get(place), self._longest.get(place, [])
+        while counts is not None and longest and counts[-longest[0]] <= 0:
+            heappop(longest)
+        return bool(longest) and -longest[0] >= (inf if seconds is None else seconds)
+
+
+def _place(wide: Toleration) -> tuple[tuple[str | None, ...], float]:
+    is_every_value = wide.operator == "Exists"
+    key = None if is_every_value and wide.key == "" else wide.key
+    is_limited = wide.effect == "NoExecute" and wide.tolerationSeconds is not None
+    limit = float(wide.tolerationSeconds or 0) if is_limited else inf
+    return (key, wide.effect, None if is_every_value else wide.value), limit
+
+
+def _places_covering(narrow: Toleration) -> Iterator[tuple[str | None, ...]]:
+    for key in (narrow.key, None):
+        for effect in {"", narrow.effect}:
+            yield key, effect, None
+            if narrow.operator == "Equal":
+                yield key, effect, narrow.value

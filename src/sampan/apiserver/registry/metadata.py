@@ -51,8 +51,8 @@ def faults_of_update(meta: ObjectMeta, old: ObjectMeta, *, is_custom: bool = Fal
 
 def _change_faults(meta: ObjectMeta, old: ObjectMeta) -> list[FieldError]:
     faults: list[FieldError] = []
-    if old.deletionTimestamp is not None and (new := [f for f in meta.finalizers if f not in old.finalizers]):
-        added = ", ".join(gotext.quote(f) for f in sorted(set(new)))
+    if old.deletionTimestamp is not None and (new := set(meta.finalizers).difference(old.finalizers)):
+        added = ", ".join(gotext.quote(finalizer) for finalizer in sorted(new))
         text = (
             f"no new finalizers can be added if the object is being deleted, found new finalizers []string{{{added}}}"
         )

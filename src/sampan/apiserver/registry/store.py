@@ -9,6 +9,7 @@ from __future__ import annotations
 import uuid
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any
 
 from sampan.api import limits
@@ -136,7 +137,7 @@ class Store:
         faults = metadata.faults_of_new(
             obj.metadata, self.resource.namespaced, strategy.name_faults, is_custom=self.resource.is_custom
         )
-        own = list(strategy.validate_create(ctx, obj))
+        own = list(islice(strategy.validate_create(ctx, obj), limits.VALIDATION_ERRORS))
         if faults or own:
             raise self._invalid(obj, own if own and strategy.metadata_last else faults + own)
         ctx.warn_all(strategy.warnings(ctx, obj, None))
@@ -241,7 +242,7 @@ class Store:
         is_custom = self.resource.is_custom
         faults = metadata.faults_of_update(obj.metadata, old.metadata, is_custom=is_custom)
         faults.extend(refusals)
-        faults.extend(strategy.validate_update(ctx, obj, old))
+        faults.extend(islice(strategy.validate_update(ctx, obj, old), limits.VALIDATION_ERRORS))
         if faults:
             if strategy.validates_whole:
                 faults += metadata.faults_of_new(obj.metadata, self.resource.namespaced, strategy.name_faults)

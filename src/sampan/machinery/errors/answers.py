@@ -6,7 +6,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from sampan.api import gotext
+from sampan.api import gotext, limits
 from sampan.api.faults import FieldError, joined
 from sampan.machinery.errors import status
 from sampan.machinery.errors.status import ApiError
@@ -59,8 +59,18 @@ def apply_conflict(message: str, causes: Sequence[Mapping[str, str]]) -> status.
 def invalid(kind: str, name: str, faults: Sequence[FieldError], *, group: str = "") -> status.Invalid:
     """An object with these faults; `kind` is the kind's name, not the resource's."""
     subject = f"{_qualified(kind, group)} {gotext.quote(name)} is invalid"
-    message = f"{subject}: {joined([str(fault) for fault in faults])}" if faults else subject
-    return status.Invalid(message, details=_details(kind, name, group, causes=[fault.cause() for fault in faults]))
+    texts: list[str] = []
+    causes: list[dict[str, str]] = []
+    room = limits.VALIDATION_ERROR_CHARACTERS
+    for fault in faults:
+        cause = fault.cause()
+        texts.append(f"{fault.field}: {cause['message']}")
+        causes.append(cause)
+        room -= len(texts[-1])
+        if room < 0:
+            break
+    message = f"{subject}: {joined(texts)}" if texts else subject
+    return status.Invalid(message, details=_details(kind, name, group, causes=causes))
 
 
 def forbidden(

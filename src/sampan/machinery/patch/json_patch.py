@@ -10,6 +10,7 @@ from typing import Any
 
 import msgspec
 
+from sampan.api import limits
 from sampan.api.schema import copy_value
 from sampan.machinery.patch.equality import same
 from sampan.machinery.patch.faults import (
@@ -27,6 +28,8 @@ MAX_COPIED_BYTES = 3 * 1024 * 1024
 Operation = dict[str, Any]
 _PARTS = ("op", "path", "from", "value")
 _INDEX = re.compile(r"[+-]?[0-9]+")
+_MOST_DIGITS = 19
+"""Of a number of 64 bits; Python refuses to read numbers of thousands of digits."""
 
 
 def check_json_patch(patch: Any) -> list[Operation]:
@@ -76,6 +79,7 @@ class _Work:
         self.root = document
         self._copies_left = max_copied_bytes
         self._max_copied_bytes = max_copied_bytes
+        self._shifts_left = limits.PATCH_SHIFTED_ITEMS
         self._own: dict[int, Any] = {}
         """Our copies by id. They are kept here so that no other object can take the id of one."""
 
@@ -89,13 +93,13 @@ class _Work:
     def add(self, operation: Operation) -> None:
         path = _pointer(operation, "path", "add operation failed to decode path: missing value")
         parent, key = self._parent(path, f'add operation does not apply: doc is missing path: "{path}": missing value')
-        _insert(parent, key, operation.get("value"), f"error in add for path: '{path}'")
+        self._insert(parent, key, operation.get("value"), f"error in add for path: '{path}'")
 
     def remove(self, operation: Operation) -> None:
         path = _pointer(operation, "path", "remove operation failed to decode path: missing value")
         missing = f'remove operation does not apply: doc is missing path: "{path}": missing value'
         parent, key = self._parent(path, missing)
-        _delete(parent, key, f"error in remove for path: '{path}'")
+        self._delete(parent, key, f"error in remove for path: '{path}'")
 
     def replace(self, operation: Operation) -> None:
         path = _pointer(operation, "path", "replace operation failed to decode path: " + _NO_PATH)
@@ -121,11 +125,11 @@ class _Work:
         parent, key = self._parent(source, missing)
         failed = f"error in move for path: '{key}'"
         value = _read(parent, key, failed)
-        _delete(parent, key, failed)
+        self._delete(parent, key, failed)
         path = _pointer(operation, "path", "move operation failed to decode path: " + _NO_PATH)
         missing = f"move operation does not apply: doc is missing destination path: {path}: missing value"
         parent, key = self._parent(path, missing)
-        _insert(parent, key, value, f"error in move for path: '{path}'")
+        self._insert(parent, key, value, f"error in move for path: '{path}'")
 
     def copy(self, operation: Operation) -> None:
         source = _pointer(operation, "from", "copy operation failed to decode from: " + _NO_FROM)
@@ -135,7 +139,7 @@ class _Work:
         missing = f"copy operation does not apply: doc is missing destination path: {path}: missing value"
         parent, key = self._parent(path, missing)
         self._count_copied(value)
-        _insert(parent, key, copy_value(value), "error while adding value during copy")
+        self._insert(parent, key, copy_value(value), "error while adding value during copy")
 
     def _count_copied(self, value: Any) -> None:
         if value is None:
@@ -173,6 +177,32 @@ class _Work:
                 place[key] = below
             place = below
         return place, keys[-1]
+
+    def _insert(self, parent: dict[str, Any] | list[Any], key: str, value: Any, failed: str) -> None:
+        if isinstance(parent, dict):
+            parent[key] = value
+        elif key == "-":
+            parent.append(value)
+        else:
+            wrong = f"value was not a proper array index: '{key}': "
+            index = _index(key, len(parent) + 1, failed, wrong)
+            self._count_shifted(len(parent) - index)
+            parent.insert(index, value)
+
+    def _delete(self, parent: dict[str, Any] | list[Any], key: str, failed: str) -> None:
+        if isinstance(parent, list):
+            index = _position(parent, key, failed)
+            self._count_shifted(len(parent) - index)
+            del parent[index]
+        elif key in parent:
+            del parent[key]
+        else:
+            raise RefusedPatch(f"{failed}: Unable to remove nonexistent key: {key}: missing value")
+
+    def _count_shifted(self, items: int) -> None:
+        self._shifts_left -= items
+        if self._shifts_left < 0:
+            raise TooManyOperations("The operations of the JSON patch shift too many items of lists")
 
     def _owned(self, container: dict[str, Any] | list[Any]) -> dict[str, Any] | list[Any]:
         if id(container) in self._own:
@@ -225,26 +255,6 @@ def _read(parent: dict[str, Any] | list[Any], key: str, failed: str) -> Any:
     return parent[_position(parent, key, failed)] if isinstance(parent, list) else parent.get(key)
 
 
-def _insert(parent: dict[str, Any] | list[Any], key: str, value: Any, failed: str) -> None:
-    if isinstance(parent, dict):
-        parent[key] = value
-    elif key == "-":
-        parent.append(value)
-    else:
-        parent.insert(
-            _index(key, len(parent) + 1, failed, "value was not a proper array index: '" + key + "': "), value
-        )
-
-
-def _delete(parent: dict[str, Any] | list[Any], key: str, failed: str) -> None:
-    if isinstance(parent, list):
-        del parent[_position(parent, key, failed)]
-    elif key in parent:
-        del parent[key]
-    else:
-        raise RefusedPatch(f"{failed}: Unable to remove nonexistent key: {key}: missing value")
-
-
 def _position(parent: list[Any], key: str, failed: str, *, is_whole: bool = False) -> int:
     """The index of an item; `is_whole` if `failed` is all there is to say where it is not there."""
     try:
@@ -258,8 +268,7 @@ def _position(parent: list[Any], key: str, failed: str, *, is_whole: bool = Fals
 def _index(key: str, length: int, failed: str, prefix: str = "") -> int:
     if not _INDEX.fullmatch(key):
         raise RefusedPatch(f'{failed}: {prefix}strconv.Atoi: parsing "{key}": invalid syntax')
-    index = int(key)
-    if abs(index) >= 1 << 63:
+    if len(key.lstrip("+-0")) > _MOST_DIGITS or not -(1 << 63) <= (index := int(key)) < 1 << 63:
         raise RefusedPatch(f'{failed}: {prefix}strconv.Atoi: parsing "{key}": value out of range')
     if not -length <= index < length:
         raise RefusedPatch(f"{failed}: Unable to access invalid index: {index}: invalid index referenced")

@@ -2,12 +2,12 @@
 
 Lists with the strategy `merge` are merged item by item, others are replaced; directives in the patch (`directives`)
 delete, replace and order. The same rules join two patches into one, which a three-way diff needs: then directives are
-kept for the server instead of carried out (`_JOIN`).
+kept for the server instead of carried out (`_Run.join`).
 """
 
 from typing import Any
 
-from sampan.api import gotext
+from sampan.api import gotext, limits
 from sampan.api.schema import Schema
 from sampan.machinery.patch.directives import (
     DELETE_FROM,
@@ -25,11 +25,28 @@ from sampan.machinery.patch.directives import (
     wrong_type,
 )
 from sampan.machinery.patch.equality import same
-from sampan.machinery.patch.faults import MalformedPatch, PatchError, cannot_unmarshal, within_depth
+from sampan.machinery.patch.faults import MalformedPatch, PatchError, TooManyOperations, cannot_unmarshal, within_depth
 from sampan.machinery.patch.order import arranged
 
 Object = dict[str, Any]
-_APPLY, _JOIN = False, True
+
+
+class _Run:
+    """How a patch is carried out, and the work that it may still cause by naming an item of a list again."""
+
+    __slots__ = ("join", "repeated", "room")
+
+    def __init__(self, *, join: bool) -> None:
+        self.join = join
+        self.repeated = 0
+        """How many repeated items are being merged, one within the other."""
+        self.room = limits.PATCH_REPEATED_ITEMS
+
+    def spend(self, items: int) -> None:
+        if self.repeated:
+            self.room -= items
+            if self.room < 0:
+                raise TooManyOperations("The patch merges the same items of lists too often")
 
 
 def check_strategic_patch(patch: Any) -> Object:
@@ -42,26 +59,27 @@ def check_strategic_patch(patch: Any) -> Object:
 @within_depth
 def apply_strategic_patch(document: Object, patch: Object, schema: Schema) -> Object:
     """The document after the patch. Shares what is unchanged with both."""
-    return _merge_object(document, patch, schema, _APPLY)
+    return _merge_object(document, patch, schema, _Run(join=False))
 
 
 @within_depth
 def join_strategic_patches(first: Object, second: Object, schema: Schema) -> Object:
     """One patch that does what the two do one after the other."""
-    return _merge_object(first, second, schema, _JOIN)
+    return _merge_object(first, second, schema, _Run(join=True))
 
 
-def _merge_object(original: Object, patch: Object, schema: Schema, join: bool) -> Object:
+def _merge_object(original: Object, patch: Object, schema: Schema, run: _Run) -> Object:
     if PATCH in patch:
         return _directed(patch)
+    run.spend(len(original) + len(patch))
     result = original.copy()
     if any(key[:1] == "$" for key in patch):
         patch = patch.copy()
-        _retain_keys(result, patch, join)
-        _order_lists(result, patch, schema, join)
-        _delete_from_lists(result, patch, schema, join)
+        _retain_keys(result, patch, run)
+        _order_lists(result, patch, schema, run)
+        _delete_from_lists(result, patch, schema, run)
     for key, value in patch.items():
-        _merge_field(result, key, value, schema, join)
+        _merge_field(result, key, value, schema, run)
     return result
 
 
@@ -78,21 +96,21 @@ def _unknown_directive(patch: Object) -> PatchError:
     return PatchError(f"unknown patch type: {gotext.text(patch[PATCH])} in map: {gotext.value(patch)}")
 
 
-def _merge_field(result: Object, key: str, value: Any, schema: Schema, join: bool) -> None:
+def _merge_field(result: Object, key: str, value: Any, schema: Schema, run: _Run) -> None:
     current = result.get(key)
     if value is None:
         result.pop(key, None)
-        if join:
+        if run.join:
             result[key] = None
     elif isinstance(value, dict) and isinstance(current, dict):
         field = lookup(schema, key)
         is_replaced = "replace" in field.patch_strategy
-        result[key] = value if is_replaced else _merge_object(current, value, field, join)
+        result[key] = value if is_replaced else _merge_object(current, value, field, run)
     elif isinstance(value, list) and isinstance(current, list):
         field = lookup(schema, key)
-        result[key] = _merge_list(current, value, field, join) if "merge" in field.patch_strategy else value
+        result[key] = _merge_list(current, value, field, run) if "merge" in field.patch_strategy else value
     else:
-        _take(result, key, without_directives(value, keep_nulls=join))
+        _take(result, key, without_directives(value, keep_nulls=run.join))
 
 
 def _take(result: Object, key: str, value: Any) -> None:
@@ -102,12 +120,12 @@ def _take(result: Object, key: str, value: Any) -> None:
         result[key] = value
 
 
-def _retain_keys(result: Object, patch: Object, join: bool) -> None:
+def _retain_keys(result: Object, patch: Object, run: _Run) -> None:
     """Carry out $retainKeys on the result and take it out of the patch."""
     if RETAIN_KEYS not in patch:
         return
     listed = patch.pop(RETAIN_KEYS)
-    if join:
+    if run.join:
         if not same(result.setdefault(RETAIN_KEYS, listed), listed):
             told = f"{gotext.value(result[RETAIN_KEYS])} and {gotext.value(listed)} are not deep equal"
             raise PatchError(f"{told}: this may happen when calculating the 3-way diff patch")
@@ -125,18 +143,18 @@ def _is_about_a_list(key: str) -> bool:
     return key.startswith((DELETE_FROM, SET_ORDER))
 
 
-def _order_lists(result: Object, patch: Object, schema: Schema, join: bool) -> None:
+def _order_lists(result: Object, patch: Object, schema: Schema, run: _Run) -> None:
     """Merge the lists that the patch gives an order for, put them in order, and take both out of the patch."""
     for key in [key for key in patch if key.startswith(SET_ORDER)]:
         order = patch.pop(key)
-        if join and not same(result.setdefault(key, order), order):
+        if run.join and not same(result.setdefault(key, order), order):
             raise MalformedPatch("invalid patch format of setElementOrder list")
         if not isinstance(order, list):
             raise wrong_type(list, order)
-        _order_list(result, patch, field_named_by(key, SET_ORDER), order, schema, join)
+        _order_list(result, patch, field_named_by(key, SET_ORDER), order, schema, run)
 
 
-def _order_list(result: Object, patch: Object, name: str, order: list[Any], schema: Schema, join: bool) -> None:
+def _order_list(result: Object, patch: Object, name: str, order: list[Any], schema: Schema, run: _Run) -> None:
     current, value = result.get(name, []), patch.get(name, [])
     for part in (current, value):
         if not isinstance(part, list):
@@ -152,7 +170,7 @@ def _order_list(result: Object, patch: Object, name: str, order: list[Any], sche
     if name not in result:
         merged = without_directives(value, keep_nulls=True)
     elif name in patch and "merge" in field.patch_strategy:
-        merged, live = _merge_list(current, value, field, join), _live_order(current, value, key)
+        merged, live = _merge_list(current, value, field, run), _live_order(current, value, key)
     elif name in patch:
         merged = value
     result[name] = arranged(merged, key, wanted=order, live=live)
@@ -201,45 +219,46 @@ def _directive_of(item: Any) -> Any:
     return item.get(PATCH)
 
 
-def _delete_from_lists(result: Object, patch: Object, schema: Schema, join: bool) -> None:
+def _delete_from_lists(result: Object, patch: Object, schema: Schema, run: _Run) -> None:
     """Carry out $deleteFromPrimitiveList on the result, after the list itself was merged, and take both out."""
     for key in [key for key in patch if key.startswith(DELETE_FROM)]:
         gone = patch.pop(key)
-        if join:
+        if run.join:
             result[key] = gone
             continue
         name = field_named_by(key, DELETE_FROM)
         if name in patch:
-            _merge_field(result, name, patch.pop(name), schema, join)
-        _delete_from(result, name, gone, schema)
+            _merge_field(result, name, patch.pop(name), schema, run)
+        _delete_from(result, name, gone, schema, run)
 
 
-def _delete_from(result: Object, name: str, gone: Any, schema: Schema) -> None:
+def _delete_from(result: Object, name: str, gone: Any, schema: Schema, run: _Run) -> None:
     current = result.get(name)
     if gone is None:
         result.pop(name, None)
     elif not isinstance(current, list) or not isinstance(gone, list):
         # The real server then takes it for a plain patch of the field, if only the types agree.
         if type(current) is type(gone):
-            _merge_field(result, name, gone, schema, _APPLY)
+            _merge_field(result, name, gone, schema, run)
     elif current or gone:
         field = lookup(schema, name)
         if holds_objects(current, gone):
-            result[name] = _merge_list(current, gone, field, _APPLY)
+            result[name] = _merge_list(current, gone, field, run)
         else:
             marks = set(identities(gone, ""))
             result[name] = [item for item in current if identity(item) not in marks]
 
 
-def _merge_list(original: list[Any], patch: list[Any], field: Schema, join: bool) -> list[Any]:
+def _merge_list(original: list[Any], patch: list[Any], field: Schema, run: _Run) -> list[Any]:
     if not original and not patch:
         return original
+    run.spend(len(original) + len(patch))
     if not holds_objects(original, patch):
         merged = {identity(item): item for item in (*original, *patch)}
         return arranged(list(merged.values()), field.patch_key, wanted=patch, live=original)
     key = _merge_key(field)
     original, patch = _special_items(original, patch, key)
-    merged_items = _merge_items(original, patch, field.items or field, key, join)
+    merged_items = _merge_items(original, patch, field.items or field, key, run)
     return arranged(merged_items, key, wanted=patch, live=original)
 
 
@@ -269,19 +288,24 @@ def _checked_directive(item: Object) -> Any:
     return item[PATCH]
 
 
-def _merge_items(original: list[Any], patch: list[Any], schema: Schema, key: str, join: bool) -> list[Any]:
+def _merge_items(original: list[Any], patch: list[Any], schema: Schema, key: str, run: _Run) -> list[Any]:
     merged = list(original)
     places: dict[Any, int] = {}
     for place, item in enumerate(original):
         if key in item:
             places.setdefault(identity(item[key]), place)
+    named: set[Any] = set()
     for item in patch:
         mark = identity(merge_value(item, key))
-        if mark in places:
-            merged[places[mark]] = _merge_object(merged[places[mark]], item, schema, join)
-        else:
-            places[mark] = len(merged)
+        place = places.setdefault(mark, len(merged))
+        if place == len(merged):
             merged.append(item)
+        else:
+            is_repeated = mark in named
+            run.repeated += is_repeated
+            merged[place] = _merge_object(merged[place], item, schema, run)
+            run.repeated -= is_repeated
+        named.add(mark)
     return merged
 
 

@@ -142,7 +142,9 @@ def _by_key(items: list[Any], key: str) -> dict[str, list[Object]]:
     the last comes first, since the real one pairs them so."""
     found: dict[str, list[Object]] = {}
     for item in items:
-        found.setdefault(gotext.value(merge_value(item, key)), []).insert(0, item)
+        found.setdefault(gotext.value(merge_value(item, key)), []).append(item)
+    for same_key in found.values():
+        same_key.reverse()
     return found
 
 

@@ -1,5 +1,9 @@
 """The status of a claim: what was allocated to it, who uses it, and how its devices are."""
 
+from collections.abc import Sequence
+
+from msgspec import structs
+
 from sampan.api import addresses, names
 from sampan.api.faults import FieldError
 from sampan.api.types.resource_v1 import (
@@ -70,9 +74,14 @@ def _reservation_faults(claim: ResourceClaim, old: ResourceClaimStatus) -> Fault
         return
     if claim.status.allocation is None:
         yield FieldError.forbidden(at, "may not be specified when `allocated` is not set")
-    elif claim.metadata.deletionTimestamp is not None and any(user not in old.reservedFor for user in users):
+    elif claim.metadata.deletionTimestamp is not None and _has_new(users, old.reservedFor):
         text = "new entries may not be added while `deallocationRequested` or `deletionTimestamp` are set"
         yield FieldError.forbidden(at, text)
+
+
+def _has_new(users: Sequence[ResourceClaimConsumerReference], old: Sequence[ResourceClaimConsumerReference]) -> bool:
+    known = {structs.astuple(user) for user in old}
+    return any(structs.astuple(user) not in known for user in users)
 
 
 def _consumer_faults(user: ResourceClaimConsumerReference, at: str) -> Faults:
@@ -107,13 +116,17 @@ def binding_faults(conditions: list[str], failures: list[str], at: str) -> Fault
     here, there = f"{at}.bindingConditions", f"{at}.bindingFailureConditions"
     yield from each(conditions, MOST_CONDITIONS, qualified, here)
     yield from each(failures, MOST_CONDITIONS, qualified, there)
+    seen: set[str] = set()
     for index, condition in enumerate(conditions):
-        if condition in conditions[:index]:
+        if condition in seen:
             yield FieldError.duplicate(f"{here}[{index}]", condition)
+        seen.add(condition)
+    failed: set[str] = set()
     for index, condition in enumerate(failures):
-        if condition in failures[:index]:
+        if condition in failed:
             yield FieldError.duplicate(f"{there}[{index}]", condition)
-        if condition in conditions:
+        failed.add(condition)
+        if condition in seen:
             text = "bindingFailureConditions must not overlap with bindingConditions"
             yield FieldError.invalid(f"{there}[{index}]", condition, text)
     if failures and not conditions:

@@ -19,10 +19,12 @@ def review_faults(versions: Sequence[str], at: str, *, needs_known: bool, missin
     if not versions:
         yield FieldError.required(at, missing)
         return
+    seen: set[str] = set()
     for index, version in enumerate(versions):
-        if version in versions[:index]:
+        if version in seen:
             yield FieldError.invalid(f"{at}[{index}]", version, "duplicate version")
             continue
+        seen.add(version)
         for text in names.dns1035_label(version):
             yield FieldError.invalid(f"{at}[{index}]", version, text)
     if needs_known and not has_known(versions):

@@ -100,9 +100,9 @@ def _keep(conditions: list[CertificateSigningRequestCondition], old: Conditions,
 
 
 def _put_times(conditions: Conditions, old: Conditions, now: str) -> None:
+    timed = {(c.type, c.status): c for c in reversed(old) if c.lastTransitionTime}
     for condition in conditions:
-        same = (c for c in old if (c.type, c.status) == (condition.type, condition.status) and c.lastTransitionTime)
-        before = next(same, None)
+        before = timed.get((condition.type, condition.status))
         if condition.lastUpdateTime is None:
             condition.lastUpdateTime = now
         if condition.lastTransitionTime is None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from copy import copy
 
@@ -116,12 +117,12 @@ def _keep_metadata(new: ObjectMeta, old: ObjectMeta) -> None:
 
 def _keep_observed_generations(new: PodStatus, old: PodStatus) -> None:
     """A condition that does not say which generation it is about is about the one that it was about."""
-    known: dict[str, list[int]] = {}
+    known: dict[str, deque[int]] = {}
     for condition in old.conditions:
-        known.setdefault(condition.type, []).append(condition.observedGeneration)
+        known.setdefault(condition.type, deque()).append(condition.observedGeneration)
     for condition in new.conditions:
         before = known.get(condition.type)
-        generation = before.pop(0) if before else 0
+        generation = before.popleft() if before else 0
         condition.observedGeneration = condition.observedGeneration or generation
 
 

@@ -114,10 +114,11 @@ def _misapplied(scope: str, hard: Mapping[str, str]) -> int:
 
 def _scope_faults(spec: ResourceQuotaSpec) -> Faults:
     at = "spec.scopes"
+    misapplied = {scope: _misapplied(scope, spec.hard) for scope in set(spec.scopes)}
     for scope in spec.scopes:
         if scope not in _APPLIES_TO:
             yield FieldError.invalid(at, spec.scopes, "unsupported scope")
-        for _ in range(_misapplied(scope, spec.hard)):
+        for _ in range(misapplied[scope]):
             yield FieldError.invalid(at, spec.scopes, "unsupported scope applied to resource")
     for pair in _OPPOSITES:
         if pair <= set(spec.scopes):
@@ -125,17 +126,19 @@ def _scope_faults(spec: ResourceQuotaSpec) -> Faults:
 
 
 def _selector_faults(spec: ResourceQuotaSpec, selector: ScopeSelector) -> Faults:
-    at = "spec.scopeSelector.matchExpressions"
+    at, whole = "spec.scopeSelector.matchExpressions", shown(selector)
+    scopes = {term.scopeName for term in selector.matchExpressions}
+    misapplied = {scope: _misapplied(scope, spec.hard) for scope in scopes}
     for term in selector.matchExpressions:
         if term.scopeName not in _APPLIES_TO:
             yield FieldError.invalid(f"{at}.scopeName", term.scopeName, "unsupported scope")
-        for _ in range(_misapplied(term.scopeName, spec.hard)):
-            yield FieldError.invalid(at, shown(selector), "unsupported scope applied to resource")
+        for _ in range(misapplied[term.scopeName]):
+            yield FieldError.invalid(at, whole, "unsupported scope applied to resource")
         if _is_plain(term.scopeName) and term.operator != "Exists":
             yield FieldError.invalid(f"{at}.operator", term.operator, _NOT_EXISTS)
         yield from _operator_faults(term.operator, term.values, at)
     for pair in _OPPOSITES:
-        if pair <= {term.scopeName for term in selector.matchExpressions}:
+        if pair <= scopes:
             yield FieldError.invalid(at, spec.scopes or None, "conflicting scopes")
 
 

@@ -1,5 +1,6 @@
 """StorageClass: a kind of storage by name, and who makes it."""
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 
 from sampan.api.faults import FieldError
@@ -48,14 +49,15 @@ class StorageClassStrategy(Strategy):
 
 
 def _topology_faults(terms: Sequence[TopologySelectorTerm], at: str) -> Faults:
-    seen: list[dict[str, set[str]]] = []
+    seen: Counter[frozenset[tuple[str, frozenset[str]]]] = Counter()
     for index, term in enumerate(terms):
         here = f"{at}[{index}].matchLabelExpressions"
         yield from _expression_faults(term.matchLabelExpressions, here)
-        places = {expression.key: set(expression.values or ()) for expression in term.matchLabelExpressions}
-        for _ in range(seen.count(places)):
+        values = {expression.key: frozenset(expression.values or ()) for expression in term.matchLabelExpressions}
+        places = frozenset(values.items())
+        for _ in range(seen[places]):
             yield FieldError.duplicate(here, "")
-        seen.append(places)
+        seen[places] += 1
 
 
 def _expression_faults(expressions: Sequence[TopologySelectorLabelRequirement], at: str) -> Faults:

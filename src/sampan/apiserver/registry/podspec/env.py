@@ -17,6 +17,7 @@ from sampan.api.types.core_v1 import (
     ResourceFieldSelector,
     SecretEnvSource,
     SecretKeySelector,
+    Volume,
 )
 from sampan.apiserver.registry.podspec.everywhere import containers_of
 from sampan.apiserver.registry.podspec.file_paths import no_backsteps
@@ -193,14 +194,16 @@ def _object_ref(ref: ConfigMapEnvSource | SecretEnvSource, at: str) -> Faults:
 
 def file_volume_faults(spec: PodSpec, at: str) -> Faults:
     """Files with environment variables lie in volumes that the pod itself fills."""
+    volumes: dict[str, Volume] = {}
+    for volume in reversed(spec.volumes):
+        volumes[volume.name] = volume
     for part, container, place in containers_of(spec):
         for index, variable in enumerate(container.env):
             if variable.valueFrom is None or variable.valueFrom.fileKeyRef is None:
                 continue
             name = variable.valueFrom.fileKeyRef.volumeName
             here = f"{at}.{part}[{place}].env[{index}].valueFrom.fileKeyRef.volumeName"
-            volume = next((found for found in spec.volumes if found.name == name), None)
-            if volume is None:
+            if name not in volumes:
                 yield FieldError.not_found(here, name)
-            elif volume.emptyDir is None:
+            elif volumes[name].emptyDir is None:
                 yield FieldError.invalid(here, name, "referenced volume must be of type emptyDir")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import TYPE_CHECKING
 
@@ -105,19 +106,22 @@ def _against_limit(name: str, amount: Quantity, limits: Mapping[str, str], at: s
 
 def _claims(claims: Sequence[ResourceClaim], pod_claims: Collection[str], at: str) -> Faults:
     seen: set[str] = set()
+    requests: Counter[str] = Counter()
+    known = f": {', '.join(sorted(pod_claims))}" if pod_claims else " which is empty"
+    not_found = f"must be one of the names in pod.spec.resourceClaims{known}"
     for index, claim in enumerate(claims):
         here, name = f"{at}[{index}]", claim.name
         if not name:
             yield FieldError.required(here)
             continue
-        yield from _claim_again(claim, seen, here)
+        yield from _claim_again(claim, seen, requests, here)
         if name not in pod_claims:
-            known = f": {', '.join(sorted(pod_claims))}" if pod_claims else " which is empty"
-            yield FieldError(NOT_FOUND, here, name, f"must be one of the names in pod.spec.resourceClaims{known}")
+            yield FieldError(NOT_FOUND, here, name, not_found)
 
 
-def _claim_again(claim: ResourceClaim, seen: set[str], at: str) -> Faults:
-    """A claim, or a request of one, that is used already."""
+def _claim_again(claim: ResourceClaim, seen: set[str], requests: Counter[str], at: str) -> Faults:
+    """Errors of a claim, or of a request of one, that is used already. `requests` counts what was seen by the part
+    before the first slash."""
     name = claim.name
     if name in seen:
         yield FieldError.duplicate(at, name)
@@ -128,9 +132,11 @@ def _claim_again(claim: ResourceClaim, seen: set[str], at: str) -> Faults:
         if key in seen:
             yield FieldError.duplicate(at, key)
     else:
-        for _ in [other for other in seen if other.partition("/")[0] == name]:
+        for _ in range(requests[name]):
             yield FieldError.duplicate(at, name)
-    seen.add(key)
+    if key not in seen:
+        seen.add(key)
+        requests[key.partition("/")[0]] += 1
 
 
 # -- the pod as a whole ----------------------------------------------------------------------------------------------

@@ -26,8 +26,9 @@ def label_keys(match: Sequence[str], mismatch: Sequence[str], selector: LabelSel
     yield from _keys(mismatch, selector, f"{at}.mismatchLabelKeys")
     if selector is not None:
         yield from _keys_selected_twice(match, selector, at)
+    both = set(match).intersection(mismatch)
     for index, key in enumerate(match):
-        if key in mismatch:
+        if key in both:
             text = "exists in both matchLabelKeys and mismatchLabelKeys"
             yield FieldError.invalid(f"{at}.matchLabelKeys[{index}]", key, text)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from sampan.api import addresses, names
 from sampan.api.faults import FieldError
@@ -91,15 +91,20 @@ def _revived(
     spec: PodSpec,
     part: str,
 ) -> Faults:
+    alive = {status.name for status in new if status.state.terminated is None}
+    by_name = _first_by_name(containers)
     for index, before in enumerate(old):
         ended = before.state.terminated
         if ended is None:
             continue
-        is_back = any(found.name == before.name and found.state.terminated is None for found in new)
-        container = next((found for found in containers if found.name == before.name), None)
-        if is_back and not (container is not None and may_restart(container, spec, ended.exitCode)):
+        container = by_name.get(before.name)
+        if before.name in alive and not (container is not None and may_restart(container, spec, ended.exitCode)):
             text = "may not be transitioned to non-terminated state"
             yield FieldError.forbidden(f"status.{part}[{index}].state", text)
+
+
+def _first_by_name(containers: Sequence[AnyContainer]) -> dict[str, AnyContainer]:
+    return {container.name: container for container in reversed(containers)}
 
 
 # -- claims ----------------------------------------------------------------------------------------------------------
@@ -211,12 +216,17 @@ def _linux_user(user: LinuxContainerUser, at: str) -> Faults:
 def _health(pod: Pod) -> Faults:
     of_part = {_STATUSES[0]: pod.spec.containers or [], _STATUSES[1]: pod.spec.initContainers}
     for part, containers in of_part.items():
-        for index, status in enumerate(getattr(pod.status, part)):
-            container = next((found for found in containers if found.name == status.name), None)
+        statuses = getattr(pod.status, part)
+        by_name = _first_by_name(containers) if statuses else {}
+        for index, status in enumerate(statuses):
+            if not status.allocatedResourcesStatus:
+                continue
+            container = by_name.get(status.name)
+            claims = _claim_names(container) if container is not None else set()
             for place, resource in enumerate(status.allocatedResourcesStatus):
                 here = f"status.{part}[{index}].allocatedResourcesStatus[{place}]"
                 if container is not None:
-                    yield from _known_resource(resource, container, f"{here}.name")
+                    yield from _known_resource(resource, container, claims, f"{here}.name")
                 yield from _devices(resource.resources, f"{here}.resources")
     for index, status in enumerate(pod.status.ephemeralContainerStatuses):
         if status.allocatedResourcesStatus:
@@ -224,16 +234,20 @@ def _health(pod: Pod) -> Faults:
             yield FieldError.forbidden(here, "must not be specified in container status")
 
 
-def _known_resource(resource: ResourceStatus, container: AnyContainer, at: str) -> Faults:
+def _claim_names(container: AnyContainer) -> set[str]:
+    claims = container.resources.claims
+    return {f"claim:{claim.name}" + (f"/{claim.request}" if claim.request else "") for claim in claims}
+
+
+def _known_resource(resource: ResourceStatus, container: AnyContainer, claims: Collection[str], at: str) -> Faults:
+    known: Collection[str] = claims
     if resource.name.startswith("claim:"):
-        claims = container.resources.claims
-        known = {f"claim:{claim.name}" + (f"/{claim.request}" if claim.request else "") for claim in claims}
         text = (
             "must match one of the container's resource claims in a format 'claim:<claimName>/<request>' or "
             "'claim:<claimName>' if request is empty"
         )
     else:
-        known, text = set(container.resources.requests), "must match one of the container's resource requests"
+        known, text = container.resources.requests, "must match one of the container's resource requests"
     if resource.name not in known:
         yield FieldError.invalid(at, resource.name, text)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING
 
 from sampan.api.faults import FieldError
@@ -18,9 +19,14 @@ _POLICIES = ("Honor", "Ignore")
 
 
 def spread_faults(constraints: list[TopologySpreadConstraint], lenient: Leniency, at: str) -> Faults:
+    left = Counter((constraint.topologyKey, constraint.whenUnsatisfiable) for constraint in constraints)
     for index, constraint in enumerate(constraints):
         yield from _constraint(constraint, f"{at}[{index}]")
-        yield from _repeated(constraint, constraints[index + 1 :], f"{at}[{index}]")
+        pair = (constraint.topologyKey, constraint.whenUnsatisfiable)
+        left[pair] -= 1
+        if left[pair]:
+            field = f"{at}[{index}].{{topologyKey, whenUnsatisfiable}}"
+            yield FieldError.duplicate(field, f"{{{pair[0]}, {pair[1]}}}")
         yield from _domains(constraint, f"{at}[{index}].minDomains")
         yield from optional_one_of(constraint.nodeAffinityPolicy, _POLICIES, f"{at}[{index}].nodeAffinityPolicy")
         yield from optional_one_of(constraint.nodeTaintsPolicy, _POLICIES, f"{at}[{index}].nodeTaintsPolicy")
@@ -32,12 +38,6 @@ def _constraint(constraint: TopologySpreadConstraint, at: str) -> Faults:
     if not constraint.topologyKey:
         yield FieldError.required(f"{at}.topologyKey", "can not be empty")
     yield from optional_one_of(constraint.whenUnsatisfiable, _ACTIONS, f"{at}.whenUnsatisfiable")
-
-
-def _repeated(constraint: TopologySpreadConstraint, others: list[TopologySpreadConstraint], at: str) -> Faults:
-    pair = (constraint.topologyKey, constraint.whenUnsatisfiable)
-    if any((other.topologyKey, other.whenUnsatisfiable) == pair for other in others):
-        yield FieldError.duplicate(f"{at}.{{topologyKey, whenUnsatisfiable}}", f"{{{pair[0]}, {pair[1]}}}")
 
 
 def _domains(constraint: TopologySpreadConstraint, at: str) -> Faults:

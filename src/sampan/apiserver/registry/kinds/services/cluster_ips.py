@@ -43,11 +43,13 @@ def faults(service: Service, old: Service | None) -> Iterator[FieldError]:
 
 def _family_faults(service: Service) -> Iterator[FieldError]:
     spec = service.spec
+    seen: set[str] = set()
     for index, family in enumerate(spec.ipFamilies):
         if family not in _KNOWN_FAMILIES:
             yield FieldError.not_supported(f"{_FAMILIES}[{index}]", family, _KNOWN_FAMILIES)
-        if family in spec.ipFamilies[:index]:
+        if family in seen:
             yield FieldError.duplicate(f"{_FAMILIES}[{index}]", family)
+        seen.add(family)
     if spec.ipFamilyPolicy is not None and spec.ipFamilyPolicy not in _KNOWN_POLICIES:
         yield FieldError.not_supported(_POLICY, spec.ipFamilyPolicy, _KNOWN_POLICIES)
 

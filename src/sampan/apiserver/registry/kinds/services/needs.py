@@ -73,19 +73,22 @@ class _Taking:
     def for_new(self) -> None:
         """Ports of the same number (of other protocols) share a node port."""
         shared: dict[int, int] = {}
+        named: dict[int, int] = {}
+        for port in self._ports:
+            if port.nodePort:
+                named.setdefault(port.port, port.nodePort)
         for index, port in enumerate(self._ports):
             if not port.nodePort and not self._is_asking:
                 continue
             if port.port not in shared:
-                named = (other.nodePort for other in self._ports if other.port == port.port and other.nodePort)
-                shared[port.port] = self._needs.given[index] = self._take(index, next(named, 0))
+                shared[port.port] = self._needs.given[index] = self._take(index, named.get(port.port, 0))
             elif not port.nodePort:
                 self._needs.given[index] = shared[port.port]
             elif port.nodePort != shared[port.port]:
                 self._take(index, port.nodePort)
 
     def for_changed(self, old: Service) -> None:
-        before = traits.node_ports(old) if traits.has_node_ports(old) else []
+        before = set(traits.node_ports(old)) if traits.has_node_ports(old) else set()
         seen: set[tuple[str, int]] = set()
         for index, port in enumerate(self._ports):
             wanted = port.nodePort

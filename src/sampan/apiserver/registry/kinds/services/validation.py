@@ -126,9 +126,10 @@ def _affinity_faults(spec: ServiceSpec) -> Faults:
 
 
 def _external_ip_faults(found: list[str], before: list[str]) -> Faults:
+    known = set(before)
     for index, text in enumerate(found):
         at = f"spec.externalIPs[{index}]"
-        faults = [] if text in before else addresses.legacy_ip(text, at)
+        faults = [] if text in known else addresses.legacy_ip(text, at)
         yield from faults or endpoint_ip_faults(text, at)
 
 
@@ -172,7 +173,7 @@ def _source_range_faults(spec: ServiceSpec, old: Service | None) -> Faults:
     at = "spec.LoadBalancerSourceRanges"
     if spec.type != LOAD_BALANCER:
         yield FieldError.forbidden(at, _ONLY_LOAD_BALANCER)
-    before = [text.strip() for text in old.spec.loadBalancerSourceRanges] if old is not None else []
+    before = {text.strip() for text in old.spec.loadBalancerSourceRanges} if old is not None else set()
     for index, text in enumerate(spec.loadBalancerSourceRanges):
         if text.strip() not in before:
             yield from addresses.legacy_cidr(text.strip(), f"{at}[{index}]")

@@ -1,0 +1,178 @@
+"""Requests with grown objects: which there are, and what the server is measured at."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterator, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+
+from sampan.api import limits, schemas
+from sampan.api.resource import Resource
+from sampan.api.schema import Schema
+from sampan.api.scheme import builtin_scheme, type_for
+from tests.apiserver.cluster import Cluster, cluster
+from tests.apiserver.every_kind import GOOD
+from tests.growth.cost import Growth, growth
+from tests.growth.grown_objects import GrowingField, growing_fields, grown
+
+STORED = [found for found in builtin_scheme() if found.storage is not None]
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """A list or map of a kind, and how it is filled."""
+
+    resource: Resource
+    field: GrowingField
+    mode: str
+
+    def __str__(self) -> str:
+        return f"{self.resource.qualified}/{self.resource.version} {self.field} ({self.mode})"
+
+    @property
+    def schema(self) -> Schema:
+        kind = type_for(self.resource.gvk)
+        assert kind is not None
+        return schemas.of(kind)
+
+    @property
+    def collection(self) -> str:
+        resource = self.resource
+        prefix = f"/apis/{resource.api_version}" if resource.group else f"/api/{resource.version}"
+        return f"{prefix}/{'namespaces/ns/' if resource.namespaced else ''}{resource.plural}"
+
+    @property
+    def name(self) -> str:
+        meta = self._good.get("metadata")
+        return meta["name"] if meta else "a"
+
+    @property
+    def _good(self) -> dict[str, Any]:
+        return GOOD[self.resource.group, self.resource.kind]
+
+    def value(self, count: int) -> dict[str, Any]:
+        good = {**self._good, "metadata": {"name": self.name}}
+        return grown(good, self.schema, self.field, count, self.mode)
+
+    def body(self, count: int) -> bytes:
+        return msgspec.json.encode(self.value(count))
+
+    @property
+    def is_of_status(self) -> bool:
+        return self.field.path[:1] == ("status",)
+
+
+def every_case(modes: Sequence[str]) -> Iterator[Case]:
+    """Every list and map of every kind."""
+    for resource in STORED:
+        kind = type_for(resource.gvk)
+        assert kind is not None
+        for field in growing_fields(schemas.of(kind)):
+            if field.path:
+                for mode in modes:
+                    yield Case(resource, field, mode)
+
+
+def distinct_cases(modes: Sequence[str]) -> list[Case]:
+    """One kind for each list or map that several kinds share: labels of one kind are as those of all others."""
+    first: dict[tuple[str, str], Case] = {}
+    for case in every_case(modes):
+        first.setdefault((case.field.owner, case.mode), case)
+    return list(first.values())
+
+
+@asynccontextmanager
+async def measured_cluster() -> AsyncIterator[Cluster]:
+    async with cluster() as made:
+        yield made
+
+
+def fitting(case: Case, count: int) -> int:
+    """The count, or less where the body would be above the limit for bodies."""
+    while len(case.body(count)) > limits.REQUEST_BODY_BYTES:
+        count //= 2
+    return count
+
+
+async def create_growth(server: Cluster, case: Case, count: int) -> Growth:
+    """A dry run of a creation."""
+    count, body = fitting(case, count), b""
+
+    async def prepare(size: int) -> None:
+        nonlocal body
+        body = case.body(size)
+
+    async def work(size: int) -> None:
+        await server.asks.send("POST", f"{case.collection}?dryRun=All", body, content_type="application/json")
+
+    return await growth(f"create {case}", work, count, prepare)
+
+
+async def update_growth(server: Cluster, case: Case, count: int) -> Growth | None:
+    """A dry run of an update from one grown object to another, whose items come in the opposite order. None if the
+    server does not take such an object at all."""
+    count, body = fitting(case, count), b""
+    subresource = "/status" if case.is_of_status else ""
+    if await _stored(server, case, count, subresource) is None:
+        return None
+
+    async def prepare(size: int) -> None:
+        nonlocal body
+        await _forget(server, case)
+        present = await _stored(server, case, size, subresource)
+        body = _reversed(present, case) if present is not None else b""
+
+    async def work(size: int) -> None:
+        target = f"{case.collection}/{case.name}{subresource}?dryRun=All"
+        await server.asks.send("PUT", target, body, content_type="application/json")
+
+    found = await growth(f"update {case}", work, count, prepare)
+    await _forget(server, case)
+    return found
+
+
+async def _stored(server: Cluster, case: Case, count: int, subresource: str) -> dict[str, Any] | None:
+    """The grown object as the server has stored it."""
+    value = case.value(count)
+    sent = value if not subresource else {key: part for key, part in value.items() if key != "status"}
+    reply = await server.send("POST", case.collection, sent)
+    if reply.code != 201:
+        return None
+    made: dict[str, Any] = reply.json
+    if subresource:
+        full = {**made, "status": value.get("status", {})}
+        reply = await server.send("PUT", f"{case.collection}/{case.name}{subresource}", full)
+        if reply.code != 200:
+            await _forget(server, case)
+            return None
+        made = reply.json
+    return made
+
+
+async def _forget(server: Cluster, case: Case) -> None:
+    await server.send("DELETE", f"{case.collection}/{case.name}?gracePeriodSeconds=0&propagationPolicy=Background")
+    reply = await server.send("GET", f"{case.collection}/{case.name}")
+    if reply.code == 200:  # finalizers keep it
+        patch = {"metadata": {"finalizers": None}}
+        await server.send("PATCH", f"{case.collection}/{case.name}", patch, media="application/merge-patch+json")
+
+
+def _reversed(value: dict[str, Any], case: Case) -> bytes:
+    """The object with the items of the field in the opposite order, and without a version so that it fits any."""
+    changed: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(value))
+    meta = changed["metadata"]
+    for field in ("resourceVersion", "uid", "creationTimestamp", "managedFields"):
+        meta.pop(field, None)
+    node: Any = changed
+    for part in case.field.path:
+        if isinstance(node, list):
+            node = node[0] if node else None
+        elif isinstance(node, dict):
+            node = node.get(part if part != "{}" else next(iter(node), ""))
+    for lists in node.values() if isinstance(node, dict) and case.field.is_object else [node]:
+        if isinstance(lists, list):
+            lists.reverse()
+    return msgspec.json.encode(changed)

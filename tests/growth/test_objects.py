@@ -1,0 +1,60 @@
+"""Nothing that the server does with an object costs more than n log n in the length of any of its lists and maps.
+
+Each list and map of each kind is grown to n and to 4 n items, of all kinds that a client could send, and the CPU time
+of dry runs is compared. The fast form takes one kind for each field that several kinds share (pod templates, metadata);
+the long form (`make soak`) takes every field of every kind, with ten times as many items.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+
+import pytest
+
+from tests.growth.cost import Growth, report
+from tests.growth.grown_objects import MODES
+from tests.growth.objects import Case, create_growth, distinct_cases, every_case, measured_cluster, update_growth
+
+ITEMS, MANY_ITEMS = 2_000, 20_000
+PARTS = 8
+"""Tests that the cases are divided among, so that workers share them."""
+
+
+async def _offenders(cases: Sequence[Case], count: int, *, is_update: bool) -> list[Growth]:
+    found = []
+    async with measured_cluster() as server:
+        for case in cases:
+            cost = await (update_growth if is_update else create_growth)(server, case, count)
+            if cost is not None and cost.is_too_fast:
+                found.append(cost)
+    return found
+
+
+def _check(cases: Sequence[Case], count: int, *, is_update: bool = False) -> None:
+    offenders = asyncio.run(_offenders(cases, count, is_update=is_update))
+    assert not offenders, report(offenders)
+
+
+@pytest.mark.parametrize("part", range(PARTS))
+def test_creating_grown_objects(part: int) -> None:
+    _check(distinct_cases(("distinct", "equal"))[part::PARTS], ITEMS)
+
+
+@pytest.mark.parametrize("part", range(PARTS))
+def test_updating_grown_objects_and_their_statuses(part: int) -> None:
+    _check(distinct_cases(("distinct",))[part::PARTS], ITEMS // 2, is_update=True)
+
+
+@pytest.mark.soak
+@pytest.mark.timeout(7200)
+@pytest.mark.parametrize("mode", MODES)
+def test_creating_objects_with_every_field_grown(mode: str) -> None:
+    _check(list(every_case((mode,))), MANY_ITEMS)
+
+
+@pytest.mark.soak
+@pytest.mark.timeout(7200)
+@pytest.mark.parametrize("mode", MODES)
+def test_updating_objects_with_every_field_grown(mode: str) -> None:
+    _check(list(every_case((mode,))), MANY_ITEMS, is_update=True)

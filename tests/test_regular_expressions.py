@@ -1,0 +1,301 @@
+"""No regular expression in the source takes more than linear time on any text.
+
+Python's `re` backtracks. Every pattern is taken out of the source, and matched the way the source does it against texts
+that are made for it: each of its repetitions repeated, with what must come before it, and an end that does not fit.
+Patterns whose text is known only at run time, and those that are slow where nobody else decides on the text, are listed
+with the reason.
+"""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import re
+import re._constants as sre  # type: ignore[import-not-found]
+import re._parser as sre_parse  # type: ignore[import-not-found]
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+SOURCE = Path(__file__).resolve().parent.parent / "src"
+FUNCTIONS = ("compile", "match", "search", "fullmatch", "sub", "subn", "split", "findall", "finditer")
+SEARCHING = ("search", "sub", "subn", "split", "findall", "finditer")
+
+ALLOWED = {
+    "sampan/apiserver/registry/certificate_rules.py": "PEM blocks; the line-by-line reader of certificates replaces it",
+    "sampan/apiserver/registry/key_pairs.py": "PEM blocks; the line-by-line reader of certificates replaces it",
+    "sampan/kubelet/volumes/trust_bundles.py": "PEM blocks; the line-by-line reader of certificates replaces it",
+    "sampan/apiserver/proxy/rewriting.py": "HTML pages; the single pass over proxied pages replaces it",
+}
+"""Files with patterns that are slow on some texts, and why that is no harm."""
+
+AT_RUN_TIME = {
+    ("sampan/machinery/cel/messages.py", "search"): "the name of a variable, which is an identifier, between two \\b",
+    ("sampan/api/names.py", "compile"): "patterns of the same file, which the test takes from there",
+    ("sampan/api/runtime_config.py", "fullmatch"): "one of three literals of the same file",
+}
+"""Patterns that are made while the program runs."""
+
+CANDIDATES = "a0-./ \nA_x\"'<>,=:$()\\%+e\t\r*Z@é["
+ENDS = ("", "!", "\x00", "\n", "~")
+SIZES = (8, 10, 12, 15, 18, 22, 27, 33, 41, 51, 64, 128, 256, 512, 1024, 2048, 4096, 8192)
+SLOW_S = 0.02
+
+
+@dataclass(frozen=True)
+class Found:
+    """A pattern in the source."""
+
+    place: str
+    line: int
+    pattern: str | bytes
+    flags: int
+    method: str
+
+    def __str__(self) -> str:
+        return f"{self.place}:{self.line} {self.pattern!r} ({self.method})"
+
+
+# -- patterns of the source ------------------------------------------------------------------------------------------
+
+
+def calls() -> Iterator[tuple[Path, ast.Module, ast.Call, str]]:
+    """All calls of functions of `re`, and how the result is used."""
+    for path in sorted(SOURCE.rglob("*.py")):
+        tree = ast.parse(path.read_text())
+        used = {id(node.value): node.attr for node in ast.walk(tree) if isinstance(node, ast.Attribute)}
+        methods = _methods_of_names(tree)
+        for node in ast.walk(tree):
+            if (
+                isinstance(node, ast.Call)
+                and isinstance(node.func, ast.Attribute)
+                and isinstance(node.func.value, ast.Name)
+                and node.func.value.id == "re"
+                and node.func.attr in FUNCTIONS
+            ):
+                method = node.func.attr
+                if method == "compile":
+                    method = used.get(id(node)) or methods.get(id(node), "search")
+                yield path, tree, node, method
+
+
+def _methods_of_names(tree: ast.Module) -> dict[int, str]:
+    """For `_NAME = re.compile(…)`: the method of the name that is used; `search` counts more than all others."""
+    names = {
+        target.id: id(node.value)
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Assign) and isinstance(node.value, ast.Call)
+        for target in node.targets
+        if isinstance(target, ast.Name)
+    }
+    found: dict[int, str] = {}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id in names:
+            place = names[node.value.id]
+            if found.get(place) not in SEARCHING:
+                found[place] = node.attr
+    return found
+
+
+def patterns() -> Iterator[Found]:
+    for path, _, call, method in calls():
+        place = str(path.relative_to(SOURCE))
+        module = importlib.import_module(".".join(path.relative_to(SOURCE).with_suffix("").parts))
+        arguments = []
+        for argument in [
+            *call.args[:1],
+            *(word.value for word in call.keywords if word.arg == "flags"),
+            *call.args[1:2],
+        ]:
+            try:
+                arguments.append(eval(compile(ast.Expression(argument), place, "eval"), dict(vars(module))))
+            except NameError:
+                break
+        if not arguments or not isinstance(arguments[0], str | bytes):
+            if (place, method) not in AT_RUN_TIME and (place, "compile") not in AT_RUN_TIME:
+                raise AssertionError(f"{place}:{call.lineno}: a pattern that is known only at run time")
+            continue
+        flags = next((value for value in arguments[1:] if isinstance(value, re.RegexFlag)), 0)
+        yield Found(place, call.lineno, arguments[0], int(flags), method)
+    names = importlib.import_module("sampan.api.names")
+    for rule in vars(names).values():
+        matcher = getattr(getattr(rule, "_match", None), "__self__", None)
+        if isinstance(matcher, re.Pattern):
+            yield Found("sampan/api/names.py", 0, matcher.pattern, 0, "fullmatch")
+
+
+# -- texts that are made for a pattern -------------------------------------------------------------------------------
+
+
+def attacks(pattern: str | bytes, flags: int) -> Iterator[tuple[str, str]]:
+    """Pairs of what comes first and what is repeated."""
+    text = pattern.decode("latin-1") if isinstance(pattern, bytes) else pattern
+    tree = sre_parse.parse(text, flags & ~re.UNICODE if isinstance(pattern, bytes) else flags)
+    seen: set[tuple[str, str]] = set()
+    for prefix, repeated in _attacks(list(tree), ""):
+        if repeated and (prefix, repeated) not in seen:
+            seen.add((prefix, repeated))
+            yield prefix, repeated
+
+
+def _attacks(nodes: list[Any], prefix: str) -> Iterator[tuple[str, str]]:
+    before = prefix
+    for operator, argument in nodes:
+        if operator in (sre.MAX_REPEAT, sre.MIN_REPEAT, sre.POSSESSIVE_REPEAT):
+            body = list(argument[2])
+            yield from _attacks(body, before)
+            if argument[1] > 64:
+                for sample in _samples(body):
+                    yield before, sample
+        elif operator is sre.SUBPATTERN:
+            yield from _attacks(list(argument[3]), before)
+        elif operator is sre.ATOMIC_GROUP:
+            yield from _attacks(list(argument), before)
+        elif operator is sre.BRANCH:
+            for branch in argument[1]:
+                yield from _attacks(list(branch), before)
+        before += next(iter(_samples([(operator, argument)])), "")
+        yield "", before[len(prefix) :] if prefix else before
+
+
+def _samples(nodes: list[Any]) -> list[str]:
+    """Some texts that these nodes match."""
+    found = [""]
+    for node in nodes:
+        parts = _node_samples(node)
+        found = [text + part for text in found for part in parts][:24]
+    return list(dict.fromkeys(found))
+
+
+def _node_samples(node: Any) -> list[str]:
+    operator, argument = node
+    if operator is sre.LITERAL:
+        return [chr(argument)]
+    if operator in (sre.IN, sre.NOT_LITERAL, sre.ANY, sre.CATEGORY):
+        return [char for char in CANDIDATES if _matches(operator, argument, char)] or _of_set(argument)
+    if operator in (sre.MAX_REPEAT, sre.MIN_REPEAT, sre.POSSESSIVE_REPEAT):
+        return [sample * max(argument[0], 1) for sample in _samples(list(argument[2]))]
+    if operator is sre.SUBPATTERN:
+        return _samples(list(argument[3]))
+    if operator is sre.ATOMIC_GROUP:
+        return _samples(list(argument))
+    if operator is sre.BRANCH:
+        return [sample for branch in argument[1] for sample in _samples(list(branch))[:4]]
+    return [""]  # positions, assertions, references
+
+
+def _of_set(argument: Any) -> list[str]:
+    for operator, value in argument if isinstance(argument, list) else ():
+        if operator is sre.LITERAL:
+            return [chr(value)]
+        if operator is sre.RANGE:
+            return [chr(value[0])]
+    return ["a"]
+
+
+def _matches(operator: Any, argument: Any, char: str) -> bool:
+    if operator is sre.ANY:
+        return True
+    if operator is sre.NOT_LITERAL:
+        return ord(char) != argument
+    members = argument if operator is sre.IN else [(operator, argument)]
+    is_negated = bool(members) and members[0][0] is sre.NEGATE
+    return any(_is_member(member, char) for member in members if member[0] is not sre.NEGATE) != is_negated
+
+
+_CATEGORIES: dict[Any, Callable[[str], bool]] = {
+    sre.CATEGORY_DIGIT: str.isdigit,
+    sre.CATEGORY_SPACE: str.isspace,
+    sre.CATEGORY_WORD: lambda char: char.isalnum() or char == "_",
+    sre.CATEGORY_NOT_DIGIT: lambda char: not char.isdigit(),
+    sre.CATEGORY_NOT_SPACE: lambda char: not char.isspace(),
+    sre.CATEGORY_NOT_WORD: lambda char: not (char.isalnum() or char == "_"),
+}
+
+
+def _is_member(member: Any, char: str) -> bool:
+    operator, argument = member
+    if operator is sre.LITERAL:
+        return ord(char) == argument
+    if operator is sre.RANGE:
+        return bool(argument[0] <= ord(char) <= argument[1])
+    return operator is sre.CATEGORY and _CATEGORIES[argument](char)
+
+
+# -- time --------------------------------------------------------------------------------------------------------------
+
+
+def slow_text(found: Found) -> str:
+    """A text on which the pattern takes more than linear time; empty if none was found."""
+    compiled = re.compile(found.pattern, found.flags)
+    for prefix, repeated in attacks(found.pattern, found.flags):
+        for end in ENDS:
+            if size := _slow_at(compiled, found.method, prefix, repeated, end):
+                return f"{prefix!r} + {repeated!r} * {size} + {end!r}"
+    return ""
+
+
+def _slow_at(compiled: re.Pattern[Any], method: str, prefix: str, repeated: str, end: str) -> int:
+    """How many repetitions show it, 0 if none do."""
+    before = 0.0
+    for size in SIZES:
+        took = _time(compiled, method, prefix + repeated * size + end)
+        if took > SLOW_S:
+            if size <= 64:
+                return size
+            took = min(took, *(_time(compiled, method, prefix + repeated * size + end) for _ in range(2)))
+            before = min(_time(compiled, method, prefix + repeated * (size // 4) + end) for _ in range(3))
+            return size if took > SLOW_S and took > before * 9 else 0
+        before = took
+    return 0
+
+
+def _time(compiled: re.Pattern[Any], method: str, text: str) -> float:
+    subject: Any = text.encode("latin-1", "replace") if isinstance(compiled.pattern, bytes) else text
+    empty: Any = b"" if isinstance(compiled.pattern, bytes) else ""
+    start = time.thread_time()
+    if method in ("sub", "subn"):
+        compiled.sub(lambda match: empty, subject)
+    elif method == "finditer":
+        for _ in compiled.finditer(subject):
+            pass
+    else:
+        getattr(compiled, method if hasattr(compiled, method) else "search")(subject)
+    return time.thread_time() - start
+
+
+# -- tests -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("pattern", "method"),
+    [
+        (r"(?:a+)+b", "match"),
+        (r"a*a*b", "match"),
+        (r"\s+$", "search"),
+        (r"<!--.*?-->", "search"),
+        (r"-----BEGIN ([^-\r\n]*)-----[\r\n]+.*?[\r\n]-----END \1-----", "match"),
+        (r"(?:[a-z0-9]+[.-]?)+", "fullmatch"),
+    ],
+)
+def test_a_pattern_that_is_slow_is_found(pattern: str, method: str) -> None:
+    assert slow_text(Found("here", 0, pattern, re.DOTALL, method))
+
+
+@pytest.mark.parametrize(
+    ("pattern", "method"),
+    [(r"[a-z]+(?:-[a-z]+)*", "fullmatch"), (r"(?>a+)b", "match"), (r"%(?![0-9A-F]{2})", "search")],
+)
+def test_a_pattern_that_is_fast_is_not(pattern: str, method: str) -> None:
+    assert not slow_text(Found("here", 0, pattern, re.DOTALL, method))
+
+
+def test_every_pattern_of_the_source_takes_linear_time() -> None:
+    found = list(patterns())
+    assert len(found) > 80
+    slow = {str(one): text for one in found if one.place not in ALLOWED and (text := slow_text(one))}
+    assert not slow, "\n".join(f"{where} on {text}" for where, text in slow.items())
