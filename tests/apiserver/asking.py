@@ -69,7 +69,7 @@ class Asking:
         frames, found, seen = self.renderer.frames(answer, call), b"", 0
         async with answer.watcher as watcher:
             async for events in watcher:
-                found += frames.join(events)
+                found += b"".join(frames.encode(events))
                 seen += len(events)
                 if seen >= count:
                     break

@@ -163,3 +163,30 @@ ENV_FILE_BYTES: Final = 64 << 10
 """The largest file of a volume that environment variables are taken from (fileKeyRef)."""
 
 # -- watches and caches ----------------------------------------------------------------------------------------------
+
+WATCH_SEND_BYTES: Final = 256 << 10
+"""What one send takes from a watcher's queue: it is copied into the connection's own buffers, once more by TLS."""
+WATCHER_EVENTS: Final = 1_000
+"""What a watcher whose client does not read may leave queued; the real watch cache gives a watcher 100 to 1,000."""
+WATCHER_BYTES: Final = 8 << 20
+"""The same in bytes, for large objects."""
+WATCHER_BLOCKED_S: Final = 0.05
+"""How long a watcher may exceed those two bounds without reading: the time budget of the real watch cache."""
+WATCHER_CONGESTED_S: Final = 30.0
+"""After this time without any progress a client holds buffers of the server for nothing and is disconnected."""
+WATCHER_MOST_EVENTS: Final = 10_000
+"""What a watcher may leave queued even if its client would read: the queue costs 8 bytes for each of them."""
+WATCHER_MOST_BYTES: Final = 64 << 20
+"""The same in bytes."""
+WATCH_BUDGET_BYTES: Final = 64 << 20
+"""What all watchers of a server together may hold in queues and buffers; an event queued by many counts once."""
+WATCH_PRESSURE_BYTES: Final = 16 << 20
+"""From here on events are sent without pauses, so that writers, who share the event loop, cannot outrun watchers."""
+HISTORY_BYTES: Final = 96 << 20
+"""The history of all watch caches together: about 75 seconds, what the real cache keeps, at 600 writes a second."""
+HISTORY_EVENTS: Final = 50_000
+"""The history of one resource; the real watch cache grows to 102,400 events."""
+HISTORY_AGE_S: Final = 600.0
+"""History that the store has compacted by now is of no use: a client that was away for so long must list again."""
+HISTORY_REPLAYED: Final = 1_000
+"""Revisions that a watch cache replays from the store's log when it starts, so that clients can resume watches."""

@@ -35,15 +35,16 @@ class Frames:
     def content_type(self) -> str:
         return JSON if self._media == JSON else f"{self._media};stream=watch"
 
-    def join(self, events: Sequence[WatchEvent]) -> bytes:
-        """The bytes of these events, which follow those of the last call."""
-        if self._next is None:
-            return b"".join([event.frame() for event in events])
+    def encode(self, events: Sequence[WatchEvent]) -> list[bytes]:
+        """The frames of these events, which follow those of the last call. They are shared with other watches."""
+        if self._next is self._rest:
+            encoder = self._rest
+            return [event.frame(encoder) for event in events]
         frames = []
         for event in events:
             frames.append(event.frame(self._next))
             self._next = self._rest
-        return b"".join(frames)
+        return frames
 
     def through(self, wrap: Callable[[FrameEncoder], FrameEncoder]) -> Frames:
         """The same frames as a transport wraps them, so that this too is done once for all watchers."""

@@ -1,6 +1,6 @@
 import pytest
 
-from sampan.storage.cacher.history import History, HistoryLimits
+from sampan.storage.cacher.history import History, HistoryBudget, HistoryLimits
 from sampan.storage.cacher.item import Item
 
 KEY = "/registry/pods/default/a"
@@ -73,3 +73,60 @@ def test_memory_of_what_is_gone_is_given_back() -> None:
     assert len(kept) == 100
     assert len(kept._changes) < 2500
     assert revisions(kept, 10_000) == [10_001, 10_002, 10_003, 10_004, 10_005]
+
+
+def shared(limit: int, **limits: float) -> tuple[HistoryBudget, list[History]]:
+    budget = HistoryBudget(limit=limit)
+    kept = [
+        History(limits=HistoryLimits(**limits), now=lambda: Time.now, budget=budget)  # type: ignore[arg-type]
+        for _ in range(3)
+    ]
+    for each in kept:
+        each.reset(5)
+    return budget, kept
+
+
+def test_the_oldest_change_of_all_resources_goes_first() -> None:
+    budget, (pods, leases, events) = shared(20_000)
+    for revision in range(6, 10):
+        pods.append(revision, KEY, item(revision - 1, 1000), item(revision))
+    for revision in range(10, 100):
+        leases.append(revision, KEY, item(revision - 1, 1000), item(revision))
+        assert budget.bytes == pods.bytes + leases.bytes <= 20_000
+    assert (len(pods), pods.floor) == (0, 9), "those of pods were the oldest"
+    assert revisions(leases, leases.floor) == list(range(leases.floor + 1, 100))
+    assert (len(events), events.floor) == (0, 5), "nothing of this resource was ever lost, so that nothing is too old"
+
+
+def test_many_resources_share_one_bound() -> None:
+    budget, kept = shared(100_000)
+    for revision in range(6, 3000):
+        kept[revision % 3].append(revision, KEY, item(revision - 1, revision % 700), item(revision))
+        assert budget.bytes <= 100_000
+    assert budget.bytes == sum(each.bytes for each in kept)
+    oldest = [each.floor for each in kept]
+    assert max(oldest) - min(oldest) <= 3, "all reach back equally far"
+
+
+def test_a_history_that_drops_changes_by_itself_confuses_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    budget, (pods, leases, events) = shared(50_000, events=20, age_s=60)
+    for revision in range(6, 200):
+        pods.append(revision, KEY, item(revision - 1, 1000), item(revision))
+        if revision % 10 == 0:
+            leases.append(revision, KEY, None, item(revision))
+    pods.reset(200)
+    for revision in range(201, 300):
+        (pods, leases, events)[revision % 3].append(revision, KEY, item(revision - 1, 2000), item(revision))
+        assert budget.bytes == pods.bytes + leases.bytes + events.bytes <= 50_000
+    monkeypatch.setattr(Time, "now", Time.now + 61)
+    for each in (pods, leases, events):
+        each.trim()
+    assert (budget.bytes, len(budget._order)) == (0, 0), "nothing grows while changes come and go by age"
+
+
+def test_what_only_the_history_holds_is_not_kept_decoded() -> None:
+    old = item(6)
+    assert old.object(lambda raw: [raw]) is old.object(lambda raw: [raw])
+    old.replace()
+    assert old.object(lambda raw: [raw]) == [b"x" * 10]
+    assert old.object(lambda raw: [raw]) is not old.object(lambda raw: [raw])

@@ -3,7 +3,9 @@
 A turn of writing is followed by a pause that is a few times as long, so that events take about a tenth of the loop at
 most: what happens during the pause goes out with fewer and larger writes, whose cost is in their number (200 watchers
 of one object: 8 instead of 16 us for each event). One event alone is sent at once; with a handful of watchers the pause
-is too short to notice; with very many it is bounded by `_LONGEST_PAUSE_S`.
+is too short to notice; with very many it is bounded by `_LONGEST_PAUSE_S`. There is no pause while so much is queued
+that memory counts more than time (`is_urgent`), or when the streams that were ready some time ago have not all had
+their turn: writers, who share the event loop, then wait for watchers instead of outrunning them.
 """
 
 from __future__ import annotations
@@ -19,6 +21,8 @@ _TURN_S = 0.01
 _PAUSE_FACTOR = 8
 _LONGEST_PAUSE_S = 0.02
 _SHORTEST_PAUSE_S = 0.0005
+_LONGEST_ROUND_S = 0.25
+"""When it takes longer than this to serve all streams that were ready, there are no pauses until they are served."""
 
 
 class Stream(Protocol):
@@ -27,11 +31,16 @@ class Stream(Protocol):
 
 
 class Pump:
-    def __init__(self, *, now: Callable[[], float] = perf_counter) -> None:
-        self._now = now
+    def __init__(
+        self, *, now: Callable[[], float] = perf_counter, is_urgent: Callable[[], bool] = lambda: False
+    ) -> None:
+        self._now, self._is_urgent = now, is_urgent
         self._ready: deque[Stream] = deque()
         self._is_scheduled = False
         self._not_before = 0.0
+        self._round_began = 0.0
+        self._left_in_round = 0
+        """How many of the streams that were ready when the round began have not been served."""
 
     def add(self, stream: Stream) -> None:
         """This one has something to send. It must not be added again before its `send` was called."""
@@ -49,12 +58,16 @@ class Pump:
 
     def _turn(self) -> None:
         ready, began, now = self._ready, self._now(), 0.0
+        if self._left_in_round <= 0:
+            self._left_in_round, self._round_began = len(ready), began
         for _ in range(len(ready)):
             ready.popleft().send()
+            self._left_in_round -= 1
             now = self._now()
             if now - began > _TURN_S:
                 break
-        self._not_before = now + min((now - began) * _PAUSE_FACTOR, _LONGEST_PAUSE_S)
+        if now - self._round_began < _LONGEST_ROUND_S and not self._is_urgent():
+            self._not_before = now + min((now - began) * _PAUSE_FACTOR, _LONGEST_PAUSE_S)
         self._is_scheduled = False
         if ready:
             self._schedule()

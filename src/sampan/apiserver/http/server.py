@@ -61,7 +61,7 @@ class HttpServer:
         self._metrics = metrics or RequestMetrics(metrics=Metrics())
         self._renderer = Renderer(endpoints=pipeline.endpoints)
         self._in_flight = InFlight(limits=self._limits, metrics=self._metrics, fairness=fairness)
-        self._watching = Watching(metrics=self._metrics)
+        self._watching = Watching(metrics=self._metrics, budget=pipeline.endpoints.registry.watch_budget)
         self._streams: set[asyncio.Task[Any]] = set()
         """What passes through to others, and lasts."""
         self._room = asyncio.Semaphore(self._limits.connections)

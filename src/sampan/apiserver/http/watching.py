@@ -1,8 +1,9 @@
 """Watches over HTTP: frames from the cacher, written to the connection as they come.
 
 The request's own task only opens the watch and waits for its end; events are written by the pump, for all streams that
-have some at once. A client that does not keep up gets nothing more until it has taken what was written: the watcher's
-bounds then cut it off if it stays behind.
+have some at once. A client that does not keep up gets nothing more until it has taken what was written. It is
+disconnected when too much is queued for it meanwhile, when it has not read for too long, or when all watchers together
+hold more than the server's budget and it has not read for the longest time.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from functools import partial
 
 from aiohttp import web
 
+from sampan.api.limits import WATCHER_CONGESTED_S
 from sampan.apiserver.call import Call
 from sampan.apiserver.frames import Frames, NoForm
 from sampan.apiserver.http import websocket
@@ -23,19 +25,24 @@ from sampan.apiserver.http.storage_errors import translated
 from sampan.apiserver.request_metrics import RequestMetrics, WatchCount
 from sampan.apiserver.results import WatchAnswer
 from sampan.machinery import errors
-from sampan.storage.cacher import FrameEncoder, Item, Watcher
+from sampan.storage.cacher import FrameEncoder, Item, WatchBudget, Watcher
 from sampan.storage.cacher.errors import CacheError, Expired, TooLargeVersion, TooSlow
 
 _FAREWELL_S = 5.0
 """How long the end of a stream may take to get out."""
+_JOINED_BYTES = 4096
+"""Frames are joined if they are smaller than this on average: each write costs more than copying so much does."""
 
 
 class Watching:
     """All watches of a server."""
 
-    def __init__(self, *, metrics: RequestMetrics) -> None:
+    def __init__(
+        self, *, metrics: RequestMetrics, budget: WatchBudget, congested_s: float = WATCHER_CONGESTED_S
+    ) -> None:
         self._metrics = metrics
-        self._pump = Pump()
+        self._budget, self._congested_s = budget, congested_s
+        self._pump = Pump(is_urgent=lambda: budget.is_under_pressure)
         self._watchers: dict[Watcher, None] = {}
 
     def end_all(self) -> None:
@@ -54,13 +61,16 @@ class Watching:
             async with answer.watcher as watcher:
                 await response.prepare(request)
                 await self._send(request, call, watcher, frames.through(Chunk) if is_chunked else frames)
-                error = watcher.error
+                error, is_deaf = watcher.error, watcher.blocked_at is not None
         except (Expired, TooLargeVersion) as fault:
             await response.prepare(request)
-            error = fault
+            error, is_deaf = fault, False
         except CacheError as fault:
             raise told(fault, call) from fault
-        await _end(request, response, frames.error(told(error, call).status) if is_told(error) else b"")
+        if is_deaf and isinstance(error, TooSlow):
+            _disconnect(request)  # the end of the stream would not get out
+        else:
+            await _end(request, response, frames.error(told(error, call).status) if is_told(error) else b"")
 
     async def serve_websocket(
         self, request: web.BaseRequest, call: Call, answer: WatchAnswer, frames: Frames
@@ -71,6 +81,8 @@ class Watching:
                 with self._open(watcher), self._metrics.watching(call) as count:
                     await websocket.send(socket, watcher, frames, count)
                 error = watcher.error
+                if watcher.blocked_at is not None and isinstance(error, TooSlow):
+                    _disconnect(request)
         except (Expired, TooLargeVersion) as fault:
             socket, error = await websocket.open_socket(request), fault
         except CacheError as fault:
@@ -94,18 +106,31 @@ class Watching:
         if not isinstance(connection, Connection) or connection.transport is None or connection.has_ended:
             return
         with self._open(watcher), self._metrics.watching(call) as count:
-            await _Stream(watcher, frames, connection, connection.transport, self._pump, count).run()
+            stream = _Stream(
+                watcher=watcher,
+                frames=frames,
+                connection=connection,
+                transport=connection.transport,
+                pump=self._pump,
+                count=count,
+                budget=self._budget,
+                congested_s=self._congested_s,
+            )
+            await stream.run()
 
 
 class _Stream:
     """One client's stream."""
 
     __slots__ = (
+        "_budget",
+        "_buffered",
+        "_congested_s",
         "_connection",
         "_count",
         "_frames",
-        "_is_congested",
         "_over",
+        "_timer",
         "_transport",
         "_wake",
         "_watcher",
@@ -113,21 +138,28 @@ class _Stream:
 
     def __init__(
         self,
+        *,
         watcher: Watcher,
         frames: Frames,
         connection: Connection,
         transport: asyncio.Transport,
         pump: Pump,
         count: WatchCount,
+        budget: WatchBudget,
+        congested_s: float,
     ) -> None:
         self._watcher, self._frames, self._count = watcher, frames, count
         self._connection, self._transport = connection, transport
+        self._budget, self._congested_s = budget, congested_s
         self._wake = partial(pump.add, self)
         self._over: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._is_congested = False
+        self._timer: asyncio.TimerHandle | None = None
+        """Runs while the connection is congested: the client has not read what was written."""
+        self._buffered = 0
+        """What the congested connection counts against the budget."""
 
     async def run(self) -> None:
-        """Until the watch ends or the client goes."""
+        """Return when the watch ends or the client goes."""
         self._connection.on_lost = self._finish
         self._watcher.at_end(self._ended)
         self._watcher.arm(self._wake)
@@ -135,30 +167,61 @@ class _Stream:
             await self._over
         finally:
             self._connection.on_lost = self._connection.on_drained = None
+            self._stop_counting()
+            # A cycle, which would keep the connection and its buffers until the collector looks at old objects.
+            del self._wake, self._transport, self._connection
 
     def send(self) -> None:
         if self._over.done():
-            return
-        self._is_congested = False
+            return None
         watcher = self._watcher
         events = watcher.pop_ready()
         if events:
             try:
-                data = self._frames.join(events)
+                frames = self._frames.encode(events)
             except NoForm:
                 return self._finish()
-            self._transport.write(data)
-            self._count.sent(len(events), len(data))
+            size = self._write(frames)
+            self._count.sent(len(events), size)
             if self._connection.writing_paused:
-                self._is_congested = True
-                self._connection.on_drained = self._wake
-                return None
+                return self._congested(size)
         elif watcher.is_ended:
             return self._finish()
         return watcher.arm(self._wake)
 
+    def _write(self, frames: list[bytes]) -> int:
+        """Write frames without copying large ones, which all watchers share; the number of bytes."""
+        if len(frames) == 1:
+            self._transport.write(frames[0])
+            return len(frames[0])
+        size = sum(map(len, frames))
+        if size < len(frames) * _JOINED_BYTES:
+            self._transport.write(b"".join(frames))
+        else:
+            self._transport.writelines(frames)
+        return size
+
+    def _congested(self, size: int) -> None:
+        self._watcher.block()
+        self._buffered = size
+        self._timer = asyncio.get_running_loop().call_later(self._congested_s, self._watcher.terminate)
+        self._connection.on_drained = self._drained
+        self._budget.hold(size)  # which may end this very watch
+
+    def _drained(self) -> None:
+        self._watcher.unblock()
+        self._stop_counting()
+        self._wake()
+
+    def _stop_counting(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+            self._budget.give_back(self._buffered)
+
     def _ended(self) -> None:
-        if self._is_congested:
+        if self._timer is not None:
+            self._stop_counting()  # now: others must not be terminated for what this connection is about to free
             self._finish()
 
     def _finish(self) -> None:
@@ -188,6 +251,12 @@ def told(fault: Exception | None, call: Call) -> errors.ApiError:
 def is_told(error: Exception | None) -> bool:
     """Whether the client hears why its watch ended: one that did not listen does not."""
     return error is not None and not isinstance(error, TooSlow)
+
+
+def _disconnect(request: web.BaseRequest) -> None:
+    """Close the connection without waiting for the client, and drop what is buffered for it."""
+    if request.transport is not None:
+        request.transport.abort()
 
 
 async def _end(request: web.BaseRequest, response: web.StreamResponse, last: bytes) -> None:

@@ -54,10 +54,11 @@ async def _read(socket: web.WebSocketResponse) -> None:
 async def _write(socket: web.WebSocketResponse, watcher: Watcher, frames: Frames, count: WatchCount) -> None:
     with suppress(CacheError, ConnectionError, NoForm):
         async for events in watcher:
-            for event in events:
-                frame = frames.join([event])
+            watcher.block()  # until the client has read these
+            for frame in frames.encode(events):
                 await send_frame(socket, frames, frame)
                 count.sent(1, len(frame))
+            watcher.unblock()
 
 
 async def send_frame(socket: web.WebSocketResponse, frames: Frames, frame: bytes) -> None:

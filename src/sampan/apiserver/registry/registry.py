@@ -22,8 +22,9 @@ from sampan.apiserver.registry.present import Presence
 from sampan.apiserver.registry.served import Served
 from sampan.apiserver.registry.store import IsStale, Store
 from sampan.machinery.clock import Clock
+from sampan.machinery.memory import MemoryTrimmer
 from sampan.storage.backend import Backend
-from sampan.storage.cacher import Cacher, Field, Shape, SharedRevision
+from sampan.storage.cacher import Cacher, Field, HistoryBudget, Shape, SharedRevision, WatchBudget
 from sampan.storage.cacher.item import ItemMaker
 
 if TYPE_CHECKING:
@@ -63,6 +64,10 @@ class Registry:
         self._encryption = encryption
         self._event_ttl_s = event_ttl_s
         self._current_revision = SharedRevision(backend.current_revision)
+        trimmer = MemoryTrimmer()
+        self.watch_budget = WatchBudget(freed=trimmer.freed)
+        """What the watchers of all resources may hold together."""
+        self._history_budget = HistoryBudget(freed=trimmer.freed)
         self._stores: dict[str, Store] = {}
         self._served: dict[tuple[str, str, str], Served] = {}
         self._codecs: dict[GroupVersionKind, ResourceCodec] = {}
@@ -152,6 +157,8 @@ class Registry:
             decode_value=_json_of_protobuf,
             convert_value=convert,
             current_revision=self._current_revision,
+            history_budget=self._history_budget,
+            watch_budget=self.watch_budget,
         )
         self._start_task(cacher.run())
         items = ItemMaker(shape=shape, decode_value=_json_of_protobuf, convert_value=convert)

@@ -24,12 +24,13 @@ from sampan.storage.cacher.errors import (
 )
 from sampan.storage.cacher.event import ADDED, BOOKMARK, DELETED, MODIFIED, FrameEncoder, WatchEvent
 from sampan.storage.cacher.freshness import SharedRevision
-from sampan.storage.cacher.history import HistoryLimits
+from sampan.storage.cacher.history import HistoryBudget, HistoryLimits
 from sampan.storage.cacher.item import Item
 from sampan.storage.cacher.listing import ListQuery, ListResult
 from sampan.storage.cacher.options import Options, defaulted, faults
 from sampan.storage.cacher.selection import LabelSelector, Selection
 from sampan.storage.cacher.shape import Field, Shape
+from sampan.storage.cacher.watch_budget import Charge, WatchBudget
 from sampan.storage.cacher.watcher import Watcher, WatchLimits, WatchQuery
 
 __all__ = [
@@ -41,10 +42,12 @@ __all__ = [
     "Cacher",
     "CacherConfig",
     "CacherStats",
+    "Charge",
     "CorruptValue",
     "Expired",
     "Field",
     "FrameEncoder",
+    "HistoryBudget",
     "HistoryLimits",
     "InvalidContinue",
     "InvalidVersion",
@@ -60,6 +63,7 @@ __all__ = [
     "TooLargeVersion",
     "TooSlow",
     "UnsupportedField",
+    "WatchBudget",
     "WatchClosed",
     "WatchEvent",
     "WatchLimits",

@@ -20,13 +20,14 @@ from sampan.storage.cacher.errors import (
     InvalidContinue,
     NotReady,
     TooLargeVersion,
+    TooSlow,
     Undecipherable,
     WatchClosed,
 )
 from sampan.storage.cacher.event import ADDED, WatchEvent, bookmark
 from sampan.storage.cacher.extract import DecodeValue, no_decoder
 from sampan.storage.cacher.freshness import SharedRevision
-from sampan.storage.cacher.history import HistoryLimits
+from sampan.storage.cacher.history import HistoryBudget, HistoryLimits
 from sampan.storage.cacher.item import Item, ItemMaker
 from sampan.storage.cacher.listing import ListQuery, ListResult
 from sampan.storage.cacher.reflector import Reflector
@@ -35,6 +36,7 @@ from sampan.storage.cacher.selection import Matcher, Selection
 from sampan.storage.cacher.shape import Shape
 from sampan.storage.cacher.state import State
 from sampan.storage.cacher.versions import Rule, Wanted, parse_version, wanted_of_get, wanted_of_list
+from sampan.storage.cacher.watch_budget import WatchBudget
 from sampan.storage.cacher.watcher import Watcher, WatchLimits, WatchQuery
 
 
@@ -77,17 +79,29 @@ class Cacher:
         convert_value: DecodeValue | None = None,
         current_revision: Callable[[], Awaitable[int]] | None = None,
         config: CacherConfig | None = None,
+        history_budget: HistoryBudget | None = None,
+        watch_budget: WatchBudget | None = None,
     ) -> None:
         """`decode` makes the object of an item's bytes, for `object`; `decode_value` makes JSON of protobuf values;
         `convert_value` brings JSON of another kind or version, as older servers stored it, into that of the shape.
-        `current_revision` lets the cachers of one backend share their questions (`SharedRevision`)."""
+        `current_revision` lets the cachers of one backend share their questions (`SharedRevision`), the budgets let
+        those of one server share their bounds."""
         self.shape = shape
         self._backend = backend
         self._config = config or CacherConfig()
         self._decode = decode
         self._current_revision = current_revision or SharedRevision(backend.current_revision)
         self._maker = ItemMaker(shape=shape, decode_value=decode_value, convert_value=convert_value)
-        self._state = State(shape=shape, maker=self._maker, limits=self._config.history, now=time.monotonic)
+        self._state = State(
+            shape=shape,
+            maker=self._maker,
+            limits=self._config.history,
+            now=time.monotonic,
+            history_budget=history_budget,
+            watch_budget=watch_budget,
+        )
+        self._terminated = 0
+        """How many watchers were ended because they did not take their events."""
         retry_s = self._config.retry_s
         self._reflector = Reflector(backend=backend, state=self._state, maker=self._maker, retry_s=retry_s)
         self._bookmarks = BookmarkSchedule(send=self._send_bookmarks, interval_s=self._config.bookmark_s)
@@ -194,7 +208,7 @@ class Cacher:
             history_floor=state.history.floor,
             watchers=len(state.routes),
             queued_events=sum([watcher.queued for watcher in state.routes.watchers()]),
-            cut_off=state.routes.cut_off,
+            cut_off=self._terminated,
             fills=self._reflector.fills,
         )
 
@@ -225,6 +239,7 @@ class Cacher:
             self._bookmarks.add(watcher)
 
     def close(self, watcher: Watcher) -> None:
+        self._terminated += isinstance(watcher.error, TooSlow)
         self._state.routes.remove(watcher)
 
     def _page(self, query: ListQuery) -> tuple[Wanted, str]:
@@ -266,7 +281,7 @@ class Cacher:
         event = bookmark(self.shape, revision)
         for watcher in watchers:
             if revision > watcher.after:
-                watcher.offer(event, 0)
+                watcher.offer(event, len(event.item.body))
 
     async def _trim(self) -> None:
         while True:

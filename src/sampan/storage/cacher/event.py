@@ -7,6 +7,7 @@ import msgspec
 
 from sampan.storage.cacher.item import Item
 from sampan.storage.cacher.shape import Shape
+from sampan.storage.cacher.watch_budget import Charge
 
 ADDED, MODIFIED, DELETED, BOOKMARK = "ADDED", "MODIFIED", "DELETED", "BOOKMARK"
 
@@ -33,6 +34,8 @@ class WatchEvent(msgspec.Struct, gc=False, eq=False):
     """The object; of a deletion (or of leaving the selection) its last state, at the version of the deletion."""
     _plain: bytes | None = None
     _others: dict[Hashable, bytes] | None = None
+    charge: Charge | None = None
+    """What the event counts against the budget of all watchers while one of them has it queued."""
 
     @property
     def revision(self) -> int:

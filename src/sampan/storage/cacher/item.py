@@ -15,6 +15,10 @@ _PROTOBUF = b"k8s\x00"
 _ENCRYPTED = b"k8s:enc:"
 
 
+_REPLACED = object()
+"""In place of the decoded form of an item that only the history still holds."""
+
+
 class Item(msgspec.Struct, gc=False, eq=False):
     """An object at one version. Immutable, but for the decoded form that is kept once somebody asked for it.
 
@@ -47,10 +51,17 @@ class Item(msgspec.Struct, gc=False, eq=False):
         return Item(self.key, self.namespace, revision, self.head, body, self.labels, self.fields)
 
     def object(self, decode: Callable[[bytes], Any]) -> Any:
-        """The decoded object, shared and read-only; decoded once."""
+        """The decoded object, shared and read-only; decoded once, as long as the item is in the cache."""
         if self.decoded is None:
             self.decoded = decode(self.raw)
+        elif self.decoded is _REPLACED:
+            return decode(self.raw)
         return self.decoded
+
+    def replace(self) -> None:
+        """The item has left the cache: the history keeps its bytes, not the decoded form, which is many times as
+        large. A watcher that gets to it only now decodes it once more."""
+        self.decoded = _REPLACED
 
 
 class ItemMaker:

@@ -7,12 +7,12 @@ or nothing. A change looks up the keys that its object has or had.
 
 from collections.abc import Iterator
 
-from sampan.storage.cacher.errors import TooSlow
 from sampan.storage.cacher.event import ADDED, DELETED, MODIFIED, WatchEvent
 from sampan.storage.cacher.history import Change
 from sampan.storage.cacher.item import Item
 from sampan.storage.cacher.selection import Matcher, Selection
 from sampan.storage.cacher.shape import Shape
+from sampan.storage.cacher.watch_budget import Charge, WatchBudget
 from sampan.storage.cacher.watcher import Watcher
 
 
@@ -53,8 +53,9 @@ Table = dict[str, list[Group]]
 
 
 class Routes:
-    def __init__(self, shape: Shape) -> None:
+    def __init__(self, shape: Shape, budget: WatchBudget) -> None:
         self._shape = shape
+        self._budget = budget
         self._groups: dict[Selection, Group] = {}
         self._objects: Table = {}
         self._names: Table = {}
@@ -62,8 +63,6 @@ class Routes:
         self._labels: dict[str, Table] = {}
         self._namespaces: Table = {}
         self._everything: Table = {}
-        self.cut_off = 0
-        """How many watchers were too slow so far."""
 
     def __len__(self) -> int:
         return sum([len(group.watchers) for group in self._groups.values()])
@@ -80,9 +79,11 @@ class Routes:
             table, key = self._place(matcher)
             table.setdefault(key, []).append(group)
         group.watchers[watcher] = None
+        self._budget.add(watcher)
 
     def remove(self, watcher: Watcher) -> None:
         """Does nothing if it is not there."""
+        self._budget.remove(watcher)
         selection = watcher.query.selection
         group = self._groups.get(selection)
         if group is None or watcher not in group.watchers:
@@ -106,13 +107,11 @@ class Routes:
             event = events.get(kind)
             if event is None:
                 event = events[kind] = as_event(kind, change)
-            if slow := group.deliver(event):
-                self._cut_off(slow)
-
-    def _cut_off(self, watchers: list[Watcher]) -> None:
-        for watcher in watchers:
-            self.cut_off += 1
-            watcher.end(TooSlow("the watcher did not take its events"))
+                event.charge = Charge(self._budget, len(event.item.body))
+            for watcher in group.deliver(event):
+                watcher.terminate()
+        if self._budget.is_exceeded:
+            self._budget.relieve()
 
     def _place(self, matcher: Matcher) -> tuple[Table, str]:
         if matcher.name:

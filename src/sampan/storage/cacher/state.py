@@ -10,20 +10,30 @@ from sampan.storage.backend import Batch, Event
 from sampan.storage.cacher.contents import Contents
 from sampan.storage.cacher.errors import CorruptValue, Expired
 from sampan.storage.cacher.freshness import Freshness
-from sampan.storage.cacher.history import History, HistoryLimits
+from sampan.storage.cacher.history import History, HistoryBudget, HistoryLimits
 from sampan.storage.cacher.item import Item, ItemMaker
 from sampan.storage.cacher.routes import Routes
 from sampan.storage.cacher.shape import Shape
+from sampan.storage.cacher.watch_budget import WatchBudget
 
 log = logging.getLogger(__name__)
 
 
 class State:
-    def __init__(self, *, shape: Shape, maker: ItemMaker, limits: HistoryLimits, now: Callable[[], float]) -> None:
+    def __init__(
+        self,
+        *,
+        shape: Shape,
+        maker: ItemMaker,
+        limits: HistoryLimits,
+        now: Callable[[], float],
+        history_budget: HistoryBudget | None = None,
+        watch_budget: WatchBudget | None = None,
+    ) -> None:
         self.shape = shape
         self.contents = Contents(shape)
-        self.history = History(limits=limits, now=now)
-        self.routes = Routes(shape)
+        self.history = History(limits=limits, now=now, budget=history_budget)
+        self.routes = Routes(shape, watch_budget or WatchBudget())
         self.fresh = Freshness()
         self.corrupt: dict[str, CorruptValue] = {}
         """Keys whose value cannot be read. They are in no list, and reading one is an error."""
@@ -56,6 +66,8 @@ class State:
             self.contents.remove(old)
         else:
             return
+        if old is not None:
+            old.replace()
         self.routes.dispatch(self.history.append(event.revision, event.key, old, new))
 
     def item(self, key: str, value: bytes | None, revision: int, old: Item | None) -> Item | None:

@@ -3,10 +3,17 @@
 import asyncio
 from collections.abc import AsyncIterator, Callable, Iterator
 from dataclasses import dataclass, field
-from itertools import islice
 from types import TracebackType
 from typing import Protocol
 
+from sampan.api.limits import (
+    WATCH_SEND_BYTES,
+    WATCHER_BLOCKED_S,
+    WATCHER_BYTES,
+    WATCHER_EVENTS,
+    WATCHER_MOST_BYTES,
+    WATCHER_MOST_EVENTS,
+)
 from sampan.storage.cacher.errors import TooSlow
 from sampan.storage.cacher.event import WatchEvent
 from sampan.storage.cacher.selection import Selection
@@ -24,9 +31,14 @@ class WatchQuery:
 
 @dataclass(frozen=True, slots=True)
 class WatchLimits:
-    events: int = 10_000
-    bytes: int = 64 << 20
-    """A watcher that leaves more than this untaken is cut off."""
+    """A watcher that leaves more than this queued is terminated."""
+
+    events: int = WATCHER_MOST_EVENTS
+    bytes: int = WATCHER_MOST_BYTES
+    blocked_events: int = WATCHER_EVENTS
+    """The bounds for a watcher whose client has not read for `blocked_s`."""
+    blocked_bytes: int = WATCHER_BYTES
+    blocked_s: float = WATCHER_BLOCKED_S
 
 
 class Host(Protocol):
@@ -42,14 +54,17 @@ class Host(Protocol):
 class Watcher:
     """`async with cacher.watch(query) as watcher: async for events in watcher: ...`
 
-    Each turn of the loop gives all events that are ready, so that they can go out together. Who writes to many clients
-    at once uses `arm` and `pop_ready` instead, which need no task for each of them. The loop ends quietly at
-    the query's timeout, and with an error (`TooSlow`, `Expired`, `WatchClosed`) when events can no longer be delivered
-    without a gap; events that came before the end are delivered before it, except to a watcher that is too slow.
+    Each turn of the loop gives the events that are ready, up to `BATCH_BYTES`, so that they can go out together. Who
+    writes to many clients at once uses `arm` and `pop_ready` instead, which need no task for each of them. The loop
+    ends quietly at the query's timeout, and with an error (`TooSlow`, `Expired`, `WatchClosed`) when events can no
+    longer be delivered without a gap; events that came before the end are delivered before it, except to a watcher that
+    is too slow.
     """
 
     BATCH = 500
     """How many initial events are made ready at a time."""
+    BATCH_BYTES = WATCH_SEND_BYTES
+    """How many bytes of events are made ready at a time, but for a single event that is larger."""
 
     def __init__(self, *, query: WatchQuery, host: Host, limits: WatchLimits) -> None:
         self.query = query
@@ -61,7 +76,9 @@ class Watcher:
         self._initial: Iterator[WatchEvent] | None = None
         self._initial_end: WatchEvent | None = None
         self._queue: list[WatchEvent] = []
-        self._bytes = 0
+        self.queued_bytes = 0
+        self.blocked_at: float | None = None
+        """Since when, by the loop's clock, the client has not read what was sent; None if it reads. Set by `block`."""
         self._wake: Callable[[], None] | None = None
         self._at_end: Callable[[], None] | None = None
         self._is_ended = False
@@ -96,15 +113,37 @@ class Watcher:
         self._initial, self._initial_end = initial, initial_end
 
     def offer(self, event: WatchEvent, size: int) -> bool:
-        """Queue an event; False if that is more than the watcher may leave untaken."""
+        """Queue an event; False if that is more than the watcher may leave queued."""
         queue = self._queue
         queue.append(event)
-        self._bytes += size
+        self.queued_bytes += size
         wake = self._wake
         if wake is not None:
             self._wake = None
             wake()
-        return self._bytes <= self._limits.bytes and len(queue) <= self._limits.events
+        if self.blocked_at is not None:
+            return self._is_tolerable(self.blocked_at)
+        return self.queued_bytes <= self._limits.bytes and len(queue) <= self._limits.events
+
+    def _is_tolerable(self, blocked_at: float) -> bool:
+        """Whether the queue of a watcher whose client does not read is short enough, or has not been long for long."""
+        limits, size, count = self._limits, self.queued_bytes, len(self._queue)
+        if size <= limits.blocked_bytes and count <= limits.blocked_events:
+            return True
+        if size > limits.bytes or count > limits.events:
+            return False
+        return asyncio.get_running_loop().time() - blocked_at < limits.blocked_s
+
+    def block(self) -> None:
+        """The client does not read: what is queued from now on counts against it."""
+        if self.blocked_at is None:
+            self.blocked_at = asyncio.get_running_loop().time()
+
+    def unblock(self) -> None:
+        self.blocked_at = None
+
+    def terminate(self) -> None:
+        self.end(TooSlow("the watcher did not take its events"))
 
     def end(self, error: Exception | None = None) -> None:
         """No more events will come. The first end counts."""
@@ -127,6 +166,10 @@ class Watcher:
     def queued(self) -> int:
         return len(self._queue)
 
+    @property
+    def oldest_revision(self) -> int:
+        return self._queue[0].revision if self._queue else 0
+
     def arm(self, wake: Callable[[], None]) -> None:
         """Have `wake` called once when there is something to pop or the watch is over; at once if that is so now."""
         if self._queue or self._initial is not None or self._initial_end is not None or self._is_ended:
@@ -139,20 +182,35 @@ class Watcher:
         self._at_end = call
 
     def pop_ready(self) -> list[WatchEvent]:
-        """The events that are ready now, perhaps none; does not wait."""
+        """The events that are ready now, no more than make one send, perhaps none; does not wait."""
+        if self._initial is not None or self._initial_end is not None:
+            return self._pop_initial()
+        queue = self._queue
+        if self.queued_bytes <= self.BATCH_BYTES:
+            if queue:
+                self._queue, self.queued_bytes = [], 0
+            return queue
+        count = size = 0
+        while size < self.BATCH_BYTES:
+            size += len(queue[count].item.body)
+            count += 1
+        self.queued_bytes -= size
+        self._queue = queue[count:]
+        return queue[:count]
+
+    def _pop_initial(self) -> list[WatchEvent]:
         ready: list[WatchEvent] = []
-        if self._initial is not None:
-            ready = list(islice(self._initial, self.BATCH))
-            if len(ready) == self.BATCH:
+        size = 0
+        for event in self._initial or ():
+            ready.append(event)
+            size += len(event.item.body)
+            if size >= self.BATCH_BYTES or len(ready) == self.BATCH:
                 return ready
-            self._initial = None
+        self._initial = None
         if self._initial_end is not None:
             ready.append(self._initial_end)
             self._initial_end = None
-        if self._queue:
-            ready = ready + self._queue if ready else self._queue
-            self._queue, self._bytes = [], 0
-        return ready
+        return ready + self.pop_ready() if self.queued_bytes <= self.BATCH_BYTES else ready or self.pop_ready()
 
     def __aiter__(self) -> AsyncIterator[list[WatchEvent]]:
         return self
@@ -180,4 +238,4 @@ class Watcher:
             self._timer.cancel()
 
     def _clear(self) -> None:
-        self._queue, self._initial, self._initial_end = [], None, None
+        self._queue, self.queued_bytes, self._initial, self._initial_end = [], 0, None, None

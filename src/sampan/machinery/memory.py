@@ -1,0 +1,61 @@
+"""Giving memory that was freed back to the system."""
+
+from __future__ import annotations
+
+import asyncio
+import ctypes
+import logging
+import threading
+from collections.abc import Callable
+
+log = logging.getLogger(__name__)
+
+_WORTH_TRIMMING = 16 << 20
+_INTERVAL_S = 10.0
+_SETTLED_S = 1.0
+"""Memory is freed in many small parts: the trim waits until most of them are."""
+
+
+def _malloc_trim() -> Callable[[], None] | None:
+    """glibc's `malloc_trim(0)`; None where the C library has no such function."""
+    try:
+        trim = ctypes.CDLL(None).malloc_trim
+    except (AttributeError, OSError):
+        return None
+    return lambda: trim(0)
+
+
+class MemoryTrimmer:
+    """Has the allocator return free memory to the system after much of it was freed.
+
+    glibc keeps the memory of freed objects for itself wherever something behind them is still in use, so that a burst
+    would set the size of the process for ever. Trimming takes milliseconds and is done in a thread, without the
+    interpreter's lock, at most once in ten seconds.
+    """
+
+    def __init__(self, *, trim: Callable[[], None] | None = None, interval_s: float = _INTERVAL_S) -> None:
+        self._trim = trim or _malloc_trim()
+        self._interval_s = interval_s
+        self._freed = 0
+        self._timer: asyncio.TimerHandle | None = None
+        self._not_before = 0.0
+
+    def freed(self, size: int) -> None:
+        """So many bytes were freed; called on the event loop, or after it has ended."""
+        self._freed += size
+        if self._freed < _WORTH_TRIMMING or self._timer is not None or self._trim is None:
+            return
+        try:
+            loop = asyncio.get_running_loop()
+        except RuntimeError:
+            return
+        self._timer = loop.call_at(max(loop.time() + _SETTLED_S, self._not_before), self._start)
+
+    def _start(self) -> None:
+        self._not_before = asyncio.get_running_loop().time() + self._interval_s
+        self._timer, self._freed = None, 0
+        if self._trim is not None:
+            threading.Thread(target=self._trim, name="memory trimmer", daemon=True).start()
+
+
+__all__ = ["MemoryTrimmer"]

@@ -1,0 +1,114 @@
+"""The memory that all watchers of a server may hold together, and who is terminated when it is exceeded."""
+
+from collections.abc import Callable
+from typing import Protocol
+
+from sampan.api.limits import WATCH_BUDGET_BYTES, WATCH_PRESSURE_BYTES
+
+_RELIEVED = 0.75
+"""Terminating blocked watchers goes on until the use is below this part of the budget, so that it is done rarely."""
+
+
+class Holder(Protocol):
+    """A watcher, as the budget sees it."""
+
+    @property
+    def queued_bytes(self) -> int: ...
+
+    @property
+    def blocked_at(self) -> float | None:
+        """Since when the client has not read what was sent to it; None if it reads."""
+
+    @property
+    def oldest_revision(self) -> int:
+        """The revision of the oldest event that is queued."""
+
+    def terminate(self) -> None:
+        """End the watch because of its client, and drop what it holds."""
+
+
+class Charge:
+    """Memory that counts against a budget for as long as this object lives.
+
+    An event holds its charge, so that it counts once however many watchers have it queued, and stops counting when
+    the last of them has let it go, whatever the reason.
+    """
+
+    __slots__ = ("_budget", "_size")
+
+    def __init__(self, budget: "WatchBudget", size: int) -> None:
+        self._budget, self._size = budget, size
+        budget.queued += size
+
+    def __del__(self) -> None:
+        self._budget.queued -= self._size
+        self._budget.freed(self._size)
+
+
+class WatchBudget:
+    def __init__(
+        self,
+        *,
+        limit: int = WATCH_BUDGET_BYTES,
+        pressure: int = WATCH_PRESSURE_BYTES,
+        freed: Callable[[int], None] = lambda size: None,
+    ) -> None:
+        """`freed` is called with the bytes that were given back."""
+        self._limit, self._pressure = limit, pressure
+        self.freed = freed
+        self._holders: dict[Holder, None] = {}
+        self.queued = 0
+        """Bytes of events in queues: the sum of all charges."""
+        self._buffered = 0
+
+    @property
+    def used(self) -> int:
+        return self.queued + self._buffered
+
+    @property
+    def is_exceeded(self) -> bool:
+        return self.queued + self._buffered > self._limit
+
+    @property
+    def is_under_pressure(self) -> bool:
+        """Whether so much is queued for watchers that sending it comes before making more of it."""
+        return self.queued > self._pressure
+
+    def add(self, holder: Holder) -> None:
+        self._holders[holder] = None
+
+    def remove(self, holder: Holder) -> None:
+        """Does nothing if the holder is not there."""
+        self._holders.pop(holder, None)
+
+    def hold(self, size: int) -> None:
+        """So much was written to a connection whose client does not read: it is in a buffer of the connection."""
+        self._buffered += size
+        if self.is_exceeded:
+            self.relieve()
+
+    def give_back(self, size: int) -> None:
+        """The buffer is empty, or the connection closed."""
+        self._buffered -= size
+        self.freed(size)
+
+    def relieve(self) -> None:
+        """Terminate watchers until the budget is kept: those whose clients do not read, the longest blocked first;
+        then, only if that is not enough, those that are furthest behind."""
+        for holder in sorted(self._blocked(), key=lambda holder: holder.blocked_at or 0.0):
+            if self.used <= self._limit * _RELIEVED:
+                return
+            holder.terminate()
+        for holder in sorted(self._queueing(), key=lambda holder: holder.oldest_revision):
+            if self.queued <= self._limit:
+                return
+            holder.terminate()
+
+    def _blocked(self) -> list[Holder]:
+        return [holder for holder in self._holders if holder.blocked_at is not None]
+
+    def _queueing(self) -> list[Holder]:
+        return [holder for holder in self._holders if holder.queued_bytes]
+
+
+__all__ = ["Charge", "Holder", "WatchBudget"]
