@@ -27,11 +27,58 @@ BY_NATURE = [
     (re.compile(r'(resourceVersion"?: "|Resource Version: +)\d+'), r"\1VERSION"),
     (re.compile(r"kube-api-access-\w{5}"), "kube-api-access-XXXXX"),
     (re.compile(r"\b10\.96\.\d+\.\d+"), "ADDRESS"),
+    (re.compile(r"\b3[0-2]\d{3}/"), "NODEPORT/"),
     (re.compile(r"(deleted) from \S+ namespace"), r"\1"),
     (re.compile(r"^warning: ", re.MULTILINE), "Warning: "),
 ]
 
 Said = tuple[int, str, str]
+
+DESCRIBED = """
+apiVersion: v1
+kind: Secret
+metadata: {name: plain, labels: {app: web, tier: db}, annotations: {note: hello}}
+data: {password: aHVudGVyMg==}
+---
+apiVersion: v1
+kind: Secret
+metadata: {name: empty}
+data: {A.b: ""}
+---
+apiVersion: v1
+kind: ConfigMap
+metadata: {name: mixed, labels: {a: b}}
+data: {Upper.case: "x\\ny\\n"}
+binaryData: {bin: AAEC}
+---
+apiVersion: v1
+kind: ConfigMap
+metadata: {name: none}
+---
+apiVersion: v1
+kind: Service
+metadata: {name: exposed, labels: {app: web}}
+spec:
+  selector: {app: web, tier: front}
+  type: NodePort
+  sessionAffinity: ClientIP
+  ports: [{name: http, port: 80, targetPort: 8080}, {name: m, port: 9090, targetPort: metrics, protocol: UDP}]
+---
+apiVersion: v1
+kind: Service
+metadata: {name: lonely}
+spec: {ports: [{port: 80}]}
+---
+apiVersion: v1
+kind: ResourceQuota
+metadata: {name: quota}
+spec: {hard: {pods: "10", requests.cpu: "4"}}
+---
+apiVersion: v1
+kind: LimitRange
+metadata: {name: limits}
+spec: {limits: [{type: Container, default: {cpu: 500m}, max: {cpu: "1", memory: 1Gi}}]}
+"""
 
 
 class Both:
@@ -41,13 +88,17 @@ class Both:
     def __call__(self, *words: str, stdin: str = "") -> Said:
         """What kubectl said, if Sampan said the same; code, standard output and standard error."""
         real = self.kubectl.run(*words, stdin=stdin)
-        made = CliRunner().invoke(cli, ["kubectl", "--kubeconfig", str(self._ours), *words], input=stdin)
-        expected = self._plain(real.returncode, real.stdout, real.stderr)
-        found = self._plain(made.exit_code, made.stdout, made.stderr)
+        expected = self.plain(real.returncode, real.stdout, real.stderr)
+        found = self.ours(*words, stdin=stdin)
         assert found == expected, f"kubectl:\n{expected}\nsampan kubectl:\n{found}"
         return expected
 
-    def _plain(self, code: int, out: str, err: str) -> Said:
+    def ours(self, *words: str, stdin: str = "") -> Said:
+        """What Sampan alone says."""
+        made = CliRunner().invoke(cli, ["kubectl", "--kubeconfig", str(self._ours), *words], input=stdin)
+        return self.plain(made.exit_code, made.stdout, made.stderr)
+
+    def plain(self, code: int, out: str, err: str) -> Said:
         return code, self._without_nature(out), self._without_nature(err)
 
     def _without_nature(self, text: str) -> str:
@@ -233,9 +284,65 @@ spec:
                 sampan_cluster.run(sampan_cluster.client.of(Event).create(event))
         both("describe", "lease", "mine")
 
+    @pytest.mark.parametrize(
+        "words",
+        [
+            "describe secret plain",
+            "describe secret empty",
+            "describe configmap mixed",
+            "describe configmap none",
+            "describe service exposed",
+            "describe service lonely",
+            "describe namespace NAMESPACE",
+            "describe namespace kube-node-lease",
+        ],
+    )
+    def test_a_kind_with_a_form_of_its_own(self, both: Both, words: str) -> None:
+        both.kubectl.needs(1, 31)  # older ones show endpoints in another way
+        assert both("apply", "-f", "-", stdin=DESCRIBED)[0] == 0
+        names = iter(both.namespaces)
+        real = both.kubectl.run(*words.replace("NAMESPACE", next(names)).split())
+        made = both.ours(*words.replace("NAMESPACE", next(names)).split())
+        assert made == both.plain(real.returncode, real.stdout, real.stderr)
+
+    @pytest.mark.parametrize("kind", ["Opaque", "bootstrap.kubernetes.io/token", "kubernetes.io/service-account-token"])
+    def test_the_data_of_a_secret_is_not_shown(self, both: Both, kind: str) -> None:
+        note = "{kubernetes.io/service-account.name: default}"
+        secret = f"kind: Secret\napiVersion: v1\nmetadata: {{name: s, annotations: {note}}}\ntype: {kind}\n"
+        both("apply", "-f", "-", stdin=f"{secret}stringData: {{password: hunter2, token: hunter22}}\n")
+        for words in (["secret", "s"], ["secrets"], ["secret", "-l", "!none"]):
+            code, out, _ = both.ours("describe", *words)
+            assert (code, "hunter2" in out, "aHVudGVyMg" in out, "last-applied" in out) == (0, False, False, False)
+            assert re.search(r"^password: +7 bytes$", out, re.MULTILINE)
+
+    def test_an_apply_that_is_refused_does_not_show_the_data_of_a_secret(self, both: Both) -> None:
+        secret = "kind: Secret\napiVersion: v1\nmetadata: {name: s}\nimmutable: true\nstringData: {password: FIRST}\n"
+        both("apply", "-f", "-", stdin=secret)
+        code, _, err = both.ours("apply", "-f", "-", stdin=secret.replace("FIRST", "hunter2"))
+        assert code == 1
+        assert "immutable" in err
+        assert "hunter2" not in err
+        assert "aHVudGVyMg" not in err
+
     @pytest.mark.parametrize("words", ["describe", "describe nonsense", "describe lease nobody", "describe leases"])
     def test_mistakes(self, both: Both, words: str) -> None:
         both(*words.split())
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "get pod web -o=name",
+        "get pod web -o=yaml",
+        "get pod web --output=name",
+        "get pod nobody --ignore-not-found=true",
+        "delete pod web --wait=false",
+        "delete pod nobody --ignore-not-found=false",
+        "delete pod web --now=true --wait=true",
+    ],
+)
+def test_spellings_of_flags(some: Both, words: str) -> None:
+    some(*words.split())
 
 
 def test_watch(kubectl: Kubectl, sampan_kubeconfig: Path, kubectl_home: Path) -> None:

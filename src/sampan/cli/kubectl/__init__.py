@@ -44,6 +44,12 @@ class Commands(click.Group):
                 raise
             raise Failure(error.message) from None
 
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        name, found, rest = super().resolve_command(ctx, args)
+        return name, found, _as_click_reads(found, rest) if found is not None else rest
+
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(COMMANDS)
 
@@ -56,6 +62,22 @@ class Commands(click.Group):
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):
             formatter.write_dl(list(COMMANDS.items()))
+
+
+def _as_click_reads(found: click.Command, words: list[str]) -> list[str]:
+    """Spellings of kubectl that click does not know: `-o=yaml`, and `--wait=false` of flags without a value."""
+    switches = {name: param for param in found.params if getattr(param, "is_flag", False) for name in param.opts}
+    end = words.index("--") if "--" in words else len(words)
+    read: list[str] = []
+    for word in words[:end]:
+        name, equals, value = word.partition("=")
+        if name == "-o" and equals:
+            read += ["-o", value]
+        elif equals and name in switches and value.lower() in ("true", "false"):
+            read += [name] if value.lower() == "true" else switches[name].secondary_opts[:1]
+        else:
+            read.append(word)
+    return read + words[end:]
 
 
 @click.group("kubectl", cls=Commands, context_settings={"help_option_names": ["-h", "--help"]})

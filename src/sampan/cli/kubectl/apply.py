@@ -18,6 +18,7 @@ _NO_NOTE = (
     "kubectl apply should only be used on resources created declaratively by either kubectl create --save-config or "
     "kubectl apply. The missing annotation will be patched automatically."
 )
+_MASK = "***"
 _STRATEGIC, _MERGE = "application/strategic-merge-patch+json", "application/merge-patch+json"
 
 
@@ -87,11 +88,25 @@ def _create(
 def _applying(kind: Kind, manifest: Manifest, namespace: str, patch: dict[str, Any]) -> str:
     group = f"{kind.group}/{kind.version}, " if kind.group else f"/{kind.version}, "
     return (
-        f"error when applying patch:\n{msgspec.json.encode(patch).decode()}\nto:\n"
+        f"error when applying patch:\n{msgspec.json.encode(_shown(kind, patch)).decode()}\nto:\n"
         f'Resource: "{group}Resource={kind.plural}", GroupVersionKind: "{group}Kind={kind.kind}"\n'
         f'Name: "{manifest.name}", Namespace: "{namespace}"\nfor: "{manifest.source}": error when patching '
         f'"{manifest.source}"'
     )
+
+
+def _shown(kind: Kind, patch: dict[str, Any]) -> dict[str, Any]:
+    """The patch as it may be printed: of a secret without its data, which the annotation repeats."""
+    if (kind.group, kind.kind) != ("", "Secret"):
+        return patch
+    shown = {key: part for key, part in patch.items() if key not in ("data", "stringData")}
+    for key in ("data", "stringData"):
+        if isinstance(patch.get(key), dict):
+            shown[key] = dict.fromkeys(patch[key], _MASK)
+    notes = (shown.get("metadata") or {}).get("annotations")
+    if notes and LAST_APPLIED in notes:
+        shown["metadata"] = {**shown["metadata"], "annotations": {**notes, LAST_APPLIED: _MASK}}
+    return shown
 
 
 def annotated(obj: dict[str, Any], namespace: str) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""`kubectl describe`, in the plain form that any kind can be shown in."""
+"""`kubectl describe`: kinds with a form of their own in that form, all others field by field."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import click
 
 from sampan.cli.failures import CliError
 from sampan.cli.kubectl.columns import aligned
+from sampan.cli.kubectl.describe_kinds import form_of, heading
 from sampan.cli.kubectl.events import events_of
 from sampan.cli.kubectl.kinds import Kind, Kinds
 from sampan.cli.kubectl.session import Session, open_session
@@ -18,8 +19,6 @@ from sampan.cli.kubectl.targets import listed, targets
 _WORDS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|-")
 _ACRONYMS = frozenset({"API", "URL", "UID", "OSB", "GUID"})
 _SHOWN_ABOVE = frozenset({"name", "namespace", "labels", "annotations", "managedFields"})
-_NOT_SHOWN = frozenset({"kubectl.kubernetes.io/last-applied-configuration"})
-_LONG = 140
 
 
 @click.command("describe")
@@ -42,8 +41,10 @@ def command(flags: dict[str, Any], words: tuple[str, ...], selector: str, namesp
     for at, obj in enumerate(objects):
         if at:
             click.echo("\n")
-        events = events_of(session, obj) if len(objects) == 1 else []
-        click.echo("\n".join(aligned([*describe(obj), *events])))
+        form = form_of(obj)
+        lines = form.describe(obj, session) if form is not None else describe(obj)
+        has_events = len(objects) == 1 and (form is None or form.has_events)
+        click.echo("\n".join(aligned([*lines, *(events_of(session, obj) if has_events else [])])))
     if not objects:
         click.echo(f"No resources found in {session.namespace} namespace.", err=True)
 
@@ -57,39 +58,14 @@ def _objects(session: Session, kind: Kind, namespace: str, names: list[str], sel
 
 
 def describe(obj: dict[str, Any]) -> Iterator[str]:
-    """Lines whose columns are separated by tabs."""
+    """The object field by field, in lines whose columns are separated by tabs."""
     metadata = obj["metadata"]
-    yield f"Name:\t{metadata['name']}"
-    yield f"Namespace:\t{metadata.get('namespace', '')}"
-    yield from _under("Labels", [f"{key}={text}" for key, text in sorted((metadata.get("labels") or {}).items())])
-    yield from _under("Annotations", list(_annotations(metadata.get("annotations") or {})))
+    yield from heading(metadata)
     yield f"API Version:\t{obj['apiVersion']}"
     yield f"Kind:\t{obj['kind']}"
     rest = {key: part for key, part in obj.items() if key not in ("apiVersion", "kind")}
     rest["metadata"] = {key: part for key, part in metadata.items() if key not in _SHOWN_ABOVE}
     yield from _nested(rest, 0)
-
-
-def _under(title: str, texts: list[str]) -> Iterator[str]:
-    yield f"{title}:\t{texts[0] if texts else '<none>'}"
-    yield from (f"\t{text}" for text in texts[1:])
-
-
-def _annotations(values: dict[str, str]) -> Iterator[str]:
-    """Long ones begin on a line of their own and are cut."""
-    for key, text in sorted(values.items()):
-        text = text.removesuffix("\n")
-        if key in _NOT_SHOWN:
-            continue
-        if len(key) + len(text) + 2 <= _LONG and "\n" not in text:
-            yield f"{key}: {text}"
-            continue
-        yield f"{key}:"
-        yield from (f"  {_shortened(line, _LONG - 2)}" for line in text.split("\n"))
-
-
-def _shortened(text: str, most: int) -> str:
-    return f"{text[:most]}..." if len(text) > most else text
 
 
 def _nested(values: dict[str, Any], depth: int) -> Iterator[str]:

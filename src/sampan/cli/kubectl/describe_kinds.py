@@ -1,0 +1,225 @@
+"""The kinds that kubectl describes in a form of their own, as it lays them out.
+
+Data of secrets is never printed, only its size. kubectl makes an exception for tokens of service accounts; here there
+is none, because what a terminal shows ends up in logs.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from sampan.cli.kubectl.session import Session
+
+_LONG = 140
+_NOT_SHOWN = frozenset({"kubectl.kubernetes.io/last-applied-configuration"})
+
+Value = Mapping[str, Any]
+Describe = Callable[[Value, Session], Iterator[str]]
+"""Gives lines whose columns are separated by tabs."""
+
+
+@dataclass(frozen=True, slots=True)
+class Form:
+    describe: Describe
+    has_events: bool = True
+
+
+def form_of(obj: Value) -> Form | None:
+    """None for a kind that is shown field by field."""
+    return _FORMS.get((str(obj.get("apiVersion")), str(obj.get("kind"))))
+
+
+def heading(metadata: Value, *, has_namespace: bool = True) -> Iterator[str]:
+    yield f"Name:\t{metadata['name']}"
+    if has_namespace:
+        yield f"Namespace:\t{metadata.get('namespace', '')}"
+    yield from under("Labels", [f"{key}={text}" for key, text in sorted((metadata.get("labels") or {}).items())])
+    yield from under("Annotations", list(_annotations(metadata.get("annotations") or {})))
+
+
+def under(title: str, texts: Sequence[str]) -> Iterator[str]:
+    """A title with one text per line beside it."""
+    yield f"{title}:\t{texts[0] if texts else '<none>'}"
+    yield from (f"\t{text}" for text in texts[1:])
+
+
+def _annotations(values: Mapping[str, str]) -> Iterator[str]:
+    """Long ones begin on a line of their own and are cut. That of the last apply repeats the object: with a secret's
+    data, if it is one."""
+    for key, text in sorted(values.items()):
+        text = text.removesuffix("\n")
+        if key in _NOT_SHOWN:
+            continue
+        if len(key) + len(text) + 2 <= _LONG and "\n" not in text:
+            yield f"{key}: {text}"
+            continue
+        yield f"{key}:"
+        yield from (f"  {_shortened(line, _LONG - 2)}" for line in text.split("\n"))
+
+
+def _shortened(text: str, most: int) -> str:
+    return f"{text[:most]}..." if len(text) > most else text
+
+
+def _size(encoded: Any) -> int:
+    """The number of bytes that base64 text stands for."""
+    try:
+        return len(base64.b64decode(str(encoded or "")))
+    except binascii.Error:
+        return len(str(encoded))
+
+
+# -- secrets and config maps -----------------------------------------------------------------------------------------
+
+
+def _secret(obj: Value, session: Session) -> Iterator[str]:
+    yield from heading(obj["metadata"])
+    yield from ("", f"Type:\t{obj.get('type', '')}", "", "Data", "====")
+    for key, encoded in sorted((obj.get("data") or {}).items()):
+        yield f"{key}:\t{_size(encoded)} bytes"
+
+
+def _config_map(obj: Value, session: Session) -> Iterator[str]:
+    yield from heading(obj["metadata"])
+    yield from ("", "Data", "====")
+    for key, text in sorted((obj.get("data") or {}).items()):
+        yield from (f"{key}:", "----", *text.split("\n"), "")
+    yield from ("", "BinaryData", "====")
+    yield from (f"{key}: {_size(encoded)} bytes" for key, encoded in sorted((obj.get("binaryData") or {}).items()))
+    yield ""
+
+
+# -- namespaces ------------------------------------------------------------------------------------------------------
+
+
+def _namespace(obj: Value, session: Session) -> Iterator[str]:
+    yield from heading(obj["metadata"], has_namespace=False)
+    yield f"Status:\t{obj['status'].get('phase', '')}"
+    path = f"/api/v1/namespaces/{obj['metadata']['name']}"
+    yield ""
+    yield from _quotas(session.get(f"{path}/resourcequotas")["items"] or [])
+    yield ""
+    yield from _limits(session.get(f"{path}/limitranges")["items"] or [])
+
+
+def _quotas(quotas: Sequence[Value]) -> Iterator[str]:
+    if not quotas:
+        yield "No resource quota."
+        return
+    yield "Resource Quotas"
+    for at, quota in enumerate(quotas):
+        if at:
+            yield ""
+        yield f"  Name:\t{quota['metadata']['name']}"
+        yield from ("  Resource\tUsed\tHard", "  --------\t---\t---")
+        status = quota.get("status") or {}
+        for name, hard in sorted((status.get("hard") or {}).items()):
+            yield f"  {name}\t{(status.get('used') or {}).get(name, '0')}\t{hard}"
+
+
+def _limits(ranges: Sequence[Value]) -> Iterator[str]:
+    if not ranges:
+        yield "No LimitRange resource."
+        return
+    yield "Resource Limits"
+    head = ("Type", "Resource", "Min", "Max", "Default Request", "Default Limit", "Max Limit/Request Ratio")
+    yield " " + "\t".join(head)
+    yield " " + "\t".join(("----", "--------", "---", "---", "---------------", "-------------", "-" * 23))
+    fields = ("min", "max", "defaultRequest", "default", "maxLimitRequestRatio")
+    for each in (item for found in ranges for item in found["spec"]["limits"]):
+        columns = [each.get(field) or {} for field in fields]
+        for name in dict.fromkeys(name for column in columns for name in sorted(column)):
+            yield " " + "\t".join((each["type"], name, *(str(column.get(name, "-")) for column in columns)))
+
+
+# -- services --------------------------------------------------------------------------------------------------------
+
+
+def _service(obj: Value, session: Session) -> Iterator[str]:
+    spec, status = obj["spec"], obj.get("status") or {}
+    yield from heading(obj["metadata"])
+    selector = [f"{key}={text}" for key, text in sorted((spec.get("selector") or {}).items())]
+    yield f"Selector:\t{','.join(selector) or '<none>'}"
+    yield f"Type:\t{spec.get('type', '')}"
+    if spec.get("ipFamilyPolicy"):
+        yield f"IP Family Policy:\t{spec['ipFamilyPolicy']}"
+    yield f"IP Families:\t{','.join(spec.get('ipFamilies') or ()) or '<none>'}"
+    yield f"IP:\t{spec.get('clusterIP', '')}"
+    yield f"IPs:\t{','.join(spec.get('clusterIPs') or ()) or '<none>'}"
+    if spec.get("externalIPs"):
+        yield f"External IPs:\t{','.join(spec['externalIPs'])}"
+    if spec.get("loadBalancerIP"):
+        yield f"Desired LoadBalancer IP:\t{spec['loadBalancerIP']}"
+    if spec.get("externalName"):
+        yield f"External Name:\t{spec['externalName']}"
+    if ingress := (status.get("loadBalancer") or {}).get("ingress"):
+        yield f"LoadBalancer Ingress:\t{', '.join(_ingress(each) for each in ingress)}"
+    slices = _slices(obj, session)
+    for port in spec.get("ports") or ():
+        yield from _service_port(port, slices)
+    yield f"Session Affinity:\t{spec.get('sessionAffinity', '')}"
+    if spec.get("externalTrafficPolicy"):
+        yield f"External Traffic Policy:\t{spec['externalTrafficPolicy']}"
+    if spec.get("internalTrafficPolicy"):
+        yield f"Internal Traffic Policy:\t{spec['internalTrafficPolicy']}"
+    if spec.get("healthCheckNodePort"):
+        yield f"HealthCheck NodePort:\t{spec['healthCheckNodePort']}"
+    if spec.get("loadBalancerSourceRanges"):
+        yield f"LoadBalancer Source Ranges:\t{','.join(spec['loadBalancerSourceRanges'])}"
+
+
+def _ingress(found: Value) -> str:
+    mode = f" ({found['ipMode']})" if found.get("ip") and found.get("ipMode") else ""
+    return str(found.get("ip") or found.get("hostname") or "") + mode
+
+
+def _slices(obj: Value, session: Session) -> list[Value]:
+    metadata = obj["metadata"]
+    path = f"/apis/discovery.k8s.io/v1/namespaces/{metadata['namespace']}/endpointslices"
+    found = session.get(path, {"labelSelector": f"kubernetes.io/service-name={metadata['name']}"})
+    return list(found["items"] or [])
+
+
+def _service_port(port: Value, slices: Sequence[Value]) -> Iterator[str]:
+    name, protocol = port.get("name") or "<unset>", port.get("protocol", "TCP")
+    yield f"Port:\t{name}\t{port['port']}/{protocol}"
+    yield f"TargetPort:\t{port.get('targetPort', port['port'])}/{protocol}"
+    if port.get("nodePort"):
+        yield f"NodePort:\t{name}\t{port['nodePort']}/{protocol}"
+    yield f"Endpoints:\t{_endpoints(port, slices)}"
+
+
+def _endpoints(port: Value, slices: Sequence[Value]) -> str:
+    """At most three of those that are ready."""
+    if not slices:
+        return "<none>"
+    ready = []
+    for each in slices:
+        numbers = [
+            found.get("port")
+            for found in each.get("ports") or ()
+            if (found.get("name") or "") == (port.get("name") or "")
+        ]
+        for endpoint in each.get("endpoints") or ():
+            if (endpoint.get("conditions") or {}).get("ready", True):
+                ready += [_host_port(address, number) for number in numbers for address in endpoint["addresses"][:1]]
+    more = f" + {len(ready) - 3} more..." if len(ready) > 3 else ""
+    return ",".join(ready[:3]) + more
+
+
+def _host_port(address: str, number: Any) -> str:
+    return f"[{address}]:{number}" if ":" in address else f"{address}:{number}"
+
+
+_FORMS = {
+    ("v1", "Secret"): Form(_secret, has_events=False),
+    ("v1", "ConfigMap"): Form(_config_map),
+    ("v1", "Namespace"): Form(_namespace, has_events=False),
+    ("v1", "Service"): Form(_service),
+}
+
+__all__ = ["Form", "form_of", "heading", "under"]
