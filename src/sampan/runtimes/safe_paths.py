@@ -20,6 +20,8 @@ from typing import BinaryIO, Final
 
 _MOST_LINKS: Final = 40
 """As many as Linux follows."""
+_MOST_LEVELS: Final = 256
+"""How deep a path may lead step by step: each level is a descriptor, of which a process may have 1024."""
 _SYS_OPENAT2: Final = 437
 """The number is the same on all architectures."""
 _NO_MAGICLINKS, _IN_ROOT = 0x02, 0x10
@@ -97,6 +99,8 @@ class Root:
                     if len(trail) > 1:
                         os.close(trail.pop())
                     continue
+                if len(trail) > _MOST_LEVELS:
+                    raise UnsafePath(f"{'/'.join(parts)[:200]}: more than {_MOST_LEVELS} levels of directories")
                 step = _stepped(trail[-1], name, mode)
                 kind = os.fstat(step).st_mode
                 if not stat.S_ISLNK(kind):

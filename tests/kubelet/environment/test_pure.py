@@ -316,6 +316,13 @@ def test_security() -> None:
         ({"runAsUser": 0}, "", "container's runAsUser breaks non-root policy"),
         ({}, "", "container has runAsNonRoot and image will run as root"),
         ({}, "0:0", "image will run as root"),
+        ({}, "00", "image will run as root"),
+        ({}, "+0", "image will run as root"),
+        ({}, "-0:5", "image will run as root"),
+        ({}, "root", r"image has non-numeric user \(root\), cannot verify user is non-root"),
+        ({}, "\u0660", r"image has non-numeric user \(\u0660\), cannot verify user is non-root"),
+        ({}, "4294967296", "id 4294967296 is out of range"),
+        ({}, "-1", "id -1 is out of range"),
         ({}, "www", r"image has non-numeric user \(www\), cannot verify user is non-root"),
         ({"runAsUser": 3}, "", ""),
         ({}, "1000:5", ""),
@@ -327,6 +334,18 @@ def test_who_may_not_be_root(own: dict[str, Any], image_user: str, text: str) ->
         return
     with pytest.raises(ConfigFault, match=text):
         secured(image_user=image_user, runAsNonRoot=True, **own)
+
+
+def test_a_group_alone_does_not_make_a_container_run_as_root() -> None:
+    """Engines are told user and group in one word, and take a missing user for root."""
+    assert secured(image_user="1000:5", runAsGroup=7, runAsNonRoot=True).username == "1000"
+    assert secured(image_user="1000:5").username == ""
+
+
+@pytest.mark.parametrize("path", ["/etc/shadow", "../../pki/ca.key", "a/../../b"])
+def test_a_local_seccomp_profile_is_within_its_directory(path: str) -> None:
+    with pytest.raises(ConfigFault, match="must be a relative path"):
+        secured(seccompProfile={"type": "Localhost", "localhostProfile": path})
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,6 @@
 """What is decided without looking at anything but what is given."""
 
+import os
 import socket
 from pathlib import Path
 from typing import Any
@@ -8,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from sampan.api import limits
 from sampan.api.codec import json
 from sampan.api.types.core_v1 import (
     EmptyDirVolumeSource,
@@ -33,6 +35,7 @@ from sampan.kubelet.volumes.plugins.projected import pod_user
 from sampan.kubelet.volumes.tokens import renewal
 from sampan.kubelet.volumes.trust_bundles import joined
 from sampan.runtimes.contract import RuntimeFailure
+from sampan.runtimes.safe_paths import UnsafePath
 
 
 def pod(*containers: dict[str, Any], **spec: Any) -> Pod:
@@ -254,6 +257,31 @@ def test_variables_in_files(tmp_path: Path) -> None:
     assert [env_files.value(tmp_path, "env", key) for key in "ABCD"] == ["1", "two words", "x=y", None]
     assert env_files.value(tmp_path, "../x", "A") is None
     assert env_files.value(tmp_path, "none", "A") is None
+
+
+@pytest.mark.parametrize("kind", ["pipe", "directory", "huge", "circle"])
+def test_a_file_of_variables_that_a_sidecar_has_replaced_is_refused_at_once(tmp_path: Path, kind: str) -> None:
+    file = tmp_path / "env"
+    if kind == "pipe":
+        os.mkfifo(file)
+    elif kind == "directory":
+        file.mkdir()
+    elif kind == "huge":
+        file.write_bytes(b"A=1\n" * (limits.ENV_FILE_BYTES // 4 + 1))
+    else:
+        file.symlink_to("env")
+    with pytest.raises(UnsafePath, match="env"):
+        env_files.value(tmp_path, "env", "A")
+
+
+def test_a_file_of_variables_may_be_a_link_within_the_volume_only(tmp_path: Path) -> None:
+    (tmp_path / "secret").write_text("A=outside\n")
+    volume = tmp_path / "volume"
+    volume.mkdir()
+    (volume / "real").write_text("A=inside\n")
+    for name, target in {"in": "/real", "up": "../secret", "out": str(tmp_path / "secret")}.items():
+        (volume / name).symlink_to(target)
+    assert [env_files.value(volume, name, "A") for name in ("in", "up", "out")] == ["inside", None, None]
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", "5", "{}", '{"driverName": "d"}', "\xff"])

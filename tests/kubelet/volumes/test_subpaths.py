@@ -1,4 +1,7 @@
+import errno
+import os
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -80,3 +83,57 @@ def test_folders_are_made_as_open_as_the_volume(volume: Path) -> None:
     subpaths.make_folder(volume, "dir/new/deep")
     assert (volume / "dir/new/deep").stat().st_mode & 0o7777 == 0o2770
     assert (volume / "dir/new").stat().st_mode & 0o7777 == 0o2770
+
+
+class Descriptors:
+    """Every descriptor that is opened is closed once, by whoever opened it."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.held: set[int] = set()
+        self.wrong: list[int] = []
+        opens, dups, closes = os.open, os.dup, os.close
+
+        def opened(*args: Any, **options: Any) -> int:
+            self.held.add(descriptor := opens(*args, **options))
+            return descriptor
+
+        def duplicated(descriptor: int) -> int:
+            self.held.add(copy := dups(descriptor))
+            return copy
+
+        def closed(descriptor: int) -> None:
+            if descriptor not in self.held:
+                self.wrong.append(descriptor)
+                return
+            self.held.remove(descriptor)
+            closes(descriptor)
+
+        monkeypatch.setattr(os, "open", opened)
+        monkeypatch.setattr(os, "dup", duplicated)
+        monkeypatch.setattr(os, "close", closed)
+
+
+@pytest.mark.parametrize("subpath", ["a" * 300, "new/" + "a" * 300, "dir/file/below", "a/b/c", "dir/sub"])
+def test_a_subpath_that_cannot_be_made_closes_nobody_elses_descriptor(
+    volume: Path, monkeypatch: pytest.MonkeyPatch, subpath: str
+) -> None:
+    descriptors = Descriptors(monkeypatch)
+    try:
+        subpaths.make_folder(volume, subpath)
+    except OSError as error:
+        assert error.errno in (errno.ENAMETOOLONG, errno.ENOTDIR)  # noqa: PT017
+    assert (descriptors.held, descriptors.wrong) == (set(), [])
+
+
+def test_a_subpath_of_many_levels_holds_few_descriptors(volume: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    descriptors, most = Descriptors(monkeypatch), 0
+    mkdir = os.mkdir
+
+    def made(*args: Any, **options: Any) -> None:
+        nonlocal most
+        most = max(most, len(descriptors.held))
+        mkdir(*args, **options)
+
+    monkeypatch.setattr(os, "mkdir", made)
+    subpaths.make_folder(volume, "a/" * 200)
+    assert most <= 3

@@ -164,7 +164,7 @@ class TarReader:
         )
         if entry.kind in (CHARACTER_DEVICE, BLOCK_DEVICE):
             entry.major, entry.minor = _number(block[329:337]), _number(block[337:345])
-        if entry.kind == REGULAR and entry.name.endswith("/"):
+        if kind == b"\0" and entry.name.endswith("/"):  # before there were kinds
             entry.kind = DIRECTORY
         _check_path(entry.name)
         _check_path(entry.link_name)

@@ -1,0 +1,93 @@
+"""Files in directories that strangers have filled, with and without the kernel's help."""
+
+import os
+import socket
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from sampan.runtimes import safe_paths
+from sampan.runtimes.safe_paths import Root, UnsafePath, inside, open_file, opened_root, read_file
+
+
+@pytest.fixture(params=["openat2", "steps"])
+def root(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Root]:
+    def missing(directory: int, path: str, flags: int) -> int:
+        raise OSError(38, "Function not implemented")
+
+    if request.param == "steps":
+        monkeypatch.setattr(safe_paths, "_openat2", missing)
+    (tmp_path / "secret").write_text("outside")
+    place = tmp_path / "root"
+    (place / "etc").mkdir(parents=True)
+    (place / "etc/file").write_text("inside")
+    before = len(os.listdir("/proc/self/fd"))
+    with opened_root(place) as opened:
+        yield opened
+    assert len(os.listdir("/proc/self/fd")) == before, "no descriptor is left open"
+
+
+@pytest.mark.parametrize(
+    "target", ["/etc/file", "//etc/file", "file", "../etc/file", "../../../../etc/file", "../etc/../etc/./file"]
+)
+def test_links_are_followed_within_the_root(root: Root, tmp_path: Path, target: str) -> None:
+    (tmp_path / "root/etc/link").symlink_to(target)
+    assert root.read("etc/link", 100) == b"inside"
+    assert root.read("/etc/../../etc/link", 100) == b"inside"
+
+
+@pytest.mark.parametrize("target", ["../secret", "../../secret", "/secret", "/proc/self/root/etc/passwd"])
+def test_no_link_leads_out_of_the_root(root: Root, tmp_path: Path, target: str) -> None:
+    (tmp_path / "root/etc/link").symlink_to(target)
+    (tmp_path / "root/etc/absolute").symlink_to(tmp_path / "secret")
+    for name in ("etc/link", "etc/absolute", "../secret", f"{tmp_path}/secret", "etc/../../secret"):
+        with pytest.raises(FileNotFoundError):
+            root.read(name, 100)
+
+
+@pytest.mark.parametrize("kind", ["pipe", "socket", "directory", "device", "large", "circle"])
+def test_only_regular_files_of_bounded_size_are_read(root: Root, tmp_path: Path, kind: str) -> None:
+    path = tmp_path / "root/odd"
+    if kind == "pipe":
+        os.mkfifo(path)
+    elif kind == "socket":
+        with socket.socket(socket.AF_UNIX) as link:
+            link.bind(str(path))
+    elif kind == "directory":
+        path.mkdir()
+    elif kind == "device":
+        if os.geteuid() != 0:
+            pytest.skip("only root can make devices")
+        os.mknod(path, 0o20600, os.makedev(10, 130))
+    elif kind == "large":
+        path.write_bytes(bytes(101))
+    else:
+        path.symlink_to("odd")
+    with pytest.raises(UnsafePath):
+        root.read("odd", 100)
+    if kind != "circle":
+        with pytest.raises(UnsafePath):
+            read_file(path, 100)
+
+
+def test_a_file_of_the_nodes_own_is_no_link(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("x")
+    (tmp_path / "link").symlink_to("file")
+    with open_file(tmp_path / "file") as file:
+        assert file.read() == b"x"
+    with pytest.raises(UnsafePath, match="symbolic link"):
+        open_file(tmp_path / "link")
+
+
+def test_directories_are_made_where_a_link_leads_to(root: Root, tmp_path: Path) -> None:
+    (tmp_path / "root/out").symlink_to(tmp_path / "made")
+    os.close(root.directory(["out", "deep"], mode=0o750))
+    assert not (tmp_path / "made").exists()
+    made = tmp_path / "root" / str(tmp_path / "made").lstrip("/") / "deep"
+    assert made.stat().st_mode & 0o777 == 0o750
+
+
+@pytest.mark.parametrize("path", ["/etc/file", "//etc/file", "etc//file", "/../etc/file"])
+def test_inside_does_not_take_slashes_for_another_root(tmp_path: Path, path: str) -> None:
+    assert inside(tmp_path, path) == tmp_path / "etc/file"
