@@ -1,10 +1,20 @@
 """Disks of the network with a tool that only notes what it is asked: what a kubelet that comes back makes of them."""
 
+import asyncio
 import os
 from pathlib import Path
+from types import SimpleNamespace
+from typing import cast
 
 import pytest
 
+from sampan.api.codec import json
+from sampan.api.types.core_v1 import Pod
+from sampan.kubelet.volumes.contract import Spec, VolumeFault
+from sampan.kubelet.volumes.host import Host
+from sampan.kubelet.volumes.layout import Layout
+from sampan.kubelet.volumes.mounting import Mounter
+from sampan.kubelet.volumes.plugins import iscsi
 from sampan.runtimes import kernel
 from tests.kubelet.volumes.made import Scene, eventually, needs_root, play
 
@@ -82,3 +92,21 @@ def test_a_note_that_names_no_disk_is_not_believed(tmp_path: Path, asked: Path, 
 
     play(tmp_path, scenario)
     assert asked.read_text() == ""
+
+
+@pytest.mark.parametrize("source", [{"targetPortal": "../../../../tmp/x"}, {"iscsiInterface": "../../../etc"}])
+def test_an_iscsi_volume_does_not_name_a_path_of_the_node(tmp_path: Path, source: dict[str, str]) -> None:
+    whole = {"targetPortal": "10.0.0.1", "iqn": IQN, "lun": 0, **source}
+    of = json.from_value({"spec": {"volumes": [{"name": "v", "iscsi": whole}]}}, Pod)
+    plugin = iscsi.Iscsi(cast(Host, SimpleNamespace(layout=Layout(tmp_path))))
+    with pytest.raises(VolumeFault, match="must not contain slashes"):
+        asyncio.run(plugin.device(Spec(pod=of, volume=of.spec.volumes[0])))
+
+
+def test_an_nfs_server_is_never_an_option_of_mount(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    tool, notes = tmp_path / "mount", tmp_path / "asked"
+    tool.write_text(f'#!/bin/sh\necho "$*" > {notes}\n')
+    tool.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    asyncio.run(Mounter().by_program("--bind:/etc", tmp_path / "target", "nfs", ["ro"]))
+    assert notes.read_text() == f"-t nfs -o ro -- --bind:/etc {tmp_path}/target\n"

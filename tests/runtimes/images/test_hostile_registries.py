@@ -14,7 +14,7 @@ from sampan.machinery.clock import RealClock
 from sampan.runtimes.images import ImageStore, parse_reference
 from sampan.runtimes.images.credentials import Keyring, read_docker_config
 from sampan.runtimes.images.manifests import OCI_INDEX
-from sampan.runtimes.images.pull import KeyedLocks, Puller, PullFailed
+from sampan.runtimes.images.pull import Puller, PullFailed
 from tests.runtimes.images.made import MadeImage, digest
 from tests.runtimes.images.registry import FakeRegistry, serving
 
@@ -200,23 +200,3 @@ def test_locks_of_pulls_do_not_outlive_them(tmp_path: Path) -> None:
         assert len(puller._locks) == 0
 
     play(tmp_path, work)
-
-
-def test_a_lock_is_one_for_all_who_want_it_until_the_last_is_gone() -> None:
-    async def main() -> None:
-        locks, order = KeyedLocks(), list[str]()
-
-        async def hold(name: str) -> None:
-            async with locks.held("key"):
-                order.append(f"{name} in")
-                await asyncio.sleep(0)
-                order.append(f"{name} out")
-
-        tasks = [asyncio.create_task(hold(name)) for name in "abc"]
-        await asyncio.sleep(0)
-        tasks[1].cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
-        assert order == ["a in", "a out", "c in", "c out"]
-        assert len(locks) == 0
-
-    asyncio.run(main())

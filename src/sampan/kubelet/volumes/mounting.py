@@ -94,7 +94,8 @@ class Mounter:
         said = ["-o", ",".join(options)] if options else []
         arguments = ["-t", kind, *said, source, str(target)]
         try:
-            await run_program("mount", *arguments)
+            # What begins with a dash, as a server that a pod names may, is no option.
+            await run_program("mount", "-t", kind, *said, "--", source, str(target))
         except ProgramFault as fault:
             told = f"Mounting command: mount\nMounting arguments: {' '.join(arguments)}\nOutput: {fault.output}\n"
             raise VolumeFault(f"mount failed: exit status {fault.code}\n{told}") from None

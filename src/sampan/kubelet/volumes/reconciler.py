@@ -5,8 +5,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from collections.abc import Callable
 from pathlib import Path
 
 from sampan.api.types.core_v1 import Node
@@ -20,6 +19,7 @@ from sampan.kubelet.volumes.state import Actual, ActualVolume, DesiredPod, Key
 from sampan.kubelet.volumes.waiting import in_thread
 from sampan.machinery import errors
 from sampan.machinery.client import ConnectionFailed, PatchType
+from sampan.machinery.keyed_locks import KeyedLocks
 
 _ONE_POD = ["ReadWriteOncePod"]
 _GROUP = "pv.beta.kubernetes.io/gid"
@@ -38,7 +38,7 @@ class Reconciler:
     ) -> None:
         self._host, self._plugins, self._claims, self._actual, self._node = host, plugins, claims, actual, node
         self._growth = growth
-        self._locks: dict[str, asyncio.Lock] = {}
+        self._locks = KeyedLocks()
         """Of devices: one of their pods at a time."""
         self._mounted: set[str] = set()
         """Devices that this kubelet has mounted: once is enough."""
@@ -98,7 +98,7 @@ class Reconciler:
             raise VolumeFault("volume uses the ReadWriteOncePod access mode and is already in use by another pod")
 
     async def _mount_device(self, spec: Spec, plugin: Plugin, device: Device) -> None:
-        async with self._locked(device.unique):
+        async with self._locks.held(device.unique):
             self._actual.put_device(plugin, device)
             if device.is_attachable:
                 await self.report_in_use()
@@ -140,7 +140,7 @@ class Reconciler:
 
     async def tear_down_device(self, unique: str) -> None:
         """Unless a pod uses it."""
-        async with self._locked(unique):
+        async with self._locks.held(unique):
             found = self._actual.device(unique)
             if found is None or self._actual.users(unique):
                 return
@@ -164,11 +164,6 @@ class Reconciler:
             await self._host.client.of(Node).patch(
                 self._host.config.node_name, patch, type=PatchType.MERGE, subresource="status"
             )
-
-    @asynccontextmanager
-    async def _locked(self, unique: str) -> AsyncIterator[None]:
-        async with self._locks.setdefault(unique, asyncio.Lock()):
-            yield
 
 
 def remove_empty(folder: Path, top: Path) -> None:

@@ -55,9 +55,10 @@ def disk_usage(folder: Path) -> tuple[int, int]:
             found = entry.stat(follow_symlinks=False)
         except OSError:
             continue
-        if found.st_dev != top.st_dev or (found.st_nlink > 1 and found.st_ino in seen):
+        if found.st_dev != top.st_dev or found.st_ino in seen:
             continue
-        seen.add(found.st_ino)
+        if found.st_nlink > 1 and not entry.is_dir(follow_symlinks=False):  # only these could come again
+            seen.add(found.st_ino)
         total, count = total + found.st_blocks * _BLOCK, count + 1
     return total, count
 

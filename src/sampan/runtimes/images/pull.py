@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from sampan.api import limits
 from sampan.machinery.clock import Clock
+from sampan.machinery.keyed_locks import KeyedLocks
 from sampan.machinery.lean_aiohttp import aiohttp
 from sampan.runtimes.images import manifests
 from sampan.runtimes.images.credentials import Credentials, Keyring
@@ -36,30 +36,6 @@ class PullConfig:
 
 class PullFailed(Exception):
     """The image cannot be had; the message says why."""
-
-
-class KeyedLocks:
-    """A lock for each key, which exists only while somebody holds it or waits for it: keys come from users."""
-
-    def __init__(self) -> None:
-        self._locks: dict[str, tuple[asyncio.Lock, int]] = {}
-
-    def __len__(self) -> int:
-        return len(self._locks)
-
-    @asynccontextmanager
-    async def held(self, key: str) -> AsyncIterator[None]:
-        lock, users = self._locks.get(key) or (asyncio.Lock(), 0)
-        self._locks[key] = lock, users + 1
-        try:
-            async with lock:
-                yield
-        finally:
-            _, users = self._locks[key]
-            if users > 1:
-                self._locks[key] = lock, users - 1
-            else:
-                del self._locks[key]
 
 
 class Puller:
@@ -181,4 +157,4 @@ def _silent(digest: str, done: int, size: int) -> None:
     """Nobody wants to know."""
 
 
-__all__ = ["KeyedLocks", "PullConfig", "PullFailed", "Puller"]
+__all__ = ["PullConfig", "PullFailed", "Puller"]

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 
 from sampan.api.types.core_v1 import ISCSIPersistentVolumeSource, ISCSIVolumeSource
@@ -12,6 +12,7 @@ from sampan.kubelet.volumes.host import Host
 from sampan.kubelet.volumes.mounting import ProgramFault, run_program
 from sampan.kubelet.volumes.ownership import give_to_group
 from sampan.kubelet.volumes.waiting import in_thread
+from sampan.machinery.keyed_locks import KeyedLocks
 
 NAME = "kubernetes.io/iscsi"
 Source = ISCSIVolumeSource | ISCSIPersistentVolumeSource
@@ -30,11 +31,11 @@ class Iscsi(PluginBase):
 
     def __init__(self, host: Host) -> None:
         self._host = host
-        self._sessions: dict[str, asyncio.Lock] = {}
+        self._sessions = KeyedLocks()
         """By target: nobody logs out of one while another logs in."""
 
-    def _session(self, device: Device) -> asyncio.Lock:
-        return self._sessions.setdefault("-".join(_portal_and_iqn(device.path.name)), asyncio.Lock())
+    def _session(self, device: Device) -> AbstractAsyncContextManager[None]:
+        return self._sessions.held("-".join(_portal_and_iqn(device.path.name)))
 
     def supports(self, spec: Spec) -> bool:
         return spec.volume.iscsi is not None or spec.source.iscsi is not None
@@ -42,6 +43,8 @@ class Iscsi(PluginBase):
     async def device(self, spec: Spec) -> Device | None:
         source = _source(spec)
         portal = _portals(source)[0]
+        if any("/" in part or "\0" in part for part in (portal, source.iqn, _interface(source))):
+            raise VolumeFault("iSCSI portal, iqn and interface must not contain slashes: they become parts of a path")
         place = f"{portal}-{source.iqn}-lun-{source.lun}"
         path = self._host.layout.plugin(NAME) / f"iface-{_interface(source)}" / place
         return Device(unique=f"{NAME}/{portal}:{source.iqn}:{source.lun}", path=path)

@@ -1,0 +1,36 @@
+"""Locks by name, for names that users choose."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+
+class KeyedLocks:
+    """A lock for each key, which exists only while somebody holds it or waits for it: a table of locks that stay would
+    grow with every name that anybody ever uses."""
+
+    def __init__(self) -> None:
+        self._locks: dict[str, tuple[asyncio.Lock, int]] = {}
+        """With how many hold the lock or wait for it."""
+
+    def __len__(self) -> int:
+        return len(self._locks)
+
+    @asynccontextmanager
+    async def held(self, key: str) -> AsyncIterator[None]:
+        lock, users = self._locks.get(key) or (asyncio.Lock(), 0)
+        self._locks[key] = lock, users + 1
+        try:
+            async with lock:
+                yield
+        finally:
+            _, users = self._locks[key]
+            if users > 1:
+                self._locks[key] = lock, users - 1
+            else:
+                del self._locks[key]
+
+
+__all__ = ["KeyedLocks"]
