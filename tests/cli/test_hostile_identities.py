@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -154,6 +155,64 @@ def test_a_node_gets_no_serving_certificate_for_an_address_by_itself(cluster: Ho
         assert "conditions" not in cluster.send("GET", f"{CSRS}/grab-{index}").json["status"]
 
 
+# -- made-up addresses of hollow pods --------------------------------------------------------------------------------
+
+
+NO_PORT = "error trying to reach service: a hollow pod listens on no port"
+
+
+def hollow_service(cluster: HostileCluster) -> None:
+    """A running hollow pod `web` behind a service `web`."""
+    pod = {"metadata": {"name": "web", "labels": {"app": "web"}}, "spec": _template()["spec"]}
+    cluster.send("POST", "/api/v1/namespaces/team/pods", pod)
+    spec = {"selector": {"app": "web"}, "ports": [{"port": 80}]}
+    cluster.send("POST", "/api/v1/namespaces/team/services", {"metadata": {"name": "web"}, "spec": spec})
+    path = "/api/v1/namespaces/team/endpoints/web"
+    cluster.wait_for(path, lambda found: found.get("subsets", [{}])[0].get("addresses"))
+
+
+@pytest.mark.parametrize(
+    "target", ["pods/web", "pods/web:8080", "pods/https:web:443", "services/web", "services/web:80"]
+)
+def test_a_proxy_does_not_leave_the_machine_for_a_hollow_pod(cluster: HostileCluster, target: str) -> None:
+    hollow_service(cluster)
+    reply = cluster.send("GET", f"/api/v1/namespaces/team/{target}/proxy/")
+    assert (reply.code, reply.json["reason"]) == (503, "ServiceUnavailable")
+    assert reply.json["message"] == NO_PORT
+
+
+def test_an_aggregated_api_does_not_leave_the_machine_for_a_hollow_pod(cluster: HostileCluster) -> None:
+    hollow_service(cluster)
+    service = {"name": "web", "namespace": "team", "port": 80}
+    spec = {"group": "metrics.k8s.io", "version": "v1beta1", "service": service, "insecureSkipTLSVerify": True}
+    path = "/apis/apiregistration.k8s.io/v1/apiservices"
+    priorities = {"groupPriorityMinimum": 100, "versionPriority": 100}
+    body = {"metadata": {"name": "v1beta1.metrics.k8s.io"}, "spec": {**spec, **priorities}}
+    if (reply := cluster.send("POST", path, body)).code == 409:
+        present = cluster.send("GET", f"{path}/v1beta1.metrics.k8s.io").json["metadata"]
+        body = {**body, "metadata": {"name": present["name"], "resourceVersion": present["resourceVersion"]}}
+        reply = cluster.send("PUT", f"{path}/v1beta1.metrics.k8s.io", body)
+    assert reply.code in (200, 201), reply.body
+    until = time.monotonic() + 60
+    while (reply := cluster.send("GET", "/apis/metrics.k8s.io/v1beta1/nodes")).code == 200 and time.monotonic() < until:
+        time.sleep(0.02)  # the figures of this server's own kubelets, until the APIService is seen
+    assert (reply.code, reply.json["message"]) == (503, NO_PORT)
+
+
+def test_nobody_is_called_at_the_address_of_a_hollow_node_of_another_process(cluster: HostileCluster) -> None:
+    """Here somebody does listen there, and must see nothing."""
+    serving = cluster.issue("simulated-server", node_request("simulated", is_server=True))
+    with fake_kubelet(cluster, serving) as (port, seen):
+        hostile_node(cluster, "simulated", "127.0.0.1", port)
+        info = {"status": {"nodeInfo": {"containerRuntimeVersion": "hollow://1.0"}}}
+        merge, path = "application/merge-patch+json", "/api/v1/nodes/simulated/status"
+        assert cluster.send("PATCH", path, info, certificate="simulated", media=merge).code == 200
+        reply = viewer_reads_log(cluster, "simulated")
+        node = cluster.send("GET", "/api/v1/nodes/simulated/proxy/pods")
+    assert (reply.code, node.code, seen) == (503, 503, [])
+    assert reply.json["message"] == "the kubelet of hollow node simulated listens on no port"
+
+
 # -- signing requests ------------------------------------------------------------------------------------------------
 
 MASTERS, DEV = pem("alice", "system:masters"), pem("alice", "dev")
@@ -205,6 +264,59 @@ def test_a_tls_secret_of_many_newlines_does_not_hold_the_server(cluster: Hostile
     text = encoded(b"-----BEGIN A-----" + b"\n" * 500_000)
     body = {"metadata": {"name": "s"}, "type": "kubernetes.io/tls", "data": {"tls.crt": text, "tls.key": text}}
     assert cluster.send("POST", "/api/v1/namespaces/team/secrets?dryRun=All", body).code == 201
+
+
+# -- numbers and nesting ---------------------------------------------------------------------------------------------
+
+LONG = "9" * 5000
+
+
+def test_a_docker_config_of_many_brackets_is_refused(cluster: HostileCluster) -> None:
+    text = encoded(b"[" * 300_000)
+    body = {"metadata": {"name": "s"}, "type": "kubernetes.io/dockerconfigjson", "data": {".dockerconfigjson": text}}
+    reply = cluster.send("POST", "/api/v1/namespaces/team/secrets", body)
+    assert (reply.code, reply.json["reason"]) == (422, "Invalid")
+    assert "invalid character '[' exceeded max depth" in reply.json["message"]
+
+
+def test_a_docker_config_as_deep_as_go_allows_is_stored(cluster: HostileCluster) -> None:
+    text = encoded(b'{"a":' * 5000 + b"1" + b"}" * 5000)
+    body = {"metadata": {"name": "deep"}, "type": "kubernetes.io/dockerconfigjson", "data": {".dockerconfigjson": text}}
+    assert cluster.send("POST", "/api/v1/namespaces/team/secrets", body).code == 201
+
+
+def test_a_json_patch_with_an_index_of_thousands_of_digits_is_refused(cluster: HostileCluster) -> None:
+    cluster.make("/api/v1/namespaces/team/pods", {**_template(), "metadata": {"name": "p"}})
+    patch = [{"op": "remove", "path": f"/spec/containers/{LONG}"}]
+    media = "application/json-patch+json"
+    reply = cluster.send("PATCH", "/api/v1/namespaces/team/pods/p", patch, media=media)
+    assert (reply.code, reply.json["reason"]) == (422, "Invalid")
+
+
+@pytest.mark.parametrize(
+    ("path", "code"),
+    [
+        (f"/api/v1/pods?limit={LONG}", 400),
+        (f"/api/v1/nodes/node-0:{LONG}/proxy/", 400),
+        (f"/api/v1/namespaces/default/services/kubernetes:{LONG}/proxy/", 503),
+        (f"/api/v1/namespaces/team/pods/web:{LONG}/proxy/", 503),
+    ],
+)
+def test_a_number_of_thousands_of_digits_is_no_internal_error(cluster: HostileCluster, path: str, code: int) -> None:
+    hollow_service(cluster)
+    reply = cluster.send("GET", path)
+    assert reply.code == code, reply.body
+
+
+@pytest.mark.parametrize("deep", ["header", "payload"])
+def test_a_token_of_deeply_nested_json_is_not_believed(cluster: HostileCluster, deep: str) -> None:
+    """Sent by somebody without any rights."""
+    nested = {"x": None}
+    text = b'{"iss":"https://kubernetes.default.svc.cluster.local","x":' + b"[" * 3000 + b"]" * 3000 + b"}"
+    parts = [json.dumps({"alg": "ES256"}).encode(), json.dumps(nested).encode()]
+    parts[0 if deep == "header" else 1] = text
+    token = ".".join(base64.urlsafe_b64encode(part).decode().rstrip("=") for part in (*parts, b"signature"))
+    assert cluster.send("GET", "/version", token=token).code == 401
 
 
 # -- components ------------------------------------------------------------------------------------------------------

@@ -97,6 +97,13 @@ PROXIED_PAGE_BYTES: Final = 4 << 20
 """The largest HTML page, uncompressed, whose links the proxies rewrite. One of 4 MiB takes a thread up to two seconds;
 larger pages are passed on unchanged."""
 
+AGGREGATED_RESPONSE_BYTES: Final = 64 << 20
+"""The largest response of an aggregated API server, which is read as a whole: a list of all pods' metrics in a large
+cluster."""
+
+KUBELET_SUMMARY_BYTES: Final = 16 << 20
+"""The largest summary of a kubelet. One of 500 pods has about 2 MB; a hostile kubelet could send any amount."""
+
 # -- expressions and patterns ----------------------------------------------------------------------------------------
 
 PATTERN_CHARACTERS: Final = 16 << 10

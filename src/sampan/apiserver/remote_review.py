@@ -81,7 +81,7 @@ class RemoteReviewer:
 def _status(body: bytes, kind: str) -> dict[str, Any]:
     try:
         review = msgspec.json.decode(body, type=dict[str, Any])
-    except msgspec.DecodeError as fault:
+    except (msgspec.DecodeError, RecursionError) as fault:
         raise ReviewFailed(f"the answer is not a {kind}: {fault}") from None
     if review.get("kind", kind) != kind:
         raise ReviewFailed(f"the answer is a {review['kind']}, not a {kind}")

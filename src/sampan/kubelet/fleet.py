@@ -26,6 +26,7 @@ from sampan.machinery.activity import Activity
 from sampan.machinery.client import Client, ConnectionFailed
 from sampan.machinery.clock import Clock
 from sampan.machinery.events import EventRecorder
+from sampan.machinery.hollow import NODE_RANGE
 from sampan.machinery.informer import Informer, InformerFactory
 from sampan.machinery.workqueue import Backoff, WorkQueue
 from sampan.runtimes.hollow import NO_STAGES, AddressRange, HollowRuntime, Stages, World
@@ -33,7 +34,6 @@ from sampan.runtimes.hollow import NO_STAGES, AddressRange, HollowRuntime, Stage
 log = logging.getLogger(__name__)
 
 COMPONENT = "kubelet"
-NODE_RANGE = "100.64.0.0/10"
 _SLOTS = 50
 """Heartbeats are spread over so many moments of their period, the first ten far apart."""
 _STARTERS = 32

@@ -9,8 +9,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from sampan.api.types.core_v1 import Node, NodeSpec, NodeStatus, Taint
 from sampan.api.types.meta_v1 import ObjectMeta
 from sampan.kubelet.node_status import CONTROLLER_ATTACHES, Machine, node_status, own_labels
+from sampan.machinery.hollow import HOLLOW, RUNTIME_ANNOTATION
 
-RUNTIME, HOLLOW = "sampan.dev/runtime", "hollow"
+RUNTIME = RUNTIME_ANNOTATION
 POWER, OFF = "sampan.dev/power", "off"
 CAPACITY = {"cpu": "32", "memory": "256Gi", "ephemeral-storage": "1Ti", "pods": "110"}
 """Of a node that does not say what it has."""

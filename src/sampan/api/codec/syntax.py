@@ -59,7 +59,7 @@ class _Scanner:
         self.at += 1
         self.open.append(byte)
         if len(self.open) > MAX_DEPTH:
-            raise _Stop(TOO_DEEP)
+            raise _Stop(f"invalid character '{byte.decode()}' {TOO_DEEP}")
         self.space()
         if self.take(b"}" if byte == b"{" else b"]"):
             self.open.pop()

@@ -78,5 +78,5 @@ def tolerations_in(namespace: Namespace, annotation: str) -> list[Toleration] | 
         return None if text is None else []
     try:
         return msgspec.json.decode(text, type=list[Toleration])
-    except msgspec.DecodeError as fault:
+    except (msgspec.DecodeError, RecursionError) as fault:
         raise errors.unexpected(str(fault)) from None

@@ -62,6 +62,8 @@ class Tokens:
                 found = await authenticator.identify(token, audiences)
             except TokenFault as fault:
                 faults.append(str(fault))
+            except RecursionError:
+                faults.append("the token's JSON is nested too deeply")
             else:
                 if found is not None:
                     return found

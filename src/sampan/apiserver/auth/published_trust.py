@@ -65,7 +65,7 @@ def _joined(key: str, present: str, wanted: str) -> str:
         return "\n".join([present.rstrip("\n"), *missing, ""]) if missing else present
     try:
         words = msgspec.json.decode(present, type=list[str])
-    except msgspec.DecodeError:
+    except (msgspec.DecodeError, RecursionError):
         return wanted
     more = [word for word in msgspec.json.decode(wanted, type=list[str]) if word not in words]
     return msgspec.json.encode([*words, *more]).decode() if more else present

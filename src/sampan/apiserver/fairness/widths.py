@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+from sampan.api.integers import parse_int64
 from sampan.apiserver.call import Call
 from sampan.apiserver.registry.registry import Registry
 
@@ -15,9 +16,9 @@ def width(call: Call, registry: Registry) -> int:
     if call.verb != "list" or call.resource is None or call.name:
         return 1
     count = registry.count(call.resource)
-    limit = call.query.get("limit")
-    if limit.isdecimal() and 0 < int(limit) < count:
-        count = int(limit)
+    limit = parse_int64(call.query.get("limit"))
+    if limit is not None and 0 < limit < count:
+        count = limit
     return min(max(math.ceil(count / _PER_SEAT), 1), _MOST)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from sampan.api.resource import Resource
@@ -158,7 +158,7 @@ class MetricsApi:
         items = await self._found("Pod", call)
         pods: list[Pod] = [pod for pod in items if pod.spec.nodeName and pod.status.phase == "Running"]
         summaries = await self._summaries.of({pod.spec.nodeName for pod in pods})
-        stats = {node: _by_pod(summary) for node, summary in summaries.items()}
+        stats = {node: forms.pods_of(summary) for node, summary in summaries.items()}
         found = []
         for pod in pods:
             meta = pod.metadata
@@ -176,14 +176,6 @@ class MetricsApi:
         else:
             items = list((await store.cacher.list(listing.list_query(call))).items)
         return [store.cacher.object(item) for item in items]
-
-
-def _by_pod(summary: Mapping[str, Any]) -> dict[tuple[str, str], Mapping[str, Any]]:
-    found = {}
-    for stats in summary.get("pods") or ():
-        ref = stats["podRef"]
-        found[ref["namespace"], ref["name"]] = stats
-    return found
 
 
 def _answer(call: Call, resource: Resource, found: Sequence[Value], name: str) -> Answer:

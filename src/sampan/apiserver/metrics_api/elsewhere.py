@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import random
 import ssl
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,6 +12,7 @@ from urllib.parse import quote, urlencode
 from sampan.api.types.apiregistration_v1 import APIService
 from sampan.apiserver.proxy.kubelets import believing
 from sampan.apiserver.proxy.locations import Location, Target, service_locations, service_port_name
+from sampan.apiserver.proxy.proxied import choose_location
 from sampan.apiserver.proxy.upstream import unreachable
 from sampan.apiserver.results import Answer
 from sampan.machinery import errors
@@ -28,8 +28,6 @@ log = logging.getLogger(__name__)
 _HTTPS = 443
 ClientFiles = tuple[Path, Path]
 """A certificate and its key."""
-_CHANCE = random.Random()
-"""Of its own: the one that all share is for tests to seed."""
 _PASSED = ("Accept", "Accept-Encoding", "User-Agent")
 
 
@@ -69,7 +67,8 @@ class Elsewhere:
         target = Target(scheme="https", name=self._name, port=str(self._port), text=text)
         try:
             port = service_port_name(await self._object("Service"), target)
-            return _CHANCE.choice(service_locations(await self._object("Endpoints"), port, target))
+            locations = service_locations(await self._object("Endpoints"), port, target)
+            return await choose_location(self._registry, self._upstream.kubelets, locations)
         except errors.NotFound as fault:  # not what was asked for, but who should answer
             raise errors.service_unavailable(str(fault)) from None
 

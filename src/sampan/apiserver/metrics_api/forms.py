@@ -5,16 +5,19 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from sampan.api.integers import MAX_INT64
+
 GROUP, VERSION = "metrics.k8s.io", "v1beta1"
 API_VERSION = f"{GROUP}/{VERSION}"
 _WINDOW = "10s"
+_TIME_LENGTH = 64
 
 Value = dict[str, Any]
 
 
 def node_metrics(name: str, labels: Mapping[str, str], summary: Mapping[str, Any]) -> Value | None:
     """None while there are no figures."""
-    node = summary.get("node") or {}
+    node = _mapping(summary.get("node"))
     usage = _usage(node)
     return _object("NodeMetrics", {"name": name}, labels, node, {"usage": usage}) if usage is not None else None
 
@@ -22,9 +25,9 @@ def node_metrics(name: str, labels: Mapping[str, str], summary: Mapping[str, Any
 def pod_metrics(namespace: str, name: str, labels: Mapping[str, str], stats: Mapping[str, Any]) -> Value | None:
     """None if something of it is not known: half of it would mislead."""
     containers = []
-    for container in stats.get("containers") or ():
+    for container in _list(stats.get("containers")):
         usage = _usage(container)
-        if usage is None:
+        if usage is None or not isinstance(container.get("name"), str):
             return None
         containers.append({"name": container["name"], "usage": usage})
     if not containers:
@@ -33,21 +36,44 @@ def pod_metrics(namespace: str, name: str, labels: Mapping[str, str], stats: Map
     return _object("PodMetrics", where, labels, stats["containers"][0], {"containers": containers})
 
 
+def pods_of(summary: Mapping[str, Any]) -> dict[tuple[str, str], Mapping[str, Any]]:
+    """Return the figures of a summary's pods by namespace and name."""
+    found = {}
+    for stats in _list(summary.get("pods")):
+        ref = _mapping(stats.get("podRef"))
+        found[str(ref.get("namespace")), str(ref.get("name"))] = stats
+    return found
+
+
 def _object(
     kind: str, where: Mapping[str, str], labels: Mapping[str, str], timed: Mapping[str, Any], content: Value
 ) -> Value:
-    time = (timed.get("cpu") or {}).get("time", "")
+    time = str(_mapping(timed.get("cpu")).get("time", ""))[:_TIME_LENGTH]
     metadata: Value = {**where, "creationTimestamp": time, **({"labels": dict(labels)} if labels else {})}
     title = {"kind": kind, "apiVersion": API_VERSION}
     return {**title, "metadata": metadata, "timestamp": time, "window": _WINDOW, **content}
 
 
 def _usage(stats: Mapping[str, Any]) -> Value | None:
-    cpu = (stats.get("cpu") or {}).get("usageNanoCores")
-    memory = (stats.get("memory") or {}).get("workingSetBytes")
+    cpu = _count(_mapping(stats.get("cpu")).get("usageNanoCores"))
+    memory = _count(_mapping(stats.get("memory")).get("workingSetBytes"))
     if cpu is None or memory is None:
         return None
     return {"cpu": f"{cpu}n" if cpu else "0", "memory": f"{memory // 1024}Ki" if memory >= 1024 else str(memory)}
+
+
+def _mapping(value: Any) -> Mapping[str, Any]:
+    """Kubelets write summaries, and a hostile one may write anything."""
+    return value if isinstance(value, dict) else {}
+
+
+def _list(value: Any) -> list[Mapping[str, Any]]:
+    return [_mapping(item) for item in value] if isinstance(value, list) else []
+
+
+def _count(value: Any) -> int | None:
+    is_count = isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= MAX_INT64
+    return int(value) if is_count else None
 
 
 def as_list(kind: str, items: Sequence[Value]) -> Value:
@@ -84,4 +110,4 @@ def _partial(item: Value, api_version: str) -> Value:
     return {"kind": "PartialObjectMetadata", "apiVersion": api_version, "metadata": item["metadata"]}
 
 
-__all__ = ["API_VERSION", "GROUP", "VERSION", "Value", "as_list", "as_table", "node_metrics", "pod_metrics"]
+__all__ = ["API_VERSION", "GROUP", "VERSION", "Value", "as_list", "as_table", "node_metrics", "pod_metrics", "pods_of"]

@@ -55,12 +55,10 @@ class Summaries:
         kubelets = self._upstream.kubelets
         if (local := kubelets.local(node)) is not None:
             return await local.summary()
-        answer = await self._upstream.fetch(await kubelets.location(node), _PATH)
-        async with answer:
-            if answer.status != 200:
-                raise ValueError(f"the kubelet answers {answer.status}")
-            found: Summary = json_codec.read_any(await answer.read())
-            return found
+        found = json_codec.read_any(await self._upstream.read(await kubelets.location(node), _PATH))
+        if not isinstance(found, dict):
+            raise ValueError("the kubelet's summary is not an object")
+        return found
 
 
 __all__ = ["Summaries", "Summary"]

@@ -10,9 +10,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
-from sampan.api.types.core_v1 import Node
+from sampan.api.types.core_v1 import Node, Pod
 from sampan.apiserver.proxy.locations import Location, check_reachable, is_address, kubelet_port, node_address
 from sampan.machinery import errors
+from sampan.machinery.hollow import is_hollow_address, is_hollow_node
 from sampan.machinery.peer_certificates import read_peer
 
 if TYPE_CHECKING:
@@ -102,8 +103,19 @@ class Kubelets:
         found: Node = item.object(store.codec.decode)
         return found
 
+    async def is_hollow(self, pod: Pod) -> bool:
+        """Return whether a pod is on a hollow node: then its address is made up, and nobody listens there."""
+        store = self._registry.store_of("", "v1", "Node")
+        item = await store.cacher.get("", pod.spec.nodeName) if pod.spec.nodeName else None
+        if item is None:
+            return is_hollow_address(pod.status.hostIP)
+        return is_hollow_node(item.object(store.codec.decode))
+
     async def location(self, name: str) -> Location:
+        """Return where the node's kubelet listens. `ServiceUnavailable` for a hollow node of another process."""
         node = await self.node(name)
+        if is_hollow_node(node):
+            raise errors.service_unavailable(f"the kubelet of hollow node {name} listens on no port")
         host = node_address(node, self.access.address_types)
         server_name = name if self.access.verifies_node_names else ""
         return Location(host=host, port=kubelet_port(node), is_tls=True, is_kubelet=True, server_name=server_name)

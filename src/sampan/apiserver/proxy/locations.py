@@ -6,8 +6,9 @@ import ipaddress
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
+from sampan.api.integers import parse_int64, parse_port
+from sampan.api.types.core_v1 import EndpointAddress, Node, Pod, Service
 from sampan.api.types.core_v1 import Endpoints as CoreEndpoints
-from sampan.api.types.core_v1 import Node, Pod, Service
 from sampan.machinery import errors
 
 KUBELET_PORT = 10250
@@ -31,6 +32,8 @@ class Location:
     """It is spoken to with the certificate that kubelets trust."""
     server_name: str = ""
     """What the server's certificate is checked for where that is not the host."""
+    pod: tuple[str, str] | None = None
+    """The namespace and name of the pod whose address it is, if an endpoint says so."""
 
     @property
     def scheme(self) -> str:
@@ -79,17 +82,17 @@ def service_port_name(service: Service, target: Target) -> str:
     """A port that is given by its number has the name of the service's port."""
     if not (target.port.isascii() and target.port.isdecimal()):
         return target.port
-    number = int(target.port)
+    number = parse_int64(target.port)
     for port in service.spec.ports:
         if port.port == number:
             return port.name
-    raise errors.service_unavailable(f'no service port {number} found for service "{target.name}"')
+    raise errors.service_unavailable(f'no service port {target.port} found for service "{target.name}"')
 
 
 def service_locations(endpoints: CoreEndpoints, port_name: str, target: Target) -> list[Location]:
     """All there are, each an address of a pod; the caller chooses."""
     found = [
-        Location(host=address.ip, port=port.port, is_tls=target.scheme == "https")
+        Location(host=address.ip, port=port.port, is_tls=target.scheme == "https", pod=_pod_of(endpoints, address))
         for subset in endpoints.subsets
         for port in subset.ports
         if port.name == port_name
@@ -100,6 +103,17 @@ def service_locations(endpoints: CoreEndpoints, port_name: str, target: Target) 
         asked = target.text if endpoints.subsets else target.name
         raise errors.service_unavailable(f'no endpoints available for service "{asked}"')
     return found
+
+
+def _pod_of(endpoints: CoreEndpoints, address: EndpointAddress) -> tuple[str, str] | None:
+    target = address.targetRef
+    if target is None or target.kind != "Pod":
+        return None
+    return target.namespace or endpoints.metadata.namespace, target.name
+
+
+def unreachable(text: str) -> errors.ApiError:
+    return errors.service_unavailable(f"error trying to reach service: {text}")
 
 
 def is_address(text: str) -> bool:
@@ -124,9 +138,10 @@ def check_reachable(addresses: Iterable[str]) -> None:
 
 
 def _number(port: str) -> int:
-    if not (port.isascii() and port.isdecimal() and int(port[:6]) < 1 << 16):
+    number = parse_port(port)
+    if number is None:
         raise errors.service_unavailable(f"error trying to reach service: dial tcp: unknown port {port}")
-    return int(port)
+    return number
 
 
 __all__ = [
@@ -139,4 +154,4 @@ __all__ = [
     "node_address",
     "pod_location",
 ]
-__all__ += ["service_locations", "service_port_name", "target_of"]
+__all__ += ["service_locations", "service_port_name", "target_of", "unreachable"]

@@ -3,9 +3,18 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from sampan.apiserver.proxy.locations import Location, pod_location, service_locations, service_port_name, target_of
+from sampan.api.integers import parse_port
+from sampan.apiserver.proxy.locations import (
+    Location,
+    pod_location,
+    service_locations,
+    service_port_name,
+    target_of,
+    unreachable,
+)
 from sampan.apiserver.results import Answer, StreamAnswer
 from sampan.machinery import errors
 from sampan.machinery.multiplex import handshake
@@ -15,8 +24,11 @@ if TYPE_CHECKING:
 
     from sampan.apiserver.call import Call
     from sampan.apiserver.endpoints import Endpoints
+    from sampan.apiserver.proxy.kubelets import Kubelets
     from sampan.apiserver.proxy.upstream import Upstream
+    from sampan.apiserver.registry.registry import Registry
 
+HOLLOW_POD = "a hollow pod listens on no port"
 _CHANCE = random.Random()
 """Of its own: the one that all share is for tests to seed."""
 
@@ -31,17 +43,20 @@ async def proxy_to_node(endpoints: Endpoints, call: Call) -> Answer:
     location = await upstream.kubelets.location(name)
     await upstream.kubelets.check_reachable(location.host)
     if target.port not in ("", str(location.port)):
-        if not target.port.isdecimal():
+        port = parse_port(target.port)
+        if port is None:
             raise errors.bad_request(f'invalid node request "{call.name}"')
-        location = Location(host=location.host, port=int(target.port), is_tls=target.scheme == "https")
+        location = Location(host=location.host, port=port, is_tls=target.scheme == "https")
     return _to(upstream, location)
 
 
 async def proxy_to_pod(endpoints: Endpoints, call: Call) -> Answer:
     target = target_of("pod", call.name)
-    pod = await _object(endpoints, "Pod", call.namespace, target.name)
+    pod, upstream = await _object(endpoints, "Pod", call.namespace, target.name), _upstream(endpoints)
     location = pod_location(pod, target)
-    return _to(_upstream(endpoints), location)
+    if await upstream.kubelets.is_hollow(pod):
+        raise unreachable(HOLLOW_POD)
+    return _to(upstream, location)
 
 
 async def proxy_to_service(endpoints: Endpoints, call: Call) -> Answer:
@@ -50,8 +65,19 @@ async def proxy_to_service(endpoints: Endpoints, call: Call) -> Answer:
     if port.isascii() and port.isdecimal():
         port = service_port_name(await _object(endpoints, "Service", call.namespace, target.name), target)
     found = await _object(endpoints, "Endpoints", call.namespace, target.name)
-    location = _CHANCE.choice(service_locations(found, port, target))
-    return _to(_upstream(endpoints), location)
+    upstream = _upstream(endpoints)
+    location = await choose_location(endpoints.registry, upstream.kubelets, service_locations(found, port, target))
+    return _to(upstream, location)
+
+
+async def choose_location(registry: Registry, kubelets: Kubelets, locations: Sequence[Location]) -> Location:
+    """Choose one of a service's locations by chance. `ServiceUnavailable` if all are pods of hollow nodes."""
+    store = registry.store_of("", "v1", "Pod")
+    for location in _CHANCE.sample(locations, len(locations)):
+        item = await store.cacher.get(*location.pod) if location.pod is not None else None
+        if item is None or not await kubelets.is_hollow(item.object(store.codec.decode)):
+            return location
+    raise unreachable(HOLLOW_POD)
 
 
 def _to(upstream: Upstream, location: Location) -> StreamAnswer:
@@ -117,4 +143,4 @@ def _upstream(endpoints: Endpoints) -> Upstream:
     return endpoints.upstream
 
 
-__all__ = ["proxy_to_node", "proxy_to_pod", "proxy_to_service", "split_path"]
+__all__ = ["choose_location", "proxy_to_node", "proxy_to_pod", "proxy_to_service", "split_path"]

@@ -19,7 +19,7 @@ from yarl import URL
 
 from sampan.api import limits
 from sampan.apiserver.proxy.kubelets import Kubelets, believing
-from sampan.apiserver.proxy.locations import Location
+from sampan.apiserver.proxy.locations import Location, unreachable
 from sampan.apiserver.proxy.logs import refused
 from sampan.apiserver.proxy.rewriting import Rewriting, rewritten
 from sampan.apiserver.results import BytesAnswer
@@ -43,8 +43,6 @@ _PAGES_AT_ONCE = 2
 """So that large pages leave threads to others."""
 _PIECE = 256 << 10
 _MOST_TOLD = 100_000
-_LARGEST_ANSWER = 64 << 20
-"""Bytes, of one that is read as a whole."""
 _KEPT_S = 2.0
 """How long a connection is kept for the next request: less than servers that close idle ones wait."""
 _SILENT_HEADERS = ("Accept", "Accept-Encoding", "User-Agent", "Content-Type")
@@ -137,6 +135,13 @@ class Upstream:
             raise RedirectForbidden(f'Get "{response.headers.get("Location", "")}": redirects forbidden')
         return response
 
+    async def read(self, location: Location, target: str) -> bytes:
+        """Read a small document by a GET with the server's own credentials. Anything but 200 is ConnectionError."""
+        async with await self.fetch(location, target) as response:
+            if response.status != HTTPStatus.OK:
+                raise ConnectionError(f"{location.authority} answers {response.status}")
+            return await _whole(response, limits.KUBELET_SUMMARY_BYTES)
+
     async def ask(
         self,
         location: Location,
@@ -155,7 +160,7 @@ class Upstream:
         }
         try:
             async with self._open().get(self._url(location, target), headers=CIMultiDict(headers), **options) as answer:
-                body = await _whole(answer)
+                body = await _whole(answer, limits.AGGREGATED_RESPONSE_BYTES)
         except aiohttp.ClientConnectorError as fault:
             raise ConnectionError(told(fault.os_error, location)) from None
         except (aiohttp.ClientError, TimeoutError) as fault:
@@ -234,17 +239,13 @@ class Upstream:
             raise errors.ApiError(f"error dialing backend: {text}", code=500, reason="") from None
 
 
-async def _whole(answer: aiohttp.ClientResponse) -> bytes:
+async def _whole(answer: aiohttp.ClientResponse, limit: int) -> bytes:
     body = bytearray()
     async for piece in answer.content.iter_any():
         body += piece
-        if len(body) > _LARGEST_ANSWER:
-            raise ConnectionError(f"the answer has more than {_LARGEST_ANSWER} bytes")
+        if len(body) > limit:
+            raise ConnectionError(f"the response has more than {limit} bytes")
     return bytes(body)
-
-
-def unreachable(text: str) -> errors.ApiError:
-    return errors.service_unavailable(f"error trying to reach service: {text}")
 
 
 def told(fault: BaseException, location: Location) -> str:

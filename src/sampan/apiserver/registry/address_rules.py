@@ -7,6 +7,7 @@ from functools import lru_cache
 from sampan.api import addresses
 from sampan.api.faults import FieldError
 from sampan.api.gotext import quote
+from sampan.api.integers import parse_int64
 
 _LINK_LOCAL_MULTICAST = (ipaddress.ip_network("224.0.0.0/24"), ipaddress.ip_network("ff02::/16"))
 _LONGEST = 64
@@ -63,14 +64,15 @@ def cidr_warnings(text: str, at: str) -> Iterator[str]:
 def _cidr_warnings(text: str) -> tuple[str, ...]:
     start, _, bits = text.partition("/")
     address = addresses.parse(start)
-    if address is None or not bits.isdigit() or int(bits) > address.max_prefixlen:
+    prefix = parse_int64(bits) if bits.isdigit() else None
+    if address is None or prefix is None or prefix > address.max_prefixlen:
         return ()
-    network = ipaddress.ip_network(f"{address}/{int(bits)}", strict=False)
+    network = ipaddress.ip_network(f"{address}/{prefix}", strict=False)
     found = []
     if network.network_address != address:
         either = f"{quote(str(network))} or {quote(f'{address}/{address.max_prefixlen}')}"
         found.append(f"CIDR value {quote(text)} is ambiguous in this context (should be {either}?)")
-    if addresses.legacy_ip(start, "") or bits != str(int(bits)):
+    if addresses.legacy_ip(start, "") or bits != str(prefix):
         found.append(f"non-standard CIDR value {quote(text)} is invalid: use {quote(str(network))}")
     if not found and text != str(network):
         canonical = f"should be in RFC 5952 canonical format ({quote(str(network))})"

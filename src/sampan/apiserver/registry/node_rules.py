@@ -70,7 +70,7 @@ def _annotation_faults(annotations: Mapping[str, str]) -> Faults:
         return
     try:
         taints = msgspec.json.decode(text, type=list[Taint])
-    except msgspec.MsgspecError as error:
+    except (msgspec.MsgspecError, RecursionError) as error:
         yield FieldError.invalid("metadata.annotations", _TAINTS_ANNOTATION, str(error))
         return
     yield from _taint_faults(taints, f"metadata.annotations.{_TAINTS_ANNOTATION}")

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cmp_to_key
 
+from sampan.api.integers import parse_int64
 from sampan.api.times import parse_time
 from sampan.api.types.core_v1 import Pod
 from sampan.controllers.ownership import pod_facts
@@ -29,10 +30,9 @@ class _Facts:
 def deletion_cost(pod: Pod) -> int:
     """The annotation's number, 0 where it is none: a plus sign and leading zeros are not allowed."""
     text = pod.metadata.annotations.get(DELETION_COST, "0")
-    digits = text.removeprefix("-")
-    if not (digits.isascii() and digits.isdigit()) or (text[0] == "0" and text != "0"):
+    number = parse_int64(text)
+    if number is None or text[0] == "+" or (text[0] == "0" and text != "0"):
         return 0
-    number = int(text)
     return number if -_MOST_INT32 <= number < _MOST_INT32 else 0
 
 

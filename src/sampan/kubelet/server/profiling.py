@@ -12,6 +12,7 @@ from types import FrameType
 
 from aiohttp import web
 
+from sampan.api.integers import parse_int64
 from sampan.kubelet.server.view import Refusal
 
 _LONGEST_S = 60
@@ -41,9 +42,10 @@ async def profile(kind: str, request: web.BaseRequest) -> web.StreamResponse:
 
 def _seconds(request: web.BaseRequest) -> int:
     text = request.query.get("seconds", "30")
-    if not (text.isascii() and text.isdecimal()):
+    seconds = parse_int64(text)
+    if seconds is None or seconds < 0:
         raise Refusal(400, "seconds must be a number\n")
-    return min(int(text), _LONGEST_S)
+    return min(seconds, _LONGEST_S)
 
 
 async def _sampled(seconds: int) -> str:

@@ -8,6 +8,7 @@ import contextlib
 from collections.abc import Callable
 from pathlib import Path
 
+from sampan.api.integers import parse_int64
 from sampan.api.types.core_v1 import Node
 from sampan.kubelet.volumes import subpaths
 from sampan.kubelet.volumes.claims import Claims, check_node
@@ -180,7 +181,8 @@ def remove_empty(folder: Path, top: Path) -> None:
 
 def _group(spec: Spec) -> int | None:
     text = spec.persistent.metadata.annotations.get(_GROUP, "") if spec.persistent is not None else ""
-    return int(text) if text.isascii() and text.isdecimal() and len(text) <= 10 else None
+    group = parse_int64(text)
+    return group if group is not None and group >= 0 else None
 
 
 def _told(fault: OSError) -> str:

@@ -11,6 +11,7 @@ from typing import Any
 import msgspec
 
 from sampan.api import gotext
+from sampan.api.integers import parse_int64
 
 SELF = "."
 
@@ -19,10 +20,6 @@ _NAMED = {'"': '\\"', "\\": "\\\\", "\n": "\\n", "\r": "\\r", "\t": "\\t"}
 _ORDER = {"f": 0, "k": 1, "v": 2, "i": 3}
 _SHORT = 256
 """Characters of an element whose forms are remembered; what clients name may be of any length."""
-
-
-_LONGEST_INDEX = 20
-"""Characters of the longest number that the real server takes for an index; Python reads no number of any length."""
 
 
 class BadElement(ValueError):
@@ -102,11 +99,10 @@ _decoder = msgspec.json.Decoder(float_hook=_number)
 
 
 def _index(text: str) -> int:
-    if not re.fullmatch(r"[+-]?[0-9]+", text):
-        raise BadElement(f"no number: {text}")
-    if len(text) > _LONGEST_INDEX:
-        raise BadElement(f"out of range: {text}")
-    return int(text)
+    number = parse_int64(text)
+    if number is None:
+        raise BadElement(f"no number: {text[:100]}")
+    return number
 
 
 def ordered(elements: dict[str, Any]) -> list[str]:

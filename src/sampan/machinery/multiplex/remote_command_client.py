@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import suppress
 from typing import Any
 
+from sampan.api.integers import parse_int64
 from sampan.machinery.multiplex.channels import V5, Channels, ChannelStream
 from sampan.machinery.multiplex.websocket import WebSocket
 
@@ -88,7 +89,7 @@ def _status(said: bytes) -> dict[str, Any]:
     try:
         found: dict[str, Any] = json.loads(said)
         return found
-    except ValueError:
+    except (ValueError, RecursionError):
         return {"status": "Failure", "message": said.decode("utf-8", "replace")}
 
 
@@ -98,8 +99,8 @@ def exit_code(status: dict[str, Any]) -> int | None:
         return 0
     if status.get("reason") == "NonZeroExitCode":
         for cause in (status.get("details") or {}).get("causes") or ():
-            if cause.get("reason") == "ExitCode" and str(cause.get("message", "")).isdecimal():
-                return int(cause["message"])
+            if cause.get("reason") == "ExitCode" and (code := parse_int64(str(cause.get("message", "")))) is not None:
+                return code
     return None
 
 

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from sampan.api.integers import parse_int64
 from sampan.machinery.multiplex.websocket_frames import accept_key, new_key
 from sampan.machinery.multiplex.wire import StreamWire
 
@@ -74,10 +75,10 @@ async def answer_body(reader: asyncio.StreamReader, head: Head) -> bytes:
     """Of an answer that is a refusal: all of it, within bounds."""
     if head.get("Transfer-Encoding").lower() == "chunked":
         return await _chunks(reader)
-    length = head.get("Content-Length")
-    if length.isascii() and length.isdecimal():
+    length = parse_int64(head.get("Content-Length"))
+    if length is not None and length >= 0:
         try:
-            return await reader.readexactly(min(int(length), _MOST_BODY))
+            return await reader.readexactly(min(length, _MOST_BODY))
         except asyncio.IncompleteReadError as fault:
             return fault.partial
     return await reader.read(_MOST_BODY)

@@ -11,6 +11,7 @@ from typing import Any
 import msgspec
 
 from sampan.api import limits
+from sampan.api.integers import parse_int64
 from sampan.api.schema import copy_value
 from sampan.machinery.patch.equality import same
 from sampan.machinery.patch.faults import (
@@ -28,8 +29,6 @@ MAX_COPIED_BYTES = 3 * 1024 * 1024
 Operation = dict[str, Any]
 _PARTS = ("op", "path", "from", "value")
 _INDEX = re.compile(r"[+-]?[0-9]+")
-_MOST_DIGITS = 19
-"""Of a number of 64 bits; Python refuses to read numbers of thousands of digits."""
 
 
 def check_json_patch(patch: Any) -> list[Operation]:
@@ -268,7 +267,8 @@ def _position(parent: list[Any], key: str, failed: str, *, is_whole: bool = Fals
 def _index(key: str, length: int, failed: str, prefix: str = "") -> int:
     if not _INDEX.fullmatch(key):
         raise RefusedPatch(f'{failed}: {prefix}strconv.Atoi: parsing "{key}": invalid syntax')
-    if len(key.lstrip("+-0")) > _MOST_DIGITS or not -(1 << 63) <= (index := int(key)) < 1 << 63:
+    index = parse_int64(key)
+    if index is None:
         raise RefusedPatch(f'{failed}: {prefix}strconv.Atoi: parsing "{key}": value out of range')
     if not -length <= index < length:
         raise RefusedPatch(f"{failed}: Unable to access invalid index: {index}: invalid index referenced")

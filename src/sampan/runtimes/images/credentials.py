@@ -47,7 +47,7 @@ def read_docker_config(data: bytes) -> Keyring:
     """A `.dockerconfigjson`, or an old `.dockercfg`, which is its `auths` alone. ValueError if it is neither."""
     try:
         found = msgspec.json.decode(data, type=dict[str, Any])
-    except msgspec.DecodeError as fault:
+    except (msgspec.DecodeError, RecursionError) as fault:
         raise ValueError(f"this is not a Docker configuration: {fault}") from None
     auths = found.get("auths", found if all(isinstance(each, dict) for each in found.values()) else {})
     if not isinstance(auths, Mapping):

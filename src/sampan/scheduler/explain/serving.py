@@ -13,6 +13,7 @@ import msgspec
 
 from sampan.api.codec import json
 from sampan.api.codec.errors import DecodeError
+from sampan.api.integers import parse_int64
 from sampan.api.types.core_v1 import Pod
 from sampan.scheduler.explain.asking import MOST_NODES, explain, known_pod
 from sampan.scheduler.explain.report import LastDecision
@@ -40,16 +41,16 @@ class Desk:
             return _refusal(503, "the scheduler is not running here")
         if path == DECISIONS:
             return _decisions(scheduler)
-        limit = query.get("limit", str(MOST_NODES))
-        if not limit.isdecimal():
-            return _refusal(400, f"limit: {limit!r} is not a number")
+        limit = parse_int64(query.get("limit", str(MOST_NODES)))
+        if limit is None or limit < 0:
+            return _refusal(400, f"limit: {query['limit']!r} is not a number")
         if method == "POST":
-            return await self._might_come(scheduler, body, int(limit))
+            return await self._might_come(scheduler, body, limit)
         namespace, name = query.get("namespace", ""), query.get("name", "")
         pod = known_pod(scheduler, namespace, name)
         if pod is None:
             return _refusal(404, f"the scheduler knows no pod {namespace}/{name}")
-        return await self._told(scheduler, pod, int(limit))
+        return await self._told(scheduler, pod, limit)
 
     async def _might_come(self, scheduler: Scheduler, body: bytes, limit: int) -> Answer:
         try:

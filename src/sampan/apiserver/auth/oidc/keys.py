@@ -98,7 +98,7 @@ async def _get(url: str, ca_pem: bytes) -> dict[str, Any]:
         answer = await transport.send(Request(method="GET", path="", headers={"Accept": "application/json"}))
     try:
         return msgspec.json.decode(answer.body(), type=dict[str, Any])
-    except msgspec.DecodeError as fault:
+    except (msgspec.DecodeError, RecursionError) as fault:
         raise _Unusable(f"{url}: {fault}") from None
 
 

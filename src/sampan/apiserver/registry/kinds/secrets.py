@@ -89,6 +89,10 @@ def _object_fault(text: bytes) -> str:
         value = msgspec.json.decode(text)
     except msgspec.DecodeError as error:
         return syntax.fault(text) or str(error)
+    except RecursionError:  # deeper than Python goes, but perhaps not deeper than Go does
+        if (fault := syntax.fault(text)) is not None:
+            return fault
+        value = {} if text.lstrip().startswith(b"{") else []
     if value is None or isinstance(value, dict):
         return ""
     return f"json: cannot unmarshal {careful.kind(value)} into Go value of type map[string]interface {{}}"

@@ -1,15 +1,15 @@
 """Sets of completion indexes, kept and written as spans: `1,3-5,7`."""
 
-import re
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from sampan.api.integers import parse_int64
+
 COMPLETION_INDEX = "batch.kubernetes.io/job-completion-index"
 """Annotation and label of the pods of an indexed job."""
 
-_number = re.compile(r"[+-]?[0-9]{1,18}").fullmatch
 Span = tuple[int, int]
 
 
@@ -65,10 +65,11 @@ def _joined(spans: Iterable[Span]) -> tuple[Span, ...]:
 
 def _spans(text: str, completions: int) -> Iterator[Span]:
     for part in filter(None, text.split(",")):
-        ends = part.split("-")
-        if not all(_number(end) for end in ends[:2]):
+        ends = [parse_int64(end) for end in part.split("-")[:2]]
+        first, last = ends[0], ends[-1]
+        if first is None or last is None:
             continue
-        first, last = int(ends[0]), min(int(ends[1] if len(ends) > 1 else ends[0]), completions - 1)
+        last = min(last, completions - 1)
         if first >= completions:
             return
         yield first, last
@@ -83,8 +84,8 @@ def _text(first: int, last: int) -> str:
 def completion_index(pod: Any) -> int | None:
     """The index that a pod works on; None where it names none."""
     text = pod.metadata.annotations.get(COMPLETION_INDEX, "")
-    index = int(text) if _number(text) else -1
-    return index if index >= 0 else None
+    index = parse_int64(text)
+    return index if index is not None and index >= 0 else None
 
 
 __all__ = ["COMPLETION_INDEX", "Indexes", "completion_index"]

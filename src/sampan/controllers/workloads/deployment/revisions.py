@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 
 from sampan.api.int_or_string import MAX_INT32
+from sampan.api.integers import parse_int64
 from sampan.api.types.apps_v1 import Deployment, ReplicaSet, ReplicaSetSpec
 from sampan.api.types.core_v1 import PodTemplateSpec
 from sampan.api.types.meta_v1 import LabelSelector, ObjectMeta
@@ -32,8 +33,7 @@ _LONGEST_NAME = 253
 
 def number(text: str) -> int | None:
     """The number that an annotation's text is."""
-    digits = text.removeprefix("-").removeprefix("+")
-    return int(text) if digits.isascii() and digits.isdigit() else None
+    return parse_int64(text)
 
 
 def revision_of(rs: ReplicaSet) -> int:
@@ -43,8 +43,8 @@ def revision_of(rs: ReplicaSet) -> int:
 
 def count_of(rs: ReplicaSet, annotation: str) -> int | None:
     """A count that the set was annotated with."""
-    text = rs.metadata.annotations.get(annotation, "")
-    return int(text) if text.isascii() and text.isdigit() and int(text) <= MAX_INT32 else None
+    found = parse_int64(rs.metadata.annotations.get(annotation, ""))
+    return found if found is not None and 0 <= found <= MAX_INT32 else None
 
 
 def highest(found: Iterable[ReplicaSet]) -> int:

@@ -1,0 +1,43 @@
+"""Integers in text that users, nodes and images write.
+
+Python's `int` takes other digits than ASCII's, underscores and blanks, and raises ValueError for more than 4300 digits.
+Go's `strconv` does none of that; what is read here follows Go.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+MAX_INT64: Final = 2**63 - 1
+MIN_INT64: Final = -(2**63)
+_DIGITS: Final = 19
+"""Of the longest number of 64 bits, without leading zeros."""
+
+_match = re.compile(r"([+-]?)0*([0-9]*)", re.ASCII).fullmatch
+
+
+def is_integer(text: str) -> bool:
+    """Return whether the text has the syntax of a decimal integer, of any size."""
+    digits = text[1:] if text[:1] in ("+", "-") else text
+    return digits.isascii() and digits.isdigit()
+
+
+def parse_int64(text: str) -> int | None:
+    """Return the number, None for other text and for numbers of more than 64 bits."""
+    if not is_integer(text):
+        return None
+    parts = _match(text)
+    if parts is None or len(parts[2]) > _DIGITS:
+        return None
+    number = int(parts[1] + (parts[2] or "0"))
+    return number if MIN_INT64 <= number <= MAX_INT64 else None
+
+
+def parse_port(text: str) -> int | None:
+    """Return the number of a TCP or UDP port, None for other text."""
+    number = parse_int64(text) if text.isdigit() else None
+    return number if number is not None and 0 < number < 1 << 16 else None
+
+
+__all__ = ["MAX_INT64", "MIN_INT64", "is_integer", "parse_int64", "parse_port"]
