@@ -1,7 +1,7 @@
 """Encryption at rest: values are encrypted on their way into a store and decrypted on their way out.
 
 `config` reads an EncryptionConfiguration, `values` turns one value into another, `backend` does so for a whole store,
-`ciphers` and `salsa20` are the primitives. Nothing here logs a value or a key.
+`ciphers` are those of the libraries `cryptography` and PyNaCl. Nothing here logs a value or a key.
 """
 
 from sampan.storage.encryption.backend import EncryptingBackend

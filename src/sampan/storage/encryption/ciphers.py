@@ -6,15 +6,12 @@ import os
 from collections.abc import Callable, Mapping
 from typing import Protocol
 
-from cryptography.exceptions import InvalidSignature, InvalidTag
+from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers import Cipher as RawCipher
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 from cryptography.hazmat.primitives.ciphers.algorithms import AES
 from cryptography.hazmat.primitives.ciphers.modes import CBC
 from cryptography.hazmat.primitives.padding import PKCS7
-from cryptography.hazmat.primitives.poly1305 import Poly1305
-
-from sampan.storage.encryption.salsa20 import xsalsa20
 
 
 class CannotDecrypt(Exception):
@@ -71,39 +68,23 @@ class AesCbc:
 
 
 class SecretBox:
-    """NaCl's XSalsa20 and Poly1305."""
-
-    _NONCE, _TAG, _ONCE = 24, 16, 32
+    """NaCl's XSalsa20 and Poly1305, by libsodium. The library loads with the first key: few configurations have one."""
 
     def __init__(self, key: bytes) -> None:
-        self._key = key
+        from nacl import exceptions, secret
+
+        self._box, self._error = secret.SecretBox(key), exceptions.CryptoError
 
     def seal(self, data: bytes, place: bytes) -> bytes:
-        nonce = os.urandom(self._NONCE)
-        once, stream = self._streams(nonce, len(data))
-        hidden = _xor(data, stream)
-        return nonce + Poly1305.generate_tag(once, hidden) + hidden
+        return bytes(self._box.encrypt(data))
 
     def open(self, data: bytes, place: bytes) -> bytes:
-        head = self._NONCE + self._TAG
-        if len(data) < head:
+        if len(data) < self._box.NONCE_SIZE + self._box.MACBYTES:
             raise CannotDecrypt("it is too short")
-        nonce, tag, hidden = data[: self._NONCE], data[self._NONCE : head], data[head:]
-        once, stream = self._streams(nonce, len(hidden))
         try:
-            Poly1305.verify_tag(once, hidden, tag)
-        except InvalidSignature:
+            return bytes(self._box.decrypt(data))
+        except self._error:
             raise CannotDecrypt("its authentication failed") from None
-        return _xor(hidden, stream)
-
-    def _streams(self, nonce: bytes, size: int) -> tuple[bytes, bytes]:
-        """The one-time key of the tag, and what the data are combined with."""
-        stream = xsalsa20(self._key, nonce, self._ONCE + size)
-        return stream[: self._ONCE], stream[self._ONCE :]
-
-
-def _xor(one: bytes, other: bytes) -> bytes:
-    return (int.from_bytes(one, "little") ^ int.from_bytes(other, "little")).to_bytes(len(one), "little")
 
 
 _AES_SIZES = (16, 24, 32)
