@@ -22,6 +22,10 @@ BODY_VALUES: Final = 250_000
 object takes 3 bytes of JSON and up to a kilobyte of memory, so that 3 MiB could take a gigabyte. No object that can be
 stored has so many."""
 
+ALIASED_VALUES: Final = 50_000
+"""How many values the aliases and merge keys of a YAML body may stand for together. They cost their sender nothing and
+the server a few microseconds each. The real server bounds their share of the document, from 400,000 values on."""
+
 INLINE_YAML_BYTES: Final = 4 << 10
 """The largest YAML body that is decoded on the event loop, which takes a few milliseconds."""
 

@@ -29,6 +29,7 @@ _MAX_SHOWN: Final = 2000
 _ESCAPED = re.compile(r'["\\]')
 _encode = msgspec.json.Encoder().encode
 
+_EXCESSIVE: Final = "yaml: document contains excessive aliasing"
 _ALIASES_FREE: Final = 100
 _DECODED_FREE: Final = 1000
 _RATIO_LOW: Final = 400_000
@@ -143,13 +144,15 @@ class _Reader:
         self._decoded += 1
         if self._alias_depth:
             self._aliased += 1
+            if self._aliased > limits.ALIASED_VALUES:
+                raise YamlError(_EXCESSIVE)
             if self._aliased > _ALIASES_FREE and self._decoded > _DECODED_FREE:
                 self._check_aliases()
 
     def _check_aliases(self) -> None:
         beyond = (min(self._decoded, _RATIO_HIGH) - _RATIO_LOW) / (_RATIO_HIGH - _RATIO_LOW)
         if self._aliased / self._decoded > 0.99 - 0.89 * max(beyond, 0):
-            raise YamlError("yaml: document contains excessive aliasing")
+            raise YamlError(_EXCESSIVE)
 
     @contextmanager
     def _expanded(self, alias: Node) -> Iterator[Node]:

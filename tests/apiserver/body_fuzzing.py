@@ -1,0 +1,101 @@
+"""What fuzzing of request bodies shares: the kinds that they are read as, and what may come of it."""
+
+from __future__ import annotations
+
+import time
+import tracemalloc
+from collections.abc import Callable
+from functools import partial
+from typing import Final
+
+from sampan.api import limits, schemas
+from sampan.api.resource import GroupVersionKind
+from sampan.api.schema import from_openapi
+from sampan.api.types.core_v1 import ConfigMap, Pod
+from sampan.apiserver import applying, bodies
+from sampan.apiserver.call import Call, Query
+from sampan.apiserver.registry.codec import ResourceCodec
+from sampan.machinery import errors
+
+MOST_BYTES: Final = 100_000
+MOST_CPU_S: Final = 0.5
+MOST_MEMORY: Final = 100 << 20
+
+JSON, YAML, PROTOBUF = "application/json", "application/yaml", "application/vnd.kubernetes.protobuf"
+_ANYTHING = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+_WIDGET = {
+    "type": "object",
+    "properties": {
+        "spec": {
+            "type": "object",
+            "additionalProperties": {"type": "object", "properties": {"a": {"type": "integer"}}},
+        },
+        "status": _ANYTHING,
+    },
+}
+CODECS: Final = (
+    ResourceCodec(
+        kind=GroupVersionKind(group="", version="v1", kind="ConfigMap"), type=ConfigMap, schema=schemas.of(ConfigMap)
+    ),
+    ResourceCodec(kind=GroupVersionKind(group="", version="v1", kind="Pod"), type=Pod, schema=schemas.of(Pod)),
+    ResourceCodec(
+        kind=GroupVersionKind(group="example.com", version="v1", kind="Widget"), type=None, schema=from_openapi(_WIDGET)
+    ),
+)
+
+
+def read(body: bytes, media: str, validation: str = "Warn") -> None:
+    """Read a body as every kind, as an applied object and as options. Only errors of the API may be raised by any."""
+    for codec in CODECS:
+        call = _call(body, media)
+        _may_be_refused(partial(bodies.read_object, call, codec, validation))
+        assert sum(map(len, call.warnings)) <= limits.WARNINGS_LENGTH + limits.STRICT_ERRORS * limits.WARNING_LENGTH
+    if media != PROTOBUF:
+        _may_be_refused(partial(applying.read, body))
+    _may_be_refused(partial(bodies.read_delete_options, _call(body, media)))
+
+
+def _call(body: bytes, media: str) -> Call:
+    return Call(method="POST", path="/", query=Query(""), headers={"Content-Type": media}, body=body)
+
+
+def _may_be_refused(work: Callable[[], object]) -> None:
+    code = 200
+    try:
+        work()
+    except errors.ApiError as error:
+        code = error.code
+    assert code in (200, 400, 413)
+
+
+def longest_cpu_s(body: bytes, media: str) -> float:
+    """The CPU time of the slowest way to read a body."""
+    longest = 0.0
+    for codec in CODECS:
+        before = time.thread_time()
+        _may_be_refused(partial(bodies.read_object, _call(body, media), codec, "Warn"))
+        longest = max(longest, time.thread_time() - before)
+    return longest
+
+
+def peak_memory(body: bytes, media: str) -> int:
+    """The most memory that reading a body as a pod takes."""
+    tracemalloc.start()
+    try:
+        _may_be_refused(partial(bodies.read_object, _call(body, media), CODECS[1], "Warn"))
+        return tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+
+
+__all__ = [
+    "JSON",
+    "MOST_BYTES",
+    "MOST_CPU_S",
+    "MOST_MEMORY",
+    "PROTOBUF",
+    "YAML",
+    "longest_cpu_s",
+    "peak_memory",
+    "read",
+]
