@@ -185,6 +185,62 @@ def nested_name(number: int) -> str:
     return f"d{group}" + "/a" * depth
 
 
+# -- long strings -----------------------------------------------------------------------------------------------------
+
+SHAPES = ("a", "1", "0", "a.", "/a", "-", "$(", ":", ",a", "a=", " ", "\n", "%", "[", "é", "1h", "*/")
+"""What long strings are made of: what names, numbers, paths, lists, expressions and escapes consist of."""
+
+
+def string_fields(schema: Schema) -> Iterator[GrowingField]:
+    """Every field that is a string in JSON, at every depth."""
+    yield from _strings(schema, (), schema.name, (schema.name,))
+
+
+def _strings(schema: Schema, path: tuple[str, ...], owner: str, above: tuple[str, ...]) -> Iterator[GrowingField]:
+    if schema.type == "string" or schema.format in ("quantity", "int-or-string"):
+        yield GrowingField(path, owner, schema)
+    for part, below in ((ITEM, schema.items), (VALUE, schema.additional)):
+        if below is not None and below.name not in above:
+            yield from _strings(below, (*path, part), f"{owner}{part}", _deeper(above, below))
+    for name, below in schema.properties.items():
+        if not below.name or below.name not in above:
+            yield from _strings(below, (*path, name), f"{schema.name}.{name}", _deeper(above, below))
+
+
+def with_string(good: dict[str, Any], schema: Schema, field: GrowingField, text: str) -> dict[str, Any]:
+    """The good object with this text in the field."""
+    value: dict[str, Any] = copy_value(good)
+    *above, last = field.path
+    node = _container(value, schema, tuple(above))
+    if isinstance(node, list):
+        node[:1] = [text]
+    else:
+        node["key" if last == VALUE else last] = text
+    return value
+
+
+def _container(value: dict[str, Any], schema: Schema, path: tuple[str, ...]) -> Any:
+    node: Any = value
+    name = ""
+    key: Any
+    for part in path:
+        if part == ITEM:
+            below, key = schema.items, 0
+            if not node:
+                node.append(sample(below, name, 0))
+        elif part == VALUE:
+            below, key = schema.additional, next(iter(node), "key")
+        else:
+            below, key, name = schema.properties[part], part, part
+            _drop_alternatives(node, schema, part)
+        assert below is not None
+        if isinstance(node, dict) and not isinstance(node.get(key), dict | list):
+            made = sample(below, name, 0)
+            node[key] = made if isinstance(made, dict | list) else [] if below.items is not None else {}
+        node, schema = node[key], below
+    return node
+
+
 # -- values of single fields -----------------------------------------------------------------------------------------
 
 

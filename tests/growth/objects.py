@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -16,7 +16,16 @@ from sampan.api.scheme import builtin_scheme, type_for
 from tests.apiserver.cluster import Cluster, cluster
 from tests.apiserver.every_kind import GOOD
 from tests.growth.cost import Growth, growth
-from tests.growth.grown_objects import GrowingField, growing_fields, grown
+from tests.growth.grown_objects import (
+    ITEM,
+    SHAPES,
+    VALUE,
+    GrowingField,
+    growing_fields,
+    grown,
+    string_fields,
+    with_string,
+)
 
 STORED = [found for found in builtin_scheme() if found.storage is not None]
 
@@ -65,6 +74,33 @@ class Case:
         return self.field.path[:1] == ("status",)
 
 
+@dataclass(frozen=True, slots=True)
+class StringCase(Case):
+    """A string of a kind; the mode is what it is made of."""
+
+    def __str__(self) -> str:
+        return f"{self.resource.qualified}/{self.resource.version} {self.field} ({self.mode!r} repeated)"
+
+    def value(self, count: int) -> dict[str, Any]:
+        good = {**self._good, "metadata": {"name": self.name}}
+        return with_string(good, self.schema, self.field, (self.mode * count)[:count])
+
+
+def string_cases(*, distinct: bool) -> Iterator[Case]:
+    """Every string of every kind; of those that several kinds share the first, if only distinct ones are wanted."""
+    seen: set[str] = set()
+    for resource in STORED:
+        kind = type_for(resource.gvk)
+        assert kind is not None
+        for field in string_fields(schemas.of(kind)):
+            if field.owner in seen:
+                continue
+            if distinct:
+                seen.add(field.owner)
+            for shape in SHAPES:
+                yield StringCase(resource, field, shape)
+
+
 def every_case(modes: Sequence[str]) -> Iterator[Case]:
     """Every list and map of every kind."""
     for resource in STORED:
@@ -106,14 +142,15 @@ async def create_growth(server: Cluster, case: Case, count: int) -> Growth:
         body = case.body(size)
 
     async def work(size: int) -> None:
-        await server.asks.send("POST", f"{case.collection}?dryRun=All", body, content_type="application/json")
+        reply = await server.asks.send("POST", f"{case.collection}?dryRun=All", body, content_type="application/json")
+        assert reply.code < 500, f"create {case}: {reply.body[:500]!r}"
 
     return await growth(f"create {case}", work, count, prepare)
 
 
-async def update_growth(server: Cluster, case: Case, count: int) -> Growth | None:
-    """A dry run of an update from one grown object to another, whose items come in the opposite order. None if the
-    server does not take such an object at all."""
+async def update_growth(server: Cluster, case: Case, count: int, change: Change) -> Growth | None:
+    """A dry run of an update from one grown object to another, which has the items changed. None if the server does not
+    take such an object at all."""
     count, body = fitting(case, count), b""
     subresource = "/status" if case.is_of_status else ""
     if await _stored(server, case, count, subresource) is None:
@@ -123,13 +160,14 @@ async def update_growth(server: Cluster, case: Case, count: int) -> Growth | Non
         nonlocal body
         await _forget(server, case)
         present = await _stored(server, case, size, subresource)
-        body = _reversed(present, case) if present is not None else b""
+        body = _changed(present, case, change) if present is not None else b""
 
     async def work(size: int) -> None:
         target = f"{case.collection}/{case.name}{subresource}?dryRun=All"
-        await server.asks.send("PUT", target, body, content_type="application/json")
+        reply = await server.asks.send("PUT", target, body, content_type="application/json")
+        assert reply.code < 500, f"update {case}: {reply.body[:500]!r}"
 
-    found = await growth(f"update {case}", work, count, prepare)
+    found = await growth(f"update {case} {change.__name__}", work, count, prepare)
     await _forget(server, case)
     return found
 
@@ -160,19 +198,41 @@ async def _forget(server: Cluster, case: Case) -> None:
         await server.send("PATCH", f"{case.collection}/{case.name}", patch, media="application/merge-patch+json")
 
 
-def _reversed(value: dict[str, Any], case: Case) -> bytes:
-    """The object with the items of the field in the opposite order, and without a version so that it fits any."""
+Change = Callable[[Any], Any]
+
+
+def in_opposite_order(items: Any) -> Any:
+    return items[::-1] if isinstance(items, list) else dict(reversed(items.items()))
+
+
+def with_other_values(items: Any) -> Any:
+    """Each item with other texts, but with the keys that it is found by."""
+    if isinstance(items, list):
+        return [_other(item) for item in items]
+    return {key: _other(value) for key, value in items.items()}
+
+
+def _other(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: part if key in _ITEM_KEYS else _other(part) for key, part in value.items()}
+    return f"{value}x" if isinstance(value, str) else value
+
+
+_ITEM_KEYS = ("name", "key", "type", "ip", "uid", "mountPath", "devicePath", "topologyKey", "protocol", "operator")
+
+
+def _changed(value: dict[str, Any], case: Case, change: Change) -> bytes:
+    """The object with the field changed, and without a version so that it fits any."""
     changed: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(value))
-    meta = changed["metadata"]
     for field in ("resourceVersion", "uid", "creationTimestamp", "managedFields"):
-        meta.pop(field, None)
+        changed["metadata"].pop(field, None)
     node: Any = changed
-    for part in case.field.path:
-        if isinstance(node, list):
-            node = node[0] if node else None
-        elif isinstance(node, dict):
-            node = node.get(part if part != "{}" else next(iter(node), ""))
-    for lists in node.values() if isinstance(node, dict) and case.field.is_object else [node]:
-        if isinstance(lists, list):
-            lists.reverse()
+    for part in case.field.path[: None if case.field.is_object else -1]:
+        key = 0 if part == ITEM else next(iter(node), "") if part == VALUE else part
+        if not node or (isinstance(node, dict) and key not in node):
+            return msgspec.json.encode(changed)
+        node = node[key]
+    for key, items in list(node.items() if isinstance(node, dict) else enumerate(node)):
+        if isinstance(items, dict | list) and (case.field.is_object or key in (case.field.path[-1], 0, "key")):
+            node[key] = change(items)
     return msgspec.json.encode(changed)

@@ -14,25 +14,40 @@ import pytest
 
 from tests.growth.cost import Growth, report
 from tests.growth.grown_objects import MODES
-from tests.growth.objects import Case, create_growth, distinct_cases, every_case, measured_cluster, update_growth
+from tests.growth.objects import (
+    Case,
+    Change,
+    create_growth,
+    distinct_cases,
+    every_case,
+    in_opposite_order,
+    measured_cluster,
+    string_cases,
+    update_growth,
+    with_other_values,
+)
 
 ITEMS, MANY_ITEMS = 2_000, 20_000
+CHARACTERS = 40_000
 PARTS = 8
 """Tests that the cases are divided among, so that workers share them."""
 
 
-async def _offenders(cases: Sequence[Case], count: int, *, is_update: bool) -> list[Growth]:
+async def _offenders(cases: Sequence[Case], count: int, changes: Sequence[Change]) -> list[Growth]:
     found = []
     async with measured_cluster() as server:
         for case in cases:
-            cost = await (update_growth if is_update else create_growth)(server, case, count)
-            if cost is not None and cost.is_too_fast:
-                found.append(cost)
-    return found
+            if not changes:
+                found.append(await create_growth(server, case, count))
+            for change in changes:
+                if cost := await update_growth(server, case, count, change):
+                    found.append(cost)
+    return [cost for cost in found if cost.is_too_fast]
 
 
-def _check(cases: Sequence[Case], count: int, *, is_update: bool = False) -> None:
-    offenders = asyncio.run(_offenders(cases, count, is_update=is_update))
+def _check(cases: Sequence[Case], count: int, *changes: Change) -> None:
+    """Creations, or updates that change the objects like this."""
+    offenders = asyncio.run(_offenders(cases, count, changes))
     assert not offenders, report(offenders)
 
 
@@ -43,7 +58,21 @@ def test_creating_grown_objects(part: int) -> None:
 
 @pytest.mark.parametrize("part", range(PARTS))
 def test_updating_grown_objects_and_their_statuses(part: int) -> None:
-    _check(distinct_cases(("distinct",))[part::PARTS], ITEMS // 2, is_update=True)
+    _check(distinct_cases(("distinct",))[part::PARTS], ITEMS // 2, with_other_values)
+
+
+@pytest.mark.parametrize("part", range(PARTS))
+def test_creating_objects_with_long_strings(part: int) -> None:
+    """Each field gets one shape; which one moves on from field to field."""
+    cases = [case for number, case in enumerate(string_cases(distinct=True)) if number // 17 % 17 == number % 17]
+    _check(cases[part::PARTS], CHARACTERS)
+
+
+@pytest.mark.soak
+@pytest.mark.timeout(7200)
+@pytest.mark.parametrize("part", range(PARTS))
+def test_creating_objects_with_every_string_long(part: int) -> None:
+    _check(list(string_cases(distinct=True))[part::PARTS], 10 * CHARACTERS)
 
 
 @pytest.mark.soak
@@ -57,4 +86,4 @@ def test_creating_objects_with_every_field_grown(mode: str) -> None:
 @pytest.mark.timeout(7200)
 @pytest.mark.parametrize("mode", MODES)
 def test_updating_objects_with_every_field_grown(mode: str) -> None:
-    _check(list(every_case((mode,))), MANY_ITEMS, is_update=True)
+    _check(list(every_case((mode,))), MANY_ITEMS, with_other_values, in_opposite_order)

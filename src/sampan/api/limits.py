@@ -88,6 +88,10 @@ WARNINGS_OF_PAIRS: Final = 256
 """The most warnings about pairs of items in one list (ports, file paths). The real API server sends no more than 4 KiB
 of warnings, which a quarter of this number fills, so a client sees no difference."""
 
+COMPARED_LINES: Final = 1_000
+"""How long the parts of a pod may be, in lines of JSON, between which the smallest difference is looked for. Longer
+ones are compared at their ends only; a pod that people write has a few hundred lines."""
+
 # -- roles -----------------------------------------------------------------------------------------------------------
 
 RBAC_COMPARISONS: Final = 200_000

@@ -20,7 +20,7 @@ from sampan.runtimes.images.manifests import BadImage
 _ACCEPT = ", ".join(sorted(manifests.MANIFESTS | manifests.INDEXES))
 _MOST_ERROR = 4 << 10
 _TIMEOUT = aiohttp.ClientTimeout(total=None, sock_connect=10, sock_read=60)
-_PARAMETER = re.compile(r'(?<!\w)(\w+)="([^"]*)"')
+_PARAMETER = re.compile(r'(?<!\w)(\w++)="([^"]*)"')
 """Without looking back, each letter of a long word would be tried as its beginning."""
 _REDIRECTS = frozenset({301, 302, 303, 307, 308})
 _HUB = {"docker.io": "registry-1.docker.io"}

@@ -7,6 +7,7 @@ from typing import Any
 
 import msgspec
 
+from sampan.api import limits
 from sampan.api.types.core_v1 import PersistentVolumeClaimTemplate, PodSecurityContext, PodSpec, PodTemplateSpec
 
 _NAMES = {
@@ -108,11 +109,40 @@ def _spec(spec: PodSpec) -> dict[str, Any]:
     return view
 
 
+_AROUND = 3
+"""Lines that are the same and shown with those that differ."""
+
+
 def difference(old: Any, new: Any) -> str:
     """What changed from one part to the other, as the real server shows it: line by line, with some lines around."""
     before, after = (_lines(internal_view(part)) for part in (old, new))
-    lines = list(difflib.unified_diff(before, after, lineterm="", n=3))[2:]
+    if max(len(before), len(after)) <= limits.COMPARED_LINES:
+        lines = list(difflib.unified_diff(before, after, lineterm="", n=_AROUND))[2:]
+    else:
+        lines = _one_hunk(before, after)
     return "".join(f"{line}\n" for line in lines)
+
+
+def _one_hunk(before: list[str], after: list[str]) -> list[str]:
+    """The difference without a search for lines that are the same between the first and the last that differ: that
+    search takes the square of the number of lines."""
+    shorter = min(len(before), len(after))
+    start = next((i for i in range(shorter) if before[i] != after[i]), shorter)
+    end = next((i for i in range(shorter - start) if before[-1 - i] != after[-1 - i]), shorter - start)
+    first, last = max(start - _AROUND, 0), max(end - _AROUND, 0)
+    gone, come = before[start : len(before) - end], after[start : len(after) - end]
+    sizes = f"-{_range(first, len(before) - last)} +{_range(first, len(after) - last)}"
+    return [
+        f"@@ {sizes} @@",
+        *(f" {line}" for line in before[first:start]),
+        *(f"-{line}" for line in gone),
+        *(f"+{line}" for line in come),
+        *(f" {line}" for line in before[len(before) - end : len(before) - last]),
+    ]
+
+
+def _range(start: int, stop: int) -> str:
+    return f"{start + 1},{stop - start}" if stop - start != 1 else f"{start + 1}"
 
 
 def _lines(view: Any) -> list[str]:

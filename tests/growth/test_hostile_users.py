@@ -1,0 +1,148 @@
+"""What a user with ordinary rights tries over HTTP to stop the server with a small request. Dry runs are enough."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable
+from typing import Any
+from urllib.parse import urlsplit
+
+import pytest
+
+from sampan.testing import Cluster
+from tests.apiserver.http.wire import Answer, Wire
+from tests.growth.cost import growth
+
+NAMESPACE = "team"
+PODS = f"/api/v1/namespaces/{NAMESPACE}/pods?dryRun=All"
+ROLES = f"/apis/rbac.authorization.k8s.io/v1/namespaces/{NAMESPACE}/roles?dryRun=All"
+MOST_S = 2.0
+"""CPU time that the largest request of a test may take; all took minutes or hours."""
+
+
+def pod(**spec: Any) -> dict[str, Any]:
+    return {"metadata": {"name": "a"}, "spec": {"containers": [{"name": "c", "image": "x"}], **spec}}
+
+
+def equal_ports(count: int) -> dict[str, Any]:
+    return pod(containers=[{"name": "c", "image": "x", "ports": [{"containerPort": 80}] * count}])
+
+
+def items(paths: list[str]) -> dict[str, Any]:
+    listed = [{"key": "k", "path": path} for path in paths]
+    return pod(volumes=[{"name": "v", "configMap": {"name": "m", "items": listed}}])
+
+
+def role(count: int) -> dict[str, Any]:
+    words = [f"w{number}" for number in range(count)]
+    return {"metadata": {"name": "a"}, "rules": [{"apiGroups": words, "resources": words, "verbs": words}]}
+
+
+def deployment(count: int) -> dict[str, Any]:
+    labels = {"app": "a"}
+    template = {"metadata": {"labels": labels}, "spec": equal_ports(count)["spec"]}
+    return {"metadata": {"name": "a"}, "spec": {"selector": {"matchLabels": labels}, "template": template}}
+
+
+DEPLOYMENTS = f"/apis/apps/v1/namespaces/{NAMESPACE}/deployments?dryRun=All"
+
+
+@pytest.mark.parametrize(
+    ("user", "target", "count", "body", "code"),
+    [
+        pytest.param("editor", PODS, 4_000, equal_ports, 201, id="a pod with thousands of equal ports"),
+        pytest.param("editor", DEPLOYMENTS, 4_000, deployment, 201, id="a template with thousands of equal ports"),
+        pytest.param(
+            "editor",
+            PODS,
+            8_000,
+            lambda n: items([f"p{i}" for i in range(n)]),
+            201,
+            id="thousands of files in a volume",
+        ),
+        pytest.param(
+            "editor", PODS, 8_000, lambda n: items(["same"] * n), 201, id="thousands of files with one path in a volume"
+        ),
+        pytest.param(
+            "editor",
+            PODS,
+            2_000,
+            lambda n: items(["/".join("a" * (i % 500 + 1)) for i in range(n)]),
+            201,
+            id="files below each other in a volume",
+        ),
+        pytest.param("admin", ROLES, 4_000, role, 403, id="a role that names billions of rights"),
+    ],
+)
+def test_a_small_request_that_used_to_stop_the_server(
+    user: str, target: str, count: int, body: Callable[[int], Any], code: int
+) -> None:
+    async def attack() -> None:
+        async with Cluster(insecure=True, controllers=()) as cluster, Wire(_port(cluster)) as wire:
+            await _prepare(wire)
+            values = {size: body(size) for size in (count // 4, count)}
+            answers: list[Answer] = []
+
+            async def send(size: int) -> None:
+                start = time.process_time()
+                answers.append(await wire.ask("POST", target, values[size], {"Impersonate-User": user}))
+                assert time.process_time() - start < MOST_S
+
+            found = await growth(f"{user} sends {target}", send, count)
+            assert {answer.code for answer in answers} == {code}, answers[-1].body[:500]
+            assert not found.is_too_fast, str(found)
+
+    asyncio.run(attack())
+
+
+def test_an_admin_of_a_namespace_still_sees_which_rights_are_missing() -> None:
+    wanted = {"apiGroups": ["", "apps"], "resources": ["nodes", "pods"], "verbs": ["get", "evict"]}
+
+    async def ask() -> Answer:
+        async with Cluster(insecure=True, controllers=()) as cluster, Wire(_port(cluster)) as wire:
+            await _prepare(wire)
+            body = {"metadata": {"name": "a"}, "rules": [wanted]}
+            return await wire.ask("POST", ROLES, body, {"Impersonate-User": "admin"})
+
+    answer = asyncio.run(ask())
+    assert answer.code == 403
+    assert answer.json["message"] == (
+        'roles.rbac.authorization.k8s.io "a" is forbidden: user "admin" (groups=["system:authenticated"]) is '
+        "attempting to grant RBAC permissions not currently held:\n"
+        '{APIGroups:[""], Resources:["nodes"], Verbs:["get" "evict"]}\n'
+        '{APIGroups:[""], Resources:["pods"], Verbs:["evict"]}\n'
+        '{APIGroups:["apps"], Resources:["nodes"], Verbs:["get" "evict"]}\n'
+        '{APIGroups:["apps"], Resources:["pods"], Verbs:["get" "evict"]}'
+    )
+
+
+def _port(cluster: Cluster) -> int:
+    return urlsplit(cluster.insecure_url).port or 0
+
+
+async def _prepare(wire: Wire) -> None:
+    """A namespace with an editor and an administrator."""
+    made = [await wire.ask("POST", "/api/v1/namespaces", {"metadata": {"name": NAMESPACE}})]
+    account = {"metadata": {"name": "default"}}
+    made.append(await wire.ask("POST", f"/api/v1/namespaces/{NAMESPACE}/serviceaccounts", account))
+    for user, name in (("editor", "edit"), ("admin", "admin")):
+        binding = {
+            "metadata": {"name": user},
+            "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": name},
+            "subjects": [{"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": user}],
+        }
+        path = f"/apis/rbac.authorization.k8s.io/v1/namespaces/{NAMESPACE}/rolebindings"
+        made.append(await wire.ask("POST", path, binding))
+    # the roles edit and admin are put together from others by a controller, which does not run here
+    for name in ("edit", "admin"):
+        rules = [
+            {"apiGroups": [""], "resources": ["pods"], "verbs": ["create", "get"]},
+            {"apiGroups": ["apps"], "resources": ["deployments"], "verbs": ["create", "get"]},
+            {"apiGroups": ["rbac.authorization.k8s.io"], "resources": ["roles"], "verbs": ["create"]},
+        ]
+        role = {"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole", "metadata": {"name": name}}
+        path = f"/apis/rbac.authorization.k8s.io/v1/clusterroles/{name}"
+        present = (await wire.ask("GET", path)).json
+        made.append(await wire.ask("PUT", path, {**present, **role, "metadata": present["metadata"], "rules": rules}))
+    assert {answer.code for answer in made} <= {200, 201}, [answer.body for answer in made]
