@@ -17,6 +17,7 @@ from sampan.cli.assembly import Assembly, ClusterConfig
 from sampan.cli.failures import CliError
 from sampan.cli.listening import host_port
 from sampan.machinery.clock import RealClock
+from sampan.machinery.descriptors import raise_descriptor_limit
 
 COLLECTED_AFTER = (20_000, 5, 500)
 """New objects before the collector looks at them, and how often before it looks again at older ones. Seldom; and a look
@@ -38,6 +39,7 @@ def serve(config: ClusterConfig, on_ready: Callable[[Assembly], Awaitable[None]]
 
 def run_loop(work: Coroutine[Any, Any, None]) -> None:
     gc.set_threshold(*COLLECTED_AFTER)
+    raise_descriptor_limit()
     try:
         import uvloop
     except ImportError:

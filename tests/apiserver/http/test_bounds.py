@@ -6,11 +6,15 @@ import socket
 import ssl
 import time
 from collections.abc import Awaitable, Callable
+from contextlib import AsyncExitStack
 from pathlib import Path
 
 import pytest
 
+from sampan.apiserver.http import accepting
+from sampan.apiserver.http.accepting import Acceptor
 from sampan.apiserver.http.limits import HttpLimits
+from sampan.apiserver.http.room import Place, peer_of, room
 from sampan.machinery.certificates import Request, issue, make_ca
 from tests.apiserver.http.site import Site, site
 from tests.apiserver.http.wire import HEAD, Wire, request, until
@@ -318,13 +322,15 @@ def test_watches_do_not_count(tmp_path: Path) -> None:
 @BOTH
 def test_more_connections_than_there_is_room_for_wait(tmp_path: Path, tls: bool) -> None:
     async def test(here: Site) -> None:
-        async with here.wire(tls=tls) as first, here.wire() as late:
-            assert (await first.ask("GET", "/healthz")).code == 200
-            late.send(request("GET", "/healthz"))
-            assert (await first.ask("GET", "/version")).code == 200
-            assert here.http.connections == 1
-            first.writer.close()
-            assert (await late.answer()).text == "ok"
+        async with here.wire(tls=tls) as first:
+            admin = {"Authorization": "Bearer admin-token"}
+            assert (await first.ask("GET", "/healthz", headers=admin)).code == 200
+            async with here.wire() as late:
+                late.send(request("GET", "/healthz"))
+                assert (await first.ask("GET", "/version", headers=admin)).code == 200
+                assert here.http.connections == 1
+                first.writer.close()
+                assert (await late.answer()).text == "ok"
 
     _on_a_site(tmp_path, test, connections=1)
 
@@ -392,3 +398,96 @@ def test_a_certificate_that_somebody_else_signed_is_no_way_in(tmp_path: Path) ->
                 await wire.ask("GET", "/healthz")
 
     _on_a_site(tmp_path, test)
+
+
+# -- connections of those who have no credentials ----------------------------------------------------------------------
+
+
+def test_one_peer_cannot_hold_all_connections(tmp_path: Path) -> None:
+    async def test(here: Site) -> None:
+        async with AsyncExitStack() as stack:
+            wires = [await stack.enter_async_context(here.wire()) for _ in range(4)]
+            await until(lambda: here.http.connections == 3)
+            assert await wires[3].is_closed(), "one more than a peer may have"
+            assert (await wires[0].ask("GET", "/healthz")).text == "ok"
+            wires[1].abort()
+            await until(lambda: here.http.connections == 2)
+            again = await stack.enter_async_context(here.wire())
+            assert (await again.ask("GET", "/healthz")).text == "ok"
+
+    _on_a_site(tmp_path, test, connections=100, connections_per_peer=3)
+
+
+@pytest.mark.parametrize("greeting", [b"", b"\x16\x03\x01"], ids=["silent", "half a greeting"])
+def test_sockets_held_open_before_tls_shut_nobody_out(tmp_path: Path, greeting: bytes) -> None:
+    async def test(here: Site) -> None:
+        async with here.wire(tls=True) as first, AsyncExitStack() as stack:
+            admin = {"Authorization": "Bearer admin-token"}
+            assert (await first.ask("GET", "/healthz", headers=admin)).code == 200
+            for _ in range(20):
+                wire = await stack.enter_async_context(Wire(here.tls_port))
+                wire.send(greeting)
+            async with here.wire(tls=True) as another:
+                assert (await another.ask("GET", "/healthz", headers=admin)).code == 200
+                assert (await first.ask("GET", "/healthz", headers=admin)).code == 200, "it was proven"
+
+    _on_a_site(tmp_path, test, connections=5, handshake_s=600)
+
+
+def test_idle_connections_without_credentials_give_way(tmp_path: Path) -> None:
+    async def test(here: Site) -> None:
+        async with AsyncExitStack() as stack:
+            for _ in range(5):
+                wire = await stack.enter_async_context(here.wire(tls=True))
+                assert (await wire.ask("GET", "/healthz")).code == 200
+            async with here.wire(tls=True) as another:
+                assert (await another.ask("GET", "/healthz")).code == 200
+
+    _on_a_site(tmp_path, test, connections=5)
+
+
+def test_accepting_goes_on_after_an_error_that_nobody_expected(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def test(here: Site) -> None:
+        entered, admitted = here.http._room.enter, Acceptor._speaks_tls
+        failures = ["room", "tls"]
+
+        async def enter(peer: str) -> Place | None:
+            if "room" in failures:
+                failures.remove("room")
+                raise RuntimeError("nobody expected this")
+            return await entered(peer)
+
+        async def speaks_tls(self: Acceptor, client: socket.socket) -> bool:
+            if "tls" in failures:
+                failures.remove("tls")
+                raise RuntimeError("nor this")
+            return await admitted(self, client)
+
+        monkeypatch.setattr(here.http._room, "enter", enter)
+        monkeypatch.setattr(Acceptor, "_speaks_tls", speaks_tls)
+        monkeypatch.setattr(accepting, "_PAUSE_S", 0.0)
+        for _ in range(2):
+            with pytest.raises((OSError, asyncio.IncompleteReadError)):
+                async with here.wire(tls=True) as wire:
+                    await wire.ask("GET", "/healthz")
+        async with here.wire(tls=True) as wire:
+            assert (await wire.ask("GET", "/healthz")).text == "ok"
+
+    _on_a_site(tmp_path, test)
+    assert len([record for record in caplog.records if record.levelno >= logging.ERROR]) == 2
+
+
+@pytest.mark.parametrize(
+    ("descriptors", "total", "per_peer"),
+    [(128, 96, 72), (1024, 768, 576), (20_000, 16_000, 12_000), (1 << 20, 16_000, 12_000)],
+)
+def test_connections_leave_descriptors_for_everything_else(descriptors: int, total: int, per_peer: int) -> None:
+    made = room(HttpLimits(), descriptors)
+    assert (made.total, made.per_peer) == (total, per_peer)
+
+
+def test_a_network_of_ipv6_addresses_is_one_peer() -> None:
+    assert peer_of(("2001:db8::1", 1, 0, 0)) == peer_of(("2001:db8::2:3", 2, 0, 0)) != peer_of(("2001:db8:0:1::", 1))
+    assert peer_of(("::ffff:10.0.0.1", 1)) == peer_of(("10.0.0.1", 2)) == "10.0.0.1"

@@ -1,5 +1,7 @@
 """Accepting connections: not too many, and only those that speak what the port speaks.
 
+Accepting goes on whatever happens to a single connection.
+
 A TLS port looks at the first byte before it starts TLS, so that a client that speaks plain HTTP there is told so.
 """
 
@@ -11,9 +13,11 @@ import socket
 import ssl
 from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 from typing import Any
 
 from sampan.apiserver.http.limits import HttpLimits
+from sampan.apiserver.http.room import Place, Room, peer_of
 
 log = logging.getLogger(__name__)
 
@@ -28,12 +32,12 @@ class Acceptor:
         self,
         *,
         listening: socket.socket,
-        make: Callable[[], asyncio.BaseProtocol],
+        make: Callable[[Place], asyncio.BaseProtocol],
         tls: ssl.SSLContext | None,
-        room: asyncio.Semaphore,
+        room: Room,
         limits: HttpLimits,
     ) -> None:
-        """`make` makes the protocol of a connection, which gives back its place in `room` when it is closed."""
+        """`make` makes the protocol of a connection, which leaves its place when it is closed."""
         self._listening, self._make, self._tls = listening, make, tls
         self._room, self._limits = room, limits
         self._arriving: set[socket.socket] = set()
@@ -50,10 +54,23 @@ class Acceptor:
         """Accept until cancelled; connections that are being set up then are dropped."""
         async with asyncio.TaskGroup() as arriving:
             while True:
-                client = await self._accept()
-                self._arriving.add(client)
-                await self._room.acquire()
-                arriving.create_task(self._admit(client))
+                try:
+                    await self._accept_one(arriving)
+                except Exception:
+                    log.exception("accepting a connection failed; accepting goes on")
+                    await asyncio.sleep(_PAUSE_S)
+
+    async def _accept_one(self, arriving: asyncio.TaskGroup) -> None:
+        client, address = await self._accept()
+        self._arriving.add(client)
+        place = await self._room.enter(peer_of(address))
+        if place is None:
+            self._arriving.discard(client)
+            client.close()
+            log.debug("refused a connection from %s: it has too many", address)
+            return
+        task = arriving.create_task(self._admit(client, place))
+        place.drop = task.cancel
 
     def use_tls(self, tls: ssl.SSLContext) -> None:
         """For connections from now on, where there is TLS."""
@@ -65,28 +82,31 @@ class Acceptor:
         for each in (self._listening, *self._arriving):
             each.close()
 
-    async def _accept(self) -> socket.socket:
+    async def _accept(self) -> tuple[socket.socket, object]:
         while True:
             try:
-                return (await asyncio.get_running_loop().sock_accept(self._listening))[0]
+                return await asyncio.get_running_loop().sock_accept(self._listening)
             except OSError as fault:
                 log.warning("cannot accept a connection: %s", fault)
                 await asyncio.sleep(_PAUSE_S)
 
-    async def _admit(self, client: socket.socket) -> None:
+    async def _admit(self, client: socket.socket, place: Place) -> None:
         is_admitted = False
         try:
             if self._tls is None or await self._speaks_tls(client):
                 loop = asyncio.get_running_loop()
-                await loop.connect_accepted_socket(self._make, client, ssl=self._tls, **self._options)
+                make = partial(self._make, place)
+                await loop.connect_accepted_socket(make, client, ssl=self._tls, **self._options)
                 is_admitted = True
         except (OSError, TimeoutError) as fault:
             log.debug("a connection could not be set up: %s", fault)
+        except Exception:
+            log.exception("a connection could not be set up")
         finally:
             self._arriving.discard(client)
             if not is_admitted:
                 client.close()
-                self._room.release()
+                place.leave()
 
     async def _speaks_tls(self, client: socket.socket) -> bool:
         async with asyncio.timeout(self._limits.handshake_s):

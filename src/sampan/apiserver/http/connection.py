@@ -19,6 +19,7 @@ from aiohttp.streams import EMPTY_PAYLOAD, StreamReader
 from aiohttp.web_protocol import RequestHandler, RequestPayloadError, _ErrInfo
 
 from sampan.apiserver.http.limits import HttpLimits
+from sampan.apiserver.http.room import Place
 from sampan.apiserver.http.trust import sorted_peer
 from sampan.machinery.peer_certificates import PeerCertificate, read_peer
 
@@ -50,10 +51,13 @@ class Connection(RequestHandler):
         "on_drained",
         "on_lost",
         "peer",
+        "place",
         "proxy",
     )
 
-    def __init__(self, manager: Connections, *, limits: HttpLimits, loop: asyncio.AbstractEventLoop) -> None:
+    def __init__(
+        self, manager: Connections, *, limits: HttpLimits, place: Place, loop: asyncio.AbstractEventLoop
+    ) -> None:
         super().__init__(
             manager,
             loop=loop,
@@ -67,6 +71,7 @@ class Connection(RequestHandler):
             auto_decompress=False,
         )
         self._limits = limits
+        self.place = place
         self._head_bytes = 0
         self._last_end = _HEAD_END
         """Of what came before."""
@@ -96,11 +101,17 @@ class Connection(RequestHandler):
         if certificate:
             tls = transport.get_extra_info("ssl_object")
             self.peer, self.proxy = sorted_peer(tls, read_peer(certificate))
+        self.place.drop, self.place.is_busy = self._drop, lambda: not self._is_idle
         self._await_head()
+
+    def _drop(self) -> None:
+        if self.transport is not None:
+            self.transport.abort()
 
     def connection_lost(self, exc: BaseException | None) -> None:
         self._head_came()
         super().connection_lost(exc)
+        self.place.drop = self.place.is_busy = lambda: False
         if self._lost is not None:
             self._lost.set()
         if self.on_lost is not None:
@@ -280,16 +291,15 @@ class Connections(web.Server):
         self,
         handler: Callable[[web.BaseRequest], Awaitable[web.StreamResponse]],
         *,
-        room: asyncio.Semaphore,
         limits: HttpLimits,
     ) -> None:
         super().__init__(handler)
-        self._room, self._limits = room, limits
+        self._limits = limits
         self._alive: dict[RequestHandler, asyncio.Transport] = {}
         self._none_left = asyncio.Event()
 
-    def __call__(self) -> Connection:
-        return Connection(self, limits=self._limits, loop=self._loop)
+    def __call__(self, place: Place) -> Connection:  # type: ignore[override]
+        return Connection(self, limits=self._limits, place=place, loop=self._loop)
 
     def __len__(self) -> int:
         return len(self._alive)
@@ -301,7 +311,8 @@ class Connections(web.Server):
     def connection_lost(self, handler: RequestHandler, exc: BaseException | None = None) -> None:
         super().connection_lost(handler, exc)
         del self._alive[handler]
-        self._room.release()
+        if isinstance(handler, Connection):
+            handler.place.leave()
         if not self._alive:
             self._none_left.set()
 

@@ -25,8 +25,13 @@ class HttpLimits:
     """How long a client may take to agree on TLS."""
     linger_s: float = 5
     """How long the rest of a request that was refused is read and thrown away, so that the client gets the answer."""
-    connections: int = 10_000
-    """At once; more wait until one is closed."""
+    connections: int = 16_000
+    """Connections at once, if there are descriptors for so many; more wait until one is closed."""
+    connections_per_peer: int = 12_000
+    """Connections at once from one address, and no more than three quarters of all: enough for 10,000 watches from a
+    machine that plays a large cluster. More are closed as soon as they are accepted."""
+    reserved_descriptors: int = 1_024
+    """Descriptors kept for the store, the kubelet, logs and calls to others, but no more than a quarter of all."""
     reading: int = 400
     """Requests at once that change nothing, not counting watches and the like."""
     writing: int = 200

@@ -13,7 +13,7 @@ from typing import Any
 
 from aiohttp import web
 
-from sampan.apiserver.call import Call, User
+from sampan.apiserver.call import ANONYMOUS, Call, User
 from sampan.apiserver.fairness.fairness import Fairness
 from sampan.apiserver.http import outgoing, websocket
 from sampan.apiserver.http.accepting import Acceptor, listen
@@ -21,6 +21,7 @@ from sampan.apiserver.http.connection import Connection, Connections
 from sampan.apiserver.http.in_flight import InFlight
 from sampan.apiserver.http.incoming import BadTarget, Incoming
 from sampan.apiserver.http.limits import HttpLimits
+from sampan.apiserver.http.room import room
 from sampan.apiserver.http.storage_errors import translated
 from sampan.apiserver.http.watching import Watching
 from sampan.apiserver.pipeline import Pipeline
@@ -28,6 +29,7 @@ from sampan.apiserver.rendering import Rendered, Renderer
 from sampan.apiserver.request_metrics import RequestMetrics
 from sampan.apiserver.results import Answer, StreamAnswer, WatchAnswer
 from sampan.machinery import errors
+from sampan.machinery.descriptors import descriptor_limit
 from sampan.machinery.metrics import Metrics
 from sampan.machinery.multiplex.takeover import Taken
 
@@ -64,7 +66,7 @@ class HttpServer:
         self._watching = Watching(metrics=self._metrics, budget=pipeline.endpoints.registry.watch_budget)
         self._streams: set[asyncio.Task[Any]] = set()
         """What passes through to others, and lasts."""
-        self._room = asyncio.Semaphore(self._limits.connections)
+        self._room = room(self._limits, descriptor_limit())
         self._acceptors: list[tuple[Acceptor, asyncio.Task[None]]] = []
         self._connections: list[Connections] = []
         self.is_stopping = False
@@ -79,7 +81,7 @@ class HttpServer:
         """Open the listeners; the ports they have."""
         ports = []
         for listener in listeners:
-            made = Connections(partial(self._handle, listener.user), room=self._room, limits=self._limits)
+            made = Connections(partial(self._handle, listener.user), limits=self._limits)
             acceptor = Acceptor(
                 listening=listen(listener.host, listener.port),
                 make=made,
@@ -136,7 +138,7 @@ class HttpServer:
         call, started = incoming.call(), time.perf_counter()
         try:
             async with asyncio.timeout(incoming.time_limit_s(call)) as limit:
-                answer = await self._serve(call, user)
+                answer = await self._serve(request, call, user)
                 if isinstance(answer, WatchAnswer):
                     limit.reschedule(None)
                     return await self._watch(request, call, answer)
@@ -154,7 +156,7 @@ class HttpServer:
         self._metrics.done(call, rendered.code, time.perf_counter() - started, size)
         return response
 
-    async def _serve(self, call: Call, user: User | None) -> Answer:
+    async def _serve(self, request: web.BaseRequest, call: Call, user: User | None) -> Answer:
         try:
             if user is None:
                 return await self._pipeline.serve(call)
@@ -168,6 +170,9 @@ class HttpServer:
                 raise known from fault
             log.exception("%s %s", call.method, call.path)
             raise errors.internal_error("the request could not be carried out") from fault
+        finally:
+            if call.user.name != ANONYMOUS and isinstance(request.protocol, Connection):
+                request.protocol.place.prove()
 
     async def _watch(self, request: web.BaseRequest, call: Call, answer: WatchAnswer) -> web.StreamResponse:
         try:

@@ -1,0 +1,36 @@
+"""The number of files and sockets that a process may have open."""
+
+from __future__ import annotations
+
+import logging
+import resource
+
+log = logging.getLogger(__name__)
+
+_UNBOUNDED = 1 << 20
+"""What is taken for a limit of "unlimited": the kernel's own default bound (fs.nr_open)."""
+
+
+def raise_descriptor_limit() -> int:
+    """Raise the soft limit on open files to the hard one, as programs written in Go do; the limit from now on.
+
+    The usual soft limit of 1,024 exists for programs that use select(), which the server and its components do not.
+    """
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = _UNBOUNDED if hard == resource.RLIM_INFINITY else hard
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        try:
+            resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+        except (OSError, ValueError) as error:
+            log.debug("cannot raise the limit on open files from %d to %d: %s", soft, wanted, error)
+        else:
+            log.debug("raised the limit on open files from %d to %d", soft, wanted)
+    return descriptor_limit()
+
+
+def descriptor_limit() -> int:
+    soft = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+    return _UNBOUNDED if soft == resource.RLIM_INFINITY else soft
+
+
+__all__ = ["descriptor_limit", "raise_descriptor_limit"]
