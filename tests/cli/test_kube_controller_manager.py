@@ -135,3 +135,19 @@ async def holder(leases: object, pid: int) -> None:
                 f"_{pid}-" in (event.object.spec.holderIdentity or "") for event in batch if event.type != "BOOKMARK"
             ):
                 return
+
+
+def test_who_loses_the_lease_ends_with_one_line(sampan: Sampan, cluster: Cluster) -> None:
+    from sampan.api.types.coordination_v1 import Lease
+
+    lease = {"lease-duration": "3s", "renew-deadline": "2s", "retry-period": "500ms"}
+    quick = [word for name, time in lease.items() for word in (f"--leader-elect-{name}", time)]
+    leases = cluster.client.of(Lease)
+    taken = {"spec": {"holderIdentity": "another", "leaseDurationSeconds": 3600}}
+    with managing(sampan, cluster, *quick) as (_, process):
+        cluster.run(holder(leases, process.pid))
+        cluster.run(leases.patch(NAME, taken, "kube-system"))
+        told, _ = process.communicate(timeout=60)
+        assert process.returncode == 1
+    assert re.fullmatch(rf"Error: \S+ lost lease {NAME}\n", told), told
+    cluster.run(leases.delete(NAME, "kube-system"))

@@ -269,3 +269,41 @@ class TestPlainHttp:
         except FileNotFoundError:
             pytest.skip("there is no curl here")
         assert '"versions": [' in done.stdout
+
+
+def test_hollow_nodes_of_an_earlier_run_take_no_real_pods(sampan: Sampan) -> None:
+    assert "  nodes  2 hollow\n" in start(sampan, "--runtime", "hollow", "--nodes", "2")
+    assert _taints(sampan, "node-1") == []
+    sampan("down")
+    told = start(sampan, "--runtime", "process")
+    assert "; 1 hollow, 1 process; hollow nodes are tainted hollow.sampan.dev/hollow:NoSchedule; " in told
+    assert "`sampan node remove node-1` removes it\n" in told
+    assert "hollow.sampan.dev/hollow" in _taints(sampan, "node-1")
+    assert "hollow.sampan.dev/hollow" not in _taints(sampan, "node-0")
+    sampan("node", "add", "another", "--runtime", "hollow")
+    assert "hollow.sampan.dev/hollow" in _taints(sampan, "another")
+    sampan("down")
+    start(sampan, "--runtime", "hollow")
+    assert "hollow.sampan.dev/hollow" not in _taints(sampan, "node-1")
+    sampan("down")
+
+
+def start(sampan: Sampan, *words: str) -> str:
+    return sampan("up", "-d", "--secure-port", str(free_port()), "--bind-address", "127.0.0.1", *words)
+
+
+def _taints(sampan: Sampan, node: str) -> list[str]:
+    found = yaml.safe_load(sampan("kubectl", "get", "node", node, "-o", "yaml"))
+    return [taint["key"] for taint in found["spec"].get("taints", [])]
+
+
+def test_an_ordinary_start_and_stop_warns_of_nothing(sampan: Sampan) -> None:
+    """Somebody asks from the first moment on whether the cluster is ready."""
+    port = free_port()
+    words = ("up", "--runtime", "hollow", "--nodes", "2", "--secure-port", str(port), "--bind-address", "127.0.0.1")
+    for _ in ("a new cluster", "an old one"):
+        with sampan.running(*words) as process:
+            wait_until_ready(f"https://127.0.0.1:{port}")
+            process.send_signal(signal.SIGTERM)
+            told, _ = process.communicate(timeout=60)
+        assert not re.search("WARNING|ERROR|CRITICAL|Traceback", told), told

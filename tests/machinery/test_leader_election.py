@@ -245,3 +245,25 @@ def test_a_wall_clock_that_is_set_changes_no_leader(jump_s: int) -> None:
         assert (one.ended, other.leading) == ("lost", ["other"])
 
     run(body)
+
+
+def test_work_that_fails_as_the_lease_is_lost_does_not_hide_that() -> None:
+    async def main() -> None:
+        clock = VirtualClock()
+        async with asyncio.timeout(60), serving(clock) as server:
+            one = Candidate("one", server)
+            task = asyncio.ensure_future(one.elector.run(_waiting_then_failing))
+            await clock.settle()
+            one.transport.is_cut = True
+            await clock.advance(15)
+            with pytest.raises(LeadershipLost, match="one lost lease it"):
+                await task
+
+    asyncio.run(main())
+
+
+async def _waiting_then_failing() -> None:
+    try:
+        await asyncio.get_running_loop().create_future()
+    finally:
+        raise ValueError("the work cannot end well either")

@@ -230,8 +230,8 @@ class ApiServer:
                 address=self._host_port,
                 openid=self._openid(),
                 ready_checks=[
-                    Check("poststarthook/bootstrap", self._check_bootstrap),
-                    Check("shutdown", self._check_stopping),
+                    Check("poststarthook/bootstrap", self._check_bootstrap, is_transient=True),
+                    Check("shutdown", self._check_stopping, is_transient=True),
                 ],
                 metrics=self.metrics,
                 recorder=self.recorder,

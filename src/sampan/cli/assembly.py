@@ -20,6 +20,7 @@ from sampan.apiserver.server import ApiServer
 from sampan.cli.claims import Claims
 from sampan.cli.failures import CliError
 from sampan.cli.local_kubelets import LocalKubelets
+from sampan.cli.node_summary import settle_hollow_taints
 from sampan.cli.nodes_config import NodesConfig, with_pod_ranges
 from sampan.cli.renewal import Renewals
 from sampan.cli.scheduler_flags import SchedulerSettings, policy_of_map
@@ -148,6 +149,8 @@ class Assembly:
             self._tell_clock(running, self.transport.activity.idle)
             if (idle := getattr(self.backend, "idle", None)) is not None:  # etcd, elsewhere, keeps its own time
                 self._tell_clock(running, idle)
+            if KUBELET in self.config.components:
+                await settle_hollow_taints(self.client("up"), self.config.nodes)
             if CONTROLLERS in self.config.components:
                 await self._run_controllers(running)
             if SCHEDULER in self.config.components:

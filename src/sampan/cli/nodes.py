@@ -45,6 +45,7 @@ def fleet_of(config: NodesConfig, *, transport: LoopbackTransport, clock: Clock,
         config=KubeletConfig(has_events=config.has_events),
         stages=read_stages(config.stages) if config.stages is not None else NO_STAGES,
         names=[f"node-{number}" for number in range(config.hollow_count)],
+        real_nodes={f"node-{number}" for number in range(config.real_count)},
     )
 
 

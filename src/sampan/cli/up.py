@@ -26,6 +26,7 @@ from sampan.cli.front_proxy import with_front_proxy
 from sampan.cli.listening import certificate_names, host_port, kubelet_address, server_addresses
 from sampan.cli.node_controller_flags import node_controller_settings, range_options
 from sampan.cli.node_flags import node_options, nodes_config
+from sampan.cli.node_summary import node_summary
 from sampan.cli.pki import ACCOUNTS, ADMIN, CA, KUBELET_CLIENT, SERVER, KeptPki, Pki
 from sampan.cli.scheduler_flags import scheduler_options, scheduler_settings
 from sampan.cli.server_flags import BIND_LOCALLY, etcd_config, server_config, server_options
@@ -89,7 +90,8 @@ def _run(where: ClusterDir, given: dict[str, Any], began: float, undo: Callable[
         async def on_ready(cluster: Assembly) -> None:
             nonlocal is_up
             kept.append(cluster)  # so that its objects are not freed before the lock is released
-            note = _note(where, given, cluster)
+            nodes = await node_summary(cluster.client("up"), cluster.config.nodes)
+            note = _note(where, given, cluster, nodes)
             write = partial(_write_kubeconfigs, where, given, note.url or note.insecure_url)
             write()
             names = server_names(given, config.server.service_cluster_ip_range)
@@ -180,7 +182,7 @@ def server_names(given: dict[str, Any], service_range: str) -> list[str]:
     return list(dict.fromkeys([*own, *certificate_names(given)]))
 
 
-def _note(where: ClusterDir, given: dict[str, Any], cluster: Assembly) -> Running:
+def _note(where: ClusterDir, given: dict[str, Any], cluster: Assembly, nodes: str) -> Running:
     server, config = cluster.server, cluster.server.config
     return Running(
         pid=os.getpid(),
@@ -193,7 +195,7 @@ def _note(where: ClusterDir, given: dict[str, Any], cluster: Assembly) -> Runnin
         kubeconfig=str(where.kubeconfig),
         components=list(cluster.config.components),
         started=time.time(),
-        nodes=cluster.config.nodes.about or cluster.config.nodes.note,
+        nodes=nodes,
     )
 
 

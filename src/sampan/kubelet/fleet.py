@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Sequence
 
 from sampan.api.types.core_v1 import Node, Pod
 from sampan.kubelet import hollow_nodes
@@ -23,7 +23,7 @@ from sampan.kubelet.status_manager import StatusManager
 from sampan.kubelet.sync_loop import SyncLoop
 from sampan.machinery import errors
 from sampan.machinery.activity import Activity
-from sampan.machinery.client import Client, ConnectionFailed
+from sampan.machinery.client import Client, ConnectionFailed, PatchType
 from sampan.machinery.clock import Clock
 from sampan.machinery.events import EventRecorder
 from sampan.machinery.hollow import NODE_RANGE
@@ -53,9 +53,13 @@ class Fleet:
         config: KubeletConfig | None = None,
         stages: Stages = NO_STAGES,
         names: Sequence[str] = (),
+        real_nodes: Collection[str] = (),
         activity: Activity | None = None,
     ) -> None:
-        self._client_for, self._clock = client_for, clock
+        """`real_nodes` are names that others run, also where a Node object of an earlier run says that they are hollow.
+        Beside real nodes every node of the fleet is tainted, so that pods which do not tolerate that stay away."""
+        self._client, self._client_for, self._clock = client, client_for, clock
+        self._real_nodes = real_nodes
         self.names = names
         """Nodes that are made at the start where they do not exist yet."""
         self._config = config or KubeletConfig()
@@ -164,8 +168,8 @@ class Fleet:
         kubelet = self._running.get(name)
         if new is not None and not hollow_nodes.is_on(new):
             self._were_off.add(name)
-        if kubelet is None or not _is_wanted(new):
-            if kubelet is not None or _is_wanted(new):
+        if kubelet is None or not self._is_wanted(new):
+            if kubelet is not None or self._is_wanted(new):
                 self._queue.add(name)
             return
         assert new is not None
@@ -193,10 +197,10 @@ class Fleet:
     async def _sync_node(self, name: str) -> float | None:
         """Start, stop or keep alive; after how many seconds to come again."""
         node, kubelet = self._nodes.lister.get(name), self._running.get(name)
-        if kubelet is not None and not _is_same(node, kubelet.node):
+        if kubelet is not None and not self._is_same(node, kubelet.node):
             self._stop(kubelet)
             kubelet = None
-        if node is None or not _is_wanted(node):
+        if node is None or not self._is_wanted(node):
             return None
         if kubelet is None:
             kubelet = await self._start(name, node)
@@ -206,7 +210,15 @@ class Fleet:
             kubelet.beats_at = max(kubelet.beats_at + self._config.renew_s, now + self._config.renew_s / 2)
         return kubelet.beats_at - self._clock.monotonic()
 
+    async def _taint(self, node: Node) -> Node:
+        """A node has no right to change its own taints: this is done with the fleet's."""
+        if not self._real_nodes or hollow_nodes.has_hollow_taint(node):
+            return node
+        patch = hollow_nodes.hollow_taint_patch(node, add=True)
+        return await self._client.of(Node).patch(node.metadata.name, patch, type=PatchType.MERGE)
+
     async def _start(self, name: str, node: Node) -> NodeRecord:
+        node = await self._taint(node)
         now = self._world.now()
         has_booted = name in self._were_off
         runtime = HollowRuntime(world=self._world, booted_at=now if has_booted else 0)
@@ -266,19 +278,19 @@ class Fleet:
         if address := hollow_nodes.address_of(node):
             self._addresses.claim(address)
 
+    def _is_wanted(self, node: Node | None) -> bool:
+        if node is None or node.metadata.name in self._real_nodes:
+            return False
+        return hollow_nodes.is_hollow(node) and hollow_nodes.is_on(node)
+
+    def _is_same(self, node: Node | None, known: Node) -> bool:
+        """The node is still to be run, and is not another of the same name."""
+        return node is not None and self._is_wanted(node) and node.metadata.uid == known.metadata.uid
+
     def _make_recorder(self, client: Client) -> EventRecorder | None:
         if not self._config.has_events:
             return None
         return EventRecorder(client=client, clock=self._clock, component=COMPONENT, activity=self.activity)
-
-
-def _is_wanted(node: Node | None) -> bool:
-    return node is not None and hollow_nodes.is_hollow(node) and hollow_nodes.is_on(node)
-
-
-def _is_same(node: Node | None, known: Node) -> bool:
-    """It is still wanted, and was not made anew."""
-    return node is not None and _is_wanted(node) and node.metadata.uid == known.metadata.uid
 
 
 __all__ = ["COMPONENT", "Fleet", "by_node"]

@@ -5,7 +5,9 @@ A node with the annotation `sampan.dev/runtime: hollow` is run by the fleet, who
 """
 
 from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
+from sampan.api.codec.json import to_value
 from sampan.api.types.core_v1 import Node, NodeSpec, NodeStatus, Taint
 from sampan.api.types.meta_v1 import ObjectMeta
 from sampan.kubelet.node_status import CONTROLLER_ATTACHES, Machine, node_status, own_labels
@@ -16,6 +18,8 @@ POWER, OFF = "sampan.dev/power", "off"
 CAPACITY = {"cpu": "32", "memory": "256Gi", "ephemeral-storage": "1Ti", "pods": "110"}
 """Of a node that does not say what it has."""
 NAME_PREFIX = "node-"
+HOLLOW_TAINT = "hollow.sampan.dev/hollow"
+"""Of hollow nodes beside real ones: real pods that do not ask for it must not land there."""
 
 
 def is_hollow(node: Node) -> bool:
@@ -24,6 +28,19 @@ def is_hollow(node: Node) -> bool:
 
 def is_on(node: Node) -> bool:
     return node.metadata.annotations.get(POWER) != OFF
+
+
+def has_hollow_taint(node: Node) -> bool:
+    return any(taint.key == HOLLOW_TAINT for taint in node.spec.taints)
+
+
+def hollow_taint_patch(node: Node, *, add: bool) -> dict[str, Any]:
+    """A merge patch of this version of the node that adds the taint or removes it. Taints are an atomic list: the patch
+    names all of them, and fails with Conflict if somebody has changed the node meanwhile."""
+    taints = [to_value(taint) for taint in node.spec.taints if taint.key != HOLLOW_TAINT]
+    if add:
+        taints.append({"key": HOLLOW_TAINT, "effect": "NoSchedule"})
+    return {"metadata": {"resourceVersion": node.metadata.resourceVersion}, "spec": {"taints": taints or None}}
 
 
 def hollow_node(
@@ -69,13 +86,16 @@ def free_names(taken: Iterable[str], count: int, prefix: str = NAME_PREFIX) -> l
 __all__ = [
     "CAPACITY",
     "HOLLOW",
+    "HOLLOW_TAINT",
     "OFF",
     "POWER",
     "RUNTIME",
     "address_of",
     "capacity_of",
     "free_names",
+    "has_hollow_taint",
     "hollow_node",
+    "hollow_taint_patch",
     "is_hollow",
     "is_on",
     "ready_node",

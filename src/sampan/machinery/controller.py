@@ -22,6 +22,17 @@ from sampan.machinery.workqueue import Backoff, WorkQueue
 
 log = logging.getLogger(__name__)
 
+_PATIENCE = 12
+"""After so many failures in a row (20 s with the usual back-off) also an expected one is worth a warning."""
+_NAMESPACE_TERMINATING = "NamespaceTerminating"
+"""The cause that the API server gives when it refuses a creation because the namespace is being deleted."""
+
+
+class NotYet(Exception):
+    """What `reconcile` raises when a key has to be tried again for a reason that belongs to ordinary life: the back-off
+    applies, but there is nothing to warn of."""
+
+
 Keys = Callable[[Any], Iterable[Hashable]]
 """From an object to the keys that it concerns."""
 
@@ -164,11 +175,19 @@ class ControllerRunner:
             self._recorder.note(name, "reconcile", str(key), outcome=f"{error or type(error).__name__}")
         if isinstance(error, errors.Conflict):
             self.stats.conflicts += 1
-            log.debug("%s: %s: %s", name, key, error)
-        elif isinstance(error, errors.ApiError | ConnectionFailed):
-            log.warning("%s: %s: %s; again in %g s", name, key, error, pause_s)
+        if isinstance(error, errors.ApiError | ConnectionFailed | NotYet):
+            level = logging.DEBUG if self._is_expected(key, error) else logging.WARNING
+            log.log(level, "%s: %s: %s; again in %g s", name, key, error, pause_s)
         else:
             log.error("%s: %s failed; again in %g s", name, key, pause_s, exc_info=error)
+
+    def _is_expected(self, key: Any, error: Exception) -> bool:
+        """Whether the failure belongs to ordinary life: another writer was faster, or the namespace is going."""
+        if isinstance(error, NotYet):
+            return self.queue.failures(key) <= _PATIENCE
+        if not isinstance(error, errors.ApiError):
+            return False
+        return isinstance(error, errors.Conflict) or error.has_cause(_NAMESPACE_TERMINATING)
 
 
 __all__ = [
@@ -176,6 +195,7 @@ __all__ = [
     "ControllerRunner",
     "Feeding",
     "Keys",
+    "NotYet",
     "Periodic",
     "RunnerConfig",
     "RunnerStats",

@@ -120,8 +120,13 @@ class LeaderElector:
             async with asyncio.TaskGroup() as group:
                 renewing = group.create_task(self._renew())
                 group.create_task(run())
-        except* LeadershipLost as lost:
-            raise lost.exceptions[0] from None
+        except BaseExceptionGroup as failures:
+            lost, others = failures.split(LeadershipLost)
+            if lost is None or (others is not None and not isinstance(others, ExceptionGroup)):
+                raise
+            if others is not None:  # the work, which often fails for the same reason as the renewals, had to end anyway
+                log.debug("as lease %s was lost, the work failed: %s", self._config.name, others.exceptions)
+            raise LeadershipLost(f"{self._config.identity} lost lease {self._config.name}") from None
 
     async def _renew(self) -> None:
         """Until the lease is lost."""

@@ -24,6 +24,8 @@ class Check:
     """Unique; may contain slashes (`poststarthook/bootstrap`)."""
     probe: Callable[[], Awaitable[None]]
     """Raises what is wrong."""
+    is_transient: bool = False
+    """It fails while the server starts or stops, which is nothing to warn of."""
 
 
 async def _fine() -> None:
@@ -69,7 +71,9 @@ class Health:
             names = ", ".join(gotext.quote(one) for one in unknown)
             lines.append(f"warn: some health checks cannot be excluded: no matches for {names}")
         if failed := [(check, fault) for check, (fault, _) in results if fault]:
-            log.warning("%s: %s", name, "; ".join(f"{check}: {fault}" for check, fault in failed))
+            transient = {check.name for check in checks if check.is_transient}
+            level = logging.DEBUG if all(check in transient for check, _ in failed) else logging.WARNING
+            log.log(level, "%s: %s", name, "; ".join(f"{check}: {fault}" for check, fault in failed))
             return _answer("\n".join([*lines, f"{name} check failed", ""]), 500)
         if "verbose" not in call.query:
             return _answer("ok")

@@ -24,12 +24,19 @@ class Outcome:
     discovery_failure: str = ""
     failures: list[str] = field(default_factory=list)
     """What went wrong with single resources."""
+    has_failed: bool = False
+    """A request failed. Otherwise `failures` tells of objects that are merely still there."""
     estimate_s: int = 0
     """How long what is left may take to go by itself."""
 
     @property
     def is_empty(self) -> bool:
         return not (self.remaining or self.failures or self.discovery_failure)
+
+    def fail(self, message: str) -> None:
+        """A request for the objects of a resource failed."""
+        self.failures.append(message)
+        self.has_failed = True
 
     def note(self, resource: Resource, left: Sequence[Any], namespace: str, grace_s: int) -> None:
         """Objects of a resource that are there after their deletion. `grace_s` is the time they may still take."""

@@ -15,7 +15,7 @@ from sampan.machinery import errors
 from sampan.machinery.client import Client, Delete, Selection, resource_of
 from sampan.machinery.client.discovery import Discovery
 from sampan.machinery.clock import Clock
-from sampan.machinery.controller import Watch
+from sampan.machinery.controller import NotYet, Watch
 from sampan.machinery.copies import copy_of
 
 FINALIZER = "kubernetes"
@@ -101,7 +101,7 @@ class NamespaceController:
         except (errors.NotFound, errors.MethodNotSupported):
             return  # no longer served, or not in this way
         except errors.ApiError as error:
-            outcome.failures.append(str(error))
+            outcome.fail(str(error))
 
     async def _delete(self, resource: Resource, found: Sequence[Any], namespace: str) -> None:
         objects = self._client.metadata(resource)
@@ -123,7 +123,9 @@ class NamespaceController:
 
     def _look_again_s(self, outcome: Outcome, deleted_for_s: float) -> float:
         if trouble := outcome.discovery_failure or "; ".join(outcome.failures):
-            raise errors.unexpected(f"the namespace cannot be emptied: {trouble}")
+            message = f"the namespace cannot be emptied: {trouble}"
+            is_trouble = outcome.has_failed or bool(outcome.discovery_failure)
+            raise errors.unexpected(message) if is_trouble else NotYet(message)
         return content.look_again_s(outcome.estimate_s, deleted_for_s)
 
     async def _finalize(self, namespace: Namespace) -> None:

@@ -1,0 +1,70 @@
+"""Nodes of earlier runs: hollow ones beside real ones are tainted, and `sampan up` says which nodes there are.
+
+A hollow node stays when the cluster is started with a real runtime. Pods that it took would look as if they ran, so it
+has a taint for as long as the cluster has real nodes. The taint is put before the scheduler starts.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import Counter
+from collections.abc import Sequence
+
+from sampan.api.types.core_v1 import Node
+from sampan.cli.nodes_config import HOLLOW, NodesConfig
+from sampan.machinery import errors
+from sampan.machinery.client import Client, PatchType
+
+log = logging.getLogger(__name__)
+
+_NAMES_SHOWN = 3
+
+
+async def settle_hollow_taints(client: Client, config: NodesConfig) -> None:
+    """Taint hollow nodes where the cluster is to have real ones too, and take the taint off where it is not."""
+    nodes = (await client.of(Node).list()).items
+    if not nodes:
+        return
+    from sampan.kubelet.hollow_nodes import has_hollow_taint, hollow_taint_patch, is_hollow
+
+    about_to_be_real = {f"node-{number}" for number in range(config.real_count)}
+    for node in nodes:
+        is_wanted = is_hollow(node) and config.real_count > 0 and node.metadata.name not in about_to_be_real
+        if has_hollow_taint(node) == is_wanted:
+            continue
+        patch = hollow_taint_patch(node, add=is_wanted)
+        try:
+            await client.of(Node).patch(node.metadata.name, patch, type=PatchType.MERGE)
+        except (errors.NotFound, errors.Conflict) as error:
+            log.warning("node %s: its taints are left as they are: %s", node.metadata.name, error)
+
+
+async def node_summary(client: Client, config: NodesConfig) -> str:
+    """One line for whoever starts the cluster: how many nodes of which runtime there are."""
+    return summary((await client.of(Node).list()).items, config)
+
+
+def summary(nodes: Sequence[Node], config: NodesConfig) -> str:
+    from sampan.kubelet.hollow_nodes import HOLLOW_TAINT, RUNTIME
+
+    runtimes = {node.metadata.name: node.metadata.annotations.get(RUNTIME, "kubelet") for node in nodes}
+    counts = Counter(runtimes.values())
+    counts[HOLLOW] = max(counts[HOLLOW], config.hollow_count)
+    parts = [config.about or config.note]
+    if counts.total():
+        parts.append(", ".join(f"{count} {runtime}" for runtime, count in sorted(counts.items()) if count))
+    hollow = sorted(name for name, runtime in runtimes.items() if runtime == HOLLOW)
+    if config.real_count and hollow:
+        parts.append(
+            f"hollow nodes are tainted {HOLLOW_TAINT}:NoSchedule; `{_removal(hollow)}` removes "
+            f"{'it' if len(hollow) == 1 else 'them'}"
+        )
+    return "; ".join(part for part in parts if part)
+
+
+def _removal(names: Sequence[str]) -> str:
+    shown = " ".join(names[:_NAMES_SHOWN])
+    return f"sampan node remove {shown}{' ...' if len(names) > _NAMES_SHOWN else ''}"
+
+
+__all__ = ["node_summary", "settle_hollow_taints", "summary"]

@@ -1,0 +1,141 @@
+"""Ordinary life writes no warning: an operator who sees one must be able to believe it."""
+
+import asyncio
+import logging
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from sampan.api.codec import json as codec
+from sampan.api.types.apps_v1 import DaemonSet, Deployment, StatefulSet
+from sampan.api.types.autoscaling_v2 import HorizontalPodAutoscaler
+from sampan.api.types.batch_v1 import CronJob, Job
+from sampan.api.types.core_v1 import ConfigMap, Namespace, PersistentVolumeClaim, Pod, Secret, Service
+from sampan.api.types.policy_v1 import PodDisruptionBudget
+from sampan.machinery import errors
+from sampan.machinery.client import Client, Selection
+from sampan.machinery.clock import VirtualClock
+from sampan.testing import Cluster
+
+ROUNDS = 3
+NODES = 3
+CONTAINERS = {"containers": [{"name": "c", "image": "i"}]}
+JOB_POD = {
+    "metadata": {"annotations": {"hollow.sampan.dev/run": "2s"}},
+    "spec": {**CONTAINERS, "restartPolicy": "Never"},
+}
+
+
+@pytest.fixture
+def _nothing_is_warned_of(caplog: pytest.LogCaptureFixture) -> Iterator[None]:
+    with caplog.at_level(logging.WARNING):
+        yield
+        found = [record.getMessage() for record in caplog.get_records("call") if record.levelno >= logging.WARNING]
+    assert not found, "\n".join(found)
+
+
+def labelled(name: str, **spec: Any) -> dict[str, Any]:
+    labels = {"app": name}
+    template = {"metadata": {"labels": labels}, "spec": CONTAINERS}
+    return {"metadata": {"name": name}, "spec": {"selector": {"matchLabels": labels}, "template": template, **spec}}
+
+
+def contents() -> list[Any]:
+    claim = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
+    target = {"apiVersion": "apps/v1", "kind": "Deployment", "name": "deployment"}
+    values: list[tuple[type[Any], dict[str, Any]]] = [
+        (ConfigMap, {"metadata": {"name": "config"}, "data": {"a": "b"}}),
+        (Secret, {"metadata": {"name": "secret"}}),
+        (Service, {"metadata": {"name": "web"}, "spec": {"selector": {"app": "deployment"}, "ports": [{"port": 80}]}}),
+        (Deployment, labelled("deployment", replicas=5)),
+        (StatefulSet, labelled("statefulset", replicas=2, serviceName="web")),
+        (DaemonSet, labelled("daemonset")),
+        (Job, {"metadata": {"name": "job"}, "spec": {"completions": 3, "parallelism": 2, "template": JOB_POD}}),
+        (
+            CronJob,
+            {
+                "metadata": {"name": "cron"},
+                "spec": {"schedule": "* * * * *", "jobTemplate": {"spec": {"template": JOB_POD}}},
+            },
+        ),
+        (PersistentVolumeClaim, {"metadata": {"name": "claim"}, "spec": claim}),
+        (Pod, {"metadata": {"name": "pod"}, "spec": CONTAINERS}),
+        (
+            PodDisruptionBudget,
+            {
+                "metadata": {"name": "budget"},
+                "spec": {"minAvailable": 1, "selector": {"matchLabels": {"app": "deployment"}}},
+            },
+        ),
+        (
+            HorizontalPodAutoscaler,
+            {
+                "metadata": {"name": "scaler"},
+                "spec": {
+                    "scaleTargetRef": target,
+                    "maxReplicas": 6,
+                    "metrics": [
+                        {
+                            "type": "Resource",
+                            "resource": {"name": "cpu", "target": {"type": "Utilization", "averageUtilization": 50}},
+                        }
+                    ],
+                },
+            },
+        ),
+    ]
+    return [codec.from_value(value, type) for type, value in values]
+
+
+async def create_all(client: Client, namespace: str) -> None:
+    await client.of(Namespace).create(codec.from_value({"metadata": {"name": namespace}}, Namespace))
+    for obj in contents():
+        obj.metadata.namespace = namespace
+        await client.of(type(obj)).create(obj)
+
+
+async def is_gone(client: Client, namespace: str) -> bool:
+    try:
+        await client.of(Namespace).get(namespace)
+    except errors.NotFound:
+        return True
+    return False
+
+
+@pytest.mark.usefixtures("_nothing_is_warned_of")
+def test_workloads_and_namespaces_come_and_go() -> None:
+    async def main() -> None:
+        clock = VirtualClock()
+        async with Cluster(clock=clock, nodes=NODES) as cluster:
+            await clock.advance(5)
+            client = cluster.client
+            for number in range(ROUNDS):
+                namespace = f"life-{number}"
+                await create_all(client, namespace)
+                await clock.advance(90 if number == 0 else 5)
+                if number == 1:  # before everything in it has come
+                    for kind in (Deployment, StatefulSet, Job):
+                        await client.of(kind).delete(kind.__name__.lower(), namespace)
+                await client.of(Namespace).delete(namespace)
+                await clock.advance(60)
+                assert await is_gone(client, namespace)
+                assert not (await client.of(Pod).list(Selection(namespace=namespace))).items
+
+    asyncio.run(main())
+
+
+@pytest.mark.usefixtures("_nothing_is_warned_of")
+def test_namespaces_are_deleted_while_their_contents_are_created() -> None:
+    async def main() -> None:
+        clock = VirtualClock()
+        async with Cluster(clock=clock, nodes=NODES) as cluster:
+            client = cluster.client
+            for number in range(ROUNDS):
+                await create_all(client, f"short-{number}")
+                await client.of(Namespace).delete(f"short-{number}")
+            await clock.advance(120)
+            for number in range(ROUNDS):
+                assert await is_gone(client, f"short-{number}")
+
+    asyncio.run(main())
