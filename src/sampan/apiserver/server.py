@@ -44,6 +44,7 @@ from sampan.apiserver.security import Security
 from sampan.apiserver.special import Check, Special, special_paths
 from sampan.apiserver.special.openid import OpenId
 from sampan.apiserver.storage_metrics import export_storage
+from sampan.apiserver.unserved import UnservedDefinitions, UnservedKinds
 from sampan.machinery.clock import Clock, RealClock
 from sampan.machinery.flight_recorder import FlightRecorder
 from sampan.machinery.loop_watchdog import LoopWatchdog
@@ -163,6 +164,7 @@ class ApiServer:
             await reconcile(self.pipeline, self.security.rules)
             self._start(AllocationRepair(registry=self.registry, clock=RealClock()).run())
             self._start(self._run_metrics())
+            self._start(UnservedDefinitions(pipeline=self.pipeline).run())
             self._is_bootstrapped = True
             self._running = running.pop_all()
         return self
@@ -266,7 +268,8 @@ class ApiServer:
     def _admission(self) -> AdmissionChain:
         config = self.config
         disabled, enabled = config.disabled_admission_plugins, config.enabled_admission_plugins
-        return AdmissionChain(default_plugins(disabled, enabled, config.admission_configurations))
+        plugins = default_plugins(disabled, enabled, config.admission_configurations)
+        return AdmissionChain([*plugins, UnservedKinds()])
 
     async def _check_bootstrap(self) -> None:
         if not self._is_bootstrapped:

@@ -1,0 +1,143 @@
+"""Kinds that are stored but not acted on yet: whoever creates one is told so.
+
+A webhook or a policy that is accepted in silence makes a test pass although nothing was checked. The rows of `UNSERVED`
+go when the feature behind them comes.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from sampan.api import times
+from sampan.api.resource import Resource
+from sampan.apiserver.admission.chain import Attributes, Operation
+from sampan.apiserver.bootstrap import SYSTEM
+from sampan.apiserver.call import Call, Query
+from sampan.apiserver.patching import MERGE_PATCH
+from sampan.machinery import errors
+from sampan.storage.backend import StorageError
+from sampan.storage.cacher import CacheError, WatchQuery
+
+if TYPE_CHECKING:
+    from sampan.apiserver.pipeline import Pipeline
+
+log = logging.getLogger(__name__)
+
+_EXTENSIONS, _ADMISSION, _REGISTRATION = (
+    "apiextensions.k8s.io",
+    "admissionregistration.k8s.io",
+    "apiregistration.k8s.io",
+)
+_METRICS = "v1beta1.metrics.k8s.io"
+"""The APIService that the metrics API passes on to."""
+_ESTABLISHED = "Established"
+_RETRY_S = 0.2
+
+
+@dataclass(frozen=True, slots=True)
+class Unserved:
+    consequence: str
+    """What this server does not do."""
+    concerns: Callable[[Any], bool] = lambda obj: True
+    """Whether an object of the kind is one that nothing comes of."""
+
+
+def _is_elsewhere(service: Any) -> bool:
+    """An APIService that names a service of the cluster, unless the metrics API passes on to it."""
+    return service.spec.service is not None and service.metadata.name != _METRICS
+
+
+_POLICIES = Unserved("its expressions are not evaluated, and no request is refused or changed because of it")
+_WEBHOOKS = Unserved("its webhooks are not called, and no request is refused or changed because of it")
+UNSERVED: dict[tuple[str, str], Unserved] = {
+    (_EXTENSIONS, "CustomResourceDefinition"): Unserved("the custom resources that it defines are not served"),
+    (_ADMISSION, "ValidatingWebhookConfiguration"): _WEBHOOKS,
+    (_ADMISSION, "MutatingWebhookConfiguration"): _WEBHOOKS,
+    (_ADMISSION, "ValidatingAdmissionPolicy"): _POLICIES,
+    (_ADMISSION, "ValidatingAdmissionPolicyBinding"): _POLICIES,
+    (_ADMISSION, "MutatingAdmissionPolicy"): _POLICIES,
+    (_ADMISSION, "MutatingAdmissionPolicyBinding"): _POLICIES,
+    (_REGISTRATION, "APIService"): Unserved("requests for its group are not passed on", _is_elsewhere),
+}
+
+
+def message_for(kind: str, row: Unserved) -> str:
+    return f"this server stores {kind} objects but does not act on them yet: {row.consequence}"
+
+
+class UnservedKinds:
+    """Warns of the creation of objects that nothing comes of."""
+
+    name = "UnservedKinds"
+
+    def handles(self, operation: Operation, resource: Resource, subresource: str) -> bool:
+        return operation == "CREATE" and not subresource and (resource.group, resource.kind) in UNSERVED
+
+    async def validate(self, attributes: Attributes) -> None:
+        resource, meta = attributes.resource, attributes.obj.metadata
+        row = UNSERVED[resource.group, resource.kind]
+        if not row.concerns(attributes.obj):
+            return
+        text = message_for(resource.kind, row)
+        attributes.warn(text)
+        if not attributes.dry_run:
+            log.warning("%s %s was created: %s", resource.kind, meta.name or meta.generateName, text)
+
+
+class UnservedDefinitions:
+    """Says in the status of each CustomResourceDefinition that it is not established, so that who waits for that learns
+    why it does not come."""
+
+    def __init__(self, *, pipeline: Pipeline) -> None:
+        self._pipeline, self._registry = pipeline, pipeline.endpoints.registry
+
+    async def run(self) -> None:
+        """Until cancelled."""
+        row = UNSERVED.get((_EXTENSIONS, "CustomResourceDefinition"))
+        if row is None:
+            return
+        store = self._registry.store_of(_EXTENSIONS, "v1", "CustomResourceDefinition")
+        while True:
+            try:
+                async with store.cacher.watch(WatchQuery()) as watcher:
+                    async for _ in watcher:
+                        for item in store.cacher.peek_all():
+                            await self._mark(store.cacher.object(item), message_for("CustomResourceDefinition", row))
+            except (CacheError, StorageError, errors.ApiError) as error:
+                log.warning("custom resource definitions: %s; they are read again", error)
+            await asyncio.sleep(_RETRY_S)
+
+    async def _mark(self, definition: Any, message: str) -> None:
+        conditions = definition.status.conditions or ()
+        if definition.metadata.deletionTimestamp or any(each.type == _ESTABLISHED for each in conditions):
+            return
+        condition = {
+            "type": _ESTABLISHED,
+            "status": "False",
+            "lastTransitionTime": times.format_time(self._registry.clock.now()),
+            "reason": "NotServed",
+            "message": message,
+        }
+        others = [msgspec.to_builtins(each) for each in conditions]
+        path = f"/apis/{_EXTENSIONS}/v1/customresourcedefinitions/{definition.metadata.name}/status"
+        call = Call(
+            method="PATCH",
+            path=path,
+            query=Query(""),
+            headers={"Content-Type": MERGE_PATCH, "User-Agent": "sampan-apiserver"},
+            body=msgspec.json.encode({"status": {"conditions": [*others, condition]}}),
+            user=SYSTEM,
+        )
+        try:
+            await self._pipeline.serve_as(call)
+        except errors.NotFound:
+            return
+
+
+__all__ = ["UNSERVED", "Unserved", "UnservedDefinitions", "UnservedKinds", "message_for"]
