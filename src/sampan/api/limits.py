@@ -114,6 +114,25 @@ KUBELET_SUMMARY_BYTES: Final = 16 << 20
 
 # -- expressions and patterns ----------------------------------------------------------------------------------------
 
+CEL_COST: Final = 1_000_000
+"""What one evaluation of a CEL expression may cost, about 0.1 s in the real API server, which has the same limit. Since
+whatever builds strings and lists costs in proportion to their size, this bounds the memory of an evaluation too."""
+
+DEVICE_SELECTOR_COST: Final = 1_000_000
+"""What a device selector may cost, estimated when it is written and counted when it is evaluated."""
+
+DEVICE_SELECTOR_BYTES: Final = 10 << 10
+"""The longest expression of a device selector."""
+
+CEL_SOURCE_CHARACTERS: Final = 100_000
+"""The longest CEL expression; cel-go has the same default. A field may allow less: a device selector has 10 KiB."""
+
+CEL_NESTING: Final = 100
+"""How deep parentheses, brackets and arguments of a CEL expression nest: each level takes frames of the interpreter."""
+
+CEL_DEPTH: Final = 250
+"""The depth of a CEL expression's tree, to which long chains of operators and selections add. cel-go has the same."""
+
 PATTERN_CHARACTERS: Final = 16 << 10
 """The longest regular expression from a user: a CEL expression of a policy, which may contain it, is not longer."""
 

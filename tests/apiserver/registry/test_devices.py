@@ -204,6 +204,25 @@ def test_expressions_of_selectors(expression: str, fault: str | None) -> None:
     assert [one.replace("\n", "\\n") for one in faults_of_new(CLASSES, wanted)] == faults
 
 
+@pytest.mark.parametrize(
+    "expression",
+    [
+        '"aaaaaaaaaa"' + '.replace("a", "aaaaaaaaaa")' * 7 + '.contains("b")',
+        '"aaaaaaaaaa"' + '.replace("a", "aaaaaaaaaa")' * 10 + '.contains("b")',
+        "".join(f"cel.bind(v{at}, {f'v{at - 1} + v{at - 1}' if at else repr('aaaa')}, " for at in range(40))
+        + "v39.contains('b')"
+        + ")" * 40,
+        "lists.range(1000).all(a, lists.range(1000).all(b, a == b))",
+    ],
+    ids=["replace chained 7 times", "replace chained 10 times", "bind doubled 40 times", "nested loops"],
+)
+def test_a_selector_that_would_use_up_the_memory_is_refused(expression: str) -> None:
+    selectors = [{"cel": {"expression": expression}}]
+    words = "cel.expression: Forbidden: too complex, exceeds cost limit"
+    assert faults_of_new(CLASSES, named(spec={"selectors": selectors})) == [f"spec.selectors[0].{words}"]
+    assert faults_of_new(CLAIMS, exactly(selectors=selectors)) == [f"{AT}.selectors[0].{words}"]
+
+
 def test_access_for_admins_needs_a_marked_namespace() -> None:
     async def work(cluster: Cluster) -> None:
         label = "resource.kubernetes.io/admin-access"

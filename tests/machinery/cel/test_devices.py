@@ -6,7 +6,7 @@ import pytest
 
 from sampan.machinery.cel import CelError
 from sampan.machinery.cel.devices import compiled
-from sampan.machinery.cel.quantities import quantity_value
+from sampan.machinery.cel.library.quantities import quantity_value
 
 DEVICE: dict[str, Any] = {
     "driver": "a.io",

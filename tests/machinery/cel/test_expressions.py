@@ -5,13 +5,13 @@ from typing import Any
 import pytest
 
 from sampan.machinery.cel import CelError, Environment
+from sampan.machinery.cel.checker.types import DYN, STRING, ObjectType, list_of, map_of
 from sampan.machinery.cel.escapes import escaped
-from sampan.machinery.cel.library import FUNCTIONS as LIBRARY
-from sampan.machinery.cel.lists import FUNCTIONS as OF_LISTS
-from sampan.machinery.cel.quantities import FUNCTIONS, quantity_value, version_value
-from sampan.machinery.cel.shapes import ListOf, MapOf, ObjectOf
+from sampan.machinery.cel.library import BINDINGS
+from sampan.machinery.cel.library.quantities import quantity_value
+from sampan.machinery.cel.library.versions import version_value
 
-ENV = Environment(variables=("x", "q", "v"), functions=FUNCTIONS)
+ENV = Environment({"x": DYN, "q": DYN, "v": DYN}, libraries=(BINDINGS,), is_homogeneous=False)
 VALUES: dict[str, Any] = {
     "x": {"name": "a", "list": [1, 2], "sub": {"on": True}},
     "q": quantity_value("10Gi"),
@@ -58,18 +58,16 @@ def test_what_cannot_be_compiled(text: str) -> None:
 
 
 def test_a_list_that_would_fill_the_memory_is_not_made() -> None:
-    with pytest.raises(CelError, match="cannot make a list of 1000000000000"):
-        Environment(variables=(), functions=OF_LISTS).compile("lists.range(1000000000000).size()").evaluate({})
+    with pytest.raises(CelError, match="cost limit exceeded"):
+        Environment({}).compile("lists.range(1000000000000).size()").evaluate({})
 
 
 def test_the_same_text_is_compiled_once() -> None:
     assert ENV.compile("x.name") is ENV.compile("x.name")
 
 
-TYPED = Environment(
-    variables={"o": ObjectOf("test.O", {"name": "string", "all": ListOf("string"), "by": MapOf(ListOf("string"))})},
-    functions=OF_LISTS,
-)
+_O = ObjectType("test.O", {"name": STRING, "all": list_of(STRING), "by": map_of(STRING, list_of(STRING))})
+TYPED = Environment({"o": _O}, is_homogeneous=False)
 
 
 @pytest.mark.parametrize(
@@ -77,7 +75,7 @@ TYPED = Environment(
     [("o.name", "string"), ("o.all", "list(string)"), ("o.name == ''", "bool"), ("has(o.by.x)", "bool"), ("1", "int")],
 )
 def test_what_an_expression_gives(text: str, gives: str) -> None:
-    assert TYPED.compile(text).type == gives
+    assert str(TYPED.compile(text).result_type) == gives
 
 
 @pytest.mark.parametrize(
@@ -99,7 +97,7 @@ def test_the_words_for_what_cannot_be_compiled(text: str, fault: str) -> None:
 )
 def test_the_words_for_what_fails(text: str, fault: str) -> None:
     with pytest.raises(CelError) as found:
-        Environment(variables=("o",)).compile(text).evaluate({"o": {"by": {}}})
+        Environment({"o": DYN}).compile(text).evaluate({"o": {"by": {}}})
     assert str(found.value) == fault
 
 
@@ -111,14 +109,14 @@ def test_the_words_for_what_fails(text: str, fault: str) -> None:
         ("sets.intersects(o.all, ['c'])", False),
         ("o.all.isSorted()", True),
         ("lists.range(3)", [0, 1, 2]),
-        ("[1, [2, [3]]].flatten()", [1, 2, [3]]),
+        ("[[1], [2, 3]].flatten()", [1, 2, 3]),
         ("[1, [2, [3]]].flatten(2)", [1, 2, 3]),
         ("[1, 2, 1].distinct()", [1, 2]),
         ("[[1], [2], [1]].distinct()", [[1], [2]]),
         ("sets.contains([1, [2]], [[2]])", True),
-        ("sets.contains([1, 2], [[2]])", False),
+        ("sets.contains([1, 2], [dyn([2])])", False),
         ("sets.intersects([{'a': 1}], [{'a': 1}, 2])", True),
-        ("sets.equivalent(lists.range(9000), lists.range(9000))", True),
+        ("sets.equivalent(lists.range(600), lists.range(600))", True),
         ("[1, 2, 3].slice(1, 3)", [2, 3]),
         ("[2, 1].sort()", [1, 2]),
         ("[3, 1, 2].max() + [3, 1].min() + [1, 2].sum()", 7),
@@ -158,7 +156,7 @@ def test_names_that_are_no_identifiers(name: str, wanted: str) -> None:
     assert escaped(name) == wanted
 
 
-PLACES = Environment(variables=("x",), functions=LIBRARY)
+PLACES = Environment({"x": DYN})
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from sampan.api.faults import FieldError, Path
 from sampan.apiserver.auth.jwt_forms import ClaimForm, ExtraForm, IssuerForm, JwtForm, RuleForm, UserRuleForm
 from sampan.apiserver.auth.oidc.expressions import ClaimExpressions, Rule, claims_environment, user_environment
 from sampan.apiserver.auth.oidc.issuers import url_faults
-from sampan.machinery.cel import CelError, Environment, Expression
+from sampan.machinery.cel import CelError, Environment, Program
 
 _BOTH = "claim and expression can't both be set"
 _EITHER = "claim or expression is required"
@@ -87,16 +87,16 @@ class JwtRules:
             found += [Rule(compiled, rule.message)] if compiled else []
         return found
 
-    def _condition(self, text: str, seen: set[str], at: Path, environment: Environment) -> Expression | None:
+    def _condition(self, text: str, seen: set[str], at: Path, environment: Environment) -> Program | None:
         if not self._once(text, seen, at):
             return None
         compiled = self._compiled(text, at, environment)
-        if compiled is not None and compiled.type != "bool":
+        if compiled is not None and compiled.result_type.kind != "bool":
             self._add(FieldError.invalid(at, text, "must evaluate to bool"))
             return None
         return compiled
 
-    def _mapped(self, claim: ClaimForm, at: Path, *, is_required: bool) -> Expression | None:
+    def _mapped(self, claim: ClaimForm, at: Path, *, is_required: bool) -> Program | None:
         if claim.claim and claim.expression:
             self._add(FieldError.invalid(at, "", _BOTH))
         elif claim.expression:
@@ -110,14 +110,14 @@ class JwtRules:
             self._add(FieldError.required(at, _EITHER))
         return None
 
-    def _uid(self, claim: ClaimForm, at: Path) -> Expression | None:
+    def _uid(self, claim: ClaimForm, at: Path) -> Program | None:
         if claim.claim and claim.expression:
             self._add(FieldError.invalid(at, "", _BOTH))
             return None
         return self._compiled(claim.expression, at / "expression", claims_environment()) if claim.expression else None
 
-    def _extra(self, listed: Sequence[ExtraForm], within: Path) -> dict[str, Expression]:
-        found: dict[str, Expression] = {}
+    def _extra(self, listed: Sequence[ExtraForm], within: Path) -> dict[str, Program]:
+        found: dict[str, Program] = {}
         seen: set[str] = set()
         for index, one in enumerate(listed):
             at = within[index]
@@ -138,16 +138,15 @@ class JwtRules:
         seen.add(value)
         return True
 
-    def _compiled(self, text: str, at: Path, environment: Environment) -> Expression | None:
+    def _compiled(self, text: str, at: Path, environment: Environment) -> Program | None:
         try:
             return environment.compile(text)
         except CelError as fault:
-            words = str(fault).replace("map(string, dyn)", "map(string, any)")
-            self._add(FieldError.invalid(at, text, f"compilation failed: {words}"))
+            self._add(FieldError.invalid(at, text, f"compilation failed: {fault}"))
             return None
 
 
-def _takes_unverified(username: Expression, others: Iterable[Expression]) -> bool:
+def _takes_unverified(username: Program, others: Iterable[Program]) -> bool:
     if not username.tree.selects("claims", "email"):
         return False
     return not any(one.tree.selects("claims", "email_verified") for one in (username, *others))

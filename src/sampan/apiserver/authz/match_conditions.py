@@ -6,30 +6,29 @@ from collections.abc import Mapping, Sequence
 from functools import cache
 from typing import Any
 
-from sampan.machinery.cel import CelError, Environment, Expression
+from sampan.machinery.cel import CelError, Environment, Program
+from sampan.machinery.cel.checker.types import STRING, ObjectType, Type, list_of, map_of
 from sampan.machinery.cel.escapes import reachable
-from sampan.machinery.cel.library import FUNCTIONS
-from sampan.machinery.cel.shapes import ListOf, MapOf, ObjectOf, Shape
 
 _TEXTS = ("namespace", "verb", "group", "version", "resource", "subresource", "name")
-_REQUIREMENT = ObjectOf(
-    "kubernetes.SelectorRequirement", {"key": "string", "operator": "string", "values": ListOf("string")}
+_REQUIREMENT = ObjectType(
+    "kubernetes.SelectorRequirement", {"key": STRING, "operator": STRING, "values": list_of(STRING)}
 )
-_SELECTOR: Mapping[str, Shape] = {"rawSelector": "string", "requirements": ListOf(_REQUIREMENT)}
-_RESOURCE: Mapping[str, Shape] = {
-    **dict.fromkeys(_TEXTS, "string"),
-    "fieldSelector": ObjectOf("kubernetes.FieldSelectorAttributes", _SELECTOR),
-    "labelSelector": ObjectOf("kubernetes.LabelSelectorAttributes", _SELECTOR),
+_SELECTOR: Mapping[str, Type] = {"rawSelector": STRING, "requirements": list_of(_REQUIREMENT)}
+_RESOURCE: Mapping[str, Type] = {
+    **dict.fromkeys(_TEXTS, STRING),
+    "fieldSelector": ObjectType("kubernetes.FieldSelectorAttributes", _SELECTOR),
+    "labelSelector": ObjectType("kubernetes.LabelSelectorAttributes", _SELECTOR),
 }
-_REQUEST = ObjectOf(
+_REQUEST = ObjectType(
     "kubernetes.SubjectAccessReviewSpec",
     {
-        "resourceAttributes": ObjectOf("kubernetes.ResourceAttributes", _RESOURCE),
-        "nonResourceAttributes": ObjectOf("kubernetes.NonResourceAttributes", {"path": "string", "verb": "string"}),
-        "user": "string",
-        "groups": ListOf("string"),
-        "extra": MapOf(ListOf("string")),
-        "uid": "string",
+        "resourceAttributes": ObjectType("kubernetes.ResourceAttributes", _RESOURCE),
+        "nonResourceAttributes": ObjectType("kubernetes.NonResourceAttributes", {"path": STRING, "verb": STRING}),
+        "user": STRING,
+        "groups": list_of(STRING),
+        "extra": map_of(STRING, list_of(STRING)),
+        "uid": STRING,
     },
 )
 
@@ -40,21 +39,21 @@ class ConditionsFailed(ValueError):
 
 @cache
 def environment() -> Environment:
-    return Environment(variables={"request": _REQUEST}, functions=FUNCTIONS)
+    return Environment({"request": _REQUEST})
 
 
-def compiled(text: str) -> Expression:
+def compiled(text: str) -> Program:
     """`CelError` with what is wrong with it as a condition."""
     try:
         made = environment().compile(text)
     except CelError as fault:
         raise CelError(f"compilation failed: {fault}") from None
-    if made.type != "bool":
-        raise CelError(f"must evaluate to bool but got {made.type}")
+    if made.result_type.kind != "bool":
+        raise CelError(f"must evaluate to bool but got {made.result_type}")
     return made
 
 
-def all_match(conditions: Sequence[Expression], spec: Mapping[str, Any]) -> bool:
+def all_match(conditions: Sequence[Program], spec: Mapping[str, Any]) -> bool:
     """Whether all hold for the question; one that is false counts more than one that fails."""
     values, faults = {"request": _value(spec)}, []
     for condition in conditions:

@@ -19,7 +19,7 @@ from sampan.machinery.clock import Clock
 from sampan.machinery.kept_answers import KeptAnswers
 
 if TYPE_CHECKING:
-    from sampan.machinery.cel import Expression
+    from sampan.machinery.cel import Program
 
 log = logging.getLogger(__name__)
 
@@ -39,7 +39,7 @@ class WebhookSettings:
     refused_s: float = 30
     patience: Patience = field(default_factory=Patience)
     on_failure: Verdict = Verdict.UNDECIDED
-    conditions: Sequence[Expression] = ()
+    conditions: Sequence[Program] = ()
     """It is asked only what they all hold for."""
 
 

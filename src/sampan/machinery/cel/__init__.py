@@ -1,10 +1,11 @@
-"""The Common Expression Language, behind a small seam: compile an expression once, evaluate it often.
+"""The Common Expression Language: compile an expression once, evaluate it often (cel-go, `k8s.io/apiserver/pkg/cel`).
 
-`expression` is the seam; it and `shapes`, the types that expressions are checked against, are all that imports the
-library. `syntax` reads what was compiled, `messages` what it says. `library` has functions that Kubernetes adds
-(`quantities`, `lists`, `addresses`), `escapes` its names for what is no identifier, `devices` the selectors of devices.
+`Environment` is the public interface. `syntax` parses, `checker` infers types and estimates costs, `runtime` compiles
+to closures and counts costs, `library` has the functions. `escapes` writes names that are not identifiers, and
+`devices` has the selectors of devices.
 """
 
-from sampan.machinery.cel.expression import CelError, Environment, Expression, Function
+from sampan.machinery.cel.environment import Environment, Program, Result
+from sampan.machinery.cel.errors import CelError, CompileError, CostLimitExceeded, EvaluationError
 
-__all__ = ["CelError", "Environment", "Expression", "Function"]
+__all__ = ["CelError", "CompileError", "CostLimitExceeded", "Environment", "EvaluationError", "Program", "Result"]

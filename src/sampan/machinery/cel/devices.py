@@ -1,55 +1,69 @@
-"""Selectors of devices: expressions over `device`, as the server checks them and the scheduler evaluates them."""
+"""Selectors of devices: expressions over `device`, as the server checks them and the scheduler evaluates them
+(`k8s.io/dynamic-resource-allocation/cel`)."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from functools import cache, lru_cache
-from typing import Any
+from typing import Any, Final
 
-from sampan.machinery.cel.expression import CelError, Environment, Expression
-from sampan.machinery.cel.lists import FUNCTIONS as OF_LISTS
-from sampan.machinery.cel.quantities import FUNCTIONS as OF_QUANTITIES
-from sampan.machinery.cel.shapes import MapOf, ObjectOf, load
-from sampan.machinery.cel.syntax import Node
+from sampan.api.limits import DEVICE_SELECTOR_COST
+from sampan.machinery.cel.checker.types import ANY, BOOL, STRING, ObjectType, map_of, sized
+from sampan.machinery.cel.environment import Environment, Program
+from sampan.machinery.cel.errors import CelError
+from sampan.machinery.cel.runtime.values import DefaultMap
 
-_BY_DOMAIN = ("attributes", "capacity")
-_DEVICE = ObjectOf(
-    "kubernetes.DRADevice",
-    {
-        "driver": "string",
-        "allowMultipleAllocations": "bool",
-        **dict.fromkeys(_BY_DOMAIN, MapOf(MapOf("dyn"))),
-    },
-)
+_BY_DOMAIN: Final = ("attributes", "capacity")
+_DOMAIN_CHARACTERS, _NAME_CHARACTERS, _VALUE_CHARACTERS = 63, 32, 64
+_ENTRIES = 32
+"""Attributes and capacities of a device."""
 _KEPT = 512
+_EMPTY: Final[Mapping[str, Any]] = {}
+
+
+def _by_domain(value: Any) -> Any:
+    inner = map_of(sized(STRING, _NAME_CHARACTERS), value, max_size=_ENTRIES)
+    return map_of(sized(STRING, _DOMAIN_CHARACTERS), inner, max_size=_ENTRIES)
 
 
 @cache
 def _environment() -> Environment:
-    return Environment(variables={"device": _DEVICE}, functions=(*OF_QUANTITIES, *OF_LISTS), most_kept=_KEPT)
+    from sampan.machinery.cel.library import BINDINGS
+    from sampan.machinery.cel.library.quantities import QUANTITY
+
+    device = ObjectType(
+        "kubernetes.DRADevice",
+        {
+            "driver": sized(STRING, _DOMAIN_CHARACTERS),
+            "attributes": _by_domain(sized(ANY, _VALUE_CHARACTERS)),
+            "capacity": _by_domain(QUANTITY),
+            "allowMultipleAllocations": BOOL,
+        },
+    )
+    return Environment({"device": device}, libraries=(BINDINGS,), cost_limit=DEVICE_SELECTOR_COST, kept=_KEPT)
 
 
 class DeviceExpression:
-    def __init__(self, made: Expression) -> None:
-        self._made, self._domains = made, frozenset(_domains(made.tree))
+    def __init__(self, program: Program) -> None:
+        self._program = program
+        self.is_too_costly = program.estimated_cost.max > DEVICE_SELECTOR_COST
+        """Whether the expression may cost more than an evaluation is allowed to: the server refuses it then."""
 
     def matches(self, device: Mapping[str, Any]) -> bool:
-        """`device` has values by the names of its fields; CelError if it cannot be told. A domain of which the device
-        has nothing is empty."""
-        if self._domains:
-            device = {**device, **{name: self._filled(device[name]) for name in _BY_DOMAIN}}
-        found = self._made.evaluate({"device": device})
-        if not isinstance(found, bool):
+        """Whether the selector selects the device, which has values by the names of its fields; raises CelError if the
+        evaluation fails. A domain of which the device has no attributes is empty."""
+        value = {**device, **{name: DefaultMap(device[name], _EMPTY) for name in _BY_DOMAIN}}
+        result = self._program.evaluate({"device": value})
+        if not isinstance(result, bool):
             raise CelError("must evaluate to bool")
-        return found
-
-    def _filled(self, by_domain: Mapping[str, Any]) -> dict[str, Any]:
-        return {**{name: {} for name in self._domains}, **by_domain}
+        return result
 
 
 def loading() -> Iterator[None]:
-    """Make ready to compile: that takes a while at the first time, so there is a pause between the steps."""
-    load()
+    """Prepare for the first expression, with a pause between the steps, because loading takes milliseconds."""
+    from sampan.machinery.cel.library import kubernetes
+
+    kubernetes()
     yield
     _environment()
     yield
@@ -57,23 +71,14 @@ def loading() -> Iterator[None]:
 
 @lru_cache(maxsize=_KEPT)
 def compiled(text: str) -> DeviceExpression:
-    """CelError with what is wrong with it as a selector."""
+    """Raises CelError with what is wrong with the text as a selector."""
     try:
-        made = _environment().compile(text)
-    except CelError as fault:
-        raise CelError(f"compilation failed: {fault}") from None
-    if made.type not in ("bool", "dyn"):
-        raise CelError(f"must evaluate to bool or the unknown type, not {made.type}")
-    return DeviceExpression(made)
-
-
-def _domains(tree: Node) -> Iterator[str]:
-    """Those that the expression names."""
-    for node in tree.walk():
-        if node.kind == "call" and node.name in ("_[_]", "_[?_]") and len(node.items) == 2:
-            what, which = node.items
-            if what.kind == "select" and what.name in _BY_DOMAIN and which.kind == "const" and which.name:
-                yield which.name
+        program = _environment().compile(text)
+    except CelError as error:
+        raise CelError(f"compilation failed: {error}") from None
+    if program.result_type.kind not in ("bool", "dyn", "any"):
+        raise CelError(f"must evaluate to bool or the unknown type, not {program.result_type}")
+    return DeviceExpression(program)
 
 
 __all__ = ["DeviceExpression", "compiled", "loading"]

@@ -8,7 +8,8 @@ from typing import Any
 from sampan.api.types.resource_v1 import Device, DeviceAttribute, DeviceSelector
 from sampan.machinery.cel import CelError
 from sampan.machinery.cel.devices import compiled, loading
-from sampan.machinery.cel.quantities import quantity_value, version_value
+from sampan.machinery.cel.library.quantities import quantity_value
+from sampan.machinery.cel.library.versions import version_value
 from sampan.scheduler.devices.pools import Candidate
 from sampan.scheduler.devices.wants import Refusal, Wanted
 
@@ -63,8 +64,8 @@ class Selectors:
             return f"CEL compile error: {fault}"
         try:
             return made.matches(device_value(candidate.id.driver, candidate.device))
-        except CelError as fault:
-            return f"CEL runtime error: {fault}"
+        except ValueError as error:  # a failed evaluation, or an attribute that is not a version
+            return f"CEL runtime error: {error}"
 
 
 def device_value(driver: str, device: Device) -> dict[str, Any]:

@@ -9,20 +9,19 @@ from typing import Any, NamedTuple
 
 from sampan.apiserver.auth.chain import TokenFault
 from sampan.apiserver.call import User
-from sampan.machinery.cel import CelError, Environment, Expression
+from sampan.machinery.cel import CelError, Environment, Program
+from sampan.machinery.cel.checker.types import ANY, STRING, ObjectType, list_of, map_of
 from sampan.machinery.cel.escapes import reachable
-from sampan.machinery.cel.library import FUNCTIONS
-from sampan.machinery.cel.shapes import ListOf, MapOf, ObjectOf, Shape
 
-_USER = ObjectOf(
+_USER = ObjectType(
     "kubernetes.UserInfo",
-    {"username": "string", "uid": "string", "groups": ListOf("string"), "extra": MapOf(ListOf("string"))},
+    {"username": STRING, "uid": STRING, "groups": list_of(STRING), "extra": map_of(STRING, list_of(STRING))},
 )
 _NOT_TEXTS = "expression must return a string or a list of strings"
 
 
 class Rule(NamedTuple):
-    expression: Expression
+    expression: Program
     message: str = ""
     """What is said of one who does not comply."""
 
@@ -31,10 +30,10 @@ class Rule(NamedTuple):
 class ClaimExpressions:
     """What is made of the claims by expressions; None where a claim is named instead."""
 
-    username: Expression | None = None
-    groups: Expression | None = None
-    uid: Expression | None = None
-    extra: Mapping[str, Expression] = field(default_factory=dict)
+    username: Program | None = None
+    groups: Program | None = None
+    uid: Program | None = None
+    extra: Mapping[str, Program] = field(default_factory=dict)
     claim_rules: Sequence[Rule] = ()
     user_rules: Sequence[Rule] = ()
 
@@ -45,16 +44,12 @@ class ClaimExpressions:
 
 @cache
 def claims_environment() -> Environment:
-    return _environment({"claims": MapOf("dyn")})
+    return Environment({"claims": map_of(STRING, ANY)})
 
 
 @cache
 def user_environment() -> Environment:
-    return _environment({"user": _USER})
-
-
-def _environment(variables: Mapping[str, Shape]) -> Environment:
-    return Environment(variables=variables, functions=FUNCTIONS)
+    return Environment({"user": _USER})
 
 
 def claims_value(claims: Mapping[str, Any]) -> dict[str, Any]:
@@ -62,25 +57,25 @@ def claims_value(claims: Mapping[str, Any]) -> dict[str, Any]:
     return {"claims": reachable(_numbers(dict(claims)))}
 
 
-def username_of(expression: Expression, values: Mapping[str, Any]) -> str:
+def username_of(expression: Program, values: Mapping[str, Any]) -> str:
     found = _text(expression, values, "username")
     if not found:
         raise _fault("empty username via CEL expression is not allowed")
     return found
 
 
-def uid_of(expression: Expression, values: Mapping[str, Any]) -> str:
+def uid_of(expression: Program, values: Mapping[str, Any]) -> str:
     return _text(expression, values, "uid")
 
 
-def groups_of(expression: Expression, values: Mapping[str, Any]) -> list[str]:
+def groups_of(expression: Program, values: Mapping[str, Any]) -> list[str]:
     try:
         return _texts(_evaluated(expression, values))
     except CelError as fault:
         raise _fault(f"error evaluating group claim expression: {fault}") from None
 
 
-def extra_of(extra: Mapping[str, Expression], values: Mapping[str, Any]) -> dict[str, tuple[str, ...]]:
+def extra_of(extra: Mapping[str, Program], values: Mapping[str, Any]) -> dict[str, tuple[str, ...]]:
     try:
         found = {key: _evaluated(expression, values) for key, expression in extra.items()}
     except CelError as fault:
@@ -117,7 +112,7 @@ def _check(rules: Sequence[Rule], values: Mapping[str, Any], what: str) -> None:
         raise _fault(f"error evaluating {what}: {fault}") from None
 
 
-def _text(expression: Expression, values: Mapping[str, Any], what: str) -> str:
+def _text(expression: Program, values: Mapping[str, Any], what: str) -> str:
     try:
         found = _evaluated(expression, values)
     except CelError as fault:
@@ -137,7 +132,7 @@ def _texts(value: Any) -> list[str]:
     return [one for one in texts if one]
 
 
-def _evaluated(expression: Expression, values: Mapping[str, Any]) -> Any:
+def _evaluated(expression: Program, values: Mapping[str, Any]) -> Any:
     try:
         return expression.evaluate(values)
     except CelError as fault:

@@ -1,0 +1,442 @@
+"""The type checker: resolves names and overloads, and writes the types into the tree."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final
+
+from sampan.machinery.cel.checker.declarations import Library, Overload
+from sampan.machinery.cel.checker.types import (
+    BOOL,
+    DYN,
+    ERROR,
+    INT,
+    TYPE_NAMES,
+    ObjectType,
+    Substitution,
+    Type,
+    list_of,
+    literal_type,
+    map_of,
+    most_general,
+    optional_of,
+    parameter,
+    type_of,
+)
+from sampan.machinery.cel.errors import CompileError, Issue, format_issues
+from sampan.machinery.cel.runtime.values import TypeValue
+from sampan.machinery.cel.syntax.ast import (
+    Bind,
+    Call,
+    Comprehension,
+    Ident,
+    ListNode,
+    Literal,
+    Logical,
+    MapNode,
+    Node,
+    OptionalMap,
+    Select,
+    StructNode,
+)
+
+_MOST_ISSUES = 100
+_COMPARABLE: Final = frozenset(
+    ("int", "uint", "double", "bool", "duration", "timestamp", "string", "bytes", "dyn", "any", "error", "parameter")
+)
+
+
+class Checker:
+    """Checks one expression. `is_homogeneous` refuses lists and maps of mixed types, as Kubernetes does."""
+
+    def __init__(
+        self,
+        source: str,
+        variables: Mapping[str, Type],
+        library: Library,
+        *,
+        is_homogeneous: bool,
+    ) -> None:
+        self._source, self._library, self._is_homogeneous = source, library, is_homogeneous
+        self._variables = variables
+        self._scopes: list[dict[str, Type]] = []
+        self._issues: list[Issue] = []
+        self._types = Substitution()
+        self._fresh = 0
+        self._nodes: list[Node] = []
+
+    def check(self, node: Node) -> Type:
+        """The type of the whole expression; raises CompileError with all type errors."""
+        result = self._check(node)
+        if self._issues:
+            raise CompileError(format_issues(self._source, self._issues))
+        for seen in self._nodes:
+            assert seen.type is not None
+            seen.type = self._types.resolve(seen.type, frees_parameters=True)
+        return self._types.resolve(result, frees_parameters=True)
+
+    # -- helpers
+
+    def _fail(self, offset: int, message: str) -> Type:
+        if len(self._issues) < _MOST_ISSUES:
+            self._issues.append(Issue(offset, message))
+        return ERROR
+
+    def _check(self, node: Node) -> Type:
+        result = _CHECKS[node.kind](self, node)
+        node.type = result
+        self._nodes.append(node)
+        return result
+
+    def _new_parameter(self) -> Type:
+        self._fresh += 1
+        return parameter(f"_var{self._fresh}")
+
+    def _shown(self, type_: Type) -> str:
+        return str(self._types.resolve(type_, frees_parameters=True))
+
+    def _assignable(self, target: Type, value: Type) -> bool:
+        mark = self._types.mark()
+        if self._types.assign(target, value):
+            return True
+        self._types.undo(mark)
+        return False
+
+    def _find_variable(self, name: str) -> Type | None:
+        for scope in reversed(self._scopes):
+            if name in scope:
+                return scope[name]
+        return self._variables.get(name)
+
+    def _type_name(self, name: str) -> tuple[Type, TypeValue] | None:
+        known = TYPE_NAMES.get(name)
+        if known is not None:
+            return known
+        for declared in self._library.types:
+            if declared.name == name:
+                return declared, TypeValue(name)
+        return None
+
+    # -- nodes
+
+    def _literal(self, node: Literal) -> Type:
+        return literal_type(node.value)
+
+    def _ident(self, node: Ident) -> Type:
+        name = node.name.removeprefix(".")
+        found = self._variables.get(name) if node.name[0] == "." else self._find_variable(name)
+        if found is not None:
+            node.name = name
+            return found
+        named = self._type_name(name)
+        if named is not None:
+            node.is_constant, node.constant = True, named[1]
+            return type_of(named[0])
+        return self._fail(node.offset, f"undeclared reference to '{name}' (in container '')")
+
+    def _select(self, node: Select) -> Type:
+        qualified = _qualified_name(node)
+        if qualified is not None and not node.is_test and not node.is_optional:
+            resolved = self._qualified(node, qualified)
+            if resolved is not None:
+                return resolved
+        operand = self._check(node.operand)
+        resolved = self._types.find(operand)
+        is_optional = resolved.is_optional
+        if is_optional:
+            resolved = self._types.find(resolved.parameters[0])
+        field = self._field(node, resolved)
+        if node.is_test:
+            return BOOL
+        if node.is_optional or is_optional:
+            return field if self._types.find(field).is_optional else optional_of(field)
+        return field
+
+    def _qualified(self, node: Select, name: str) -> Type | None:
+        """`google.protobuf.Timestamp`, and variables with dots in their names."""
+        first = name.partition(".")[0]
+        if self._find_variable(first) is None:
+            named = self._type_name(name.removeprefix("."))
+            if named is not None:
+                node.is_constant, node.constant = True, named[1]
+                node.operand.type = DYN
+                return type_of(named[0])
+        return None
+
+    def _field(self, node: Select, operand: Type) -> Type:
+        if operand.kind == "map":
+            return operand.parameters[1]
+        if isinstance(operand, ObjectType):
+            field = operand.fields.get(node.field)
+            if field is None:
+                return self._fail(node.offset, f"undefined field '{node.field}'")
+            node.wire_name = field.name
+            return field.type
+        if operand.is_dyn:
+            return DYN if operand.kind != "error" else ERROR
+        if operand.kind == "parameter":
+            self._assignable(operand, DYN)
+            return DYN
+        return self._fail(node.offset, f"type '{self._shown(operand)}' does not support field selection")
+
+    def _call(self, node: Call) -> Type:
+        if node.target is not None:
+            qualified = _qualified_name(node.target)
+            if qualified is not None and self._find_variable(qualified.partition(".")[0]) is None:
+                name = f"{qualified.removeprefix('.')}.{node.function}"
+                if name in self._library.functions:
+                    node.function, node.target = name, None
+        name = node.function.removeprefix(".")
+        overloads = self._library.functions.get(name)
+        target = None if node.target is None else self._check(node.target)
+        args = [self._check(arg) for arg in node.args]
+        if overloads is None:
+            return self._fail(node.offset, f"undeclared reference to '{name}' (in container '')")
+        node.function = name
+        types = args if target is None else [target, *args]
+        return self._resolve(node, name, overloads, types, is_method=target is not None)
+
+    def _resolve(
+        self, node: Call, name: str, overloads: Sequence[Overload], types: Sequence[Type], *, is_method: bool
+    ) -> Type:
+        """The overloads that the types of the arguments allow, and the type of the result: `dyn` where they differ."""
+        if any(self._types.find(one).kind == "error" for one in types):
+            return ERROR
+        candidates: list[Overload] = []
+        result: Type | None = None
+        bound: Mapping[str, Type] = {}
+        mark = self._types.mark()
+        for overload in overloads:
+            if overload.is_method != is_method or len(overload.parameters) != len(types):
+                continue
+            renamed: dict[str, Type] = {}
+            parameters = [self._instantiate(one, renamed) for one in overload.parameters]
+            is_match = all(self._types.assign(one, other) for one, other in zip(parameters, types, strict=True))
+            gives = self._types.resolve(self._instantiate(overload.result, renamed)) if is_match else ERROR
+            bindings = self._types.undo(mark)
+            if not is_match:
+                continue
+            candidates.append(overload)
+            if result is None:
+                result, bound = gives, bindings
+            elif result != gives:
+                result = DYN
+        if result is None:
+            shown = [self._shown(one) for one in types]
+            words = f"{shown[0]}.({', '.join(shown[1:])})" if is_method else f"({', '.join(shown)})"
+            return self._fail(node.offset, f"found no matching overload for '{name}' applied to '{words}'")
+        if len(candidates) == 1 or result is not DYN:
+            self._types.restore(bound)
+        node.overloads = candidates
+        return result
+
+    def _instantiate(self, type_: Type, renamed: dict[str, Type]) -> Type:
+        """The type with fresh parameters in place of the declared ones."""
+        if type_.kind == "parameter":
+            if type_.name not in renamed:
+                renamed[type_.name] = self._new_parameter()
+            return renamed[type_.name]
+        if not type_.parameters:
+            return type_
+        return Type(type_.kind, type_.name, [self._instantiate(one, renamed) for one in type_.parameters])
+
+    def _logical(self, node: Logical) -> Type:
+        name = "_&&_" if node.is_and else "_||_"
+        types = [self._check(term) for term in node.terms]
+        left = types[0]
+        for offset, right in zip(node.offsets, types[1:], strict=True):
+            if self._assignable(BOOL, left) and self._assignable(BOOL, right):
+                left = BOOL
+                continue
+            if ERROR in (self._types.find(left), self._types.find(right)):
+                return ERROR
+            shown = f"({self._shown(left)}, {self._shown(right)})"
+            return self._fail(offset, f"found no matching overload for '{name}' applied to '{shown}'")
+        return BOOL
+
+    def _list(self, node: ListNode) -> Type:
+        element: Type | None = None
+        for index, item in enumerate(node.items):
+            type_ = self._check(item)
+            if index in node.optional:
+                type_ = self._unwrapped(item, type_)
+            element = self._join(element, type_, item.offset)
+        return list_of(element if element is not None else self._new_parameter())
+
+    def _map(self, node: MapNode) -> Type:
+        key: Type | None = None
+        value: Type | None = None
+        for index, (key_node, value_node) in enumerate(zip(node.keys, node.values, strict=True)):
+            key = self._join(key, self._check(key_node), key_node.offset)
+            type_ = self._check(value_node)
+            if index in node.optional:
+                type_ = self._unwrapped(value_node, type_)
+            value = self._join(value, type_, value_node.offset)
+        return map_of(key or self._new_parameter(), value or self._new_parameter())
+
+    def _unwrapped(self, node: Node, type_: Type) -> Type:
+        found = self._types.find(type_)
+        if found.is_optional:
+            return found.parameters[0]
+        if found.is_dyn:
+            return DYN
+        shown = self._shown(found)
+        return self._fail(node.offset, f"expected type 'optional_type({shown})' but found '{shown}'")
+
+    def _join(self, known: Type | None, other: Type, offset: int) -> Type:
+        """The type of the elements of a literal so far and one more."""
+        if known is None:
+            return other
+        if self._assignable(known, other):
+            return most_general(self._types.find(known), self._types.find(other))
+        if not self._is_homogeneous:
+            return DYN
+        return self._fail(offset, f"expected type '{self._shown(known)}' but found '{self._shown(other)}'")
+
+    def _struct(self, node: StructNode) -> Type:
+        for value in node.values:
+            self._check(value)
+        named = self._type_name(node.name.removeprefix("."))
+        if named is None:
+            return self._fail(node.offset, f"undeclared reference to '{node.name}' (in container '')")
+        declared = named[0]
+        if not isinstance(declared, ObjectType):
+            return self._fail(node.offset, f"'{node.name}' is not a message type")
+        for index, (name, offset, value) in enumerate(zip(node.fields, node.offsets, node.values, strict=True)):
+            field = declared.fields.get(name)
+            if field is None:
+                self._fail(offset, f"undefined field '{name}'")
+                continue
+            assert value.type is not None
+            type_ = self._unwrapped(value, value.type) if index in node.optional else value.type
+            if not self._assignable(field.type, type_):
+                shown = f"expected type of field '{name}' is '{field.type}' but provided type is '{self._shown(type_)}'"
+                self._fail(offset, shown)
+        return declared
+
+    # -- macros
+
+    def _within(self, scope: dict[str, Type], node: Node) -> Type:
+        self._scopes.append(scope)
+        try:
+            return self._check(node)
+        finally:
+            self._scopes.pop()
+
+    def _comprehension(self, node: Comprehension) -> Type:
+        range_type = self._types.find(self._check(node.range))
+        key, value = self._range(node, range_type)
+        if node.variable2 is None:
+            is_map = range_type.kind == "map"
+            scope = {node.variable: key if is_map else value}
+        else:
+            scope = {node.variable: key, node.variable2: value}
+        if node.predicate is not None:
+            self._expect_bool(node, self._within(scope, node.predicate))
+        transform = None if node.transform is None else self._within(scope, node.transform)
+        return _RESULTS[node.form](self, node, scope[node.variable], transform)
+
+    def _range(self, node: Comprehension, range_type: Type) -> tuple[Type, Type]:
+        """The types of keys (indices) and values."""
+        if range_type.kind == "list":
+            return INT, range_type.parameters[0]
+        if range_type.kind == "map":
+            return range_type.parameters[0], range_type.parameters[1]
+        if range_type.is_dyn:
+            return DYN, DYN
+        if range_type.kind == "parameter":
+            self._assignable(range_type, DYN)
+            return DYN, DYN
+        shown = self._shown(range_type)
+        words = f"expression of type '{shown}' cannot be range of a comprehension (must be list, map, or dynamic)"
+        self._fail(node.range.offset, words)
+        return ERROR, ERROR
+
+    def _expect_bool(self, node: Comprehension, type_: Type) -> None:
+        if self._assignable(BOOL, type_) or self._types.find(type_).kind == "error":
+            return
+        assert node.predicate is not None
+        shown = self._shown(type_)
+        operator = {"all": "_&&_", "exists": "_||_"}.get(node.form)
+        if operator is not None:
+            words = f"found no matching overload for '{operator}' applied to '(bool, {shown})'"
+        else:
+            accumulated = {"exists_one": "int"}.get(node.form, "list(dyn)")
+            words = f"found no matching overload for '_?_:_' applied to '({shown}, {accumulated}, {accumulated})'"
+        self._fail(node.offset, words)
+
+    def _sorted(self, node: Comprehension, element: Type, transform: Type | None) -> Type:
+        assert transform is not None
+        kind = self._types.find(transform).kind
+        if kind not in _COMPARABLE:
+            shown = f"list({self._shown(element)}).(list({self._shown(transform)}))"
+            words = f"found no matching overload for '@sortByAssociatedKeys' applied to '{shown}'"
+            return self._fail(node.offset, words)
+        return list_of(element)
+
+    def _entry(self, node: Comprehension, _: Type, transform: Type | None) -> Type:
+        assert transform is not None
+        found = self._types.find(transform)
+        if found.kind == "map":
+            return found
+        if found.is_dyn:
+            return map_of(DYN, DYN)
+        shown = f"(map(dyn, dyn), {self._shown(found)})"
+        return self._fail(node.offset, f"found no matching overload for 'cel.@mapInsert' applied to '{shown}'")
+
+    def _bind(self, node: Bind) -> Type:
+        return self._within({node.variable: self._check(node.value)}, node.body)
+
+    def _optional_map(self, node: OptionalMap) -> Type:
+        target = self._types.find(self._check(node.target))
+        if target.is_optional:
+            inner = target.parameters[0]
+        elif target.is_dyn:
+            inner = DYN
+        else:
+            shown = self._shown(target)
+            return self._fail(node.offset, f"found no matching overload for 'hasValue' applied to '{shown}.()'")
+        body = self._within({node.variable: inner}, node.body)
+        if not node.is_flat:
+            return optional_of(body)
+        found = self._types.find(body)
+        if found.is_optional or found.is_dyn:
+            return found if found.is_optional else optional_of(DYN)
+        shown = f"(bool, {self._shown(found)}, optional_type(dyn))"
+        return self._fail(node.offset, f"found no matching overload for '_?_:_' applied to '{shown}'")
+
+
+def _qualified_name(node: Node) -> str | None:
+    names: list[str] = []
+    while isinstance(node, Select) and not node.is_test and not node.is_optional:
+        names.append(node.field)
+        node = node.operand
+    return ".".join((node.name, *reversed(names))) if isinstance(node, Ident) else None
+
+
+_CHECKS: Final[Mapping[str, Callable[[Checker, Any], Type]]] = {
+    "literal": Checker._literal,
+    "ident": Checker._ident,
+    "select": Checker._select,
+    "call": Checker._call,
+    "logical": Checker._logical,
+    "list": Checker._list,
+    "map": Checker._map,
+    "struct": Checker._struct,
+    "comprehension": Checker._comprehension,
+    "bind": Checker._bind,
+    "optional_map": Checker._optional_map,
+}
+_RESULTS: Final[Mapping[str, Callable[[Checker, Comprehension, Type, Type | None], Type]]] = {
+    "all": lambda *_: BOOL,
+    "exists": lambda *_: BOOL,
+    "exists_one": lambda *_: BOOL,
+    "filter": lambda checker, node, element, _: list_of(element),
+    "map": lambda checker, node, element, transform: list_of(transform or DYN),
+    "transformList": lambda checker, node, element, transform: list_of(transform or DYN),
+    "transformMap": lambda checker, node, element, transform: map_of(element, transform or DYN),
+    "transformMapEntry": Checker._entry,
+    "sortBy": Checker._sorted,
+}
+
+__all__ = ["Checker"]

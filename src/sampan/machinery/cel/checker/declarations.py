@@ -1,0 +1,86 @@
+"""Declarations of functions: one row says an overload's signature, implementation, cost and estimate."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from sampan.machinery.cel.checker.types import Type
+from sampan.machinery.cel.syntax.macros import Key, Macro
+
+if TYPE_CHECKING:
+    from sampan.machinery.cel.checker.estimate import Estimate, Estimator, Operand
+
+Cost = Callable[..., int]
+"""The cost of a call, from its arguments; charged before the call."""
+Estimated = "Callable[[Estimator, Sequence[Operand]], Estimate]"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Overload:
+    """One signature of a function. A method's target is its first parameter."""
+
+    id: str
+    parameters: tuple[Type, ...]
+    result: Type
+    run: Callable[..., Any]
+    is_method: bool = False
+    cost: Cost | None = None
+    """None is a cost of 1."""
+    estimate: Callable[[Estimator, Sequence[Operand]], Estimate] | None = None
+    """None is an estimate of 1."""
+    is_metered: bool = False
+    """Whether `run` takes the frame as its first argument and charges the whole cost itself."""
+    is_lenient: bool = False
+    """Whether `run` looks at the types of its arguments itself."""
+
+
+@dataclass(frozen=True, slots=True)
+class Library:
+    """What a library adds to the language: functions by name, macros, and names of types."""
+
+    functions: Mapping[str, Sequence[Overload]] = field(default_factory=dict)
+    macros: Mapping[Key, Macro] = field(default_factory=dict)
+    types: Sequence[Type] = ()
+
+
+def function(
+    *parameters: Type,
+    result: Type,
+    run: Callable[..., Any],
+    id: str = "",
+    cost: Cost | None = None,
+    estimate: Callable[[Estimator, Sequence[Operand]], Estimate] | None = None,
+    is_metered: bool = False,
+    is_lenient: bool = False,
+) -> Overload:
+    return Overload(id, parameters, result, run, False, cost, estimate, is_metered, is_lenient)
+
+
+def method(
+    *parameters: Type,
+    result: Type,
+    run: Callable[..., Any],
+    id: str = "",
+    cost: Cost | None = None,
+    estimate: Callable[[Estimator, Sequence[Operand]], Estimate] | None = None,
+    is_metered: bool = False,
+    is_lenient: bool = False,
+) -> Overload:
+    return Overload(id, parameters, result, run, True, cost, estimate, is_metered, is_lenient)
+
+
+def merge(libraries: Iterable[Library]) -> Library:
+    functions: dict[str, list[Overload]] = {}
+    macros: dict[Key, Macro] = {}
+    types: list[Type] = []
+    for library in libraries:
+        for name, overloads in library.functions.items():
+            functions.setdefault(name, []).extend(overloads)
+        macros.update(library.macros)
+        types.extend(library.types)
+    return Library(functions, macros, types)
+
+
+__all__ = ["Cost", "Library", "Overload", "function", "merge", "method"]

@@ -1,0 +1,419 @@
+"""The estimate of an expression's cost: the least and the most that an evaluation can cost, given the bounds that
+schemas set on sizes. The model is that of cel-go's `checker.Cost` with the estimates of Kubernetes' libraries."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final, NamedTuple
+
+from sampan.machinery.cel.checker.types import DYN, INT, SCALARS, ObjectType, Type
+from sampan.machinery.cel.syntax.ast import (
+    Bind,
+    Call,
+    Comprehension,
+    Ident,
+    ListNode,
+    Literal,
+    Logical,
+    MapNode,
+    Node,
+    OptionalMap,
+    Select,
+    StructNode,
+)
+
+MOST: Final = 2**64 - 1
+STRING_FACTOR: Final = 0.1
+REGEX_FACTOR: Final = 0.25
+_LIST_COST, _MAP_COST, _STRUCT_COST = 10, 30, 40
+
+
+class Range(NamedTuple):
+    """A number between two bounds; sums and products stay within 64 bits."""
+
+    min: int
+    max: int
+
+    def add(self, other: Range) -> Range:
+        return Range(min(self.min + other.min, MOST), min(self.max + other.max, MOST))
+
+    def times(self, other: Range) -> Range:
+        return Range(min(self.min * other.min, MOST), min(self.max * other.max, MOST))
+
+    def scaled(self, factor: float) -> Range:
+        return Range(_scaled(self.min, factor), _scaled(self.max, factor))
+
+    def union(self, other: Range) -> Range:
+        return Range(min(self.min, other.min), max(self.max, other.max))
+
+
+def _scaled(value: int, factor: float) -> int:
+    return min(math.ceil(float(value) * factor), MOST)
+
+
+def fixed(value: int) -> Range:
+    return Range(value, value)
+
+
+UNKNOWN: Final = Range(0, MOST)
+ZERO, ONE = fixed(0), fixed(1)
+
+
+class Entry(NamedTuple):
+    """The sizes of a container's keys and values."""
+
+    key: Range
+    value: Range
+
+
+class Estimate(NamedTuple):
+    """Of a call: its own cost, without that of its arguments, and the size of its result where that is known."""
+
+    cost: Range
+    size: Range | None = None
+
+
+class Operand(NamedTuple):
+    """An argument of a call, for the estimate of the call."""
+
+    node: Node
+    type: Type
+    declared: Type | None
+    """The type that the schema declares for the value, with bounds on sizes, where the value comes from a variable."""
+    size: Range
+    element: Range | None
+    """The size of the elements, where the operand is a list and that size is known."""
+
+
+class _Local(NamedTuple):
+    declared: Type | None
+    size: Range | None
+    entry: Entry | None
+
+
+class Estimator:
+    """Estimates one expression."""
+
+    def __init__(self, variables: Mapping[str, Type]) -> None:
+        self._variables = variables
+        self._locals: dict[str, list[_Local]] = {}
+        self._sizes: dict[int, Range] = {}
+        self._entries: dict[int, Entry] = {}
+        self._declared: dict[int, Type | None] = {}
+
+    def cost(self, node: Node) -> Range:
+        return _COSTS[node.kind](self, node)
+
+    # -- sizes
+
+    def size(self, node: Node) -> Range | None:
+        """The size of the value: characters, bytes, elements or entries; 1 for scalars."""
+        computed = self._sizes.get(id(node))
+        if computed is not None:
+            return computed
+        if isinstance(node, Literal):
+            return fixed(len(node.value)) if isinstance(node.value, str | bytes) else ONE
+        if isinstance(node, ListNode):
+            return fixed(len(node.items))
+        if isinstance(node, MapNode):
+            return fixed(len(node.keys))
+        declared = self._declared.get(id(node))
+        if declared is not None and declared.max_size is not None:
+            return Range(0, declared.max_size)
+        if _is_scalar(node.type or DYN):
+            return ONE
+        local = self._local(node)
+        return local.size if local is not None else None
+
+    def _local(self, node: Node) -> _Local | None:
+        if isinstance(node, Ident):
+            stack = self._locals.get(node.name)
+            return stack[-1] if stack else None
+        return None
+
+    def size_or_unknown(self, node: Node) -> Range:
+        size = self.size(node)
+        return UNKNOWN if size is None else size
+
+    def _entry(self, node: Node) -> Entry | None:
+        computed = self._entries.get(id(node))
+        if computed is not None:
+            return computed
+        local = self._local(node)
+        return local.entry if local is not None else None
+
+    def operand(self, node: Node) -> Operand:
+        declared = self._declared.get(id(node))
+        entry = self._entry(node)
+        element = entry.value if entry else None
+        if element is None and declared is not None and declared.kind == "list":
+            inner = declared.parameters[0]
+            if inner.max_size is not None:
+                element = Range(0, inner.max_size)
+        return Operand(node, node.type or DYN, declared, self.size_or_unknown(node), element)
+
+    # -- nodes
+
+    def _literal(self, _: Node) -> Range:
+        return ZERO
+
+    def _ident(self, node: Ident) -> Range:
+        local = self._local(node)
+        self._declared[id(node)] = local.declared if local is not None else self._variables.get(node.name)
+        return ONE
+
+    def _select(self, node: Select) -> Range:
+        if node.is_constant:
+            return ONE
+        operand = self.cost(node.operand)
+        declared = self._declared.get(id(node.operand))
+        if declared is not None:
+            self._declared[id(node)] = _member(declared, node.field)
+        if node.is_test:
+            return operand
+        kind = (node.operand.type or DYN).kind
+        return operand.add(ONE) if kind in ("map", "object", "parameter") or node.is_optional else operand
+
+    def _call(self, node: Call) -> Range:
+        costs = [self.cost(child) for child in node.children()]
+        if node.function == "_?_:_":
+            return self._conditional(node, costs)
+        if node.function == "dyn":
+            self._copy(node, node.args[0])
+            return costs[0].add(ONE)
+        operands = [self.operand(child) for child in node.children()]
+        total: Range | None = None
+        size: Range | None = None
+        for overload in node.overloads:
+            estimate = overload.estimate(self, operands) if overload.estimate is not None else Estimate(ONE)
+            total = estimate.cost if total is None else total.union(estimate.cost)
+            if estimate.size is not None:
+                size = estimate.size if size is None else size.union(estimate.size)
+        if node.function in ("_[_]", "_[?_]"):
+            size = self._index(node) or size
+        elif node.function == "_+_":
+            self._concatenation(node)
+        if size is None:
+            size = self.size(node)
+        if size is not None:
+            self._sizes[id(node)] = size
+        result = total or ZERO
+        for cost in costs:
+            result = result.add(cost)
+        return result
+
+    def _index(self, node: Call) -> Range | None:
+        container = node.args[0]
+        declared = self._declared.get(id(container))
+        if declared is not None and declared.kind in ("list", "map"):
+            self._declared[id(node)] = declared.parameters[-1]
+        entry = self._entry(container)
+        return entry.value if entry else None
+
+    def _concatenation(self, node: Call) -> None:
+        left, right = self._entry(node.args[0]), self._entry(node.args[1])
+        if left and right:
+            self._entries[id(node)] = Entry(left.key.union(right.key), left.value.union(right.value))
+
+    def _conditional(self, node: Call, costs: Sequence[Range]) -> Range:
+        _, then, otherwise = node.args
+        self._sizes[id(node)] = self.size_or_unknown(then).union(self.size_or_unknown(otherwise))
+        self._concatenation_of(node, then, otherwise)
+        return costs[0].add(costs[1].union(costs[2]))
+
+    def _concatenation_of(self, node: Node, left: Node, right: Node) -> None:
+        one, other = self._entry(left), self._entry(right)
+        if one and other:
+            self._entries[id(node)] = Entry(one.key.union(other.key), one.value.union(other.value))
+
+    def _logical(self, node: Logical) -> Range:
+        costs = [self.cost(term) for term in node.terms]
+        most = ZERO
+        for cost in costs:
+            most = most.add(cost)
+        return Range(costs[0].min, most.max)
+
+    def _list(self, node: ListNode) -> Range:
+        total = fixed(_LIST_COST)
+        for item in node.items:
+            total = total.add(self.cost(item))
+        value = self._union_of(node.items)
+        self._entries[id(node)] = Entry(ONE, value)
+        return total
+
+    def _union_of(self, nodes: Sequence[Node]) -> Range:
+        sizes = [self.size_or_unknown(node) for node in nodes]
+        return Range(min(size.min for size in sizes), max(size.max for size in sizes)) if sizes else ZERO
+
+    def _map(self, node: MapNode) -> Range:
+        total = fixed(_MAP_COST)
+        for part in node.children():
+            total = total.add(self.cost(part))
+        self._entries[id(node)] = Entry(self._union_of(node.keys), self._union_of(node.values))
+        return total
+
+    def _struct(self, node: StructNode) -> Range:
+        total = fixed(_STRUCT_COST)
+        for value in node.values:
+            total = total.add(self.cost(value))
+        return total
+
+    def _copy(self, target: Node, source: Node) -> None:
+        size, entry = self.size(source), self._entry(source)
+        if size is not None:
+            self._sizes[id(target)] = size
+        if entry is not None:
+            self._entries[id(target)] = entry
+
+    # -- macros
+
+    def _comprehension(self, node: Comprehension) -> Range:
+        total = self.cost(node.range)
+        count = self.size_or_unknown(node.range)
+        self._push_iteration(node)
+        predicate = ZERO if node.predicate is None else self.cost(node.predicate)
+        transform = ZERO if node.transform is None else self.cost(node.transform)
+        element = None if node.transform is None else self.size_or_unknown(node.transform)
+        for name in (node.variable, node.variable2):
+            if name is not None:
+                self._locals[name].pop()
+        form = node.form
+        fixed_cost, step = _LOOPS[form](predicate, transform, node.predicate is not None)
+        if form in ("filter", "map", "transformList", "sortBy"):
+            self._sizes[id(node)] = count
+            entry = self._entry(node.range) if form in ("filter", "sortBy") else None
+            if element is not None and form != "sortBy":
+                entry = Entry(ONE, element)
+            if entry is not None:
+                self._entries[id(node)] = entry
+        elif form in ("transformMap", "transformMapEntry"):
+            self._sizes[id(node)] = count
+        total = total.add(fixed_cost).add(count.times(step))
+        if form == "sortBy":
+            total = total.add(count.times(ONE)).add(fixed(10))
+        return total
+
+    def _push_iteration(self, node: Comprehension) -> None:
+        declared, entry = self._declared.get(id(node.range)), self._entry(node.range)
+        kind = declared.kind if declared is not None else (node.range.type or DYN).kind
+        key: Type | None = None
+        value: Type | None = None
+        if declared is not None and kind == "list":
+            key, value = INT, declared.parameters[0]
+        elif declared is not None and kind == "map":
+            key, value = declared.parameters
+        key_local = _Local(key, entry.key if entry else None, None)
+        value_local = _Local(value, entry.value if entry else None, None)
+        if node.variable2 is None:
+            self._locals.setdefault(node.variable, []).append(key_local if kind == "map" else value_local)
+        else:
+            self._locals.setdefault(node.variable, []).append(key_local)
+            self._locals.setdefault(node.variable2, []).append(value_local)
+
+    def _bind(self, node: Bind) -> Range:
+        total = fixed(_LIST_COST).add(self.cost(node.value))
+        local = _Local(self._declared.get(id(node.value)), self.size(node.value), self._entry(node.value))
+        self._locals.setdefault(node.variable, []).append(local)
+        total = total.add(self.cost(node.body))
+        self._locals[node.variable].pop()
+        self._copy(node, node.body)
+        return total
+
+    def _optional_map(self, node: OptionalMap) -> Range:
+        target = self.cost(node.target)
+        self._locals.setdefault(node.variable, []).append(_Local(None, self.size(node.target), None))
+        body = self.cost(node.body)
+        self._locals[node.variable].pop()
+        return target.add(ONE).add(ONE.union(target.add(body).add(fixed(_LIST_COST + 2))))
+
+
+def _member(declared: Type, name: str) -> Type | None:
+    if isinstance(declared, ObjectType):
+        field = declared.fields.get(name)
+        return field.type if field is not None else None
+    return declared.parameters[1] if declared.kind == "map" else None
+
+
+def _is_scalar(type_: Type) -> bool:
+    return type_.kind in SCALARS or (type_.is_optional and _is_scalar(type_.parameters[0]))
+
+
+def _all(predicate: Range, _: Range, __: bool) -> tuple[Range, Range]:
+    return ONE, Range(3, min(3 + predicate.max, MOST))
+
+
+def _exists(predicate: Range, _: Range, __: bool) -> tuple[Range, Range]:
+    return ONE, Range(4, min(4 + predicate.max, MOST))
+
+
+def _exists_one(predicate: Range, _: Range, __: bool) -> tuple[Range, Range]:
+    return fixed(2), predicate.add(Range(1, 2))
+
+
+def _filter(predicate: Range, _: Range, __: bool) -> tuple[Range, Range]:
+    return fixed(11), predicate.add(Range(1, 13))
+
+
+def _map(predicate: Range, transform: Range, has_predicate: bool) -> tuple[Range, Range]:
+    step = transform.add(fixed(12))
+    return fixed(11), predicate.add(step.union(ONE)) if has_predicate else step
+
+
+def _map_entries(predicate: Range, transform: Range, has_predicate: bool) -> tuple[Range, Range]:
+    step = transform.add(fixed(3))
+    return fixed(31), predicate.add(step.union(ONE)) if has_predicate else step
+
+
+_LOOPS: Final[Mapping[str, Callable[[Range, Range, bool], tuple[Range, Range]]]] = {
+    "all": _all,
+    "exists": _exists,
+    "exists_one": _exists_one,
+    "filter": _filter,
+    "map": _map,
+    "transformList": _map,
+    "sortBy": _map,
+    "transformMap": _map_entries,
+    "transformMapEntry": _map_entries,
+}
+"""The cost of a macro outside of its loop, and that of one step, as if it were expanded into a fold."""
+_COSTS: Final[Mapping[str, Callable[[Estimator, Any], Range]]] = {
+    "literal": Estimator._literal,
+    "ident": Estimator._ident,
+    "select": Estimator._select,
+    "call": Estimator._call,
+    "logical": Estimator._logical,
+    "list": Estimator._list,
+    "map": Estimator._map,
+    "struct": Estimator._struct,
+    "comprehension": Estimator._comprehension,
+    "bind": Estimator._bind,
+    "optional_map": Estimator._optional_map,
+}
+
+# -- estimates that several libraries use
+
+
+def traverse(factor: float = STRING_FACTOR, *, at: int = 0, keeps_size: bool = False) -> Callable[..., Estimate]:
+    """A traversal of one argument, whose size may also be that of the result."""
+
+    def estimate(_: Estimator, operands: Sequence[Operand]) -> Estimate:
+        size = operands[at].size
+        return Estimate(size.scaled(factor), size if keeps_size else None)
+
+    return estimate
+
+
+def nominal(_: Estimator, operands: Sequence[Operand]) -> Estimate:
+    return Estimate(ONE)
+
+
+def search_pattern(_: Estimator, operands: Sequence[Operand]) -> Estimate:
+    """A search for a regular expression: the text's length times the pattern's."""
+    text, pattern = operands[0].size, operands[1].size
+    cost = text.add(ONE).scaled(STRING_FACTOR).times(pattern.scaled(REGEX_FACTOR))
+    return Estimate(cost, Range(0, text.max))
+
+
+__all__ = ["MOST", "ONE", "REGEX_FACTOR", "STRING_FACTOR", "UNKNOWN", "Estimate", "Estimator", "Operand", "Range"]
+__all__ += ["fixed", "nominal", "search_pattern", "traverse"]

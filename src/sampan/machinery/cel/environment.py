@@ -1,0 +1,146 @@
+"""The public interface: `Environment(variables).compile(source)` gives a `Program`, which is evaluated often."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+from sampan.api.limits import CEL_COST
+from sampan.machinery.cel.checker.checker import Checker
+from sampan.machinery.cel.checker.declarations import Library, merge
+from sampan.machinery.cel.checker.estimate import Estimator, Range
+from sampan.machinery.cel.checker.types import ObjectType, Type
+from sampan.machinery.cel.checker.validators import check_literals
+from sampan.machinery.cel.errors import CompileError, CostLimitExceeded, EvaluationError, Issue, format_issues
+from sampan.machinery.cel.library import kubernetes
+from sampan.machinery.cel.runtime.compiler import Compiler, Run
+from sampan.machinery.cel.runtime.operators import NO_OVERLOAD, BoolKey, key_value
+from sampan.machinery.cel.syntax.ast import Node
+from sampan.machinery.cel.syntax.parser import parse
+
+
+class Result(NamedTuple):
+    value: Any
+    cost: int
+
+
+class Program:
+    """A compiled expression."""
+
+    __slots__ = (
+        "_has_bool_keys",
+        "_limit",
+        "_locals",
+        "_names",
+        "_run",
+        "estimated_cost",
+        "result_type",
+        "text",
+        "tree",
+    )
+
+    def __init__(
+        self,
+        text: str,
+        tree: Node,
+        run: Run,
+        *,
+        names: Sequence[str],
+        local_slots: int,
+        result_type: Type,
+        estimated_cost: Range,
+        cost_limit: int,
+        has_bool_keys: bool,
+    ) -> None:
+        self.text, self.tree, self.result_type, self.estimated_cost = text, tree, result_type, estimated_cost
+        self._run, self._names, self._limit, self._has_bool_keys = run, tuple(names), cost_limit, has_bool_keys
+        self._locals: list[Any] = [None] * local_slots
+
+    def evaluate(self, variables: Mapping[str, Any], cost_limit: int | None = None) -> Any:
+        """The value, as plain Python objects; raises CelError. The limit of the environment holds unless another is
+        given."""
+        return self.run(variables, cost_limit).value
+
+    def run(self, variables: Mapping[str, Any], cost_limit: int | None = None) -> Result:
+        """The value and what the evaluation cost."""
+        limit = self._limit if cost_limit is None else cost_limit
+        try:
+            frame: list[Any] = [0, limit, *[variables[name] for name in self._names], *self._locals]
+        except KeyError as error:
+            raise EvaluationError(f"no such attribute(s): {error.args[0]}") from None
+        try:
+            value = self._run(frame)
+        except (TypeError, AttributeError):
+            # a variable's value is not of its declared type
+            raise EvaluationError(NO_OVERLOAD) from None
+        except RecursionError:
+            raise EvaluationError("expression recursion limit exceeded") from None
+        if frame[0] > limit:
+            raise CostLimitExceeded
+        return Result(_plain(value) if self._has_bool_keys else value, frame[0])
+
+
+class Environment:
+    """What expressions may name: variables with their types, and the functions of libraries.
+
+    `types` are object types that expressions may construct. `cost_limit` holds for one evaluation.
+    """
+
+    def __init__(
+        self,
+        variables: Mapping[str, Type],
+        *,
+        libraries: Sequence[Library] = (),
+        types: Sequence[Type] = (),
+        cost_limit: int = CEL_COST,
+        is_homogeneous: bool = True,
+        kept: int = 256,
+    ) -> None:
+        """`libraries` come in addition to those of Kubernetes. `kept` is how many programs are remembered."""
+        objects = [one for one in variables.values() if isinstance(one, ObjectType)]
+        self._variables = dict(variables)
+        self._library = merge((*kubernetes(), *libraries, Library(types=(*types, *objects))))
+        self._cost_limit, self._is_homogeneous = cost_limit, is_homogeneous
+        self.compile: Callable[[str], Program] = lru_cache(maxsize=kept)(self._compile)
+        """The program of a source; the same source is compiled once. Raises CompileError."""
+
+    def _compile(self, source: str) -> Program:
+        try:
+            return self._compiled(source)
+        except RecursionError:
+            message = "expression recursion limit exceeded"
+            raise CompileError(format_issues(source, [Issue(0, message)])) from None
+
+    def _compiled(self, source: str) -> Program:
+        tree = parse(source, self._library.macros)
+        checker = Checker(source, self._variables, self._library, is_homogeneous=self._is_homogeneous)
+        result_type = checker.check(tree)
+        check_literals(source, tree)
+        compiler = Compiler(tuple(self._variables))
+        run = compiler.compile(tree)
+        return Program(
+            source,
+            tree,
+            run,
+            names=tuple(self._variables),
+            local_slots=compiler.slots - 2 - len(self._variables),
+            result_type=result_type,
+            estimated_cost=Estimator(self._variables).cost(tree),
+            cost_limit=self._cost_limit,
+            has_bool_keys=compiler.has_bool_keys,
+        )
+
+
+def _plain(value: Any) -> Any:
+    """The value with bools as keys of maps again."""
+    if isinstance(value, list):
+        return [_plain(one) for one in value]
+    if isinstance(value, dict):
+        if not any(type(key) is BoolKey for key in value):
+            return {key: _plain(one) for key, one in value.items()} if type(value) is dict else value
+        return {key_value(key): _plain(one) for key, one in value.items()}
+    return value
+
+
+__all__ = ["Environment", "Program", "Result"]

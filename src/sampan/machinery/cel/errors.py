@@ -1,0 +1,66 @@
+"""Errors of expressions, in the form that cel-go gives them and Kubernetes shows to users."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+
+class CelError(ValueError):
+    """An expression that cannot be compiled, or whose evaluation fails."""
+
+
+class CompileError(CelError):
+    """An expression with syntax or type errors; the message lists each with its position in the source."""
+
+
+class EvaluationError(CelError):
+    """An evaluation that failed. `&&`, `||` and the macros `all` and `exists` may absorb it."""
+
+
+class CostLimitExceeded(CelError):
+    """An evaluation that was stopped because it cost too much. Nothing absorbs it."""
+
+    def __init__(self) -> None:
+        super().__init__("operation cancelled: actual cost limit exceeded")
+
+
+class Issue(NamedTuple):
+    """A syntax or type error at an offset of the source, counted in code points."""
+
+    offset: int
+    message: str
+
+
+_SHOWN_CHARACTERS = 16_384
+"""cel-go leaves the source line out where it is longer."""
+
+
+def format_issues(source: str, issues: Sequence[Issue]) -> str:
+    """The issues in the order of their positions, each with the source line and a caret under the position."""
+    lines = source.split("\n")
+    starts = [0]
+    for line in lines:
+        starts.append(starts[-1] + len(line) + 1)
+    located = sorted((_position(starts, issue.offset), number, issue) for number, issue in enumerate(issues))
+    return "\n".join(_format(lines[line], line, column, issue.message) for (line, column), _, issue in located)
+
+
+def _position(starts: Sequence[int], offset: int) -> tuple[int, int]:
+    from bisect import bisect_right
+
+    line = min(bisect_right(starts, offset) - 1, len(starts) - 2)
+    return line, offset - starts[line]
+
+
+def _format(text: str, line: int, column: int, message: str) -> str:
+    head = f"ERROR: <input>:{line + 1}:{column + 1}: {message}"
+    if len(text) > _SHOWN_CHARACTERS:
+        return head
+    text = text.replace("\t", " ")
+    dots = "".join("." if char.isascii() else "\uff0e" for char in text[:column])
+    caret = "^" if text[column : column + 1].isascii() else "\uff3e"
+    return f"{head}\n | {text}\n | {dots}{caret}"
+
+
+__all__ = ["CelError", "CompileError", "CostLimitExceeded", "EvaluationError", "Issue", "format_issues"]

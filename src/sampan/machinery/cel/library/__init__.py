@@ -1,0 +1,54 @@
+"""Libraries of functions. Each file has one table: names, signatures, implementations, costs and estimates.
+
+`KUBERNETES` lists what the base environment of Kubernetes v1.36 has (`k8s.io/apiserver/pkg/cel/environment`); device
+selectors add `BINDINGS`. The functions of `encoders` are in no environment of Kubernetes; they are here for other users
+of the language.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+
+from sampan.machinery.cel.checker.declarations import Library
+from sampan.machinery.cel.syntax import macros
+
+
+@cache
+def kubernetes() -> tuple[Library, ...]:
+    """The libraries of every expression in Kubernetes. Loaded with the first environment."""
+    from sampan.machinery.cel.library import (
+        addresses,
+        authorizer,
+        formats,
+        lists,
+        optionals,
+        quantities,
+        regex,
+        sets,
+        standard,
+        strings,
+        urls,
+        versions,
+    )
+
+    modules = (
+        standard,
+        optionals,
+        strings,
+        lists,
+        sets,
+        regex,
+        urls,
+        addresses,
+        quantities,
+        versions,
+        formats,
+        authorizer,
+    )
+    return (*(module.LIBRARY for module in modules), Library(macros={**macros.STANDARD, **macros.TWO_VARIABLES}))
+
+
+BINDINGS = Library(macros=macros.BINDINGS)
+"""`cel.bind`."""
+
+__all__ = ["BINDINGS", "kubernetes"]

@@ -1,0 +1,51 @@
+"""Lists as sets: cel-go's `sets` extension."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from sampan.machinery.cel.checker.declarations import Library, Overload, function
+from sampan.machinery.cel.checker.estimate import Estimate, Estimator, Operand, fixed
+from sampan.machinery.cel.checker.types import BOOL, list_of, parameter
+from sampan.machinery.cel.runtime import operators
+from sampan.machinery.cel.runtime.meter import Frame, charge
+
+T = parameter("T")
+
+
+def _contains(frame: Frame, values: Sequence[Any], wanted: Sequence[Any]) -> bool:
+    return all(any(operators.equals(frame, value, other) for other in values) for value in wanted)
+
+
+def _equivalent(frame: Frame, values: Sequence[Any], others: Sequence[Any]) -> bool:
+    return _contains(frame, values, others) and _contains(frame, others, values)
+
+
+def _intersects(frame: Frame, values: Sequence[Any], others: Sequence[Any]) -> bool:
+    return any(any(operators.equals(frame, value, other) for other in others) for value in values)
+
+
+def _row(test: Callable[[Frame, Sequence[Any], Sequence[Any]], bool], factor: int) -> list[Overload]:
+    """Every element is compared with every other."""
+
+    def run(frame: Frame, values: Sequence[Any], others: Sequence[Any]) -> bool:
+        charge(frame, len(values) * len(others) * factor + 1)
+        return test(frame, values, others)
+
+    def estimate(_: Estimator, operands: Sequence[Operand]) -> Estimate:
+        pairs = operands[0].size.times(operands[1].size)
+        return Estimate(pairs.scaled(float(factor)).add(fixed(1)))
+
+    return [function(list_of(T), list_of(T), result=BOOL, run=run, is_metered=True, estimate=estimate)]
+
+
+LIBRARY = Library(
+    {
+        "sets.contains": _row(_contains, 1),
+        "sets.equivalent": _row(_equivalent, 2),
+        "sets.intersects": _row(_intersects, 1),
+    }
+)
+
+__all__ = ["LIBRARY"]

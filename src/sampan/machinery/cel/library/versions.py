@@ -1,0 +1,114 @@
+"""Semantic versions: `semver("1.2.3").isLessThan(semver("1.10.0"))`."""
+
+from __future__ import annotations
+
+import re
+from functools import total_ordering
+from typing import Any
+
+from sampan.machinery.cel.checker.declarations import Library, function, method
+from sampan.machinery.cel.checker.estimate import traverse
+from sampan.machinery.cel.checker.types import BOOL, INT, STRING, opaque
+from sampan.machinery.cel.errors import EvaluationError
+from sampan.machinery.cel.runtime.values import Opaque
+
+SEMVER = opaque("kubernetes.Semver")
+_NUMBER = r"(0|[1-9]\d{0,19})"
+_SEMVER = re.compile(
+    rf"{_NUMBER}\.{_NUMBER}\.{_NUMBER}(?:-([0-9A-Za-z-]++(?:\.[0-9A-Za-z-]++)*+))?(?:\+([0-9A-Za-z-]++(?:\.[0-9A-Za-z-]++)*+))?",
+    re.ASCII,
+)
+_LONGEST = 256
+
+
+@total_ordering
+class SemverValue(Opaque):
+    """A version. Build metadata counts in neither equality nor order."""
+
+    __slots__ = ("_key", "core", "text")
+    type_name = "kubernetes.Semver"
+
+    def __init__(self, text: str, core: tuple[int, int, int], prerelease: str) -> None:
+        self.text, self.core = text, core
+        parts = tuple(_part(part) for part in prerelease.split(".")) if prerelease else ()
+        self._key = (core, not parts, parts)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, SemverValue) and self._key == other._key
+
+    def __lt__(self, other: SemverValue) -> bool:
+        return self._key < other._key
+
+    def __hash__(self) -> int:
+        return hash(self._key)
+
+    def __str__(self) -> str:
+        return self.text
+
+
+def _part(text: str) -> tuple[bool, int, str]:
+    """Numbers come before words."""
+    return (False, int(text), "") if text.isdigit() else (True, 0, text)
+
+
+def version_value(text: str) -> SemverValue:
+    """The value for a variable; raises ValueError."""
+    match = _SEMVER.fullmatch(text) if len(text) <= _LONGEST else None
+    if match is None:
+        raise ValueError(f'invalid semantic version "{text[:_LONGEST]}"')
+    return SemverValue(text, (int(match[1]), int(match[2]), int(match[3])), match[4] or "")
+
+
+def _normalized(text: str) -> str:
+    """The text without a leading `v` and leading zeros, and with the parts that are missing."""
+    text = text.removeprefix("v")
+    end = next((at for at, char in enumerate(text) if char in "-+"), len(text))
+    parts = [part.lstrip("0") or "0" if part else part for part in text[:end].split(".")[:4]]
+    parts += ["0"] * (3 - len(parts))
+    return ".".join(parts) + text[end:]
+
+
+def _semver(text: str, is_normalized: bool = False) -> SemverValue:
+    try:
+        return version_value(_normalized(text) if is_normalized else text)
+    except ValueError as error:
+        raise EvaluationError(f"semver parse error during conversion from string: {error}") from None
+
+
+def _is_semver(text: str, is_normalized: bool = False) -> bool:
+    try:
+        version_value(_normalized(text) if is_normalized else text)
+    except ValueError:
+        return False
+    return True
+
+
+def _compare(left: SemverValue, right: SemverValue) -> int:
+    return (left > right) - (left < right)
+
+
+def _traversal(text: str, *_: Any) -> int:
+    return (len(text) + 9) // 10
+
+
+LIBRARY = Library(
+    {
+        "semver": [
+            function(STRING, result=SEMVER, run=_semver, cost=_traversal, estimate=traverse()),
+            function(STRING, BOOL, result=SEMVER, run=_semver, cost=_traversal, estimate=traverse()),
+        ],
+        "isSemver": [
+            function(STRING, result=BOOL, run=_is_semver, cost=_traversal, estimate=traverse()),
+            function(STRING, BOOL, result=BOOL, run=_is_semver, cost=_traversal, estimate=traverse()),
+        ],
+        "isGreaterThan": [method(SEMVER, SEMVER, result=BOOL, run=lambda left, right: left > right)],
+        "isLessThan": [method(SEMVER, SEMVER, result=BOOL, run=lambda left, right: left < right)],
+        "compareTo": [method(SEMVER, SEMVER, result=INT, run=_compare)],
+        "major": [method(SEMVER, result=INT, run=lambda version: version.core[0])],
+        "minor": [method(SEMVER, result=INT, run=lambda version: version.core[1])],
+        "patch": [method(SEMVER, result=INT, run=lambda version: version.core[2])],
+    },
+    types=(SEMVER,),
+)
+
+__all__ = ["LIBRARY", "SEMVER", "SemverValue", "version_value"]

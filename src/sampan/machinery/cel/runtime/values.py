@@ -1,0 +1,248 @@
+"""Values at run time are plain Python objects: bool, int, float, str, bytes, list, dict and None. The types that Python
+does not have, or does not tell apart, are here.
+
+Lists may also be tuples, and maps any Mapping: values of variables are not copied.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from datetime import UTC, datetime, timedelta
+from functools import total_ordering
+from typing import Any, ClassVar, Final
+
+from sampan.machinery.cel.errors import EvaluationError
+
+INT_MIN: Final = -(2**63)
+INT_MAX: Final = 2**63 - 1
+UINT_MAX: Final = 2**64 - 1
+NANOSECONDS: Final = 1_000_000_000
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_LEAST_SECOND, _LAST_SECOND = -62135596800, 253402300799
+
+
+class Uint(int):
+    """An unsigned integer. Arithmetic of `int` gives `int`: operators wrap the result again."""
+
+    __slots__ = ()
+
+
+class Opaque:
+    """A value of a type that a library defines, such as a quantity."""
+
+    __slots__ = ()
+    type_name: ClassVar[str] = "opaque"
+
+
+class TypeValue:
+    """A type as a value: what `type(1)` and `int` give."""
+
+    __slots__ = ("name",)
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, TypeValue) and self.name == other.name
+
+    def __hash__(self) -> int:
+        return hash(self.name)
+
+    def __repr__(self) -> str:
+        return f"TypeValue({self.name!r})"
+
+
+class OptionalValue:
+    """A value that may be absent: what `a.?b` gives."""
+
+    __slots__ = ("has_value", "value")
+
+    def __init__(self, value: Any = None, *, has_value: bool = True) -> None:
+        self.value, self.has_value = value, has_value
+
+    def __repr__(self) -> str:
+        return f"optional.of({self.value!r})" if self.has_value else "optional.none()"
+
+
+NONE: Final = OptionalValue(has_value=False)
+
+
+class DefaultMap(dict[Any, Any]):
+    """A map that has a default value for the keys that it does not have."""
+
+    __slots__ = ("default",)
+
+    def __init__(self, values: Mapping[Any, Any], default: Any) -> None:
+        super().__init__(values)
+        self.default = default
+
+    def __missing__(self, key: Any) -> Any:
+        return self.default
+
+
+@total_ordering
+class Duration:
+    """A span of time in nanoseconds, which fit into 64 bits as in Go."""
+
+    __slots__ = ("nanoseconds",)
+
+    def __init__(self, nanoseconds: int) -> None:
+        if not INT_MIN <= nanoseconds <= INT_MAX:
+            raise EvaluationError("range error: duration overflow")
+        self.nanoseconds = nanoseconds
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Duration) and self.nanoseconds == other.nanoseconds
+
+    def __lt__(self, other: Duration) -> bool:
+        return self.nanoseconds < other.nanoseconds
+
+    def __hash__(self) -> int:
+        return hash(("duration", self.nanoseconds))
+
+    def __repr__(self) -> str:
+        return f"Duration({str(self)!r})"
+
+    def __str__(self) -> str:
+        """Seconds with a fraction, as `string(duration)` gives it."""
+        sign = "-" if self.nanoseconds < 0 else ""
+        seconds, rest = divmod(abs(self.nanoseconds), NANOSECONDS)
+        fraction = f".{rest:09}".rstrip("0") if rest else ""
+        return f"{sign}{seconds}{fraction}s"
+
+
+@total_ordering
+class Timestamp:
+    """A moment in nanoseconds since 1970, from the year 1 to the year 9999."""
+
+    __slots__ = ("nanoseconds",)
+
+    def __init__(self, nanoseconds: int) -> None:
+        if not _LEAST_SECOND <= nanoseconds // NANOSECONDS <= _LAST_SECOND:
+            raise EvaluationError("range error: timestamp overflow")
+        self.nanoseconds = nanoseconds
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Timestamp) and self.nanoseconds == other.nanoseconds
+
+    def __lt__(self, other: Timestamp) -> bool:
+        return self.nanoseconds < other.nanoseconds
+
+    def __hash__(self) -> int:
+        return hash(("timestamp", self.nanoseconds))
+
+    def __repr__(self) -> str:
+        return f"Timestamp({str(self)!r})"
+
+    def datetime(self) -> datetime:
+        """The moment in UTC, to the microsecond."""
+        seconds, rest = divmod(self.nanoseconds, NANOSECONDS)
+        return _EPOCH + timedelta(seconds=seconds, microseconds=rest // 1000)
+
+    def __str__(self) -> str:
+        moment, rest = self.datetime(), self.nanoseconds % NANOSECONDS
+        fraction = f".{rest:09}".rstrip("0") if rest else ""
+        date = f"{moment.year:04}-{moment.month:02}-{moment.day:02}"
+        return f"{date}T{moment.hour:02}:{moment.minute:02}:{moment.second:02}{fraction}Z"
+
+
+_DURATION = re.compile(r"(?:([0-9]*)(?:\.([0-9]*))?(ns|us|µs|μs|ms|s|m|h))", re.ASCII)
+_UNITS: Final = {
+    "ns": 1,
+    "us": 1000,
+    "µs": 1000,
+    "μs": 1000,
+    "ms": 1_000_000,
+    "s": NANOSECONDS,
+    "m": 60 * NANOSECONDS,
+    "h": 3600 * NANOSECONDS,
+}
+_LONGEST_DURATION = 256
+_TIMESTAMP = re.compile(
+    r"(\d{4})-(\d\d)-(\d\d)[Tt](\d\d):(\d\d):(\d\d)(?:[.,](\d{1,64}))?([Zz]|[+-]\d\d:\d\d)", re.ASCII
+)
+
+
+def parse_duration(text: str) -> Duration:
+    """A duration as Go writes it: `1h30m`, `1.5s`. Raises ValueError."""
+    body = text[1:] if text[:1] in ("-", "+") else text
+    if body == "0":
+        return Duration(0)
+    total = at = 0
+    while at < len(body) and len(text) <= _LONGEST_DURATION:
+        match = _DURATION.match(body, at)
+        if match is None or not (match[1] or match[2]):
+            break
+        unit = _UNITS[match[3]]
+        fraction = (match[2] or "")[:18]
+        total += int(match[1] or "0") * unit + (int(fraction) * unit // 10 ** len(fraction) if fraction else 0)
+        at = match.end()
+    if not body or at < len(body):
+        raise ValueError(f'time: invalid duration "{text}"')
+    try:
+        return Duration(-total if text[0] == "-" else total)
+    except EvaluationError:
+        raise ValueError(f'time: invalid duration "{text}"') from None
+
+
+def parse_timestamp(text: str) -> Timestamp:
+    """A moment in the form of RFC 3339. Raises ValueError."""
+    match = _TIMESTAMP.fullmatch(text)
+    if match is None:
+        raise ValueError(f'parsing time "{text}" as RFC 3339')
+    year, month, day, hour, minute, second = (int(match[group]) for group in range(1, 7))
+    zone = match[8]
+    offset = 0
+    if zone not in ("Z", "z"):
+        hours, minutes = int(zone[1:3]), int(zone[4:])
+        if hours > 24 or minutes > 60:
+            raise ValueError(f'parsing time "{text}": time zone offset out of range')
+        offset = (hours * 60 + minutes) * (-60 if zone[0] == "-" else 60)
+    moment = datetime(year, month, day, hour, minute, second, tzinfo=UTC) - _EPOCH
+    nanoseconds = int((match[7] or "0")[:9].ljust(9, "0"))
+    try:
+        return Timestamp((moment.days * 86400 + moment.seconds - offset) * NANOSECONDS + nanoseconds)
+    except EvaluationError:
+        raise ValueError(f'parsing time "{text}": out of range') from None
+
+
+def is_list(value: Any) -> bool:
+    return isinstance(value, list | tuple)
+
+
+def is_map(value: Any) -> bool:
+    return isinstance(value, dict | Mapping)
+
+
+_TYPE_NAMES: Final[Mapping[type, str]] = {
+    bool: "bool",
+    int: "int",
+    Uint: "uint",
+    float: "double",
+    str: "string",
+    bytes: "bytes",
+    type(None): "null_type",
+    list: "list",
+    tuple: "list",
+    dict: "map",
+    DefaultMap: "map",
+    Timestamp: "google.protobuf.Timestamp",
+    Duration: "google.protobuf.Duration",
+    TypeValue: "type",
+    OptionalValue: "optional_type",
+}
+
+
+def type_name(value: Any) -> str:
+    """The name of a value's type, as `type(value)` gives it."""
+    name = _TYPE_NAMES.get(type(value))
+    if name is not None:
+        return name
+    if isinstance(value, Opaque):
+        return value.type_name
+    return "map" if is_map(value) else "list" if is_list(value) else "unknown"
+
+
+__all__ = ["INT_MAX", "INT_MIN", "NANOSECONDS", "NONE", "UINT_MAX", "DefaultMap", "Duration", "Opaque", "OptionalValue"]
+__all__ += ["Timestamp", "TypeValue", "Uint", "is_list", "is_map", "parse_duration", "parse_timestamp", "type_name"]

@@ -1,0 +1,219 @@
+"""The tree of an expression. Macros are nodes of their own: they are not expanded into folds, so that a tree is never
+larger than its source. The checker writes types and references into the nodes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Literal as OneOf
+
+if TYPE_CHECKING:
+    from sampan.machinery.cel.checker.declarations import Overload
+    from sampan.machinery.cel.checker.types import Type
+
+ComprehensionKind = OneOf[
+    "all", "exists", "exists_one", "filter", "map", "transformList", "transformMap", "transformMapEntry", "sortBy"
+]
+
+
+class Node:
+    """`offset` is the position that errors name: that of the operator, parenthesis or bracket."""
+
+    __slots__ = ("depth", "offset", "type")
+    kind: ClassVar[str] = ""
+
+    def __init__(self, offset: int) -> None:
+        self.offset = offset
+        self.depth = 1
+        self.type: Type | None = None
+
+    def children(self) -> Sequence[Node]:
+        return ()
+
+    def walk(self) -> Iterator[Node]:
+        waiting: list[Node] = [self]
+        while waiting:
+            node = waiting.pop()
+            yield node
+            waiting.extend(reversed(node.children()))
+
+    def selects(self, variable: str, name: str) -> bool:
+        """Whether `variable.name` or `variable.?name` occurs in the expression."""
+        return any(
+            isinstance(node, Select)
+            and node.field == name
+            and isinstance(node.operand, Ident)
+            and node.operand.name == variable
+            for node in self.walk()
+        )
+
+
+class Literal(Node):
+    __slots__ = ("value",)
+    kind = "literal"
+
+    def __init__(self, offset: int, value: Any) -> None:
+        super().__init__(offset)
+        self.value = value
+
+
+class Ident(Node):
+    """A variable, or the name of a type or constant."""
+
+    __slots__ = ("constant", "is_constant", "name")
+    kind = "ident"
+
+    def __init__(self, offset: int, name: str) -> None:
+        super().__init__(offset)
+        self.name = name
+        self.is_constant = False
+        self.constant: Any = None
+
+
+class Select(Node):
+    """`operand.field`, `operand.?field` or `has(operand.field)`."""
+
+    __slots__ = ("constant", "field", "is_constant", "is_optional", "is_test", "operand", "wire_name")
+    kind = "select"
+
+    def __init__(self, offset: int, operand: Node, field: str, *, is_test: bool = False, is_optional: bool = False):
+        super().__init__(offset)
+        self.operand, self.field, self.is_test, self.is_optional = operand, field, is_test, is_optional
+        self.wire_name = field
+        """The key in the value; the checker sets it where the field of an object is escaped in the expression."""
+        self.is_constant = False
+        self.constant: Any = None
+        """A qualified name of a type, such as `google.protobuf.Timestamp`, is a constant."""
+
+    def children(self) -> Sequence[Node]:
+        return (self.operand,)
+
+
+class Call(Node):
+    """A call of a function, a method (`target` is set) or an operator."""
+
+    __slots__ = ("args", "function", "overloads", "target")
+    kind = "call"
+
+    def __init__(self, offset: int, function: str, args: Sequence[Node], target: Node | None = None) -> None:
+        super().__init__(offset)
+        self.function, self.args, self.target = function, tuple(args), target
+        self.overloads: Sequence[Overload] = ()
+        """Those that may apply, by the types that the checker knows."""
+
+    def children(self) -> Sequence[Node]:
+        return self.args if self.target is None else (self.target, *self.args)
+
+
+class Logical(Node):
+    """`a && b && c` or `a || b || c`: chains are flat, however long. `offsets` are those of the operators."""
+
+    __slots__ = ("is_and", "offsets", "terms")
+    kind = "logical"
+
+    def __init__(self, offsets: Sequence[int], terms: Sequence[Node], *, is_and: bool) -> None:
+        super().__init__(offsets[0])
+        self.offsets, self.terms, self.is_and = offsets, tuple(terms), is_and
+
+    def children(self) -> Sequence[Node]:
+        return self.terms
+
+
+class ListNode(Node):
+    __slots__ = ("items", "optional")
+    kind = "list"
+
+    def __init__(self, offset: int, items: Sequence[Node], optional: Sequence[int] = ()) -> None:
+        """`optional` has the indices of the elements `?e`, which are left out where they have no value."""
+        super().__init__(offset)
+        self.items, self.optional = tuple(items), frozenset(optional)
+
+    def children(self) -> Sequence[Node]:
+        return self.items
+
+
+class MapNode(Node):
+    __slots__ = ("keys", "optional", "values")
+    kind = "map"
+
+    def __init__(self, offset: int, keys: Sequence[Node], values: Sequence[Node], optional: Sequence[int] = ()) -> None:
+        super().__init__(offset)
+        self.keys, self.values, self.optional = tuple(keys), tuple(values), frozenset(optional)
+
+    def children(self) -> Sequence[Node]:
+        return [part for pair in zip(self.keys, self.values, strict=True) for part in pair]
+
+
+class StructNode(Node):
+    """`Name{field: value}`."""
+
+    __slots__ = ("fields", "name", "offsets", "optional", "values")
+    kind = "struct"
+
+    def __init__(
+        self, offset: int, name: str, fields: Sequence[tuple[str, int]], values: Sequence[Node], optional: Sequence[int]
+    ) -> None:
+        super().__init__(offset)
+        self.name, self.values, self.optional = name, tuple(values), frozenset(optional)
+        self.fields, self.offsets = tuple(name for name, _ in fields), tuple(at for _, at in fields)
+
+    def children(self) -> Sequence[Node]:
+        return self.values
+
+
+class Comprehension(Node):
+    """A macro that goes through a list or map. `predicate` is the condition of `all`, `exists`, `filter` and of the
+    longer forms of `map` and the transformations; `transform` is what they make of an element."""
+
+    __slots__ = ("form", "predicate", "range", "transform", "variable", "variable2")
+    kind = "comprehension"
+
+    def __init__(
+        self,
+        offset: int,
+        form: ComprehensionKind,
+        range_: Node,
+        variables: tuple[str, str | None],
+        *,
+        predicate: Node | None,
+        transform: Node | None,
+    ) -> None:
+        super().__init__(offset)
+        self.form, self.range = form, range_
+        self.variable, self.variable2 = variables
+        self.predicate, self.transform = predicate, transform
+
+    def children(self) -> Sequence[Node]:
+        return [node for node in (self.range, self.predicate, self.transform) if node is not None]
+
+
+class Bind(Node):
+    """`cel.bind(variable, value, body)`."""
+
+    __slots__ = ("body", "value", "variable")
+    kind = "bind"
+
+    def __init__(self, offset: int, variable: str, value: Node, body: Node) -> None:
+        super().__init__(offset)
+        self.variable, self.value, self.body = variable, value, body
+
+    def children(self) -> Sequence[Node]:
+        return (self.value, self.body)
+
+
+class OptionalMap(Node):
+    """`target.optMap(variable, body)`, or `optFlatMap`, whose body is itself optional."""
+
+    __slots__ = ("body", "is_flat", "target", "variable")
+    kind = "optional_map"
+
+    def __init__(self, offset: int, target: Node, variable: str, body: Node, *, is_flat: bool) -> None:
+        super().__init__(offset)
+        self.target, self.variable, self.body, self.is_flat = target, variable, body, is_flat
+
+    def children(self) -> Sequence[Node]:
+        return (self.target, self.body)
+
+
+__all__ = ["Bind", "Call", "Comprehension", "ComprehensionKind", "Ident", "ListNode", "Literal", "Logical", "MapNode"]
+__all__ += ["Node", "OptionalMap", "Select", "StructNode"]

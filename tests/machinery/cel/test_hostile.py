@@ -1,0 +1,268 @@
+"""Expressions that try to use up memory, time or the stack: refused, or stopped by their cost."""
+
+import time
+import tracemalloc
+from contextlib import suppress
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from sampan.api.limits import CEL_COST
+from sampan.machinery.cel import CelError, CompileError, CostLimitExceeded, Environment, Program
+from sampan.machinery.cel.checker.types import DYN, STRING, list_of
+from sampan.machinery.cel.devices import compiled
+from sampan.machinery.cel.library import BINDINGS
+
+ENV = Environment({"x": DYN, "names": list_of(STRING), "text": STRING}, libraries=(BINDINGS,))
+VARIABLES: dict[str, Any] = {"x": 1, "names": [], "text": ""}
+MOST_MEMORY = 100 << 20
+
+
+def bound(depth: int, start: str, step: str, end: str) -> str:
+    """`cel.bind` nested so deep: each variable is made of the one before."""
+    opened = "".join(
+        f"cel.bind(v{at}, {start if at == 0 else step.replace('#', f'v{at - 1}')}, " for at in range(depth)
+    )
+    return opened + end.replace("#", f"v{depth - 1}") + ")" * depth
+
+
+def chained(count: int) -> str:
+    return '"aaaaaaaaaa"' + '.replace("a", "aaaaaaaaaa")' * count
+
+
+ATTACKS = {
+    "replace chained 7 times": f"{chained(7)}.size() > 0",
+    "replace chained 10 times": f"{chained(10)}.size() > 0",
+    "replace of nothing": '"a".replace("", "aaaaaaaaaa")' + '.replace("", "aaaaaaaaaa")' * 12 + ".size() > 0",
+    "one character replaced by a long text in a loop": bound(
+        1, f"{chained(5)}", "", "lists.range(10000).map(i, 'a'.replace('a', #)).size() > 0"
+    ),
+    "cel.bind doubles a string": bound(40, "'aaaaaaaa'", "# + #", "#.size() > 0"),
+    "cel.bind doubles a list": bound(40, "[1, 2, 3, 4]", "# + #", "#.size() > 0"),
+    "cel.bind doubles bytes": bound(40, "b'aaaaaaaa'", "# + #", "#.size() > 0"),
+    "join multiplies": bound(20, "'aaaa'", "[#, #, #, #].join(#)", "#.size() > 0"),
+    "format multiplies": bound(20, "'aaaa'", "'%s%s%s%s'.format([#, #, #, #])", "#.size() > 0"),
+    "format of a list that shares its elements": bound(40, "[1, 2]", "[#, #]", "'%s'.format([#]).size() > 0"),
+    "equality of lists that share their elements": bound(
+        40, "[[1], [2]]", "[#, #]", "# == "[:0] + "#.size() > 0"
+    ).replace(".size() > 0", " == " + bound(40, "[[1], [2]]", "[#, #]", "#")),
+    "flatten of lists that share their elements": bound(40, "[[1], [2]]", "[#, #]", "#.flatten(100).size() > 0"),
+    "distinct of lists that share their elements": bound(40, "[[1], [2]]", "[#, #]", "[#, #, #].distinct().size() > 0"),
+    "sum of lists that share their elements": bound(40, "[1, 2]", "[dyn(#), dyn(#)]", "#.indexOf(1) == 0"),
+    "nested map": "lists.range(1000).map(a, lists.range(1000).map(b, lists.range(1000))).size() > 0",
+    "nested filter": "lists.range(900).all(a, lists.range(900).filter(b, b == a).size() == 1)",
+    "transformMap": "lists.range(90000).transformMap(k, v, lists.range(90000)).size() > 0",
+    "long range": "lists.range(9223372036854775807).size() > 0",
+    "range times range": "lists.range(900000).map(i, lists.range(900000)).size() > 0",
+    "split into characters": bound(22, "'\u1234\u1234\u1234\u1234'", "# + #", "#.split('').size() > 0"),
+    "findAll of characters": bound(22, "'aaaa'", "# + #", "#.findAll('a').size() > 0"),
+    "findAll that looks ahead each time": bound(18, "'aaaa'", "# + #", "#.findAll('a.*b|a').size() > 0"),
+    "pattern with a large program": bound(18, "'aaaa'", "# + #", "#.matches('(a?){1000}b')"),
+    "nested quantifiers of a pattern": bound(18, "'aaaa'", "# + #", "#.matches('((a+)+)+b')"),
+    "contains of a long part": bound(20, "'aaaa'", "# + #", "#.contains(# + 'b')"),
+    "quotes that double": bound(40, "'\"'", "strings.quote(#)", "#.size() > 0"),
+    "lists of themselves in sets": "sets.contains(lists.range(5000), lists.range(5000))",
+    "sort of a long list": "lists.range(100000).reverse().sort().size() > 0",
+}
+
+
+@pytest.mark.parametrize("source", ATTACKS.values(), ids=ATTACKS)
+def test_evaluation_is_stopped_before_it_uses_memory_or_time(source: str) -> None:
+    """Memory and time are in proportion to the limit: a tenth of it is enough to see."""
+    program = ENV.compile(source)
+    began = time.process_time()
+    with suppress(CostLimitExceeded):
+        program.evaluate(VARIABLES)
+    assert time.process_time() - began < 30
+    assert peak_memory(program, CEL_COST // 10) < MOST_MEMORY // 10
+
+
+@pytest.mark.parametrize("name", ["replace chained 7 times", "replace chained 10 times", "cel.bind doubles a string"])
+def test_memory_at_the_full_limit(name: str) -> None:
+    assert peak_memory(ENV.compile(ATTACKS[name]), CEL_COST) < MOST_MEMORY
+
+
+def peak_memory(program: Program, limit: int) -> int:
+    tracemalloc.start()
+    try:
+        with suppress(CostLimitExceeded):
+            program.evaluate(VARIABLES, limit)
+        return tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+
+
+@pytest.mark.parametrize("count", [7, 10])
+def test_a_device_selector_with_chained_replace_is_refused_when_it_is_written(count: int) -> None:
+    selector = compiled(f"{chained(count)}.size() > 0")
+    assert selector.is_too_costly
+    with pytest.raises(CostLimitExceeded):
+        selector.matches({"driver": "a", "attributes": {}, "capacity": {}, "allowMultipleAllocations": False})
+
+
+def test_ordinary_selectors_are_not_too_costly() -> None:
+    for source in (
+        "device.driver == 'a.io'",
+        "device.attributes['a.io'].model.startsWith('x') && device.attributes['b.io'].cores in [1, 2]",
+        "device.capacity['a.io'].memory.compareTo(quantity('1Gi')) >= 0",
+        "cel.bind(a, device.attributes['a.io'], a.cores > 4 && a.model.matches('^[a-z]+$'))",
+    ):
+        assert not compiled(source).is_too_costly
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "(" * 5_000 + "1" + ")" * 5_000,
+        "[" * 50_000,
+        "x" + ".a" * 40_000,
+        "x" + "[0]" * 30_000,
+        "x + " * 20_000 + "x",
+        "true ? " * 10_000 + "true" + " : true" * 10_000,
+        "x.map(a, " * 5_000 + "a" + ")" * 5_000,
+        "{1: " * 20_000 + "1" + "}" * 20_000,
+        "f(" * 30_000 + ")" * 30_000,
+        "1" * 100_001,
+        "1" * 99_999,
+        "'" + "a" * 99_000,
+        "x.all(" * 20_000,
+        "cel.bind(a, " * 8_000,
+        "/" * 100_000 + "\n(",
+    ],
+    ids=range(15),
+)
+def test_deep_and_long_sources_are_refused(source: str) -> None:
+    began = time.process_time()
+    with pytest.raises(CompileError):
+        ENV.compile(source)
+    assert time.process_time() - began < 20
+
+
+def test_a_long_chain_of_conditions_is_allowed() -> None:
+    assert ENV.compile(" && ".join(["true"] * 10_000)).evaluate(VARIABLES) is True
+    assert ENV.compile(" || ".join(["false"] * 10_000)).evaluate(VARIABLES) is False
+    assert ENV.compile("!" * 90_000 + "true").evaluate(VARIABLES) is True
+
+
+def test_huge_literals_are_values_like_others() -> None:
+    assert ENV.compile(f"'{'a' * 90_000}'.size()").evaluate(VARIABLES) == 90_000
+    with pytest.raises(CompileError, match="invalid int literal"):
+        ENV.compile("9" * 5_000)
+
+
+def test_the_cost_of_large_input_is_counted() -> None:
+    program = ENV.compile("names.all(a, names.all(b, a != b || a == b))")
+    program.evaluate({"x": 1, "names": ["n"] * 100, "text": ""})
+    with pytest.raises(CostLimitExceeded):
+        program.evaluate({"x": 1, "names": ["n"] * 1000, "text": ""})
+
+
+@settings(max_examples=400, deadline=None)
+@given(st.text(max_size=60) | st.text("()[]{}.?:,+-*/%!<>=&|'\"\\ xa1uer\n0bin", max_size=60))
+def test_arbitrary_text_gives_a_value_or_an_error(source: str) -> None:
+    try:
+        program = ENV.compile(source)
+        result = program.run({"x": {"a": 1}, "names": ["a"], "text": "b"})
+    except CelError:
+        return
+    assert result.cost <= CEL_COST
+
+
+_TOKENS = st.sampled_from(
+    [
+        "x",
+        "names",
+        "text",
+        "1",
+        "2u",
+        "1.5",
+        "'a'",
+        "b'b'",
+        "true",
+        "false",
+        "null",
+        "[]",
+        "{}",
+        "(",
+        ")",
+        "[",
+        "]",
+        "{",
+        "}",
+        ".",
+        "?",
+        ":",
+        ",",
+        "+",
+        "-",
+        "*",
+        "/",
+        "%",
+        "!",
+        "<",
+        "<=",
+        ">",
+        ">=",
+        "==",
+        "!=",
+        "in",
+        "&&",
+        "||",
+        "x.a",
+        "names.all(a,",
+        "names.map(a,",
+        "has(x.a)",
+        "cel.bind(v,",
+        "x.?a",
+        ".orValue(",
+        "optional.of(",
+        ".size()",
+        "type(",
+        "int(",
+        "string(",
+        "dyn(",
+        ".matches(",
+        ".replace(",
+        ".split(",
+        ".join(",
+        "timestamp(",
+        "duration(",
+        "lists.range(",
+        ".flatten(",
+        ".sort()",
+        ".distinct()",
+        "a",
+        "v",
+    ]
+)
+
+
+@settings(max_examples=600, deadline=None)
+@given(st.lists(_TOKENS, max_size=14), st.sampled_from([{"a": 1}, [1], "t", 1, 1.5, None, True, {"a": [{"a": "b"}]}]))
+def test_arbitrary_tokens_give_a_value_or_an_error(tokens: list[str], value: Any) -> None:
+    with suppress(CelError):
+        ENV.compile(" ".join(tokens)).evaluate({"x": value, "names": ["a"], "text": "b"}, cost_limit=10_000)
+
+
+@settings(max_examples=100, deadline=None)
+@given(
+    st.recursive(
+        st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
+        lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),
+    )
+)
+def test_values_that_are_not_of_the_declared_type_give_errors(value: Any) -> None:
+    for source in (
+        "names.all(n, n.startsWith('a'))",
+        "text.size() > 1",
+        "names + names == []",
+        "text + 'a' == text",
+        "'a' in names",
+        "names.join(',') == text",
+        "names.isSorted()",
+        "text.matches('a')",
+    ):
+        with suppress(CelError):
+            ENV.compile(source).evaluate({"x": value, "names": value, "text": value})
