@@ -47,8 +47,8 @@ def read_docker_config(data: bytes) -> Keyring:
     """A `.dockerconfigjson`, or an old `.dockercfg`, which is its `auths` alone. ValueError if it is neither."""
     try:
         found = msgspec.json.decode(data, type=dict[str, Any])
-    except (msgspec.DecodeError, RecursionError) as fault:
-        raise ValueError(f"this is not a Docker configuration: {fault}") from None
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise ValueError(f"this is not a Docker configuration: {error}") from None
     auths = found.get("auths", found if all(isinstance(each, dict) for each in found.values()) else {})
     if not isinstance(auths, Mapping):
         raise ValueError("this is not a Docker configuration: auths must be an object")

@@ -1,0 +1,122 @@
+"""What a user who may create pods tries with images of their own, on `sampan up` with real containers."""
+
+from __future__ import annotations
+
+import json
+import tarfile
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.cli.command import Sampan
+from tests.e2e.kubectl.command import Kubectl, find
+from tests.ports import free_port
+from tests.runtimes import engines, registry
+from tests.runtimes.images.made import MadeImage
+from tests.runtimes.oci.test_hostile_images import PROGRAMS, busybox_with, special, with_diff_ids
+
+pytestmark = pytest.mark.skipif(
+    bool(engines.missing()) or not PROGRAMS or find() is None, reason="needs root, busybox, crun or runc, kubectl"
+)
+_RESTRICTED = {
+    "runAsNonRoot": True,
+    "allowPrivilegeEscalation": False,
+    "capabilities": {"drop": ["ALL"]},
+    "seccompProfile": {"type": "RuntimeDefault"},
+}
+
+
+@pytest.fixture(scope="module")
+def kubectl(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kubectl]:
+    home = tmp_path_factory.mktemp("c")
+    sampan = Sampan(home)
+    try:
+        sampan("up", "--detach", "--secure-port", str(free_port()), "--runtime", "oci")
+        config = sampan.folder() / "admin.kubeconfig"
+        yield Kubectl(program=find() or "", kubeconfig=config, home=home)
+    finally:
+        sampan("down")
+
+
+@pytest.fixture(scope="module")
+def images() -> Iterator[dict[str, str]]:
+    """References of images, by names, as registries of their makers serve them."""
+    made: dict[str, MadeImage] = {
+        "keys": with_diff_ids(MadeImage({"x": b"1"}), "sha256:../../pki"),
+        "pipe": busybox_with({"etc/passwd": special("etc/passwd", tarfile.FIFOTYPE)}, User="1000"),
+        "zeros": busybox_with({}, User="00"),
+    }
+    with ExitStack() as serving:
+        yield {
+            name: f"{serving.enter_context(registry.serving(image, f'evil/{name}', 'latest'))}/evil/{name}:latest"
+            for name, image in made.items()
+        }
+
+
+def apply(kubectl: Kubectl, name: str, *, namespace: str = "default", **spec: Any) -> None:
+    container = {"name": "c", "image": "sampan.local/host", **spec.pop("container", {})}
+    whole = {"terminationGracePeriodSeconds": 0, "restartPolicy": "Never", "containers": [container], **spec}
+    made = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name, "namespace": namespace}, "spec": whole}
+    kubectl("apply", "-f", "-", stdin=json.dumps(made))
+
+
+def waits_for(kubectl: Kubectl, name: str, reason: str, namespace: str = "default") -> str:
+    """The message with which the container waits for that reason."""
+    path = "{.status.containerStatuses[0].state.waiting.reason}"
+    where = ("-n", namespace, f"pod/{name}")
+    kubectl("wait", f"--for=jsonpath={path}={reason}", "--timeout=90s", *where)
+    return kubectl("get", "-o", "jsonpath={.status.containerStatuses[0].state.waiting.message}", *where)
+
+
+def runs(kubectl: Kubectl, name: str, **spec: Any) -> str:
+    """What a pod says that runs to its end."""
+    apply(kubectl, name, **spec)
+    kubectl("wait", "--for=jsonpath={.status.phase}=Succeeded", "--timeout=90s", f"pod/{name}")
+    return kubectl("logs", name)
+
+
+def test_an_image_volume_does_not_show_the_keys_of_the_cluster(kubectl: Kubectl, images: dict[str, str]) -> None:
+    volume = {"name": "keys", "image": {"reference": images["keys"], "pullPolicy": "Always"}}
+    mount = {"name": "keys", "mountPath": "/keys"}
+    apply(kubectl, "keys", container={"command": ["ls", "/keys"], "volumeMounts": [mount]}, volumes=[volume])
+    assert "not a digest" in waits_for(kubectl, "keys", "ImagePullBackOff")
+
+
+def test_pods_with_a_pipe_as_etc_passwd_do_not_stop_the_node(kubectl: Kubectl, images: dict[str, str]) -> None:
+    for number in range(8):
+        apply(kubectl, f"pipe-{number}", container={"image": images["pipe"], "command": ["id"]})
+    for number in range(8):
+        assert "etc/passwd is a named pipe" in waits_for(kubectl, f"pipe-{number}", "CreateContainerError")
+    assert runs(kubectl, "good", container={"command": ["echo", "still here"]}) == "still here\n"
+    kubectl("delete", "pod", "--wait", "--timeout=60s", *(f"pipe-{number}" for number in range(8)))
+
+
+def test_user_00_does_not_run_where_the_namespace_is_restricted(kubectl: Kubectl, images: dict[str, str]) -> None:
+    kubectl("create", "namespace", "safe")
+    kubectl("label", "namespace", "safe", "pod-security.kubernetes.io/enforce=restricted")
+    container = {"image": images["zeros"], "command": ["id"], "securityContext": _RESTRICTED}
+    apply(kubectl, "zeros", namespace="safe", container=container)
+    message = waits_for(kubectl, "zeros", "CreateContainerConfigError", "safe")
+    assert message.startswith("container has runAsNonRoot and image will run as root (pod: ")
+
+
+def test_a_subpath_that_is_too_long_harms_nobody(kubectl: Kubectl) -> None:
+    mount = {"name": "v", "mountPath": "/v", "subPath": "a" * 300}
+    apply(kubectl, "long", container={"volumeMounts": [mount]}, volumes=[{"name": "v", "emptyDir": {}}])
+    message = waits_for(kubectl, "long", "CreateContainerConfigError")
+    assert message == 'failed to create subPath directory for volumeMount "v" of container "c"'
+
+
+def test_root_in_a_pod_of_the_host_image_reads_only_what_others_may(kubectl: Kubectl, tmp_path: Path) -> None:
+    secret = Path("/usr/local/etc") / f"sampan-{tmp_path.name}"
+    secret.parent.mkdir(exist_ok=True)
+    secret.touch(0o600)
+    try:
+        secret.write_text("treasure")
+        said = runs(kubectl, "reader", container={"command": ["sh", "-c", f"id -u; cat {secret} 2>&1; true"]})
+    finally:
+        secret.unlink()
+    assert said == f"0\ncat: {secret}: Permission denied\n"
