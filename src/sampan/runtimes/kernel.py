@@ -11,7 +11,8 @@ import socket
 import struct
 import subprocess
 import threading
-from collections.abc import Callable, Iterator
+import weakref
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -60,23 +61,16 @@ def unmount(target: str | Path, flags: int = MNT_DETACH | UMOUNT_NOFOLLOW) -> No
             raise OSError(code, f"unmount {target}: {os.strerror(code)}")
 
 
-def bind_without_owners(source: Path, target: Path) -> None:
-    """Bind a directory so that its files belong to nobody that the kernel knows: what their mode says of others holds
-    for everybody, root with all capabilities too, also for files that come later; set-user-id bits do nothing. OSError
-    where the kernel or the file system cannot do that (an id-mapped mount, Linux 5.12)."""
-    with _user_namespace() as namespace:
-        tree = _system_call(_SYS_OPEN_TREE, _AT_FDCWD, os.fsencode(source), _OPEN_TREE_CLONE | os.O_CLOEXEC)
-        try:
-            attributes = struct.pack("QQQQ", _MOUNT_ATTR_IDMAP | _MOUNT_ATTR_RDONLY, 0, 0, namespace)
-            _system_call(_SYS_MOUNT_SETATTR, tree, b"", _AT_EMPTY_PATH, attributes, len(attributes))
-            _system_call(_SYS_MOVE_MOUNT, tree, b"", _AT_FDCWD, os.fsencode(target), _MOVE_MOUNT_F_EMPTY_PATH)
-        finally:
-            os.close(tree)
+class UserNamespace:
+    """Held open until nobody uses it any more."""
+
+    def __init__(self, descriptor: int) -> None:
+        self.descriptor = descriptor
+        weakref.finalize(self, os.close, descriptor)
 
 
-@contextlib.contextmanager
-def _user_namespace() -> Iterator[int]:
-    """A user namespace in which only nobody exists, held open."""
+def nobody_namespace() -> UserNamespace:
+    """A user namespace in which only nobody exists. OSError where there are none."""
     argv = ["unshare", "--user", "sh", "-c", "echo; read -r line"]
     with subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
         try:
@@ -85,13 +79,23 @@ def _user_namespace() -> Iterator[int]:
                 raise OSError(errno.EPERM, "cannot make a user namespace")
             for name in ("uid_map", "gid_map"):
                 Path(f"/proc/{process.pid}/{name}").write_text(f"{_NOBODY} {_NOBODY} 1\n")
-            namespace = os.open(f"/proc/{process.pid}/ns/user", os.O_RDONLY | os.O_CLOEXEC)
+            return UserNamespace(os.open(f"/proc/{process.pid}/ns/user", os.O_RDONLY | os.O_CLOEXEC))
         finally:
             process.kill()
+
+
+def bind_without_owners(source: Path, target: Path, namespace: UserNamespace) -> None:
+    """Bind a directory so that its files belong to nobody that the kernel knows, as none of their owners exists in the
+    namespace: what their mode says of others holds for everybody, root with all capabilities too, also for files that
+    come later; set-user-id bits do nothing. OSError where the kernel or the file system cannot do that (an id-mapped
+    mount, Linux 5.12)."""
+    tree = _system_call(_SYS_OPEN_TREE, _AT_FDCWD, os.fsencode(source), _OPEN_TREE_CLONE | os.O_CLOEXEC)
     try:
-        yield namespace
+        attributes = struct.pack("QQQQ", _MOUNT_ATTR_IDMAP | _MOUNT_ATTR_RDONLY, 0, 0, namespace.descriptor)
+        _system_call(_SYS_MOUNT_SETATTR, tree, b"", _AT_EMPTY_PATH, attributes, len(attributes))
+        _system_call(_SYS_MOVE_MOUNT, tree, b"", _AT_FDCWD, os.fsencode(target), _MOVE_MOUNT_F_EMPTY_PATH)
     finally:
-        os.close(namespace)
+        os.close(tree)
 
 
 def _system_call(number: int, *arguments: int | bytes) -> int:
@@ -161,5 +165,14 @@ def held_capabilities() -> int:
 
 
 __all__ = ["MNT_DETACH", "MS_BIND", "MS_NODEV", "MS_NOEXEC", "MS_NOSUID", "MS_PRIVATE", "MS_RDONLY", "MS_REC"]
-__all__ += ["MS_REMOUNT", "bind_without_owners", "held_capabilities", "in_network", "loopback_up", "mount"]
+__all__ += [
+    "MS_REMOUNT",
+    "UserNamespace",
+    "bind_without_owners",
+    "held_capabilities",
+    "in_network",
+    "loopback_up",
+    "mount",
+    "nobody_namespace",
+]
 __all__ += ["mounts_below", "unmount"]

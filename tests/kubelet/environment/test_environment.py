@@ -1,6 +1,7 @@
 """The environment against a real API server, with the rights of a node."""
 
 import asyncio
+import os
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -74,6 +75,9 @@ def test_from_pod_to_config(tmp_path: Path) -> None:
             hosts = next(mount for mount in made.mounts if mount.target == "/etc/hosts")
             assert "10.1.0.2\tp\n" in hosts.source.read_text()
             assert "1.2.3.4\tfriend\n" in hosts.source.read_text()
+            os.truncate(hosts.source, 1 << 40)  # as a container can, which would be read whole
+            await environment.container(pod, container, 3, image=IMAGE, pod_ips=["10.1.0.2"])
+            assert hosts.source.stat().st_size < 1000
             sandbox = await environment.sandbox(pod, 0)
             assert (sandbox.hostname, sandbox.labels["io.kubernetes.pod.uid"]) == ("p", pod.metadata.uid)
             seen = await objects.secret("default", "s")

@@ -304,7 +304,7 @@ def test_where_owners_cannot_be_hidden_private_files_are_left_out(
 ) -> None:
     """On file systems without id-mapped mounts: what is private when the node first shows its programs."""
 
-    def refuse(source: Path, target: Path) -> None:
+    def refuse(source: Path, target: Path, namespace: object) -> None:
         raise OSError("not supported")
 
     machine = tmp_path / "machine"

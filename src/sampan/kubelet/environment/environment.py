@@ -22,6 +22,7 @@ from sampan.kubelet.objects import NotSynced, PodObjects
 from sampan.machinery.informer import Lister
 from sampan.runtimes.config import ContainerConfig, Device, Mount, PortMapping, SandboxConfig
 from sampan.runtimes.contract import ImageInfo, RuntimeFailure
+from sampan.runtimes.safe_paths import UnsafePath, read_file
 
 CONFIG_ERROR = "CreateContainerConfigError"
 _SANDBOX_ERROR = "CreatePodSandboxError"
@@ -220,7 +221,7 @@ class Environment:
             text = hosts.hosts_file(pod_ips, self._host_name(pod), aliases)
         path = self.pod_folder(pod) / "etc-hosts"
         path.parent.mkdir(parents=True, exist_ok=True)
-        if _text(path) != text:
+        if not _is_written(path, text.encode()):
             path.write_text(text)
         path.chmod(0o644)
         return path
@@ -284,6 +285,14 @@ def _text(path: Path) -> str:
         return path.read_text()
     except OSError:
         return ""
+
+
+def _is_written(path: Path, content: bytes) -> bool:
+    """Containers can write to their hosts file, any amount of anything."""
+    try:
+        return read_file(path, len(content)) == content
+    except (OSError, UnsafePath):
+        return False
 
 
 __all__ = ["CONFIG_ERROR", "HASH", "Environment", "EnvironmentConfig", "container_hash", "identity", "port_mappings"]

@@ -14,6 +14,7 @@ from typing import NamedTuple
 
 from sampan.api import gotext
 from sampan.kubelet.volumes.contract import VolumeFault
+from sampan.runtimes.safe_paths import UnsafePath, read_file
 
 _CHANCE = random.Random()
 """Of its own: the one that all share is for tests to seed."""
@@ -131,14 +132,14 @@ def _and_parents(path: str) -> Iterator[str]:
 
 
 def _is_same(before: Path, wanted: Mapping[str, File]) -> bool:
-    return all(_content(before / path) == file.content for path, file in wanted.items())
+    return all(_has_content(before / path, file.content) for path, file in wanted.items())
 
 
-def _content(path: Path) -> bytes | None:
+def _has_content(path: Path, content: bytes) -> bool:
     try:
-        return path.read_bytes()
-    except FileNotFoundError:
-        return None
+        return read_file(path, len(content)) == content
+    except (FileNotFoundError, UnsafePath):
+        return False
 
 
 def _checked(path: str) -> str:

@@ -23,11 +23,13 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
+from sampan.runtimes import kernel
 from sampan.runtimes.contract import ImageInfo
 from sampan.runtimes.images import bundles
 from sampan.runtimes.images.bundles import Bundle
 from sampan.runtimes.images.manifests import ImageConfig, RunConfig, own_platform
 from sampan.runtimes.images.reference import BadReference, parse_reference
+from sampan.runtimes.kernel import UserNamespace
 
 NAME = "sampan.local/host"
 ID = "sampan.local/host@own"
@@ -84,12 +86,17 @@ class Shown:
         return _kept(self.layers, _near_the_top(self.source), dict(_private(self.source)))
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class HostRoot:
     base: Path
     """The lowest layer of a container's root."""
     shown: Sequence[Shown]
     """Each of these is the lower layer of an overlay of its own."""
+
+    @cached_property
+    def nobody(self) -> UserNamespace:
+        """For mounts without owners, made once. OSError where it cannot be had."""
+        return kernel.nobody_namespace()
 
 
 def is_host(name: str) -> bool:
@@ -141,9 +148,9 @@ def host_root(folder: Path, machine: Path = Path("/")) -> HostRoot:
 
 
 _OTHERS = stat.S_IROTH | stat.S_IXOTH
-_DEPTH, _DEPTH_OF_LOCAL = 3, 6
-"""How deep below /usr and below /usr/local containers can add files. /usr has 20,000 directories, which would take
-seconds to make."""
+_DEPTH, _DEPTH_OF_LOCAL = 2, 4
+"""How deep below /usr containers can add files, and how deep in /usr/local, where Python's packages go. /usr has 20,000
+directories, which would take seconds to make."""
 _PRIVATE_BY_CUSTOM = ("local/etc", "local/games", "local/src", "src")
 """Places below /usr where administrators keep what is their own, programs do without."""
 

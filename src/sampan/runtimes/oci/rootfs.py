@@ -32,25 +32,30 @@ def mount_host(host: HostRoot, folder: Path) -> Path:
     """The machine's own programs; each of its directories is an overlay of its own."""
     root = mount_layers([host.base], folder)
     for shown in host.shown:
-        name = shown.target.strip("/")
-        with _lower_layers(shown, folder / f"lower-{name}") as layers:
-            _overlay(layers, folder / f"upper-{name}", folder / f"work-{name}", root / name)
+        _mount_shown(host, shown, folder, root)
     return root
 
 
-@contextmanager
-def _lower_layers(shown: Shown, place: Path) -> Iterator[list[Path]]:
-    """What a container sees of a directory of the machine: of its files those that everybody may read. Above it are the
-    directories alone, which are root's, so that a container can put files of its own into them."""
-    place.mkdir()
+def _mount_shown(host: HostRoot, shown: Shown, folder: Path, root: Path) -> None:
+    """Of the files of a directory of the machine a container sees those that everybody may read. Above them is a layer
+    of directories alone, which are root's, so that a container can put files of its own into them."""
+    name = shown.target.strip("/")
+    upper, work, target = folder / f"upper-{name}", folder / f"work-{name}", root / name
     try:
-        try:
-            kernel.bind_without_owners(shown.source, place)
-        except OSError as error:
-            log.warning("%s is shown by a list of what others may read, made now: %s", shown.source, error)
-            yield [shown.source, shown.hiding]
-            return
-        yield [place, shown.directories]
+        with _without_owners(shown.source, folder / f"lower-{name}", host.nobody) as lower:
+            _overlay([lower, shown.directories], upper, work, target)
+    except (OSError, RuntimeFailure) as error:
+        log.warning("%s cannot be mounted without owners (%s): private files are hidden by name", shown.source, error)
+        _overlay([shown.source, shown.hiding], upper, work, target)
+
+
+@contextmanager
+def _without_owners(source: Path, place: Path, namespace: kernel.UserNamespace) -> Iterator[Path]:
+    """The overlay goes on without the mount that it was made of."""
+    place.mkdir(exist_ok=True)
+    try:
+        kernel.bind_without_owners(source, place, namespace)
+        yield place
     finally:
         kernel.unmount(place)
         place.rmdir()
