@@ -5,6 +5,7 @@ import json
 import os
 import stat
 import tarfile
+import threading
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import replace
@@ -20,6 +21,7 @@ from sampan.runtimes.config import Mount, Security
 from sampan.runtimes.contract import RuntimeFailure
 from sampan.runtimes.images import ImageStore
 from sampan.runtimes.images.host import host_root
+from sampan.runtimes.images.layers import LayerStore
 from sampan.runtimes.images.pull import Puller
 from sampan.runtimes.network import NoNetwork
 from sampan.runtimes.oci import rootfs
@@ -325,6 +327,32 @@ def test_where_owners_cannot_be_hidden_private_files_are_left_out(
         assert os.listdir(root / "usr/local/etc") == []
     finally:
         rootfs.unmount_all(container)
+
+
+def test_images_that_take_long_to_unpack_do_not_hold_up_others(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The threads of the process are few, and each would be held by one of these."""
+    goes_on, unpack = threading.Event(), LayerStore._unpack
+
+    def slow(self: LayerStore, blob: Path, diff_id: str, target: Path) -> None:
+        goes_on.wait(120)
+        unpack(self, blob, diff_id, target)
+
+    monkeypatch.setattr(LayerStore, "_unpack", slow)
+
+    async def work(n: PullingNode) -> None:
+        name = await n.pull(busybox_with({}))
+        try:
+            starts = [
+                asyncio.create_task(n.start("/bin/sh", "-c", ":", image=name, image_ref="", attempt=number))
+                for number in range(1, 16)
+            ]
+            assert await asyncio.wait_for(n.run(*shell("echo here"), attempt=50), 60) == (0, ["here"])
+            assert not any(task.done() for task in starts)
+        finally:
+            goes_on.set()
+        await asyncio.gather(*starts)
+
+    play(tmp_path, work)
 
 
 def test_a_layer_with_many_links_in_a_row_stays_cheap(tmp_path: Path) -> None:

@@ -68,7 +68,11 @@ class LayerStore:
         return self._folder / _hex(diff_id)
 
     def has(self, diff_id: str) -> bool:
-        return self.path(diff_id).exists()
+        return self.path(diff_id).is_dir()
+
+    def is_unpacked(self, diff_id: str, *, blob_digest: str) -> bool:
+        """Whether `unpack` has nothing to do."""
+        return self.has(diff_id) and self._is_known(blob_digest, diff_id)
 
     def whiteouts(self, diff_id: str) -> Whiteouts:
         return msgspec.json.decode(self._notes(diff_id).read_bytes(), type=Whiteouts)
@@ -77,7 +81,7 @@ class LayerStore:
         """The directory with the files of the layer that `blob` holds, unpacked if it is not there yet. BadImage if the
         blob does not unpack to what `diff_id` says."""
         target = self.path(diff_id)
-        if target.is_dir() and self._is_known(blob_digest, diff_id):
+        if self.is_unpacked(diff_id, blob_digest=blob_digest):
             return target
         self._folder.mkdir(parents=True, exist_ok=True)
         self._folder.chmod(0o700)

@@ -102,6 +102,11 @@ class ImageStore:
             return False
         return True
 
+    def is_unpacked(self, image: Image) -> bool:
+        """Whether its layers can be had at once."""
+        pairs = zip(image.config.rootfs.diff_ids, image.manifest.layers, strict=False)
+        return all(self._layers.is_unpacked(diff_id, blob_digest=layer.digest) for diff_id, layer in pairs)
+
     def lower_layers(self, image: Image) -> Sequence[Path]:
         """The folders of its layers, the lowest first; unpacked if they are not yet."""
         diff_ids, layers = image.config.rootfs.diff_ids, image.manifest.layers

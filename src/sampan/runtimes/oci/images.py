@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Iterable, Sequence
+from contextlib import AbstractAsyncContextManager, nullcontext
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,16 +13,19 @@ from sampan.runtimes.config import ContainerConfig
 from sampan.runtimes.contract import ImageInfo, Pulled, RuntimeFailure
 from sampan.runtimes.images import BadReference, Image, ImageStore, ImageUnknown, host, parse_reference
 from sampan.runtimes.images.credentials import Keyring
-from sampan.runtimes.images.manifests import RunConfig
+from sampan.runtimes.images.manifests import BadImage, RunConfig
 from sampan.runtimes.images.pull import Puller, PullFailed
 from sampan.runtimes.images.supply import Supply
 from sampan.runtimes.oci import image_volumes, rootfs
 from sampan.runtimes.records import ContainerRecord
 
+_UNPACKED_AT_A_TIME = 2
+
 
 class OciImages:
     def __init__(self, *, store: ImageStore, supply: Supply, puller: Puller | None) -> None:
         self._store, self._supply, self._puller = store, supply, puller
+        self._unpacking = asyncio.Semaphore(_UNPACKED_AT_A_TIME)
 
     def get(self, name: str) -> ImageInfo | None:
         if host.is_host(name):
@@ -57,6 +61,20 @@ class OciImages:
         await asyncio.to_thread(self._store.prune, [digest for digest in used if digest])
 
     # -- files -------------------------------------------------------------------------------------------------------
+
+    def room(self, config: ContainerConfig) -> AbstractAsyncContextManager[object]:
+        """To be held while the container's images are mounted: few are unpacked at a time, as a large layer takes
+        minutes and the threads of the process are few. Who needs no unpacking waits for nobody."""
+        names = [config.image, *(mount.image for mount in config.mounts if mount.image)]
+        return nullcontext() if all(self._is_unpacked(name) for name in names) else self._unpacking
+
+    def _is_unpacked(self, name: str) -> bool:
+        if host.is_host(name):
+            return True
+        try:
+            return self._store.is_unpacked(self._store.get(name))
+        except (ImageUnknown, BadImage):
+            return True  # that is told when it is mounted
 
     def mount(self, record: ContainerRecord, config: ContainerConfig, folder: Path) -> tuple[RunConfig, Path]:
         """In a thread: how the image is run, and where its files are mounted."""

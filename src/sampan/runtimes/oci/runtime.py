@@ -183,9 +183,10 @@ class OciRuntime(MonitoredRuntime):
     async def _create(self, pod: PodState, record: ContainerRecord, config: ContainerConfig) -> None:
         assert pod.config is not None
         folder = self._records.container(pod.sandbox.uid, record.id)
-        image, root = await asyncio.to_thread(self._images.mount, record, config, folder)
-        record.stop_signal = config.stop_signal or image.stop_signal
-        config = await asyncio.to_thread(self._images.with_volumes, record, config, folder)
+        async with self._images.room(config):
+            image, root = await asyncio.to_thread(self._images.mount, record, config, folder)
+            record.stop_signal = config.stop_signal or image.stop_signal
+            config = await asyncio.to_thread(self._images.with_volumes, record, config, folder)
         around = await asyncio.to_thread(self._around, pod, record, config, image, root)
         spec = container_spec(_with_allowed(config), pod.config, image, around)
         if config.cdi_devices:
