@@ -1,0 +1,129 @@
+"""Redirects: nobody who answers one of our requests chooses where our credentials go."""
+
+import ast
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+from aiohttp import web
+from yarl import URL
+
+from sampan.api.types.core_v1 import HTTPGetAction
+from sampan.kubelet.hooks import _get
+from sampan.kubelet.probes import http
+from sampan.machinery import errors
+from sampan.machinery.client.access import Access
+from sampan.machinery.client.http import HttpTransport
+from sampan.machinery.client.transport import Request
+from sampan.machinery.http_session import HttpSession, TooManyRedirects, get_following
+
+SECRET = {"Authorization": "Bearer secret", "X-Credential": "secret"}
+
+
+@dataclass
+class Site:
+    """A server that redirects /to?URL there, /loop to itself, and answers everything else."""
+
+    port: int = 0
+    seen: list[tuple[str, str, bool]] = field(default_factory=list)
+    """Host, path and whether the credentials came along."""
+
+    async def answer(self, request: web.BaseRequest) -> web.Response:
+        self.seen.append((request.host.partition(":")[0], request.path, "X-Credential" in request.headers))
+        if request.path == "/to":
+            return web.Response(status=302, headers={"Location": request.query_string}, text="moved")
+        if request.path == "/loop":
+            return web.Response(status=302, headers={"Location": "/loop"})
+        return web.Response(text="arrived")
+
+    def url(self, path: str, host: str = "127.0.0.1") -> str:
+        return f"http://{host}:{self.port}{path}"
+
+
+@asynccontextmanager
+async def site() -> AsyncIterator[Site]:
+    made = Site()
+    runner = web.ServerRunner(web.Server(made.answer))
+    await runner.setup()
+    try:
+        place = web.TCPSite(runner, "127.0.0.1", 0)
+        await place.start()
+        made.port = int(runner.addresses[0][1])
+        yield made
+    finally:
+        await runner.cleanup()
+
+
+def test_a_session_follows_no_redirect_and_cannot_be_told_to() -> None:
+    async def main() -> None:
+        async with site() as here, HttpSession() as session:
+            for method in ("GET", "POST", "HEAD"):
+                async with session.request(method, here.url(f"/to?{here.url('/x')}"), headers=SECRET) as response:
+                    assert response.status == 302
+            assert {path for _, path, _ in here.seen} == {"/to"}
+            with pytest.raises(TypeError):
+                session.get(here.url("/x"), allow_redirects=True)
+
+    asyncio.run(main())
+
+
+def test_a_redirect_on_the_same_host_may_be_followed_and_one_elsewhere_not() -> None:
+    async def main() -> None:
+        async with site() as here, HttpSession() as session:
+            same, other = here.url("/x"), here.url("/x", "localhost")
+            async with get_following(session, URL(here.url(f"/to?{same}")), SECRET) as response:
+                assert await response.text() == "arrived"
+            async with get_following(session, URL(here.url(f"/to?{other}")), SECRET) as response:
+                assert (response.status, await response.text()) == (302, "moved")
+            assert ("localhost", "/x", True) not in here.seen
+            with pytest.raises(TooManyRedirects, match="stopped after 10 redirects"):
+                async with get_following(session, URL(here.url("/loop")), SECRET):
+                    pass
+
+    asyncio.run(main())
+
+
+def test_a_client_of_the_api_takes_a_redirect_for_an_error() -> None:
+    async def main() -> None:
+        async with site() as here:
+            access = Access(server=here.url("/to"), token="secret")
+            async with HttpTransport(access) as transport:
+                with pytest.raises(errors.ApiError) as failed:
+                    await transport.send(Request(method="GET", path="", query=[(here.url("/x"), "")]))
+            assert failed.value.code == 302
+            assert [path for _, path, _ in here.seen] == ["/to"]
+
+    asyncio.run(main())
+
+
+def test_hooks_and_probes_do_not_carry_headers_to_another_host() -> None:
+    async def main() -> None:
+        async with site() as here:
+            to = here.url(f"/to?{here.url('/x', 'localhost')}")
+            await _get(to, SECRET)
+            answer = await http.ask(to, SECRET, 30)
+            assert (answer.is_success, answer.is_warning) == (True, True)
+            assert [path for _, path, _ in here.seen] == ["/to", "/to"]
+            looping = await http.ask(here.url("/loop"), SECRET, 30)
+            assert (looping.is_success, looping.text.endswith("stopped after 10 redirects")) == (False, True)
+            action = HTTPGetAction(port=here.port, path="/x")
+            assert (await http.ask(http.url_of(action, "127.0.0.1", here.port), {}, 30)).is_success
+
+    asyncio.run(main())
+
+
+def test_no_other_module_makes_a_session(repository: Path) -> None:
+    """A session made elsewhere would follow redirects. Pulling images has rules of its own for them."""
+    exempt = {Path("machinery/http_session.py"), Path("runtimes/images/pull.py")}
+    source = repository / "src/sampan"
+    makers = {
+        path.relative_to(source)
+        for path in source.rglob("*.py")
+        if "aiohttp" in (text := path.read_text())
+        for node in ast.walk(ast.parse(text))
+        if isinstance(node, ast.Call) and ast.unparse(node.func).endswith("ClientSession")
+    }
+    assert makers - exempt == set()
