@@ -1,11 +1,13 @@
 """Certificates and their keys."""
 
 import datetime
+import time
+from collections.abc import Callable
 
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import ec, rsa
-from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat, load_pem_private_key
 from cryptography.x509.oid import NameOID
 
 from sampan.apiserver.registry.key_pairs import fault_of
@@ -47,3 +49,18 @@ def test_what_is_no_certificate_or_no_key() -> None:
     broken = b"-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n"
     assert fault_of(broken, pem) == "x509: malformed certificate"
     assert fault_of(certificate, broken.replace(b"CERTIFICATE", b"PRIVATE KEY")) == "tls: failed to parse private key"
+
+
+def test_a_large_rsa_key_is_not_searched_for_primes() -> None:
+    """That takes seconds from 8192 bits on, of the event loop."""
+    key = rsa.generate_private_key(65537, 4096)
+    certificate, text = _certificate(key), _pem(key)
+    assert fault_of(certificate, text) == ""
+
+    def cpu_s(work: Callable[[], object]) -> float:
+        began = time.process_time()
+        work()
+        return time.process_time() - began
+
+    whole_check_s = cpu_s(lambda: load_pem_private_key(text, password=None))
+    assert cpu_s(lambda: fault_of(certificate, text)) < whole_check_s / 4

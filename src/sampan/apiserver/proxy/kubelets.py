@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
+from sampan.api.names import LABEL_MAX
 from sampan.api.types.core_v1 import Node, Pod
 from sampan.apiserver.proxy.locations import Location, check_reachable, is_address, kubelet_port, node_address
 from sampan.machinery import errors
@@ -118,6 +119,8 @@ class Kubelets:
             raise errors.service_unavailable(f"the kubelet of hollow node {name} listens on no port")
         host = node_address(node, self.access.address_types)
         server_name = name if self.access.verifies_node_names else ""
+        if any(len(label) > LABEL_MAX for label in server_name.split(".")):
+            raise errors.service_unavailable(f"the name of node {name} cannot be verified: it is no host name")
         return Location(host=host, port=kubelet_port(node), is_tls=True, is_kubelet=True, server_name=server_name)
 
     async def check_reachable(self, host: str) -> None:
