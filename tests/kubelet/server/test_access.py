@@ -1,17 +1,29 @@
 """Who may see and do what at the kubelet's port, as the API server says."""
 
 import asyncio
+import ssl
+import time
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import aiohttp
 import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat, load_pem_private_key
+from cryptography.x509.oid import NameOID
 
 from sampan.api.types.authentication_v1 import TokenReview, TokenReviewStatus, UserInfo
 from sampan.api.types.authorization_v1 import SubjectAccessReview, SubjectAccessReviewStatus
+from sampan.cli.pki import CA, SERVER, Pki
 from sampan.kubelet.server.access import Access, subresources
+from sampan.kubelet.server.listening import listening, tls_context
+from sampan.kubelet.server.server import KubeletServer
 from sampan.machinery import errors
 from sampan.machinery.clock import VirtualClock
 from sampan.machinery.delegation import Delegation
+from sampan.testing.keys import KEYS
 from tests.kubelet.server.plain import plain_node, serving
 
 
@@ -90,3 +102,46 @@ def test_over_the_wire(tmp_path: Path) -> None:
                     assert text is None or await answer.text() == text
 
     asyncio.run(main())
+
+
+def test_a_connection_does_not_outlive_the_callers_certificate_and_its_last_name_counts(tmp_path: Path) -> None:
+    later_s = 0.0
+
+    async def main() -> None:
+        nonlocal later_s
+        pki = KEYS.write(tmp_path / "pki")
+        delegation = Delegation(client=_Reviews(), clock=VirtualClock())  # type: ignore[arg-type]
+        access = Access(node="plain", delegation=delegation, allows_anonymous=True, now=lambda: time.time() + later_s)
+        names = [x509.NameAttribute(NameOID.COMMON_NAME, name) for name in ("admin", "reader")]
+        caller = ssl.create_default_context(cafile=str(pki.certificate(CA)))
+        caller.load_cert_chain(_issued(pki, x509.Name(names), tmp_path / "caller.pem"))
+        async with asyncio.timeout(60), plain_node(tmp_path) as node:
+            kubelet = KubeletServer(view=node, clock=VirtualClock(), access=access)
+            tls = tls_context(pki.certificate(SERVER), pki.key(SERVER), pki.certificate(CA))
+            async with (
+                listening(kubelet.answer, host="127.0.0.1", port=0, tls=tls) as port,
+                aiohttp.ClientSession(connector=aiohttp.TCPConnector(ssl=caller, limit=1)) as session,
+            ):
+                codes = []
+                for path in ("/stats/summary", "/configz", "/stats/summary"):
+                    async with session.get(f"https://127.0.0.1:{port}{path}") as answer:
+                        codes.append(answer.status)
+                        await answer.read()
+                later_s = 366 * 24 * 3600.0
+                async with session.get(f"https://127.0.0.1:{port}/stats/summary") as answer:
+                    codes.append(answer.status)
+        assert codes == [200, 403, 200, 401], "the caller is reader, not admin"
+
+    asyncio.run(main())
+
+
+def _issued(pki: Pki, subject: x509.Name, path: Path) -> Path:
+    key, now = ec.generate_private_key(ec.SECP256R1()), datetime.now(UTC)
+    ca = x509.load_pem_x509_certificate(pki.certificate(CA).read_bytes())
+    ca_key = load_pem_private_key(pki.key(CA).read_bytes(), password=None)
+    builder = x509.CertificateBuilder(ca.subject, subject, key.public_key(), 1, now, now + timedelta(days=1))
+    certificate = builder.sign(ca_key, hashes.SHA256())  # type: ignore[arg-type]
+    path.write_bytes(
+        certificate.public_bytes(Encoding.PEM) + key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
+    )
+    return path

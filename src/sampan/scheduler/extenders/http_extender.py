@@ -97,7 +97,7 @@ class HttpExtender:
                 return msgspec.json.decode(await answer.read() or b"null")
         except (aiohttp.ClientError, TimeoutError, OSError) as fault:
             raise ExtenderError(f'Post "{url}": {fault or "context deadline exceeded"}') from fault
-        except msgspec.DecodeError as fault:
+        except (msgspec.DecodeError, RecursionError) as fault:
             raise ExtenderError(f"extender at URL {url}: {fault}") from fault
 
     def _read(self, read: Any, answer: Any) -> Any:
