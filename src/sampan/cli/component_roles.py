@@ -8,7 +8,7 @@ change them.
 from __future__ import annotations
 
 import asyncio
-from contextlib import suppress
+import logging
 from typing import Final
 
 from sampan.api.types.meta_v1 import ObjectMeta
@@ -16,6 +16,8 @@ from sampan.api.types.rbac_v1 import ClusterRole, ClusterRoleBinding, PolicyRule
 from sampan.cli.pki import KUBELET_CLIENT_USER
 from sampan.machinery import errors
 from sampan.machinery.client import Client
+
+log = logging.getLogger(__name__)
 
 FLEET_USER: Final = "system:sampan:fleet"
 _RBAC: Final = "rbac.authorization.k8s.io"
@@ -44,17 +46,23 @@ def bindings() -> list[ClusterRoleBinding]:
 
 
 async def ensure_component_roles(client: Client) -> None:
-    """Create what is missing; all at once, so that the writes share a commit."""
+    """Create what is missing; all at once, so that the writes share a commit.
 
-    async def create_role(role: ClusterRole) -> None:
-        with suppress(errors.AlreadyExists):
-            await client.of(ClusterRole).create(role)
+    A cluster whose store cannot be written to, because its disk is full, starts all the same.
+    """
 
-    async def create_binding(binding: ClusterRoleBinding) -> None:
-        with suppress(errors.AlreadyExists):
-            await client.of(ClusterRoleBinding).create(binding)
+    async def create(obj: ClusterRole | ClusterRoleBinding) -> None:
+        try:
+            if isinstance(obj, ClusterRole):
+                await client.of(ClusterRole).create(obj)
+            else:
+                await client.of(ClusterRoleBinding).create(obj)
+        except errors.AlreadyExists:
+            return
+        except errors.ApiError as error:
+            log.error("cannot create %s %s: %s", type(obj).__name__, obj.metadata.name, error)
 
-    await asyncio.gather(*map(create_role, roles()), *map(create_binding, bindings()))
+    await asyncio.gather(*map(create, [*roles(), *bindings()]))
 
 
 def _role(name: str, *rules: PolicyRule) -> ClusterRole:
