@@ -62,7 +62,7 @@ async def ensure_component_roles(client: Client) -> None:
         except errors.ApiError as error:
             log.error("cannot create %s %s: %s", type(obj).__name__, obj.metadata.name, error)
 
-    await asyncio.gather(*map(create, [*roles(), *bindings()]))
+    await asyncio.gather(*map(create, roles()), *map(create, bindings()))
 
 
 def _role(name: str, *rules: PolicyRule) -> ClusterRole:
