@@ -68,13 +68,16 @@ class HostileCluster:
         body: Any = None,
         *,
         token: str = "",
+        password: str = "",
         certificate: str = "",
         media: str = "application/json",
     ) -> Reply:
-        """Send a request as the owner of a token or a certificate; as the administrator without either."""
-        context = self.context(certificate or ("" if token else "admin")) if not token else self._bare()
+        """Send a request by a token, `user:password` or a certificate; as the administrator without any."""
+        context = self._bare() if token or password else self.context(certificate or "admin")
         link = http.client.HTTPSConnection("127.0.0.1", self.port, context=context, timeout=PATIENCE_S)
-        headers = {"Content-Type": media, **({"Authorization": f"Bearer {token}"} if token else {})}
+        headers = {"Content-Type": media}
+        if token or password:
+            headers["Authorization"] = f"Bearer {token}" if token else f"Basic {encoded(password.encode())}"
         try:
             link.request(method, path, None if body is None else json.dumps(body).encode(), headers)
             answer = link.getresponse()
@@ -106,8 +109,10 @@ def hostile_cluster(home: Path, *words: str) -> Iterator[HostileCluster]:
     files.mkdir()
     tokens = files / "tokens.csv"
     tokens.write_text("viewtoken,viewer,1\ncsrtoken,requester,2\n")
+    passwords = files / "passwords.csv"
+    passwords.write_text("same,ann,3\nsame,ben,4\n")
     where = ("--secure-port", str(port), "--bind-address", "127.0.0.1", "--token-auth-file", str(tokens))
-    sampan("up", "--detach", *where, *words)
+    sampan("up", "--detach", *where, "--basic-auth-file", str(passwords), *words)
     try:
         yield HostileCluster(sampan, port, sampan.folder(), files)
     finally:

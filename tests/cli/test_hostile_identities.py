@@ -319,6 +319,14 @@ def test_a_token_of_deeply_nested_json_is_not_believed(cluster: HostileCluster, 
     assert cluster.send("GET", "/version", token=token).code == 401
 
 
+def test_two_users_with_the_same_password_are_both_themselves(cluster: HostileCluster) -> None:
+    """Of two such lines the first user was dropped."""
+    path = "/apis/authentication.k8s.io/v1/selfsubjectreviews"
+    replies = [cluster.send("POST", path, {}, password=f"{user}:same") for user in ("ann", "ben")]
+    assert [reply.json["status"]["userInfo"]["username"] for reply in replies] == ["ann", "ben"]
+    assert cluster.send("POST", path, {}, password="cid:same").code == 401
+
+
 # -- components ------------------------------------------------------------------------------------------------------
 
 

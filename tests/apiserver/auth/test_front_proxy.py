@@ -19,6 +19,7 @@ from sampan.apiserver.call import Call, Query, User
 from sampan.apiserver.config import ServerConfig, TlsFiles
 from sampan.apiserver.server import ApiServer
 from sampan.cli.pki import ADMIN, CA, SERVER
+from sampan.machinery import errors
 from sampan.machinery.certificates import KeyPair, Request, issue, make_ca
 from sampan.machinery.clock import RealClock
 from sampan.machinery.peer_certificates import PeerCertificate
@@ -66,6 +67,14 @@ def test_headers_name_the_caller_and_go_no_further() -> None:
 )
 def test_who_names_nobody(headers: list[tuple[str, str]], more: dict[str, Any]) -> None:
     assert named(*headers, **more)[0] is None
+
+
+def test_a_proxy_whose_certificate_has_ended_names_nobody() -> None:
+    settings = FrontProxySettings(ca=Path("unused"), **HEADERS)
+    certificate = PeerCertificate("front", (), 1000.0)
+    call = Call(method="GET", path="/", query=Query(""), headers={"X-Remote-User": "ann"}, proxy=certificate)
+    with pytest.raises(errors.Unauthorized):
+        FrontProxyAuthenticator(settings, now=lambda: 1000.1).authenticate(call)
 
 
 # -- over TLS --------------------------------------------------------------------------------------------------------
