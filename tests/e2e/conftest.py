@@ -1,11 +1,13 @@
 """What end-to-end tests share."""
 
+import gc
 import logging
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from sampan.cli.serving import COLLECTED_AFTER
 from sampan.machinery import loop_watchdog
 from tests.e2e.kubectl.command import Kubectl, find
 
@@ -21,6 +23,15 @@ class _Stalls(logging.Handler):
         message = record.getMessage()
         if "importlib._bootstrap" not in message:  # modules are loaded once
             self.messages.append(message)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _collected_as_in_a_server() -> Iterator[None]:
+    """A run of tests piles up objects, and the collector would hold a cluster's loop while it looks at all of them."""
+    thresholds = gc.get_threshold()
+    gc.set_threshold(*COLLECTED_AFTER)
+    yield
+    gc.set_threshold(*thresholds)
 
 
 @pytest.fixture(autouse=True)

@@ -24,7 +24,7 @@ from sampan.apiserver.registry.strategy import Context, Finish, Strategy
 from sampan.machinery import errors
 from sampan.machinery.apply.managed import differ_in_time_only
 from sampan.machinery.clock import Clock
-from sampan.storage.backend import Backend, Conflict, Entry
+from sampan.storage.backend import Backend, Conflict, Entry, StorageError
 from sampan.storage.cacher import Cacher, Item
 from sampan.storage.cacher.splice import respliced, splice
 
@@ -153,7 +153,7 @@ class Store:
         meta.resourceVersion = ""
         raw = await ctx.compute(self.codec.encode, obj)
         _check_size(raw)
-        revision = await self.backend.put(key, raw, expected=0, ttl_s=self._ttl_s)
+        revision = await self._put(key, raw, expected=0)
         return self._written(obj, raw, revision, created=True)
 
     def _already_exists(self, meta: Any, entry: Entry | None) -> errors.ApiError:
@@ -262,7 +262,7 @@ class Store:
         if meta.deletionTimestamp is None:  # what is stored already must not become impossible to delete
             _check_size(raw)
         key = present.item.key
-        revision = await self.backend.put(key, raw, expected=present.revision, ttl_s=self._ttl_s)
+        revision = await self._put(key, raw, expected=present.revision)
         return self._written(obj, raw, revision)
 
     async def _is_to_be_rewritten(self, present: Present) -> bool:
@@ -345,6 +345,14 @@ class Store:
         return revision
 
     # -- parts -------------------------------------------------------------------------------------------------------
+
+    async def _put(self, key: str, raw: bytes, *, expected: int) -> int:
+        try:
+            return await self.backend.put(key, raw, expected=expected, ttl_s=self._ttl_s)
+        except StorageError as error:
+            if TOO_LARGE in str(error):  # etcd's limit may be set lower, and it counts escapes
+                raise errors.unexpected(TOO_LARGE) from error
+            raise
 
     def _invalid(self, obj: Any, faults: list[errors.FieldError]) -> errors.ApiError:
         return errors.invalid(self.resource.kind, obj.metadata.name, faults, group=self.resource.group)

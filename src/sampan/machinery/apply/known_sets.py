@@ -1,6 +1,8 @@
 """Sets by the bytes that say them: objects of one kind, and one object's entries from write to write, mostly say the
 same."""
 
+from contextlib import suppress
+
 from sampan.machinery.apply import sets
 from sampan.machinery.apply.forms import Forms, MissingVersion
 from sampan.machinery.apply.schema_changes import reconciled
@@ -35,7 +37,8 @@ class KnownSets:
         if len(raw) > _LONGEST:
             return
         if len(self._known) >= _MOST:
-            del self._known[next(iter(self._known))]
+            with suppress(KeyError, RuntimeError):  # the worker thread for large objects may have been faster
+                del self._known[next(iter(self._known))]
         self._known[raw, api_version] = found
 
     def _reconciled(self, fields: Fields, api_version: str) -> Fields:
