@@ -52,6 +52,8 @@ class Endpoints:
         self.upstream = upstream
         self.versions, self.ownership = Versions(registry), Ownership(registry)
         self.scales = ScaleOwnership(self.ownership)
+        self._yaml_worker = WorkerThread("sampan-yaml")
+        """For YAML that is small. It is not to wait for others' large objects, each of which can take a second."""
         self._worker = WorkerThread("sampan-large-object")
 
     # -- reads -------------------------------------------------------------------------------------------------------
@@ -223,16 +225,16 @@ class Endpoints:
     async def delete_options(self, call: Call) -> DeleteOptions:
         if not call.body:
             return options.delete_options_of_query(call.query)
-        if bodies.is_large(call):
-            return options.checked_delete_options(await self._worker.run(bodies.read_delete_options, call))
+        if (worker := self._worker_for(call)) is not None:
+            return options.checked_delete_options(await worker.run(bodies.read_delete_options, call))
         return options.checked_delete_options(bodies.read_delete_options(call))
 
     # -- parts -------------------------------------------------------------------------------------------------------
 
     async def read_object(self, call: Call, codec: ResourceCodec, validation: str) -> Any:
         """The object in the body, as `bodies.read_object` reads it, away from the event loop if it is large."""
-        if bodies.is_large(call):
-            return await self._worker.run(bodies.read_object, call, codec, validation)
+        if (worker := self._worker_for(call)) is not None:
+            return await worker.run(bodies.read_object, call, codec, validation)
         return bodies.read_object(call, codec, validation)
 
     def codec(self, resource: Resource) -> ResourceCodec:
@@ -256,8 +258,13 @@ class Endpoints:
             version=_resource(call).version,
             warn=call.warn,
             has_enough_warnings=call.has_enough_warnings,
-            worker=self._worker if bodies.is_large(call) else None,
+            worker=self._worker_for(call),
         )
+
+    def _worker_for(self, call: Call) -> WorkerThread | None:
+        if not bodies.is_large(call):
+            return None
+        return self._worker if len(call.body) > limits.INLINE_BODY_BYTES else self._yaml_worker
 
     def _note_size(self, ctx: Context, present: Present) -> None:
         """Process a large object that a small request changes in the worker thread as well."""

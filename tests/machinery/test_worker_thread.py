@@ -1,0 +1,68 @@
+"""The worker thread: results, errors, order, and work that nobody waits for any more."""
+
+import asyncio
+import threading
+
+import pytest
+
+from sampan.machinery.worker_thread import WorkerThread
+
+
+def test_results_and_errors_come_back() -> None:
+    async def check() -> None:
+        worker = WorkerThread("test")
+        assert await worker.run(pow, 2, 10) == 1024
+        with pytest.raises(ZeroDivisionError):
+            await worker.run(divmod, 1, 0)
+        assert await worker.run(threading.get_ident) != threading.get_ident()
+
+    asyncio.run(check())
+
+
+def test_work_is_done_one_after_the_other_in_order() -> None:
+    done: list[int] = []
+
+    async def check() -> None:
+        worker = WorkerThread("test")
+        threads = await asyncio.gather(*(worker.run(_note, done, number) for number in range(50)))
+        assert done == list(range(50))
+        assert len(set(threads)) <= 50
+
+    asyncio.run(check())
+
+
+def _note(done: list[int], number: int) -> int:
+    done.append(number)
+    return threading.get_ident()
+
+
+def test_work_of_a_client_that_has_left_is_not_started() -> None:
+    started, go, done = threading.Event(), threading.Event(), list[str]()
+
+    def first() -> None:
+        started.set()
+        go.wait(60)
+
+    async def check() -> None:
+        worker = WorkerThread("test")
+        running = asyncio.create_task(worker.run(first))
+        await asyncio.to_thread(started.wait, 60)
+        waiting = asyncio.create_task(worker.run(done.append, "second"))
+        await asyncio.sleep(0)
+        waiting.cancel()
+        await asyncio.wait([waiting])
+        go.set()
+        await running
+        await worker.run(done.append, "third")
+
+    asyncio.run(check())
+    assert done == ["third"]
+
+
+def test_the_thread_ends_when_there_is_no_work() -> None:
+    async def check() -> threading.Thread:
+        return await WorkerThread("test").run(threading.current_thread)
+
+    thread = asyncio.run(check())
+    thread.join(60)
+    assert not thread.is_alive()
