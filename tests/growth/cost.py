@@ -49,7 +49,6 @@ class Growth:
 @contextmanager
 def without_collector() -> Iterator[None]:
     """Garbage collections come at odd times, and cost what other tests left behind."""
-    gc.collect()
     gc.disable()
     try:
         yield

@@ -126,20 +126,21 @@ async def measured_cluster() -> AsyncIterator[Cluster]:
         yield made
 
 
-def fitting(case: Case, count: int) -> int:
-    """The count, or less where the body would be above the limit for bodies."""
-    while len(case.body(count)) > limits.REQUEST_BODY_BYTES:
+def fitting(case: Case, count: int) -> tuple[int, bytes]:
+    """The body, with fewer items than `count` where it would be above the limit for bodies."""
+    while len(body := case.body(count)) > limits.REQUEST_BODY_BYTES:
         count //= 2
-    return count
+    return count, body
 
 
 async def create_growth(server: Cluster, case: Case, count: int) -> Growth:
     """A dry run of a creation."""
-    count, body = fitting(case, count), b""
+    count, largest = fitting(case, count)
+    body = largest
 
     async def prepare(size: int) -> None:
         nonlocal body
-        body = case.body(size)
+        body = largest if size == count else case.body(size)
 
     async def work(size: int) -> None:
         reply = await server.asks.send("POST", f"{case.collection}?dryRun=All", body, content_type="application/json")
@@ -151,7 +152,7 @@ async def create_growth(server: Cluster, case: Case, count: int) -> Growth:
 async def update_growth(server: Cluster, case: Case, count: int, change: Change) -> Growth | None:
     """A dry run of an update from one grown object to another, which has the items changed. None if the server does not
     take such an object at all."""
-    count, body = fitting(case, count), b""
+    count, body = fitting(case, count)
     subresource = "/status" if case.is_of_status else ""
     if await _stored(server, case, count, subresource) is None:
         return None

@@ -1,0 +1,120 @@
+"""What used to compare all pairs says the same as all pairs would, as far as it says anything."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from sampan.api import limits
+from sampan.api.types.core_v1 import (
+    ConfigMapVolumeSource,
+    Container,
+    ContainerPort,
+    KeyToPath,
+    PodSpec,
+    Toleration,
+    Volume,
+)
+from sampan.api.types.meta_v1 import ObjectMeta
+from sampan.apiserver.admission.runtime_class import TolerationCover, merged
+from sampan.apiserver.registry.podspec.overlaps import overlap_warnings
+from sampan.apiserver.registry.podspec.warnings import warnings_for
+
+PORTS = st.builds(
+    ContainerPort,
+    containerPort=st.sampled_from([80, 81]),
+    protocol=st.sampled_from(["TCP", "UDP"]),
+    hostPort=st.sampled_from([0, 0, 1, 2]),
+    hostIP=st.sampled_from(["", "", "10.0.0.1", "10.0.0.2"]),
+)
+
+
+@given(st.lists(PORTS, max_size=20))
+@settings(max_examples=200)
+def test_warnings_about_ports(ports: list[ContainerPort]) -> None:
+    spec = PodSpec(containers=[Container(name="c", image="x", ports=ports)])
+    told = [text for text in warnings_for(spec, ObjectMeta()) if " port definition with " in text]
+    wanted = [
+        f"spec.containers[0].ports[{i}]: {text} with spec.containers[0].ports[{j}]"
+        for i in range(len(ports))
+        for j in range(i)
+        if (text := _clash(ports[i], ports[j]))
+    ]
+    assert told == wanted[: limits.WARNINGS_OF_PAIRS]
+
+
+def _clash(port: ContainerPort, other: ContainerPort) -> str:
+    if (port.containerPort, port.protocol) != (other.containerPort, other.protocol):
+        return ""
+    if (port.hostIP, port.hostPort) == (other.hostIP, other.hostPort):
+        return "duplicate port definition"
+    if port.hostPort == 0 or other.hostPort == 0:
+        return "overlapping port definition"
+    is_ambiguous = port.hostPort == other.hostPort and bool(port.hostIP) != bool(other.hostIP)
+    return "dangerously ambiguous port definition" if is_ambiguous else ""
+
+
+@given(st.lists(st.text("ab/.", max_size=6), max_size=25))
+@settings(max_examples=300)
+def test_warnings_about_paths(paths: list[str]) -> None:
+    items = [KeyToPath(key="k", path=path) for path in paths]
+    volume = Volume(name="v", configMap=ConfigMapVolumeSource(name="m", items=items))
+    told = [text.partition("overlapping paths: ")[2] for text in overlap_warnings([volume])]
+    cut = [path.rstrip("/") for path in paths]
+    wanted = [
+        f'"{cut[i]}" with "{cut[j]}"'
+        for i in range(len(cut))
+        for j in range(i)
+        if cut[i] and cut[j] and (f"{cut[i]}/".startswith(f"{cut[j]}/") or f"{cut[j]}/".startswith(f"{cut[i]}/"))
+    ]
+    assert told == wanted[: limits.WARNINGS_OF_PAIRS]
+
+
+TOLERATIONS = st.builds(
+    Toleration,
+    key=st.sampled_from(["", "a", "b"]),
+    operator=st.sampled_from(["", "Equal", "Exists", "Lt"]),
+    value=st.sampled_from(["", "x"]),
+    effect=st.sampled_from(["", "NoSchedule", "NoExecute"]),
+    tolerationSeconds=st.sampled_from([None, None, 1, 5]),
+)
+
+
+def _covers(wide: Toleration, narrow: Toleration) -> bool:
+    if wide == narrow:
+        return True
+    if narrow.key != wide.key and not (wide.key == "" and wide.operator == "Exists"):
+        return False
+    if wide.effect not in ("", narrow.effect):
+        return False
+    if wide.effect == "NoExecute" and wide.tolerationSeconds is not None:
+        seconds = narrow.tolerationSeconds
+        if seconds is None or seconds > wide.tolerationSeconds:
+            return False
+    if wide.operator in ("Equal", ""):
+        return narrow.operator == "Equal" and narrow.value == wide.value
+    return wide.operator == "Exists"
+
+
+def _merged(tolerations: Sequence[Toleration]) -> list[Any]:
+    kept: list[Toleration] = []
+    for index, toleration in enumerate(tolerations):
+        later = [other for other in tolerations[index + 1 :] if other != toleration]
+        if not any(_covers(other, toleration) for other in (*kept, *later)):
+            kept.append(toleration)
+    return kept
+
+
+@given(st.lists(TOLERATIONS, max_size=12))
+@settings(max_examples=500)
+def test_tolerations_that_others_cover(tolerations: list[Toleration]) -> None:
+    assert merged(tolerations) == _merged(tolerations)
+
+
+@given(st.lists(TOLERATIONS, max_size=8), TOLERATIONS)
+@settings(max_examples=300)
+def test_whether_a_toleration_is_covered(wide: list[Toleration], narrow: Toleration) -> None:
+    assert TolerationCover(wide).covers(narrow) == any(_covers(one, narrow) for one in wide)
