@@ -3,6 +3,7 @@
 import asyncio
 import os
 import subprocess
+import sys
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -95,6 +96,112 @@ def test_a_file_system_runs_full(small_disk: Path) -> None:
             return client.acknowledged
 
     check_file(path, asyncio.run(work()))
+
+
+def _fill(directory: Path) -> None:
+    """Take what space there is."""
+    with (directory / "filler").open("ab") as filler:
+        for size in (1 << 16, 1 << 12, 1):
+            while True:
+                try:
+                    os.write(filler.fileno(), bytes(size))
+                except OSError:
+                    break
+
+
+def test_objects_can_be_deleted_on_a_full_disk(small_disk: Path) -> None:
+    path = small_disk / "state.db"
+
+    async def work() -> None:
+        async with _client(SqliteBackend(path=path, clock=VirtualClock())) as client:
+            for _ in range(10):
+                assert not await client.write()
+            _fill(small_disk)
+            errors = await client.write_until_it_fails()
+            assert {str(error) for error in errors} == {f"{path}: no space left on device"}
+            assert client.backend.write_failure == f"{path}: no space left on device"
+            for ack in client.acknowledged:
+                await client.backend.delete(ack.key)
+            assert (await client.backend.range("/")).entries == []
+            assert await client.write(), "the disk is still full"
+
+    asyncio.run(work())
+
+
+def test_what_was_deleted_on_a_full_disk_makes_room(small_disk: Path) -> None:
+    path = small_disk / "state.db"
+
+    async def work() -> None:
+        clock = VirtualClock()
+        async with _client(SqliteBackend(path=path, clock=clock)) as client:
+            await client.write_until_it_fails()
+            for ack in client.acknowledged:
+                await client.backend.delete(ack.key)
+            for _ in range(20):
+                await client.backend.idle()
+                if not client.backend.write_failure:
+                    break
+                await clock.advance(5)
+            assert not await client.write()
+
+    asyncio.run(work())
+
+
+_WRITER = """
+import asyncio, os, signal, sys
+from pathlib import Path
+from sampan.machinery.clock import RealClock
+from sampan.storage.sqlite import SqliteBackend
+
+async def write() -> None:
+    async with SqliteBackend(path=Path(sys.argv[1]), clock=RealClock()) as backend:
+        for number in range(160):
+            await backend.put(f"/registry/pods/{number:03}", b"%d" % number * 1000)
+        if sys.argv[2] == "killed":
+            os.kill(os.getpid(), signal.SIGKILL)
+
+asyncio.run(write())
+"""
+
+
+@pytest.mark.parametrize("end", ["closed", "killed"])
+def test_a_store_opens_on_a_full_disk(small_disk: Path, end: str) -> None:
+    path = small_disk / "state.db"
+    subprocess.run([sys.executable, "-c", _WRITER, str(path), end])
+    _fill(small_disk)
+
+    async def look() -> None:
+        async with SqliteBackend(path=path, clock=VirtualClock()) as backend:
+            page = await backend.range("/")
+            assert [entry.value for entry in page.entries] == [b"%d" % number * 1000 for number in range(160)]
+            with pytest.raises(Unavailable, match="no space left on device"):
+                await _put_many(backend)
+            for entry in page.entries:
+                await backend.delete(entry.key)
+
+    asyncio.run(look())
+    asyncio.run(_has_only(path, "/other/"))
+
+
+async def _put_many(backend: SqliteBackend) -> None:
+    for number in range(2000):
+        await backend.put(f"/other/{number}", os.urandom(3000))
+
+
+async def _has_only(path: Path, prefix: str) -> None:
+    async with SqliteBackend(path=path, clock=VirtualClock()) as backend:
+        page = await backend.range("/")
+        assert all(entry.key.startswith(prefix) for entry in page.entries)
+
+
+def test_a_read_only_directory_is_named_as_the_reason(small_disk: Path) -> None:
+    subprocess.run(["mount", "-o", "remount,ro", str(small_disk)], check=True)
+
+    async def work() -> None:
+        with pytest.raises(Unavailable, match=r"state\.db: read-only file system"):
+            await SqliteBackend(path=small_disk / "state.db", clock=VirtualClock()).__aenter__()
+
+    asyncio.run(work())
 
 
 def test_sqlite_reports_full(tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import ipaddress
+import logging
 import os
 import socket
 import sys
@@ -32,6 +33,8 @@ from sampan.cli.scheduler_flags import scheduler_options, scheduler_settings
 from sampan.cli.server_flags import BIND_LOCALLY, etcd_config, server_config, server_options
 from sampan.cli.serving import leave, serve, set_up_logs
 from sampan.cli.terms import TermsConfig
+
+log = logging.getLogger(__name__)
 
 _SERVICE_NAMES = tuple("kubernetes" + end for end in ("", ".default", ".default.svc", ".default.svc.cluster.local"))
 
@@ -96,7 +99,10 @@ def _run(where: ClusterDir, given: dict[str, Any], began: float, undo: Callable[
             write()
             names = server_names(given, config.server.service_cluster_ip_range)
             config.renewals.add(KeptPki(pki=Pki(where.pki), names=names, on_renewed=write))
-            where.write_note(note)
+            try:
+                where.write_note(note)
+            except OSError as error:  # a full disk: the cluster can run, and objects can be deleted
+                log.warning("cannot write the note of the running process in %s: %s", where.path, error.strerror)
             is_up = True
             _tell(note, time.monotonic() - began)
 

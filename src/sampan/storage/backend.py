@@ -170,3 +170,7 @@ class Backend(Protocol):
 
     async def size(self) -> int:
         """Bytes the store takes up."""
+
+    @property
+    def write_failure(self) -> str:
+        """Why writes other than deletions are refused at present, as far as is known; empty if they are not."""

@@ -98,6 +98,10 @@ class MemoryBackend:
         self._readable(0)
         return sum(len(event.value or b"") for history in self._histories.values() for event in history)
 
+    @property
+    def write_failure(self) -> str:
+        return ""
+
     async def _write(self, write: Write) -> int:
         await asyncio.sleep(0)  # let others in between, as every real store does
         current = self._entry(write.key, self._readable(0))

@@ -45,13 +45,27 @@ def store_check(backend: Backend) -> Check:
     return Check("etcd", probe)
 
 
+def writable_store_check(backend: Backend) -> Check:
+    """Asks the store, and fails while it refuses writes: for want of space, or because the disk is read-only."""
+    answers = store_check(backend)
+
+    async def probe() -> None:
+        await answers.probe()
+        if reason := backend.write_failure:
+            raise RuntimeError(f"writes are refused: {reason}")
+
+    return Check(answers.name, probe)
+
+
 class Health:
     def __init__(self, *, checks: Iterable[Check] = (), ready_checks: Iterable[Check] = ()) -> None:
+        """A check of readiness takes the place of another one with its name."""
         live = (*ALWAYS, *checks)
+        ready = {check.name: check for check in (*live, *ready_checks)}
         self.checks: dict[str, Sequence[Check]] = {
             "healthz": live,
             "livez": live,
-            "readyz": (*live, *ready_checks),
+            "readyz": tuple(ready.values()),
         }
         """By path; each in the order in which it is told."""
 
@@ -105,4 +119,4 @@ def _answer(text: str, code: int = 200) -> BytesAnswer:
     return BytesAnswer(text.encode(), code=code, headers=dict(_NO_SNIFF))
 
 
-__all__ = ["Check", "Health", "store_check"]
+__all__ = ["Check", "Health", "store_check", "writable_store_check"]

@@ -9,7 +9,7 @@ from sampan.apiserver.special.debug import Debug
 from sampan.apiserver.special.discovery import Discovery
 from sampan.apiserver.special.flight import PATH as FLIGHT
 from sampan.apiserver.special.flight import Flight
-from sampan.apiserver.special.health import Check, Health, store_check
+from sampan.apiserver.special.health import Check, Health, store_check, writable_store_check
 from sampan.apiserver.special.index import Index
 from sampan.apiserver.special.openapi import OpenApi
 from sampan.apiserver.special.openid import CONFIGURATION, KEYS, OpenId
@@ -41,7 +41,10 @@ def special_paths(
     `checks` are parts of its health, besides those that every server has, `ready_checks` only of its readiness.
     `debug` are more handlers below /debug, by their whole paths; it is looked at when somebody asks."""
     discovery = Discovery(scheme=registry.scheme, address=address)
-    health = Health(checks=[store_check(registry.backend), *checks], ready_checks=ready_checks)
+    health = Health(
+        checks=[store_check(registry.backend), *checks],
+        ready_checks=[writable_store_check(registry.backend), *ready_checks],
+    )
     handlers: dict[str, Special] = {
         "api": discovery.core,
         "apis": discovery.groups,

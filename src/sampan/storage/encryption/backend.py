@@ -58,6 +58,10 @@ class EncryptingBackend:
     async def size(self) -> int:
         return await self._inner.size()
 
+    @property
+    def write_failure(self) -> str:
+        return self._inner.write_failure
+
     async def is_stale(self, key: str) -> bool:
         """Whether what is stored should be written again, though nothing about it changes: its key is not the first."""
         entry, _ = await self._inner.get(key)

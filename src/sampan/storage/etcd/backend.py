@@ -153,6 +153,10 @@ class EtcdBackend:
         size: int = (await self._client.call(self._client.status, self._client.status.request())).dbSize
         return size
 
+    @property
+    def write_failure(self) -> str:
+        return self._writer.failure
+
     def _check_open(self) -> None:
         if not self._is_open:
             raise _closed()

@@ -24,6 +24,8 @@ class Writer:
     def __init__(self, *, client: Client, keys: wire.Keys, leases: Leases, seen: Seen, since: Since) -> None:
         self._client, self._keys, self._leases = client, keys, leases
         self._seen, self._since = seen, since
+        self.failure = ""
+        """Why etcd refuses puts: it has raised its NOSPACE alarm; empty once it has taken one again."""
 
     async def put(self, key: str, value: bytes, expected: int | None, ttl_s: float | None) -> int:
         return await self._carry_out(Write(key=key, value=value, expected=expected), ttl_s)
@@ -79,6 +81,8 @@ class Writer:
         if write.value is None and not first.response_delete_range.deleted:
             raise Conflict(write.key, None)
         revision: int = answer.header.revision
+        if write.value is not None:
+            self.failure = ""
         return revision
 
     def _entry(self, found: Any) -> Entry | None:
@@ -102,7 +106,8 @@ class Writer:
             if verdict.outcome is Outcome.DONE:
                 return verdict.revision
         may_have_happened = events is None or lost is not None
-        raise Unavailable(f"etcd is full: {full.text}", may_have_happened=may_have_happened) from full
+        self.failure = f"etcd is full: {full.text}"
+        raise Unavailable(self.failure, may_have_happened=may_have_happened) from full
 
 
 def _final(error: Exception, lost: Fault | None) -> Exception:

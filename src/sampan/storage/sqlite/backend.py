@@ -45,6 +45,7 @@ class _Parts:
     commits: GroupCommit
     readers: Readers
     upkeep: Upkeep
+    log: Log
 
 
 class SqliteBackend:
@@ -70,7 +71,7 @@ class SqliteBackend:
             self._parts = await self._open(running)
             running.push_async_callback(self._finish)
             tasks = await running.enter_async_context(asyncio.TaskGroup())
-            for background in (self._expiry.run(), self._parts.upkeep.run()):
+            for background in (self._expiry.run(), self._parts.upkeep.run(), self._parts.upkeep.run_recovery()):
                 running.callback(tasks.create_task(background).cancel)
             self._running = running.pop_all()
         return self
@@ -120,6 +121,10 @@ class SqliteBackend:
             raise FutureRevision(revision, self._hub.revision)
         await upkeep.compact(revision)
 
+    @property
+    def write_failure(self) -> str:
+        return self._parts.log.write_failure if self._parts is not None else ""
+
     async def size(self) -> int:
         self._open_parts()
         files = [self._path, self._path.with_name(self._path.name + "-wal")]
@@ -136,7 +141,7 @@ class SqliteBackend:
         self._hub.revision = log.revision
         readers = Readers(driver=self._driver, path=self._path, threads=self._config.reader_threads)
         running.push_async_callback(readers.close)
-        commits = GroupCommit(worker=worker, log=log, publish=self._publish)
+        commits = GroupCommit(worker=worker, log=log, publish=self._publish, on_failure=self._on_failure)
         upkeep = Upkeep(
             clock=self._clock,
             log=log,
@@ -145,7 +150,11 @@ class SqliteBackend:
             history_s=self._config.history_s,
             history_revisions=self._config.history_revisions,
         )
-        return _Parts(commits=commits, readers=readers, upkeep=upkeep)
+        return _Parts(commits=commits, readers=readers, upkeep=upkeep, log=log)
+
+    def _on_failure(self) -> None:
+        if self._parts is not None:
+            self._parts.upkeep.note_failure()
 
     async def _finish(self) -> None:
         """Take nothing new, finish what is under way, and tell the watches last, since they get that too."""

@@ -25,11 +25,15 @@ _BATCH_BYTES = 8 << 20
 
 
 class GroupCommit:
-    def __init__(self, *, worker: Worker, log: Log, publish: Publish) -> None:
+    def __init__(
+        self, *, worker: Worker, log: Log, publish: Publish, on_failure: Callable[[], None] = lambda: None
+    ) -> None:
+        """`on_failure` is called after a batch when the store refuses writes."""
         self._loop = asyncio.get_running_loop()
         self._worker = worker
         self._log = log
         self._publish = publish
+        self._on_failure = on_failure
         self._writes: deque[tuple[Write, asyncio.Future[int]]] = deque()
         self._jobs: deque[tuple[Callable[[], Any], asyncio.Future[Any]]] = deque()
         self._is_job_next = False
@@ -114,6 +118,8 @@ class GroupCommit:
                 else:
                     answer(answered, None, outcome)
         finally:
+            if self._log.write_failure:
+                self._on_failure()
             self._start_next()
 
     def _finish_job(self, answered: asyncio.Future[Any], result: Any, error: BaseException | None) -> None:

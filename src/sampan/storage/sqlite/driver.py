@@ -11,6 +11,8 @@ from typing import Any, Protocol
 
 BUSY, FULL, NOT_A_DATABASE = 5, 13, 26
 """Primary result codes of SQLite."""
+DISK_FAULTS = frozenset((3, 8, 10, 14))
+"""Result codes that hide what the system said: no permission, read-only, I/O error, cannot open."""
 
 
 class Cursor(Protocol):

@@ -1,17 +1,23 @@
 """The writer's side of the file: transactions that store writes or forget old history. Runs in the writer's thread.
 
 A batch of writes is one transaction. An error of the database fails the whole batch, which then did not happen.
+
+When the disk is full the store gives up its reserve (see `reserve`) and takes deletions only, until there is enough
+space to keep the reserve again.
 """
 
+import errno
 import logging
+import os
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple, TypeVar
 
 from sampan.storage.backend import StorageError, Unavailable
-from sampan.storage.sqlite.driver import BUSY, FULL, Connection, Driver
+from sampan.storage.sqlite.driver import BUSY, DISK_FAULTS, FULL, Connection, Driver
 from sampan.storage.sqlite.plan import Outcome, Plan, carry_out, decide
+from sampan.storage.sqlite.reserve import Reserve, failure_of
 from sampan.storage.sqlite.schema import FIRST_REVISION, open_for_writing
 from sampan.storage.write import Write
 
@@ -23,6 +29,8 @@ COMPACTED_AT_ONCE = 1000
 VACUUMED_AT_ONCE = 512
 """Pages that one step of giving space back moves."""
 _WORTH_VACUUMING = 0.25
+_WAL_PAGES = 1000
+_NO_SPACE = os.strerror(errno.ENOSPC).lower()
 
 
 class Mark(NamedTuple):
@@ -48,9 +56,21 @@ class Log:
         self._connection: Connection | None = None
         self.revision = FIRST_REVISION
         """That of the last write on disk."""
+        self._reserve = Reserve(path)
+        self.is_full = False
+        """There is no space left: only deletions are taken."""
+        self.write_failure = ""
+        """Why writes are refused now; empty if they are not. Other threads read it."""
 
     def open(self) -> Found:
-        connection = self._usable()
+        try:
+            connection = self._usable()
+        except Unavailable:
+            if not self.is_full:
+                raise
+            connection = self._usable()  # with the space that the reserve had
+        if not self._reserve.keep():
+            logger.warning("%s: no space to keep a reserve for deletions", self._path)
         try:
             expiring = connection.execute(
                 "SELECT key, expires, revision FROM live WHERE expires IS NOT NULL"
@@ -71,20 +91,41 @@ class Log:
 
     def commit(self, writes: Sequence[Write]) -> list[Outcome]:
         """What became of each write, durably. Raises `Unavailable` if that is nothing."""
+        if self.is_full:
+            self.recover()
+        was_full = self.is_full
+        try:
+            return self._transaction(lambda connection: self._store(connection, writes))
+        except Unavailable:
+            if was_full or not self.is_full or not any(write.value is None for write in writes):
+                raise
         return self._transaction(lambda connection: self._store(connection, writes))
+
+    def recover(self) -> bool:
+        """Take writes again if that is possible; whether it is."""
+        if self.is_full:
+            if self._reserve.keep():
+                logger.warning("%s: there is space again, all writes are taken", self._path)
+                self.is_full, self.write_failure = False, ""
+        elif self.write_failure:
+            self._transaction(
+                lambda connection: connection.execute("UPDATE meta SET value = value + 1 WHERE name = 'settled'")
+            )
+        return not self.write_failure
 
     def mark(self, mark: Mark) -> None:
         """Remember a mark for the next process."""
         marks = [(mark.revision, "marked_revision"), (mark.at, "marked_at")]
         self._transaction(lambda connection: connection.executemany("UPDATE meta SET value = ? WHERE name = ?", marks))
 
-    def compact_step(self, revision: int) -> bool:
+    def compact_step(self, revision: int, at_once: int = COMPACTED_AT_ONCE) -> bool:
         """Forget a part of the history before `revision`; whether that was the last part."""
-        return self._transaction(lambda connection: self._forget(connection, revision))
+        return self._transaction(lambda connection: self._forget(connection, revision, at_once))
 
-    def vacuum_step(self) -> bool:
-        """Give a part of the free space back to the file system; whether there is no more worth it."""
-        return self._transaction(self._shrink)
+    def vacuum_step(self, least: int = VACUUMED_AT_ONCE, worth: float = _WORTH_VACUUMING) -> bool:
+        """Give a part of the free space back to the file system; whether there is no more worth it: fewer pages than
+        `least`, or than that part of the file."""
+        return self._transaction(lambda connection: self._shrink(connection, least, worth))
 
     def truncate(self) -> None:
         """Move what is in the write-ahead log into the file, and make it short again, if no reader is in the way."""
@@ -101,11 +142,18 @@ class Log:
             try:
                 self._connection = open_for_writing(self._driver, self._path)
                 [last] = self._connection.execute("SELECT max(revision) FROM revisions").fetchone()
+                self._shorten_wal(self._connection)
             except self._driver.error as error:
                 self.close()
                 raise self._unavailable(error) from error
             self.revision = max(last or 0, FIRST_REVISION)
         return self._connection
+
+    def _shorten_wal(self, connection: Connection) -> None:
+        """On a small disk keep the write-ahead log so short that the reserve has room for its pages."""
+        pages = self._reserve.size // 2 // 4096
+        if pages < _WAL_PAGES:
+            connection.execute(f"PRAGMA wal_autocheckpoint = {max(pages, 50)}").fetchall()
 
     def _transaction(self, work: Callable[[Connection], T]) -> T:
         """Do `work` and commit it, or nothing."""
@@ -127,6 +175,8 @@ class Log:
             self._undo(connection, revision)
             self._make_room(error)
             raise self._unavailable(error, may_have_happened=not self._is_undone(error)) from error
+        if not self.is_full:
+            self.write_failure = ""
         return result
 
     def _undo(self, connection: Connection, revision: int) -> None:
@@ -138,7 +188,10 @@ class Log:
             self.close()  # and open it anew for the next batch
 
     def _make_room(self, error: Exception) -> None:
-        """On a full disk: what moves from the write-ahead log into the file leaves room in the log, perhaps enough."""
+        """On a full disk: what moves from the write-ahead log into the file leaves room in the log, perhaps enough. The
+        space of the reserve is for that and for deletions."""
+        if self._driver.code(error) == FULL:
+            self._reserve.give_up()
         if self._driver.code(error) == FULL and self._connection is not None:
             with suppress(self._driver.error):
                 self._connection.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()
@@ -160,20 +213,41 @@ class Log:
         return True
 
     def _unavailable(self, error: Exception, *, may_have_happened: bool = False) -> Unavailable:
-        what = "no space left" if self._driver.code(error) == FULL else "cannot write"
-        return Unavailable(f"{self._path}: {what}: {error}", may_have_happened=may_have_happened)
+        reason = self._reason(error)
+        if reason == _NO_SPACE and not self.is_full:
+            logger.warning("%s: %s: only deletions are taken until there is more", self._path, reason)
+            self._reserve.give_up()
+            self.is_full = True
+        self.write_failure = f"{self._path}: {reason}"
+        return Unavailable(self.write_failure, may_have_happened=may_have_happened)
+
+    def _reason(self, error: Exception) -> str:
+        """What is wrong with the disk, in the system's words where SQLite has none."""
+        code = self._driver.code(error)
+        if code == FULL:
+            return _NO_SPACE
+        found = failure_of(self._path.parent) if code in DISK_FAULTS else None
+        if found is None or found.errno is None:
+            return f"cannot write: {error}"
+        return os.strerror(found.errno).lower()
 
     def _store(self, connection: Connection, writes: Sequence[Write]) -> list[Outcome]:
         plan = Plan(self.revision)
         is_full = self._used_bytes(connection) > self._max_bytes
         for write in writes:
-            if is_full and write.value is not None:
-                plan.outcomes.append(Unavailable(f"{self._path}: database space exceeded ({self._max_bytes} bytes)"))
-            else:
-                plan.outcomes.append(decide(connection, plan, write))
+            refusal = self._refusal(is_full) if write.value is not None else None
+            plan.outcomes.append(decide(connection, plan, write, refusal))
         carry_out(connection, plan)
         self.revision = plan.revision
         return plan.outcomes
+
+    def _refusal(self, is_too_large: bool) -> Unavailable | None:
+        """Why nothing can be put now."""
+        if self.is_full:
+            return Unavailable(f"{self._path}: {_NO_SPACE}")
+        if is_too_large:
+            return Unavailable(f"{self._path}: database space exceeded ({self._max_bytes} bytes)")
+        return None
 
     def _used_bytes(self, connection: Connection) -> int:
         pages, free, size = (
@@ -181,11 +255,11 @@ class Log:
         )
         return int((pages - free) * size)
 
-    def _forget(self, connection: Connection, revision: int) -> bool:
+    def _forget(self, connection: Connection, revision: int, at_once: int) -> bool:
         """A row goes when the state as of `revision` does not show it: it was replaced up to there, or is a deletion
         from before. The row of `revision` itself always stays, so the newest row still tells the store's revision."""
         start = _compacted(connection)
-        end = min(revision, start + COMPACTED_AT_ONCE)
+        end = min(revision, start + at_once)
         replaced = "SELECT previous FROM revisions WHERE revision > ? AND revision <= ? AND previous > 0"
         connection.execute(f"DELETE FROM bodies WHERE revision IN ({replaced})", (start, end))
         connection.execute(f"DELETE FROM revisions WHERE revision IN ({replaced})", (start, end))
@@ -194,12 +268,13 @@ class Log:
         connection.execute("UPDATE meta SET value = max(value, ?) WHERE name = 'compacted'", (end,))
         return end >= revision
 
-    def _shrink(self, connection: Connection) -> bool:
+    def _shrink(self, connection: Connection, least: int, worth: float) -> bool:
         [pages] = connection.execute("PRAGMA page_count").fetchone()
         [free] = connection.execute("PRAGMA freelist_count").fetchone()
-        if free < VACUUMED_AT_ONCE or free < pages * _WORTH_VACUUMING:
+        if free < least or free < pages * worth:
             return True
-        for _ in range(VACUUMED_AT_ONCE):  # one by one: sqlite3 stops after the first, whatever number is given
+        # One by one: sqlite3 stops after the first, whatever number is given.
+        for _ in range(min(free, VACUUMED_AT_ONCE)):
             connection.execute("PRAGMA incremental_vacuum(1)").fetchall()
         return False
 

@@ -2,9 +2,10 @@
 
 import fcntl
 import os
+from contextlib import suppress
 from pathlib import Path
 
-from sampan.storage.backend import StorageError
+from sampan.storage.backend import StorageError, Unavailable
 
 
 class InUse(StorageError):
@@ -21,6 +22,12 @@ class Owner:
 
     def acquire(self) -> None:
         """Make sure that the store's file exists, readable by its owner alone, and take the lock."""
+        try:
+            self._acquire()
+        except OSError as error:
+            raise Unavailable(f"{self._path}: {os.strerror(error.errno or 0).lower()}") from error
+
+    def _acquire(self) -> None:
         _make_directory(self._path.parent)
         lock = os.open(self._lock_path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
@@ -30,8 +37,8 @@ class Owner:
             os.close(lock)
             raise InUse(f"{self._path} is in use by another process (pid {holder})") from None
         self._lock = lock
-        os.ftruncate(lock, 0)
-        os.pwrite(lock, f"{os.getpid()}\n".encode(), 0)
+        with suppress(OSError):  # on a full disk: the number is only for people
+            os.pwrite(lock, f"{os.getpid():<31}\n".encode(), 0)
         _make_file(self._path)
 
     def release(self) -> None:

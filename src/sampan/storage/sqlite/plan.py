@@ -23,12 +23,14 @@ class Plan(Struct):
     """Revision, creation and expiry of each key that was written, None if it is deleted."""
 
 
-def decide(connection: Connection, plan: Plan, write: Write) -> Outcome:
-    """Add a write to the plan if it may happen."""
+def decide(connection: Connection, plan: Plan, write: Write, refusal: StorageError | None = None) -> Outcome:
+    """Add a write to the plan if it may happen; `refusal` is why one that finds the expected state cannot."""
     current = _live(connection, plan, write.key)
     found, created = current or (0, 0)
     if not is_allowed(write, found):
         return Conflict(write.key, _entry(connection, plan, write.key, found, created))
+    if refusal is not None:
+        return refusal
     plan.revision = revision = plan.revision + 1
     if write.value is None:
         created, plan.live[write.key] = 0, None

@@ -11,6 +11,9 @@ from sampan.storage.sqlite.log import Log, Mark
 
 logger = logging.getLogger(__name__)
 
+_RECOVERY_S = 5.0
+_COMPACTED_WHEN_FULL = 50
+
 
 class Upkeep:
     def __init__(
@@ -29,6 +32,36 @@ class Upkeep:
         self._resting = asyncio.Event()
         """Nothing is being compacted or given back."""
         self._resting.set()
+        self._failed = asyncio.Event()
+        """Set while the store refuses writes."""
+        if log.write_failure:
+            self._failed.set()
+
+    def note_failure(self) -> None:
+        """The store refuses writes."""
+        self._failed.set()
+
+    async def run_recovery(self) -> None:
+        """While writes are refused: make room, and try again now and then whether they can be taken."""
+        while True:
+            await self._failed.wait()
+            await self._try(self._recover())
+            if self._log.write_failure:
+                await self._clock.sleep(_RECOVERY_S)
+            else:
+                self._failed.clear()
+
+    async def _recover(self) -> None:
+        """On a full disk the history is given up: what was deleted takes up space until it is forgotten. Steps are
+        small, and the write-ahead log is emptied after each, so that they need little space themselves."""
+        if self._log.is_full:
+            while not await self._commits.job(lambda: self._log.compact_step(self._revision, _COMPACTED_WHEN_FULL)):
+                await self._commits.job(self._log.truncate)
+            await self._commits.job(self._log.truncate)
+            while not await self._commits.job(lambda: self._log.vacuum_step(1, 0)):
+                await self._commits.job(self._log.truncate)
+            await self._commits.job(self._log.truncate)
+        await self._commits.job(self._log.recover)
 
     def note(self, revision: int) -> None:
         """Something was written."""

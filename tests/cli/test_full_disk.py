@@ -1,0 +1,115 @@
+"""A cluster whose disk is full, or cannot be written to: what works, what is told, and what is there afterwards."""
+
+import json
+import os
+import signal
+import subprocess
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.cli.command import Sampan, get, wait_until_ready
+from tests.ports import free_port
+
+MAPS = "/api/v1/namespaces/default/configmaps"
+REASON = "no space left on device"
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    """A file system of 12 MB."""
+    if os.geteuid() != 0:
+        pytest.skip("mounting a small file system needs root")
+    directory = tmp_path / "small"
+    directory.mkdir()
+    if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=12m", "tmpfs", str(directory)]).returncode:
+        pytest.skip("mounting is not allowed here")
+    yield directory
+    subprocess.run(["umount", "-l", str(directory)], check=True)
+
+
+@contextmanager
+def _cluster(sampan: Sampan, disk: Path, port: int) -> "Iterator[tuple[str, subprocess.Popen[str]]]":
+    words = ("up", "--data-dir", str(disk / "c"), "--components", "apiserver", "--nodes", "0", "--secure-port", "0")
+    with sampan.running(*words, "--insecure-port", str(port)) as process:
+        yield f"http://127.0.0.1:{port}", process
+
+
+def _send(url: str, method: str, body: dict[str, Any] | None = None) -> tuple[int, str]:
+    content = json.dumps(body).encode() if body is not None else None
+    request = urllib.request.Request(url, content, {"Content-Type": "application/json"}, method=method)
+    try:
+        with urllib.request.urlopen(request, timeout=60) as answer:
+            return answer.status, answer.read().decode()
+    except urllib.request.HTTPError as refused:
+        with refused:
+            return refused.code, refused.read().decode()
+
+
+def _names(url: str) -> set[str]:
+    return {each["metadata"]["name"] for each in json.loads(get(url + MAPS)[1])["items"]} - {"kube-root-ca.crt"}
+
+
+def _fill(disk: Path) -> None:
+    """Take what space there is."""
+    with (disk / "filler").open("ab", buffering=0) as filler, suppress(OSError):
+        while True:
+            filler.write(bytes(4096))
+
+
+def _answers(url: str) -> None:
+    """Until the server answers, ready or not."""
+    while True:
+        try:
+            if get(url + MAPS)[0] == 200:
+                return
+        except OSError:
+            continue
+
+
+def test_on_a_full_disk_objects_can_be_deleted_and_nothing_is_lost(sampan: Sampan, small_disk: Path) -> None:
+    with _cluster(sampan, small_disk, free_port()) as (url, process):
+        wait_until_ready(url)
+        made, refused = set(), 0
+        _fill(small_disk)
+        for number in range(2000):
+            body = {"metadata": {"name": f"m{number:04}"}, "data": {"x": "y" * 10_000}}
+            code, text = _send(url + MAPS, "POST", body)
+            if code == 201:
+                made.add(f"m{number:04}")
+            else:
+                assert (code, REASON in text, "state.db" in text) == (503, True, True)
+                refused += 1
+            if refused == 20:  # the first ones let it give up its history, which may make room for some more
+                break
+        assert len(made) >= 10
+        code, text = get(f"{url}/readyz")
+        assert (code, "[-]etcd failed: reason withheld" in text) == (500, True)
+        code, text = get(f"{url}/readyz/etcd")
+        assert (code, REASON in text) == (500, True)
+        assert get(f"{url}/livez") == (200, "ok"), "to start it again would not help"
+        for name in sorted(made)[:10]:
+            assert _send(f"{url}{MAPS}/{name}", "DELETE")[0] == 200
+            made.remove(name)
+        assert _names(url) == made
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+    with _cluster(sampan, small_disk, free_port()) as (url, process):
+        _answers(url)
+        assert _names(url) == made
+        for name in made:
+            assert _send(f"{url}{MAPS}/{name}", "DELETE")[0] == 200
+        (small_disk / "filler").unlink()
+        wait_until_ready(url)
+        assert _send(url + MAPS, "POST", {"metadata": {"name": "again"}})[0] == 201
+
+
+def test_a_data_directory_that_cannot_be_written_is_told_in_one_line(sampan: Sampan, small_disk: Path) -> None:
+    (small_disk / "c").mkdir()
+    subprocess.run(["mount", "-o", "remount,ro", str(small_disk)], check=True)
+    told = sampan.fails("up", "--data-dir", str(small_disk / "c"), "--components", "apiserver", "--nodes", "0")
+    assert told == f"Error: --data-dir: cannot write to {small_disk / 'c'}: Read-only file system\n"
