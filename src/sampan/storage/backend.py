@@ -164,6 +164,10 @@ class Backend(Protocol):
         """The store's revision now, linearizable: no smaller than that of any write acknowledged by anyone before the
         call."""
 
+    async def replay_start(self, revisions: int) -> int:
+        """The oldest revision, at most so many before the present one, from which a range and a watch can begin at
+        little cost. A store outside of this process gives its present revision."""
+
     async def compact(self, revision: int) -> None:
         """Forget history before `revision`; the state as of `revision` stays readable. Compacting what is compacted
         already does nothing; a revision that is not reached yet raises `FutureRevision`."""

@@ -83,6 +83,9 @@ class MemoryBackend:
     async def current_revision(self) -> int:
         return self._readable(0)
 
+    async def replay_start(self, revisions: int) -> int:
+        return max(self._readable(0) - revisions, self._compacted, _FIRST_REVISION)
+
     async def compact(self, revision: int) -> None:
         if revision > self._readable(0):
             raise FutureRevision(revision, self._hub.revision)

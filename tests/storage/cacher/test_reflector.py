@@ -123,7 +123,7 @@ async def test_readers_wait_over_a_lost_connection() -> None:
 @virtual
 async def test_it_starts_over_until_everything_is_read() -> None:
     async with Unreliable() as backend:
-        for i in range(1500):
+        for i in range(2500):
             await backend.make(f"p{i:04}")
         down = Unavailable("down")
         backend.range_faults = [down, down, down, None, Compacted(5, 9), down]
@@ -132,7 +132,7 @@ async def test_it_starts_over_until_everything_is_read() -> None:
             await cacher.wait_ready()
             # 0 + 1 + 2 + 4 + 4 seconds of pauses
             assert asyncio.get_running_loop().time() == pytest.approx(11)
-            assert len((await cacher.list(ListQuery())).items) == 1500
+            assert len((await cacher.list(ListQuery())).items) == 2500
 
 
 @virtual

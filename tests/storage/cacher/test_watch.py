@@ -5,6 +5,7 @@ from collections.abc import Hashable, Sized
 import pytest
 
 from sampan.api.fields import Term
+from sampan.api.limits import HISTORY_REPLAYED
 from sampan.machinery.clock import RealClock
 from sampan.storage.cacher import (
     ADDED,
@@ -142,16 +143,35 @@ async def test_a_version_from_before_the_history() -> None:
 
 
 @virtual
-async def test_from_the_version_of_the_first_fill() -> None:
+async def test_from_before_the_first_fill() -> None:
+    """A server that was started again lets clients go on with the watches that they had, as far as the store can."""
     async with MemoryBackend(clock=RealClock()) as backend:
-        await backend.put("/registry/pods/default/a", pod("a"))
+        before = await backend.put("/registry/pods/default/a", pod("a"))
+        await backend.compact(before)
+        await backend.put("/registry/pods/default/b", pod("b"))
+        await backend.put("/registry/pods/default/a", pod("a", phase="Running"))
+        await backend.delete("/registry/pods/default/b")
         async with running(backend) as cacher:
             await cacher.wait_ready()
             async with cacher.watch(WatchQuery(resource_version=str(cacher.revision))) as watcher:
                 assert ready(watcher) == []
-            with pytest.raises(Expired):
-                async with cacher.watch(WatchQuery(resource_version=str(cacher.revision - 1))):
+            async with cacher.watch(WatchQuery(resource_version=str(before))) as watcher:
+                assert seen(ready(watcher)) == [(ADDED, "b"), (MODIFIED, "a"), (DELETED, "b")]
+            with pytest.raises(Expired, match=rf"^too old resource version: {before - 1} \({before}\)$"):
+                async with cacher.watch(WatchQuery(resource_version=str(before - 1))):
                     pass
+
+
+@virtual
+async def test_no_more_is_replayed_at_the_start_than_there_is_a_bound_for() -> None:
+    async with MemoryBackend(clock=RealClock()) as backend:
+        for number in range(HISTORY_REPLAYED + 100):
+            last = await backend.put(f"/registry/pods/default/p{number}", pod(f"p{number}"))
+        async with running(backend) as cacher:
+            await cacher.wait_ready()
+            stats = cacher.stats()
+            assert (stats.history_events, stats.history_floor) == (HISTORY_REPLAYED, last - HISTORY_REPLAYED)
+            assert (stats.items, stats.revision) == (HISTORY_REPLAYED + 100, last)
 
 
 @virtual

@@ -4,6 +4,7 @@ import asyncio
 import logging
 import math
 
+from sampan.api.limits import HISTORY_REPLAYED
 from sampan.storage.backend import Backend, Closed, Compacted, Unavailable, Watch
 from sampan.storage.cacher.contents import Contents
 from sampan.storage.cacher.errors import CorruptValue
@@ -13,6 +14,8 @@ from sampan.storage.cacher.state import State
 log = logging.getLogger(__name__)
 
 _PAGE = 1000
+_SLICE = 250
+"""Objects that are read into the cache in one turn of the event loop: about 10 ms."""
 
 
 class Reflector:
@@ -55,11 +58,13 @@ class Reflector:
     async def _read_everything(self) -> None:
         contents = Contents(self._state.shape)
         corrupt: dict[str, CorruptValue] = {}
-        start, revision, remaining = "", 0, 1
+        start, revision, remaining = "", await self._first_revision(), 1
         while remaining:
             page = await self._backend.range(self._state.shape.prefix, start=start, limit=_PAGE, revision=revision)
             revision, remaining = page.revision, page.remaining
-            for entry in page.entries:
+            for number, entry in enumerate(page.entries):
+                if number % _SLICE == _SLICE - 1:
+                    await asyncio.sleep(0)  # others must not wait for a whole page
                 known = self._state.contents.items.get(entry.key)
                 if known is not None and known.revision == entry.revision:
                     contents.put(known, None)
@@ -74,6 +79,13 @@ class Reflector:
                 await asyncio.sleep(0)  # a store in this process answers without waiting
         self._state.replace(contents, corrupt, revision)
         self.fills += 1
+
+    async def _first_revision(self) -> int:
+        """At the start the state of a while ago is read, and the store's log replayed from there: so the history is
+        filled, and clients can resume watches that they had before the server was started again. 0: the present."""
+        if self.fills:
+            return 0
+        return await self._backend.replay_start(HISTORY_REPLAYED)
 
     async def _follow(self) -> None:
         """Until the store no longer knows where we were."""

@@ -52,6 +52,9 @@ class EncryptingBackend:
     async def current_revision(self) -> int:
         return await self._inner.current_revision()
 
+    async def replay_start(self, revisions: int) -> int:
+        return await self._inner.replay_start(revisions)
+
     async def compact(self, revision: int) -> None:
         await self._inner.compact(revision)
 

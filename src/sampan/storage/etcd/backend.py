@@ -139,6 +139,9 @@ class EtcdBackend:
         self._check_open()
         return await self._revision.ask()
 
+    async def replay_start(self, revisions: int) -> int:
+        return await self.current_revision()
+
     async def compact(self, revision: int) -> None:
         self._check_open()
         try:

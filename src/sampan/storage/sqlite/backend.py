@@ -115,6 +115,11 @@ class SqliteBackend:
         self._open_parts()
         return self._hub.revision
 
+    async def replay_start(self, revisions: int) -> int:
+        parts, shown = self._open_parts(), self._shown(0)
+        compacted = await parts.readers.read(lambda reader: reader.compacted())
+        return max(shown - revisions, compacted, FIRST_REVISION)
+
     async def compact(self, revision: int) -> None:
         upkeep = self._open_parts().upkeep
         if revision > self._hub.revision:

@@ -91,6 +91,12 @@ class Reader:
                     return Batch(events, row[0])
         return Batch(events, through)
 
+    def compacted(self) -> int:
+        """The revision from which on history is kept."""
+        with self._translated():
+            [compacted] = self._connection.execute("SELECT value FROM meta WHERE name = 'compacted'").fetchone()
+        return int(compacted)
+
     def _is_newest(self, connection: Connection, revision: int) -> bool:
         [newest] = connection.execute("SELECT max(revision) FROM revisions").fetchone()
         return (newest or 0) <= revision
