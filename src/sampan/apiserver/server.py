@@ -43,6 +43,7 @@ from sampan.apiserver.request_metrics import RequestMetrics
 from sampan.apiserver.security import Security
 from sampan.apiserver.special import Check, Special, special_paths
 from sampan.apiserver.special.openid import OpenId
+from sampan.apiserver.special.storage_readiness import StorageReadiness
 from sampan.apiserver.storage_metrics import export_storage
 from sampan.apiserver.unserved import UnservedDefinitions, UnservedKinds
 from sampan.machinery.clock import Clock, RealClock
@@ -107,6 +108,7 @@ class ApiServer:
         self._audit_log = _audit_log(config.audit, clock, self.metrics) if config.audit is not None else None
         self.kubelets = Kubelets(registry=self.registry, access=config.kubelets or KubeletAccess())
         self.upstream = Upstream(kubelets=self.kubelets)
+        self._storage_readiness = StorageReadiness(registry=self.registry)
         self.pipeline = self._make_pipeline()
         self.fairness = Fairness(
             seats=config.max_in_flight + config.max_mutating_in_flight, width=partial(width, registry=self.registry)
@@ -163,6 +165,7 @@ class ApiServer:
             await feed.wait_filled()
             await reconcile(self.pipeline, self.security.rules)
             self._start(AllocationRepair(registry=self.registry, clock=RealClock()).run())
+            self._start(self._storage_readiness.run())
             self._start(self._run_metrics())
             self._start(UnservedDefinitions(pipeline=self.pipeline).run())
             self._is_bootstrapped = True
@@ -232,6 +235,7 @@ class ApiServer:
                 address=self._host_port,
                 openid=self._openid(),
                 ready_checks=[
+                    self._storage_readiness.check(),
                     Check("poststarthook/bootstrap", self._check_bootstrap, is_transient=True),
                     Check("shutdown", self._check_stopping, is_transient=True),
                 ],

@@ -136,6 +136,10 @@ class Cacher:
         except TimeoutError:
             raise NotReady(f"the watch cache of {self.shape.plural} is not filled yet") from None
 
+    async def wait_filled(self) -> None:
+        """Wait for the first fill, however long it takes."""
+        await self._reflector.ready.wait()
+
     async def wait_for(self, revision: int, *, timeout_s: float | None = None) -> None:
         """Wait until the cache shows `revision`; `TooLargeVersion` after a while."""
         timeout_s = self._config.wait_s if timeout_s is None else timeout_s

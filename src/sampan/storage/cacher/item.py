@@ -87,7 +87,7 @@ class ItemMaker:
                 namespace = sys.intern(self._shape.namespace_of(key))
             else:
                 key, namespace = like.key, like.namespace
-        except (msgspec.MsgspecError, ValueError, RecursionError) as fault:
+        except (msgspec.MsgspecError, ValueError, KeyError, TypeError, RecursionError) as fault:
             raise CorruptValue(key, str(fault)) from fault
         return Item(key, namespace, revision, head, body, labels, fields)
 
