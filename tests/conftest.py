@@ -1,5 +1,6 @@
 """What all tests share: where the reference material lies, Hypothesis profiles, and a watch for leftovers."""
 
+import gc
 import os
 import threading
 import time
@@ -8,6 +9,8 @@ from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
+
+from tests import transports
 
 pytest.register_assert_rewrite("sampan.testing.backend_conformance", "sampan.testing.runtime_conformance")
 
@@ -42,6 +45,18 @@ def shared_dir() -> Path:
     if not path.is_dir():
         pytest.skip("the reference material (../shared) is not here")
     return path
+
+
+transports.watch()
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _nothing_left_open() -> Iterator[None]:
+    """A module that leaves a connection open fails, with the name of the test that opened it. Set up first, this is
+    torn down last: what the module's own fixtures hold is closed by then."""
+    yield
+    gc.collect()
+    assert not (leaked := transports.take_leaks()), "connections left open:\n" + "\n".join(leaked)
 
 
 @pytest.fixture(autouse=True)

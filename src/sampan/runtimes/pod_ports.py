@@ -26,8 +26,12 @@ async def connected(port: int, network: Path | None) -> tuple[asyncio.StreamRead
         told = fault.strerror or str(fault)
         text = f"failed to connect to localhost:{port} inside the pod: {told}"
         raise RuntimeFailure("PortForward", text) from None
-    link.setblocking(False)
-    return await asyncio.open_connection(sock=link)
+    try:
+        link.setblocking(False)
+        return await asyncio.open_connection(sock=link)
+    except BaseException:
+        link.close()
+        raise
 
 
 __all__ = ["connected"]

@@ -6,11 +6,12 @@ import asyncio
 import socket
 import ssl
 from collections.abc import AsyncIterator, Callable, Mapping
-from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
 import msgspec
+
+from sampan.machinery.multiplex.wire import close_writer
 
 HEAD = b"Host: x\r\n"
 TIMEOUT_S = 60.0
@@ -63,9 +64,7 @@ class Wire:
         return self
 
     async def __aexit__(self, *exc: object) -> None:
-        self.writer.close()
-        with suppress(OSError):
-            await self.writer.wait_closed()
+        await close_writer(self.writer)
 
     def send(self, data: bytes) -> None:
         self.writer.write(data)

@@ -27,7 +27,7 @@ from sampan.machinery import errors
 from sampan.machinery.http_session import REDIRECTS, HttpSession
 from sampan.machinery.multiplex import handshake, upgrading
 from sampan.machinery.multiplex.takeover import Taken, taken
-from sampan.machinery.multiplex.wire import StreamWire, joined
+from sampan.machinery.multiplex.wire import StreamWire, close_writer, joined
 
 _HOP = {
     *("connection", "keep-alive", "proxy-authenticate", "proxy-authorization", "proxy-connection", "te", "trailer"),
@@ -224,7 +224,7 @@ class Upstream:
         except upgrading.BadAnswer as fault:
             raise errors.ApiError(str(fault), code=500, reason="") from None
         finally:
-            writer.close()
+            await close_writer(writer)
 
     async def _dialled(self, location: Location) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
         context = self._context(location)

@@ -16,6 +16,7 @@ from sampan.cli.kubectl.session import ServerError, Session
 from sampan.machinery import errors
 from sampan.machinery.multiplex import upgrading
 from sampan.machinery.multiplex.websocket import WebSocket
+from sampan.machinery.multiplex.wire import close_writer
 
 _PIECE = 32 << 10
 
@@ -33,11 +34,14 @@ async def open_socket(
     try:
         wire, protocol = await upgrading.open_websocket(reader, writer, target, headers, protocols)
     except upgrading.NotUpgraded as refused:
-        writer.close()
+        await close_writer(writer)
         raise _refusal(refused) from None
     except ConnectionError as fault:
-        writer.close()
+        await close_writer(writer)
         raise CliError(f"error sending request: {fault}") from None
+    except BaseException:
+        await close_writer(writer)
+        raise
     return WebSocket(wire, is_server=False, protocol=protocol)
 
 

@@ -11,6 +11,7 @@ from sampan.machinery.multiplex.handshake import TUNNELLED_PORT_FORWARD
 from sampan.machinery.multiplex.port_forward import exchanged
 from sampan.machinery.multiplex.spdy import SpdyConnection
 from sampan.machinery.multiplex.streams import DATA, ERROR, Stream
+from sampan.machinery.multiplex.wire import close_writer
 
 PROTOCOLS = (TUNNELLED_PORT_FORWARD,)
 _TYPE, _PORT, _REQUEST = "streamType", "port", "requestID"
@@ -37,9 +38,7 @@ class Forwarding:
         except ConnectionError as fault:
             self._tell(f"error creating forwarding stream for port {local} -> {remote}: {fault}")
         finally:
-            writer.close()
-            with suppress(OSError):
-                await writer.wait_closed()
+            await close_writer(writer)
 
 
 async def _all(stream: Stream) -> str:

@@ -22,6 +22,22 @@ class Wire(Protocol):
         """What was written still goes out."""
 
 
+_FAREWELL_S = 1.0
+
+
+async def close_writer(writer: asyncio.StreamWriter) -> None:
+    """Close a connection for good. What was written still goes out, but the other side has only a moment to take part
+    in the end of TLS: a transport that waits for that when its event loop ends would never be closed."""
+    writer.close()
+    try:
+        async with asyncio.timeout(_FAREWELL_S):
+            await writer.wait_closed()
+    except (OSError, TimeoutError):
+        return
+    finally:
+        writer.transport.abort()
+
+
 class StreamWire:
     """Over asyncio's streams."""
 
@@ -38,10 +54,7 @@ class StreamWire:
         await self._writer.drain()
 
     async def close(self) -> None:
-        self._writer.close()
-        with suppress(OSError, TimeoutError):
-            async with asyncio.timeout(1):
-                await self._writer.wait_closed()
+        await close_writer(self._writer)
 
 
 class Inbox:
@@ -117,8 +130,10 @@ async def joined(left: Wire, right: Wire) -> None:
             for task in both:
                 task.cancel()
     finally:
-        await right.close()
-        await left.close()
+        try:
+            await right.close()
+        finally:
+            await left.close()
 
 
-__all__ = ["MOST_BUFFERED", "PIECE", "Inbox", "StreamWire", "Wire", "copied", "joined"]
+__all__ = ["MOST_BUFFERED", "PIECE", "Inbox", "StreamWire", "Wire", "close_writer", "copied", "joined"]

@@ -23,7 +23,7 @@ from sampan.machinery.multiplex.streams import DATA, ERROR, RESIZE
 from sampan.machinery.multiplex.streams import STDERR as STDERR_STREAM
 from sampan.machinery.multiplex.streams import STDIN as STDIN_STREAM
 from sampan.machinery.multiplex.streams import STDOUT as STDOUT_STREAM
-from sampan.machinery.multiplex.wire import StreamWire
+from sampan.machinery.multiplex.wire import StreamWire, close_writer
 from sampan.runtimes.contract import RuntimeFailure
 from sampan.runtimes.streams import STDERR, STDOUT
 
@@ -47,7 +47,7 @@ async def _opened(url: str, protocol: str) -> StreamWire:
         if head.code != upgrading.SWITCHING:
             raise upgrading.NotUpgraded(head, await upgrading.answer_body(reader, head))
     except BaseException:
-        writer.close()
+        await close_writer(writer)
         raise
     return StreamWire(reader, writer)
 
@@ -228,9 +228,9 @@ async def _forward(url: str, port: int, end: socket.socket, ready: asyncio.Futur
         if not ready.done():
             ready.set_exception(fault)
     finally:
-        writer.close()
         if not ready.done():
             ready.cancel()
+        await close_writer(writer)
 
 
 __all__ = ["AttachedStream", "Begin", "CriStream", "connected"]

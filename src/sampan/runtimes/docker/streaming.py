@@ -3,11 +3,11 @@ eight bytes that says which output they are of and how long they are."""
 
 from __future__ import annotations
 
-import asyncio
 import struct
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 
+from sampan.machinery.multiplex.wire import close_writer
 from sampan.runtimes.docker.client import Streams
 from sampan.runtimes.streams import STDERR, STDOUT
 
@@ -92,10 +92,7 @@ class DockerStream:
 
     async def close(self) -> None:
         is_given_up, self._is_over = not self._is_over, True
-        self._writer.close()
-        with suppress(OSError, TimeoutError):
-            async with asyncio.timeout(1):
-                await self._writer.wait_closed()
+        await close_writer(self._writer)
         if is_given_up and self._given_up is not None:
             await self._given_up()
 

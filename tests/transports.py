@@ -1,0 +1,85 @@
+"""Connections that a test leaves open: found when they are collected, and told with the test that opened them.
+
+A transport that nobody closes is noticed by Python only when it is collected, which may be many tests later: the
+ResourceWarning then fails a test that has nothing to do with it. So every transport and client session is noted with
+the test that is running and with where it was made, and a leak is reported in those words.
+"""
+
+import asyncio.selector_events
+import asyncio.sslproto
+import os
+import socket
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+
+_ROOT = f"{Path(__file__).resolve().parent.parent}/"
+_FRAMES = 4
+_LEFT_OUT = (f"{_ROOT}.venv/", __file__)
+
+_made: dict[int, str] = {}
+"""By id: weak references to what is collected as part of a cycle are gone before it is asked."""
+_leaked: list[str] = []
+
+
+def watch() -> None:
+    """From now on note who opens connections, and complain in `take_leaks` instead of by a ResourceWarning."""
+    _patch(asyncio.selector_events._SelectorTransport, _has_socket, _close)  # type: ignore[attr-defined]
+    _patch(asyncio.sslproto._SSLProtocolTransport, lambda transport: not transport._closed)
+    _patch(socket.socket, lambda each: each.fileno() != -1, lambda each: each.close())
+    _patch(asyncio.StreamWriter, lambda writer: not writer.transport.is_closing())
+    _patch(aiohttp.ClientSession, lambda session: not session.closed, lambda session: session.detach())
+
+
+def take_leaks() -> list[str]:
+    """What was collected without having been closed since this was last asked."""
+    found, _leaked[:] = list(_leaked), []
+    return found
+
+
+def _patch(cls: Any, is_open: Callable[[Any], bool], close: Callable[[Any], None] = lambda obj: None) -> None:
+    make, collect = cls.__init__, getattr(cls, "__del__", lambda obj: None)
+
+    def init(self: Any, *args: Any, **options: Any) -> None:
+        make(self, *args, **options)
+        _made[id(self)] = _origin()
+
+    def delete(self: Any) -> None:
+        origin = _made.pop(id(self), "opened before anybody looked")
+        try:
+            is_leaked = is_open(self)
+        except AttributeError:  # its making failed
+            is_leaked = False
+        if is_leaked:
+            _leaked.append(f"{type(self).__name__} {origin}")
+            close(self)
+        else:
+            collect(self)
+
+    cls.__init__, cls.__del__ = init, delete
+
+
+def _has_socket(transport: Any) -> bool:
+    return transport._sock is not None
+
+
+def _close(transport: Any) -> None:
+    transport._sock.close()
+
+
+def _origin() -> str:
+    """The test, and the nearest lines of ours."""
+    frame, lines = sys._getframe(2), list[str]()
+    while frame is not None and len(lines) < _FRAMES:
+        file = frame.f_code.co_filename
+        if file.startswith(_ROOT) and not file.startswith(_LEFT_OUT):
+            lines.append(f"{file.removeprefix(_ROOT)}:{frame.f_lineno} in {frame.f_code.co_name}")
+        frame = frame.f_back  # type: ignore[assignment]
+    test = os.environ.get("PYTEST_CURRENT_TEST", "no test")
+    return f"opened during {test}, at {' <- '.join(lines) or 'no line of ours'}"
+
+
+__all__ = ["take_leaks", "watch"]
