@@ -1,0 +1,89 @@
+"""An attacker asks a running cluster for two billion pods: the server goes on answering, also after a restart."""
+
+import asyncio
+import time
+from pathlib import Path
+from typing import Any
+
+from sampan.testing import Cluster
+from tests.apiserver.http.wire import Wire
+
+HUGE = 2_000_000_000
+NAMESPACE = "crowd"
+LONGEST_S = 0.5
+"""Of processor time between two turns of the event loop. Two billion objects would take hours."""
+POD = {"containers": [{"name": "c", "image": "i"}]}
+LABELS = {"app": "crowd"}
+SETS: list[tuple[str, dict[str, Any]]] = [
+    ("statefulsets", {"serviceName": "s", "podManagementPolicy": "Parallel"}),
+    ("statefulsets", {"serviceName": "s", "podManagementPolicy": "OrderedReady"}),
+    ("replicasets", {}),
+    ("deployments", {}),
+]
+
+
+async def create(wire: Wire, path: str, value: dict[str, Any]) -> None:
+    answer = await wire.ask("POST", path, value)
+    assert answer.code == 201, answer.text
+
+
+async def fill(port: int) -> None:
+    async with Wire(port) as wire:
+        await create(wire, "/api/v1/namespaces", {"metadata": {"name": NAMESPACE}})
+        quota = {"metadata": {"name": "few"}, "spec": {"hard": {"pods": "5"}}}
+        await create(wire, f"/api/v1/namespaces/{NAMESPACE}/resourcequotas", quota)
+        async with asyncio.timeout(60):
+            path = f"/api/v1/namespaces/{NAMESPACE}/resourcequotas/few"
+            while "hard" not in (await wire.ask("GET", path)).json.get("status", {}):
+                pass
+        for number, (plural, more) in enumerate(SETS):
+            labels = {**LABELS, "set": str(number)}
+            template = {"metadata": {"labels": labels}, "spec": POD}
+            spec = {"replicas": HUGE, "selector": {"matchLabels": labels}, "template": template, **more}
+            value = {"metadata": {"name": f"set-{number}"}, "spec": spec}
+            await create(wire, f"/apis/apps/v1/namespaces/{NAMESPACE}/{plural}", value)
+        job = {"template": {"spec": {**POD, "restartPolicy": "Never"}}, "parallelism": HUGE, "completions": HUGE}
+        await create(wire, f"/apis/batch/v1/namespaces/{NAMESPACE}/jobs", {"metadata": {"name": "job"}, "spec": job})
+
+
+async def longest_hold(until: asyncio.Event) -> float:
+    """The most processor time between two turns of the cluster's event loop."""
+    longest = 0.0
+    while not until.is_set():
+        before = time.thread_time()
+        await asyncio.sleep(0.002)
+        longest = max(longest, time.thread_time() - before)
+    return longest
+
+
+async def watched(port: int, rounds: int) -> float:
+    """Ask for /livez again and again, in the cluster's own loop, and see what holds it meanwhile."""
+    done = asyncio.Event()
+    async with asyncio.timeout(300), asyncio.TaskGroup() as group, Wire(port) as wire:
+        holding = group.create_task(longest_hold(done))
+        for _ in range(rounds):
+            assert (await wire.ask("GET", "/livez")).code == 200
+        done.set()
+    return holding.result()
+
+
+def test_livez_answers_while_two_billion_pods_are_asked_for(tmp_path: Path) -> None:
+    store = tmp_path / "state.db"
+    with Cluster(insecure=True, store=store) as cluster:
+        asyncio.run(fill(port_of(cluster)))
+        assert cluster.run(watched(port_of(cluster), 1000), 300) < LONGEST_S
+    with Cluster(insecure=True, store=store) as again:
+        assert again.run(watched(port_of(again), 500), 300) < LONGEST_S
+        asyncio.run(delete(port_of(again)))
+
+
+async def delete(port: int) -> None:
+    """Whoever looks after the cluster can get rid of it."""
+    async with asyncio.timeout(120), Wire(port) as wire:
+        assert (await wire.ask("DELETE", f"/api/v1/namespaces/{NAMESPACE}")).code == 200
+        while (await wire.ask("GET", f"/api/v1/namespaces/{NAMESPACE}")).code != 404:
+            pass
+
+
+def port_of(cluster: Cluster) -> int:
+    return int(cluster.insecure_url.rpartition(":")[2])
