@@ -11,7 +11,7 @@ log = logging.getLogger(__name__)
 
 BEFORE_S = 60 * 24 * 3600
 """How long before they end certificates are renewed."""
-_LONGEST_S = 24 * 3600
+_LONGEST_S = 3600
 _RETRY_S = 300
 
 
@@ -25,7 +25,7 @@ class Renewable(Protocol):
 
 
 class Renewals:
-    """`run()` until cancelled. What is added later is looked at within a day."""
+    """`run()` until cancelled. What is added later is looked at within an hour; so is a wall clock that was set."""
 
     def __init__(self) -> None:
         self._all: list[Renewable] = []

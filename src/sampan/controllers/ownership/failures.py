@@ -14,6 +14,8 @@ class _Failure:
 
 
 class FailureBackoff:
+    """Times are monotonic."""
+
     def __init__(self, most_s: float = MOST_S) -> None:
         self._most_s, self._forgotten_s = most_s, 2 * most_s
         self._failures: dict[str, _Failure] = {}

@@ -93,7 +93,7 @@ class Machine:
     def _busy(self, now: float, cpu_s: float) -> float:
         if self._last is not None and now > self._last[0]:
             self._cores_used = max((cpu_s - self._last[1]) / (now - self._last[0]), 0.0)
-        if self._last is None or now > self._last[0]:
+        if self._last is None or now != self._last[0]:  # also if the clock was set back
             self._last = now, cpu_s
         return self._cores_used
 

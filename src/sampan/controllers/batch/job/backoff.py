@@ -8,6 +8,9 @@ from sampan.api.types.core_v1 import Pod
 from sampan.controllers.batch.job.facts import all_failures_before
 
 FIRST_S, MOST_S = 10.0, 600.0
+_SKEW_S = 60.0
+"""Clocks of nodes may be ahead by that much. A failure further in the future was stamped before a clock was set back:
+nobody waits until it has caught up."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +43,7 @@ def index_wait_s(last_failed: Pod | None, now: float) -> float:
 
 
 def _wait_s(failures: int, last: float | None, now: float) -> float:
-    if not failures or last is None:
+    if not failures or last is None or last - now > _SKEW_S:
         return 0.0
     pause_s = min(FIRST_S * 2.0 ** min(failures - 1, 32), MOST_S)
     return max(last + pause_s - now, 0.0)

@@ -120,7 +120,7 @@ class DaemonSetController:
 
     def _decide(self, view: View) -> Changes:
         """An update goes on only when every node has what it is to have."""
-        changes = manage(view, lambda node: self._failures.held_s(_failure_key(view, node), view.now))
+        changes = manage(view, lambda node: self._failures.held_s(_failure_key(view, node), self._clock.monotonic()))
         if changes or view.daemon_set.spec.updateStrategy.type != ROLLING_UPDATE:
             return changes
         update = rolling_update(view)
@@ -133,7 +133,7 @@ class DaemonSetController:
         for pod, node in changes.ended:
             name = f"{pod.metadata.namespace}/{pod.metadata.name}"
             if pod.status.phase == pod_facts.FAILED:
-                self._failures.note(_failure_key(view, node), view.now)
+                self._failures.note(_failure_key(view, node), self._clock.monotonic())
                 told = f"Found failed daemon pod {name} on node {node}, will try to kill it"
                 self._events.event(view.daemon_set, WARNING, "FailedDaemonPod", told)
             else:

@@ -87,7 +87,7 @@ class StatefulSetController:
         plan = decide(self._view(sset, revisions, pods, now))
         if plan.ends_what_lives and not await self._is_present(sset):
             return None  # the cache is behind, and will tell when it is not
-        self._note_ended(plan, sset, now)
+        self._note_ended(plan, sset)
         failure = await self._carry_out(plan, sset)
         await self._write_status(sset, plan.status)
         await self._revisions.truncate(revisions.surplus(sset, pods))
@@ -107,7 +107,7 @@ class StatefulSetController:
             collisions=revisions.collisions,
             pods=pods,
             claim=lambda name: self._members.claim(name, namespace),
-            held_s=lambda name: self._failures.held_s(_failure_key(sset, name), now),
+            held_s=lambda name: self._failures.held_s(_failure_key(sset, name), self._clock.monotonic()),
             now=now,
         )
 
@@ -120,10 +120,10 @@ class StatefulSetController:
             return False
         return (fresh.uid, fresh.generation) == (meta.uid, meta.generation)
 
-    def _note_ended(self, plan: Plan, sset: StatefulSet, now: float) -> None:
+    def _note_ended(self, plan: Plan, sset: StatefulSet) -> None:
         for step in plan.steps:
             if step.action is Action.DELETE and pod_facts.is_terminal(step.pod):
-                self._failures.note(_failure_key(sset, step.pod.metadata.name), now)
+                self._failures.note(_failure_key(sset, step.pod.metadata.name), self._clock.monotonic())
 
     # -- effects -----------------------------------------------------------------------------------------------------
 
