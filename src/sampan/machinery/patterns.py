@@ -33,18 +33,18 @@ class Pattern:
 
     def matches(self, text: str) -> bool:
         """Whether the pattern matches anywhere in the text."""
-        return self._compiled.search(_encodable(text)) is not None
+        return self._compiled.search(_encoded(text)) is not None
 
     def find(self, text: str) -> str | None:
         """The leftmost match."""
-        match = self._compiled.search(_encodable(text))
-        return None if match is None else match.group()
+        match = self._compiled.search(_encoded(text))
+        return None if match is None else match.group().decode()
 
     def find_all(self, text: str) -> Iterator[str]:
         """The matches from left to right, without overlap. As in Go, an empty match that adjoins the match before it is
         left out."""
         last_end = -1
-        for match in self._compiled.finditer(_encodable(text)):
+        for match in self._compiled.finditer(_encoded(text).decode()):
             start, end = match.span()
             if end > start or start != last_end:
                 yield match.group()
@@ -67,19 +67,19 @@ def _compile(text: str) -> Pattern:
     options.log_errors = False
     options.never_capture = True
     try:
-        return Pattern(text, re2.compile(_encodable(text), options))
+        return Pattern(text, re2.compile(_encoded(text), options))
     except re2.error as error:
         message = error.args[0] if error.args else ""
         raise PatternError(message.decode() if isinstance(message, bytes) else str(message)) from None
 
 
-def _encodable(text: str) -> str:
-    """The text with lone surrogates, which UTF-8 cannot express, replaced one for one."""
+def _encoded(text: str) -> bytes:
+    """The text in UTF-8, with lone surrogates, which UTF-8 cannot express, replaced one for one. RE2 works on bytes:
+    where offsets do not matter, they are given to it as such, which saves the library a conversion."""
     try:
-        text.encode()
+        return text.encode()
     except UnicodeEncodeError:
-        return "".join("\ufffd" if "\ud800" <= char <= "\udfff" else char for char in text)
-    return text
+        return "".join("\ufffd" if "\ud800" <= char <= "\udfff" else char for char in text).encode()
 
 
 __all__ = ["Pattern", "PatternError", "compile_pattern"]

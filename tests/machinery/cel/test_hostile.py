@@ -45,9 +45,9 @@ ATTACKS = {
     "join multiplies": bound(20, "'aaaa'", "[#, #, #, #].join(#)", "#.size() > 0"),
     "format multiplies": bound(20, "'aaaa'", "'%s%s%s%s'.format([#, #, #, #])", "#.size() > 0"),
     "format of a list that shares its elements": bound(40, "[1, 2]", "[#, #]", "'%s'.format([#]).size() > 0"),
-    "equality of lists that share their elements": bound(
-        40, "[[1], [2]]", "[#, #]", "# == "[:0] + "#.size() > 0"
-    ).replace(".size() > 0", " == " + bound(40, "[[1], [2]]", "[#, #]", "#")),
+    "equality of lists that share their elements": bound(40, "[[1], [2]]", "[#, #]", "#.size() > 0").replace(
+        ".size() > 0", " == " + bound(40, "[[1], [2]]", "[#, #]", "#")
+    ),
     "flatten of lists that share their elements": bound(40, "[[1], [2]]", "[#, #]", "#.flatten(100).size() > 0"),
     "distinct of lists that share their elements": bound(40, "[[1], [2]]", "[#, #]", "[#, #, #].distinct().size() > 0"),
     "sum of lists that share their elements": bound(40, "[1, 2]", "[dyn(#), dyn(#)]", "#.indexOf(1) == 0"),

@@ -353,19 +353,19 @@ def _zone(name: str) -> tzinfo:
 
 def _part(read: Callable[[datetime], int]) -> list[Overload]:
     def run(moment: Timestamp, zone: str = "") -> int:
+        where = _zone(zone)
         try:
-            return read(moment.datetime().astimezone(_zone(zone)))
+            return read(moment.datetime().astimezone(where))
         except (OverflowError, ValueError):
             raise EvaluationError("timestamp out of range") from None
 
     return [method(TIMESTAMP, result=INT, run=run), method(TIMESTAMP, STRING, result=INT, run=run)]
 
 
-def _span(nanoseconds: int, *, within: int | None = None) -> Overload:
+def _span(nanoseconds: int) -> Overload:
     def run(value: Duration) -> int:
         whole = abs(value.nanoseconds) // nanoseconds
-        signed = -whole if value.nanoseconds < 0 else whole
-        return signed if within is None else int(math.fmod(signed, within))
+        return -whole if value.nanoseconds < 0 else whole
 
     return method(DURATION, result=INT, run=run)
 
@@ -472,7 +472,7 @@ LIBRARY = Library(
         "getSeconds": [*_part(lambda moment: moment.second), _span(NANOSECONDS)],
         "getMilliseconds": [
             *_part(lambda moment: moment.microsecond // 1000),
-            method(DURATION, result=INT, run=lambda value: int(math.fmod(_milliseconds(value), 1000))),
+            method(DURATION, result=INT, run=_milliseconds),
         ],
     },
 )
