@@ -1,7 +1,9 @@
 """The engine against Google's own in C++, where that is installed: random expressions give the same values and fail
-together. Left out is `substring` with two indices, in which the other engine refuses the end of the string."""
+together. Left out is `substring` with two indices, in which the other engine refuses the end of the string, and
+long sources, for which its stack is too small."""
 
 import math
+from functools import cache
 from typing import Any
 
 import pytest
@@ -141,6 +143,7 @@ _lists: Expressions = st.deferred(
 )
 
 
+@cache
 def _google() -> Any:
     cel = pytest.importorskip("cel_expr_python.cel")
     from cel_expr_python.ext import ext_bindings, ext_optional, ext_strings
@@ -184,7 +187,7 @@ def _same(one: Any, other: Any) -> bool:
 
 
 @settings(max_examples=600, deadline=None)
-@given(st.one_of(_ints, _doubles, _strings, _bools, _lists))
+@given(st.one_of(_ints, _doubles, _strings, _bools, _lists).filter(lambda source: len(source) < 120))
 def test_same_value_as_the_implementation_in_c(source: str) -> None:
     theirs, ours = _theirs(_google(), source), _ours(source)
     assert _same(theirs, ours), (source, theirs, ours)

@@ -140,6 +140,33 @@ def test_deep_and_long_sources_are_refused(source: str) -> None:
     assert time.process_time() - began < 20
 
 
+def test_the_message_for_many_errors_is_bounded() -> None:
+    with pytest.raises(CompileError, match="more errors were truncated") as error:
+        ENV.compile(" || ".join(["1 == ''"] * 1_000))
+    assert len(str(error.value)) < 100_000
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        bound(60, "{1: 1}", "{#: #}", "1 == 1"),
+        bound(90, "[]", "[#, #]", "# == #"),
+        bound(90, "{1: 1}", "{1: #, 2: #}", "# == #"),
+        "[" + ", ".join(["x < x"] * 1_500) + "] == []",
+        "[" + ", ".join(["[]"] * 2_500) + "] == []",
+        bound(60, "optional.of(1)", "optional.of(#)", "# == #"),
+        "x" + ".?a" * 200 + ".hasValue()",
+        "x" + ".optMap(v, v)" * 200 + ".hasValue()",
+    ],
+    ids=range(8),
+)
+def test_types_do_not_explode(source: str) -> None:
+    began = time.process_time()
+    with suppress(CompileError):
+        ENV.compile(source)
+    assert time.process_time() - began < 5
+
+
 def test_a_long_chain_of_conditions_is_allowed() -> None:
     assert ENV.compile(" && ".join(["true"] * 10_000)).evaluate(VARIABLES) is True
     assert ENV.compile(" || ".join(["false"] * 10_000)).evaluate(VARIABLES) is False

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -32,6 +33,8 @@ class Issue(NamedTuple):
     message: str
 
 
+_MESSAGE_CHARACTERS = 20_000
+"""Every error repeats the source line; after so many characters further errors are only counted."""
 _SHOWN_CHARACTERS = 16_384
 """cel-go leaves the source line out where it is longer."""
 
@@ -43,12 +46,18 @@ def format_issues(source: str, issues: Sequence[Issue]) -> str:
     for line in lines:
         starts.append(starts[-1] + len(line) + 1)
     located = sorted((_position(starts, issue.offset), number, issue) for number, issue in enumerate(issues))
-    return "\n".join(_format(lines[line], line, column, issue.message) for (line, column), _, issue in located)
+    shown: list[str] = []
+    size = 0
+    for (line, column), _, issue in located:
+        if size > _MESSAGE_CHARACTERS:
+            shown.append(f"ERROR: <input>: {len(issues) - len(shown)} more errors were truncated")
+            break
+        shown.append(_format(lines[line], line, column, issue.message))
+        size += len(shown[-1])
+    return "\n".join(shown)
 
 
 def _position(starts: Sequence[int], offset: int) -> tuple[int, int]:
-    from bisect import bisect_right
-
     line = min(bisect_right(starts, offset) - 1, len(starts) - 2)
     return line, offset - starts[line]
 

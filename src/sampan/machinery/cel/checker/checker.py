@@ -64,6 +64,8 @@ class Checker:
         self._types = Substitution()
         self._fresh = 0
         self._nodes: list[Node] = []
+        self._resolved: dict[tuple[str, bool, tuple[Type, ...]], tuple[Sequence[Overload], Type]] = {}
+        """Overloads that were found for arguments of simple types: in long expressions they are often the same."""
 
     def check(self, node: Node) -> Type:
         """The type of the whole expression; raises CompileError with all type errors."""
@@ -200,8 +202,15 @@ class Checker:
         self, node: Call, name: str, overloads: Sequence[Overload], types: Sequence[Type], *, is_method: bool
     ) -> Type:
         """The overloads that the types of the arguments allow, and the type of the result: `dyn` where they differ."""
-        if any(self._types.find(one).kind == "error" for one in types):
+        types = [self._types.find(one) for one in types]
+        if any(one.kind == "error" for one in types):
             return ERROR
+        is_simple = not any(one.parameters or one.kind == "parameter" for one in types)
+        key = (name, is_method, tuple(types))
+        known = self._resolved.get(key) if is_simple else None
+        if known is not None:
+            node.overloads = known[0]
+            return known[1]
         candidates: list[Overload] = []
         result: Type | None = None
         bound: Mapping[str, Type] = {}
@@ -228,6 +237,8 @@ class Checker:
         if len(candidates) == 1 or result is not DYN:
             self._types.restore(bound)
         node.overloads = candidates
+        if is_simple and not result.parameters and result.kind != "parameter":
+            self._resolved[key] = candidates, result
         return result
 
     def _instantiate(self, type_: Type, renamed: dict[str, Type]) -> Type:
@@ -267,12 +278,20 @@ class Checker:
         key: Type | None = None
         value: Type | None = None
         for index, (key_node, value_node) in enumerate(zip(node.keys, node.values, strict=True)):
-            key = self._join(key, self._check(key_node), key_node.offset)
+            key = self._join(key, self._key(key_node), key_node.offset)
             type_ = self._check(value_node)
             if index in node.optional:
                 type_ = self._unwrapped(value_node, type_)
             value = self._join(value, type_, value_node.offset)
         return map_of(key or self._new_parameter(), value or self._new_parameter())
+
+    def _key(self, node: Node) -> Type:
+        """The type of a key. Lists and maps are refused: they fail at run time anyway, and maps of maps as keys have
+        types that double in size with each level."""
+        type_ = self._types.find(self._check(node))
+        if type_.parameters and type_.kind != "wrapper":
+            return self._fail(node.offset, f"unsupported key type: {self._shown(type_)}")
+        return type_
 
     def _unwrapped(self, node: Node, type_: Type) -> Type:
         found = self._types.find(type_)
