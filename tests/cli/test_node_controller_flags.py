@@ -54,7 +54,7 @@ def test_what_is_said_counts() -> None:
     ("words", "told"),
     [
         ("--allocate-node-cidrs", "--allocate-node-cidrs: Must specify --cluster-cidr"),
-        ("--allocate-node-cidrs --cluster-cidr nonsense", "--allocate-node-cidrs: invalid CIDR address: nonsense"),
+        ("--allocate-node-cidrs --cluster-cidr nonsense", "--cluster-cidr: invalid CIDR address: nonsense"),
         ("--max-endpoints-per-slice 0", "--max-endpoints-per-slice: must be between 1 and 1000"),
         ("--node-monitor-period soon", '--node-monitor-period: time: invalid duration "soon"'),
     ],

@@ -92,10 +92,9 @@ def component_options(port: int) -> Callable[[Callable[..., Any]], Callable[...,
 
 
 def component_config(name: str, given: Mapping[str, Any]) -> ComponentConfig:
-    certificate = flags.file("--tls-cert-file", given["tls_cert_file"])
-    key = flags.file("--tls-private-key-file", given["tls_private_key_file"])
-    if (certificate is None) != (key is None):
-        raise CliError("--tls-cert-file and --tls-private-key-file: give both or neither")
+    names = ("tls_cert_file", "tls_private_key_file")
+    pair = flags.key_pair("--tls-cert-file", given[names[0]], "--tls-private-key-file", given[names[1]])
+    certificate, key = pair or (None, None)
     return ComponentConfig(
         name=name,
         access=_access(given),

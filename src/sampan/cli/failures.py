@@ -35,7 +35,12 @@ _PASSED_ON = (click.exceptions.Exit, click.Abort, BrokenPipeError)
 
 
 class CliError(click.ClickException):
-    """A failure that the user can mend. Its message is one line that names the flag, file or port; exit code 1."""
+    """A failure that the user can mend. Its message names the flag, file or port; exit code 1.
+
+    It is shown in one line, whatever parsers and libraries put into it; subclasses may have another form."""
+
+    def format_message(self) -> str:
+        return one_line(self.message) if type(self) is CliError else self.message
 
 
 def expected_message(error: Exception) -> str | None:

@@ -161,6 +161,39 @@ def output_file(flag: str, path: str) -> Path:
     return Path(path)
 
 
+def authority(flag: str, path: str | None) -> Path | None:
+    """A file with certificates of authorities in PEM."""
+    found = file(flag, path)
+    if found is not None:
+        import ssl
+
+        try:
+            ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT).load_verify_locations(found)
+        except (ssl.SSLError, OSError):
+            raise CliError(f"{flag}: {path} has no certificate in PEM") from None
+    return found
+
+
+def key_pair(
+    certificate_flag: str, certificate: str | None, key_flag: str, key: str | None
+) -> tuple[Path, Path] | None:
+    """A certificate and the key that belongs to it, in PEM; None if neither is given."""
+    files = file(certificate_flag, certificate), file(key_flag, key)
+    if files[0] is None and files[1] is None:
+        return None
+    if files[0] is None or files[1] is None:
+        raise CliError(f"{certificate_flag} and {key_flag}: give both or neither")
+    import ssl
+
+    try:
+        ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(files[0], files[1], password="")
+    except (ssl.SSLError, OSError):
+        raise CliError(
+            f"{certificate_flag} and {key_flag}: {certificate} and {key} are no certificate with its key, in PEM"
+        ) from None
+    return files[0], files[1]
+
+
 def file(flag: str, path: str | None) -> Path | None:
     """A file that can be read."""
     if not path:

@@ -190,7 +190,7 @@ def _issuer(given: Mapping[str, Any]) -> JwtIssuer | None:
     if faults := url_faults(url):
         raise CliError(f"--oidc-issuer-url: {faults[0]}")
     ca, claim, prefix = given["oidc_ca_file"], given["oidc_username_claim"], given["oidc_username_prefix"]
-    bundle = flags.file("--oidc-ca-file", ca)
+    bundle = flags.authority("--oidc-ca-file", ca)
     default_prefix = "" if claim == "email" else f"{url}#"
     return JwtIssuer(
         url=url,
@@ -228,6 +228,7 @@ def _front_proxy(given: Mapping[str, Any]) -> FrontProxySettings | None:
         return None
     if not names["username_headers"]:
         raise CliError("--requestheader-username-headers: --requestheader-client-ca-file needs it")
+    flags.authority("--requestheader-client-ca-file", given["requestheader_client_ca_file"])
     from sampan.apiserver.auth.front_proxy import FrontProxySettings
 
     return FrontProxySettings(

@@ -49,13 +49,11 @@ def command(**given: Any) -> None:
 
 
 def _tls(given: dict[str, Any], scratch: Path, renewals: Renewals) -> TlsFiles:
-    certificate = flags.file("--tls-cert-file", given["tls_cert_file"])
-    key = flags.file("--tls-private-key-file", given["tls_private_key_file"])
-    client_ca = flags.file("--client-ca-file", given["client_ca_file"])
-    if certificate is not None and key is not None:
-        return TlsFiles(certificate=certificate, key=key, client_ca=client_ca)
-    if certificate is not None or key is not None:
-        raise CliError("--tls-cert-file and --tls-private-key-file: give both or neither")
+    certificate, key = given["tls_cert_file"], given["tls_private_key_file"]
+    pair = flags.key_pair("--tls-cert-file", certificate, "--tls-private-key-file", key)
+    client_ca = flags.authority("--client-ca-file", given["client_ca_file"])
+    if pair is not None:
+        return TlsFiles(certificate=pair[0], key=pair[1], client_ca=client_ca)
     folder = Path(given["cert_dir"] or scratch)
     try:
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)

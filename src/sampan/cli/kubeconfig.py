@@ -50,7 +50,7 @@ def merge(path: Path, config: dict[str, Any]) -> None:
             found = yaml.safe_load(path.read_text()) or {}
     except OSError as error:
         raise CliError(f"--merge-kubeconfig: cannot read {path}: {error.strerror}") from None
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
+    except (yaml.YAMLError, UnicodeDecodeError, RecursionError) as error:
         raise CliError(f"--merge-kubeconfig: {path} is not YAML: {one_line(str(error))}") from None
     if not _is_config(found):
         raise CliError(f"--merge-kubeconfig: {path} is no kubeconfig")

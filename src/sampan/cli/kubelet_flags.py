@@ -13,6 +13,7 @@ from typing import Any
 
 import click
 
+from sampan.api import names
 from sampan.cli import flags
 from sampan.cli.failures import CliError
 from sampan.cli.kubelet_config_fields import UNHEEDED
@@ -154,8 +155,8 @@ def read_config(path: str | None) -> dict[str, Any] | None:
         found = yaml.safe_load(Path(path).read_text())
     except OSError as error:
         raise CliError(f"--config: cannot read {path}: {error.strerror}") from None
-    except yaml.YAMLError as error:
-        raise CliError(f"--config: {path}: {error}") from None
+    except (yaml.YAMLError, UnicodeDecodeError, RecursionError) as error:
+        raise CliError(f"--config: {path} is not YAML: {error}") from None
     if not isinstance(found, dict) or (found.get("apiVersion"), found.get("kind")) != (_API_VERSION, _KIND):
         raise CliError(f"--config: {path}: want a {_KIND} of {_API_VERSION}")
     known = {row.field.partition(".")[0] for row in _ROWS if row.field} | _CHECKED_ELSEWHERE
@@ -185,9 +186,16 @@ def flags_file(path: Path = FLAGS_FILE) -> list[str]:
     return [word for word in words if word]
 
 
+def _node_name(override: str) -> str:
+    name = (override or socket.gethostname()).strip().lower()
+    if faults := names.dns1123_subdomain(name):
+        raise CliError(f"--hostname-override: {name!r}: {faults[0]}")
+    return name
+
+
 def agent_config(found: Mapping[str, Any], root: Path, logs: Path) -> AgentConfig:
     return AgentConfig(
-        name=(found["hostname-override"] or socket.gethostname()).strip().lower(),
+        name=_node_name(found["hostname-override"]),
         root=root,
         logs=logs,
         kubelet=KubeletConfig(

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from sampan.cli import flags
 from sampan.cli.component_port import tls_of
 from sampan.cli.renewal import BEFORE_S, Renewals
 from sampan.kubelet.agent.config import AgentConfig
@@ -77,6 +78,8 @@ def flag_ports(found: Mapping[str, Any], config: AgentConfig, *, cluster_ca: byt
     """As the flags, or the configuration file, of one kubelet say. Unless they say otherwise, callers are those whom
     the authority vouches for that vouches for the API server: above all that server itself."""
     certificate, key = found["tls-cert-file"], found["tls-private-key-file"]
+    flags.key_pair("--tls-cert-file", certificate, "--tls-private-key-file", key)
+    flags.authority("--client-ca-file", found["client-ca-file"])
     if found["rotate-server-certificates"] and not certificate:
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)  # nobody is served until the cluster has signed
     else:

@@ -128,7 +128,7 @@ def server_options(bind: dict[str, Any]) -> Callable[[Callable[..., Any]], Calla
 
 def server_config(given: Mapping[str, Any], *, tls: TlsFiles | None, addresses: Sequence[str] = ()) -> ServerConfig:
     """`addresses` are those that the secure port is served on; without any, --bind-address."""
-    bound, *others = addresses or [flags.address("--bind-address", given["bind_address"])]
+    bound, *others = addresses or [flags.address("--bind-address", given["bind_address"] or "127.0.0.1")]
     if not (given["secure_port"] or given["insecure_port"]):
         raise CliError("--secure-port: with 0 there must be an --insecure-port, or nobody could reach the server")
     for name in flags.switches("--feature-gates", given["feature_gates"]):
@@ -158,7 +158,7 @@ def server_config(given: Mapping[str, Any], *, tls: TlsFiles | None, addresses: 
         service_account_max_token_s=_max_token_s(given["service_account_max_token_expiration"]),
         extends_account_tokens=given["service_account_extend_token_expiration"],
         has_fairness=given["enable_priority_and_fairness"],
-        service_account_key=flags.file("--service-account-signing-key-file", given["service_account_signing_key_file"]),
+        service_account_key=_signing_key(given["service_account_signing_key_file"]),
         service_account_public_keys=_key_files(given["service_account_key_file"]),
         api_audiences=tuple(filter(None, given["api_audiences"].split(","))),
         service_cluster_ip_range=flags.network("--service-cluster-ip-range", given["service_cluster_ip_range"]),
@@ -223,6 +223,21 @@ def _key_files(paths: Sequence[str]) -> tuple[Path, ...]:
     return found
 
 
+def _signing_key(path: str | None) -> Path | None:
+    flag = "--service-account-signing-key-file"
+    found = flags.file(flag, path)
+    if found is None:
+        return None
+    pem = found.read_bytes()
+    try:
+        read_keys([pem])
+    except KeyFileError as error:
+        raise CliError(f"{flag}: {path}: {error}") from None
+    if b"PRIVATE KEY" not in pem:
+        raise CliError(f"{flag}: {path} is no private key")
+    return found
+
+
 def _encryption(given: Mapping[str, Any]) -> dict[str, Any]:
     path = given["encryption_provider_config"]
     found = flags.encryption("--encryption-provider-config", path)
@@ -236,20 +251,16 @@ def _encryption(given: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _proxy_client(given: Mapping[str, Any]) -> tuple[Path, Path] | None:
-    certificate = flags.file("--proxy-client-cert-file", given["proxy_client_cert_file"])
-    key = flags.file("--proxy-client-key-file", given["proxy_client_key_file"])
-    if (certificate is None) != (key is None):
-        raise CliError("--proxy-client-cert-file and --proxy-client-key-file go together")
-    return (certificate, key) if certificate is not None and key is not None else None
+    names = ("proxy_client_cert_file", "proxy_client_key_file")
+    return flags.key_pair("--proxy-client-cert-file", given[names[0]], "--proxy-client-key-file", given[names[1]])
 
 
 def _kubelets(given: Mapping[str, Any]) -> KubeletAccess | None:
-    certificate = flags.file("--kubelet-client-certificate", given["kubelet_client_certificate"])
-    key = flags.file("--kubelet-client-key", given["kubelet_client_key"])
-    ca = flags.file("--kubelet-certificate-authority", given["kubelet_certificate_authority"])
+    names = ("kubelet_client_certificate", "kubelet_client_key")
+    pair = flags.key_pair("--kubelet-client-certificate", given[names[0]], "--kubelet-client-key", given[names[1]])
+    certificate, key = pair or (None, None)
+    ca = flags.authority("--kubelet-certificate-authority", given["kubelet_certificate_authority"])
     types = given["kubelet_preferred_address_types"]
-    if (certificate is None) != (key is None):
-        raise CliError("--kubelet-client-certificate and --kubelet-client-key go together")
     if not (certificate or ca or types):
         return None
     return KubeletAccess(

@@ -44,7 +44,7 @@ def _read(path: Path) -> Mapping[str, Any]:
         content = yaml.safe_load(path.read_text())
     except OSError as fault:
         raise ConfigurationError(f"{path}: {fault.strerror or fault}") from None
-    except (yaml.YAMLError, UnicodeDecodeError) as fault:
+    except (yaml.YAMLError, UnicodeDecodeError, RecursionError) as fault:
         raise ConfigurationError(f"{path}: {' '.join(str(fault).split())}") from None
     if not isinstance(content, Mapping):
         raise ConfigurationError(f"{path}: is not an object")

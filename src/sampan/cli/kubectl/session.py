@@ -162,6 +162,8 @@ class Session:
             return self._connection.getresponse()
         except (OSError, http.client.HTTPException) as error:
             raise CliError(f"cannot reach the server {self._access.server}: {error}") from None
+        except ValueError as error:  # a token or name that no header can have
+            raise CliError(f"cannot send the request to {self._access.server}: {error}") from None
 
     def _connect(self) -> http.client.HTTPConnection:
         host, port = self._url.hostname or "", self._url.port

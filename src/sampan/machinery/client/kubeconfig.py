@@ -68,8 +68,13 @@ class _Config:
     def take(self, path: Path, content: Mapping[str, Any]) -> None:
         self.current = self.current or str(content.get("current-context") or "")
         for section, inner in (("contexts", "context"), ("clusters", "cluster"), ("users", "user")):
-            for item in content.get(section) or ():
+            items = content.get(section) or []
+            if not isinstance(items, list) or not all(isinstance(item, dict) for item in items):
+                raise KubeconfigError(f"{path}: {section} must be a list of objects")
+            for item in items:
                 entry = item.get(inner) or {}
+                if not isinstance(entry, dict):
+                    raise KubeconfigError(f"{path}: {section}: {inner} must be an object")
                 self._places[id(entry)] = path.parent
                 self._entries.setdefault((section, str(item.get("name", ""))), entry)
 
@@ -112,7 +117,7 @@ def _merged(paths: Sequence[Path]) -> _Config:
 def _read(path: Path) -> Mapping[str, Any]:
     try:
         content = yaml.load(path.read_text(), Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
-    except (OSError, UnicodeDecodeError, yaml.YAMLError) as fault:
+    except (OSError, UnicodeDecodeError, RecursionError, yaml.YAMLError) as fault:
         raise KubeconfigError(f"{path}: cannot be read: {fault}") from fault
     if content is None:
         return {}
