@@ -11,8 +11,10 @@ import asyncio
 import logging
 from typing import Final
 
+from sampan.api.types.authorization_v1 import ResourceAttributes, SubjectAccessReview, SubjectAccessReviewSpec
 from sampan.api.types.meta_v1 import ObjectMeta
 from sampan.api.types.rbac_v1 import ClusterRole, ClusterRoleBinding, PolicyRule, RoleRef, Subject
+from sampan.apiserver.call import AUTHENTICATED
 from sampan.cli.pki import KUBELET_CLIENT_USER
 from sampan.machinery import errors
 from sampan.machinery.client import Client
@@ -20,6 +22,7 @@ from sampan.machinery.client import Client
 log = logging.getLogger(__name__)
 
 FLEET_USER: Final = "system:sampan:fleet"
+_REVIEWS, _REVIEW_PAUSE_S = 100, 0.005
 _RBAC: Final = "rbac.authorization.k8s.io"
 _CSR: Final = "certificates.k8s.io"
 _SELF_NODE_SERVER: Final = f"system:{_CSR}:certificatesigningrequests:selfnodeserver"
@@ -27,10 +30,9 @@ _SELF_NODE_SERVER: Final = f"system:{_CSR}:certificatesigningrequests:selfnodese
 
 def roles() -> list[ClusterRole]:
     follow = PolicyRule(apiGroups=[""], resources=["nodes", "pods"], verbs=["get", "list", "watch"])
-    register = PolicyRule(apiGroups=[""], resources=["nodes"], verbs=["create"])
     report = PolicyRule(apiGroups=["", "events.k8s.io"], resources=["events"], verbs=["create", "patch", "update"])
     serve = PolicyRule(apiGroups=[_CSR], resources=["certificatesigningrequests/selfnodeserver"], verbs=["create"])
-    return [_role(FLEET_USER, follow, register, report), _role(_SELF_NODE_SERVER, serve)]
+    return [_role(FLEET_USER, follow, report), _role(_SELF_NODE_SERVER, serve)]
 
 
 def bindings() -> list[ClusterRoleBinding]:
@@ -63,6 +65,26 @@ async def ensure_component_roles(client: Client) -> None:
             log.error("cannot create %s %s: %s", type(obj).__name__, obj.metadata.name, error)
 
     await asyncio.gather(*map(create, roles()), *map(create, bindings()))
+    await _wait_until_effective(client)
+
+
+async def _wait_until_effective(client: Client) -> None:
+    """Wait until the authorizer has seen the roles, which it does a moment after they are written.
+
+    A component that started before would be refused, and would try again much later. Where other authorizers decide,
+    the answer may stay no: nobody waits for long.
+    """
+    attributes = ResourceAttributes(verb="list", version="v1", resource="nodes")
+    spec = SubjectAccessReviewSpec(user=FLEET_USER, groups=[AUTHENTICATED], resourceAttributes=attributes)
+    for _ in range(_REVIEWS):
+        try:
+            review = await client.of(SubjectAccessReview).create(SubjectAccessReview(spec=spec))
+        except errors.ApiError as error:
+            log.warning("cannot review the rights of %s: %s", FLEET_USER, error)
+            return
+        if review.status.allowed:
+            return
+        await asyncio.sleep(_REVIEW_PAUSE_S)
 
 
 def _role(name: str, *rules: PolicyRule) -> ClusterRole:

@@ -1,7 +1,7 @@
 """The hollow nodes of a cluster in one process: who they are to the API server, and how they are started.
 
-One identity follows all pods and nodes, registers hollow nodes and reports events; it has the rights of the cluster
-role of its name and no others. What a node writes it writes as system:node:NAME, so that the Node authorizer and
+One identity follows all pods and nodes and reports events; it has the rights of the cluster role of its name and no
+others. What a node writes it writes as system:node:NAME, so that the Node authorizer and
 NodeRestriction hold for it.
 """
 
