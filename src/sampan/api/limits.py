@@ -19,8 +19,8 @@ can stand for gigabytes; the expanded form gets no more room than a body that is
 
 BODY_VALUES: Final = 250_000
 """How many values a body may have; an object or array counts twice, and in YAML a key counts as a value. An empty
-object takes 3 bytes of JSON and up to a kilobyte of memory, so that 3 MiB could take a gigabyte. No object that can be
-stored has so many."""
+object takes 3 bytes of JSON and up to a kilobyte of memory, so that 3 MiB could take a gigabyte. An object that can be
+stored has so many only if they take 6 bytes each, with their keys."""
 
 ALIASED_VALUES: Final = 50_000
 """How many values the aliases and merge keys of a YAML body may stand for together. They cost their sender nothing and
