@@ -74,8 +74,8 @@ def test_waiting_is_not_taken_for_computing(caplog: pytest.LogCaptureFixture) ->
 
 
 def test_the_thread_ends_with_the_block() -> None:
+    others = set(threading.enumerate())
     watched(stall="")
-    for thread in threading.enumerate():
-        if thread.name == "sampan-loop-watchdog":
-            thread.join(timeout=10)
-            assert not thread.is_alive()
+    for thread in set(threading.enumerate()) - others:
+        thread.join(timeout=60)
+        assert not thread.is_alive()
